@@ -1,0 +1,91 @@
+//! An agent that plays a script: for tests, demonstrations and trials without a model.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::Deserialize;
+
+use super::{Call, Driver};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::yaml::{self, Placed};
+use crate::models::{Mode, Reply, UsageMetrics};
+
+/// An agent that plays a script, turn by turn, and refuses to go on when a prompt is not as scripted.
+#[derive(Debug)]
+pub struct Scripted {
+    origin: String,
+    text: String,
+    turns: Vec<Placed<ScriptedTurn>>,
+    next: AtomicUsize,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Script {
+    format: Placed<u64>,
+    turns: Vec<Placed<ScriptedTurn>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScriptedTurn {
+    /// The mode that the turn is meant for.
+    mode: Option<Mode>,
+    /// Strings that the prompt must contain.
+    #[serde(default)]
+    expect: Vec<String>,
+    /// The reply.
+    reply: String,
+}
+
+impl Scripted {
+    /// Reads a script.
+    ///
+    /// # Errors
+    ///
+    /// `ScriptMismatch` with the place in the script.
+    pub fn read(text: &str, origin: &str) -> Result<Self> {
+        let script: Script = yaml::read(text, origin, 1, ErrorKind::ScriptMismatch)?;
+        if script.format.value != 1 {
+            let place = yaml::place(text, origin, 1, script.format.referenced);
+            let message = "only scripts of format 1 are understood";
+            return Err(Error::new(ErrorKind::ScriptMismatch, message).with_place(place));
+        }
+        Ok(Self {
+            origin: origin.to_owned(),
+            text: text.to_owned(),
+            turns: script.turns,
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    fn mismatch(&self, turn: &Placed<ScriptedTurn>, message: String) -> Error {
+        Error::new(ErrorKind::ScriptMismatch, message)
+            .with_place(yaml::place(&self.text, &self.origin, 1, turn.referenced))
+            .with_hint("`agentd prompt` with the same arguments shows the prompt that was sent")
+    }
+}
+
+impl Driver for Scripted {
+    fn send(&self, call: &Call<'_>) -> Result<Reply> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(turn) = self.turns.get(index) else {
+            let message =
+                format!("{} has {} turns, and this is one more", self.origin, self.turns.len());
+            return Err(Error::new(ErrorKind::ScriptMismatch, message));
+        };
+        if let Some(mode) = turn.value.mode.as_ref().filter(|mode| *mode != call.mode) {
+            return Err(self.mismatch(
+                turn,
+                format!("the script expects mode `{mode}`, this is `{}`", call.mode),
+            ));
+        }
+        for expected in &turn.value.expect {
+            if !call.prompt.contains(expected.as_str()) {
+                return Err(
+                    self.mismatch(turn, format!("the prompt does not contain {expected:?}"))
+                );
+            }
+        }
+        Ok(Reply { text: turn.value.reply.clone(), usage: UsageMetrics::default() })
+    }
+}

@@ -1,0 +1,93 @@
+//! From a response to what shall happen: permitted effects, events, and the next mode. It touches nothing.
+
+mod permit;
+
+use crate::error::{Error, Result};
+use crate::models::{Effect, Event, Proposal, Reply, Response, ReviewResult, State};
+use crate::pack::{Pack, Target};
+
+/// What follows from a response.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What the ledger shall keep of it.
+    pub events: Vec<Event>,
+    /// What shall be done.
+    pub effects: Vec<Effect>,
+    /// What was asked for and shall not be done, with the reasons.
+    pub proposals: Vec<Proposal>,
+    /// The verdict, if the reply holds one.
+    pub verdict: Option<ReviewResult>,
+    /// Why the mode cannot be left, if it cannot.
+    pub fault: Option<Error>,
+}
+
+/// Decides what follows from a response in the state's mode.
+///
+/// # Errors
+///
+/// `UnknownMode`. A missing or foreign verdict is no error here but a fault of the outcome: the reply is kept.
+pub fn apply(
+    pack: &Pack,
+    state: &State,
+    reply: &Reply,
+    response: &Response,
+    verdict: Result<Option<ReviewResult>>,
+) -> Result<Outcome> {
+    let spec = pack.mode(state.mode.as_ref().unwrap_or(&pack.start))?;
+    let mut proposals = response.proposals.clone();
+    let mut effects = Vec::new();
+    for update in &response.updates {
+        match permit::update(spec, update) {
+            Ok(effect) => effects.push(effect),
+            Err(reason) => proposals.push(Proposal {
+                what: format!("content_update {}", update.target),
+                reason,
+                text: update.content.clone(),
+            }),
+        }
+    }
+    let (verdict, fault) = match verdict {
+        Ok(verdict) => (verdict, None),
+        Err(error) => (None, Some(error)),
+    };
+    let turn = state.turns;
+    let mut events = vec![Event::Replied {
+        turn,
+        reply: reply.text.clone(),
+        markers: response.markers.clone(),
+        verdict,
+        fault: fault.as_ref().map(ToString::to_string),
+        usage: reply.usage,
+    }];
+    events.extend(effects.iter().map(|effect| Event::Intended { turn, effect: effect.clone() }));
+    Ok(Outcome { events, effects, proposals, verdict, fault })
+}
+
+/// Judges, on what has been settled, where the session goes: the event to record, or `None` to stay.
+///
+/// # Errors
+///
+/// `UnknownMode`.
+pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
+    let mode = state.mode.as_ref().unwrap_or(&pack.start);
+    let spec = pack.mode(mode)?;
+    let progress = &state.progress;
+    let settled =
+        progress.replied && progress.fault.is_none() && progress.open == 0 && progress.undone == 0;
+    if !settled || state.ended.is_some() {
+        return Ok(None);
+    }
+    let result = match progress.verdict {
+        Some(verdict) => verdict.name(),
+        None if progress.task_failed => "FAILED",
+        None => "otherwise",
+    };
+    let target = spec.next.get(result).or_else(|| spec.next.get("otherwise"));
+    Ok(match target {
+        None => None,
+        Some(Target::Mode(next)) if next == mode => None,
+        Some(Target::Mode(next)) => Some(Event::Entered { mode: next.clone() }),
+        Some(Target::Done) => Some(Event::Ended { done: true }),
+        Some(Target::Stop) => Some(Event::Ended { done: false }),
+    })
+}

@@ -1,0 +1,242 @@
+//! Every command and flag, documented where it is declared.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// Prompts from layers, any agent, a verdict you can trust.
+#[derive(Debug, Parser)]
+#[command(name = "agentd", version, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  agentd prompt plan \"Add login\"                 see the exact prompt, in any git repository
+  agentd prompt review \"Check it\" --change add-login --agent codex --explain
+  agentd init                                    describe the project to agents
+  agentd template list                           see which prompts are in force
+
+stdout is data, stderr is talk. Exit codes: 0 fine, 1 findings, 2 usage, 3 input,
+4 template, pack or settings, 5 agent, 6 verdict, 7 the outside world.")]
+pub(crate) struct Args {
+    /// Work in this folder instead of the current one
+    #[arg(short = 'C', long = "directory", value_name = "DIR", global = true)]
+    pub(crate) directory: Option<PathBuf>,
+
+    /// Say more on stderr, such as which template stands in for a missing one
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Print the exact prompt that an agent would get; send nothing
+    #[command(after_help = "\
+Examples:
+  agentd prompt plan \"Add login\"
+  agentd prompt plan \"Add login\" --agent gemini --file src/main.rs --explain
+  agentd prompt implement \"Do all open tasks\" --change add-login --agent claude
+  git log -1 --format=%B | agentd prompt plan -
+  agentd prompt plan \"Add login\" --json | jq -j '.segments[].text'")]
+    Prompt(PromptArgs),
+
+    /// Take one turn: send the prompt to an agent, read the reply, do what it asks for
+    #[command(after_help = "\
+Examples:
+  agentd turn plan \"Add login\" --change add-login --agent scripted --script plan.yaml
+
+A script is a YAML file:
+  format: 1
+  turns:
+    - mode: plan
+      expect: [\"<instructions>Add login</instructions>\"]
+      reply: |
+        <content_update target=\"proposal.md\">
+        # Add login
+        </content_update>
+        <review>PASS</review>")]
+    Turn(TurnArgs),
+
+    /// See and check system templates
+    Template {
+        #[command(subcommand)]
+        command: TemplateCommand,
+    },
+
+    /// Write agentd/project.md and agentd/config.toml; never overwrite
+    #[command(after_help = "\
+Examples:
+  agentd init
+  agentd init -C ../other-project")]
+    Init {
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Print the JSON Schema of a value
+    #[command(after_help = "\
+Examples:
+  agentd schema prompt > prompt.schema.json")]
+    Schema {
+        /// Which value
+        value: SchemaOf,
+    },
+
+    /// Print a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  agentd completions bash > ~/.local/share/bash-completion/completions/agentd
+  agentd completions zsh > ~/.zfunc/_agentd")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+impl Command {
+    /// Tells whether failures shall be told as JSON too.
+    pub(crate) fn wants_json(&self) -> bool {
+        match self {
+            Self::Prompt(args) => args.json,
+            Self::Turn(args) => args.json,
+            Self::Init { json } => *json,
+            Self::Template { command } => match command {
+                TemplateCommand::List { json }
+                | TemplateCommand::Show { json, .. }
+                | TemplateCommand::Check { json, .. } => *json,
+            },
+            Self::Schema { .. } => true,
+            Self::Completions { .. } => false,
+        }
+    }
+}
+
+/// What a prompt is made from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AskArgs {
+    /// The mode of the process, such as plan, challenge, implement, review or archive
+    pub(crate) mode: String,
+
+    /// What the agent shall do; `-` reads it from stdin
+    pub(crate) text: String,
+
+    /// The process [default: the one in agentd/config.toml, or sdd]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pack: Option<String>,
+
+    /// The change to work on: agentd/changes/ID
+    #[arg(long, value_name = "ID")]
+    pub(crate) change: Option<String>,
+
+    /// Show this file to the agent; may be given several times
+    #[arg(long = "file", value_name = "PATH")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Show this file as an artifact of an earlier step; may be given several times
+    #[arg(long = "artifact", value_name = "PATH")]
+    pub(crate) artifacts: Vec<PathBuf>,
+
+    /// Hand on this remark; may be given several times
+    #[arg(long = "thought", value_name = "TEXT")]
+    pub(crate) thoughts: Vec<String>,
+
+    /// Refuse a prompt in which a mandatory variable has no value
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PromptArgs {
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+
+    /// The agent to write for, such as claude, gemini, codex or any other [default: the mode's in agentd/config.toml]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+
+    /// How the prompt is written
+    #[arg(long, value_enum, default_value_t = FormatArg::Xml)]
+    pub(crate) format: FormatArg,
+
+    /// Print an envelope with parts and segments as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Say on stderr which template won, where each variable came from, and what each part takes
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TurnArgs {
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+
+    /// The agent; `scripted` is the one there is so far
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: String,
+
+    /// The script of the scripted agent
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+
+    /// Print the whole report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FormatArg {
+    /// The unified prompt as XML
+    Xml,
+    /// Plain text with headings
+    Flat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// The unified prompt
+    Prompt,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TemplateCommand {
+    /// List every template at every place, and which are in force
+    List {
+        /// Print the list as JSON, each with its metadata
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Print the template for a mode, as it stands in its file
+    #[command(after_help = "\
+Examples:
+  agentd template show plan --agent gemini
+  agentd template show plan > templates/system/BASE-plan.md     start your own")]
+    Show {
+        /// The mode
+        mode: String,
+        /// The agent [default: BASE]
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
+        /// Print it with its metadata as JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Check that templates hold what their mode needs: sections, placeholders, markers
+    #[command(after_help = "\
+Examples:
+  agentd template check                  all templates, shipped and your own
+  agentd template check BASE-plan")]
+    Check {
+        /// Names of templates, such as BASE-plan [default: all]
+        names: Vec<String>,
+        /// Print the findings as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}

@@ -1,0 +1,77 @@
+//! `agentd turn`: one turn, from prompt to settled effects.
+
+use agentd::agent::Scripted;
+use agentd::compose::Format;
+use agentd::models::{ReviewResult, State};
+use agentd::orchestrator::{TurnReport, take};
+use agentd::store::MemoryStore;
+use agentd::{Error, ErrorKind, ops};
+use serde_json::json;
+
+use super::ask::ask;
+use crate::args::{Args, TurnArgs};
+use crate::out::{self, Outcome};
+use crate::{exit, project};
+
+pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
+    let driver = scripted(given)?;
+    let ask = ask(args, &given.ask, Some(&given.agent), Format::Xml)?;
+    let workspace = project::workspace(args, given.ask.pack.as_deref())?;
+    let report = take(&workspace, &MemoryStore::default(), &driver, &ask)?;
+    if given.json {
+        out::json(&json!({
+            "report": report,
+            "fault": report.fault.as_ref().map(|fault| json!({
+                "kind": fault.kind().name(), "message": fault.message(), "hint": fault.hint(),
+            })),
+        }))?;
+    } else {
+        out::data(|out| writeln!(out, "{}", report.response.message))?;
+        tell(&report);
+    }
+    match report.fault {
+        Some(fault) => Err(fault.into()),
+        None => Ok(exit::OK),
+    }
+}
+
+fn scripted(given: &TurnArgs) -> Result<Scripted, Error> {
+    if given.agent != "scripted" {
+        let message = format!("there is no driver for the agent `{}`", given.agent);
+        return Err(Error::new(ErrorKind::UnknownAgent, message).with_hint(
+            "this version drives `scripted`; `agentd prompt` shows what any agent would get",
+        ));
+    }
+    let Some(path) = &given.script else {
+        return Err(Error::new(ErrorKind::UnknownAgent, "the scripted agent needs a script")
+            .with_hint("name one with --script FILE; `agentd turn --help` shows its form"));
+    };
+    Scripted::read(&ops::read_text(path)?, &path.display().to_string())
+}
+
+fn tell(report: &TurnReport) {
+    out::row(
+        "turn",
+        format_args!("{} by {}, {} bytes sent", report.mode, report.agent, report.prompt_bytes),
+    );
+    out::row("verdict", report.verdict.map_or("none", ReviewResult::name));
+    for settlement in &report.settlements {
+        out::row(if settlement.done { "done" } else { "not done" }, &settlement.detail);
+    }
+    for proposal in &report.proposals {
+        out::row("proposed", format_args!("{}: {}", proposal.what, proposal.reason));
+    }
+    for problem in &report.response.problems {
+        out::row("problem", format_args!("{} ({})", problem.message, problem.code));
+    }
+    out::row("next", next(&report.state));
+}
+
+fn next(state: &State) -> String {
+    match (state.ended, &state.mode) {
+        (Some(true), _) => "done".to_owned(),
+        (Some(false), _) => "stopped".to_owned(),
+        (None, Some(mode)) => mode.to_string(),
+        (None, None) => "nothing".to_owned(),
+    }
+}

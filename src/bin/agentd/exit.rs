@@ -1,0 +1,42 @@
+//! Exit codes, each with its meaning. docs/cli.md lists them for people.
+
+use agentd::ErrorKind;
+
+/// All went well.
+pub(crate) const OK: u8 = 0;
+
+/// A check found something to complain about.
+pub(crate) const FINDINGS: u8 = 1;
+
+// 2 is clap's: the command line itself cannot be understood.
+
+/// Something that was given cannot be used: a file, a name, a change, an empty text.
+pub(crate) const INPUT: u8 = 3;
+
+/// A template, a pack or a settings file is missing or broken.
+pub(crate) const DEFINITION: u8 = 4;
+
+/// The agent did not do its part.
+pub(crate) const AGENT: u8 = 5;
+
+/// The reply does not hold the verdict that its mode requires.
+pub(crate) const VERDICT: u8 = 6;
+
+/// The outside world failed: output that cannot be written, a session that someone else holds.
+pub(crate) const OUTSIDE: u8 = 7;
+
+/// Returns the code of a kind of failure.
+pub(crate) fn code(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::TemplateNotFound
+        | ErrorKind::TemplateInvalid
+        | ErrorKind::PackNotFound
+        | ErrorKind::PackInvalid
+        | ErrorKind::UnknownOperation
+        | ErrorKind::ConfigInvalid => DEFINITION,
+        ErrorKind::ScriptMismatch | ErrorKind::UnknownAgent => AGENT,
+        ErrorKind::MissingReviewMarker | ErrorKind::VerdictNotAllowed => VERDICT,
+        ErrorKind::SessionBusy => OUTSIDE,
+        _ => INPUT,
+    }
+}

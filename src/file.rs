@@ -1,0 +1,110 @@
+//! How a text file is read: a regular file, within a size, inside a folder if it must be, and UTF-8.
+//!
+//! The two doors to files, `pack/source.rs` and the room `ops`, both read through here, so the rules exist once.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Reads a text file; `None` if there is none.
+///
+/// # Errors
+///
+/// `FileUnusable` if there is something that is not a readable UTF-8 text file of at most `limit` bytes.
+pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
+    let metadata = match path.metadata() {
+        Ok(metadata) => metadata,
+        Err(error) if is_missing(&error) => return Ok(None),
+        Err(error) => return Err(unusable(path, "cannot be looked at").with_source(error)),
+    };
+    check_kind(path, &metadata)?;
+    check_size(path, metadata.len(), limit)?;
+    let bytes = read_bytes(path, limit)
+        .map_err(|error| unusable(path, "cannot be read").with_source(error))?;
+    check_size(path, bytes.len() as u64, limit)?;
+    into_text(path, bytes).map(Some)
+}
+
+/// Reads a text file that must not lead out of a folder, however it is linked.
+///
+/// # Errors
+///
+/// Those of [`read_text`], and `FileUnusable` for a link that leads out.
+pub fn read_text_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<String>> {
+    let (Ok(folder), Ok(target)) = (folder.canonicalize(), path.canonicalize()) else {
+        // What cannot be resolved is missing, or is named by the reading itself.
+        return read_text(path, limit);
+    };
+    if !target.starts_with(&folder) {
+        return Err(unusable(path, "is a link that leads out of the project")
+            .with_hint("a repository may not pull other files of this machine into a prompt"));
+    }
+    read_text(&target, limit)
+}
+
+/// Tells whether an error means that there is no such file.
+#[must_use]
+pub fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn unusable(path: &Path, what: &str) -> Error {
+    Error::new(ErrorKind::FileUnusable, format!("{} {what}", shown(path)))
+}
+
+fn shown(path: &Path) -> String {
+    format!("`{}`", path.display().to_string().escape_debug())
+}
+
+fn check_kind(path: &Path, metadata: &Metadata) -> Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    if metadata.is_dir() {
+        return Err(
+            unusable(path, "is a folder, not a file").with_hint("name the files in it one by one")
+        );
+    }
+    Err(unusable(path, "is not a regular file")
+        .with_hint("pipes, sockets and devices are not read"))
+}
+
+fn check_size(path: &Path, size: u64, limit: u64) -> Result<()> {
+    if size <= limit {
+        return Ok(());
+    }
+    Err(unusable(path, &format!("is too large: over {}", in_units(limit)))
+        .with_hint("give the agent the part that matters"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is where files are opened for reading")]
+fn read_bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn into_text(path: &Path, bytes: Vec<u8>) -> Result<String> {
+    if bytes.contains(&0) {
+        return Err(
+            unusable(path, "is a binary file").with_hint("only text can be part of a prompt")
+        );
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let offset = error.utf8_error().valid_up_to();
+        unusable(path, &format!("is not UTF-8 text (byte {offset})"))
+            .with_hint("convert it, for example with `iconv -t UTF-8`")
+    })
+}
+
+/// Returns a number of bytes as people say it.
+#[must_use]
+pub fn in_units(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..1_048_576 => format!("{} KiB", bytes / 1024),
+        _ => format!("{} MiB", bytes / 1_048_576),
+    }
+}

@@ -1,0 +1,91 @@
+//! The name of an agent: any text that can be typed, and the file name it stands for.
+
+use std::fmt;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The name of an agent, such as `claude`, `qwen-code` or `ollama:llama3.2:3b`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AgentName(String);
+
+/// The longest agent name.
+const LONGEST: usize = 128;
+
+impl AgentName {
+    /// Checks and wraps a name.
+    ///
+    /// # Errors
+    ///
+    /// `NameInvalid` for an empty or over-long name, one with control characters, or one with nothing before `:`.
+    pub fn new(name: impl Into<String>) -> Result<Self> {
+        let name = name.into();
+        let usable = !name.is_empty()
+            && name.len() <= LONGEST
+            && !name.starts_with(':')
+            && !name.chars().any(char::is_control);
+        if usable {
+            return Ok(Self(name));
+        }
+        Err(Error::new(ErrorKind::NameInvalid, format!("{name:?} is not an agent's name"))
+            .with_hint("an agent is named like `claude`, `qwen-code` or `ollama:llama3.2:3b`"))
+    }
+
+    /// Returns the name of the agent that every template falls back to.
+    #[must_use]
+    pub fn base() -> Self {
+        Self("BASE".to_owned())
+    }
+
+    /// Returns the name as it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the name as it stands in template file names: the part before `:`, upper-cased, and `_` for every
+    /// other character, so that no name can walk the disk.
+    #[must_use]
+    pub fn file_stem(&self) -> String {
+        let before_model = self.0.split(':').next().unwrap_or_default();
+        before_model
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+            .collect()
+    }
+}
+
+impl fmt::Display for AgentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_can_walk_the_disk() {
+        let cases = [
+            ("claude", "CLAUDE"),
+            ("qwen-code", "QWEN_CODE"),
+            ("ollama:llama3.2:3b", "OLLAMA"),
+            ("../../etc/passwd", "______ETC_PASSWD"),
+            ("größe", "GR__E"),
+        ];
+        for (name, stem) in cases {
+            assert_eq!(AgentName::new(name).unwrap().file_stem(), stem);
+        }
+    }
+
+    #[test]
+    fn unusable_names_are_refused() {
+        for name in ["", ":model", "a\nb", &"x".repeat(129)] {
+            assert_eq!(
+                AgentName::new(name).unwrap_err().kind(),
+                ErrorKind::NameInvalid,
+                "{name:?}"
+            );
+        }
+    }
+}

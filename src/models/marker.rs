@@ -1,0 +1,82 @@
+//! Markers: tags by which a reply reports a result, and the verdict among them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The value of a `<review>` marker. Later variants are more severe, and the most severe wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ReviewResult {
+    /// The output meets all criteria.
+    Pass,
+    /// A proposal needs refinement.
+    NeedsRevision,
+    /// An implementation needs adjustment.
+    NeedsChanges,
+    /// An implementation fails critically.
+    MajorIssues,
+    /// A proposal is fundamentally flawed.
+    Rejected,
+}
+
+impl ReviewResult {
+    /// All verdicts, the mildest first.
+    pub const ALL: [Self; 5] =
+        [Self::Pass, Self::NeedsRevision, Self::NeedsChanges, Self::MajorIssues, Self::Rejected];
+
+    /// Returns the verdict as it is written inside `<review>`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::NeedsRevision => "NEEDS_REVISION",
+            Self::NeedsChanges => "NEEDS_CHANGES",
+            Self::MajorIssues => "MAJOR_ISSUES",
+            Self::Rejected => "REJECTED",
+        }
+    }
+}
+
+impl fmt::Display for ReviewResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for ReviewResult {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|verdict| verdict.name() == text).ok_or(())
+    }
+}
+
+/// The value of a `<task_status>` marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum TaskStatus {
+    /// The agent says that the task is done.
+    Completed,
+    /// The agent says that the task could not be done.
+    Failed,
+}
+
+/// A marker that a reply holds, outside thoughts, quotes and code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "marker", rename_all = "snake_case")]
+pub enum Marker {
+    /// `<review>…</review>`.
+    Review {
+        /// The verdict.
+        verdict: ReviewResult,
+    },
+    /// `<task_status id="…">…</task_status>`.
+    TaskStatus {
+        /// The task's number, such as `1.2`.
+        id: String,
+        /// What the agent says of it.
+        status: TaskStatus,
+    },
+}

@@ -1,0 +1,16 @@
+//! Patterns for relative paths, as packs write them.
+
+/// Tells whether a path matches a pattern in which `*` stands for any name, but not for `/`.
+#[must_use]
+pub fn matches_pattern(pattern: &str, path: &str) -> bool {
+    let (patterns, names) = (pattern.split('/'), path.split('/'));
+    pattern.matches('/').count() == path.matches('/').count()
+        && patterns.zip(names).all(|(pattern, name)| match pattern.split_once('*') {
+            None => pattern == name,
+            Some((before, after)) => {
+                name.len() >= before.len() + after.len()
+                    && name.starts_with(before)
+                    && name.ends_with(after)
+            }
+        })
+}

@@ -1,0 +1,327 @@
+//! The unified prompt: one structure that every agent gets.
+
+use std::borrow::Cow;
+use std::io;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::{xml_read, xml_write};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A whole prompt: who the agent is, what it may know, and what it shall do.
+///
+/// No prompt holds a character that XML 1.0 forbids: such characters are replaced by visible ones when a prompt is
+/// made, so `from_xml(to_xml(p)) == p` holds for every prompt.
+///
+/// ```
+/// use agentd::UnifiedPrompt;
+///
+/// let prompt = UnifiedPrompt::new("Add login")?
+///     .with_system("You are a planner.")
+///     .with_file("src/main.rs", "fn main() { if 1 < 2 {} }");
+/// assert!(prompt.to_xml().ends_with("<instructions>Add login</instructions>\n</prompt>\n"));
+/// # Ok::<(), agentd::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Written")]
+#[schemars(!try_from, description = "A whole prompt: who the agent is, what it may know, and what it shall do.")]
+pub struct UnifiedPrompt {
+    /// Who the agent is and how it works.
+    #[serde(default)]
+    system_prompt: String,
+    /// Files, artifacts and thoughts, in order.
+    #[serde(default)]
+    context: Vec<ContextItem>,
+    /// What the agent shall do. Never blank.
+    #[schemars(regex(pattern = r"\S"))]
+    instructions: String,
+}
+
+/// A piece of context: its kind, its name and its content.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, from = "WrittenItem")]
+#[schemars(!from)]
+pub struct ContextItem {
+    /// What kind of item it is.
+    #[serde(rename = "type")]
+    kind: ContextKind,
+    /// A path or a title.
+    name: String,
+    /// The text.
+    content: String,
+}
+
+/// The kinds of context.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ContextKind {
+    /// A file of the project, named by its path.
+    #[default]
+    File,
+    /// A text that an earlier step has produced.
+    Artifact,
+    /// A remark handed on from an earlier step.
+    Thought,
+}
+
+impl JsonSchema for ContextKind {
+    fn schema_name() -> Cow<'static, str> {
+        "ContextKind".into()
+    }
+
+    // Derived, the documented variants would become a list of alternatives instead of one `enum`.
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "enum": ["file", "artifact", "thought"]})
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+}
+
+impl ContextKind {
+    /// Returns the kind's XML element.
+    #[must_use]
+    pub fn element(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Artifact => "artifact",
+            Self::Thought => "thought",
+        }
+    }
+
+    /// Returns the XML attribute that holds an item's name.
+    #[must_use]
+    pub fn attribute(self) -> &'static str {
+        match self {
+            Self::File => "path",
+            Self::Artifact | Self::Thought => "name",
+        }
+    }
+}
+
+/// A prompt as JSON holds it, before it is checked.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(default)]
+    system_prompt: String,
+    #[serde(default)]
+    context: Vec<ContextItem>,
+    instructions: String,
+}
+
+/// A context item as JSON holds it, before its characters are checked.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WrittenItem {
+    #[serde(rename = "type")]
+    kind: ContextKind,
+    name: String,
+    content: String,
+}
+
+impl TryFrom<Written> for UnifiedPrompt {
+    type Error = Error;
+
+    fn try_from(written: Written) -> Result<Self> {
+        let mut prompt = Self::new(written.instructions)?.with_system(written.system_prompt);
+        prompt.context = written.context;
+        Ok(prompt)
+    }
+}
+
+impl From<WrittenItem> for ContextItem {
+    fn from(written: WrittenItem) -> Self {
+        Self::new(written.kind, written.name, written.content)
+    }
+}
+
+impl ContextItem {
+    /// Makes an item; characters that XML forbids become visible ones.
+    pub fn new(kind: ContextKind, name: impl Into<String>, content: impl Into<String>) -> Self {
+        Self { kind, name: visible(name.into()), content: visible(content.into()) }
+    }
+
+    /// Returns the kind.
+    #[must_use]
+    pub fn kind(&self) -> ContextKind {
+        self.kind
+    }
+
+    /// Returns name and content, without copying them.
+    #[must_use]
+    pub fn into_name_and_content(self) -> (String, String) {
+        (self.name, self.content)
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the content.
+    #[must_use]
+    pub fn content(&self) -> &str {
+        &self.content
+    }
+}
+
+impl UnifiedPrompt {
+    /// Starts a prompt from its instructions.
+    ///
+    /// # Errors
+    ///
+    /// `PromptInvalid` if they are blank: a prompt that asks for nothing is a mistake of the caller.
+    pub fn new(instructions: impl Into<String>) -> Result<Self> {
+        let instructions = visible(instructions.into());
+        if instructions.trim().is_empty() {
+            return Err(Error::new(ErrorKind::PromptInvalid, "the instructions are empty")
+                .with_hint("say what the agent shall do"));
+        }
+        Ok(Self { system_prompt: String::new(), context: Vec::new(), instructions })
+    }
+
+    /// Sets the system prompt.
+    #[must_use]
+    pub fn with_system(mut self, system_prompt: impl Into<String>) -> Self {
+        self.system_prompt = visible(system_prompt.into());
+        self
+    }
+
+    /// Adds a context item at the end.
+    #[must_use]
+    pub fn with_item(mut self, item: ContextItem) -> Self {
+        self.context.push(item);
+        self
+    }
+
+    /// Adds a file at the end of the context.
+    #[must_use]
+    pub fn with_file(self, path: impl Into<String>, content: impl Into<String>) -> Self {
+        self.with_item(ContextItem::new(ContextKind::File, path, content))
+    }
+
+    /// Adds an artifact at the end of the context.
+    #[must_use]
+    pub fn with_artifact(self, name: impl Into<String>, content: impl Into<String>) -> Self {
+        self.with_item(ContextItem::new(ContextKind::Artifact, name, content))
+    }
+
+    /// Adds a thought at the end of the context.
+    #[must_use]
+    pub fn with_thought(self, name: impl Into<String>, content: impl Into<String>) -> Self {
+        self.with_item(ContextItem::new(ContextKind::Thought, name, content))
+    }
+
+    /// Returns the system prompt.
+    #[must_use]
+    pub fn system_prompt(&self) -> &str {
+        &self.system_prompt
+    }
+
+    /// Returns the context, in order.
+    #[must_use]
+    pub fn context(&self) -> &[ContextItem] {
+        &self.context
+    }
+
+    /// Returns the instructions.
+    #[must_use]
+    pub fn instructions(&self) -> &str {
+        &self.instructions
+    }
+
+    /// Returns the prompt as an XML 1.0 document that no content can break.
+    #[must_use]
+    pub fn to_xml(&self) -> String {
+        let mut bytes = Vec::with_capacity(xml_write::likely_size(self));
+        for piece in self.pieces() {
+            self.append_piece(piece, &mut bytes);
+        }
+        xml_write::into_text(bytes)
+    }
+
+    /// Writes the XML document without holding a second copy of it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the writer.
+    pub fn write_xml(&self, mut writer: impl io::Write) -> io::Result<()> {
+        self.pieces().try_for_each(|piece| xml_write::piece(self, piece, &mut writer))
+    }
+
+    /// Returns the pieces that the document consists of, in order.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece> + use<> {
+        let system = (!self.system_prompt.is_empty()).then_some(Piece::System);
+        let items = (0..self.context.len()).map(Piece::Item);
+        system.into_iter().chain(items).chain([Piece::Instructions])
+    }
+
+    /// Returns one piece's share of the document: its element and the tags around it that fall to it.
+    #[must_use]
+    pub fn piece_xml(&self, piece: Piece) -> String {
+        let mut bytes = Vec::new();
+        self.append_piece(piece, &mut bytes);
+        xml_write::into_text(bytes)
+    }
+
+    fn append_piece(&self, piece: Piece, bytes: &mut Vec<u8>) {
+        // Writing to a vector has no way to fail.
+        let _infallible = xml_write::piece(self, piece, bytes);
+    }
+
+    /// Returns the JSON Schema of a prompt.
+    #[must_use]
+    pub fn json_schema() -> Schema {
+        SchemaSettings::draft07()
+            .with(|settings| settings.inline_subschemas = true)
+            .into_generator()
+            .into_root_schema_for::<Self>()
+    }
+
+    /// Reads a document that `to_xml` has written.
+    ///
+    /// # Errors
+    ///
+    /// `XmlInvalid` with line and column for anything that would not be written again to the same bytes.
+    pub fn from_xml(xml: &str) -> Result<Self> {
+        xml_read::read(xml)
+    }
+}
+
+/// One piece of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// `<system_prompt>`.
+    System,
+    /// The context item with this index.
+    Item(usize),
+    /// `<instructions>`.
+    Instructions,
+}
+
+/// Replaces characters that XML 1.0 forbids: control characters by their pictures, the others by U+FFFD.
+fn visible(text: String) -> String {
+    if text.as_bytes().chunks(64).all(is_surely_legal) {
+        return text;
+    }
+    text.chars().map(|c| picture(c).unwrap_or(c)).collect()
+}
+
+/// Tells that a run of bytes holds no forbidden character, without a branch per byte. 0xEF starts U+FFFE and U+FFFF.
+fn is_surely_legal(bytes: &[u8]) -> bool {
+    let suspicious = |b: u8| (b < 0x20) & (b != b'\t') & (b != b'\n') & (b != b'\r') | (b == 0xEF);
+    !bytes.iter().fold(false, |found, &b| found | suspicious(b))
+}
+
+fn picture(c: char) -> Option<char> {
+    match c {
+        '\t' | '\n' | '\r' => None,
+        '\0'..'\u{20}' => char::from_u32(0x2400 + u32::from(c)),
+        '\u{FFFE}' | '\u{FFFF}' => Some(char::REPLACEMENT_CHARACTER),
+        _ => None,
+    }
+}

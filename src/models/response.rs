@@ -1,0 +1,66 @@
+//! A reply as it came, and as it was read.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::{Marker, ReviewResult, UsageMetrics};
+
+/// What an agent answered: the raw text and what it cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The text, as it came.
+    pub text: String,
+    /// What the call used.
+    pub usage: UsageMetrics,
+}
+
+/// A reply as it was read: text for people, effects for the program, and what had to be tolerated.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Response {
+    /// What the agent thought aloud; never part of the message.
+    pub thoughts: Vec<String>,
+    /// What remains for people to read.
+    pub message: String,
+    /// New texts for targets.
+    pub updates: Vec<Update>,
+    /// Results that the agent reports.
+    pub markers: Vec<Marker>,
+    /// The most severe verdict that stands in a quote, a fence, a comment or a code span. Never the verdict.
+    pub quoted_verdict: Option<ReviewResult>,
+    /// What was asked for but not clearly enough to be done.
+    pub proposals: Vec<Proposal>,
+    /// What was tolerated.
+    pub problems: Vec<Problem>,
+}
+
+/// New text for a target: `<content_update target="…">…</content_update>`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Update {
+    /// The target, as the agent wrote it.
+    pub target: String,
+    /// The new text.
+    pub content: String,
+}
+
+/// Something an agent asked for that is shown to people and never carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Proposal {
+    /// What it would have been, such as `content_update proposal.md`.
+    pub what: String,
+    /// Why it is not carried out.
+    pub reason: String,
+    /// Its text, as the agent wrote it.
+    pub text: String,
+}
+
+/// Something tolerated but told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// A stable name of the problem.
+    pub code: &'static str,
+    /// The same in words.
+    pub message: String,
+    /// Where in the reply's bytes.
+    pub span: Range<usize>,
+}

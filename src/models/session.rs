@@ -1,0 +1,44 @@
+//! The id of a session: one piece of work led through a pack.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The id of a session, such as the change `add-login`. It is ours, never an agent's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SessionId(String);
+
+impl SessionId {
+    /// Checks and wraps an id: letters, digits, `-`, `_` and `.`, a letter or digit first, no `..`, 64 at most.
+    ///
+    /// # Errors
+    ///
+    /// `NameInvalid` for any other text.
+    pub fn new(id: impl Into<String>) -> Result<Self> {
+        let id = id.into();
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        let usable = id.len() <= 64
+            && id.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && id.bytes().all(plain)
+            && !id.contains("..");
+        if usable {
+            return Ok(Self(id));
+        }
+        Err(Error::new(ErrorKind::NameInvalid, format!("{id:?} is not a change's id"))
+            .with_hint("use letters, digits, `-`, `_` and `.`, like `add-login`"))
+    }
+
+    /// Returns the id.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

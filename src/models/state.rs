@@ -1,0 +1,75 @@
+//! What is true of a session now: the fold of its events, nothing else.
+
+use serde::Serialize;
+
+use super::{Event, Marker, Mode, ReviewResult, TaskStatus};
+
+/// What is true of a session now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct State {
+    /// The current mode; none before the session has entered one.
+    pub mode: Option<Mode>,
+    /// How many turns were started.
+    pub turns: u64,
+    /// How far the last turn has come.
+    pub progress: Progress,
+    /// Whether the session is over, and if so, whether it reached its goal.
+    pub ended: Option<bool>,
+}
+
+/// How far the last turn has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Progress {
+    /// A reply was read and committed.
+    pub replied: bool,
+    /// Its verdict.
+    pub verdict: Option<ReviewResult>,
+    /// A task was reported as failed.
+    pub task_failed: bool,
+    /// Why the mode cannot be left, if it cannot.
+    pub fault: Option<String>,
+    /// Effects that are intended and not yet settled.
+    pub open: u64,
+    /// Effects that were settled as not done.
+    pub undone: u64,
+}
+
+impl State {
+    /// Returns the state that a list of events leads to.
+    #[must_use]
+    pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut state = Self::default();
+        for event in events {
+            state.take(event);
+        }
+        state
+    }
+
+    fn take(&mut self, event: &Event) {
+        match event {
+            Event::Entered { mode } => {
+                self.mode = Some(mode.clone());
+                self.progress = Progress::default();
+            }
+            Event::Started { turn, .. } => {
+                self.turns = *turn;
+                self.progress = Progress::default();
+            }
+            Event::Replied { markers, verdict, fault, .. } => {
+                self.progress.replied = true;
+                self.progress.verdict = *verdict;
+                self.progress.fault.clone_from(fault);
+                let failed = |marker: &Marker| {
+                    matches!(marker, Marker::TaskStatus { status: TaskStatus::Failed, .. })
+                };
+                self.progress.task_failed = markers.iter().any(failed);
+            }
+            Event::Intended { .. } => self.progress.open += 1,
+            Event::Settled { settlement, .. } => {
+                self.progress.open = self.progress.open.saturating_sub(1);
+                self.progress.undone += u64::from(!settlement.done);
+            }
+            Event::Ended { done } => self.ended = Some(*done),
+        }
+    }
+}

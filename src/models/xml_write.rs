@@ -1,0 +1,162 @@
+//! The XML of a unified prompt, written piece by piece.
+//!
+//! Bodies with `<`, `&` or `]]>` go into CDATA, so that code stays readable; others stay plain. XML readers turn CR
+//! into LF even inside CDATA, so CR never stands in the document: a body whose line ends are all CRLF is written
+//! with LF and `eol="crlf"`, any other CR is `&#13;` outside CDATA.
+
+use std::io::{self, Write};
+
+use memchr::{memchr, memchr_iter, memchr3, memmem};
+
+use super::prompt::{Piece, UnifiedPrompt};
+
+/// Writes one piece's share of the document.
+pub(super) fn piece(prompt: &UnifiedPrompt, piece: Piece, out: &mut impl Write) -> io::Result<()> {
+    let items = prompt.context();
+    let system = prompt.system_prompt();
+    match piece {
+        Piece::System => {
+            out.write_all(b"<prompt>\n")?;
+            element(out, "system_prompt", None, system)
+        }
+        Piece::Item(index) => {
+            if index == 0 && system.is_empty() {
+                out.write_all(b"<prompt>\n")?;
+            }
+            if index == 0 {
+                out.write_all(b"<context>\n")?;
+            }
+            let Some(item) = items.get(index) else { return Ok(()) };
+            let name = Some((item.kind().attribute(), item.name()));
+            element(out, item.kind().element(), name, item.content())?;
+            if index + 1 == items.len() {
+                out.write_all(b"</context>\n")?;
+            }
+            Ok(())
+        }
+        Piece::Instructions => {
+            if items.is_empty() && system.is_empty() {
+                out.write_all(b"<prompt>\n")?;
+            }
+            element(out, "instructions", None, prompt.instructions())?;
+            out.write_all(b"</prompt>\n")
+        }
+    }
+}
+
+/// Returns the document's size if nothing has to be escaped in it: enough, in most cases, to allocate once.
+pub(super) fn likely_size(prompt: &UnifiedPrompt) -> usize {
+    /// Tags, attribute and CDATA marks of one element.
+    const FRAME: usize = 64;
+    let items =
+        prompt.context().iter().map(|item| item.name().len() + item.content().len() + FRAME);
+    items.sum::<usize>() + prompt.system_prompt().len() + prompt.instructions().len() + 4 * FRAME
+}
+
+/// Turns what was written back into text.
+pub(super) fn into_text(bytes: Vec<u8>) -> String {
+    // Every slice that is written is cut at ASCII characters out of a `str`, so the fallback never runs.
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+fn element(
+    out: &mut impl Write,
+    name: &str,
+    attribute: Option<(&str, &str)>,
+    body: &str,
+) -> io::Result<()> {
+    write!(out, "<{name}")?;
+    if let Some((key, value)) = attribute {
+        write!(out, " {key}=\"")?;
+        attribute_value(out, value)?;
+        out.write_all(b"\"")?;
+    }
+    let has_cr = memchr(b'\r', body.as_bytes()).is_some();
+    if has_cr && has_only_crlf(body.as_bytes()) {
+        out.write_all(b" eol=\"crlf\">")?;
+        text(out, &body.replace("\r\n", "\n"))?;
+    } else if has_cr {
+        out.write_all(b">")?;
+        text_with_cr(out, body)?;
+    } else {
+        out.write_all(b">")?;
+        text(out, body)?;
+    }
+    writeln!(out, "</{name}>")
+}
+
+fn has_only_crlf(body: &[u8]) -> bool {
+    let pairs = memmem::find_iter(body, b"\r\n").count();
+    pairs == memchr_iter(b'\r', body).count() && pairs == memchr_iter(b'\n', body).count()
+}
+
+/// Writes a body that holds no CR.
+fn text(out: &mut impl Write, body: &str) -> io::Result<()> {
+    if needs_cdata(body) { cdata(out, body) } else { out.write_all(body.as_bytes()) }
+}
+
+/// Writes a body with a reference for each CR; the decision for CDATA is one for the whole body.
+fn text_with_cr(out: &mut impl Write, body: &str) -> io::Result<()> {
+    let in_cdata = needs_cdata(body);
+    let mut lines = body.split('\r');
+    let mut line = lines.next();
+    while let Some(current) = line {
+        if in_cdata && !current.is_empty() {
+            cdata(out, current)?;
+        } else {
+            out.write_all(current.as_bytes())?;
+        }
+        line = lines.next();
+        if line.is_some() {
+            out.write_all(b"&#13;")?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells whether a body cannot stand as plain text: `<` and `&` are markup, `]]>` is forbidden outside CDATA.
+fn needs_cdata(body: &str) -> bool {
+    let mut rest = body.as_bytes();
+    while let Some(hit) = memchr3(b'<', b'&', b'>', rest) {
+        if rest[hit] != b'>' || rest[..hit].ends_with(b"]]") {
+            return true;
+        }
+        rest = &rest[hit + 1..];
+    }
+    false
+}
+
+/// Writes a CDATA section, closed and reopened inside each `]]>`.
+fn cdata(out: &mut impl Write, body: &str) -> io::Result<()> {
+    let bytes = body.as_bytes();
+    out.write_all(b"<![CDATA[")?;
+    let mut written = 0;
+    for hit in memmem::find_iter(bytes, b"]]>") {
+        out.write_all(&bytes[written..hit + 2])?;
+        out.write_all(b"]]><![CDATA[")?;
+        written = hit + 2;
+    }
+    out.write_all(&bytes[written..])?;
+    out.write_all(b"]]>")
+}
+
+/// Writes an attribute's value: markup and white space other than blanks as references.
+fn attribute_value(out: &mut impl Write, value: &str) -> io::Result<()> {
+    let mut written = 0;
+    for (index, byte) in value.bytes().enumerate() {
+        let reference = match byte {
+            b'<' => "&lt;",
+            b'&' => "&amp;",
+            b'"' => "&quot;",
+            b'\t' => "&#9;",
+            b'\n' => "&#10;",
+            b'\r' => "&#13;",
+            _ => continue,
+        };
+        out.write_all(&value.as_bytes()[written..index])?;
+        out.write_all(reference.as_bytes())?;
+        written = index + 1;
+    }
+    out.write_all(&value.as_bytes()[written..])
+}

@@ -1,0 +1,73 @@
+//! YAML as people write it in packs, front matter and scripts: plain data, read strictly and within limits.
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::{Location, MergeKeyPolicy, Options, Spanned, budget, options};
+
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// A value together with its place in the file.
+pub type Placed<T> = Spanned<T>;
+
+/// The deepest nesting of a file.
+const DEPTH: usize = 64;
+
+/// The most nodes of a file.
+const NODES: usize = 50_000;
+
+/// Reads a text; anchors, aliases, merge keys, duplicate and unknown keys are errors.
+///
+/// `first_line` is the line of the origin at which the text starts, from 1: front matter starts at line 2.
+///
+/// # Errors
+///
+/// An error of the given kind, with the place in the origin.
+pub fn read<T: DeserializeOwned>(
+    text: &str,
+    origin: &str,
+    first_line: usize,
+    kind: ErrorKind,
+) -> Result<T> {
+    serde_saphyr::from_str_with_options(text, strict()).map_err(|error| {
+        let plain = error.without_snippet();
+        let error_at = Error::new(kind, first_sentence(&plain.to_string()));
+        match error.location() {
+            Some(location) if location != Location::UNKNOWN => {
+                error_at.with_place(place(text, origin, first_line, location))
+            }
+            _ => error_at.with_place(Place::at_line(origin, text, first_line, 1)),
+        }
+    })
+}
+
+/// Returns the place of a location that `read` has reported.
+#[must_use]
+pub fn place(text: &str, origin: &str, first_line: usize, location: Location) -> Place {
+    let line = usize::try_from(location.line()).unwrap_or(1);
+    let column = usize::try_from(location.column()).unwrap_or(1);
+    let mut place = Place::at_line(origin, text, line, column);
+    place.line = line + first_line.saturating_sub(1);
+    place
+}
+
+fn strict() -> Options {
+    options! {
+        merge_keys: MergeKeyPolicy::Error,
+        strict_booleans: true,
+        budget: budget! {
+            max_aliases: 0,
+            max_anchors: 0,
+            max_merge_keys: 0,
+            max_documents: 1,
+            max_depth: DEPTH,
+            flow_nesting_limit: DEPTH,
+            max_nodes: NODES,
+            max_events: 4 * NODES,
+        },
+    }
+}
+
+/// The reader's messages name the place too; ours is printed apart.
+fn first_sentence(message: &str) -> String {
+    let message = message.split(" at line ").next().unwrap_or(message);
+    message.lines().next().unwrap_or(message).trim().to_owned()
+}

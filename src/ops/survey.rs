@@ -1,0 +1,122 @@
+//! What can be told of a repository from the files at its root: a first draft for `agentd/project.md`.
+
+use std::path::Path;
+
+use super::files::read_project_text;
+use super::tree::structure;
+use crate::config::StructureLimits;
+use crate::error::Result;
+
+/// What was found at a repository's root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// The project's name.
+    pub title: String,
+    /// The first paragraph of its README.
+    pub summary: Option<String>,
+    /// Languages and tools.
+    pub stack: Vec<String>,
+    /// Commands that build and test it.
+    pub commands: Vec<String>,
+    /// The entries at its root.
+    pub layout: Vec<String>,
+    /// Files that say how work is done here.
+    pub guides: Vec<String>,
+}
+
+/// A file at the root, what it tells of the stack, and the commands that go with it.
+const SIGNS: [(&str, &str, &[&str]); 11] = [
+    ("Cargo.toml", "Rust, built with Cargo", &["cargo build", "cargo test"]),
+    ("package.json", "JavaScript or TypeScript, on Node.js", &[]),
+    ("pyproject.toml", "Python", &["python -m pytest"]),
+    ("requirements.txt", "Python", &["python -m pytest"]),
+    ("go.mod", "Go", &["go build ./...", "go test ./..."]),
+    ("pom.xml", "Java, built with Maven", &["mvn verify"]),
+    ("build.gradle", "Java or Kotlin, built with Gradle", &["./gradlew build"]),
+    ("build.gradle.kts", "Kotlin, built with Gradle", &["./gradlew build"]),
+    ("Gemfile", "Ruby", &["bundle exec rake test"]),
+    ("composer.json", "PHP", &["composer test"]),
+    ("CMakeLists.txt", "C or C++, built with CMake", &["cmake -B build", "cmake --build build"]),
+];
+
+/// Files that say how work is done in a repository.
+const GUIDES: [&str; 7] = [
+    "CONTRIBUTING.md",
+    "ARCHITECTURE.md",
+    "AGENTS.md",
+    "CLAUDE.md",
+    "GEMINI.md",
+    ".editorconfig",
+    "rustfmt.toml",
+];
+
+/// Looks at a repository's root.
+///
+/// # Errors
+///
+/// `FileUnusable` if it cannot be listed. Files that cannot be read tell nothing.
+pub fn survey(root: &Path) -> Result<Survey> {
+    let text = |name: &str| read_project_text(root, name).ok().flatten();
+    let mut found = Survey { title: title(root), ..Survey::default() };
+    for (name, stack, commands) in SIGNS {
+        if !root.join(name).is_file() || found.stack.iter().any(|known| known == stack) {
+            continue;
+        }
+        found.stack.push(stack.to_owned());
+        found.commands.extend(commands.iter().map(|&command| command.to_owned()));
+    }
+    found.commands.extend(text("package.json").map(|json| npm_scripts(&json)).unwrap_or_default());
+    found
+        .commands
+        .extend(text("Makefile").map(|makefile| make_targets(&makefile)).unwrap_or_default());
+    found.summary = ["README.md", "README", "readme.md"]
+        .into_iter()
+        .find_map(text)
+        .and_then(|text| first_paragraph(&text));
+    found.guides = GUIDES
+        .iter()
+        .filter(|name| root.join(name).is_file())
+        .map(|&name| name.to_owned())
+        .collect();
+    let top = structure(root, StructureLimits { per_folder: 40, total: 40 })?;
+    let is_top = |line: &&str| !line.starts_with([' ', '[', '(']);
+    found.layout = top
+        .lines()
+        .filter(is_top)
+        .map(|line| line.trim_end_matches(" (not opened)").to_owned())
+        .collect();
+    Ok(found)
+}
+
+fn title(root: &Path) -> String {
+    let path = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+    path.file_name().map_or_else(|| "project".to_owned(), super::tree::visible_name)
+}
+
+/// Returns the first paragraph of prose: no heading, badge, list, quote or markup.
+fn first_paragraph(readme: &str) -> Option<String> {
+    let is_prose = |text: &&str| {
+        text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '`' | '*' | '"'))
+    };
+    let normal = readme.replace("\r\n", "\n");
+    let paragraph =
+        normal.split("\n\n").map(str::trim).find(|text| is_prose(text) && text.len() < 2_000)?;
+    Some(paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Returns commands for the scripts that a project is built and tested with.
+fn npm_scripts(package: &str) -> Vec<String> {
+    let package: serde_json::Value = serde_json::from_str(package).unwrap_or_default();
+    let usual = ["build", "lint", "typecheck", "test"];
+    usual
+        .iter()
+        .filter(|&&script| package["scripts"][script].is_string())
+        .map(|script| format!("npm run {script}"))
+        .collect()
+}
+
+fn make_targets(makefile: &str) -> Vec<String> {
+    let usual = ["build", "lint", "check", "test"];
+    let has = |target: &&&str| makefile.lines().any(|line| line.starts_with(&format!("{target}:")));
+    usual.iter().filter(has).map(|target| format!("make {target}")).collect()
+}

@@ -1,0 +1,256 @@
+//! The project's tree as text: breadth first, within caps, and honest about what is left out.
+
+use std::collections::{BinaryHeap, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::config::StructureLimits;
+use crate::error::{Error, ErrorKind, Result};
+use crate::file;
+
+/// The largest `.gitignore` that is honoured.
+const LARGEST_RULES: u64 = 1024 * 1024;
+
+/// Returns the project's tree: sorted by bytes, without what the repository's `.gitignore` files name. Rules that
+/// stand elsewhere on the machine do not count, so the same tree gives the same text everywhere.
+///
+/// Folders are opened level by level until the cap is reached, so a large tree costs no more than a small one.
+///
+/// # Errors
+///
+/// `FileUnusable` if the root cannot be listed.
+pub fn structure(root: &Path, limits: StructureLimits) -> Result<String> {
+    let mut tree = Tree { nodes: vec![Node::folder(OsString::new())], limits, shown: 0 };
+    let root = root.canonicalize().map_err(|error| {
+        Error::new(ErrorKind::FileUnusable, format!("cannot find `{}`", root.display()))
+            .with_source(error)
+    })?;
+    tree.fill(&root)?;
+    Ok(tree.to_text())
+}
+
+struct Tree {
+    nodes: Vec<Node>,
+    limits: StructureLimits,
+    shown: usize,
+}
+
+struct Node {
+    name: OsString,
+    kind: Kind,
+    children: Vec<usize>,
+    /// How many entries of the folder are left out.
+    left_out: usize,
+    /// Whether the folder was listed.
+    opened: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    File,
+    Folder,
+    Link(OsString),
+}
+
+impl Node {
+    fn folder(name: OsString) -> Self {
+        Self { name, kind: Kind::Folder, children: Vec::new(), left_out: 0, opened: false }
+    }
+}
+
+/// The rules that hold in a folder: its own and those of the folders above it.
+struct Rules {
+    own: Gitignore,
+    above: Option<usize>,
+}
+
+impl Tree {
+    fn fill(&mut self, root: &Path) -> Result<()> {
+        let mut rules = rules_above(root);
+        let above = rules.len().checked_sub(1);
+        let mut queue = VecDeque::from([(0, root.to_path_buf(), above)]);
+        while let Some((index, path, above)) = queue.pop_front() {
+            if self.shown >= self.limits.total {
+                break;
+            }
+            rules.push(Rules { own: read_rules(root, &path), above });
+            let here = rules.len() - 1;
+            let listing = match list(&path, &rules, here, self.limits.per_folder) {
+                Ok(listing) => listing,
+                Err(error) if index == 0 => {
+                    let message = format!("cannot list `{}`", path.display());
+                    return Err(Error::new(ErrorKind::FileUnusable, message).with_source(error));
+                }
+                Err(_) => continue,
+            };
+            let room = self.limits.total - self.shown;
+            let taken = listing.entries.len().min(room);
+            self.nodes[index].opened = true;
+            self.nodes[index].left_out = listing.count - taken;
+            self.shown += taken;
+            for (name, kind) in listing.entries.into_iter().take(taken) {
+                let child = self.nodes.len();
+                if kind == Kind::Folder {
+                    queue.push_back((child, path.join(&name), Some(here)));
+                }
+                self.nodes.push(Node { kind, ..Node::folder(name) });
+                self.nodes[index].children.push(child);
+            }
+        }
+        Ok(())
+    }
+
+    fn to_text(&self) -> String {
+        let mut out = String::new();
+        self.write(0, 0, &mut out);
+        let partial = self.nodes.iter().filter(|node| node.left_out > 0);
+        let (folders, entries) =
+            partial.fold((0, 0), |(folders, entries), node| (folders + 1, entries + node.left_out));
+        let closed =
+            self.nodes.iter().filter(|node| node.kind == Kind::Folder && !node.opened).count();
+        if entries > 0 || closed > 0 {
+            let _infallible = write!(
+                out,
+                "[left out: {entries} entries of {folders} folders; {closed} folders not opened; \
+                 at most {} entries a folder and {} in all]",
+                self.limits.per_folder, self.limits.total
+            );
+        }
+        out.truncate(out.trim_end().len());
+        out
+    }
+
+    /// Writes a folder's children. The depth is bounded by the cap on entries and by the longest path of the system.
+    fn write(&self, index: usize, depth: usize, out: &mut String) {
+        let indent = "  ".repeat(depth);
+        for &child in &self.nodes[index].children {
+            let node = &self.nodes[child];
+            let name = visible_name(&node.name);
+            let _infallible = match &node.kind {
+                Kind::File => writeln!(out, "{indent}{name}"),
+                Kind::Link(target) => writeln!(out, "{indent}{name} -> {}", visible_name(target)),
+                Kind::Folder if node.opened => writeln!(out, "{indent}{name}/"),
+                Kind::Folder => writeln!(out, "{indent}{name}/ (not opened)"),
+            };
+            self.write(child, depth + 1, out);
+        }
+        if self.nodes[index].left_out > 0 {
+            let _infallible = writeln!(out, "{indent}({} more)", self.nodes[index].left_out);
+        }
+    }
+}
+
+/// The first entries of a folder by name, and how many there are in all.
+struct Listing {
+    entries: Vec<(OsString, Kind)>,
+    count: usize,
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+fn list(folder: &Path, rules: &[Rules], here: usize, most: usize) -> std::io::Result<Listing> {
+    let mut first = BinaryHeap::new();
+    let mut count = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == ".git" || name == ".agentd" {
+            continue;
+        }
+        let file_type = entry.file_type()?;
+        if is_ignored(&entry.path(), file_type.is_dir(), rules, here) {
+            continue;
+        }
+        count += 1;
+        // Only the first names are kept, so a folder with a million entries costs no memory.
+        if first.len() < most || first.peek().is_some_and(|(last, _)| name < *last) {
+            let kind = if file_type.is_symlink() {
+                Kind::Link(
+                    fs::read_link(entry.path()).map(PathBuf::into_os_string).unwrap_or_default(),
+                )
+            } else if file_type.is_dir() {
+                Kind::Folder
+            } else {
+                Kind::File
+            };
+            first.push((name, kind));
+            if first.len() > most {
+                first.pop();
+            }
+        }
+    }
+    Ok(Listing { entries: first.into_sorted_vec(), count })
+}
+
+/// Tells whether the rules of a folder, or of one above it, name an entry; the nearest rule decides.
+fn is_ignored(path: &Path, is_folder: bool, rules: &[Rules], here: usize) -> bool {
+    let mut level = Some(here);
+    while let Some(rules_here) = level.and_then(|index| rules.get(index)) {
+        match rules_here.own.matched(path, is_folder) {
+            Match::Ignore(_) => return true,
+            Match::Whitelist(_) => return false,
+            Match::None => level = rules_here.above,
+        }
+    }
+    false
+}
+
+/// Returns the rules of the folders above a project that is a folder of a repository.
+fn rules_above(root: &Path) -> Vec<Rules> {
+    let is_repository = |folder: &&Path| folder.join(".git").exists();
+    let Some(repository) = root.ancestors().find(is_repository) else { return Vec::new() };
+    let mut above: Vec<&Path> =
+        root.ancestors().skip(1).take_while(|path| path.starts_with(repository)).collect();
+    above.reverse();
+    let mut rules: Vec<Rules> = Vec::new();
+    for folder in above {
+        let nearest = rules.len().checked_sub(1);
+        rules.push(Rules { own: read_rules(repository, folder), above: nearest });
+    }
+    rules
+}
+
+fn read_rules(root: &Path, folder: &Path) -> Gitignore {
+    let mut builder = GitignoreBuilder::new(folder);
+    if let Ok(Some(text)) = file::read_text_inside(root, &folder.join(".gitignore"), LARGEST_RULES)
+    {
+        for line in text.lines() {
+            // A rule that cannot be understood is no rule, as for git.
+            let _unreadable = builder.add_line(None, line);
+        }
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// Returns a file's name as text that shows every byte of it: what is not printable is escaped.
+pub(super) fn visible_name(name: &OsStr) -> String {
+    let mut out = String::new();
+    for chunk in name.as_encoded_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c.is_control() || c == '\\' || is_invisible(c) {
+                out.extend(c.escape_default());
+            } else {
+                out.push(c);
+            }
+        }
+        for byte in chunk.invalid() {
+            let _infallible = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+/// Tells characters that change how a line reads without being seen: direction marks and line separators.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
+}
+
+/// Returns a path as text that shows every byte of it.
+#[must_use]
+pub fn visible_path(path: &Path) -> String {
+    visible_name(path.as_os_str())
+}

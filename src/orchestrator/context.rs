@@ -1,0 +1,122 @@
+//! What a prompt is made from: the project's own words, its tree, a change's artifacts, and what the caller gives.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::prompts::{Ask, Workspace};
+use crate::compose::Variables;
+use crate::error::Result;
+use crate::models::{ContextItem, ContextKind};
+use crate::ops;
+use crate::pack::{ModeSpec, Template};
+
+/// Where the project describes itself.
+const PROJECT_FILE: &str = "agentd/project.md";
+
+/// Values, items and where each came from.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// The values of variables.
+    pub(super) variables: Variables,
+    /// For each variable with a value, where it came from.
+    pub(super) sources: Vec<(String, String)>,
+    /// Context items, each with where it came from.
+    pub(super) items: Vec<(ContextItem, String)>,
+}
+
+impl Gathered {
+    fn set(&mut self, name: &str, value: String, source: impl Into<String>) {
+        self.variables.insert(name.to_owned(), value);
+        self.sources.push((name.to_owned(), source.into()));
+    }
+}
+
+/// Gathers what a template uses; what it does not use is not looked for.
+pub(super) fn gather(
+    workspace: &Workspace,
+    ask: &Ask,
+    spec: &ModeSpec,
+    template: &Template,
+) -> Result<Gathered> {
+    let root = workspace.root.as_path();
+    let uses = |name: &str| template.variables.iter().any(|variable| variable.name == name);
+    let mut found = Gathered::default();
+    if uses("PROJECT_CONTEXT")
+        && let Some(text) = ops::read_project_text(root, PROJECT_FILE)?
+    {
+        found.set("PROJECT_CONTEXT", text.trim().to_owned(), PROJECT_FILE);
+    }
+    if uses("PROJECT_STRUCTURE") {
+        let tree = ops::structure(root, workspace.settings.structure)?;
+        found.set("PROJECT_STRUCTURE", tree, "the project's tree");
+    }
+    if let Some(skeletons) = workspace.pack.skeletons_of(spec) {
+        let source =
+            format!("skeletons {} of the pack {}", spec.skeletons.join(", "), workspace.pack.name);
+        found.set("SKELETON", skeletons, source);
+    }
+    gather_change(root, ask, spec, &mut found)?;
+    gather_given(root, ask, &mut found)?;
+    if let Some(index) = artifact_index(&found.items) {
+        found.set("ARTIFACTS", index, "the artifacts in the context");
+    }
+    for (name, value) in &ask.variables {
+        found.sources.retain(|(known, _)| known != name);
+        found.set(name, value.clone(), "the caller");
+    }
+    Ok(found)
+}
+
+fn gather_change(root: &Path, ask: &Ask, spec: &ModeSpec, found: &mut Gathered) -> Result<()> {
+    let Some(session) = &ask.session else { return Ok(()) };
+    for (name, text) in ops::artifacts(root, session, &spec.artifacts)? {
+        let source = format!("the change {session}");
+        found.items.push((ContextItem::new(ContextKind::Artifact, name, text), source));
+    }
+    let tasks = ops::artifacts(root, session, &["tasks.md".to_owned()])?;
+    if let Some((_, text)) = tasks.first() {
+        let open = ops::open_tasks(text);
+        let source =
+            format!("{} open tasks of the change {session}", open.matches("- [ ] ").count());
+        found.set("TASKS", open, source);
+    }
+    Ok(())
+}
+
+fn gather_given(root: &Path, ask: &Ask, found: &mut Gathered) -> Result<()> {
+    let given = [(ContextKind::Artifact, &ask.artifacts), (ContextKind::File, &ask.files)];
+    for (kind, paths) in given {
+        for path in paths {
+            let item = ContextItem::new(kind, shown_path(root, path), ops::read_text(path)?);
+            found.items.push((item, "given by the caller".to_owned()));
+        }
+    }
+    for (index, thought) in ask.thoughts.iter().enumerate() {
+        let item = ContextItem::new(
+            ContextKind::Thought,
+            format!("thought {}", index + 1),
+            thought.as_str(),
+        );
+        found.items.push((item, "given by the caller".to_owned()));
+    }
+    Ok(())
+}
+
+/// Returns a path as the agent shall know it: relative to the project if it lies in it.
+fn shown_path(root: &Path, path: &Path) -> String {
+    let inside = || {
+        let (root, full) = (root.canonicalize().ok()?, path.canonicalize().ok()?);
+        full.strip_prefix(root).map(PathBuf::from).ok()
+    };
+    ops::visible_path(&inside().unwrap_or_else(|| path.to_path_buf()))
+}
+
+/// Returns a line for each artifact; its text stands in the context.
+fn artifact_index(items: &[(ContextItem, String)]) -> Option<String> {
+    let mut index = String::new();
+    for (item, _) in items.iter().filter(|(item, _)| item.kind() == ContextKind::Artifact) {
+        let lines = item.content().lines().count();
+        let _infallible = writeln!(index, "- `{}` ({lines} lines)", item.name());
+    }
+    (!index.is_empty()).then(|| index.trim_end().to_owned())
+}

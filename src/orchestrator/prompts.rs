@@ -1,0 +1,156 @@
+//! The one way a prompt is assembled, whoever asks for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::context::{self, Gathered};
+use crate::compose::{self, Draft, Format, Missing, Request, Variables};
+use crate::config::Settings;
+use crate::error::{ErrorKind, Result};
+use crate::models::{AgentName, Mode, SessionId, State};
+use crate::ops;
+use crate::pack::{Found, Owner, Pack, Places, Templates};
+
+/// The project's settings file.
+const PROJECT_SETTINGS: &str = "agentd/config.toml";
+
+/// A project, its settings, its pack and its templates.
+#[derive(Debug)]
+pub struct Workspace {
+    /// The project's root.
+    pub root: PathBuf,
+    /// The settings in force.
+    pub settings: Settings,
+    /// The pack in use.
+    pub pack: Pack,
+    /// The templates.
+    pub templates: Templates,
+}
+
+impl Workspace {
+    /// Opens a project: reads the user's and the project's settings, and loads the pack that is named or set.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid`, `PackNotFound` or `PackInvalid`, with the place.
+    pub fn open(root: PathBuf, user: Option<PathBuf>, pack: Option<&str>) -> Result<Self> {
+        let mut settings = Settings::default();
+        if let Some(folder) = &user
+            && let Some(text) = ops::read_project_text(folder, "config.toml")?
+        {
+            settings =
+                settings.overlaid(&text, &folder.join("config.toml").display().to_string())?;
+        }
+        if let Some(text) = ops::read_project_text(&root, PROJECT_SETTINGS)? {
+            settings = settings.overlaid(&text, PROJECT_SETTINGS)?;
+        }
+        let places = Places { project: Some(root.clone()), user };
+        let pack = Pack::load(pack.unwrap_or(&settings.pack), &places)?;
+        Ok(Self { root, settings, pack, templates: Templates::new(places) })
+    }
+}
+
+/// What a prompt is asked for with.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The mode.
+    pub mode: Mode,
+    /// The user's text.
+    pub instructions: String,
+    /// The agent; without one, the mode's from the settings, or BASE.
+    pub agent: Option<AgentName>,
+    /// The session, such as a change.
+    pub session: Option<SessionId>,
+    /// Files to show.
+    pub files: Vec<PathBuf>,
+    /// Artifacts to show.
+    pub artifacts: Vec<PathBuf>,
+    /// Thoughts to hand on.
+    pub thoughts: Vec<String>,
+    /// Values of variables, before any that is found.
+    pub variables: Variables,
+    /// The rendering.
+    pub format: Format,
+    /// Whether a missing mandatory variable is an error, whatever the settings say.
+    pub strict: bool,
+}
+
+impl Ask {
+    /// Asks for a prompt in a mode with nothing but instructions.
+    pub fn new(mode: Mode, instructions: impl Into<String>) -> Self {
+        Self {
+            mode,
+            instructions: instructions.into(),
+            agent: None,
+            session: None,
+            files: Vec::new(),
+            artifacts: Vec::new(),
+            thoughts: Vec::new(),
+            variables: Variables::new(),
+            format: Format::Xml,
+            strict: false,
+        }
+    }
+}
+
+/// A prompt, and how it came to be.
+#[derive(Debug)]
+pub struct Assembly {
+    /// The prompt.
+    pub draft: Draft,
+    /// The agent whose template was asked for.
+    pub agent: AgentName,
+    /// The template that won, and what was searched.
+    pub template: Arc<Found>,
+    /// For each variable with a value, where it came from.
+    pub sources: Vec<(String, String)>,
+    /// Files of the project that stand in for shipped ones.
+    pub overrides: Vec<String>,
+}
+
+/// Assembles a prompt: template, variables, context, layers, fit, render.
+///
+/// # Errors
+///
+/// `TemplateNotFound` also for a mode that the pack does not have, and whatever else keeps the prompt from being whole.
+pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assembly> {
+    let set = || workspace.settings.agents.get(&ask.mode).cloned();
+    let agent = ask.agent.clone().or_else(set).unwrap_or_else(AgentName::base);
+    let template =
+        workspace.templates.find(&agent, &ask.mode).map_err(|error| match error.kind() {
+            ErrorKind::TemplateNotFound => {
+                let modes: Vec<_> = workspace.pack.modes.keys().map(Mode::as_str).collect();
+                error.with_hint(format!(
+                    "the modes of the pack `{}` are {}",
+                    workspace.pack.name,
+                    modes.join(", ")
+                ))
+            }
+            _ => error,
+        })?;
+    let spec = workspace.pack.mode(&ask.mode)?;
+    let Gathered { variables, sources, items } =
+        context::gather(workspace, ask, spec, &template.template)?;
+    let strict = ask.strict || workspace.settings.strict;
+    let request = Request {
+        template: Arc::clone(&template),
+        variables,
+        missing: if strict { Missing::Error } else { Missing::Notice },
+        context: items,
+        instructions: ask.instructions.clone(),
+        format: ask.format,
+        max_bytes: workspace.settings.max_prompt_bytes,
+    };
+    let draft = compose::compose(&workspace.pack, state, request)?;
+    let overrides = overrides(&workspace.pack, &template);
+    Ok(Assembly { draft, agent, template, sources, overrides })
+}
+
+fn overrides(pack: &Pack, template: &Found) -> Vec<String> {
+    let files = [(pack.owner, &pack.origin), (template.template.owner, &template.template.origin)];
+    files
+        .into_iter()
+        .filter(|(owner, _)| *owner == Owner::Project)
+        .map(|(_, origin)| origin.clone())
+        .collect()
+}

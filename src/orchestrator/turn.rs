@@ -1,0 +1,164 @@
+//! One turn, from state to state:
+//! before → layers → fit → render → agent → parse → apply → commit → after → settle → advance.
+
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use super::prompts::{Ask, Assembly, Workspace, assemble};
+use crate::agent::{Call, Driver};
+use crate::apply;
+use crate::error::{Error, Result};
+use crate::models::{
+    Effect, Event, Mode, Proposal, Response, ReviewResult, SessionId, Settlement, State,
+    UsageMetrics,
+};
+use crate::ops::{self, Site};
+use crate::pack::ModeSpec;
+use crate::parse::{self, Grammar};
+use crate::store::{Lease, Store};
+
+/// What became of a turn.
+#[derive(Debug, Serialize)]
+pub struct TurnReport {
+    /// The mode it was taken in.
+    pub mode: Mode,
+    /// The agent it went to.
+    pub agent: String,
+    /// The prompt's length in bytes.
+    pub prompt_bytes: usize,
+    /// The reply, as it was read.
+    pub response: Response,
+    /// The verdict, if the reply holds one.
+    pub verdict: Option<ReviewResult>,
+    /// What the call used.
+    pub usage: UsageMetrics,
+    /// What was done, and what could not be done.
+    pub settlements: Vec<Settlement>,
+    /// What was asked for and not done, with the reasons.
+    pub proposals: Vec<Proposal>,
+    /// The state afterwards.
+    pub state: State,
+    /// Why the mode cannot be left, if it cannot.
+    #[serde(skip)]
+    pub fault: Option<Error>,
+}
+
+/// Takes one turn of a session.
+///
+/// # Errors
+///
+/// Whatever keeps the turn from being taken. Once a reply is there, nothing does: what is wrong with it is in the
+/// report.
+pub fn take(
+    workspace: &Workspace,
+    store: &dyn Store,
+    driver: &dyn Driver,
+    ask: &Ask,
+) -> Result<TurnReport> {
+    let spec = workspace.pack.mode(&ask.mode)?;
+    resolve_operations(spec)?;
+    let session = ask.session.clone().map_or_else(|| SessionId::new("turn"), Ok)?;
+    let lease = store.claim(&session, "agentd turn", now())?;
+    let report = steps(workspace, store, driver, ask, spec, &lease);
+    store.release(&lease)?;
+    report
+}
+
+fn steps(
+    workspace: &Workspace,
+    store: &dyn Store,
+    driver: &dyn Driver,
+    ask: &Ask,
+    spec: &ModeSpec,
+    lease: &Lease,
+) -> Result<TurnReport> {
+    let pack = &workspace.pack;
+    let site = Site { root: &workspace.root, session: ask.session.as_ref() };
+    let state_now = || store.events(&lease.session).map(|events| State::fold(&events));
+    if state_now()?.mode.as_ref() != Some(&ask.mode) {
+        store.commit(lease, &[Event::Entered { mode: ask.mode.clone() }], now())?;
+    }
+
+    run_operations(&site, spec.before.iter().map(|name| name.as_str()), &[])?; // before
+    let Assembly { draft, agent, .. } = assemble(workspace, &state_now()?, ask)?; // layers, fit, render
+    let prompt = draft.text();
+    let turn = state_now()?.turns + 1;
+    store.commit(lease, &[started(turn, ask, agent.as_str(), &prompt)], now())?;
+
+    let call = Call { prompt: &prompt, mode: &ask.mode, permission: spec.permission };
+    let reply = driver.send(&call)?; // agent
+
+    let grammar = grammar(spec);
+    let response = parse::parse(&reply.text, &grammar); // parse
+    let verdict = parse::verdict(&response, &grammar);
+    let outcome = apply::apply(pack, &state_now()?, &reply, &response, verdict)?; // apply
+    store.commit(lease, &outcome.events, now())?; // commit
+
+    let after = spec.after.iter().map(|name| name.as_str());
+    let settlements = run_operations(&site, after, &outcome.effects)?; // after
+    let settled: Vec<Event> = settlements
+        .iter()
+        .map(|settlement| Event::Settled { turn, settlement: settlement.clone() })
+        .collect();
+    store.commit(lease, &settled, now())?; // settle
+
+    if let Some(event) = apply::advance(pack, &state_now()?)? {
+        store.commit(lease, &[event], now())?; // advance
+    }
+    Ok(TurnReport {
+        mode: ask.mode.clone(),
+        agent: agent.as_str().to_owned(),
+        prompt_bytes: prompt.len(),
+        response,
+        verdict: outcome.verdict,
+        usage: reply.usage,
+        settlements,
+        proposals: outcome.proposals,
+        state: state_now()?,
+        fault: outcome.fault,
+    })
+}
+
+fn started(turn: u64, ask: &Ask, agent: &str, prompt: &str) -> Event {
+    let agent = agent.to_owned();
+    Event::Started { turn, mode: ask.mode.clone(), agent, prompt_bytes: prompt.len() as u64 }
+}
+
+fn grammar(spec: &ModeSpec) -> Grammar {
+    Grammar {
+        verdicts: spec.verdicts.clone(),
+        verdict_required: spec.verdict_required,
+        task_status: spec.task_status,
+    }
+}
+
+/// Refuses a mode that names an operation which does not exist, before anything is spent.
+fn resolve_operations(spec: &ModeSpec) -> Result<()> {
+    spec.before
+        .iter()
+        .chain(&spec.after)
+        .try_for_each(|name| ops::operation(name.as_str()).map(|_| ()))
+}
+
+/// Runs operations in order, each on the effects that name it.
+fn run_operations<'a>(
+    site: &Site<'_>,
+    names: impl Iterator<Item = &'a str>,
+    effects: &[Effect],
+) -> Result<Vec<Settlement>> {
+    let mut settlements = Vec::new();
+    for name in names {
+        let own: Vec<&Effect> = effects.iter().filter(|effect| effect.operation == name).collect();
+        settlements.extend(ops::operation(name)?.run(site, &own)?);
+    }
+    Ok(settlements)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the wall clock is read here and handed on as a value"
+)]
+fn now() -> SystemTime {
+    SystemTime::now()
+}

@@ -1,0 +1,120 @@
+//! The optional YAML head of a template.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::models::yaml::{self, Placed};
+
+/// The head of a template, as it is written. Any other key is an error.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FrontMatter {
+    /// The agent; must agree with the file's name.
+    pub agent: Option<Placed<String>>,
+    /// The mode; must agree with the file's name.
+    pub phase: Option<Placed<String>>,
+    /// The variables that the template may use. Without a list they are detected.
+    pub variables: Option<Vec<Placed<VariableSpec>>>,
+    /// A name for people.
+    pub name: Option<String>,
+    /// A category for people.
+    pub category: Option<String>,
+    /// What the template is for.
+    pub description: Option<String>,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// The template's own version.
+    pub version: Option<String>,
+}
+
+/// An entry of `variables`: a bare name, or `{name: …, required: …}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariableSpec {
+    /// The variable's name.
+    pub name: String,
+    /// Whether the prompt must have it.
+    pub required: bool,
+}
+
+/// A file cut into its head and its body.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Split<'a> {
+    /// The YAML between the two lines of `---`.
+    pub(super) head: Option<&'a str>,
+    /// Everything after the head.
+    pub(super) body: &'a str,
+}
+
+/// Cuts a file.
+pub(super) fn split<'a>(text: &'a str, origin: &str) -> Result<Split<'a>> {
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
+    let Some(rest) = after_fence(text) else { return Ok(Split { head: None, body: text }) };
+    let mut start = 0;
+    for line in rest.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            return Ok(Split { head: Some(&rest[..start]), body: &rest[start + line.len()..] });
+        }
+        start += line.len();
+    }
+    Err(Error::new(ErrorKind::TemplateInvalid, "the front matter is not closed")
+        .with_place(Place::at_line(origin, text, 1, 1))
+        .with_hint("end it with a line of `---`, or start the file with something else"))
+}
+
+fn after_fence(text: &str) -> Option<&str> {
+    let line = text.split_inclusive('\n').next()?;
+    (line.trim_end() == "---").then(|| &text[line.len()..])
+}
+
+/// Reads a head that starts at line 2 of its file.
+pub(super) fn read(head: &str, origin: &str) -> Result<FrontMatter> {
+    if head.trim().is_empty() {
+        return Ok(FrontMatter::default());
+    }
+    yaml::read(head, origin, 2, ErrorKind::TemplateInvalid)
+}
+
+impl<'de> Deserialize<'de> for VariableSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(SpecVisitor)
+    }
+}
+
+struct SpecVisitor;
+
+impl<'de> Visitor<'de> for SpecVisitor {
+    type Value = VariableSpec;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a variable's name, or {name: NAME, required: false}")
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> std::result::Result<VariableSpec, E> {
+        checked(name.to_owned(), true)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(
+        self,
+        mut map: A,
+    ) -> std::result::Result<VariableSpec, A::Error> {
+        let (mut name, mut required) = (None, true);
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "name" => name = Some(map.next_value()?),
+                "required" => required = map.next_value()?,
+                other => return Err(de::Error::unknown_field(other, &["name", "required"])),
+            }
+        }
+        checked(name.ok_or_else(|| de::Error::missing_field("name"))?, required)
+    }
+}
+
+fn checked<E: de::Error>(name: String, required: bool) -> std::result::Result<VariableSpec, E> {
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if starts_well && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return Ok(VariableSpec { name, required });
+    }
+    Err(E::custom(format!("{name:?} is not a variable's name")))
+}

@@ -1,0 +1,176 @@
+//! What every template of a pack must hold, checked against what one does hold.
+
+use serde::Serialize;
+
+use super::manifest::ModeSpec;
+use super::placeholder::{Token, tokens};
+use super::template::Template;
+use super::{Pack, VariableSpec};
+use crate::models::{Permission, ReviewResult};
+
+/// Something that a template lacks, or has and should not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// What is wrong, in words.
+    pub message: String,
+    /// The line of the file, from 1, if the fault has a place.
+    pub line: Option<usize>,
+}
+
+/// Checks a template against its pack's rules. A template of no mode of the pack has nothing to hold.
+#[must_use]
+pub fn lint(pack: &Pack, template: &Template) -> Vec<Finding> {
+    let Some(spec) = pack.modes.get(&template.mode) else { return Vec::new() };
+    let mut lint = Lint { template, found: Vec::new() };
+    lint.sections(&pack.sections);
+    lint.placeholders(&spec.variables);
+    lint.focus(&spec.focus);
+    lint.verdicts(&spec.verdicts);
+    lint.other_markers(spec);
+    lint.ending();
+    lint.found
+}
+
+struct Lint<'a> {
+    template: &'a Template,
+    found: Vec<Finding>,
+}
+
+impl Lint<'_> {
+    fn missing(&mut self, rule: &'static str, message: String) {
+        self.found.push(Finding { rule, message, line: None });
+    }
+
+    fn wrong(&mut self, rule: &'static str, message: String, offset: usize) {
+        let line = Some(self.template.place(offset).line);
+        self.found.push(Finding { rule, message, line });
+    }
+
+    fn has(&self, text: &str) -> bool {
+        self.template.body().contains(text)
+    }
+
+    /// Every section is there under its heading, and says something.
+    fn sections(&mut self, sections: &[String]) {
+        for section in sections {
+            match section_text(self.template.body(), section) {
+                None => self.missing("section", format!("there is no section `## {section}`")),
+                Some(text) if text.trim().is_empty() => {
+                    self.missing("section", format!("the section `## {section}` is empty"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Every variable of the mode is used, and none is misspelt with blanks.
+    fn placeholders(&mut self, variables: &[String]) {
+        let body = self.template.body();
+        let used: Vec<&str> = tokens(body)
+            .filter_map(|token| match token {
+                Token::Variable(name, _) => Some(name),
+                Token::Text(_) => None,
+            })
+            .collect();
+        for name in variables {
+            if !used.contains(&name.as_str()) {
+                self.missing("placeholder", format!("{{{{{name}}}}} is not used"));
+            }
+        }
+        for VariableSpec { name, .. } in &self.template.variables {
+            if let Some(offset) = body.find(&format!("{{{{ {name} }}}}")) {
+                self.wrong(
+                    "placeholder",
+                    format!("{{{{ {name} }}}} is text; write {{{{{name}}}}}"),
+                    offset,
+                );
+            }
+        }
+    }
+
+    /// The mode's own concerns are named.
+    fn focus(&mut self, words: &[String]) {
+        let body = self.template.body().to_lowercase();
+        for word in words {
+            if !body.contains(&word.to_lowercase()) {
+                self.missing("focus", format!("`{word}` is not spoken of"));
+            }
+        }
+    }
+
+    /// The mode's verdicts are all asked for, and no other.
+    fn verdicts(&mut self, allowed: &[ReviewResult]) {
+        for verdict in ReviewResult::ALL {
+            let marker = format!("<review>{verdict}</review>");
+            match (self.template.body().find(&marker), allowed.contains(&verdict)) {
+                (None, true) => self.missing("marker", format!("{marker} is not asked for")),
+                (Some(offset), false) => {
+                    self.wrong("marker", format!("{marker} is no verdict of this mode"), offset);
+                }
+                _ => {}
+            }
+        }
+        for (offset, _) in self.template.body().match_indices("<review>") {
+            let value =
+                self.template.body()[offset..].split("</review>").next().unwrap_or_default();
+            if value.contains('|') && !value.contains('\n') {
+                self.wrong(
+                    "marker",
+                    "an alternation is no verdict; show one value".to_owned(),
+                    offset,
+                );
+            }
+        }
+    }
+
+    fn other_markers(&mut self, spec: &ModeSpec) {
+        let mut needed = vec!["<thought>"];
+        if spec.task_status {
+            needed.extend([
+                "<task_status id=\"",
+                ">COMPLETED</task_status>",
+                ">FAILED</task_status>",
+            ]);
+        }
+        if spec.permission == Permission::ReadOnly {
+            needed.push("<content_update target=\"");
+        }
+        for marker in needed {
+            if !self.has(marker) {
+                self.missing("marker", format!("{marker} is not spoken of"));
+            }
+        }
+    }
+
+    /// The last paragraph hands over to the instructions.
+    fn ending(&mut self) {
+        let last = self.template.body().trim_end().rsplit("\n\n").next().unwrap_or_default();
+        if !last.contains("<instructions>") {
+            self.missing(
+                "ending",
+                "the last paragraph does not hand over to <instructions>".to_owned(),
+            );
+        }
+    }
+}
+
+/// Returns the text under the heading with a title, up to the next heading of level 1 or 2.
+fn section_text<'a>(body: &'a str, title: &str) -> Option<&'a str> {
+    let is_heading = |line: &str| line.starts_with("## ") || line.starts_with("# ");
+    let mut start = None;
+    let mut offset = 0;
+    for line in body.split_inclusive('\n') {
+        if let Some(start) = start
+            && is_heading(line)
+        {
+            return Some(&body[start..offset]);
+        }
+        offset += line.len();
+        if start.is_none() && is_heading(line) && line.trim_start_matches('#').trim() == title {
+            start = Some(offset);
+        }
+    }
+    start.map(|start| &body[start..])
+}

@@ -1,0 +1,160 @@
+//! `pack.yaml` as it is written.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Deserializer, de};
+
+use crate::models::yaml::Placed;
+use crate::models::{Class, ContextKind, Mode, Permission, ReviewResult, Zone};
+
+/// A process as data: `pack.yaml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Manifest {
+    /// The version of this file's form.
+    pub(super) format: Placed<u64>,
+    /// The pack's name, which is its folder's.
+    pub(super) name: Placed<String>,
+    /// What the process is for.
+    pub(super) description: String,
+    /// The mode a session starts in.
+    pub(super) start: Placed<Mode>,
+    /// What every template of the pack must hold.
+    pub(super) sections: Vec<String>,
+    /// The prompt's layers, in order.
+    pub(super) layers: Vec<Placed<Layer>>,
+    /// The modes, in order.
+    pub(super) modes: IndexMap<Mode, Placed<ModeSpec>>,
+}
+
+/// A slot of the prompt.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layer {
+    /// The layer's name, with which the ids of its blocks start.
+    pub id: String,
+    /// What fills it.
+    pub holds: Holds,
+    /// How hard its blocks hold their place.
+    pub class: Class,
+    /// How often its text changes.
+    pub zone: Zone,
+}
+
+/// What fills a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Holds {
+    /// The system template.
+    Template,
+    /// Artifacts.
+    Artifacts,
+    /// Files.
+    Files,
+    /// Thoughts.
+    Thoughts,
+    /// The user's text.
+    Instructions,
+}
+
+impl Holds {
+    /// Returns the kind of context item that fills the layer, if context does.
+    #[must_use]
+    pub fn context_kind(self) -> Option<ContextKind> {
+        match self {
+            Self::Artifacts => Some(ContextKind::Artifact),
+            Self::Files => Some(ContextKind::File),
+            Self::Thoughts => Some(ContextKind::Thought),
+            Self::Template | Self::Instructions => None,
+        }
+    }
+}
+
+/// A mode of the process.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModeSpec {
+    /// The shipped templates of the mode.
+    #[serde(default)]
+    pub templates: Vec<String>,
+    /// What an agent may do.
+    pub permission: Permission,
+    /// The verdicts that a reply may hold.
+    #[serde(default)]
+    pub verdicts: Vec<ReviewResult>,
+    /// Whether a reply must hold one.
+    #[serde(default)]
+    pub verdict_required: bool,
+    /// Whether a reply reports on tasks.
+    #[serde(default)]
+    pub task_status: bool,
+    /// Which artifacts of the session the agent is shown; `*` stands for any name.
+    #[serde(default)]
+    pub artifacts: Vec<String>,
+    /// Which targets a reply may update; `*` stands for any name.
+    #[serde(default)]
+    pub updates: Vec<String>,
+    /// The skeletons that the template is given.
+    #[serde(default)]
+    pub skeletons: Vec<String>,
+    /// Variables that a template of this mode must use.
+    #[serde(default)]
+    pub variables: Vec<String>,
+    /// Words that a template of this mode must hold.
+    #[serde(default)]
+    pub focus: Vec<String>,
+    /// Operations to run before the prompt is made.
+    #[serde(default)]
+    pub before: Vec<OperationName>,
+    /// Operations that carry out what a reply asks for.
+    #[serde(default)]
+    pub after: Vec<OperationName>,
+    /// Where a turn leads, by its result: a verdict, `FAILED`, or `otherwise`.
+    pub next: IndexMap<String, Target>,
+}
+
+/// The name of an operation, such as `files.write`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperationName(String);
+
+impl OperationName {
+    /// Returns the name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for OperationName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let well_formed = text
+            .split_once('.')
+            .is_some_and(|(room, verb)| Mode::new(room).is_ok() && Mode::new(verb).is_ok());
+        if well_formed {
+            return Ok(Self(text));
+        }
+        Err(de::Error::custom(format!("{text:?} is not an operation's name, like `files.write`")))
+    }
+}
+
+/// Where a turn leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// To a mode, perhaps the same one.
+    Mode(Mode),
+    /// To the end: the goal is reached.
+    Done,
+    /// To the end: the goal is given up.
+    Stop,
+}
+
+impl<'de> Deserialize<'de> for Target {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mode = Mode::deserialize(deserializer)?;
+        Ok(match mode.as_str() {
+            "done" => Self::Done,
+            "stop" => Self::Stop,
+            _ => Self::Mode(mode),
+        })
+    }
+}

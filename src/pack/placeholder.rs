@@ -1,0 +1,90 @@
+//! `{{NAME}}` in prose: found in one pass.
+
+use std::ops::Range;
+
+use memchr::memmem;
+
+/// A piece of prose: text as it stands, or a placeholder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token<'a> {
+    /// Text to be taken as it is; the backslash of an escaped placeholder is already gone.
+    Text(&'a str),
+    /// A placeholder: the variable's name and the offset of its `{{`.
+    Variable(&'a str, usize),
+}
+
+/// Returns the tokens of a text, in order. `\{{NAME}}` is the text `{{NAME}}`.
+pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut from = 0;
+    let mut waiting: Option<Token<'_>> = None;
+    std::iter::from_fn(move || {
+        if let Some(token) = waiting.take() {
+            return Some(token);
+        }
+        if from >= text.len() {
+            return None;
+        }
+        let Some(found) = next_placeholder(text, from) else {
+            let rest = &text[from..];
+            from = text.len();
+            return Some(Token::Text(rest));
+        };
+        let escaped = text[from..found.start].ends_with('\\');
+        let before = &text[from..found.start - usize::from(escaped)];
+        from = found.end;
+        waiting = Some(if escaped {
+            Token::Text(&text[found])
+        } else {
+            Token::Variable(&text[found.start + 2..found.end - 2], found.start)
+        });
+        if before.is_empty() { waiting.take() } else { Some(Token::Text(before)) }
+    })
+}
+
+/// Returns the next `{{NAME}}` at or after an offset.
+fn next_placeholder(text: &str, from: usize) -> Option<Range<usize>> {
+    memmem::find_iter(&text.as_bytes()[from..], b"{{").find_map(|hit| {
+        // Of `{{{NAME}}`, the last two braces open the placeholder.
+        let braces = text[from + hit..].bytes().take_while(|&b| b == b'{').count();
+        let start = from + hit + braces - 2;
+        let name = start + 2;
+        let length = text[name..].bytes().take_while(|&b| is_name_byte(b)).count();
+        let named = length > 0 && !text.as_bytes()[name].is_ascii_digit();
+        (named && text[name + length..].starts_with("}}")).then(|| start..name + length + 2)
+    })
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_placeholders_count() {
+        let cases: [(&str, &[Token<'_>]); 9] = [
+            ("", &[]),
+            ("plain", &[Token::Text("plain")]),
+            ("{{A}}", &[Token::Variable("A", 0)]),
+            (
+                "x{{A}}{{b_1}}y",
+                &[
+                    Token::Text("x"),
+                    Token::Variable("A", 1),
+                    Token::Variable("b_1", 6),
+                    Token::Text("y"),
+                ],
+            ),
+            (r"\{{A}}", &[Token::Text("{{A}}")]),
+            ("{{ A }}", &[Token::Text("{{ A }}")]),
+            ("{{}} {{1}} {{A} }", &[Token::Text("{{}} {{1}} {{A} }")]),
+            ("{{{A}}}", &[Token::Text("{"), Token::Variable("A", 1), Token::Text("}")]),
+            ("{{ {{A}}", &[Token::Text("{{ "), Token::Variable("A", 3)]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(tokens(text).collect::<Vec<_>>(), expected, "{text}");
+        }
+    }
+}

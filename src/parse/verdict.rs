@@ -1,0 +1,59 @@
+//! Which verdict a response holds: the most severe one, never a guess.
+
+use super::Grammar;
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{Marker, Response, ReviewResult};
+
+/// Reads a verdict as agents write it: `PASS`, `**Pass**`, `needs revision.`; `None` for anything else.
+pub(super) fn read_value(text: &str) -> Option<ReviewResult> {
+    let decoration =
+        |c: char| c.is_whitespace() || matches!(c, '*' | '_' | '`' | '.' | '!' | '"' | '\'');
+    let words: Vec<String> =
+        text.trim_matches(decoration).split([' ', '_', '-']).map(str::to_ascii_uppercase).collect();
+    words.join("_").parse().ok()
+}
+
+/// Returns the verdict of a response.
+///
+/// # Errors
+///
+/// `MissingReviewMarker` if the grammar requires one and none stands where it counts, or if PASS stands there and a
+/// quoted verdict is worse: masking a text may never move a reading towards PASS. `VerdictNotAllowed` for a verdict
+/// that the mode does not know.
+pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewResult>> {
+    let found = response.markers.iter().filter_map(|marker| match marker {
+        Marker::Review { verdict } => Some(*verdict),
+        Marker::TaskStatus { .. } => None,
+    });
+    let found: Vec<ReviewResult> = found.collect();
+    if let Some(stranger) = found.iter().find(|verdict| !grammar.verdicts.contains(verdict)) {
+        let known: Vec<&str> = grammar.verdicts.iter().map(|verdict| verdict.name()).collect();
+        return Err(Error::new(
+            ErrorKind::VerdictNotAllowed,
+            format!("{stranger} is no verdict of this mode"),
+        )
+        .with_hint(format!(
+            "its verdicts: {}",
+            if known.is_empty() { "none".into() } else { known.join(", ") }
+        )));
+    }
+    let worst = found.into_iter().max();
+    let contradicted = worst == Some(ReviewResult::Pass) && response.quoted_verdict > worst;
+    match worst {
+        Some(verdict) if !contradicted => Ok(Some(verdict)),
+        None if !grammar.verdict_required => Ok(None),
+        _ => Err(missing(response, contradicted)),
+    }
+}
+
+fn missing(response: &Response, contradicted: bool) -> Error {
+    let message = match response.quoted_verdict {
+        Some(quoted) if contradicted => {
+            format!("the reply says PASS, and {quoted} in a quote or in code")
+        }
+        Some(quoted) => format!("the only verdict, {quoted}, stands in a quote or in code"),
+        None => "the reply holds no <review> verdict".to_owned(),
+    };
+    Error::new(ErrorKind::MissingReviewMarker, message)
+        .with_hint("a missing verdict is never taken for PASS; ask again, or decide yourself")
+}
