@@ -1,1 +1,3 @@
+//! Figures; see docs/speed.md.
+
 fn main() {}

@@ -137,13 +137,7 @@ impl Place {
 impl Error {
     /// Returns an error of a kind with a message: a lower-case fragment without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Repr {
-            kind,
-            message: message.into(),
-            place: None,
-            hint: None,
-            source: None,
-        }))
+        Self(Box::new(Repr { kind, message: message.into(), place: None, hint: None, source: None }))
     }
 
     /// Adds the way out.
@@ -231,8 +225,7 @@ mod tests {
     fn a_place_shows_its_line_with_a_caret() {
         let place = Place::at_offset("a.yaml", "one\n  twö: 3\n", 9);
         assert_eq!((place.line, place.column), (2, 5));
-        let error =
-            Error::new(ErrorKind::PackInvalid, "broken").with_place(place).with_hint("mend it");
+        let error = Error::new(ErrorKind::PackInvalid, "broken").with_place(place).with_hint("mend it");
         assert_eq!(
             format!("{error:#}"),
             "broken\n --> a.yaml:2:5\n  |\n2 |   twö: 3\n  |     ^\nhint: mend it"
@@ -248,8 +241,8 @@ mod tests {
     #[test]
     fn a_very_long_line_is_shown_in_part() {
         let line = "x".repeat(1_000_000);
-        let error = Error::new(ErrorKind::PackInvalid, "broken")
-            .with_place(Place::at_offset("a", &line, 500_000));
+        let error =
+            Error::new(ErrorKind::PackInvalid, "broken").with_place(Place::at_offset("a", &line, 500_000));
         assert!(format!("{error:#}").len() < 1_000);
     }
 }

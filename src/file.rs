@@ -21,8 +21,8 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
     };
     check_kind(path, &metadata)?;
     check_size(path, metadata.len(), limit)?;
-    let bytes = read_bytes(path, limit)
-        .map_err(|error| unusable(path, "cannot be read").with_source(error))?;
+    let bytes =
+        read_bytes(path, limit).map_err(|error| unusable(path, "cannot be read").with_source(error))?;
     check_size(path, bytes.len() as u64, limit)?;
     into_text(path, bytes).map(Some)
 }
@@ -63,12 +63,9 @@ fn check_kind(path: &Path, metadata: &Metadata) -> Result<()> {
         return Ok(());
     }
     if metadata.is_dir() {
-        return Err(
-            unusable(path, "is a folder, not a file").with_hint("name the files in it one by one")
-        );
+        return Err(unusable(path, "is a folder, not a file").with_hint("name the files in it one by one"));
     }
-    Err(unusable(path, "is not a regular file")
-        .with_hint("pipes, sockets and devices are not read"))
+    Err(unusable(path, "is not a regular file").with_hint("pipes, sockets and devices are not read"))
 }
 
 fn check_size(path: &Path, size: u64, limit: u64) -> Result<()> {
@@ -88,9 +85,7 @@ fn read_bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 
 fn into_text(path: &Path, bytes: Vec<u8>) -> Result<String> {
     if bytes.contains(&0) {
-        return Err(
-            unusable(path, "is a binary file").with_hint("only text can be part of a prompt")
-        );
+        return Err(unusable(path, "is a binary file").with_hint("only text can be part of a prompt"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();

@@ -30,7 +30,7 @@
 //!
 //! | features | adds |
 //! |---|---|
-//! | none | the pure rooms: [`models`], [`config`], [`pack`], [`compose`], [`parse`], [`apply`] |
+//! | none | the pure rooms: [`models`], [`config`], [`pack`], [`mod@compose`], [`parse`], [`apply`] |
 //! | `run` | the rooms with doors: `agent`, `ops`, `store`, `orchestrator` |
 //! | `cli` (default) | the `agentd` binary |
 

@@ -18,6 +18,9 @@ pub struct Scripted {
     next: AtomicUsize,
 }
 
+/// How much of an expected string an error shows.
+const SHOWN: usize = 120;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Script {
@@ -69,21 +72,18 @@ impl Driver for Scripted {
     fn send(&self, call: &Call<'_>) -> Result<Reply> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(turn) = self.turns.get(index) else {
-            let message =
-                format!("{} has {} turns, and this is one more", self.origin, self.turns.len());
+            let message = format!("{} has {} turns, and this is one more", self.origin, self.turns.len());
             return Err(Error::new(ErrorKind::ScriptMismatch, message));
         };
         if let Some(mode) = turn.value.mode.as_ref().filter(|mode| *mode != call.mode) {
-            return Err(self.mismatch(
-                turn,
-                format!("the script expects mode `{mode}`, this is `{}`", call.mode),
-            ));
+            return Err(
+                self.mismatch(turn, format!("the script expects mode `{mode}`, this is `{}`", call.mode))
+            );
         }
         for expected in &turn.value.expect {
             if !call.prompt.contains(expected.as_str()) {
-                return Err(
-                    self.mismatch(turn, format!("the prompt does not contain {expected:?}"))
-                );
+                let shown: String = expected.chars().take(SHOWN).collect();
+                return Err(self.mismatch(turn, format!("the prompt does not contain {shown:?}")));
             }
         }
         Ok(Reply { text: turn.value.reply.clone(), usage: UsageMetrics::default() })

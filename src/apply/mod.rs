@@ -72,8 +72,7 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     let spec = pack.mode(mode)?;
     let progress = &state.progress;
-    let settled =
-        progress.replied && progress.fault.is_none() && progress.open == 0 && progress.undone == 0;
+    let settled = progress.replied && progress.fault.is_none() && progress.open == 0 && progress.undone == 0;
     if !settled || state.ended.is_some() {
         return Ok(None);
     }

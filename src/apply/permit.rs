@@ -14,11 +14,7 @@ pub(super) fn update(spec: &ModeSpec, update: &Update) -> Result<Effect, String>
     if !spec.after.iter().any(|operation| operation.as_str() == WRITE) {
         return Err("this mode writes no files".to_owned());
     }
-    Ok(Effect {
-        operation: WRITE.to_owned(),
-        target: update.target.clone(),
-        content: update.content.clone(),
-    })
+    Ok(Effect { operation: WRITE.to_owned(), target: update.target.clone(), content: update.content.clone() })
 }
 
 /// Returns why a target may not be updated; `None` if it may.

@@ -57,13 +57,9 @@ pub(super) fn fit(segments: &[Segment], budget: usize) -> Result<FitReport> {
 fn too_small(blocks: &[FitBlock], used: usize, budget: usize) -> Error {
     let mut largest: Vec<_> = blocks.iter().collect();
     largest.sort_by_key(|block| std::cmp::Reverse(block.bytes));
-    let rows: String = largest
-        .iter()
-        .take(10)
-        .map(|row| format!("\n  {:>10}  {}", row.bytes, row.block))
-        .collect();
-    let message =
-        format!("the prompt has {used} bytes and may have {budget}; the largest blocks:{rows}");
+    let rows: String =
+        largest.iter().take(10).map(|row| format!("\n  {:>10}  {}", row.bytes, row.block)).collect();
+    let message = format!("the prompt has {used} bytes and may have {budget}; the largest blocks:{rows}");
     Error::new(ErrorKind::BudgetTooSmall, message)
         .with_hint("leave out what the agent does not need, or raise `max_bytes` under [prompt]")
 }

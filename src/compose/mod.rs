@@ -4,7 +4,6 @@ mod fit;
 mod render;
 mod vars;
 
-use std::io;
 use std::sync::Arc;
 
 pub use fit::{FitBlock, FitReport};
@@ -53,15 +52,6 @@ impl Draft {
     pub fn text(&self) -> String {
         self.segments.iter().map(|segment| segment.text.as_str()).collect()
     }
-
-    /// Writes the whole prompt without making a second copy of it.
-    ///
-    /// # Errors
-    ///
-    /// Those of the writer.
-    pub fn write(&self, mut writer: impl io::Write) -> io::Result<()> {
-        self.segments.iter().try_for_each(|segment| writer.write_all(segment.text.as_bytes()))
-    }
 }
 
 /// Composes a prompt.
@@ -78,8 +68,7 @@ pub fn compose(pack: &Pack, state: &State, request: Request) -> Result<Draft> {
     }
     let format = request.format;
     let max_bytes = request.max_bytes;
-    let (system, variables) =
-        vars::fill(&request.template.template, &request.variables, request.missing)?;
+    let (system, variables) = vars::fill(&request.template.template, &request.variables, request.missing)?;
     let mut blocks = layers(pack, request, system);
     let prompt = view(&mut blocks)?;
     let segments = render::render(&prompt, &blocks, format);
@@ -103,18 +92,13 @@ fn layers(pack: &Pack, request: Request, system: String) -> Vec<Block> {
             blocks.extend(content.map(|text| block(layer, Part::System, source, text)));
         } else {
             let content = instructions.take();
-            blocks
-                .extend(content.map(|text| block(layer, Part::Instructions, "the request", text)));
+            blocks.extend(content.map(|text| block(layer, Part::Instructions, "the request", text)));
         }
     }
     blocks
 }
 
-fn context_blocks(
-    layer: &Layer,
-    kind: ContextKind,
-    items: Vec<(ContextItem, String)>,
-) -> Vec<Block> {
+fn context_blocks(layer: &Layer, kind: ContextKind, items: Vec<(ContextItem, String)>) -> Vec<Block> {
     items
         .into_iter()
         .map(|(item, source)| {
@@ -143,9 +127,7 @@ fn view(blocks: &mut [Block]) -> Result<UnifiedPrompt> {
         let content = std::mem::take(&mut block.content);
         match &block.part {
             Part::System => system = content,
-            Part::Context { kind, name } => {
-                items.push(ContextItem::new(*kind, name.as_str(), content))
-            }
+            Part::Context { kind, name } => items.push(ContextItem::new(*kind, name.as_str(), content)),
             Part::Instructions => instructions = content,
         }
     }

@@ -34,8 +34,7 @@ pub struct VariableUse {
 /// Replaces every placeholder of a text; one without a value becomes a visible notice and a warning in the log.
 #[must_use]
 pub fn inject_variables(template: &str, context: &Variables) -> String {
-    let mut out =
-        String::with_capacity(template.len() + context.values().map(String::len).sum::<usize>());
+    let mut out = String::with_capacity(template.len() + context.values().map(String::len).sum::<usize>());
     for token in tokens(template) {
         match token {
             Token::Text(text) => out.push_str(text),
@@ -58,9 +57,8 @@ pub(super) fn fill(
     values: &Variables,
     missing: Missing,
 ) -> Result<(String, Vec<VariableUse>)> {
-    let mut out = String::with_capacity(
-        template.body().len() + values.values().map(String::len).sum::<usize>(),
-    );
+    let mut out =
+        String::with_capacity(template.body().len() + values.values().map(String::len).sum::<usize>());
     let mut uses: Vec<VariableUse> = Vec::new();
     for token in tokens(template.body()) {
         let (name, offset) = match token {
@@ -95,9 +93,7 @@ fn value_of<'a>(
         (None, true, Missing::Error) => {
             Err(Error::new(ErrorKind::MissingVariable, format!("{name} has no value"))
                 .with_place(template.place(offset))
-                .with_hint(
-                    "give it a value, or mark it `required: false` in the template's front matter",
-                ))
+                .with_hint("give it a value, or mark it `required: false` in the template's front matter"))
         }
     }
 }

@@ -84,26 +84,24 @@ impl Settings {
     ///
     /// `ConfigInvalid` with the place in the file.
     pub fn overlaid(mut self, text: &str, origin: &str) -> Result<Self> {
-        let written: Written =
-            toml::from_str(text).map_err(|error| invalid(text, origin, &error))?;
+        let written: Written = toml::from_str(text).map_err(|error| invalid(text, origin, &error))?;
         if written.format != 1 {
-            let message =
-                format!("format {} is not understood; this program reads 1", written.format);
-            return Err(Error::new(ErrorKind::ConfigInvalid, message)
-                .with_place(Place::at_offset(origin, text, text.find("format").unwrap_or(0))));
+            let message = format!("format {} is not understood; this program reads 1", written.format);
+            return Err(Error::new(ErrorKind::ConfigInvalid, message).with_place(Place::at_offset(
+                origin,
+                text,
+                text.find("format").unwrap_or(0),
+            )));
         }
         self.pack = written.pack.unwrap_or(self.pack);
         self.strict = written.prompt.strict.unwrap_or(self.strict);
         self.max_prompt_bytes = written.prompt.max_bytes.unwrap_or(self.max_prompt_bytes);
-        self.structure.per_folder =
-            written.structure.per_folder.unwrap_or(self.structure.per_folder);
+        self.structure.per_folder = written.structure.per_folder.unwrap_or(self.structure.per_folder);
         self.structure.total = written.structure.total.unwrap_or(self.structure.total);
         for (mode, settings) in written.modes {
             let Some(agent) = settings.agent else { continue };
-            let place =
-                || Place::at_offset(origin, text, text.find(&format!("{agent:?}")).unwrap_or(0));
-            let agent =
-                AgentName::new(agent.as_str()).map_err(|error| error.with_place(place()))?;
+            let place = || Place::at_offset(origin, text, text.find(&format!("{agent:?}")).unwrap_or(0));
+            let agent = AgentName::new(agent.as_str()).map_err(|error| error.with_place(place()))?;
             self.agents.insert(mode, agent);
         }
         Ok(self)
@@ -125,10 +123,7 @@ mod tests {
     #[test]
     fn later_files_overlay_earlier_ones_key_by_key() {
         let settings = Settings::default()
-            .overlaid(
-                "format = 1\n[modes.plan]\nagent = \"gemini\"\n[structure]\ntotal = 10\n",
-                "user",
-            )
+            .overlaid("format = 1\n[modes.plan]\nagent = \"gemini\"\n[structure]\ntotal = 10\n", "user")
             .and_then(|user| user.overlaid("format = 1\n[prompt]\nstrict = true\n", "project"))
             .unwrap();
         assert!(settings.strict);

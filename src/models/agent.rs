@@ -81,11 +81,7 @@ mod tests {
     #[test]
     fn unusable_names_are_refused() {
         for name in ["", ":model", "a\nb", &"x".repeat(129)] {
-            assert_eq!(
-                AgentName::new(name).unwrap_err().kind(),
-                ErrorKind::NameInvalid,
-                "{name:?}"
-            );
+            assert_eq!(AgentName::new(name).unwrap_err().kind(), ErrorKind::NameInvalid, "{name:?}");
         }
     }
 }

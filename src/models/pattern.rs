@@ -8,9 +8,7 @@ pub fn matches_pattern(pattern: &str, path: &str) -> bool {
         && patterns.zip(names).all(|(pattern, name)| match pattern.split_once('*') {
             None => pattern == name,
             Some((before, after)) => {
-                name.len() >= before.len() + after.len()
-                    && name.starts_with(before)
-                    && name.ends_with(after)
+                name.len() >= before.len() + after.len() && name.starts_with(before) && name.ends_with(after)
             }
         })
 }

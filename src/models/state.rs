@@ -59,9 +59,8 @@ impl State {
                 self.progress.replied = true;
                 self.progress.verdict = *verdict;
                 self.progress.fault.clone_from(fault);
-                let failed = |marker: &Marker| {
-                    matches!(marker, Marker::TaskStatus { status: TaskStatus::Failed, .. })
-                };
+                let failed =
+                    |marker: &Marker| matches!(marker, Marker::TaskStatus { status: TaskStatus::Failed, .. });
                 self.progress.task_failed = markers.iter().any(failed);
             }
             Event::Intended { .. } => self.progress.open += 1,

@@ -27,9 +27,7 @@ pub(super) fn read(xml: &str) -> Result<UnifiedPrompt> {
     let prompt = found.finish().map_err(|message| refusal(xml, xml.len() as u64, message))?;
     match first_difference(&prompt.to_xml(), xml) {
         None => Ok(prompt),
-        Some(offset) => {
-            Err(refusal(xml, offset as u64, "this is not how a prompt is written".to_owned()))
-        }
+        Some(offset) => Err(refusal(xml, offset as u64, "this is not how a prompt is written".to_owned())),
     }
 }
 
@@ -140,8 +138,7 @@ impl Found {
 
     fn finish(self) -> Result<UnifiedPrompt, String> {
         let instructions = self.instructions.ok_or("there are no <instructions>")?;
-        let prompt =
-            UnifiedPrompt::new(instructions).map_err(|error| error.message().to_owned())?;
+        let prompt = UnifiedPrompt::new(instructions).map_err(|error| error.message().to_owned())?;
         let prompt = prompt.with_system(self.system_prompt);
         Ok(self.context.into_iter().fold(prompt, UnifiedPrompt::with_item))
     }

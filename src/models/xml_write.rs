@@ -48,24 +48,17 @@ pub(super) fn piece(prompt: &UnifiedPrompt, piece: Piece, out: &mut impl Write) 
 pub(super) fn likely_size(prompt: &UnifiedPrompt) -> usize {
     /// Tags, attribute and CDATA marks of one element.
     const FRAME: usize = 64;
-    let items =
-        prompt.context().iter().map(|item| item.name().len() + item.content().len() + FRAME);
+    let items = prompt.context().iter().map(|item| item.name().len() + item.content().len() + FRAME);
     items.sum::<usize>() + prompt.system_prompt().len() + prompt.instructions().len() + 4 * FRAME
 }
 
 /// Turns what was written back into text.
 pub(super) fn into_text(bytes: Vec<u8>) -> String {
     // Every slice that is written is cut at ASCII characters out of a `str`, so the fallback never runs.
-    String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-fn element(
-    out: &mut impl Write,
-    name: &str,
-    attribute: Option<(&str, &str)>,
-    body: &str,
-) -> io::Result<()> {
+fn element(out: &mut impl Write, name: &str, attribute: Option<(&str, &str)>, body: &str) -> io::Result<()> {
     write!(out, "<{name}")?;
     if let Some((key, value)) = attribute {
         write!(out, " {key}=\"")?;

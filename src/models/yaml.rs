@@ -1,7 +1,8 @@
 //! YAML as people write it in packs, front matter and scripts: plain data, read strictly and within limits.
 
 use serde::de::DeserializeOwned;
-use serde_saphyr::{Location, MergeKeyPolicy, Options, Spanned, budget, options};
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Error as Fault, Location, MergeKeyPolicy, Options, Spanned, budget, options};
 
 use crate::error::{Error, ErrorKind, Place, Result};
 
@@ -21,21 +22,13 @@ const NODES: usize = 50_000;
 /// # Errors
 ///
 /// An error of the given kind, with the place in the origin.
-pub fn read<T: DeserializeOwned>(
-    text: &str,
-    origin: &str,
-    first_line: usize,
-    kind: ErrorKind,
-) -> Result<T> {
+pub fn read<T: DeserializeOwned>(text: &str, origin: &str, first_line: usize, kind: ErrorKind) -> Result<T> {
     serde_saphyr::from_str_with_options(text, strict()).map_err(|error| {
-        let plain = error.without_snippet();
-        let error_at = Error::new(kind, first_sentence(&plain.to_string()));
-        match error.location() {
-            Some(location) if location != Location::UNKNOWN => {
-                error_at.with_place(place(text, origin, first_line, location))
-            }
-            _ => error_at.with_place(Place::at_line(origin, text, first_line, 1)),
-        }
+        let placed = match error.location() {
+            Some(location) if location != Location::UNKNOWN => place(text, origin, first_line, location),
+            _ => Place::at_line(origin, text, first_line, 1),
+        };
+        Error::new(kind, message(error.without_snippet())).with_place(placed)
     })
 }
 
@@ -66,8 +59,20 @@ fn strict() -> Options {
     }
 }
 
-/// The reader's messages name the place too; ours is printed apart.
-fn first_sentence(message: &str) -> String {
-    let message = message.split(" at line ").next().unwrap_or(message);
+/// Returns a fault in words, without its place: that is printed apart.
+fn message(error: &Fault) -> String {
+    match error {
+        Fault::Budget { breach, .. } => match breach {
+            BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. } | BudgetBreach::MergeKeys { .. } => {
+                return "anchors, aliases and merge keys are not allowed here".to_owned();
+            }
+            BudgetBreach::Depth { .. } => return format!("nested more than {DEPTH} levels deep"),
+            _ => return "more than this file may hold".to_owned(),
+        },
+        Fault::DuplicateMappingKey { key: Some(key), .. } => return format!("the key `{key}` stands twice"),
+        _ => {}
+    }
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or(&message);
     message.lines().next().unwrap_or(message).trim().to_owned()
 }

@@ -16,18 +16,20 @@ pub(super) fn folder(session: &SessionId) -> String {
     format!("{CHANGES}/{session}")
 }
 
+/// Tells whether there is a change.
+#[must_use]
+pub fn has_change(root: &Path, session: &SessionId) -> bool {
+    root.join(folder(session)).is_dir()
+}
+
 /// Returns a change's artifacts that match some patterns, as names and texts: by pattern, then sorted by bytes.
 ///
 /// # Errors
 ///
 /// `ChangeNotFound` if there is no such change, `FileUnusable` for an artifact that cannot be read.
-pub fn artifacts(
-    root: &Path,
-    session: &SessionId,
-    patterns: &[String],
-) -> Result<Vec<(String, String)>> {
+pub fn artifacts(root: &Path, session: &SessionId, patterns: &[String]) -> Result<Vec<(String, String)>> {
     let folder = folder(session);
-    if !root.join(&folder).is_dir() {
+    if !has_change(root, session) {
         return Err(not_found(root, session));
     }
     let mut found = Vec::new();

@@ -66,25 +66,17 @@ pub fn survey(root: &Path) -> Result<Survey> {
         found.commands.extend(commands.iter().map(|&command| command.to_owned()));
     }
     found.commands.extend(text("package.json").map(|json| npm_scripts(&json)).unwrap_or_default());
-    found
-        .commands
-        .extend(text("Makefile").map(|makefile| make_targets(&makefile)).unwrap_or_default());
+    found.commands.extend(text("Makefile").map(|makefile| make_targets(&makefile)).unwrap_or_default());
     found.summary = ["README.md", "README", "readme.md"]
         .into_iter()
         .find_map(text)
         .and_then(|text| first_paragraph(&text));
-    found.guides = GUIDES
-        .iter()
-        .filter(|name| root.join(name).is_file())
-        .map(|&name| name.to_owned())
-        .collect();
+    found.guides =
+        GUIDES.iter().filter(|name| root.join(name).is_file()).map(|&name| name.to_owned()).collect();
     let top = structure(root, StructureLimits { per_folder: 40, total: 40 })?;
     let is_top = |line: &&str| !line.starts_with([' ', '[', '(']);
-    found.layout = top
-        .lines()
-        .filter(is_top)
-        .map(|line| line.trim_end_matches(" (not opened)").to_owned())
-        .collect();
+    found.layout =
+        top.lines().filter(is_top).map(|line| line.trim_end_matches(" (not opened)").to_owned()).collect();
     Ok(found)
 }
 
@@ -95,12 +87,10 @@ fn title(root: &Path) -> String {
 
 /// Returns the first paragraph of prose: no heading, badge, list, quote or markup.
 fn first_paragraph(readme: &str) -> Option<String> {
-    let is_prose = |text: &&str| {
-        text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '`' | '*' | '"'))
-    };
+    let is_prose =
+        |text: &&str| text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '`' | '*' | '"'));
     let normal = readme.replace("\r\n", "\n");
-    let paragraph =
-        normal.split("\n\n").map(str::trim).find(|text| is_prose(text) && text.len() < 2_000)?;
+    let paragraph = normal.split("\n\n").map(str::trim).find(|text| is_prose(text) && text.len() < 2_000)?;
     Some(paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 

@@ -27,8 +27,7 @@ const LARGEST_RULES: u64 = 1024 * 1024;
 pub fn structure(root: &Path, limits: StructureLimits) -> Result<String> {
     let mut tree = Tree { nodes: vec![Node::folder(OsString::new())], limits, shown: 0 };
     let root = root.canonicalize().map_err(|error| {
-        Error::new(ErrorKind::FileUnusable, format!("cannot find `{}`", root.display()))
-            .with_source(error)
+        Error::new(ErrorKind::FileUnusable, format!("cannot find `{}`", root.display())).with_source(error)
     })?;
     tree.fill(&root)?;
     Ok(tree.to_text())
@@ -111,8 +110,7 @@ impl Tree {
         let partial = self.nodes.iter().filter(|node| node.left_out > 0);
         let (folders, entries) =
             partial.fold((0, 0), |(folders, entries), node| (folders + 1, entries + node.left_out));
-        let closed =
-            self.nodes.iter().filter(|node| node.kind == Kind::Folder && !node.opened).count();
+        let closed = self.nodes.iter().filter(|node| node.kind == Kind::Folder && !node.opened).count();
         if entries > 0 || closed > 0 {
             let _infallible = write!(
                 out,
@@ -169,9 +167,7 @@ fn list(folder: &Path, rules: &[Rules], here: usize, most: usize) -> std::io::Re
         // Only the first names are kept, so a folder with a million entries costs no memory.
         if first.len() < most || first.peek().is_some_and(|(last, _)| name < *last) {
             let kind = if file_type.is_symlink() {
-                Kind::Link(
-                    fs::read_link(entry.path()).map(PathBuf::into_os_string).unwrap_or_default(),
-                )
+                Kind::Link(fs::read_link(entry.path()).map(PathBuf::into_os_string).unwrap_or_default())
             } else if file_type.is_dir() {
                 Kind::Folder
             } else {
@@ -216,8 +212,7 @@ fn rules_above(root: &Path) -> Vec<Rules> {
 
 fn read_rules(root: &Path, folder: &Path) -> Gitignore {
     let mut builder = GitignoreBuilder::new(folder);
-    if let Ok(Some(text)) = file::read_text_inside(root, &folder.join(".gitignore"), LARGEST_RULES)
-    {
+    if let Ok(Some(text)) = file::read_text_inside(root, &folder.join(".gitignore"), LARGEST_RULES) {
         for line in text.lines() {
             // A rule that cannot be understood is no rule, as for git.
             let _unreadable = builder.add_line(None, line);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::prompts::{Ask, Workspace};
 use crate::compose::Variables;
 use crate::error::Result;
-use crate::models::{ContextItem, ContextKind};
+use crate::models::{ContextItem, ContextKind, SessionId};
 use crate::ops;
 use crate::pack::{ModeSpec, Template};
 
@@ -51,11 +51,13 @@ pub(super) fn gather(
         found.set("PROJECT_STRUCTURE", tree, "the project's tree");
     }
     if let Some(skeletons) = workspace.pack.skeletons_of(spec) {
-        let source =
-            format!("skeletons {} of the pack {}", spec.skeletons.join(", "), workspace.pack.name);
+        let source = format!("skeletons {} of the pack {}", spec.skeletons.join(", "), workspace.pack.name);
         found.set("SKELETON", skeletons, source);
     }
-    gather_change(root, ask, spec, &mut found)?;
+    let is_new = |id: &SessionId| ask.mode == workspace.pack.start && !ops::has_change(root, id);
+    if let Some(session) = ask.session.as_ref().filter(|id| !is_new(id)) {
+        gather_change(root, session, spec, &mut found)?;
+    }
     gather_given(root, ask, &mut found)?;
     if let Some(index) = artifact_index(&found.items) {
         found.set("ARTIFACTS", index, "the artifacts in the context");
@@ -67,8 +69,7 @@ pub(super) fn gather(
     Ok(found)
 }
 
-fn gather_change(root: &Path, ask: &Ask, spec: &ModeSpec, found: &mut Gathered) -> Result<()> {
-    let Some(session) = &ask.session else { return Ok(()) };
+fn gather_change(root: &Path, session: &SessionId, spec: &ModeSpec, found: &mut Gathered) -> Result<()> {
     for (name, text) in ops::artifacts(root, session, &spec.artifacts)? {
         let source = format!("the change {session}");
         found.items.push((ContextItem::new(ContextKind::Artifact, name, text), source));
@@ -76,8 +77,7 @@ fn gather_change(root: &Path, ask: &Ask, spec: &ModeSpec, found: &mut Gathered) 
     let tasks = ops::artifacts(root, session, &["tasks.md".to_owned()])?;
     if let Some((_, text)) = tasks.first() {
         let open = ops::open_tasks(text);
-        let source =
-            format!("{} open tasks of the change {session}", open.matches("- [ ] ").count());
+        let source = format!("{} open tasks of the change {session}", open.matches("- [ ] ").count());
         found.set("TASKS", open, source);
     }
     Ok(())
@@ -92,11 +92,7 @@ fn gather_given(root: &Path, ask: &Ask, found: &mut Gathered) -> Result<()> {
         }
     }
     for (index, thought) in ask.thoughts.iter().enumerate() {
-        let item = ContextItem::new(
-            ContextKind::Thought,
-            format!("thought {}", index + 1),
-            thought.as_str(),
-        );
+        let item = ContextItem::new(ContextKind::Thought, format!("thought {}", index + 1), thought.as_str());
         found.items.push((item, "given by the caller".to_owned()));
     }
     Ok(())

@@ -28,9 +28,7 @@ pub fn init(root: &Path) -> Result<Vec<Created>> {
     let files = [("agentd/project.md", draft.as_str()), ("agentd/config.toml", CONFIG_DRAFT)];
     files
         .into_iter()
-        .map(|(path, text)| {
-            ops::create_new(root, path, text).map(|created| Created { path, created })
-        })
+        .map(|(path, text)| ops::create_new(root, path, text).map(|created| Created { path, created }))
         .collect()
 }
 
@@ -40,8 +38,7 @@ fn values(survey: &Survey) -> Variables {
         items => items.iter().map(|item| format!("- {item}")).collect::<Vec<_>>().join("\n"),
     };
     let code = |items: &[String]| items.iter().map(|item| format!("`{item}`")).collect::<Vec<_>>();
-    let guides: Vec<String> =
-        code(&survey.guides).iter().map(|guide| format!("See {guide}.")).collect();
+    let guides: Vec<String> = code(&survey.guides).iter().map(|guide| format!("See {guide}.")).collect();
     let unknown = "<!-- nothing was found: say it here -->";
     [
         ("TITLE", survey.title.clone()),

@@ -21,7 +21,6 @@ use crate::parse::{self, Grammar};
 /// `MissingReviewMarker` if no valid marker is found.
 pub fn parse_review_marker(output: &str) -> Result<ReviewResult> {
     let grammar = Grammar::any_review();
-    parse::verdict(&parse::parse(output, &grammar), &grammar)?.ok_or_else(|| {
-        Error::new(ErrorKind::MissingReviewMarker, "the reply holds no <review> verdict")
-    })
+    parse::verdict(&parse::parse(output, &grammar), &grammar)?
+        .ok_or_else(|| Error::new(ErrorKind::MissingReviewMarker, "the reply holds no <review> verdict"))
 }

@@ -38,8 +38,7 @@ impl Workspace {
         if let Some(folder) = &user
             && let Some(text) = ops::read_project_text(folder, "config.toml")?
         {
-            settings =
-                settings.overlaid(&text, &folder.join("config.toml").display().to_string())?;
+            settings = settings.overlaid(&text, &folder.join("config.toml").display().to_string())?;
         }
         if let Some(text) = ops::read_project_text(&root, PROJECT_SETTINGS)? {
             settings = settings.overlaid(&text, PROJECT_SETTINGS)?;
@@ -116,21 +115,19 @@ pub struct Assembly {
 pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assembly> {
     let set = || workspace.settings.agents.get(&ask.mode).cloned();
     let agent = ask.agent.clone().or_else(set).unwrap_or_else(AgentName::base);
-    let template =
-        workspace.templates.find(&agent, &ask.mode).map_err(|error| match error.kind() {
-            ErrorKind::TemplateNotFound => {
-                let modes: Vec<_> = workspace.pack.modes.keys().map(Mode::as_str).collect();
-                error.with_hint(format!(
-                    "the modes of the pack `{}` are {}",
-                    workspace.pack.name,
-                    modes.join(", ")
-                ))
-            }
-            _ => error,
-        })?;
+    let template = workspace.templates.find(&agent, &ask.mode).map_err(|error| match error.kind() {
+        ErrorKind::TemplateNotFound => {
+            let modes: Vec<_> = workspace.pack.modes.keys().map(Mode::as_str).collect();
+            error.with_hint(format!(
+                "the modes of the pack `{}` are {}",
+                workspace.pack.name,
+                modes.join(", ")
+            ))
+        }
+        _ => error,
+    })?;
     let spec = workspace.pack.mode(&ask.mode)?;
-    let Gathered { variables, sources, items } =
-        context::gather(workspace, ask, spec, &template.template)?;
+    let Gathered { variables, sources, items } = context::gather(workspace, ask, spec, &template.template)?;
     let strict = ask.strict || workspace.settings.strict;
     let request = Request {
         template: Arc::clone(&template),

@@ -10,8 +10,7 @@ use crate::agent::{Call, Driver};
 use crate::apply;
 use crate::error::{Error, Result};
 use crate::models::{
-    Effect, Event, Mode, Proposal, Response, ReviewResult, SessionId, Settlement, State,
-    UsageMetrics,
+    Effect, Event, Mode, Proposal, Response, ReviewResult, SessionId, Settlement, State, UsageMetrics,
 };
 use crate::ops::{self, Site};
 use crate::pack::ModeSpec;
@@ -50,12 +49,7 @@ pub struct TurnReport {
 ///
 /// Whatever keeps the turn from being taken. Once a reply is there, nothing does: what is wrong with it is in the
 /// report.
-pub fn take(
-    workspace: &Workspace,
-    store: &dyn Store,
-    driver: &dyn Driver,
-    ask: &Ask,
-) -> Result<TurnReport> {
+pub fn take(workspace: &Workspace, store: &dyn Store, driver: &dyn Driver, ask: &Ask) -> Result<TurnReport> {
     let spec = workspace.pack.mode(&ask.mode)?;
     resolve_operations(spec)?;
     let session = ask.session.clone().map_or_else(|| SessionId::new("turn"), Ok)?;
@@ -135,10 +129,7 @@ fn grammar(spec: &ModeSpec) -> Grammar {
 
 /// Refuses a mode that names an operation which does not exist, before anything is spent.
 fn resolve_operations(spec: &ModeSpec) -> Result<()> {
-    spec.before
-        .iter()
-        .chain(&spec.after)
-        .try_for_each(|name| ops::operation(name.as_str()).map(|_| ()))
+    spec.before.iter().chain(&spec.after).try_for_each(|name| ops::operation(name.as_str()).map(|_| ()))
 }
 
 /// Runs operations in order, each on the effects that name it.
@@ -155,10 +146,7 @@ fn run_operations<'a>(
     Ok(settlements)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the wall clock is read here and handed on as a value"
-)]
+#[expect(clippy::disallowed_methods, reason = "the wall clock is read here and handed on as a value")]
 fn now() -> SystemTime {
     SystemTime::now()
 }

@@ -30,8 +30,7 @@ const FILES: &[(&str, &str)] = files![
 ];
 
 /// What stands in a prompt where a mandatory variable has no value.
-pub(crate) const MISSING_VARIABLE: &str =
-    include_str!("../../templates/notices/missing-variable.md");
+pub(crate) const MISSING_VARIABLE: &str = include_str!("../../templates/notices/missing-variable.md");
 
 /// The first draft of `agentd/project.md`.
 pub const PROJECT_DRAFT: &str = include_str!("../../data/init/project.md");

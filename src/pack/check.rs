@@ -53,24 +53,17 @@ impl Faults<'_> {
 
     fn check_head(&mut self, name: &str, manifest: &Manifest) {
         if manifest.format.value != FORMAT {
-            let message = format!(
-                "format {} is not understood; this program reads {FORMAT}",
-                manifest.format.value
-            );
+            let message =
+                format!("format {} is not understood; this program reads {FORMAT}", manifest.format.value);
             self.add(manifest.format.referenced, message);
         }
         if manifest.name.value != name {
-            let message = format!(
-                "the pack is called {:?} and lies in the folder {name:?}",
-                manifest.name.value
-            );
+            let message =
+                format!("the pack is called {:?} and lies in the folder {name:?}", manifest.name.value);
             self.add(manifest.name.referenced, message);
         }
         if !manifest.modes.contains_key(&manifest.start.value) {
-            self.add(
-                manifest.start.referenced,
-                format!("there is no mode `{}`", manifest.start.value),
-            );
+            self.add(manifest.start.referenced, format!("there is no mode `{}`", manifest.start.value));
         }
     }
 
@@ -91,13 +84,7 @@ impl Faults<'_> {
         }
     }
 
-    fn check_next(
-        &mut self,
-        mode: &Mode,
-        spec: &ModeSpec,
-        location: Location,
-        manifest: &Manifest,
-    ) {
+    fn check_next(&mut self, mode: &Mode, spec: &ModeSpec, location: Location, manifest: &Manifest) {
         for (result, target) in &spec.next {
             let verdict = result.parse::<ReviewResult>().ok();
             let known = result == "otherwise"
@@ -112,43 +99,29 @@ impl Faults<'_> {
             if let Target::Mode(target) = target
                 && !manifest.modes.contains_key(target)
             {
-                self.add(
-                    location,
-                    format!("`next` of mode `{mode}` leads to `{target}`, which is no mode"),
-                );
+                self.add(location, format!("`next` of mode `{mode}` leads to `{target}`, which is no mode"));
             }
         }
         let total = spec.verdict_required
             && spec.verdicts.iter().all(|verdict| spec.next.contains_key(verdict.name()));
         if !total && !spec.next.contains_key("otherwise") {
-            self.add(
-                location,
-                format!("`next` of mode `{mode}` leaves a result open; add `otherwise`"),
-            );
+            self.add(location, format!("`next` of mode `{mode}` leaves a result open; add `otherwise`"));
         }
         if spec.verdict_required && spec.verdicts.is_empty() {
             self.add(location, format!("mode `{mode}` requires a verdict and allows none"));
         }
     }
 
-    fn check_templates(
-        &mut self,
-        mode: &Mode,
-        spec: &ModeSpec,
-        location: Location,
-        places: &Places,
-    ) {
+    fn check_templates(&mut self, mode: &Mode, spec: &ModeSpec, location: Location, places: &Places) {
         if !spec.templates.iter().any(|name| *name == format!("BASE-{mode}")) {
-            self.add(
-                location,
-                format!("mode `{mode}` does not name BASE-{mode} among its templates"),
-            );
+            self.add(location, format!("mode `{mode}` does not name BASE-{mode} among its templates"));
         }
         for name in &spec.templates {
             if template::split_name(name).is_none_or(|(_, named)| named != *mode) {
                 self.add(location, format!("{name} is not a template of mode `{mode}`"));
-            } else if !matches!(places.find(&format!("templates/system/{name}.md")), Ok(Some(_))) {
-                self.add(location, format!("there is no usable template {name}"));
+            } else if matches!(places.find(&format!("templates/system/{name}.md")), Ok(None)) {
+                // A file that is there and cannot be read is named, with its reason, when it is used.
+                self.add(location, format!("there is no template {name}"));
             }
         }
     }
@@ -179,8 +152,7 @@ impl Faults<'_> {
     fn into_result(self) -> Result<()> {
         let mut faults = self.found.into_iter();
         let Some((place, message)) = faults.next() else { return Ok(()) };
-        let more: String =
-            faults.map(|(place, message)| format!("\n  {place}: {message}")).collect();
+        let more: String = faults.map(|(place, message)| format!("\n  {place}: {message}")).collect();
         let message = if more.is_empty() { message } else { format!("{message}; and also:{more}") };
         Err(Error::new(ErrorKind::PackInvalid, message).with_place(place))
     }

@@ -95,10 +95,7 @@ impl<'de> Visitor<'de> for SpecVisitor {
         checked(name.to_owned(), true)
     }
 
-    fn visit_map<A: MapAccess<'de>>(
-        self,
-        mut map: A,
-    ) -> std::result::Result<VariableSpec, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<VariableSpec, A::Error> {
         let (mut name, mut required) = (None, true);
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {

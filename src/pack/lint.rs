@@ -81,18 +81,19 @@ impl Lint<'_> {
         }
         for VariableSpec { name, .. } in &self.template.variables {
             if let Some(offset) = body.find(&format!("{{{{ {name} }}}}")) {
-                self.wrong(
-                    "placeholder",
-                    format!("{{{{ {name} }}}} is text; write {{{{{name}}}}}"),
-                    offset,
-                );
+                self.wrong("placeholder", format!("{{{{ {name} }}}} is text; write {{{{{name}}}}}"), offset);
             }
         }
     }
 
     /// The mode's own concerns are named.
     fn focus(&mut self, words: &[String]) {
-        let body = self.template.body().to_lowercase();
+        // A placeholder's name is no word of the template.
+        let prose = tokens(self.template.body()).filter_map(|token| match token {
+            Token::Text(text) => Some(text.to_lowercase()),
+            Token::Variable(..) => None,
+        });
+        let body = prose.collect::<String>();
         for word in words {
             if !body.contains(&word.to_lowercase()) {
                 self.missing("focus", format!("`{word}` is not spoken of"));
@@ -113,14 +114,9 @@ impl Lint<'_> {
             }
         }
         for (offset, _) in self.template.body().match_indices("<review>") {
-            let value =
-                self.template.body()[offset..].split("</review>").next().unwrap_or_default();
+            let value = self.template.body()[offset..].split("</review>").next().unwrap_or_default();
             if value.contains('|') && !value.contains('\n') {
-                self.wrong(
-                    "marker",
-                    "an alternation is no verdict; show one value".to_owned(),
-                    offset,
-                );
+                self.wrong("marker", "an alternation is no verdict; show one value".to_owned(), offset);
             }
         }
     }
@@ -128,11 +124,7 @@ impl Lint<'_> {
     fn other_markers(&mut self, spec: &ModeSpec) {
         let mut needed = vec!["<thought>"];
         if spec.task_status {
-            needed.extend([
-                "<task_status id=\"",
-                ">COMPLETED</task_status>",
-                ">FAILED</task_status>",
-            ]);
+            needed.extend(["<task_status id=\"", ">COMPLETED</task_status>", ">FAILED</task_status>"]);
         }
         if spec.permission == Permission::ReadOnly {
             needed.push("<content_update target=\"");
@@ -148,10 +140,7 @@ impl Lint<'_> {
     fn ending(&mut self) {
         let last = self.template.body().trim_end().rsplit("\n\n").next().unwrap_or_default();
         if !last.contains("<instructions>") {
-            self.missing(
-                "ending",
-                "the last paragraph does not hand over to <instructions>".to_owned(),
-            );
+            self.missing("ending", "the last paragraph does not hand over to <instructions>".to_owned());
         }
     }
 }

@@ -58,14 +58,12 @@ impl Pack {
     /// `PackNotFound` naming the places searched; `PackInvalid` with the place, naming every fault that was found.
     pub fn load(name: &str, places: &Places) -> Result<Self> {
         // A pack's name is part of a path, so it obeys the rule for names before any file is looked at.
-        let name = Mode::new(name).map_err(|_| {
-            Error::new(ErrorKind::NameInvalid, format!("{name:?} is not a pack's name"))
-        })?;
+        let name = Mode::new(name)
+            .map_err(|_| Error::new(ErrorKind::NameInvalid, format!("{name:?} is not a pack's name")))?;
         let file = format!("packs/{name}/pack.yaml");
         let Some(prose) = places.find(&file)? else {
             let searched = places.candidates(&file);
-            let list: String =
-                searched.iter().map(|place| format!("\n  {}", place.origin)).collect();
+            let list: String = searched.iter().map(|place| format!("\n  {}", place.origin)).collect();
             return Err(Error::new(
                 ErrorKind::PackNotFound,
                 format!("no pack `{name}`; searched, in order:{list}"),
@@ -82,11 +80,8 @@ impl Pack {
     pub fn mode(&self, mode: &Mode) -> Result<&ModeSpec> {
         self.modes.get(mode).ok_or_else(|| {
             let known: Vec<_> = self.modes.keys().map(Mode::as_str).collect();
-            Error::new(
-                ErrorKind::UnknownMode,
-                format!("the pack `{}` has no mode `{mode}`", self.name),
-            )
-            .with_hint(format!("its modes are {}", known.join(", ")))
+            Error::new(ErrorKind::UnknownMode, format!("the pack `{}` has no mode `{mode}`", self.name))
+                .with_hint(format!("its modes are {}", known.join(", ")))
         })
     }
 

@@ -70,12 +70,7 @@ mod tests {
             ("{{A}}", &[Token::Variable("A", 0)]),
             (
                 "x{{A}}{{b_1}}y",
-                &[
-                    Token::Text("x"),
-                    Token::Variable("A", 1),
-                    Token::Variable("b_1", 6),
-                    Token::Text("y"),
-                ],
+                &[Token::Text("x"), Token::Variable("A", 1), Token::Variable("b_1", 6), Token::Text("y")],
             ),
             (r"\{{A}}", &[Token::Text("{{A}}")]),
             ("{{ A }}", &[Token::Text("{{ A }}")]),

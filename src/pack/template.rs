@@ -104,10 +104,7 @@ impl Template {
     /// Tells whether a variable must have a value. One that no list names must.
     #[must_use]
     pub fn requires(&self, name: &str) -> bool {
-        self.variables
-            .iter()
-            .find(|variable| variable.name == name)
-            .is_none_or(|found| found.required)
+        self.variables.iter().find(|variable| variable.name == name).is_none_or(|found| found.required)
     }
 
     fn check_names(&self, head: &str) -> Result<()> {
@@ -119,10 +116,7 @@ impl Template {
             let Some(claim) = claim else { continue };
             if claim.value != fact {
                 return Err(self
-                    .invalid(format!(
-                        "`{key}` says {:?}, the file's name says {fact:?}",
-                        claim.value
-                    ))
+                    .invalid(format!("`{key}` says {:?}, the file's name says {fact:?}", claim.value))
                     .with_place(yaml::place(head, &self.origin, 2, claim.referenced))
                     .with_hint("rename the file or correct the front matter"));
             }

@@ -151,8 +151,7 @@ impl Templates {
 
 fn not_found(stem: &str, mode: &Mode, searched: &[String]) -> Error {
     let places: String = searched.iter().map(|place| format!("\n  {place}")).collect();
-    let message =
-        format!("no system template for {stem} in mode {mode}; searched, in order:{places}");
+    let message = format!("no system template for {stem} in mode {mode}; searched, in order:{places}");
     Error::new(ErrorKind::TemplateNotFound, message)
         .with_hint(format!("write templates/system/BASE-{mode}.md, or see `agentd template list`"))
 }

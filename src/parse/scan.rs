@@ -43,8 +43,7 @@ fn unwrap_fence(reply: &str) -> Option<Range<usize>> {
     let fence = Fence::opened_by(first).filter(|_| first.len() < LONGEST_MARKER)?;
     let (inside, last) = rest.rsplit_once('\n')?;
     let start = reply.len() - reply.trim_start().len() + first.len() + 1;
-    let only_fence =
-        fence.is_closed_by(last) && !inside.lines().any(|line| fence.is_closed_by(line));
+    let only_fence = fence.is_closed_by(last) && !inside.lines().any(|line| fence.is_closed_by(line));
     only_fence.then_some(start..start + inside.len())
 }
 
@@ -140,8 +139,7 @@ impl<'a> Scanner<'a> {
         // A code span ends at a run of the same length, in the same paragraph.
         let paragraph = &rest[..rest.find("\n\n").unwrap_or(rest.len())];
         let mut at = ticks;
-        while let Some(hit) = memchr::memchr(b'`', &paragraph.as_bytes()[at.min(paragraph.len())..])
-        {
+        while let Some(hit) = memchr::memchr(b'`', &paragraph.as_bytes()[at.min(paragraph.len())..]) {
             let start = at + hit;
             let run = paragraph[start..].bytes().take_while(|&b| b == b'`').count();
             if run == ticks {
@@ -274,8 +272,7 @@ impl<'a> Scanner<'a> {
         if self.no_closer.get(closer).is_some_and(|&known| from >= known) {
             return None;
         }
-        let found =
-            memmem::find(&self.text.as_bytes()[from..], closer.as_bytes()).map(|hit| from + hit);
+        let found = memmem::find(&self.text.as_bytes()[from..], closer.as_bytes()).map(|hit| from + hit);
         if found.is_none() {
             self.no_closer.insert(closer, from);
         }
@@ -312,9 +309,8 @@ fn task_status(attributes: &str, body: &str) -> Option<Marker> {
 
 /// Returns an attribute's value, in either kind of quotes.
 fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
-    let starts = attributes
-        .match_indices(name)
-        .filter(|(at, _)| attributes[..*at].ends_with(char::is_whitespace));
+    let starts =
+        attributes.match_indices(name).filter(|(at, _)| attributes[..*at].ends_with(char::is_whitespace));
     let after = &attributes[starts.map(|(at, _)| at).next()? + name.len()..];
     let value = after.trim_start().strip_prefix('=')?.trim_start();
     let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;

@@ -6,8 +6,7 @@ use crate::models::{Marker, Response, ReviewResult};
 
 /// Reads a verdict as agents write it: `PASS`, `**Pass**`, `needs revision.`; `None` for anything else.
 pub(super) fn read_value(text: &str) -> Option<ReviewResult> {
-    let decoration =
-        |c: char| c.is_whitespace() || matches!(c, '*' | '_' | '`' | '.' | '!' | '"' | '\'');
+    let decoration = |c: char| c.is_whitespace() || matches!(c, '*' | '_' | '`' | '.' | '!' | '"' | '\'');
     let words: Vec<String> =
         text.trim_matches(decoration).split([' ', '_', '-']).map(str::to_ascii_uppercase).collect();
     words.join("_").parse().ok()

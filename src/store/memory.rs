@@ -28,16 +28,10 @@ impl MemoryStore {
 }
 
 /// Returns the session that a lease is good for.
-fn leased<'a>(
-    sessions: &'a mut HashMap<SessionId, Session>,
-    lease: &Lease,
-) -> Result<&'a mut Session> {
+fn leased<'a>(sessions: &'a mut HashMap<SessionId, Session>, lease: &Lease) -> Result<&'a mut Session> {
     let valid = |session: &&mut Session| session.held.is_some() && session.fence == lease.fence;
     sessions.get_mut(&lease.session).filter(valid).ok_or_else(|| {
-        Error::new(
-            ErrorKind::SessionBusy,
-            format!("the lease on {} is no longer valid", lease.session),
-        )
+        Error::new(ErrorKind::SessionBusy, format!("the lease on {} is no longer valid", lease.session))
     })
 }
 

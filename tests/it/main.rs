@@ -1,1 +1,23 @@
+//! The only integration-test binary: a list of modules.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, and sets up the world it needs"
+)]
+
+mod support;
+
+mod bad_input;
+mod cli;
+mod dependencies;
+mod front_matter;
+mod line;
+mod readme;
+mod replies;
+mod seed_000_prompt;
+mod seed_001_templates;
+mod structure;
+mod template_lint;
+mod tidy;
+mod xml;

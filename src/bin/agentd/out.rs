@@ -96,9 +96,9 @@ pub(crate) fn report(failure: &Failure, as_json: bool) -> u8 {
 }
 
 fn json_error(error: &Error, code: u8) -> serde_json::Value {
-    let place = error.place().map(|place| {
-        json!({"origin": place.origin, "line": place.line, "column": place.column, "text": place.text})
-    });
+    let place = error
+        .place()
+        .map(|place| json!({"origin": place.origin, "line": place.line, "column": place.column}));
     json!({"error": {
         "kind": error.kind().name(),
         "message": error.message(),
@@ -130,9 +130,7 @@ impl Log for StderrLog {
         }
         match record.level() {
             Level::Error | Level::Warn => warning(record.args()),
-            Level::Info | Level::Debug | Level::Trace => {
-                talk(format_args!("debug: {}", record.args()))
-            }
+            Level::Info | Level::Debug | Level::Trace => talk(format_args!("debug: {}", record.args())),
         }
     }
 

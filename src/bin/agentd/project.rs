@@ -21,8 +21,9 @@ pub(crate) fn folder(args: &Args) -> Result<PathBuf> {
         (Some(folder), _) => folder.clone(),
         (None, Ok(current)) => current,
         (None, Err(error)) => {
-            return Err(Error::new(ErrorKind::FileUnusable, "the current folder cannot be used")
-                .with_source(error));
+            return Err(
+                Error::new(ErrorKind::FileUnusable, "the current folder cannot be used").with_source(error)
+            );
         }
     };
     if folder.is_dir() {
@@ -36,9 +37,7 @@ pub(crate) fn root(args: &Args) -> Result<PathBuf> {
     let folder = folder(args)?;
     let full = folder.canonicalize().unwrap_or_else(|_| folder.clone());
     let is_root = |path: &&Path| {
-        [".git", "agentd/project.md", "agentd/config.toml"]
-            .iter()
-            .any(|mark| path.join(mark).exists())
+        [".git", "agentd/project.md", "agentd/config.toml"].iter().any(|mark| path.join(mark).exists())
     };
     Ok(full.ancestors().find(is_root).map_or(folder, Path::to_path_buf))
 }

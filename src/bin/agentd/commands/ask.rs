@@ -15,15 +15,9 @@ use crate::project;
 const LONGEST: u64 = 16 * 1024 * 1024;
 
 /// Checks the arguments and reads the text.
-pub(super) fn ask(
-    args: &Args,
-    given: &AskArgs,
-    agent: Option<&str>,
-    format: Format,
-) -> Result<Ask> {
+pub(super) fn ask(args: &Args, given: &AskArgs, agent: Option<&str>, format: Format) -> Result<Ask> {
     let folder = project::folder(args)?;
-    let from_here =
-        |paths: &[PathBuf]| paths.iter().map(|path| from(&folder, args, path)).collect();
+    let from_here = |paths: &[PathBuf]| paths.iter().map(|path| from(&folder, args, path)).collect();
     Ok(Ask {
         agent: agent.map(AgentName::new).transpose()?,
         session: given.change.as_deref().map(SessionId::new).transpose()?,

@@ -32,7 +32,8 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     if given.json {
         out::json(&envelope(&workspace, &assembly, format))?;
     } else {
-        out::data(|out| assembly.draft.write(out))?;
+        let segments = &assembly.draft.segments;
+        out::data(|out| segments.iter().try_for_each(|segment| out.write_all(segment.text.as_bytes())))?;
     }
     Ok(exit::OK)
 }
@@ -100,10 +101,7 @@ fn explain(assembly: &Assembly) {
             (None, true) => "       - missing; the prompt says so in its place".to_owned(),
             (None, false) => "       - not given, and not required".to_owned(),
         };
-        out::row(
-            if index == 0 { "variables" } else { "" },
-            format_args!("{:<18} {fate}", used.name),
-        );
+        out::row(if index == 0 { "variables" } else { "" }, format_args!("{:<18} {fate}", used.name));
     }
     let report = &assembly.draft.fit_report;
     for (index, segment) in assembly.draft.segments.iter().enumerate() {
@@ -113,8 +111,5 @@ fn explain(assembly: &Assembly) {
             format_args!("{part:<18} {bytes:>8} bytes  {} ({})", segment.block, segment.source),
         );
     }
-    out::row(
-        "total",
-        format_args!("{:<18} {:>8} bytes  of at most {}", "", report.used, report.budget),
-    );
+    out::row("total", format_args!("{:<18} {:>8} bytes  of at most {}", "", report.used, report.budget));
 }

@@ -27,11 +27,7 @@ fn list(args: &Args, as_json: bool) -> Outcome {
         let width = listing.iter().map(|listed| listed.name.len()).max().unwrap_or(0);
         for listed in &listing {
             let force = if listed.active { "" } else { "  (overridden)" };
-            let broken = if listed.template.is_ok() {
-                ""
-            } else {
-                "  (broken: see `agentd template check`)"
-            };
+            let broken = if listed.template.is_ok() { "" } else { "  (broken: see `agentd template check`)" };
             writeln!(
                 out,
                 "{:<width$}  {:<8}  {}{force}{broken}",
@@ -104,9 +100,9 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
         .collect();
     let count = checked.iter().map(|(_, findings)| findings.len()).sum::<usize>();
     if as_json {
-        let rows = checked.iter().map(|(listed, findings)| {
-            json!({"name": listed.name, "origin": listed.origin, "findings": findings})
-        });
+        let rows = checked.iter().map(
+            |(listed, findings)| json!({"name": listed.name, "origin": listed.origin, "findings": findings}),
+        );
         out::json(&rows.collect::<Vec<_>>())?;
     } else {
         print_findings(&checked)?;

@@ -38,9 +38,8 @@ pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
 fn scripted(given: &TurnArgs) -> Result<Scripted, Error> {
     if given.agent != "scripted" {
         let message = format!("there is no driver for the agent `{}`", given.agent);
-        return Err(Error::new(ErrorKind::UnknownAgent, message).with_hint(
-            "this version drives `scripted`; `agentd prompt` shows what any agent would get",
-        ));
+        return Err(Error::new(ErrorKind::UnknownAgent, message)
+            .with_hint("this version drives `scripted`; `agentd prompt` shows what any agent would get"));
     }
     let Some(path) = &given.script else {
         return Err(Error::new(ErrorKind::UnknownAgent, "the scripted agent needs a script")
@@ -50,10 +49,7 @@ fn scripted(given: &TurnArgs) -> Result<Scripted, Error> {
 }
 
 fn tell(report: &TurnReport) {
-    out::row(
-        "turn",
-        format_args!("{} by {}, {} bytes sent", report.mode, report.agent, report.prompt_bytes),
-    );
+    out::row("turn", format_args!("{} by {}, {} bytes sent", report.mode, report.agent, report.prompt_bytes));
     out::row("verdict", report.verdict.map_or("none", ReviewResult::name));
     for settlement in &report.settlements {
         out::row(if settlement.done { "done" } else { "not done" }, &settlement.detail);

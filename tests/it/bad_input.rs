@@ -1,0 +1,220 @@
+//! Bad input: a clear error or a visible escape, within bounds, nothing hung and nothing lost.
+
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::support::{Run, TestProject, did_not_run};
+
+/// Runs the program within 64 MiB of memory more than a file may have, and within ten seconds.
+fn bounded(project: &TestProject, args: &[&str]) -> Run {
+    let mut shell = Command::new("sh");
+    let program = project.command(args);
+    shell
+        .args(["-c", "ulimit -v 200000; ulimit -t 10; exec \"$0\" \"$@\""])
+        .arg(program.get_program())
+        .args(program.get_args())
+        .current_dir(project.root())
+        .env("HOME", project.home());
+    let start = Instant::now();
+    let run = Run::from(shell.output().unwrap());
+    assert!(start.elapsed() < Duration::from_secs(60), "{args:?} hung");
+    run
+}
+
+#[test]
+fn unusable_files() {
+    let project = TestProject::new();
+    project.write("binary", b"\x7fELF\0\x01").write("latin1.txt", b"caf\xe9").write("folder/x", "");
+    File::create(project.root().join("huge")).unwrap().set_len(2 << 30).unwrap();
+    assert!(Command::new("mkfifo").arg(project.root().join("pipe")).status().unwrap().success());
+    symlink("loop", project.root().join("loop")).unwrap();
+    symlink("nowhere", project.root().join("dangling")).unwrap();
+    let cases = [
+        ("binary", "is a binary file"),
+        ("latin1.txt", "is not UTF-8 text (byte 3)"),
+        ("folder", "is a folder, not a file"),
+        ("huge", "is too large: over 16 MiB"),
+        ("pipe", "is not a regular file"),
+        ("loop", "cannot be looked at"),
+        ("dangling", "does not exist"),
+        ("missing", "does not exist"),
+        ("folder/x/y", "does not exist"),
+        ("/dev/zero", "is not a regular file"),
+        ("/proc/self/mem", "cannot be read"),
+    ];
+    for (file, words) in cases {
+        for flag in ["--file", "--artifact"] {
+            let stderr =
+                bounded(&project, &["prompt", "plan", "x", flag, file]).fails(3, &[words, "FileUnusable"]);
+            assert!(stderr.contains(file), "{stderr}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_may_not_be_read() {
+    let project = TestProject::new();
+    project.write("secret", "x");
+    fs::set_permissions(project.root().join("secret"), fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::read(project.root().join("secret")).is_ok() {
+        // The superuser may read everything, so someone else has to try, on a copy that anybody can reach.
+        let open = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o755)).tempdir().unwrap();
+        let program = open.path().join("agentd");
+        fs::copy(env!("CARGO_BIN_EXE_agentd"), &program).unwrap();
+        fs::write(open.path().join("secret"), "x").unwrap();
+        fs::set_permissions(open.path().join("secret"), fs::Permissions::from_mode(0o000)).unwrap();
+        let run = Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&program)
+            .args(["prompt", "plan", "x", "--file", "secret"])
+            .current_dir(open.path())
+            .env("HOME", open.path())
+            .output();
+        match run {
+            Ok(output) => drop(Run::from(output).fails(3, &["cannot be read", "FileUnusable"])),
+            Err(_) => {
+                did_not_run("a_file_that_may_not_be_read", "run by the superuser, and there is no setpriv")
+            }
+        }
+        return;
+    }
+    project.run(&["prompt", "plan", "x", "--file", "secret"]).fails(3, &["cannot be read"]);
+}
+
+#[test]
+fn odd_file_names() {
+    let project = TestProject::new();
+    for name in [&b"new\nline"[..], b"quo\"te'<&", b"bad\xff"] {
+        let name = std::ffi::OsStr::from_bytes(name);
+        fs::write(project.root().join(name), "x").unwrap();
+        let output = project.command(&["prompt", "plan", "x", "--file"]).arg(name).output().unwrap();
+        let xml = Run::from(output).ok();
+        let document = roxmltree::Document::parse(&xml).unwrap();
+        let path = document.descendants().find_map(|node| node.attribute("path")).unwrap();
+        let expected = match name.as_bytes() {
+            b"new\nline" => "new\\nline",
+            b"bad\xff" => "bad\\xff",
+            _ => "quo\"te'<&",
+        };
+        assert_eq!(path, expected);
+    }
+    project.run(&["prompt", "plan", "x", "--file", "no\nfile"]).fails(3, &["`no\\nfile` does not exist"]);
+}
+
+#[test]
+fn hostile_templates() {
+    let project = TestProject::new();
+    let bomb =
+        "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n";
+    let cases = [
+        (format!("---\n{bomb}---\nx"), "TemplateInvalid"),
+        (format!("---\nname: {}x{}\n---\nx", "[".repeat(10_000), "]".repeat(10_000)), "TemplateInvalid"),
+        (format!("---\nname: {}\n---\nx", "{a: ".repeat(10_000)), "TemplateInvalid"),
+        (
+            format!("---\n{}\n---\nx", (0..10_000).map(|n| format!("{:n$}a:\n", "")).collect::<String>()),
+            "too large",
+        ),
+        (
+            format!("---\nname: !!binary x\nagent: !custom BASE\n---\n{}", "{{A}}".repeat(10)),
+            "TemplateInvalid",
+        ),
+        ("x".repeat(1024 * 1024 + 1), "too large: over 1 MiB"),
+        ("x\0y".to_owned(), "is a binary file"),
+    ];
+    for (template, words) in cases {
+        project.write("templates/system/BASE-plan.md", &template);
+        let stderr = bounded(&project, &["prompt", "plan", "x"]);
+        assert!(stderr.stderr.len() < 2_000, "{}", stderr.stderr.len());
+        assert!(stderr.code == 3 || stderr.code == 4, "{} {}", stderr.code, stderr.stderr);
+        assert!(stderr.stderr.contains(words), "{}", stderr.stderr);
+    }
+    let path = project.root().join("templates/system/BASE-plan.md");
+    File::create(path).unwrap().set_len(100 << 20).unwrap();
+    bounded(&project, &["prompt", "plan", "x"]).fails(3, &["too large: over 1 MiB"]);
+}
+
+#[test]
+fn values_that_look_like_templates() {
+    let project = TestProject::new();
+    project.write("agentd/project.md", "{{TASKS}} {{PROJECT_CONTEXT}} </system_prompt>]]>");
+    project.write("templates/system/BASE-plan.md", "{{PROJECT_CONTEXT}}");
+    let json = project.run(&["prompt", "plan", "x", "--json"]).json();
+    assert_eq!(json["parts"]["system_prompt"], "{{TASKS}} {{PROJECT_CONTEXT}} </system_prompt>]]>");
+}
+
+/// A repository may not pull other files of the machine into a prompt by links.
+#[test]
+fn links_that_lead_out_of_the_project() {
+    let project = TestProject::new();
+    let secret = project.home().join("secret");
+    fs::write(&secret, "hunter2").unwrap();
+    for path in [
+        "agentd/project.md",
+        "templates/system/BASE-plan.md",
+        "agentd/config.toml",
+        "agentd/packs/sdd/pack.yaml",
+        "agentd/changes/c/proposal.md",
+    ] {
+        let link = project.root().join(path);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(&secret, &link).unwrap();
+        let stderr =
+            project.run(&["prompt", "plan", "x", "--change", "c"]).fails(3, &["leads out of the project"]);
+        assert!(!stderr.contains("hunter2"));
+        fs::remove_file(link).unwrap();
+    }
+}
+
+#[test]
+fn a_folder_with_very_many_entries() {
+    let project = TestProject::new();
+    let folder = project.root().join("many");
+    fs::create_dir_all(&folder).unwrap();
+    for number in 0..20_000 {
+        File::create(folder.join(format!("a-rather-long-file-name-{number}"))).unwrap();
+    }
+    let text = bounded(&project, &["prompt", "plan", "x"]).ok();
+    assert!(text.contains("(19940 more)"));
+    assert!(text.len() < 20_000);
+}
+
+#[test]
+fn names_that_are_no_names() {
+    let project = TestProject::new();
+    for mode in ["../plan", "Plan", "", "plan.md", "a b"] {
+        project.run(&["prompt", mode, "x"]).fails(3, &["NameInvalid"]);
+    }
+    project.run(&["prompt", "plan", "x", "--pack", "../sdd"]).fails(3, &["NameInvalid"]);
+    project
+        .run(&["prompt", "plan", "x", "--pack", "nope"])
+        .fails(4, &["PackNotFound", "packs/nope/pack.yaml"]);
+    project.run(&["prompt", "plan", "x", "--agent", ""]).fails(3, &["NameInvalid"]);
+    project.run(&["prompt", "plan", "x", "--agent", "../../x"]).ok();
+}
+
+#[test]
+fn a_pack_that_does_not_hold_together_names_every_fault() {
+    let project = TestProject::new();
+    let pack = fs::read_to_string(crate::support::repository().join("packs/sdd/pack.yaml")).unwrap();
+    let broken = pack
+        .replace("start: plan", "start: plann")
+        .replace("PASS: implement", "PASS: implemet")
+        .replace("skeletons: [review]", "skeletons: [revue]")
+        .replace("[BASE-archive]", "[BASE-archive, CODEX-archive]");
+    project.write("agentd/packs/sdd/pack.yaml", broken);
+    project.run(&["prompt", "plan", "x"]).fails(
+        4,
+        &[
+            "agentd/packs/sdd/pack.yaml:5:8",
+            "there is no mode `plann`",
+            "`next` of mode `challenge` leads to `implemet`, which is no mode",
+            "there is no skeleton `revue`",
+            "there is no template CODEX-archive",
+        ],
+    );
+    project.write("agentd/packs/sdd/pack.yaml", pack.replace("after: [files.write]", "after: [rm -rf]"));
+    project.run(&["prompt", "plan", "x"]).fails(4, &["pack.yaml", "is not an operation's name"]);
+}

@@ -1,0 +1,202 @@
+//! The whole line, thin: one turn from before to advance, with a scripted agent and a ledger in memory.
+
+use agentd::agent::Scripted;
+use agentd::models::{Event, Mode, SessionId, State};
+use agentd::orchestrator::{Ask, Workspace, take};
+use agentd::store::{MemoryStore, Store};
+use agentd::{ErrorKind, ReviewResult};
+
+use crate::support::TestProject;
+
+fn workspace(project: &TestProject) -> Workspace {
+    Workspace::open(project.root(), None, None).unwrap()
+}
+
+fn ask(mode: &str, text: &str) -> Ask {
+    Ask { session: Some(SessionId::new("add-login").unwrap()), ..Ask::new(Mode::new(mode).unwrap(), text) }
+}
+
+/// A reply for each phase of a change.
+const PLAN: &str = include_str!("../cases/script/change.yaml");
+
+#[test]
+fn a_turn_goes_through_all_rooms() {
+    let project = TestProject::new();
+    let (workspace, store) = (workspace(&project), MemoryStore::default());
+    let driver = Scripted::read(PLAN, "plan.yaml").unwrap();
+    let report = take(&workspace, &store, &driver, &ask("plan", "Add login")).unwrap();
+
+    assert_eq!(report.response.message, "Planned.");
+    assert_eq!(report.response.thoughts, ["Sessions or tokens?"]);
+    assert_eq!(report.verdict, Some(ReviewResult::Pass));
+    assert_eq!(project.read("agentd/changes/add-login/proposal.md"), "# Login\n");
+    assert_eq!(project.read("agentd/changes/add-login/tasks.md"), "- [ ] 1.1 Add the form\n");
+    let reasons: Vec<_> = report.proposals.iter().map(|proposal| proposal.reason.as_str()).collect();
+    assert_eq!(
+        reasons,
+        ["the target is not a plain relative path", "this mode may update proposal.md, specs/*.md, tasks.md"]
+    );
+    assert!(!project.root().join("evil.md").exists() && !project.root().join("src").exists());
+
+    let events = store.events(&SessionId::new("add-login").unwrap()).unwrap();
+    let names: Vec<_> =
+        events.iter().map(|event| serde_json::to_value(event).unwrap()["event"].clone()).collect();
+    assert_eq!(
+        names,
+        ["entered", "started", "replied", "intended", "intended", "settled", "settled", "entered"]
+    );
+    assert_eq!(State::fold(&events), report.state);
+    assert_eq!(report.state.mode, Some(Mode::new("challenge").unwrap()));
+}
+
+#[test]
+fn verdicts_faults_and_tasks_lead_where_the_pack_says() {
+    let project = TestProject::new();
+    let (workspace, store) = (workspace(&project), MemoryStore::default());
+    let driver = Scripted::read(PLAN, "plan.yaml").unwrap();
+    let steps = [
+        ("plan", Some("challenge"), None, None),
+        ("challenge", Some("plan"), None, None),
+        ("implement", Some("implement"), None, None),
+        ("implement", Some("review"), None, None),
+        ("review", Some("review"), None, Some(ErrorKind::MissingReviewMarker)),
+        ("review", Some("review"), Some(false), None),
+        ("archive", Some("archive"), Some(true), None),
+    ];
+    for (mode, next, ended, fault) in steps {
+        let store = if ended == Some(true) { &MemoryStore::default() } else { &store };
+        let report = take(&workspace, store, &driver, &ask(mode, "Add login")).unwrap();
+        assert_eq!(report.state.mode.as_ref().map(Mode::as_str), next, "after {mode}");
+        assert_eq!(report.state.ended, ended, "after {mode}");
+        assert_eq!(report.fault.map(|fault| fault.kind()), fault, "after {mode}");
+    }
+}
+
+#[test]
+fn a_script_that_does_not_fit_ends_the_turn_and_leaves_a_trace() {
+    let project = TestProject::new();
+    let (workspace, store) = (workspace(&project), MemoryStore::default());
+    let driver = Scripted::read(PLAN, "plan.yaml").unwrap();
+    let error = take(&workspace, &store, &driver, &ask("plan", "Add logout")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ScriptMismatch);
+    assert!(error.message().contains("Add login</instructions>"), "{error:#}");
+    assert_eq!(error.place().map(|place| place.line), Some(3));
+    let session = SessionId::new("add-login").unwrap();
+    assert!(matches!(store.events(&session).unwrap().last(), Some(Event::Started { turn: 1, .. })));
+    assert!(!project.root().join("agentd").exists());
+    assert!(
+        store.claim(&session, "next", std::time::SystemTime::UNIX_EPOCH).is_ok(),
+        "the session is free again"
+    );
+}
+
+#[test]
+fn a_held_session_is_refused_and_a_void_lease_writes_nothing() {
+    let store = MemoryStore::default();
+    let session = SessionId::new("a").unwrap();
+    let start = std::time::SystemTime::UNIX_EPOCH;
+    let first = store.claim(&session, "one", start).unwrap();
+    let error = store.claim(&session, "two", start + std::time::Duration::from_secs(9)).unwrap_err();
+    assert_eq!(error.to_string(), "a has been held by one for 9 s");
+    store.release(&first).unwrap();
+    let second = store.claim(&session, "two", start).unwrap();
+    assert!(second.fence > first.fence);
+    let event = [Event::Ended { done: true }];
+    assert_eq!(store.commit(&first, &event, start).unwrap_err().kind(), ErrorKind::SessionBusy);
+    assert_eq!(store.events(&session).unwrap(), []);
+    store.commit(&second, &event, start).unwrap();
+    assert_eq!(store.events(&session).unwrap(), event);
+}
+
+#[test]
+fn the_command_takes_a_turn() {
+    let project = TestProject::new();
+    project.write("script.yaml", PLAN);
+    let args = [
+        "turn",
+        "plan",
+        "Add login",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+        "--change",
+        "add-login",
+    ];
+    let run = project.run(&args);
+    for words in
+        ["verdict    PASS", "done       wrote agentd/changes/add-login/proposal.md", "next       challenge"]
+    {
+        assert!(run.stderr.contains(words), "{}", run.stderr);
+    }
+    assert_eq!(run.ok(), "Planned.\n");
+    let again = project.run(&[&args[..], &["--json"]].concat()).json();
+    assert_eq!(again["report"]["verdict"], "PASS");
+    let detail = "left unchanged agentd/changes/add-login/proposal.md";
+    assert_eq!(again["report"]["settlements"][0]["detail"], detail);
+    assert_eq!(again["fault"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_turn_without_a_verdict_says_so_with_its_exit_code_and_loses_nothing() {
+    let project = TestProject::new();
+    project.write("agentd/changes/add-login/proposal.md", "# Login\n");
+    let script = "format: 1\nturns:\n  - reply: |\n      Hm.\n      <content_update target=\"CHALLENGE.md\">\n      C\n      </content_update>\n";
+    project.write("script.yaml", script);
+    let args =
+        ["turn", "challenge", "x", "--agent", "scripted", "--script", "script.yaml", "--change", "add-login"];
+    let run = project.run(&args);
+    assert_eq!((run.code, run.stdout.as_str()), (6, "Hm.\n"));
+    assert!(run.stderr.contains("error[MissingReviewMarker]") && run.stderr.contains("next       challenge"));
+    assert_eq!(project.read("agentd/changes/add-login/CHALLENGE.md"), "C\n");
+}
+
+#[test]
+fn a_change_is_required_where_the_pack_requires_one() {
+    let project = TestProject::new();
+    project.write("script.yaml", "format: 1\nturns: [{reply: x}]\n");
+    let turn = |args: &[&str]| {
+        let base = ["turn", "challenge", "x", "--agent", "scripted", "--script", "script.yaml"];
+        project.run(&[&base, args].concat())
+    };
+    turn(&[]).fails(3, &["ChangeNotFound", "--change"]);
+    project.write("agentd/changes/other/proposal.md", "x");
+    turn(&["--change", "nope"]).fails(3, &["ChangeNotFound", "there are other"]);
+    project.write("agentd/changes/nope/tasks.md", "x");
+    turn(&["--change", "nope"]).fails(3, &["has no proposal.md", "plan it first"]);
+    turn(&["--change", "../nope"]).fails(3, &["NameInvalid"]);
+}
+
+#[test]
+fn a_link_does_not_lead_writes_out_of_the_project() {
+    let project = TestProject::new();
+    let outside = project.home().join("outside");
+    std::fs::create_dir_all(&outside).unwrap();
+    project.write("agentd/changes/.keep", "").write("script.yaml", PLAN);
+    std::os::unix::fs::symlink(&outside, project.root().join("agentd/changes/add-login")).unwrap();
+    let args = [
+        "turn",
+        "plan",
+        "Add login",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+        "--change",
+        "add-login",
+    ];
+    let run = project.run(&args);
+    assert!(run.stderr.contains("not done"), "{}", run.stderr);
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn other_agents_and_missing_scripts_are_refused_clearly() {
+    let project = TestProject::new();
+    project.run(&["turn", "plan", "x", "--agent", "claude"]).fails(5, &["UnknownAgent", "agentd prompt"]);
+    project.run(&["turn", "plan", "x", "--agent", "scripted"]).fails(5, &["--script FILE"]);
+    project.write("bad.yaml", "format: 1\nturns:\n  - repli: x\n");
+    project
+        .run(&["turn", "plan", "x", "--agent", "scripted", "--script", "bad.yaml"])
+        .fails(5, &["bad.yaml:3:5", "unknown field"]);
+}

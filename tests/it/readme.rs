@@ -1,0 +1,96 @@
+//! The README tells the truth: its commands print what it shows, its example is the one that runs.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{TestProject, repository};
+
+fn readme() -> String {
+    fs::read_to_string(repository().join("README.md")).unwrap()
+}
+
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let open = format!("```{language}\n");
+    text.split(&open).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// Runs the commands of a block in one shell; returns the block as it really looks.
+fn play(block: &str) -> String {
+    let project = TestProject::new();
+    let commands: Vec<&str> = block.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    let script: String = commands
+        .iter()
+        .map(|command| format!("printf '%s\\n' '$ {}'\n{command}\n", command.replace('\'', "'\\''")))
+        .collect();
+    let program = Path::new(env!("CARGO_BIN_EXE_agentd")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let output = Command::new("sh")
+        .args(["-c", &format!("exec 2>&1; set -e; {script}")])
+        .current_dir(project.home())
+        .env("HOME", project.home())
+        .env("PATH", path)
+        .env_remove("XDG_CONFIG_HOME")
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{shown}");
+    shown.replace(&project.home().display().to_string(), "~")
+}
+
+#[test]
+fn the_sixty_second_try_prints_what_it_shows() {
+    let blocks = blocks(&readme(), "console");
+    assert_eq!(blocks.len(), 1);
+    assert_eq!(play(&blocks[0]), blocks[0]);
+}
+
+#[test]
+fn the_first_command_works() {
+    let block = &blocks(&readme(), "sh")[0];
+    let command = block.lines().next().unwrap();
+    let args = command.strip_prefix("cargo run --release -- ").unwrap().split(" #").next().unwrap();
+    let output = Command::new("sh")
+        .args(["-c", &format!("\"{}\" {args}", env!("CARGO_BIN_EXE_agentd"))])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    let prompt = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    assert!(prompt.contains("A small notes app"), "the example's own words are in the prompt");
+    assert!(prompt.ends_with("<instructions>Add login</instructions>\n</prompt>\n"));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "nothing is missing");
+}
+
+#[test]
+fn the_library_example_is_the_one_that_runs() {
+    let example = fs::read_to_string(repository().join("examples/hello.rs")).unwrap();
+    let code = example.split_once("\n\n").unwrap().1;
+    assert_eq!(blocks(&readme(), "rust"), [code]);
+    let output = Command::new(env!("CARGO"))
+        .args(["run", "-q", "--offline", "--example", "hello"])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    let xml = String::from_utf8(output.stdout).unwrap();
+    assert!(xml.starts_with("<prompt>\n<system_prompt><![CDATA[# Plan a change\n"), "{xml}");
+    assert!(roxmltree::Document::parse(&xml).is_ok());
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    for page in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "docs/cli.md",
+        "docs/templates.md",
+        "docs/prompt-format.md",
+    ] {
+        let path = repository().join(page);
+        let text = fs::read_to_string(&path).unwrap();
+        for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+            assert!(path.parent().unwrap().join(link).is_file(), "{page} links to {link}");
+        }
+    }
+}

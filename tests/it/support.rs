@@ -1,0 +1,200 @@
+//! A project in a temporary folder, the program run in it, and the log of the library.
+
+use std::cell::RefCell;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Once;
+
+use log::{LevelFilter, Log, Metadata, Record};
+use tempfile::TempDir;
+
+/// The repository of this program.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A project in a temporary folder, with a home of its own.
+pub(crate) struct TestProject {
+    folder: TempDir,
+}
+
+/// What a run of the program left behind.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl TestProject {
+    /// Makes an empty git repository.
+    pub(crate) fn new() -> Self {
+        let project = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(project.root()).unwrap();
+        fs::create_dir_all(project.home()).unwrap();
+        let init = Command::new("git").args(["init", "-q"]).current_dir(project.root()).status();
+        assert!(init.unwrap().success());
+        project
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().join("project")
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// The user's configuration folder for the program.
+    pub(crate) fn user_folder(&self) -> PathBuf {
+        self.home().join(".config/agentd")
+    }
+
+    /// Writes a file of the project.
+    pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) -> &Self {
+        write(&self.root().join(path), content);
+        self
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.root().join(path)).unwrap()
+    }
+
+    /// Returns the program, ready to run in the project.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
+        command
+            .args(args)
+            .current_dir(self.root())
+            .env("HOME", self.home())
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("CLICOLOR_FORCE")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program.
+    pub(crate) fn run(&self, args: &[&str]) -> Run {
+        Run::from(self.command(args).output().unwrap())
+    }
+
+    /// Runs the program with a text on stdin.
+    pub(crate) fn run_with_stdin(&self, args: &[&str], stdin: &[u8]) -> Run {
+        let mut child = self
+            .command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A program that refuses its input early may close the pipe.
+        let _closed = child.stdin.take().unwrap().write_all(stdin);
+        Run::from(child.wait_with_output().unwrap())
+    }
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Run {
+    /// Returns stdout of a run that went well.
+    pub(crate) fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        self.stdout
+    }
+
+    /// Checks that a run failed with a code, printed no data, and said something of each of these.
+    pub(crate) fn fails(self, code: i32, words: &[&str]) -> String {
+        assert_eq!(self.code, code, "{}\n{}", self.stdout, self.stderr);
+        assert_eq!(self.stdout, "", "data was printed");
+        for word in words {
+            assert!(self.stderr.contains(word), "{word:?} is not in:\n{}", self.stderr);
+        }
+        self.stderr
+    }
+
+    pub(crate) fn json(self) -> serde_json::Value {
+        serde_json::from_str(&self.ok()).unwrap()
+    }
+}
+
+pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// Returns the files below a folder, relative to it, sorted.
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut waiting = vec![folder.to_path_buf()];
+    while let Some(here) = waiting.pop() {
+        for entry in fs::read_dir(here).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else {
+                found.push(path.strip_prefix(folder).unwrap().to_path_buf());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Returns the cases of a folder under `tests/cases`, as names and texts.
+pub(crate) fn cases(folder: &str) -> Vec<(String, String)> {
+    let folder = repository().join("tests/cases").join(folder);
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(folder.join(&path)).unwrap();
+        (path.display().to_string(), text)
+    };
+    let cases: Vec<_> = files_below(&folder).into_iter().map(read).collect();
+    assert!(!cases.is_empty());
+    cases
+}
+
+/// Notes that a test did not run, for `test.sh` to count.
+pub(crate) fn did_not_run(test: &str, why: &str) {
+    let folder = repository().join("target/not-run");
+    write(&folder.join(test), format!("{test}: {why}\n"));
+}
+
+thread_local! {
+    static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+struct ThreadLog;
+
+impl Log for ThreadLog {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let line = format!("{}: {}", record.level(), record.args());
+        LOG.with_borrow_mut(|lines| lines.push(line));
+    }
+
+    fn flush(&self) {}
+}
+
+/// Returns what the library logs while something runs on this thread.
+pub(crate) fn logged<T>(run: impl FnOnce() -> T) -> (T, Vec<String>) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        log::set_logger(&ThreadLog).unwrap();
+        log::set_max_level(LevelFilter::Debug);
+    });
+    LOG.take();
+    let value = run();
+    (value, LOG.take())
+}

@@ -1,0 +1,110 @@
+//! `agentd template check`: shipped templates are clean, and whatever is taken away is named.
+
+use agentd::models::Mode;
+use agentd::pack::{Finding, Prose, Template, lint};
+use agentd::{Pack, Places, pack};
+
+use crate::support::{TestProject, repository};
+
+fn findings(name: &str, text: &str) -> Vec<Finding> {
+    let pack = Pack::load("sdd", &Places::default()).unwrap();
+    let prose = Prose { owner: pack::Owner::Project, origin: name.to_owned(), text: text.to_owned().into() };
+    lint(&pack, &Template::read(name, &prose).unwrap())
+}
+
+fn shipped() -> Vec<(String, String)> {
+    let pack = Pack::load("sdd", &Places::default()).unwrap();
+    let names = pack.modes.values().flat_map(|mode| mode.templates.clone());
+    let read = |name: &String| {
+        std::fs::read_to_string(repository().join(format!("templates/system/{name}.md"))).unwrap()
+    };
+    names.map(|name| (name.clone(), read(&name))).collect()
+}
+
+/// Takes a part away; the finding must name it.
+fn without(name: &str, text: &str, part: &str, named: &str) {
+    assert!(text.contains(part), "{name} has no {part:?}");
+    let found = findings(name, &text.replace(part, "…"));
+    assert!(
+        found.iter().any(|finding| finding.message.contains(named)),
+        "{name} without {part:?}: {found:?}"
+    );
+}
+
+#[test]
+fn shipped_templates_are_clean() {
+    for (name, text) in shipped() {
+        assert_eq!(findings(&name, &text), [], "{name}");
+    }
+    TestProject::new().run(&["template", "check"]).ok();
+}
+
+#[test]
+fn each_part_that_is_taken_away_is_named() {
+    let pack = Pack::load("sdd", &Places::default()).unwrap();
+    for (name, text) in shipped() {
+        let mode = &pack.modes[&Mode::new(name.split_once('-').unwrap().1).unwrap()];
+        for section in &pack.sections {
+            without(&name, &text, &format!("## {section}\n"), &format!("no section `## {section}`"));
+        }
+        for variable in &mode.variables {
+            let placeholder = format!("{{{{{variable}}}}}");
+            without(&name, &text, &placeholder, &format!("{placeholder} is not used"));
+        }
+        for verdict in &mode.verdicts {
+            let marker = format!("<review>{verdict}</review>");
+            without(&name, &text, &marker, &format!("{marker} is not asked for"));
+        }
+        if mode.task_status {
+            without(&name, &text, ">COMPLETED</task_status>", ">COMPLETED</task_status> is not spoken of");
+            without(&name, &text, ">FAILED</task_status>", ">FAILED</task_status> is not spoken of");
+            without(&name, &text, "<task_status id=\"", "<task_status id=\" is not spoken of");
+        } else {
+            without(&name, &text, "<content_update target=\"", "<content_update target=\" is not spoken of");
+        }
+        without(&name, &text, "<thought>", "<thought> is not spoken of");
+        without(&name, &text, "<instructions>", "does not hand over to <instructions>");
+        for word in &mode.focus {
+            let found = findings(&name, &without_word(&text, word));
+            let named = |finding: &Finding| finding.message == format!("`{word}` is not spoken of");
+            assert!(found.iter().any(named), "{name} without {word}: {found:?}");
+        }
+    }
+}
+
+/// Takes a word out of the prose, in whatever case it stands there; the front matter stays.
+fn without_word(text: &str, word: &str) -> String {
+    let (head, body) = text.split_once("\n---\n").unwrap();
+    let mut body = body.replace("{{TASKS}}", "{{}}");
+    while let Some(at) = body.to_lowercase().find(&word.to_lowercase()) {
+        body.replace_range(at..at + word.len(), "");
+    }
+    format!("{head}\n---\n{}", body.replace("{{}}", "{{TASKS}}"))
+}
+
+#[test]
+fn what_should_not_be_there_is_named_with_its_line() {
+    let project = TestProject::new();
+    let plan = std::fs::read_to_string(repository().join("templates/system/BASE-plan.md")).unwrap();
+    let plan = plan.replacen(
+        "## Role\n",
+        "## Role\n<review>REJECTED</review>\n<review>PASS|REJECTED</review>\n{{ SKELETON }}\n",
+        1,
+    );
+    project.write("templates/system/BASE-plan.md", &plan);
+    project.write("templates/system/CODEX-plan.md", "---\nnope: 1\n---\n");
+    let run = project.run(&["template", "check"]);
+    assert_eq!(run.code, 1);
+    let expected = [
+        "templates/system/BASE-plan.md:16: {{ SKELETON }} is text; write {{SKELETON}} (placeholder)",
+        "templates/system/BASE-plan.md:14: <review>REJECTED</review> is no verdict of this mode (marker)",
+        "templates/system/BASE-plan.md:15: an alternation is no verdict; show one value (marker)",
+    ];
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(lines[..3], expected);
+    assert!(lines[3].starts_with("templates/system/CODEX-plan.md:2: unknown field"), "{}", lines[3]);
+    assert_eq!(lines.len(), 4);
+    assert!(run.stderr.contains("11 templates checked, 4 findings"), "{}", run.stderr);
+    project.run(&["template", "check", "GEMINI-plan"]).ok();
+    project.run(&["template", "check", "NO-plan"]).fails(4, &["there is no template NO-plan"]);
+}

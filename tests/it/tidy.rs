@@ -1,0 +1,211 @@
+//! House rules: who may use whom, how long a file may be, where prose may stand.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use agentd::{Pack, Places, pack};
+
+use crate::support::{files_below, repository};
+
+/// The most lines of a source file.
+const LONGEST_FILE: usize = 600;
+
+/// The most words of a string in a room that makes prompts; what is longer is prose.
+const MOST_WORDS: usize = 16;
+
+/// Returns the sources of the library, by their room.
+fn sources() -> Vec<(String, PathBuf, String)> {
+    let src = repository().join("src");
+    let mut found = Vec::new();
+    for path in files_below(&src) {
+        if path.starts_with("bin") || path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let room = path.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs").to_owned();
+        let text = fs::read_to_string(src.join(&path)).unwrap();
+        found.push((room, path, text));
+    }
+    assert!(found.len() > 20);
+    found
+}
+
+/// Reads the table of ARCHITECTURE.md: each room and the rooms it may use.
+fn allowed() -> BTreeMap<String, BTreeSet<String>> {
+    let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let table = text.split("## Who may use whom").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let names =
+            |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
+        (names(cells[1]).pop_first().unwrap(), names(cells[3]))
+    })
+    .collect()
+}
+
+/// Returns the rooms that a source names as `crate::room`.
+fn used_rooms(text: &str) -> BTreeSet<String> {
+    let name =
+        |rest: &str| rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect::<String>();
+    let code: String = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert!(!code.contains("crate::{"), "rooms are imported one by one");
+    code.split("crate::").skip(1).map(name).filter(|room| !room.is_empty()).collect()
+}
+
+#[test]
+fn rooms_use_only_what_the_table_allows() {
+    let allowed = allowed();
+    let rooms: BTreeSet<_> =
+        sources().into_iter().map(|(room, ..)| room).filter(|room| room != "lib").collect();
+    assert_eq!(
+        allowed.keys().cloned().collect::<BTreeSet<_>>(),
+        rooms,
+        "ARCHITECTURE.md names every room, and no other"
+    );
+    for (room, path, text) in sources() {
+        if room == "lib" {
+            continue;
+        }
+        for used in used_rooms(&text) {
+            assert!(
+                used == room || allowed[&room].contains(&used),
+                "{} uses the room {used}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_table_is_acyclic() {
+    let mut left = allowed();
+    while !left.is_empty() {
+        let free = left.iter().find(|(_, uses)| uses.iter().all(|used| !left.contains_key(used)));
+        let free = free.map(|(room, _)| room.clone()).expect("rooms use each other in a circle");
+        left.remove(&free);
+    }
+}
+
+#[test]
+fn the_check_of_imports_finds_an_import() {
+    let found = used_rooms("use crate::store::Store;\n// crate::agent\nlet x = crate::pack::tokens(\"\");\n");
+    assert_eq!(found, BTreeSet::from(["pack".to_owned(), "store".to_owned()]));
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are_for() {
+    for folder in ["src", "tests", "benches", "examples"] {
+        for path in files_below(&repository().join(folder)) {
+            if path.extension().is_none_or(|extension| extension != "rs") {
+                continue;
+            }
+            let text = fs::read_to_string(repository().join(folder).join(&path)).unwrap();
+            assert!(text.lines().count() <= LONGEST_FILE, "{folder}/{} is too long", path.display());
+            assert!(text.starts_with("//! "), "{folder}/{} does not say what it is for", path.display());
+        }
+    }
+}
+
+/// No function of the pure rooms takes a path, a handle or a clock.
+#[test]
+fn pure_rooms_know_no_path_no_handle_and_no_clock() {
+    for (room, path, text) in sources() {
+        if !["compose", "parse", "apply"].contains(&room.as_str()) {
+            continue;
+        }
+        for word in ["Path", "std::fs", "File", "std::io", "SystemTime", "Instant", "Command", "env::"] {
+            assert!(!words(&text).contains(&word), "{} knows {word}", path.display());
+        }
+    }
+}
+
+fn words(text: &str) -> BTreeSet<&str> {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':')).collect()
+}
+
+/// Every call to an agent is complete: nothing resumes, nothing keeps an agent's session.
+#[test]
+fn no_type_stores_an_agents_session() {
+    for (room, path, text) in sources() {
+        let lower = text.to_lowercase();
+        for word in ["resume", "session_id", "conversation_id", "thread_id"] {
+            assert!(room != "agent" || !lower.contains(word), "{} knows {word}", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_prompt_prose_stands_in_rust() {
+    for (_, path, text) in sources() {
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        for string in strings(code) {
+            let is_prose = string.split_whitespace().count() > MOST_WORDS
+                || ["You are ", "You must ", "You MUST ", "Your task"]
+                    .iter()
+                    .any(|start| string.contains(start));
+            assert!(!is_prose, "{}: {string:?} belongs into templates/ or packs/", path.display());
+        }
+    }
+}
+
+/// Returns the string literals of a source, comments left out.
+fn strings(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in code.split("\n").filter(|line| !line.trim_start().starts_with("//")) {
+        let line = line.replace("\\\"", "'").replace("'\"'", "' '");
+        found.extend(line.split('"').skip(1).step_by(2).map(str::to_owned));
+    }
+    found
+}
+
+#[test]
+fn the_check_of_prose_finds_prose() {
+    assert_eq!(
+        strings("let a = \"You are a \\\"planner\\\".\"; // \"no\"\n/// \"no\"\n")[0],
+        "You are a 'planner'."
+    );
+}
+
+#[test]
+fn every_shipped_file_is_compiled_in_and_every_template_is_named_by_a_pack() {
+    let mut shipped = BTreeSet::new();
+    for folder in ["templates", "packs", "data"] {
+        let files = files_below(&repository().join(folder)).into_iter();
+        shipped.extend(files.map(|path| format!("{folder}/{}", path.display())));
+    }
+    let compiled: BTreeSet<String> = pack::builtin_names().map(str::to_owned).collect();
+    assert_eq!(compiled, shipped);
+
+    let packs = compiled.iter().filter_map(|name| name.strip_prefix("packs/")?.strip_suffix("/pack.yaml"));
+    let mut named = BTreeSet::new();
+    for name in packs {
+        let pack = Pack::load(name, &Places::default()).unwrap();
+        for mode in pack.modes.values() {
+            named.extend(mode.templates.iter().map(|template| format!("templates/system/{template}.md")));
+            named.extend(
+                mode.skeletons.iter().map(|skeleton| format!("packs/{name}/skeletons/{skeleton}.md")),
+            );
+        }
+    }
+    let prose = |name: &&String| name.starts_with("templates/system/") || name.contains("/skeletons/");
+    let prose: BTreeSet<String> = compiled.iter().filter(prose).cloned().collect();
+    assert_eq!(named, prose);
+}
+
+#[test]
+fn no_file_of_tests_is_forgotten() {
+    let main = fs::read_to_string(repository().join("tests/it/main.rs")).unwrap();
+    for path in files_below(&repository().join("tests/it")) {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(
+            name == "main" || main.contains(&format!("mod {name};")),
+            "tests/it/main.rs does not name {name}"
+        );
+    }
+}
