@@ -33,6 +33,10 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
 ///
 /// Those of [`read_text`], and `FileUnusable` for a link that leads out.
 pub fn read_text_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<String>> {
+    // Most files that are looked for are not there: that is told by one call, not by resolving every folder above.
+    if path.symlink_metadata().is_err_and(|error| is_missing(&error)) {
+        return Ok(None);
+    }
     let (Ok(folder), Ok(target)) = (folder.canonicalize(), path.canonicalize()) else {
         // What cannot be resolved is missing, or is named by the reading itself.
         return read_text(path, limit);
