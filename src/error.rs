@@ -57,6 +57,8 @@ pub enum ErrorKind {
     FileUnusable,
     /// A change, or one of its files, that is not there.
     ChangeNotFound,
+    /// A script that cannot be understood.
+    ScriptInvalid,
     /// A script that does not fit the turn it was asked to play.
     ScriptMismatch,
     /// A session that someone else holds, or a step that is no longer ours to write.

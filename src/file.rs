@@ -38,8 +38,9 @@ pub fn read_text_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option
         return Ok(None);
     }
     let (Ok(folder), Ok(target)) = (folder.canonicalize(), path.canonicalize()) else {
-        // What cannot be resolved is missing, or is named by the reading itself.
-        return read_text(path, limit);
+        // A link in a circle is named by the reading itself; what is left is one that leads nowhere.
+        return read_text(path, limit)?
+            .map_or_else(|| Err(unusable(path, "is a link that leads nowhere")), |_| Ok(None));
     };
     if !target.starts_with(&folder) {
         return Err(unusable(path, "is a link that leads out of the project")

@@ -45,13 +45,13 @@ impl Scripted {
     ///
     /// # Errors
     ///
-    /// `ScriptMismatch` with the place in the script.
+    /// `ScriptInvalid` with the place in the script.
     pub fn read(text: &str, origin: &str) -> Result<Self> {
-        let script: Script = yaml::read(text, origin, 1, ErrorKind::ScriptMismatch)?;
+        let script: Script = yaml::read(text, origin, 1, ErrorKind::ScriptInvalid)?;
         if script.format.value != 1 {
             let place = yaml::place(text, origin, 1, script.format.referenced);
             let message = "only scripts of format 1 are understood";
-            return Err(Error::new(ErrorKind::ScriptMismatch, message).with_place(place));
+            return Err(Error::new(ErrorKind::ScriptInvalid, message).with_place(place));
         }
         Ok(Self {
             origin: origin.to_owned(),

@@ -1,6 +1,5 @@
 //! `{{NAME}}` replaced by values, in one pass: a value is never expanded again.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -34,7 +33,7 @@ pub struct VariableUse {
 /// Replaces every placeholder of a text; one without a value becomes a visible notice and a warning in the log.
 #[must_use]
 pub fn inject_variables(template: &str, context: &Variables) -> String {
-    let mut out = String::with_capacity(template.len() + context.values().map(String::len).sum::<usize>());
+    let mut out = String::with_capacity(size(template, context));
     for token in tokens(template) {
         match token {
             Token::Text(text) => out.push_str(text),
@@ -51,51 +50,60 @@ pub fn inject_variables(template: &str, context: &Variables) -> String {
 ///
 /// # Errors
 ///
-/// `MissingVariable` with the placeholder's place, if the policy is [`Missing::Error`].
+/// `MissingVariable` naming all that are missing, with the place of the first, if the policy is [`Missing::Error`].
 pub(super) fn fill(
     template: &Template,
     values: &Variables,
     missing: Missing,
 ) -> Result<(String, Vec<VariableUse>)> {
-    let mut out =
-        String::with_capacity(template.body().len() + values.values().map(String::len).sum::<usize>());
-    let mut uses: Vec<VariableUse> = Vec::new();
+    let uses = uses(template, values);
+    let lacking: Vec<&str> = uses
+        .iter()
+        .filter(|used| used.required && used.bytes.is_none())
+        .map(|used| used.name.as_str())
+        .collect();
+    if let (Missing::Error, Some(first)) = (missing, lacking.first()) {
+        let offset = template.body().find(&format!("{{{{{first}}}}}")).unwrap_or(0);
+        let verb = if lacking.len() == 1 { "has" } else { "have" };
+        return Err(Error::new(
+            ErrorKind::MissingVariable,
+            format!("{} {verb} no value", lacking.join(", ")),
+        )
+        .with_place(template.place(offset))
+        .with_hint(
+            "give values, or mark what can be done without as `required: false` in the front matter",
+        ));
+    }
+    let mut out = String::with_capacity(size(template.body(), values));
     for token in tokens(template.body()) {
-        let (name, offset) = match token {
-            Token::Text(text) => {
-                out.push_str(text);
-                continue;
-            }
-            Token::Variable(name, offset) => (name, offset),
-        };
-        let required = template.requires(name);
-        if uses.iter().all(|used| used.name != name) {
-            let bytes = values.get(name).map(String::len);
-            uses.push(VariableUse { name: name.to_owned(), bytes, required });
+        match token {
+            Token::Text(text) => out.push_str(text),
+            Token::Variable(name, _) => match values.get(name) {
+                Some(value) => out.push_str(value),
+                None if template.requires(name) => out.push_str(&notice(name)),
+                None => {}
+            },
         }
-        out.push_str(&value_of(template, name, offset, required, values, missing)?);
     }
     Ok((out, uses))
 }
 
-fn value_of<'a>(
-    template: &Template,
-    name: &str,
-    offset: usize,
-    required: bool,
-    values: &'a Variables,
-    missing: Missing,
-) -> Result<Cow<'a, str>> {
-    match (values.get(name), required, missing) {
-        (Some(value), ..) => Ok(Cow::Borrowed(value)),
-        (None, false, _) => Ok(Cow::Borrowed("")),
-        (None, true, Missing::Notice) => Ok(Cow::Owned(notice(name))),
-        (None, true, Missing::Error) => {
-            Err(Error::new(ErrorKind::MissingVariable, format!("{name} has no value"))
-                .with_place(template.place(offset))
-                .with_hint("give it a value, or mark it `required: false` in the template's front matter"))
+/// Returns the variables of a template, in order of first use.
+fn uses(template: &Template, values: &Variables) -> Vec<VariableUse> {
+    let mut uses: Vec<VariableUse> = Vec::new();
+    for token in tokens(template.body()) {
+        let Token::Variable(name, _) = token else { continue };
+        if uses.iter().all(|used| used.name != name) {
+            let bytes = values.get(name).map(String::len);
+            uses.push(VariableUse { name: name.to_owned(), bytes, required: template.requires(name) });
         }
     }
+    uses
+}
+
+/// Returns the size of a text that is filled with each value once.
+fn size(template: &str, values: &Variables) -> usize {
+    template.len() + values.values().map(String::len).sum::<usize>()
 }
 
 fn notice(name: &str) -> String {

@@ -101,7 +101,8 @@ impl Settings {
         for (mode, settings) in written.modes {
             let Some(agent) = settings.agent else { continue };
             let place = || Place::at_offset(origin, text, text.find(&format!("{agent:?}")).unwrap_or(0));
-            let agent = AgentName::new(agent.as_str()).map_err(|error| error.with_place(place()))?;
+            let agent = AgentName::new(agent.as_str())
+                .map_err(|error| Error::new(ErrorKind::ConfigInvalid, error.message()).with_place(place()))?;
             self.agents.insert(mode, agent);
         }
         Ok(self)
@@ -113,7 +114,7 @@ fn invalid(text: &str, origin: &str, error: &toml::de::Error) -> Error {
     let message = error.message().lines().next().unwrap_or_default().to_owned();
     Error::new(ErrorKind::ConfigInvalid, message)
         .with_place(Place::at_offset(origin, text, offset))
-        .with_hint("docs/cli.md lists the settings")
+        .with_hint("the file that `agentd init` writes explains the settings")
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub fn read_text(path: &Path) -> Result<String> {
     file::read_text(path, LARGEST)?.ok_or_else(|| {
         let shown = path.display().to_string();
         Error::new(ErrorKind::FileUnusable, format!("`{}` does not exist", shown.escape_debug()))
+            .with_hint("paths are relative to the current folder, or to the one given with -C")
     })
 }
 

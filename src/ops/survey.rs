@@ -57,7 +57,7 @@ const GUIDES: [&str; 7] = [
 /// `FileUnusable` if it cannot be listed. Files that cannot be read tell nothing.
 pub fn survey(root: &Path) -> Result<Survey> {
     let text = |name: &str| read_project_text(root, name).ok().flatten();
-    let mut found = Survey { title: title(root), ..Survey::default() };
+    let mut found = Survey::default();
     for (name, stack, commands) in SIGNS {
         if !root.join(name).is_file() || found.stack.iter().any(|known| known == stack) {
             continue;
@@ -67,10 +67,11 @@ pub fn survey(root: &Path) -> Result<Survey> {
     }
     found.commands.extend(text("package.json").map(|json| npm_scripts(&json)).unwrap_or_default());
     found.commands.extend(text("Makefile").map(|makefile| make_targets(&makefile)).unwrap_or_default());
-    found.summary = ["README.md", "README", "readme.md"]
-        .into_iter()
-        .find_map(text)
-        .and_then(|text| first_paragraph(&text));
+    let manifest = text("Cargo.toml").or_else(|| text("pyproject.toml")).unwrap_or_default();
+    let described = |key| described(&manifest, key);
+    found.title = described("name").unwrap_or_else(|| title(root));
+    let readme = ["README.md", "README", "readme.md"].into_iter().find_map(text);
+    found.summary = readme.and_then(|text| first_paragraph(&text)).or_else(|| described("description"));
     found.guides =
         GUIDES.iter().filter(|name| root.join(name).is_file()).map(|&name| name.to_owned()).collect();
     let top = structure(root, StructureLimits { per_folder: 40, total: 40 })?;
@@ -83,6 +84,13 @@ pub fn survey(root: &Path) -> Result<Survey> {
 fn title(root: &Path) -> String {
     let path = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
     path.file_name().map_or_else(|| "project".to_owned(), super::tree::visible_name)
+}
+
+/// Returns what a Cargo or Python manifest says of its package.
+fn described(manifest: &str, key: &str) -> Option<String> {
+    let manifest: toml::Table = toml::from_str(manifest).ok()?;
+    let package = manifest.get("package").or_else(|| manifest.get("project"))?;
+    package.get(key)?.as_str().map(str::to_owned)
 }
 
 /// Returns the first paragraph of prose: no heading, badge, list, quote or markup.

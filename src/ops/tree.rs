@@ -114,13 +114,13 @@ impl Tree {
         if entries > 0 || closed > 0 {
             let _infallible = write!(
                 out,
-                "[left out: {entries} entries of {folders} folders; {closed} folders not opened; \
-                 at most {} entries a folder and {} in all]",
+                "[left out: entries {entries}, of folders {folders}; folders not opened {closed}; \
+                 shown are at most {} entries a folder and {} in all]",
                 self.limits.per_folder, self.limits.total
             );
         }
         out.truncate(out.trim_end().len());
-        out
+        if out.is_empty() { "(no files yet)".to_owned() } else { out }
     }
 
     /// Writes a folder's children. The depth is bounded by the cap on entries and by the longest path of the system.

@@ -43,6 +43,7 @@ pub(super) fn gather(
     let mut found = Gathered::default();
     if uses("PROJECT_CONTEXT")
         && let Some(text) = ops::read_project_text(root, PROJECT_FILE)?
+        && !text.trim().is_empty()
     {
         found.set("PROJECT_CONTEXT", text.trim().to_owned(), PROJECT_FILE);
     }
@@ -55,8 +56,10 @@ pub(super) fn gather(
         found.set("SKELETON", skeletons, source);
     }
     let is_new = |id: &SessionId| ask.mode == workspace.pack.start && !ops::has_change(root, id);
-    if let Some(session) = ask.session.as_ref().filter(|id| !is_new(id)) {
-        gather_change(root, session, spec, &mut found)?;
+    match &ask.session {
+        Some(session) if is_new(session) => log::info!("`{session}` is a new change"),
+        Some(session) => gather_change(root, session, spec, &mut found)?,
+        None => {}
     }
     gather_given(root, ask, &mut found)?;
     if let Some(index) = artifact_index(&found.items) {
@@ -77,6 +80,10 @@ fn gather_change(root: &Path, session: &SessionId, spec: &ModeSpec, found: &mut 
     let tasks = ops::artifacts(root, session, &["tasks.md".to_owned()])?;
     if let Some((_, text)) = tasks.first() {
         let open = ops::open_tasks(text);
+        let unnumbered = text.matches("[ ]").count() - open.matches("[ ]").count();
+        if unnumbered > 0 {
+            log::warn!("left out of `{session}`: {unnumbered} open tasks not written as `- [ ] 1.1 text`");
+        }
         let source = format!("{} open tasks of the change {session}", open.matches("- [ ] ").count());
         found.set("TASKS", open, source);
     }
@@ -112,7 +119,8 @@ fn artifact_index(items: &[(ContextItem, String)]) -> Option<String> {
     let mut index = String::new();
     for (item, _) in items.iter().filter(|(item, _)| item.kind() == ContextKind::Artifact) {
         let lines = item.content().lines().count();
-        let _infallible = writeln!(index, "- `{}` ({lines} lines)", item.name());
+        let noun = if lines == 1 { "line" } else { "lines" };
+        let _infallible = writeln!(index, "- `{}` ({lines} {noun})", item.name());
     }
     (!index.is_empty()).then(|| index.trim_end().to_owned())
 }

@@ -45,6 +45,12 @@ impl Workspace {
         }
         let places = Places { project: Some(root.clone()), user };
         let pack = Pack::load(pack.unwrap_or(&settings.pack), &places)?;
+        for mode in settings.agents.keys().filter(|mode| !pack.modes.contains_key(*mode)) {
+            log::warn!(
+                "the settings name an agent for `{mode}`, which is no mode of the pack `{}`",
+                pack.name
+            );
+        }
         Ok(Self { root, settings, pack, templates: Templates::new(places) })
     }
 }

@@ -32,6 +32,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
         origin: prose.origin.clone(),
         owner: prose.owner,
         start: manifest.start.value,
+        variables: manifest.variables,
         sections: manifest.sections,
         layers: manifest.layers.into_iter().map(|layer| layer.value).collect(),
         modes: manifest.modes.into_iter().map(|(mode, spec)| (mode, spec.value)).collect(),

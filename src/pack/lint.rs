@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
+use super::Pack;
 use super::manifest::ModeSpec;
 use super::placeholder::{Token, tokens};
 use super::template::Template;
-use super::{Pack, VariableSpec};
 use crate::models::{Permission, ReviewResult};
 
 /// Something that a template lacks, or has and should not have.
@@ -19,13 +19,17 @@ pub struct Finding {
     pub line: Option<usize>,
 }
 
-/// Checks a template against its pack's rules. A template of no mode of the pack has nothing to hold.
+/// Checks a template against its pack's rules.
 #[must_use]
 pub fn lint(pack: &Pack, template: &Template) -> Vec<Finding> {
-    let Some(spec) = pack.modes.get(&template.mode) else { return Vec::new() };
     let mut lint = Lint { template, found: Vec::new() };
+    let Some(spec) = pack.modes.get(&template.mode) else {
+        let message = format!("the pack `{}` has no mode `{}`", pack.name, template.mode);
+        lint.missing("mode", message);
+        return lint.found;
+    };
     lint.sections(&pack.sections);
-    lint.placeholders(&spec.variables);
+    lint.placeholders(&spec.variables, &pack.variables);
     lint.focus(&spec.focus);
     lint.verdicts(&spec.verdicts);
     lint.other_markers(spec);
@@ -65,21 +69,29 @@ impl Lint<'_> {
         }
     }
 
-    /// Every variable of the mode is used, and none is misspelt with blanks.
-    fn placeholders(&mut self, variables: &[String]) {
+    /// Every variable of the mode is used, each one that is used can be filled, and none is misspelt with blanks.
+    fn placeholders(&mut self, needed: &[String], filled: &[String]) {
         let body = self.template.body();
-        let used: Vec<&str> = tokens(body)
-            .filter_map(|token| match token {
-                Token::Variable(name, _) => Some(name),
-                Token::Text(_) => None,
-            })
-            .collect();
-        for name in variables {
+        let mut used: Vec<&str> = Vec::new();
+        for token in tokens(body) {
+            let Token::Variable(name, offset) = token else { continue };
+            if !filled.iter().any(|known| known == name) && !used.contains(&name) {
+                self.wrong("placeholder", format!("nothing fills {{{{{name}}}}}"), offset);
+            }
+            used.push(name);
+        }
+        let listed = self
+            .template
+            .variables
+            .iter()
+            .filter(|variable| variable.required)
+            .map(|variable| &variable.name);
+        for name in needed.iter().chain(listed.filter(|name| !needed.contains(name))) {
             if !used.contains(&name.as_str()) {
                 self.missing("placeholder", format!("{{{{{name}}}}} is not used"));
             }
         }
-        for VariableSpec { name, .. } in &self.template.variables {
+        for name in filled {
             if let Some(offset) = body.find(&format!("{{{{ {name} }}}}")) {
                 self.wrong("placeholder", format!("{{{{ {name} }}}} is text; write {{{{{name}}}}}"), offset);
             }
@@ -124,10 +136,10 @@ impl Lint<'_> {
     fn other_markers(&mut self, spec: &ModeSpec) {
         let mut needed = vec!["<thought>"];
         if spec.task_status {
-            needed.extend(["<task_status id=\"", ">COMPLETED</task_status>", ">FAILED</task_status>"]);
+            needed.extend(["<task_status id=", ">COMPLETED</task_status>", ">FAILED</task_status>"]);
         }
         if spec.permission == Permission::ReadOnly {
-            needed.push("<content_update target=\"");
+            needed.push("<content_update target=");
         }
         for marker in needed {
             if !self.has(marker) {

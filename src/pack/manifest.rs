@@ -18,6 +18,8 @@ pub(super) struct Manifest {
     pub(super) description: String,
     /// The mode a session starts in.
     pub(super) start: Placed<Mode>,
+    /// The variables that are filled.
+    pub(super) variables: Vec<String>,
     /// What every template of the pack must hold.
     pub(super) sections: Vec<String>,
     /// The prompt's layers, in order.

@@ -40,6 +40,8 @@ pub struct Pack {
     pub owner: Owner,
     /// The mode a session starts in.
     pub start: Mode,
+    /// The variables that are filled.
+    pub variables: Vec<String>,
     /// The headings that every template of the pack must hold.
     pub sections: Vec<String>,
     /// The prompt's layers, in order.
@@ -64,10 +66,14 @@ impl Pack {
         let Some(prose) = places.find(&file)? else {
             let searched = places.candidates(&file);
             let list: String = searched.iter().map(|place| format!("\n  {}", place.origin)).collect();
+            let shipped =
+                builtin::names().filter_map(|file| file.strip_prefix("packs/")?.strip_suffix("/pack.yaml"));
+            let shipped: Vec<_> = shipped.collect();
             return Err(Error::new(
                 ErrorKind::PackNotFound,
                 format!("no pack `{name}`; searched, in order:{list}"),
-            ));
+            )
+            .with_hint(format!("shipped with the program: {}", shipped.join(", "))));
         };
         check::check(name.as_str(), &prose, places)
     }

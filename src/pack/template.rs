@@ -74,6 +74,10 @@ impl Template {
             body_start: prose.text.len() - cut.body.len(),
             variables: Vec::new(),
         };
+        if template.body().trim().is_empty() {
+            return Err(Error::new(ErrorKind::TemplateInvalid, format!("{} is empty", prose.origin))
+                .with_hint("`agentd template show MODE --built-in` prints a shipped one to start from"));
+        }
         template.check_names(cut.head.unwrap_or(""))?;
         template.variables = template.list_variables()?;
         Ok(template)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::source::{Candidate, Owner, Places};
-use super::template::{Template, split_name};
+use super::template::Template;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, Mode};
 
@@ -93,9 +93,6 @@ impl Templates {
         let mut listing = Vec::new();
         for file in self.places.names_in(FOLDER) {
             let Some(name) = file.strip_suffix(".md") else { continue };
-            if split_name(name).is_none() {
-                continue;
-            }
             let mut active = true;
             for candidate in self.places.candidates(&format!("{FOLDER}/{file}")) {
                 let Some(listed) = self.listed(name, &candidate, active) else { continue };

@@ -160,6 +160,12 @@ impl<'a> Scanner<'a> {
             let verdict = str::from_utf8(value).ok().and_then(read_value);
             self.response.quoted_verdict = self.response.quoted_verdict.max(verdict);
         }
+        for tag in ["<content_update", "<task_status"] {
+            if memmem::find(bytes, tag.as_bytes()).is_some() {
+                let words = format!("{tag}> stands in a quote or in code, and does not count");
+                self.problem("quoted_effect", &words, span.clone());
+            }
+        }
         self.at = span.end;
     }
 

@@ -138,7 +138,7 @@ fn init_writes_a_draft_once_and_never_overwrites() {
     assert_eq!(project.run(&["init"]).ok(), "wrote agentd/project.md\nwrote agentd/config.toml\n");
     let draft = project.read("agentd/project.md");
     let words = [
-        "# project\n\nA small notes app.\n",
+        "# x\n\nA small notes app.\n",
         "- Rust, built with Cargo\n- JavaScript or TypeScript, on Node.js\n",
         "- `cargo build`\n- `cargo test`\n- `npm run test`\n- `make test`\n",
         "- `src/`\n",

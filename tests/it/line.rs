@@ -194,9 +194,29 @@ fn a_link_does_not_lead_writes_out_of_the_project() {
 fn other_agents_and_missing_scripts_are_refused_clearly() {
     let project = TestProject::new();
     project.run(&["turn", "plan", "x", "--agent", "claude"]).fails(5, &["UnknownAgent", "agentd prompt"]);
-    project.run(&["turn", "plan", "x", "--agent", "scripted"]).fails(5, &["--script FILE"]);
+    project.run(&["turn", "plan", "x", "--agent", "scripted"]).fails(2, &["--script <FILE>"]);
     project.write("bad.yaml", "format: 1\nturns:\n  - repli: x\n");
     project
         .run(&["turn", "plan", "x", "--agent", "scripted", "--script", "bad.yaml"])
-        .fails(5, &["bad.yaml:3:5", "unknown field"]);
+        .fails(3, &["bad.yaml:3:5", "unknown field"]);
+}
+
+#[test]
+fn a_mode_is_not_left_while_something_asked_for_is_not_done() {
+    let project = TestProject::new();
+    let (workspace, store) = (workspace(&project), MemoryStore::default());
+    let driver = Scripted::read(PLAN, "plan.yaml").unwrap();
+    let report =
+        take(&workspace, &store, &driver, &Ask { session: None, ..ask("plan", "Add login") }).unwrap();
+    assert!(
+        report
+            .settlements
+            .iter()
+            .all(|settlement| !settlement.done && settlement.detail.contains("--change"))
+    );
+    assert_eq!(
+        (report.verdict, report.state.mode),
+        (Some(ReviewResult::Pass), Some(Mode::new("plan").unwrap()))
+    );
+    assert!(!project.root().join("agentd").exists());
 }

@@ -116,7 +116,7 @@ fn r4_variable_interpolation_support() {
     let json = project.run(&["prompt", "implement", "x", "--change", "add-login", "--json"]).json();
     let structure = "agentd/\n  changes/\n    add-login/\n      proposal.md\n      specs/\n        a.md\n        b.md\n      \
                      tasks.md\n  project.md\ntemplates/\n  system/\n    BASE-challenge.md\n    BASE-implement.md";
-    let artifacts = "- `proposal.md` (1 lines)\n- `specs/a.md` (1 lines)\n- `specs/b.md` (1 lines)";
+    let artifacts = "- `proposal.md` (1 line)\n- `specs/a.md` (1 line)\n- `specs/b.md` (1 line)";
     assert_eq!(
         json["parts"]["system_prompt"],
         format!("1A notes app.\n2{structure}\n3{artifacts}\n4- [ ] 1.2 new\n")

@@ -66,7 +66,7 @@ fn what_is_left_out_is_said() {
     }
     let limits = StructureLimits { per_folder: 4, total: 12 };
     let expected = "many/\n  f0\n  f1\n  f2\n  f3\n  (6 more)\nz/\n  deep0/\n    x\n  deep1/\n    x\n  deep2/ (not opened)\n  \
-                    deep3/ (not opened)\n  (6 more)\n[left out: 12 entries of 2 folders; 2 folders not opened; at most 4 \
+                    deep3/ (not opened)\n  (6 more)\n[left out: entries 12, of folders 2; folders not opened 2; shown are at most 4 \
                     entries a folder and 12 in all]";
     assert_eq!(tree(&project, limits), expected);
 }

@@ -58,9 +58,9 @@ fn each_part_that_is_taken_away_is_named() {
         if mode.task_status {
             without(&name, &text, ">COMPLETED</task_status>", ">COMPLETED</task_status> is not spoken of");
             without(&name, &text, ">FAILED</task_status>", ">FAILED</task_status> is not spoken of");
-            without(&name, &text, "<task_status id=\"", "<task_status id=\" is not spoken of");
+            without(&name, &text, "<task_status id=\"", "<task_status id= is not spoken of");
         } else {
-            without(&name, &text, "<content_update target=\"", "<content_update target=\" is not spoken of");
+            without(&name, &text, "<content_update target=\"", "<content_update target= is not spoken of");
         }
         without(&name, &text, "<thought>", "<thought> is not spoken of");
         without(&name, &text, "<instructions>", "does not hand over to <instructions>");
@@ -104,7 +104,36 @@ fn what_should_not_be_there_is_named_with_its_line() {
     assert_eq!(lines[..3], expected);
     assert!(lines[3].starts_with("templates/system/CODEX-plan.md:2: unknown field"), "{}", lines[3]);
     assert_eq!(lines.len(), 4);
-    assert!(run.stderr.contains("11 templates checked, 4 findings"), "{}", run.stderr);
+    assert!(run.stderr.contains("templates checked: 11, findings: 4"), "{}", run.stderr);
     project.run(&["template", "check", "GEMINI-plan"]).ok();
     project.run(&["template", "check", "NO-plan"]).fails(4, &["there is no template NO-plan"]);
+}
+
+#[test]
+fn likely_mistakes_are_named() {
+    let project = TestProject::new();
+    let plan = std::fs::read_to_string(repository().join("templates/system/BASE-plan.md")).unwrap();
+    project
+        .write("templates/system/BASE-plan.md", plan.replace("  - SKELETON\n", "  - SKELETON\n  - TASKS\n"))
+        .write("templates/system/LOCAL-plan.md", "{{PROJECT_STRUCTRE}}")
+        .write("templates/system/BASE-plam.md", "x")
+        .write("templates/system/base-plan.md", "x")
+        .write("templates/system/BASE-review.md", " \n");
+    std::os::unix::fs::symlink("nowhere", project.root().join("templates/system/BASE-archive.md")).unwrap();
+    let run = project.run(&["template", "check"]);
+    let expected = [
+        "templates/system/BASE-plan.md: {{TASKS}} is not used (placeholder)",
+        "templates/system/LOCAL-plan.md:1: nothing fills {{PROJECT_STRUCTRE}} (placeholder)",
+        "templates/system/BASE-plam.md: the pack `sdd` has no mode `plam` (mode)",
+        "templates/system/base-plan.md: \"base-plan\" is not a template's name (readable)",
+        "templates/system/BASE-review.md: templates/system/BASE-review.md is empty (readable)",
+        "is a link that leads nowhere (readable)",
+    ];
+    for words in expected {
+        assert!(run.stdout.contains(words), "{words} is not in:\n{}", run.stdout);
+    }
+    project.run(&["prompt", "review", "x"]).fails(4, &["is empty", "--built-in"]);
+    project.run(&["prompt", "archive", "x"]).fails(3, &["is a link that leads nowhere"]);
+    let shown = project.run(&["template", "show", "review", "--built-in"]).ok();
+    assert_eq!(shown, std::fs::read_to_string(repository().join("templates/system/BASE-review.md")).unwrap());
 }

@@ -180,7 +180,7 @@ pub(crate) struct TurnArgs {
     pub(crate) agent: String,
 
     /// The script of the scripted agent
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", required_if_eq("agent", "scripted"))]
     pub(crate) script: Option<PathBuf>,
 
     /// Print the whole report as JSON
@@ -215,13 +215,16 @@ pub(crate) enum TemplateCommand {
     #[command(after_help = "\
 Examples:
   agentd template show plan --agent gemini
-  agentd template show plan > templates/system/BASE-plan.md     start your own")]
+  agentd template show plan --built-in > templates/system/BASE-plan.md    start your own")]
     Show {
         /// The mode
         mode: String,
-        /// The agent [default: BASE]
+        /// The agent [default: the mode's in agentd/config.toml, or BASE]
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
+        /// Print the one that is compiled in, whatever the project and the user have
+        #[arg(long)]
+        built_in: bool,
         /// Print it with its metadata as JSON
         #[arg(long)]
         json: bool,

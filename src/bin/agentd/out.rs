@@ -109,9 +109,9 @@ fn json_error(error: &Error, code: u8) -> serde_json::Value {
     }})
 }
 
-/// Sends the library's log to stderr: warnings always, the rest when asked for.
+/// Sends the library's log to stderr: warnings and notes always, the rest when asked for.
 pub(crate) fn log_to_stderr(verbose: bool) {
-    let level = if verbose { LevelFilter::Debug } else { LevelFilter::Warn };
+    let level = if verbose { LevelFilter::Debug } else { LevelFilter::Info };
     if log::set_logger(&StderrLog).is_ok() {
         log::set_max_level(level);
     }
@@ -130,7 +130,8 @@ impl Log for StderrLog {
         }
         match record.level() {
             Level::Error | Level::Warn => warning(record.args()),
-            Level::Info | Level::Debug | Level::Trace => talk(format_args!("debug: {}", record.args())),
+            Level::Info => note(record.args()),
+            Level::Debug | Level::Trace => talk(format_args!("debug: {}", record.args())),
         }
     }
 

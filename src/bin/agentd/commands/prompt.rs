@@ -1,8 +1,8 @@
 //! `agentd prompt`: the exact prompt, before a token is spent.
 
-use agentd::compose::{Format, VariableUse};
+use agentd::compose::Format;
 use agentd::models::State;
-use agentd::orchestrator::{Assembly, Workspace, assemble};
+use agentd::orchestrator::{Ask, Assembly, Workspace, assemble};
 use serde_json::{Value, json};
 
 use super::ask::ask;
@@ -22,13 +22,18 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     for origin in &assembly.overrides {
         out::note(format_args!("this project's own {origin} is used"));
     }
+    let template = &assembly.template.template;
+    if let Some(shadowed) = &assembly.template.shadowed {
+        out::warning(format_args!(
+            "this project's {shadowed} is not used: {} is more specific; name yours {}.md to replace it",
+            template.origin, template.name
+        ));
+    }
     if given.explain {
+        out::row("project", workspace.root.display());
         explain(&assembly);
     }
-    let undescribed = |used: &VariableUse| used.name == "PROJECT_CONTEXT" && used.bytes.is_none();
-    if assembly.draft.variables.iter().any(undescribed) {
-        out::note("`agentd init` drafts agentd/project.md, from which PROJECT_CONTEXT is taken");
-    }
+    hint_at_missing(&assembly, &ask);
     if given.json {
         out::json(&envelope(&workspace, &assembly, format))?;
     } else {
@@ -36,6 +41,19 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
         out::data(|out| segments.iter().try_for_each(|segment| out.write_all(segment.text.as_bytes())))?;
     }
     Ok(exit::OK)
+}
+
+/// Says where values of missing variables would come from.
+fn hint_at_missing(assembly: &Assembly, ask: &Ask) {
+    let lacks = |name: &str| {
+        assembly.draft.variables.iter().any(|used| used.name == name && used.required && used.bytes.is_none())
+    };
+    if lacks("PROJECT_CONTEXT") {
+        out::note("`agentd init` drafts agentd/project.md, from which PROJECT_CONTEXT is taken");
+    }
+    if ask.session.is_none() && (lacks("ARTIFACTS") || lacks("TASKS")) {
+        out::note("--change ID names the change from which ARTIFACTS and TASKS are taken");
+    }
 }
 
 fn envelope(workspace: &Workspace, assembly: &Assembly, format: Format) -> Value {
@@ -86,12 +104,6 @@ fn explain(assembly: &Assembly) {
     for (index, place) in found.searched.iter().enumerate() {
         let mark = if *place == template.origin { "found" } else { "-" };
         out::row(if index == 0 { "searched" } else { "" }, format_args!("{mark:<5} {place}"));
-    }
-    if let Some(shadowed) = &found.shadowed {
-        out::warning(format_args!(
-            "this project's {shadowed} is not used: {} is more specific; name yours {}.md to replace it",
-            template.origin, template.name
-        ));
     }
     for (index, used) in assembly.draft.variables.iter().enumerate() {
         let fate = match (used.bytes, used.required) {

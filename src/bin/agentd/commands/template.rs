@@ -2,7 +2,7 @@
 
 use agentd::models::{AgentName, Mode};
 use agentd::pack::{Finding, Listed, lint};
-use agentd::{Error, ErrorKind, Templates};
+use agentd::{Error, ErrorKind, Places, Templates};
 use serde_json::{Value, json};
 
 use crate::args::{Args, TemplateCommand};
@@ -12,7 +12,9 @@ use crate::{exit, project};
 pub(super) fn run(args: &Args, command: &TemplateCommand) -> Outcome {
     match command {
         TemplateCommand::List { json } => list(args, *json),
-        TemplateCommand::Show { mode, agent, json } => show(args, mode, agent.as_deref(), *json),
+        TemplateCommand::Show { mode, agent, built_in, json } => {
+            show(args, mode, agent.as_deref(), *built_in, *json)
+        }
         TemplateCommand::Check { names, json } => check(args, names, *json),
     }
 }
@@ -54,9 +56,13 @@ fn described(listed: &Listed) -> Value {
     })
 }
 
-fn show(args: &Args, mode: &str, agent: Option<&str>, as_json: bool) -> Outcome {
-    let agent = agent.map_or_else(|| Ok(AgentName::base()), AgentName::new)?;
-    let found = Templates::new(project::places(args)?).find(&agent, &Mode::new(mode)?)?;
+fn show(args: &Args, mode: &str, agent: Option<&str>, built_in: bool, as_json: bool) -> Outcome {
+    let mode = Mode::new(mode)?;
+    let workspace = project::workspace(args, None)?;
+    let set = workspace.settings.agents.get(&mode).cloned().unwrap_or_else(AgentName::base);
+    let agent = agent.map_or(Ok(set), AgentName::new)?;
+    let templates = if built_in { &Templates::new(Places::default()) } else { &workspace.templates };
+    let found = templates.find(&agent, &mode)?;
     let template = &found.template;
     if as_json {
         out::json(&json!({
@@ -106,8 +112,7 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
         out::json(&rows.collect::<Vec<_>>())?;
     } else {
         print_findings(&checked)?;
-        let noun = if count == 1 { "finding" } else { "findings" };
-        out::note(format_args!("{} templates checked, {count} {noun}", checked.len()));
+        out::note(format_args!("templates checked: {}, findings: {count}", checked.len()));
     }
     Ok(if count == 0 { exit::OK } else { exit::FINDINGS })
 }

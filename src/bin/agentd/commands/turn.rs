@@ -1,5 +1,7 @@
 //! `agentd turn`: one turn, from prompt to settled effects.
 
+use std::path::Path;
+
 use agentd::agent::Scripted;
 use agentd::compose::Format;
 use agentd::models::{ReviewResult, State};
@@ -26,7 +28,9 @@ pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
             })),
         }))?;
     } else {
-        out::data(|out| writeln!(out, "{}", report.response.message))?;
+        if !report.response.message.is_empty() {
+            out::data(|out| writeln!(out, "{}", report.response.message))?;
+        }
         tell(&report);
     }
     match report.fault {
@@ -41,10 +45,7 @@ fn scripted(given: &TurnArgs) -> Result<Scripted, Error> {
         return Err(Error::new(ErrorKind::UnknownAgent, message)
             .with_hint("this version drives `scripted`; `agentd prompt` shows what any agent would get"));
     }
-    let Some(path) = &given.script else {
-        return Err(Error::new(ErrorKind::UnknownAgent, "the scripted agent needs a script")
-            .with_hint("name one with --script FILE; `agentd turn --help` shows its form"));
-    };
+    let path = given.script.as_deref().unwrap_or_else(|| Path::new(""));
     Scripted::read(&ops::read_text(path)?, &path.display().to_string())
 }
 
@@ -55,7 +56,7 @@ fn tell(report: &TurnReport) {
         out::row(if settlement.done { "done" } else { "not done" }, &settlement.detail);
     }
     for proposal in &report.proposals {
-        out::row("proposed", format_args!("{}: {}", proposal.what, proposal.reason));
+        out::row("refused", format_args!("{}: {}", proposal.what, proposal.reason));
     }
     for problem in &report.response.problems {
         out::row("problem", format_args!("{} ({})", problem.message, problem.code));
