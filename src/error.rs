@@ -41,6 +41,8 @@ pub enum ErrorKind {
     PackInvalid,
     /// A mode that the pack does not have.
     UnknownMode,
+    /// A model that is not in the catalogue.
+    UnknownModel,
     /// An agent that has no driver.
     UnknownAgent,
     /// An operation that the program does not have.

@@ -1,11 +1,13 @@
 //! From a pack, a state and a request to the exact prompt: layers, fit, render. Pure: the same input gives the same bytes.
 
+mod count;
 mod fit;
 mod render;
 mod vars;
 
 use std::sync::Arc;
 
+pub use count::{Count, Counter};
 pub use fit::{FitBlock, FitReport};
 pub use render::Format;
 pub use vars::{Missing, VariableUse, Variables, inject_variables};

@@ -1,11 +1,14 @@
 //! Settings: a text and its origin in, a typed value out. Where the text came from is the caller's business.
 
+mod catalogue;
+
 use std::collections::BTreeMap;
 
+pub use catalogue::Catalogue;
 use serde::Deserialize;
 
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::models::{AgentName, Mode};
+use crate::models::{AgentName, Mode, ModelSpec};
 
 /// The settings in force: defaults, overlaid by the user's file, the project's file and flags, in this order.
 #[derive(Clone, Debug)]
@@ -20,6 +23,8 @@ pub struct Settings {
     pub structure: StructureLimits,
     /// The agent of each mode, where one is set.
     pub agents: BTreeMap<Mode, AgentName>,
+    /// Models that are added to the catalogue.
+    pub models: Vec<ModelSpec>,
 }
 
 /// How much of the project's tree a prompt shows.
@@ -39,6 +44,7 @@ impl Default for Settings {
             max_prompt_bytes: 32 * 1024 * 1024,
             structure: StructureLimits { per_folder: 60, total: 400 },
             agents: BTreeMap::new(),
+            models: Vec::new(),
         }
     }
 }
@@ -55,6 +61,8 @@ struct Written {
     structure: WrittenStructure,
     #[serde(default)]
     modes: BTreeMap<Mode, WrittenMode>,
+    #[serde(default)]
+    models: Vec<ModelSpec>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -98,6 +106,7 @@ impl Settings {
         self.max_prompt_bytes = written.prompt.max_bytes.unwrap_or(self.max_prompt_bytes);
         self.structure.per_folder = written.structure.per_folder.unwrap_or(self.structure.per_folder);
         self.structure.total = written.structure.total.unwrap_or(self.structure.total);
+        self.models.extend(written.models);
         for (mode, settings) in written.modes {
             let Some(agent) = settings.agent else { continue };
             let place = || Place::at_offset(origin, text, text.find(&format!("{agent:?}")).unwrap_or(0));

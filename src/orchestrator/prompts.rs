@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::context::{self, Gathered};
 use crate::compose::{self, Draft, Format, Missing, Request, Variables};
-use crate::config::Settings;
+use crate::config::{Catalogue, Settings};
 use crate::error::{ErrorKind, Result};
 use crate::models::{AgentName, Mode, SessionId, State};
 use crate::ops;
-use crate::pack::{Found, Owner, Pack, Places, Templates};
+use crate::pack::{Found, MODELS, Owner, Pack, Places, Templates};
 
 /// The project's settings file.
 const PROJECT_SETTINGS: &str = "agentd/config.toml";
@@ -52,6 +52,21 @@ impl Workspace {
             );
         }
         Ok(Self { root, settings, pack, templates: Templates::new(places) })
+    }
+}
+
+impl Workspace {
+    /// Returns the catalogue: the shipped models and those of the settings.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` for a model of the settings that cannot be used.
+    pub fn catalogue(&self) -> Result<Catalogue> {
+        let mut catalogue = Catalogue::read(MODELS, "built-in:data/models.yaml")?;
+        for model in &self.settings.models {
+            catalogue.add(model.clone())?;
+        }
+        Ok(catalogue)
     }
 }
 

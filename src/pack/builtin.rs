@@ -11,6 +11,7 @@ macro_rules! files {
 const FILES: &[(&str, &str)] = files![
     "data/init/config.toml",
     "data/init/project.md",
+    "data/models.yaml",
     "packs/sdd/pack.yaml",
     "packs/sdd/skeletons/challenge.md",
     "packs/sdd/skeletons/proposal.md",
@@ -34,6 +35,9 @@ pub(crate) const MISSING_VARIABLE: &str = include_str!("../../templates/notices/
 
 /// The first draft of `agentd/project.md`.
 pub const PROJECT_DRAFT: &str = include_str!("../../data/init/project.md");
+
+/// The catalogue of models.
+pub const MODELS: &str = include_str!("../../data/models.yaml");
 
 /// The first `agentd/config.toml`.
 pub const CONFIG_DRAFT: &str = include_str!("../../data/init/config.toml");

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub(crate) use builtin::MISSING_VARIABLE;
 use indexmap::IndexMap;
 
-pub use builtin::{CONFIG_DRAFT, PROJECT_DRAFT, names as builtin_names};
+pub use builtin::{CONFIG_DRAFT, MODELS, PROJECT_DRAFT, names as builtin_names};
 pub use front_matter::{FrontMatter, VariableSpec};
 pub use lint::{Finding, lint};
 pub use manifest::{Holds, Layer, ModeSpec, OperationName, Target};

@@ -169,7 +169,7 @@ fn init_works_in_an_empty_folder_without_git() {
 fn every_command_and_flag_is_documented_and_has_examples() {
     let project = TestProject::new();
     let docs = std::fs::read_to_string(repository().join("docs/cli.md")).unwrap();
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 11] = [
         &[],
         &["prompt"],
         &["turn"],
@@ -179,6 +179,8 @@ fn every_command_and_flag_is_documented_and_has_examples() {
         &["init"],
         &["schema"],
         &["completions"],
+        &["tokens"],
+        &["models", "show"],
     ];
     for command in commands {
         let help = project.run(&[command, &["--help"]].concat()).ok();

@@ -20,4 +20,5 @@ mod seed_001_templates;
 mod structure;
 mod template_lint;
 mod tidy;
+mod tokens;
 mod xml;

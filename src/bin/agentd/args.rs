@@ -65,6 +65,29 @@ A script is a YAML file:
         command: TemplateCommand,
     },
 
+    /// See the catalogue of models
+    Models {
+        #[command(subcommand)]
+        command: ModelsCommand,
+    },
+
+    /// Count the tokens of a text
+    #[command(after_help = "\
+Examples:
+  agentd tokens src/main.rs
+  agentd prompt plan \"Add login\" | agentd tokens --model claude-sonnet-4")]
+    Tokens {
+        /// The file to count; `-` is stdin
+        #[arg(default_value = "-")]
+        file: PathBuf,
+        /// The model whose tokens are counted
+        #[arg(long, value_name = "ID", default_value = "gpt-4o")]
+        model: String,
+        /// Print the count as JSON
+        #[arg(long)]
+        json: bool,
+    },
+
     /// Write agentd/project.md and agentd/config.toml; never overwrite
     #[command(after_help = "\
 Examples:
@@ -102,7 +125,10 @@ impl Command {
         match self {
             Self::Prompt(args) => args.json,
             Self::Turn(args) => args.json,
-            Self::Init { json } => *json,
+            Self::Init { json } | Self::Tokens { json, .. } => *json,
+            Self::Models { command } => match command {
+                ModelsCommand::List { json } | ModelsCommand::Show { json, .. } => *json,
+            },
             Self::Template { command } => match command {
                 TemplateCommand::List { json }
                 | TemplateCommand::Show { json, .. }
@@ -200,6 +226,28 @@ pub(crate) enum FormatArg {
 pub(crate) enum SchemaOf {
     /// The unified prompt
     Prompt,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// List the models that are known
+    List {
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Show one model
+    #[command(after_help = "\
+Examples:
+  agentd models show llama3.2:3b")]
+    Show {
+        /// The model's name or an alias
+        id: String,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

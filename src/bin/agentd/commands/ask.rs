@@ -39,6 +39,11 @@ fn text(given: &str) -> Result<String> {
     if given != "-" {
         return Ok(given.to_owned());
     }
+    Ok(stdin()?.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// Reads stdin to its end, within a limit.
+pub(super) fn stdin() -> Result<String> {
     let unusable = |message: &str| Error::new(ErrorKind::FileUnusable, message);
     let mut bytes = Vec::new();
     #[expect(clippy::disallowed_methods, reason = "the binary owns the terminal")]
@@ -47,6 +52,5 @@ fn text(given: &str) -> Result<String> {
     if bytes.len() as u64 > LONGEST {
         return Err(unusable("the text on stdin is too large: over 16 MiB"));
     }
-    let text = String::from_utf8(bytes).map_err(|_| unusable("the text on stdin is not UTF-8"))?;
-    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
+    String::from_utf8(bytes).map_err(|_| unusable("the text on stdin is not UTF-8"))
 }

@@ -2,6 +2,7 @@
 
 mod ask;
 mod init;
+mod models;
 mod prompt;
 mod schema;
 mod template;
@@ -19,6 +20,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Prompt(prompt) => prompt::run(args, prompt),
         Command::Turn(turn) => turn::run(args, turn),
         Command::Template { command } => template::run(args, command),
+        Command::Models { command } => models::run(args, command),
+        Command::Tokens { file, model, json } => models::tokens(args, file, model, *json),
         Command::Init { json } => init::run(args, *json),
         Command::Schema { value } => schema::run(*value),
         Command::Completions { shell } => {

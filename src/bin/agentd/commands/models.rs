@@ -1,0 +1,106 @@
+//! `agentd models` and `agentd tokens`: what is known of models, and how long a text is for them.
+
+use std::path::Path;
+
+use agentd::compose::Counter;
+use agentd::models::{CountKind, ModelSpec};
+use agentd::{Error, ErrorKind, ops};
+use serde_json::json;
+
+use super::ask::stdin;
+use crate::args::{Args, ModelsCommand};
+use crate::out::{self, Outcome};
+use crate::{exit, project};
+
+pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
+    let catalogue = project::workspace(args, None)?.catalogue()?;
+    match command {
+        ModelsCommand::List { json: true } => out::json(&catalogue.models())?,
+        ModelsCommand::List { json: false } => out::data(|out| {
+            writeln!(
+                out,
+                "{:<26} {:<11} {:>9}  {:<8} {:<9} {:<11} PRICE",
+                "MODEL", "PROVIDER", "WINDOW", "TIER", "XML", "TOKENIZER"
+            )?;
+            for model in catalogue.models() {
+                let retired =
+                    model.retired.as_ref().map(|day| format!("  (until {day})")).unwrap_or_default();
+                writeln!(
+                    out,
+                    "{:<26} {:<11} {:>9}  {:<8} {:<9} {:<11} {}{retired}",
+                    model.id,
+                    model.provider,
+                    model.window,
+                    model.tier.name(),
+                    word(&model.xml_reliability),
+                    model.tokenizer,
+                    price(model)
+                )?;
+            }
+            Ok(())
+        })?,
+        ModelsCommand::Show { id, json } => {
+            let Some(model) = catalogue.find(id) else {
+                return Err(Error::new(
+                    ErrorKind::UnknownModel,
+                    format!("there is no model `{id}` in the catalogue"),
+                )
+                .with_hint("`agentd models list` names them; add your own under [[models]] in the settings")
+                .into());
+            };
+            if *json { out::json(model)? } else { show(model)? }
+        }
+    }
+    Ok(exit::OK)
+}
+
+/// Returns a value as it is spelt in data files.
+fn word(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn price(model: &ModelSpec) -> String {
+    model.price.map_or_else(|| "-".to_owned(), |price| format!("${} / ${}", price.input, price.output))
+}
+
+fn show(model: &ModelSpec) -> std::io::Result<()> {
+    let rows = [
+        ("model", model.id.clone()),
+        ("aliases", model.aliases.join(", ")),
+        ("provider", model.provider.clone()),
+        ("window", format!("{} tokens", model.window)),
+        ("max output", model.max_output.map_or_else(|| "-".to_owned(), |tokens| format!("{tokens} tokens"))),
+        ("price", format!("{} per million tokens in / out", price(model))),
+        ("tokenizer", model.tokenizer.clone()),
+        ("tier", model.tier.name().to_owned()),
+        ("xml", word(&model.xml_reliability)),
+        ("follows", word(&model.instruction_following)),
+        ("retired", model.retired.clone().unwrap_or_else(|| "-".to_owned())),
+        ("source", model.source.clone()),
+    ];
+    out::data(|out| rows.iter().try_for_each(|(name, value)| writeln!(out, "{name:<12} {value}")))
+}
+
+/// Counts the tokens of a file or of stdin.
+pub(super) fn tokens(args: &Args, file: &Path, id: &str, as_json: bool) -> Outcome {
+    let catalogue = project::workspace(args, None)?.catalogue()?;
+    let model = catalogue.find_or_assume(id);
+    let text = if file == Path::new("-") { stdin()? } else { ops::read_text(file)? };
+    let count = Counter::new(catalogue.tokenizer(&model)).count(&text);
+    if as_json {
+        out::json(&json!({"model": model.id, "bytes": text.len(), "count": count}))?;
+        return Ok(exit::OK);
+    }
+    out::data(|out| writeln!(out, "{}", count.tokens))?;
+    out::row("model", &model.id);
+    match count.kind {
+        CountKind::Exact => out::row("count", "exact"),
+        kind => out::row(
+            "count",
+            format_args!("{}, at most {} in 99 of 100 texts", word(&kind), count.upper_bound),
+        ),
+    }
+    let share = 100.0 * count.upper_bound as f64 / model.window as f64;
+    out::row("window", format_args!("{} tokens, of which this is {share:.1} % at most", model.window));
+    Ok(exit::OK)
+}
