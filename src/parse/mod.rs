@@ -1,6 +1,8 @@
 //! From a reply's text to a response. Text is salvaged from anything; an effect must be clearly meant.
 
+mod line;
 mod scan;
+mod tag;
 mod verdict;
 
 use crate::models::{Response, ReviewResult};

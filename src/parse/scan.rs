@@ -1,21 +1,21 @@
 //! One pass over a reply, from left to right: the first opener owns its span.
 //!
 //! Code fences, code spans, quoted lines, comments and CDATA are content, never structure. Thinking is opaque. Only
-//! the names of the grammar are tags; everything else is text.
+//! the names of the grammar are tags; everything else is text. What is doubtful is never an effect, and a doubtful
+//! verdict that is worse than PASS keeps a PASS from counting.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use memchr::memmem;
+use memchr::{memchr, memchr3, memmem};
 
 use super::Grammar;
-use super::verdict::read_value;
+use super::line::{Fence, is_quoted};
+use super::tag::{self, Name, Tag};
+use super::verdict::{leading, read_value};
 use crate::models::{Marker, Problem, Proposal, Response, TaskStatus, Update};
 
-/// The spellings of thinking.
-const THINKING: [&str; 4] = ["thought", "thinking", "think", "reasoning"];
-
-/// The longest body of a marker; a verdict is one word or two.
+/// The longest body of a marker; a verdict is a word or two, and perhaps a remark.
 const LONGEST_MARKER: usize = 64;
 
 /// Reads a whole reply.
@@ -27,42 +27,25 @@ pub(super) fn scan(reply: &str, grammar: &Grammar) -> Response {
         base,
         at: 0,
         copied: 0,
+        unthought: 0,
         grammar,
-        no_closer: HashMap::new(),
+        spans: CodeSpans::default(),
         response: Response::default(),
     };
     scanner.run();
-    let message = scanner.response.message.trim().to_owned();
-    Response { message, ..scanner.response }
+    scanner.finish()
 }
 
 /// Returns the inside of a fence that is the entire reply.
 fn unwrap_fence(reply: &str) -> Option<Range<usize>> {
     let trimmed = reply.trim();
     let (first, rest) = trimmed.split_once('\n')?;
-    let fence = Fence::opened_by(first).filter(|_| first.len() < LONGEST_MARKER)?;
+    let fence =
+        Fence::opened_by(first).filter(|_| first.len() < LONGEST_MARKER && first.starts_with(['`', '~']))?;
     let (inside, last) = rest.rsplit_once('\n')?;
     let start = reply.len() - reply.trim_start().len() + first.len() + 1;
     let only_fence = fence.is_closed_by(last) && !inside.lines().any(|line| fence.is_closed_by(line));
     only_fence.then_some(start..start + inside.len())
-}
-
-/// An open code fence: its character and length.
-#[derive(Clone, Copy)]
-struct Fence(u8, usize);
-
-impl Fence {
-    fn opened_by(line: &str) -> Option<Self> {
-        let indented = line.len() - line.trim_start_matches(' ').len();
-        let mark = *line.trim_start_matches(' ').as_bytes().first()?;
-        let length = line.trim_start_matches(' ').bytes().take_while(|&b| b == mark).count();
-        (indented < 4 && length >= 3 && matches!(mark, b'`' | b'~')).then_some(Self(mark, length))
-    }
-
-    fn is_closed_by(self, line: &str) -> bool {
-        let line = line.trim();
-        line.len() >= self.1 && line.bytes().all(|b| b == self.0)
-    }
 }
 
 struct Scanner<'a> {
@@ -72,18 +55,19 @@ struct Scanner<'a> {
     at: usize,
     /// Up to where the text is already in the message, or known not to belong there.
     copied: usize,
+    /// Up to where everything is known to be thought.
+    unthought: usize,
     grammar: &'a Grammar,
-    /// Names for which there is no closing tag at or after an offset: keeps the pass linear.
-    no_closer: HashMap<&'a str, usize>,
+    spans: CodeSpans,
     response: Response,
 }
 
-/// An opening tag of the grammar.
-struct Opener<'a> {
-    name: &'a str,
-    attributes: &'a str,
-    start: usize,
+/// The runs of backticks of the paragraph that was looked at last.
+#[derive(Default)]
+struct CodeSpans {
     end: usize,
+    /// For each run its start, its length, and the end of the next run of the same length.
+    runs: HashMap<usize, (usize, Option<usize>)>,
 }
 
 impl<'a> Scanner<'a> {
@@ -103,186 +87,238 @@ impl<'a> Scanner<'a> {
                 b'<' => self.markup(),
                 _ => {
                     let rest = &self.text.as_bytes()[self.at..];
-                    self.at += memchr::memchr3(b'\n', b'`', b'<', rest).unwrap_or(rest.len());
+                    self.at += memchr3(b'\n', b'`', b'<', rest).unwrap_or(rest.len());
                 }
             }
         }
         self.copy_up_to(self.text.len());
     }
 
+    /// Trims the message, and refuses updates that contradict each other.
+    fn finish(mut self) -> Response {
+        self.response.message = self.response.message.trim().to_owned();
+        let mut first: HashMap<String, String> = HashMap::new();
+        let mut contradicted = Vec::new();
+        for Update { target, content } in &self.response.updates {
+            if first.entry(target.clone()).or_insert_with(|| content.clone()) != content {
+                contradicted.push(target.clone());
+            }
+        }
+        let updates = std::mem::take(&mut self.response.updates);
+        for update in updates {
+            if contradicted.contains(&update.target) {
+                self.refuse(&update.target, "the same target is given two texts", &update.content);
+            } else if first.remove(&update.target).is_some() {
+                self.response.updates.push(update);
+            }
+        }
+        self.response
+    }
+
     /// Skips a fence or a quoted line that starts here.
     fn skip_masked_line(&mut self) -> bool {
         let rest = &self.text[self.at..];
         let line = rest.split_inclusive('\n').next().unwrap_or_default();
-        let end = if let Some(fence) = Fence::opened_by(line) {
-            let body = &rest[line.len()..];
-            let mut length = line.len();
-            for inner in body.split_inclusive('\n') {
+        let mut length = line.len();
+        if let Some(fence) = Fence::opened_by(line) {
+            for inner in rest[line.len()..].split_inclusive('\n') {
                 length += inner.len();
                 if fence.is_closed_by(inner) {
                     break;
                 }
             }
-            self.at + length
-        } else if line.trim_start().starts_with('>') {
-            self.at + line.len()
-        } else {
+        } else if !is_quoted(line) {
             return false;
-        };
-        self.mask(self.at..end);
+        }
+        self.mask(self.at..self.at + length);
         true
     }
 
+    /// Skips a code span: it ends at a run of as many backticks, in the same paragraph.
     fn skip_code_span(&mut self) {
-        let rest = &self.text[self.at..];
-        let ticks = rest.bytes().take_while(|&b| b == b'`').count();
-        // A code span ends at a run of the same length, in the same paragraph.
-        let paragraph = &rest[..rest.find("\n\n").unwrap_or(rest.len())];
-        let mut at = ticks;
-        while let Some(hit) = memchr::memchr(b'`', &paragraph.as_bytes()[at.min(paragraph.len())..]) {
-            let start = at + hit;
-            let run = paragraph[start..].bytes().take_while(|&b| b == b'`').count();
-            if run == ticks {
-                self.mask(self.at..self.at + start + run);
-                return;
-            }
-            at = start + run;
+        if self.at >= self.spans.end {
+            self.spans = CodeSpans::of_paragraph(self.text, self.at);
         }
-        self.at += ticks;
+        let (length, close) = self.spans.runs.get(&self.at).copied().unwrap_or((1, None));
+        match close {
+            Some(end) => self.mask(self.at..end),
+            None => self.at += length,
+        }
     }
 
-    /// Notes the worst verdict of a span that is content, and skips it.
+    /// Skips a span that is content, and tells what stands in it that would have counted elsewhere.
     fn mask(&mut self, span: Range<usize>) {
-        let bytes = &self.text.as_bytes()[span.clone()];
-        for start in memmem::find_iter(bytes, b"<review") {
-            let near = &bytes[start..bytes.len().min(start + 2 * LONGEST_MARKER)];
-            let value = near.split(|&b| b == b'>' || b == b'<').nth(2).unwrap_or_default();
-            let verdict = str::from_utf8(value).ok().and_then(read_value);
-            self.response.quoted_verdict = self.response.quoted_verdict.max(verdict);
-        }
-        for tag in ["<content_update", "<task_status"] {
-            if memmem::find(bytes, tag.as_bytes()).is_some() {
-                let words = format!("{tag}> stands in a quote or in code, and does not count");
-                self.problem("quoted_effect", &words, span.clone());
+        let text = &self.text[span.clone()];
+        let mut effect = false;
+        for at in memchr::memchr_iter(b'<', text.as_bytes()) {
+            match tag::read(&text[at..]) {
+                Some(Tag { name: Name::Review, closes: false, length, .. }) => {
+                    self.doubt(&text[at + length..])
+                }
+                Some(Tag { name: Name::Update | Name::TaskStatus, closes: false, .. }) => effect = true,
+                _ => {}
             }
         }
+        if effect {
+            self.problem("quoted_effect", "an effect in a quote or in code does not count", span.clone());
+        }
         self.at = span.end;
+    }
+
+    /// Keeps a verdict that does not count in mind: beside it, PASS does not count either if it is worse.
+    fn doubt(&mut self, after: &str) {
+        let worst = self.response.quoted_verdict.max(leading(after));
+        self.response.quoted_verdict = worst;
     }
 
     fn markup(&mut self) {
         let rest = &self.text[self.at..];
         for (open, close) in [("<!--", "-->"), ("<![CDATA[", "]]>")] {
             if rest.starts_with(open) {
-                match self.find_closer(close, self.at + open.len()) {
-                    Some(end) => self.mask(self.at..end + close.len()),
-                    None => self.at += open.len(),
-                }
+                // One that is not closed hides all that follows.
+                let end = memmem::find(rest.as_bytes(), close.as_bytes())
+                    .map_or(rest.len(), |hit| hit + close.len());
+                self.mask(self.at..self.at + end);
                 return;
             }
         }
-        match self.opener() {
-            Some(opener) => self.element(&opener),
-            None => self.at += 1,
-        }
-    }
-
-    /// Reads the opening tag that starts here, if it is one of the grammar.
-    fn opener(&self) -> Option<Opener<'a>> {
-        let inside = &self.text[self.at + 1..];
-        let length = inside.bytes().take_while(|&b| b.is_ascii_alphanumeric() || b == b'_').count();
-        let name = &inside[..length];
-        let known = THINKING.contains(&name)
-            || matches!(name, "review" | "task_status" | "content_update" | "message");
-        if !known || !inside[length..].starts_with(['>', ' ', '\t', '\n']) {
-            return None;
-        }
-        let close = memchr::memchr2(b'>', b'<', &inside.as_bytes()[length..])? + length;
-        let complete = inside.as_bytes()[close] == b'>';
-        let end = self.at + 1 + close + 1;
-        complete.then_some(Opener { name, attributes: &inside[length..close], start: self.at, end })
-    }
-
-    fn element(&mut self, opener: &Opener<'a>) {
-        if opener.name == "message" {
-            // The message's own tags vanish; what stands between them is read like everything else.
-            self.copy_up_to(opener.start);
-            self.skip_to(opener.end);
-            return;
-        }
-        let closer = match opener.name {
-            "thought" => "</thought>",
-            "thinking" => "</thinking>",
-            "think" => "</think>",
-            "reasoning" => "</reasoning>",
-            "review" => "</review>",
-            "task_status" => "</task_status>",
-            _ => "</content_update>",
-        };
-        let found = self.find_closer(closer, opener.end);
-        let body = &self.text[opener.end..found.unwrap_or(self.text.len())];
-        let end = found.map_or(self.text.len(), |at| at + closer.len());
-        if THINKING.contains(&opener.name) {
-            self.copy_up_to(opener.start);
-            self.response.thoughts.push(body.trim().to_owned());
-            if found.is_none() {
-                self.problem(
-                    "unclosed_thought",
-                    "a thought is not closed; all that follows belongs to it",
-                    opener.start..end,
-                );
-            }
-            self.skip_to(end);
-        } else if opener.name == "content_update" {
-            self.copy_up_to(opener.start);
-            self.update(opener, body, found.is_some());
-            self.skip_to(end);
-        } else {
-            self.marker(opener, body, end, found.is_some());
-        }
-    }
-
-    fn update(&mut self, opener: &Opener<'a>, body: &str, closed: bool) {
-        let target = attribute(opener.attributes, "target").unwrap_or_default().to_owned();
-        let reason = match (closed, target.is_empty()) {
-            (true, false) => {
-                let content = body.strip_prefix('\n').unwrap_or(body).to_owned();
-                self.response.updates.push(Update { target, content });
-                return;
-            }
-            (false, _) => "it is not closed, so it may be cut off",
-            (true, true) => "it names no target",
-        };
-        let (what, text) = (format!("content_update {target}"), body.to_owned());
-        self.response.proposals.push(Proposal { what, reason: reason.to_owned(), text });
-    }
-
-    fn marker(&mut self, opener: &Opener<'a>, body: &str, end: usize, closed: bool) {
-        let short = closed && body.len() <= LONGEST_MARKER;
-        let marker = match opener.name {
-            _ if !short => None,
-            "review" => read_value(body).map(|verdict| Marker::Review { verdict }),
-            _ => task_status(opener.attributes, body).filter(|_| self.grammar.task_status),
-        };
-        let Some(marker) = marker else {
-            let words = format!("<{}> holds no value that can be read", opener.name);
-            self.problem("unreadable_marker", &words, opener.start..opener.end);
-            self.at = opener.end;
+        let Some(tag) = tag::read(rest) else {
+            self.at += 1;
             return;
         };
-        self.copy_up_to(opener.start);
-        self.response.markers.push(marker);
+        match (tag.name, tag.closes) {
+            (Name::Thinking, false) => self.thinking(tag),
+            (Name::Thinking, true) => self.orphan_thinking(tag),
+            (Name::Message, _) => {
+                // The message's own tags vanish; what stands between them is read like everything else.
+                self.copy_up_to(self.at);
+                self.skip_to(self.at + tag.length);
+            }
+            (Name::Update, false) if tag.complete => self.update(tag),
+            (Name::Review | Name::TaskStatus, false) => self.marker(tag),
+            _ => self.at += tag.length,
+        }
+    }
+
+    /// Takes a thought, nested ones included. One that is not closed owns all that follows.
+    fn thinking(&mut self, opener: Tag<'a>) {
+        let body_start = self.at + opener.length;
+        let mut depth = 1_usize;
+        let mut at = body_start;
+        let mut body_end = self.text.len();
+        let mut end = self.text.len();
+        while let Some(hit) = memchr(b'<', &self.text.as_bytes()[at..]) {
+            at += hit;
+            let Some(tag) = tag::read(&self.text[at..]).filter(|tag| tag.name == Name::Thinking) else {
+                at += 1;
+                continue;
+            };
+            depth = if tag.closes { depth - 1 } else { depth + 1 };
+            if depth == 0 {
+                (body_end, end) = (at, at + tag.length);
+                break;
+            }
+            at += tag.length;
+        }
+        if depth > 0 {
+            let words = "a thought is not closed; all that follows belongs to it";
+            self.problem("unclosed_thought", words, self.at..end);
+        }
+        self.copy_up_to(self.at);
+        self.response.thoughts.push(self.text[body_start..body_end].trim().to_owned());
         self.skip_to(end);
     }
 
-    fn find_closer(&mut self, closer: &'static str, from: usize) -> Option<usize> {
-        if self.no_closer.get(closer).is_some_and(|&known| from >= known) {
-            return None;
+    /// Takes all that came before for a thought: some agents leave out the opening tag.
+    fn orphan_thinking(&mut self, closer: Tag<'a>) {
+        let words = "a thought is closed that was not opened; all before it belongs to it";
+        self.problem("unopened_thought", words, self.unthought..self.at);
+        let Response { thoughts, problems, .. } = std::mem::take(&mut self.response);
+        self.response = Response { thoughts, problems, ..Response::default() };
+        self.response.thoughts.push(self.text[self.unthought..self.at].trim().to_owned());
+        self.skip_to(self.at + closer.length);
+        self.unthought = self.at;
+    }
+
+    /// Takes an update. Its body is opaque and reaches to the last closer before the next update; if there are several
+    /// closers, nobody can tell where it ends.
+    fn update(&mut self, opener: Tag<'a>) {
+        let start = self.at + opener.length;
+        let rest = &self.text[start..];
+        let (mut closers, mut last, mut region) = (0, 0..0, rest.len());
+        for at in memchr::memchr_iter(b'<', rest.as_bytes()) {
+            match tag::read(&rest[at..]) {
+                Some(Tag { name: Name::Update, closes: true, length, .. }) => {
+                    closers += 1;
+                    last = at..at + length;
+                }
+                Some(Tag { name: Name::Update, closes: false, complete: true, .. }) => {
+                    region = at;
+                    break;
+                }
+                _ => {}
+            }
         }
-        let found = memmem::find(&self.text.as_bytes()[from..], closer.as_bytes()).map(|hit| from + hit);
-        if found.is_none() {
-            self.no_closer.insert(closer, from);
+        let (body, end) =
+            if closers == 0 { (&rest[..region], region) } else { (&rest[..last.start], last.end) };
+        let target = tag::attribute(opener.attributes, "target").unwrap_or_default();
+        let reason = match (closers, target.is_empty()) {
+            (0, _) => "it is not closed, so it may be cut off",
+            (_, true) => "it names no target, or not clearly",
+            (1, false) => "",
+            (_, false) => "it is closed more than once, so its end is not clear",
+        };
+        self.copy_up_to(self.at);
+        if reason.is_empty() {
+            let content = body.strip_prefix('\n').unwrap_or(body).to_owned();
+            self.response.updates.push(Update { target: target.to_owned(), content });
+        } else {
+            self.refuse(target, reason, body);
+            self.mask(start..start + end);
         }
-        found
+        self.skip_to(start + end);
+    }
+
+    fn refuse(&mut self, target: &str, reason: &str, text: &str) {
+        self.response.proposals.push(Proposal {
+            what: format!("content_update {target}"),
+            reason: reason.to_owned(),
+            text: text.to_owned(),
+        });
+    }
+
+    fn marker(&mut self, opener: Tag<'a>) {
+        let start = self.at + opener.length;
+        let near = &self.text.as_bytes()[start..self.text.len().min(start + LONGEST_MARKER + 1)];
+        let body_length = memchr(b'<', near).unwrap_or(near.len());
+        let closer = self.text.get(start + body_length..).and_then(tag::read);
+        let closer =
+            closer.filter(|tag| tag.closes && tag.name == opener.name && tag.complete && opener.complete);
+        let body = self.text.get(start..start + body_length).filter(|_| closer.is_some()).unwrap_or_default();
+        let marker = match opener.name {
+            Name::Review => read_value(body).map(|verdict| Marker::Review { verdict }),
+            _ => task_status(opener.attributes, body).filter(|_| self.grammar.task_status),
+        };
+        let (Some(marker), Some(closer)) = (marker, closer) else {
+            if opener.name == Name::Review && !body.contains('|') {
+                self.doubt(&self.text[start..]);
+                self.doubt_after_brackets(start);
+            }
+            self.problem("unreadable_marker", "a marker holds no value that can be read", self.at..start);
+            self.at = start;
+            return;
+        };
+        self.copy_up_to(self.at);
+        self.response.markers.push(marker);
+        self.skip_to(start + body_length + closer.length);
+    }
+
+    /// Looks behind each `>` nearby: of a broken opening tag nobody can tell where it ends.
+    fn doubt_after_brackets(&mut self, start: usize) {
+        let near = &self.text.as_bytes()[start..self.text.len().min(start + LONGEST_MARKER)];
+        for at in memchr::memchr_iter(b'>', near) {
+            self.doubt(&self.text[start + at + 1..]);
+        }
     }
 
     fn problem(&mut self, code: &'static str, message: &str, span: Range<usize>) {
@@ -292,7 +328,7 @@ impl<'a> Scanner<'a> {
 
     fn copy_up_to(&mut self, end: usize) {
         if self.copied < end {
-            self.response.message.push_str(&self.text[self.copied..end].replace("</message>", ""));
+            self.response.message.push_str(&self.text[self.copied..end]);
             self.copied = end;
         }
     }
@@ -303,22 +339,35 @@ impl<'a> Scanner<'a> {
     }
 }
 
+impl CodeSpans {
+    /// Finds the runs of backticks from an offset to the end of its paragraph, each with its partner.
+    fn of_paragraph(text: &str, from: usize) -> Self {
+        let rest = &text.as_bytes()[from..];
+        let end = from + memmem::find(rest, b"\n\n").unwrap_or(rest.len());
+        let mut found = Vec::new();
+        let mut at = from;
+        while let Some(hit) = memchr(b'`', &text.as_bytes()[at..end]) {
+            let start = at + hit;
+            let length = text.as_bytes()[start..end].iter().take_while(|&&b| b == b'`').count();
+            found.push((start, length));
+            at = start + length;
+        }
+        let mut next_of_length: HashMap<usize, usize> = HashMap::new();
+        let mut runs = HashMap::with_capacity(found.len());
+        for (start, length) in found.into_iter().rev() {
+            let partner = next_of_length.insert(length, start + length);
+            runs.insert(start, (length, partner));
+        }
+        Self { end, runs }
+    }
+}
+
 fn task_status(attributes: &str, body: &str) -> Option<Marker> {
-    let id = attribute(attributes, "id")?.to_owned();
+    let id = tag::attribute(attributes, "id")?.to_owned();
     let status = match body.trim().to_ascii_uppercase().as_str() {
         "COMPLETED" => TaskStatus::Completed,
         "FAILED" => TaskStatus::Failed,
         _ => return None,
     };
     Some(Marker::TaskStatus { id, status })
-}
-
-/// Returns an attribute's value, in either kind of quotes.
-fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
-    let starts =
-        attributes.match_indices(name).filter(|(at, _)| attributes[..*at].ends_with(char::is_whitespace));
-    let after = &attributes[starts.map(|(at, _)| at).next()? + name.len()..];
-    let value = after.trim_start().strip_prefix('=')?.trim_start();
-    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-    value[1..].split_once(quote).map(|(value, _)| value)
 }

@@ -4,12 +4,41 @@ use super::Grammar;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Marker, Response, ReviewResult};
 
-/// Reads a verdict as agents write it: `PASS`, `**Pass**`, `needs revision.`; `None` for anything else.
+/// Reads a verdict as agents write it: `PASS`, `**Pass**`, `needs revision.`, `PASS - nits`; `None` for anything else.
 pub(super) fn read_value(text: &str) -> Option<ReviewResult> {
-    let decoration = |c: char| c.is_whitespace() || matches!(c, '*' | '_' | '`' | '.' | '!' | '"' | '\'');
-    let words: Vec<String> =
-        text.trim_matches(decoration).split([' ', '_', '-']).map(str::to_ascii_uppercase).collect();
-    words.join("_").parse().ok()
+    let (verdict, rest) = split(text)?;
+    let rest = rest.trim_start_matches(['*', '_', '`', '"', '\'', ' ', '\t']);
+    let remark =
+        rest.is_empty() || rest.starts_with(['.', '!', '-', '–', '—', ':', ',', ';', '(', '\n', '\r']);
+    // A remark that names another verdict makes it an alternation.
+    let second = || ReviewResult::ALL.iter().any(|other| split_after(rest, *other));
+    (remark && !second()).then_some(verdict)
+}
+
+/// Returns the verdict that a text starts with, whatever follows.
+pub(super) fn leading(text: &str) -> Option<ReviewResult> {
+    split(text).map(|(verdict, _)| verdict)
+}
+
+/// Cuts off the verdict that a text starts with: its words may be joined by `_`, `-` or blanks, in any case.
+fn split(text: &str) -> Option<(ReviewResult, &str)> {
+    let decoration = |c: char| c.is_whitespace() || matches!(c, '*' | '_' | '`' | '"' | '\'');
+    let text = text.trim_start_matches(decoration);
+    ReviewResult::ALL.into_iter().find_map(|verdict| {
+        let name = verdict.name();
+        let head = text.get(..name.len())?;
+        let same = head.bytes().zip(name.bytes()).all(|(a, b)| match b {
+            b'_' => matches!(a, b'_' | b'-' | b' '),
+            _ => a.eq_ignore_ascii_case(&b),
+        });
+        let rest = &text[head.len()..];
+        (same && !rest.starts_with(|c: char| c.is_alphanumeric())).then_some((verdict, rest))
+    })
+}
+
+/// Tells whether some word of a text starts a verdict.
+fn split_after(text: &str, verdict: ReviewResult) -> bool {
+    text.split_whitespace().any(|word| word.to_ascii_uppercase().contains(verdict.name()))
 }
 
 /// Returns the verdict of a response.

@@ -44,7 +44,7 @@ fn each_case_is_read_as_it_says() {
     }
 }
 
-/// Reading is linear and never panics: each of these is large enough to hang a quadratic reader.
+/// Each of these is large enough that a reader which is not linear would not come back.
 #[test]
 fn hostile_replies_are_read_to_the_end() {
     let grammar = Grammar::any_review();
@@ -55,14 +55,63 @@ fn hostile_replies_are_read_to_the_end() {
         "<thought>",
         "```\n",
         "`a ``b ",
+        "- `a` b\n",
         "> <review",
         "<!--",
+        "</content_update>",
+        "</think>",
+        "<review a=\"",
+        "- - > ",
+        "{{",
     ];
     for shape in shapes {
-        let reply = shape.repeat(200_000 / shape.len());
-        assert_eq!(
-            parse::verdict(&parse::parse(&reply, &grammar), &grammar).unwrap_err().kind(),
-            ErrorKind::MissingReviewMarker
-        );
+        let reply = shape.repeat(400_000 / shape.len());
+        for end in ["", "</review>", "</content_update>", "\n\n`"] {
+            let response = parse::parse(&format!("{reply}{end}"), &grammar);
+            assert_eq!(
+                parse::verdict(&response, &grammar).unwrap_err().kind(),
+                ErrorKind::MissingReviewMarker
+            );
+        }
+    }
+    let runs: String = (1..2_000).map(|length| format!("{} ", "`".repeat(length))).collect();
+    let _read = parse::parse(&runs, &grammar);
+}
+
+/// Whatever stands in a quote, a fence, a comment or a thought, the verdict is never milder than without it.
+#[test]
+fn no_wrapped_text_moves_a_verdict_towards_pass() {
+    let grammar = Grammar::any_review();
+    let wraps = [
+        ("```\n", "\n```"),
+        ("- ~~~\n", "\n~~~"),
+        ("> ", ""),
+        ("1. > ", ""),
+        ("`", "`"),
+        ("``", "``"),
+        ("<!--", "-->"),
+        ("<![CDATA[", "]]>"),
+        ("<thought>", "</thought>"),
+        ("<THINK>", "</reasoning>"),
+        ("<thinking><think>", "</think></thinking>"),
+    ];
+    let verdict = |reply: &str| parse::verdict(&parse::parse(reply, &grammar), &grammar).ok().flatten();
+    for (open, close) in wraps {
+        for inside in ReviewResult::ALL {
+            let wrapped = format!("{open}<review>{inside}</review>{close}");
+            assert_eq!(verdict(&format!("a\n\n{wrapped}\n\nb\n")), None, "{wrapped}");
+            for outside in ReviewResult::ALL {
+                for reply in [
+                    format!("<review>{outside}</review>\n\n{wrapped}\n"),
+                    format!("{wrapped}\n\n<review>{outside}</review>\n"),
+                ] {
+                    let found = verdict(&reply);
+                    assert!(
+                        found == Some(outside) || (found.is_none() && outside == ReviewResult::Pass),
+                        "{reply}: {found:?}"
+                    );
+                }
+            }
+        }
     }
 }
