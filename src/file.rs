@@ -2,9 +2,10 @@
 //!
 //! The two doors to files, `pack/source.rs` and the room `ops`, both read through here, so the rules exist once.
 
+use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -14,6 +15,38 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// `FileUnusable` if there is something that is not a readable UTF-8 text file of at most `limit` bytes.
 pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
+    read_limited(path, limit)?.map(|bytes| into_text(path, bytes)).transpose()
+}
+
+/// Reads a text file that must not lead out of a folder, however it is linked.
+///
+/// # Errors
+///
+/// Those of [`read_text`], and `FileUnusable` for a link that leads out or nowhere.
+pub fn read_text_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<String>> {
+    match inside(folder, path)? {
+        Some(target) => read_text(&target, limit),
+        None => Ok(None),
+    }
+}
+
+/// Returns where a path inside a folder leads; `None` if nothing is there.
+fn inside(folder: &Path, path: &Path) -> Result<Option<PathBuf>> {
+    // Most files that are looked for are not there: that is told by one call, not by resolving every folder above.
+    if path.symlink_metadata().is_err_and(|error| is_missing(&error)) {
+        return Ok(None);
+    }
+    let (Ok(folder), Ok(target)) = (folder.canonicalize(), path.canonicalize()) else {
+        return Err(unusable(path, "is a link that leads nowhere"));
+    };
+    if !target.starts_with(&folder) {
+        return Err(unusable(path, "is a link that leads out of the project")
+            .with_hint("a repository may not pull other files of this machine into a prompt"));
+    }
+    Ok(Some(target))
+}
+
+fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     let metadata = match path.metadata() {
         Ok(metadata) => metadata,
         Err(error) if is_missing(&error) => return Ok(None),
@@ -24,29 +57,39 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
     let bytes =
         read_bytes(path, limit).map_err(|error| unusable(path, "cannot be read").with_source(error))?;
     check_size(path, bytes.len() as u64, limit)?;
-    into_text(path, bytes).map(Some)
+    Ok(Some(bytes))
 }
 
-/// Reads a text file that must not lead out of a folder, however it is linked.
+/// Returns the names in a folder, sorted by bytes; none if there is no such folder.
 ///
 /// # Errors
 ///
-/// Those of [`read_text`], and `FileUnusable` for a link that leads out.
-pub fn read_text_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<String>> {
-    // Most files that are looked for are not there: that is told by one call, not by resolving every folder above.
-    if path.symlink_metadata().is_err_and(|error| is_missing(&error)) {
-        return Ok(None);
-    }
-    let (Ok(folder), Ok(target)) = (folder.canonicalize(), path.canonicalize()) else {
-        // A link in a circle is named by the reading itself; what is left is one that leads nowhere.
-        return read_text(path, limit)?
-            .map_or_else(|| Err(unusable(path, "is a link that leads nowhere")), |_| Ok(None));
+/// `FileUnusable` if it cannot be listed.
+#[expect(clippy::disallowed_methods, reason = "this is where folders are listed")]
+pub fn names_in(folder: &Path) -> Result<Vec<OsString>> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(unusable(folder, "cannot be listed").with_source(error)),
     };
-    if !target.starts_with(&folder) {
-        return Err(unusable(path, "is a link that leads out of the project")
-            .with_hint("a repository may not pull other files of this machine into a prompt"));
+    let mut names = entries
+        .map(|entry| entry.map(|entry| entry.file_name()))
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(|error| unusable(folder, "cannot be listed").with_source(error))?;
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Reads the bytes of a file that must not lead out of a folder; `None` if there is none.
+///
+/// # Errors
+///
+/// `FileUnusable` as for [`read_text_inside`], but for what the bytes mean.
+pub fn read_bytes_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+    match inside(folder, path)? {
+        Some(target) => read_limited(&target, limit),
+        None => Ok(None),
     }
-    read_text(&target, limit)
 }
 
 /// Tells whether an error means that there is no such file.

@@ -56,6 +56,7 @@ pub fn apply(
         reply: reply.text.clone(),
         markers: response.markers.clone(),
         verdict,
+        unclear: response.proposals.len() as u64,
         fault: fault.as_ref().map(ToString::to_string),
         usage: reply.usage,
     }];

@@ -5,6 +5,7 @@ mod fit;
 mod render;
 mod vars;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use count::{Count, Counter};
@@ -71,7 +72,7 @@ pub fn compose(pack: &Pack, state: &State, request: Request) -> Result<Draft> {
     let format = request.format;
     let max_bytes = request.max_bytes;
     let (system, variables) = vars::fill(&request.template.template, &request.variables, request.missing)?;
-    let mut blocks = layers(pack, request, system);
+    let mut blocks = layers(pack, request, system)?;
     let prompt = view(&mut blocks)?;
     let segments = render::render(&prompt, &blocks, format);
     let fit_report = fit::fit(&segments, max_bytes)?;
@@ -79,7 +80,7 @@ pub fn compose(pack: &Pack, state: &State, request: Request) -> Result<Draft> {
 }
 
 /// Fills the pack's layers with blocks, in order; empty ones vanish.
-fn layers(pack: &Pack, request: Request, system: String) -> Vec<Block> {
+fn layers(pack: &Pack, request: Request, system: String) -> Result<Vec<Block>> {
     let Request { template, mut context, instructions, .. } = request;
     let mut blocks = Vec::new();
     let (mut system, mut instructions) = (Some(system), Some(instructions));
@@ -97,15 +98,27 @@ fn layers(pack: &Pack, request: Request, system: String) -> Vec<Block> {
             blocks.extend(content.map(|text| block(layer, Part::Instructions, "the request", text)));
         }
     }
-    blocks
+    match context.first() {
+        None => Ok(blocks),
+        Some((item, _)) => {
+            let message = format!("the pack `{}` has no layer for a {}", pack.name, item.kind().element());
+            Err(Error::new(ErrorKind::PromptInvalid, message)
+                .with_hint("add the layer, or leave the item out"))
+        }
+    }
 }
 
 fn context_blocks(layer: &Layer, kind: ContextKind, items: Vec<(ContextItem, String)>) -> Vec<Block> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
     items
         .into_iter()
         .map(|(item, source)| {
             let (name, content) = item.into_name_and_content();
-            let id = format!("{}/{name}", layer.id);
+            let times = seen.entry(name.clone()).and_modify(|times| *times += 1).or_insert(1_usize);
+            let id = match times {
+                1 => format!("{}/{name}", layer.id),
+                times => format!("{}/{name} ({times})", layer.id),
+            };
             Block { id, ..block(layer, Part::Context { kind, name }, &source, content) }
         })
         .collect()

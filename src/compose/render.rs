@@ -39,7 +39,7 @@ fn flat(prompt: &UnifiedPrompt, piece: Piece, is_last: bool) -> String {
     let mut text = match piece {
         Piece::System => escape_lines(prompt.system_prompt().trim_end()).into_owned(),
         Piece::Item(index) => prompt.context().get(index).map_or_else(String::new, |item| {
-            let title = item.name().replace(['\n', '\r'], " ");
+            let title = item.name().replace(is_line_end, " ");
             let kind = item.kind().element();
             format!("# {kind}: {title}\n\n{}", escape_lines(item.content().trim_end()))
         }),

@@ -1,5 +1,6 @@
 //! `{{NAME}}` replaced by values, in one pass: a value is never expanded again.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -33,12 +34,13 @@ pub struct VariableUse {
 /// Replaces every placeholder of a text; one without a value becomes a visible notice and a warning in the log.
 #[must_use]
 pub fn inject_variables(template: &str, context: &Variables) -> String {
+    let tags = closing_tags(template);
     let mut out = String::with_capacity(size(template, context));
     for token in tokens(template) {
         match token {
             Token::Text(text) => out.push_str(text),
             Token::Variable(name, _) => match context.get(name) {
-                Some(value) => out.push_str(value),
+                Some(value) => out.push_str(&harmless(value, &tags)),
                 None => out.push_str(&notice(name)),
             },
         }
@@ -74,18 +76,49 @@ pub(super) fn fill(
             "give values, or mark what can be done without as `required: false` in the front matter",
         ));
     }
+    let tags = closing_tags(template.body());
     let mut out = String::with_capacity(size(template.body(), values));
     for token in tokens(template.body()) {
         match token {
             Token::Text(text) => out.push_str(text),
             Token::Variable(name, _) => match values.get(name) {
-                Some(value) => out.push_str(value),
+                Some(value) => out.push_str(&harmless(value, &tags)),
                 None if template.requires(name) => out.push_str(&notice(name)),
                 None => {}
             },
         }
     }
     Ok((out, uses))
+}
+
+/// Returns the names of the tags that a template closes.
+fn closing_tags(template: &str) -> Vec<&str> {
+    let name = |rest: &'_ str| rest.bytes().take_while(|&b| b.is_ascii_alphanumeric() || b == b'_').count();
+    let mut tags: Vec<&str> = template.split("</").skip(1).map(|rest| &rest[..name(rest)]).collect();
+    tags.retain(|tag| !tag.is_empty());
+    tags.sort_unstable();
+    tags.dedup();
+    tags
+}
+
+/// Returns a value in which no tag of the template is closed: `</` in front of such a name becomes `<\\/`.
+fn harmless<'a>(value: &'a str, tags: &[&str]) -> Cow<'a, str> {
+    let closes = |rest: &str| {
+        let named = |tag: &&&str| rest.get(..tag.len()).is_some_and(|head| head.eq_ignore_ascii_case(tag));
+        tags.iter().any(|tag| {
+            named(&tag) && !rest[tag.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+        })
+    };
+    if !value.split("</").skip(1).any(closes) {
+        return Cow::Borrowed(value);
+    }
+    let mut parts = value.split("</");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str(if closes(part) { "<\\/" } else { "</" });
+        out.push_str(part);
+    }
+    Cow::Owned(out)
 }
 
 /// Returns the variables of a template, in order of first use.

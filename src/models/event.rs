@@ -34,6 +34,8 @@ pub enum Event {
         markers: Vec<Marker>,
         /// The verdict, if the reply holds one.
         verdict: Option<ReviewResult>,
+        /// How much of it was asked for so unclearly that it is not done.
+        unclear: u64,
         /// Why the turn cannot leave its mode, if it cannot.
         fault: Option<String>,
         /// What the call used.

@@ -30,7 +30,7 @@ pub struct Progress {
     pub fault: Option<String>,
     /// Effects that are intended and not yet settled.
     pub open: u64,
-    /// Effects that were settled as not done.
+    /// Effects that were asked for unclearly, or settled as not done.
     pub undone: u64,
 }
 
@@ -55,7 +55,8 @@ impl State {
                 self.turns = *turn;
                 self.progress = Progress::default();
             }
-            Event::Replied { markers, verdict, fault, .. } => {
+            Event::Replied { markers, verdict, fault, unclear, .. } => {
+                self.progress.undone = *unclear;
                 self.progress.replied = true;
                 self.progress.verdict = *verdict;
                 self.progress.fault.clone_from(fault);

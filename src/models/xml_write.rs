@@ -68,7 +68,7 @@ fn element(out: &mut impl Write, name: &str, attribute: Option<(&str, &str)>, bo
     let has_cr = memchr(b'\r', body.as_bytes()).is_some();
     if has_cr && has_only_crlf(body.as_bytes()) {
         out.write_all(b" eol=\"crlf\">")?;
-        text(out, &body.replace("\r\n", "\n"))?;
+        text_with_lf(out, body)?;
     } else if has_cr {
         out.write_all(b">")?;
         text_with_cr(out, body)?;
@@ -87,6 +87,26 @@ fn has_only_crlf(body: &[u8]) -> bool {
 /// Writes a body that holds no CR.
 fn text(out: &mut impl Write, body: &str) -> io::Result<()> {
     if needs_cdata(body) { cdata(out, body) } else { out.write_all(body.as_bytes()) }
+}
+
+/// Writes a body whose line ends are all CRLF, with LF.
+fn text_with_lf(out: &mut impl Write, body: &str) -> io::Result<()> {
+    let in_cdata = needs_cdata(body);
+    let mut lines = body.split("\r\n");
+    out.write_all(if in_cdata { b"<![CDATA[" } else { b"" })?;
+    let mut line = lines.next();
+    while let Some(current) = line {
+        if in_cdata {
+            cdata_content(out, current)?
+        } else {
+            out.write_all(current.as_bytes())?
+        }
+        line = lines.next();
+        if line.is_some() {
+            out.write_all(b"\n")?;
+        }
+    }
+    out.write_all(if in_cdata { b"]]>" } else { b"" })
 }
 
 /// Writes a body with a reference for each CR; the decision for CDATA is one for the whole body.
@@ -122,16 +142,20 @@ fn needs_cdata(body: &str) -> bool {
 
 /// Writes a CDATA section, closed and reopened inside each `]]>`.
 fn cdata(out: &mut impl Write, body: &str) -> io::Result<()> {
-    let bytes = body.as_bytes();
     out.write_all(b"<![CDATA[")?;
+    cdata_content(out, body)?;
+    out.write_all(b"]]>")
+}
+
+fn cdata_content(out: &mut impl Write, body: &str) -> io::Result<()> {
+    let bytes = body.as_bytes();
     let mut written = 0;
     for hit in memmem::find_iter(bytes, b"]]>") {
         out.write_all(&bytes[written..hit + 2])?;
         out.write_all(b"]]><![CDATA[")?;
         written = hit + 2;
     }
-    out.write_all(&bytes[written..])?;
-    out.write_all(b"]]>")
+    out.write_all(&bytes[written..])
 }
 
 /// Writes an attribute's value: markup and white space other than blanks as references.

@@ -1,11 +1,13 @@
 //! A change's folder: its artifacts, and its open tasks.
 
-use std::fs;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use super::files::read_project_text;
+use super::tree::visible_name;
 use super::{Operation, Site};
 use crate::error::{Error, ErrorKind, Result};
+use crate::file;
 use crate::models::{Effect, SessionId, Settlement, matches_pattern};
 
 /// The folder of changes, in the project.
@@ -34,9 +36,9 @@ pub fn artifacts(root: &Path, session: &SessionId, patterns: &[String]) -> Resul
     }
     let mut found = Vec::new();
     for pattern in patterns {
-        for name in names(&root.join(&folder), pattern) {
+        for name in names(&root.join(&folder), pattern)? {
             if let Some(text) = read_project_text(root, &format!("{folder}/{name}"))? {
-                found.push((name, text));
+                found.push((visible_name(OsStr::new(&name)), text));
             }
         }
     }
@@ -44,51 +46,73 @@ pub fn artifacts(root: &Path, session: &SessionId, patterns: &[String]) -> Resul
 }
 
 /// Returns the names that a pattern may stand for.
-fn names(folder: &Path, pattern: &str) -> Vec<String> {
-    if !pattern.contains('*') {
-        return vec![pattern.to_owned()];
+fn names(folder: &Path, pattern: &str) -> Result<Vec<String>> {
+    let Some((parent, _)) = pattern.split_once("/*").or_else(|| pattern.split_once('*').map(|_| ("", "")))
+    else {
+        return Ok(vec![pattern.to_owned()]);
+    };
+    let prefix = if parent.is_empty() { String::new() } else { format!("{parent}/") };
+    let mut names = Vec::new();
+    for name in file::names_in(&folder.join(parent))? {
+        let Some(name) = name.to_str().map(|name| format!("{prefix}{name}")) else {
+            let message = format!("`{}` in {prefix} has a name that is not UTF-8", visible_name(&name));
+            return Err(Error::new(ErrorKind::FileUnusable, message).with_hint("rename it"));
+        };
+        names.extend(matches_pattern(pattern, &name).then_some(name));
     }
-    let within = pattern.rsplit_once('/').map_or("", |(parent, _)| parent);
-    let prefix = if within.is_empty() { String::new() } else { format!("{within}/") };
-    let mut names: Vec<String> =
-        listed(&folder.join(within)).into_iter().map(|name| format!("{prefix}{name}")).collect();
-    names.retain(|name| matches_pattern(pattern, name));
-    names.sort_unstable();
-    names
-}
-
-#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
-fn listed(folder: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    Ok(names)
 }
 
 fn not_found(root: &Path, session: &SessionId) -> Error {
-    let mut known = listed(&root.join(CHANGES));
-    known.retain(|name| name != "archive");
-    known.sort_unstable();
+    let known = file::names_in(&root.join(CHANGES)).unwrap_or_default();
+    let known: Vec<String> =
+        known.iter().filter(|name| *name != "archive").map(|name| visible_name(name)).collect();
     let hint = match known.as_slice() {
         [] => format!("{CHANGES}/ holds no change yet"),
+        [one] => format!("there is {one}"),
         names => format!("there are {}", names.join(", ")),
     };
     Error::new(ErrorKind::ChangeNotFound, format!("there is no change `{session}`")).with_hint(hint)
 }
 
-/// Returns the open tasks of a `tasks.md`: each line `- [ ] 1.1 text`, with the indented lines that belong to it.
+/// The open tasks of a `tasks.md`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenTasks {
+    /// Each line `- [ ] 1.1 text`, with the indented lines that belong to it.
+    pub text: String,
+    /// How many there are.
+    pub count: usize,
+    /// How many open boxes are not written like that, and are left out.
+    pub skipped: usize,
+}
+
+/// Finds the open tasks of a `tasks.md`.
 #[must_use]
-pub fn open_tasks(tasks: &str) -> String {
-    let mut open = String::new();
+pub fn open_tasks(tasks: &str) -> OpenTasks {
+    let mut found = OpenTasks::default();
     let mut inside = false;
+    let mut blank = false;
     for line in tasks.lines() {
-        let indented = line.starts_with([' ', '\t']) && !line.trim().is_empty();
-        inside = if is_open_task(line) { true } else { inside && indented };
-        if inside {
-            open.push_str(line.trim_end());
-            open.push('\n');
+        if line.trim().is_empty() {
+            blank = true;
+            continue;
         }
+        let is_task = is_open_task(line);
+        inside = is_task || (inside && line.starts_with([' ', '\t']));
+        found.count += usize::from(is_task);
+        let box_at_start = ["- [ ]", "* [ ]", "+ [ ]"].iter().any(|mark| line.trim_start().starts_with(mark));
+        found.skipped += usize::from(!inside && box_at_start);
+        if inside {
+            if blank && !is_task {
+                found.text.push('\n');
+            }
+            found.text.push_str(line.trim_end());
+            found.text.push('\n');
+        }
+        blank = false;
     }
-    open.truncate(open.trim_end().len());
-    open
+    found.text.truncate(found.text.trim_end().len());
+    found
 }
 
 fn is_open_task(line: &str) -> bool {
@@ -130,6 +154,13 @@ mod tests {
     fn open_tasks_keep_their_details_and_leave_out_the_rest() {
         let tasks = "# Tasks\n\n## 1. Store\n- [x] 1.1 done\n  - file: a\n- [ ] 1.2 open\n  - file: b\n\n- [ ] no number\n\
                      - [ ] 2.10 last\n## 2\n  - stray\n";
-        assert_eq!(open_tasks(tasks), "- [ ] 1.2 open\n  - file: b\n- [ ] 2.10 last");
+        let text = "- [ ] 1.2 open\n  - file: b\n- [ ] 2.10 last";
+        assert_eq!(open_tasks(tasks), OpenTasks { text: text.to_owned(), count: 2, skipped: 1 });
+        let spaced = "- [ ] 1.1 a\n\n  - file: b\n\nprose about `- [ ]`\n* [ ] x\n";
+        assert_eq!(
+            open_tasks(spaced),
+            OpenTasks { text: "- [ ] 1.1 a\n\n  - file: b".into(), count: 1, skipped: 1 }
+        );
+        assert_eq!(open_tasks("- [x] 1.1 done\n"), OpenTasks::default());
     }
 }

@@ -40,29 +40,52 @@ pub fn read_project_text(root: &Path, relative: &str) -> Result<Option<String>> 
 ///
 /// `FileUnusable` if it cannot be written.
 pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
-    let path = root.join(relative);
-    if path.symlink_metadata().is_ok() {
+    if root.join(relative).symlink_metadata().is_ok() {
         return Ok(false);
     }
-    write_whole(root, &path, content).map(|()| true).map_err(|error| {
+    write_whole(root, relative, content, Existing::Keep).map(|()| true).map_err(|error| {
         Error::new(ErrorKind::FileUnusable, format!("cannot write {relative}")).with_source(error)
     })
 }
 
-/// Writes a file so that a reader sees the old or the new text, never a part; never through a link out of `root`.
-#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
-fn write_whole(root: &Path, path: &Path, content: &str) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(root);
-    fs::create_dir_all(folder)?;
-    if !folder.canonicalize()?.starts_with(root.canonicalize()?) {
-        return Err(io::Error::other("the folder is a link that leads out of the project"));
-    }
-    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+/// What happens to a file that is there already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Existing {
+    Keep,
+    Replace,
+}
+
+/// Writes a file so that a reader sees the old or the new text, never a part. No folder on the way may be a link.
+fn write_whole(root: &Path, relative: &str, content: &str, existing: Existing) -> io::Result<()> {
+    let (folders, name) = relative.rsplit_once('/').unwrap_or(("", relative));
+    let folder = make_folders(root, folders)?;
+    let mut temporary = tempfile::NamedTempFile::new_in(&folder)?;
     temporary.write_all(content.as_bytes())?;
     set_mode(temporary.as_file())?;
     temporary.as_file().sync_all()?;
-    temporary.persist(path)?;
+    let path = folder.join(name);
+    match existing {
+        Existing::Keep => temporary.persist_noclobber(path)?,
+        Existing::Replace => temporary.persist(path)?,
+    };
     Ok(())
+}
+
+/// Makes the folders of a path below a root, one by one, and refuses to go through a link.
+#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+fn make_folders(root: &Path, folders: &str) -> io::Result<PathBuf> {
+    let mut folder = root.to_path_buf();
+    for name in folders.split('/').filter(|name| !name.is_empty()) {
+        folder.push(name);
+        match folder.symlink_metadata() {
+            Ok(found) if found.is_dir() => {}
+            Ok(found) if found.is_symlink() => return Err(io::Error::other(format!("{name} is a link"))),
+            Ok(_) => return Err(io::Error::other(format!("{name} is not a folder"))),
+            Err(error) if file::is_missing(&error) => fs::create_dir(&folder)?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(folder)
 }
 
 /// Gives a temporary file, which only its owner may read, the permissions of an ordinary one.
@@ -105,11 +128,10 @@ fn settle(site: &Site<'_>, effect: &Effect) -> Settlement {
 }
 
 fn write_target(root: &Path, relative: &str, content: &str) -> io::Result<&'static str> {
-    let path: PathBuf = root.join(relative);
     let before = read_project_text(root, relative).ok().flatten();
     if before.as_deref() == Some(content) {
         return Ok("left unchanged");
     }
-    write_whole(root, &path, content)?;
+    write_whole(root, relative, content, Existing::Replace)?;
     Ok(if before.is_some() { "replaced" } else { "wrote" })
 }

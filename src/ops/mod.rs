@@ -7,7 +7,7 @@ mod tree;
 
 use std::path::Path;
 
-pub use change::{artifacts, has_change, open_tasks};
+pub use change::{OpenTasks, artifacts, has_change, open_tasks};
 pub use files::{create_new, read_project_text, read_text};
 pub use survey::{Survey, survey};
 pub use tree::{structure, visible_path};

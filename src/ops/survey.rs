@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use super::files::read_project_text;
-use super::tree::structure;
-use crate::config::StructureLimits;
+use super::tree::top_level;
 use crate::error::Result;
 
 /// What was found at a repository's root.
@@ -74,10 +73,7 @@ pub fn survey(root: &Path) -> Result<Survey> {
     found.summary = readme.and_then(|text| first_paragraph(&text)).or_else(|| described("description"));
     found.guides =
         GUIDES.iter().filter(|name| root.join(name).is_file()).map(|&name| name.to_owned()).collect();
-    let top = structure(root, StructureLimits { per_folder: 40, total: 40 })?;
-    let is_top = |line: &&str| !line.starts_with([' ', '[', '(']);
-    found.layout =
-        top.lines().filter(is_top).map(|line| line.trim_end_matches(" (not opened)").to_owned()).collect();
+    found.layout = top_level(root, 40)?;
     Ok(found)
 }
 
@@ -98,7 +94,12 @@ fn first_paragraph(readme: &str) -> Option<String> {
     let is_prose =
         |text: &&str| text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '`' | '*' | '"'));
     let normal = readme.replace("\r\n", "\n");
-    let paragraph = normal.split("\n\n").map(str::trim).find(|text| is_prose(text) && text.len() < 2_000)?;
+    let without_heading = |text: &'_ str| {
+        let lines = text.lines().skip_while(|line| line.trim().is_empty() || line.starts_with('#'));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let mut paragraphs = normal.split("\n\n").map(without_heading);
+    let paragraph = paragraphs.find(|text| is_prose(&text.as_str()) && text.len() < 2_000)?;
     Some(paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 

@@ -33,6 +33,22 @@ pub fn structure(root: &Path, limits: StructureLimits) -> Result<String> {
     Ok(tree.to_text())
 }
 
+/// Returns the entries at the project's root, folders with a slash, within a cap.
+///
+/// # Errors
+///
+/// Those of [`structure`].
+pub(super) fn top_level(root: &Path, most: usize) -> Result<Vec<String>> {
+    let limits = StructureLimits { per_folder: most, total: most };
+    let mut tree = Tree { nodes: vec![Node::folder(OsString::new())], limits, shown: 0 };
+    tree.fill(root)?;
+    let shown = |node: &Node| match node.kind {
+        Kind::Folder => format!("{}/", visible_name(&node.name)),
+        Kind::File | Kind::Link(_) => visible_name(&node.name),
+    };
+    Ok(tree.nodes[0].children.iter().map(|&child| shown(&tree.nodes[child])).collect())
+}
+
 struct Tree {
     nodes: Vec<Node>,
     limits: StructureLimits,
@@ -114,8 +130,7 @@ impl Tree {
         if entries > 0 || closed > 0 {
             let _infallible = write!(
                 out,
-                "[left out: entries {entries}, of folders {folders}; folders not opened {closed}; \
-                 shown are at most {} entries a folder and {} in all]",
+                "[left out: {entries} of {folders} folders; not opened: {closed}; caps: {} a folder, {} in all]",
                 self.limits.per_folder, self.limits.total
             );
         }
@@ -212,13 +227,36 @@ fn rules_above(root: &Path) -> Vec<Rules> {
 
 fn read_rules(root: &Path, folder: &Path) -> Gitignore {
     let mut builder = GitignoreBuilder::new(folder);
-    if let Ok(Some(text)) = file::read_text_inside(root, &folder.join(".gitignore"), LARGEST_RULES) {
-        for line in text.lines() {
-            // A rule that cannot be understood is no rule, as for git.
-            let _unreadable = builder.add_line(None, line);
+    match file::read_bytes_inside(root, &folder.join(".gitignore"), LARGEST_RULES) {
+        Ok(Some(bytes)) => {
+            let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
+            for line in bytes.split(|&b| b == b'\n') {
+                // A rule that cannot be understood is no rule, as for git.
+                let _unreadable = builder.add_line(None, &as_git_reads(&String::from_utf8_lossy(line)));
+            }
         }
+        Ok(None) => {}
+        Err(error) => log::warn!("a .gitignore is not honoured: {error}"),
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// Returns a rule in the words of the matcher: git knows no alternation in braces, and `!` alone means nothing.
+fn as_git_reads(line: &str) -> String {
+    let line = line.trim_end_matches('\r');
+    if line.trim() == "!" {
+        return String::new();
+    }
+    let mut rule = String::with_capacity(line.len());
+    let mut escaped = false;
+    for c in line.chars() {
+        if matches!(c, '{' | '}') && !escaped {
+            rule.push('\\');
+        }
+        rule.push(c);
+        escaped = c == '\\' && !escaped;
+    }
+    rule
 }
 
 /// Returns a file's name as text that shows every byte of it: what is not printable is escaped.

@@ -8,7 +8,7 @@ use crate::compose::Variables;
 use crate::error::Result;
 use crate::models::{ContextItem, ContextKind, SessionId};
 use crate::ops;
-use crate::pack::{ModeSpec, Template};
+use crate::pack::{ModeSpec, Owner, Prose, Template};
 
 /// Where the project describes itself.
 const PROJECT_FILE: &str = "agentd/project.md";
@@ -51,9 +51,16 @@ pub(super) fn gather(
         let tree = ops::structure(root, workspace.settings.structure)?;
         found.set("PROJECT_STRUCTURE", tree, "the project's tree");
     }
-    if let Some(skeletons) = workspace.pack.skeletons_of(spec) {
-        let source = format!("skeletons {} of the pack {}", spec.skeletons.join(", "), workspace.pack.name);
-        found.set("SKELETON", skeletons, source);
+    let skeletons: Vec<&Prose> = workspace.pack.skeletons_of(spec).collect();
+    if uses("SKELETON") && !skeletons.is_empty() {
+        let texts: Vec<&str> = skeletons.iter().map(|skeleton| skeleton.text.trim_end()).collect();
+        let named = |(name, skeleton): (&String, &&Prose)| match skeleton.owner {
+            Owner::BuiltIn => name.clone(),
+            Owner::Project | Owner::User => skeleton.origin.clone(),
+        };
+        let names: Vec<String> = spec.skeletons.iter().zip(&skeletons).map(named).collect();
+        let source = format!("skeletons of the pack {}: {}", workspace.pack.name, names.join(", "));
+        found.set("SKELETON", texts.join("\n\n"), source);
     }
     let is_new = |id: &SessionId| ask.mode == workspace.pack.start && !ops::has_change(root, id);
     match &ask.session {
@@ -80,12 +87,15 @@ fn gather_change(root: &Path, session: &SessionId, spec: &ModeSpec, found: &mut 
     let tasks = ops::artifacts(root, session, &["tasks.md".to_owned()])?;
     if let Some((_, text)) = tasks.first() {
         let open = ops::open_tasks(text);
-        let unnumbered = text.matches("[ ]").count() - open.matches("[ ]").count();
-        if unnumbered > 0 {
-            log::warn!("left out of `{session}`: {unnumbered} open tasks not written as `- [ ] 1.1 text`");
+        if open.skipped > 0 {
+            log::warn!(
+                "left out of `{session}`: {} open tasks not written as `- [ ] 1.1 text`",
+                open.skipped
+            );
         }
-        let source = format!("{} open tasks of the change {session}", open.matches("- [ ] ").count());
-        found.set("TASKS", open, source);
+        if open.count > 0 {
+            found.set("TASKS", open.text, format!("tasks.md of the change {session}, open: {}", open.count));
+        }
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::config::{Catalogue, Settings};
 use crate::error::{ErrorKind, Result};
 use crate::models::{AgentName, Mode, SessionId, State};
 use crate::ops;
-use crate::pack::{Found, MODELS, Owner, Pack, Places, Templates};
+use crate::pack::{Found, MODELS, ModeSpec, Owner, Pack, Places, Templates};
 
 /// The project's settings file.
 const PROJECT_SETTINGS: &str = "agentd/config.toml";
@@ -160,15 +160,13 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         max_bytes: workspace.settings.max_prompt_bytes,
     };
     let draft = compose::compose(&workspace.pack, state, request)?;
-    let overrides = overrides(&workspace.pack, &template);
+    let overrides = overrides(&workspace.pack, spec, &template);
     Ok(Assembly { draft, agent, template, sources, overrides })
 }
 
-fn overrides(pack: &Pack, template: &Found) -> Vec<String> {
+fn overrides(pack: &Pack, spec: &ModeSpec, template: &Found) -> Vec<String> {
     let files = [(pack.owner, &pack.origin), (template.template.owner, &template.template.origin)];
-    files
-        .into_iter()
-        .filter(|(owner, _)| *owner == Owner::Project)
-        .map(|(_, origin)| origin.clone())
-        .collect()
+    let skeletons = pack.skeletons_of(spec).map(|skeleton| (skeleton.owner, &skeleton.origin));
+    let own = files.into_iter().chain(skeletons).filter(|(owner, _)| *owner == Owner::Project);
+    own.map(|(_, origin)| origin.clone()).collect()
 }

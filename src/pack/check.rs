@@ -133,7 +133,7 @@ impl Faults<'_> {
         spec: &ModeSpec,
         location: Location,
         places: &Places,
-        texts: &mut BTreeMap<String, String>,
+        texts: &mut BTreeMap<String, Prose>,
     ) {
         for name in &spec.skeletons {
             if Mode::new(name.as_str()).is_err() {
@@ -142,7 +142,7 @@ impl Faults<'_> {
             }
             match places.find(&format!("packs/{pack}/skeletons/{name}.md")) {
                 Ok(Some(prose)) => {
-                    texts.insert(name.clone(), prose.text.into_owned());
+                    texts.insert(name.clone(), prose);
                 }
                 Ok(None) => self.add(location, format!("there is no skeleton `{name}`")),
                 Err(error) => self.add(location, format!("the skeleton `{name}`: {error}")),

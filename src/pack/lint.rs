@@ -31,6 +31,7 @@ pub fn lint(pack: &Pack, template: &Template) -> Vec<Finding> {
     lint.sections(&pack.sections);
     lint.placeholders(&spec.variables, &pack.variables);
     lint.focus(&spec.focus);
+    lint.sentences(spec.sentences.get(&template.name).map_or(&[], Vec::as_slice));
     lint.verdicts(&spec.verdicts);
     lint.other_markers(spec);
     lint.ending();
@@ -91,9 +92,11 @@ impl Lint<'_> {
                 self.missing("placeholder", format!("{{{{{name}}}}} is not used"));
             }
         }
-        for name in filled {
-            if let Some(offset) = body.find(&format!("{{{{ {name} }}}}")) {
-                self.wrong("placeholder", format!("{{{{ {name} }}}} is text; write {{{{{name}}}}}"), offset);
+        for (offset, _) in body.match_indices("{{") {
+            let Some((inner, _)) = body[offset + 2..].split_once("}}") else { continue };
+            let name = inner.trim();
+            if name != inner && filled.iter().any(|known| known == name) {
+                self.wrong("placeholder", format!("{{{{{inner}}}}} is text; write {{{{{name}}}}}"), offset);
             }
         }
     }
@@ -113,6 +116,15 @@ impl Lint<'_> {
         }
     }
 
+    /// What this very template must say stands in it word by word.
+    fn sentences(&mut self, sentences: &[String]) {
+        for sentence in sentences {
+            if !self.has(sentence) {
+                self.missing("sentence", format!("it does not say: {sentence}"));
+            }
+        }
+    }
+
     /// The mode's verdicts are all asked for, and no other.
     fn verdicts(&mut self, allowed: &[ReviewResult]) {
         for verdict in ReviewResult::ALL {
@@ -126,15 +138,24 @@ impl Lint<'_> {
             }
         }
         for (offset, _) in self.template.body().match_indices("<review>") {
-            let value = self.template.body()[offset..].split("</review>").next().unwrap_or_default();
-            if value.contains('|') && !value.contains('\n') {
+            let rest = &self.template.body()[offset + "<review>".len()..];
+            let Some((value, _)) = rest.split_once("</review>").filter(|(value, _)| !value.contains('\n'))
+            else {
+                continue;
+            };
+            if value.contains('|') {
                 self.wrong("marker", "an alternation is no verdict; show one value".to_owned(), offset);
+            } else if value.parse::<ReviewResult>().is_err() {
+                self.wrong("marker", format!("<review>{value}</review> is no verdict"), offset);
             }
         }
     }
 
     fn other_markers(&mut self, spec: &ModeSpec) {
         let mut needed = vec!["<thought>"];
+        if let Some(offset) = self.template.body().find("<task_status").filter(|_| !spec.task_status) {
+            self.wrong("marker", "<task_status> is not used in this mode".to_owned(), offset);
+        }
         if spec.task_status {
             needed.extend(["<task_status id=", ">COMPLETED</task_status>", ">FAILED</task_status>"]);
         }
@@ -150,7 +171,8 @@ impl Lint<'_> {
 
     /// The last paragraph hands over to the instructions.
     fn ending(&mut self) {
-        let last = self.template.body().trim_end().rsplit("\n\n").next().unwrap_or_default();
+        let body = self.template.body().replace('\r', "");
+        let last = body.trim_end().rsplit("\n\n").next().unwrap_or_default();
         if !last.contains("<instructions>") {
             self.missing("ending", "the last paragraph does not hand over to <instructions>".to_owned());
         }

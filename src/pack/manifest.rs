@@ -104,6 +104,9 @@ pub struct ModeSpec {
     /// Words that a template of this mode must hold.
     #[serde(default)]
     pub focus: Vec<String>,
+    /// Sentences that certain templates must hold word by word, by the template's name.
+    #[serde(default)]
+    pub sentences: IndexMap<String, Vec<String>>,
     /// Operations to run before the prompt is made.
     #[serde(default)]
     pub before: Vec<OperationName>,

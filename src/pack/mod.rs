@@ -48,8 +48,8 @@ pub struct Pack {
     pub layers: Vec<Layer>,
     /// The modes, in order.
     pub modes: IndexMap<Mode, ModeSpec>,
-    /// The texts of the skeletons, by name.
-    pub skeletons: BTreeMap<String, String>,
+    /// The skeletons, by name.
+    pub skeletons: BTreeMap<String, Prose>,
 }
 
 impl Pack {
@@ -91,11 +91,8 @@ impl Pack {
         })
     }
 
-    /// Returns the skeletons of a mode, one after the other, each under its name.
-    #[must_use]
-    pub fn skeletons_of(&self, spec: &ModeSpec) -> Option<String> {
-        let texts = spec.skeletons.iter().filter_map(|name| self.skeletons.get(name));
-        let texts: Vec<&str> = texts.map(|text| text.trim_end()).collect();
-        (!texts.is_empty()).then(|| texts.join("\n\n"))
+    /// Returns the skeletons of a mode, in order.
+    pub fn skeletons_of(&self, spec: &ModeSpec) -> impl Iterator<Item = &Prose> {
+        spec.skeletons.iter().filter_map(|name| self.skeletons.get(name))
     }
 }

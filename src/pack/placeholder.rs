@@ -42,16 +42,20 @@ pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
 }
 
 /// Returns the next `{{NAME}}` at or after an offset.
-fn next_placeholder(text: &str, from: usize) -> Option<Range<usize>> {
-    memmem::find_iter(&text.as_bytes()[from..], b"{{").find_map(|hit| {
-        // Of `{{{NAME}}`, the last two braces open the placeholder.
-        let braces = text[from + hit..].bytes().take_while(|&b| b == b'{').count();
-        let start = from + hit + braces - 2;
-        let name = start + 2;
-        let length = text[name..].bytes().take_while(|&b| is_name_byte(b)).count();
-        let named = length > 0 && !text.as_bytes()[name].is_ascii_digit();
-        (named && text[name + length..].starts_with("}}")).then(|| start..name + length + 2)
-    })
+fn next_placeholder(text: &str, mut from: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    while let Some(hit) = memmem::find(&bytes[from..], b"{{") {
+        // Of a run of braces, the last two open the placeholder.
+        let run = bytes[from + hit..].iter().take_while(|&&b| b == b'{').count();
+        let name = from + hit + run;
+        let length = bytes[name..].iter().take_while(|&&b| is_name_byte(b)).count();
+        let named = length > 0 && !bytes[name].is_ascii_digit();
+        if named && bytes[name + length..].starts_with(b"}}") {
+            return Some(name - 2..name + length + 2);
+        }
+        from = name + length;
+    }
+    None
 }
 
 fn is_name_byte(byte: u8) -> bool {

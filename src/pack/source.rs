@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::builtin;
 use crate::error::Result;
@@ -124,16 +124,14 @@ impl Places {
         for candidate in self.candidates(folder) {
             match candidate.owner {
                 Owner::BuiltIn => names.extend(builtin::names_in(folder).map(str::to_owned)),
-                Owner::Project | Owner::User => names.extend(listed(&candidate.path)),
+                Owner::Project | Owner::User => {
+                    // A folder that cannot be listed has nothing to offer; a file in it that is asked for says why.
+                    let found = file::names_in(&candidate.path).unwrap_or_default();
+                    names.extend(found.into_iter().filter_map(|name| name.into_string().ok()));
+                }
             }
         }
         names.retain(|name| name.ends_with(".md"));
         names
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "this is the door to prose files")]
-fn listed(folder: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

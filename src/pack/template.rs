@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::front_matter::{self, FrontMatter, VariableSpec};
@@ -11,6 +10,9 @@ use super::source::{Owner, Prose};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::models::Mode;
 use crate::models::yaml;
+
+/// The most variables of a template.
+const MOST_VARIABLES: usize = 100;
 
 /// A template that was found and understood.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ pub struct Template {
 }
 
 /// A template's metadata, as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SystemTemplateMetadata {
     /// `GEMINI`, `CLAUDE`, `CODEX`, `BASE` or any other agent's file name.
     pub agent: String,
@@ -136,6 +138,10 @@ impl Template {
             let Token::Variable(name, offset) = token else { continue };
             if !seen.insert(name) {
                 continue;
+            }
+            if seen.len() > MOST_VARIABLES {
+                let message = format!("more than {MOST_VARIABLES} different placeholders");
+                return Err(self.invalid(message).with_place(self.place(offset)));
             }
             if listed.is_some_and(|list| list.iter().all(|entry| entry.value.name != name)) {
                 return Err(self

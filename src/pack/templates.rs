@@ -92,7 +92,8 @@ impl Templates {
     pub fn list(&self) -> Vec<Listed> {
         let mut listing = Vec::new();
         for file in self.places.names_in(FOLDER) {
-            let Some(name) = file.strip_suffix(".md") else { continue };
+            // Other Markdown, such as a README, may lie beside them.
+            let Some(name) = file.strip_suffix(".md").filter(|name| name.contains('-')) else { continue };
             let mut active = true;
             for candidate in self.places.candidates(&format!("{FOLDER}/{file}")) {
                 let Some(listed) = self.listed(name, &candidate, active) else { continue };
@@ -124,7 +125,7 @@ impl Templates {
                 let Some(prose) = self.places.read(&candidate)? else { continue };
                 let template = Template::read(name, &prose)?;
                 let fallback = *name != own;
-                let shadowed = if fallback { None } else { self.shadowed(&base, candidate.owner)? };
+                let shadowed = if fallback { None } else { self.shadowed(&base, candidate.owner) };
                 return Ok(Found { template, searched, fallback, shadowed });
             }
         }
@@ -132,17 +133,18 @@ impl Templates {
     }
 
     /// Returns the project's BASE template if a template of another owner won over it.
-    fn shadowed(&self, base: &str, winner: Owner) -> Result<Option<String>> {
+    fn shadowed(&self, base: &str, winner: Owner) -> Option<String> {
         if winner == Owner::Project {
-            return Ok(None);
+            return None;
         }
         let candidates = self.places.candidates(&format!("{FOLDER}/{base}.md"));
         for candidate in candidates.iter().filter(|candidate| candidate.owner == Owner::Project) {
-            if self.places.read(candidate)?.is_some() {
-                return Ok(Some(candidate.origin.clone()));
+            // One that cannot be read is shadowed all the same, and is no obstacle to the one that is used.
+            if !matches!(self.places.read(candidate), Ok(None)) {
+                return Some(candidate.origin.clone());
             }
         }
-        Ok(None)
+        None
     }
 }
 

@@ -161,7 +161,7 @@ fn a_change_is_required_where_the_pack_requires_one() {
     };
     turn(&[]).fails(3, &["ChangeNotFound", "--change"]);
     project.write("agentd/changes/other/proposal.md", "x");
-    turn(&["--change", "nope"]).fails(3, &["ChangeNotFound", "there are other"]);
+    turn(&["--change", "nope"]).fails(3, &["ChangeNotFound", "there is other"]);
     project.write("agentd/changes/nope/tasks.md", "x");
     turn(&["--change", "nope"]).fails(3, &["has no proposal.md", "plan it first"]);
     turn(&["--change", "../nope"]).fails(3, &["NameInvalid"]);
@@ -188,6 +188,60 @@ fn a_link_does_not_lead_writes_out_of_the_project() {
     let run = project.run(&args);
     assert!(run.stderr.contains("not done"), "{}", run.stderr);
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+/// Neither a folder nor a file appears where a link inside the change leads, and files are readable by others.
+#[test]
+fn a_link_inside_a_change_leads_nowhere_either() {
+    let project = TestProject::new();
+    project.write("agentd/changes/add-login/proposal.md", "x");
+    let specs = project.root().join("agentd/changes/add-login/specs");
+    let script = "format: 1\nturns:\n  - reply: |\n      <content_update target=\"specs/login.md\">y</content_update>\n      \
+                  <content_update target=\"tasks.md\">z</content_update>\n";
+    project.write("script.yaml", script);
+    let args =
+        ["turn", "plan", "x", "--agent", "scripted", "--script", "script.yaml", "--change", "add-login"];
+    for target in ["../../../.git/hooks".into(), project.home().join("nowhere/yet"), project.home()] {
+        std::os::unix::fs::symlink(&target, &specs).unwrap();
+        let run = project.run(&args);
+        assert!(
+            run.stderr.contains("cannot write agentd/changes/add-login/specs/login.md: specs is a link"),
+            "{}",
+            run.stderr
+        );
+        assert!(run.stderr.contains("next       plan"), "what was not done keeps the mode: {}", run.stderr);
+        std::fs::remove_file(&specs).unwrap();
+    }
+    for path in [
+        project.root().join(".git/hooks/login.md"),
+        project.home().join("login.md"),
+        project.home().join("nowhere"),
+    ] {
+        assert!(!path.exists(), "{}", path.display());
+    }
+    let tasks = std::fs::metadata(project.root().join("agentd/changes/add-login/tasks.md")).unwrap();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&tasks.permissions()) & 0o777, 0o644);
+}
+
+#[test]
+fn a_reply_that_is_cut_off_does_not_leave_its_mode() {
+    let project = TestProject::new();
+    let script = "format: 1\nturns:\n  - reply: |\n      <review>PASS</review>\n      <content_update target=\"proposal.md\">\n      # P\n";
+    project.write("script.yaml", script);
+    let run = project.run(&[
+        "turn",
+        "plan",
+        "x",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+        "--change",
+        "c",
+    ]);
+    assert!(run.stderr.contains("refused    content_update proposal.md: it is not closed"), "{}", run.stderr);
+    assert!(run.stderr.contains("next       plan"), "{}", run.stderr);
+    assert!(!project.root().join("agentd").exists());
 }
 
 #[test]

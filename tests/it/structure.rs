@@ -51,6 +51,92 @@ fn the_repositorys_ignore_rules_count_and_no_others() {
     assert_eq!(tree(&project, WIDE), expected);
 }
 
+/// Returns the files that a tree shows, and those that git would show.
+fn shown_and_git(project: &TestProject) -> (Vec<String>, Vec<String>) {
+    let mut folders: Vec<String> = Vec::new();
+    let mut shown = Vec::new();
+    for line in tree(project, StructureLimits { per_folder: 999, total: 9_999 }).lines() {
+        let depth = (line.len() - line.trim_start().len()) / 2;
+        folders.truncate(depth);
+        match line.trim_start().strip_suffix('/') {
+            Some(folder) => folders.push(folder.to_owned()),
+            None => shown.push([&folders[..], &[line.trim_start().to_owned()]].concat().join("/")),
+        }
+    }
+    let listed = std::process::Command::new("git")
+        .args([
+            "-c",
+            "core.excludesFile=/dev/null",
+            "ls-files",
+            "--others",
+            "--exclude-per-directory=.gitignore",
+        ])
+        .current_dir(project.root())
+        .output()
+        .unwrap();
+    let mut git: Vec<String> = String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect();
+    git.sort();
+    shown.sort();
+    (shown, git)
+}
+
+/// Git itself is the judge of what its rules leave out.
+#[test]
+fn the_tree_leaves_out_what_git_leaves_out() {
+    let rules: [(&str, &[u8]); 8] = [
+        (".gitignore", b"\xEF\xBB\xBF*.log\n# caf\xe9\nnode_modules/\r\n"),
+        ("a/.gitignore", b"!keep.log\n!\n*.key\n"),
+        ("a/b/.gitignore", b"!*.key\n/only.txt\n"),
+        ("c/.gitignore", b"*\n!.gitignore\n!d/\n!d/**\n"),
+        ("e/.gitignore", b"{x,y}.txt\nz[0-9].txt\n**/deep\nfoo/bar\n"),
+        ("f/.gitignore", b"\\#hash\nspace\\ \nplain \n"),
+        ("g/.gitignore", b"h/*\n!h/keep/\n"),
+        ("i/.gitignore", b"/j\nk/\n"),
+    ];
+    let project = TestProject::new();
+    for (path, text) in rules {
+        project.write(path, text);
+    }
+    for path in [
+        "x.log",
+        "a/x.log",
+        "a/keep.log",
+        "a/b/keep.log",
+        "a/s.key",
+        "a/b/s.key",
+        "a/b/only.txt",
+        "a/b/c/only.txt",
+        "s.key",
+        "node_modules/m/i.js",
+        "a/node_modules/i.js",
+        "c/x",
+        "c/d/x",
+        "c/d/e/x",
+        "e/x.txt",
+        "e/{x,y}.txt",
+        "e/z1.txt",
+        "e/za.txt",
+        "e/q/deep/x",
+        "e/foo/bar",
+        "e/q/foo/bar",
+        "f/#hash",
+        "f/space ",
+        "f/plain",
+        "g/h/x",
+        "g/h/keep/x",
+        "i/j",
+        "i/l/j",
+        "i/k/x",
+        "i/l/k/x",
+        "i/l/m/k",
+    ] {
+        project.write(path, "");
+    }
+    let (shown, git) = shown_and_git(&project);
+    assert_eq!(shown, git);
+    assert!(git.len() > 15 && git.len() < 40, "{git:?}");
+}
+
 #[test]
 fn rules_above_a_project_inside_a_repository_count() {
     let project = TestProject::new();
@@ -66,8 +152,7 @@ fn what_is_left_out_is_said() {
     }
     let limits = StructureLimits { per_folder: 4, total: 12 };
     let expected = "many/\n  f0\n  f1\n  f2\n  f3\n  (6 more)\nz/\n  deep0/\n    x\n  deep1/\n    x\n  deep2/ (not opened)\n  \
-                    deep3/ (not opened)\n  (6 more)\n[left out: entries 12, of folders 2; folders not opened 2; shown are at most 4 \
-                    entries a folder and 12 in all]";
+                    deep3/ (not opened)\n  (6 more)\n[left out: 12 of 2 folders; not opened: 2; caps: 4 a folder, 12 in all]";
     assert_eq!(tree(&project, limits), expected);
 }
 

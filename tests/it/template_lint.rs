@@ -132,6 +132,27 @@ fn likely_mistakes_are_named() {
     for words in expected {
         assert!(run.stdout.contains(words), "{words} is not in:\n{}", run.stdout);
     }
+    let challenge =
+        std::fs::read_to_string(repository().join("templates/system/CODEX-challenge.md")).unwrap();
+    let softened =
+        challenge.replace("You MUST output <review>PASS</review> or", "Output <review>PASS</review> or");
+    project.write("templates/system/CODEX-challenge.md", softened);
+    let markers = "<review>FAIL</review>\n<task_status id=\"1\">COMPLETED</task_status>\n{{  TASKS }}\n";
+    let crlf = plan
+        .replacen("## Role\n", &format!("## Role\n{markers}"), 1)
+        .replace("<instructions>", "it")
+        .replace('\n', "\r\n");
+    project.write("templates/system/BASE-plan.md", crlf);
+    let run = project.run(&["template", "check"]);
+    for words in [
+        "CODEX-challenge.md: it does not say: You MUST output <review>PASS</review> or <review>NEEDS_REVISION</review> (sentence)",
+        "<review>FAIL</review> is no verdict (marker)",
+        "<task_status> is not used in this mode (marker)",
+        "{{  TASKS }} is text; write {{TASKS}} (placeholder)",
+        "the last paragraph does not hand over to <instructions> (ending)",
+    ] {
+        assert!(run.stdout.contains(words), "{words} is not in:\n{}", run.stdout);
+    }
     project.run(&["prompt", "review", "x"]).fails(4, &["is empty", "--built-in"]);
     project.run(&["prompt", "archive", "x"]).fails(3, &["is a link that leads nowhere"]);
     let shown = project.run(&["template", "show", "review", "--built-in"]).ok();

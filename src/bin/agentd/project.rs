@@ -29,7 +29,10 @@ pub(crate) fn folder(args: &Args) -> Result<PathBuf> {
     if folder.is_dir() {
         return Ok(folder);
     }
-    Err(Error::new(ErrorKind::FileUnusable, format!("`{}` is not a folder", folder.display())))
+    Err(Error::new(
+        ErrorKind::FileUnusable,
+        format!("`{}` is not a folder", folder.display().to_string().escape_debug()),
+    ))
 }
 
 /// Returns the project's root: the nearest folder upwards with `.git` or the project's own `agentd` files.

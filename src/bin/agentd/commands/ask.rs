@@ -16,13 +16,13 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 
 /// Checks the arguments and reads the text.
 pub(super) fn ask(args: &Args, given: &AskArgs, agent: Option<&str>, format: Format) -> Result<Ask> {
-    let folder = project::folder(args)?;
-    let from_here = |paths: &[PathBuf]| paths.iter().map(|path| from(&folder, args, path)).collect();
+    let resolved =
+        |paths: &[PathBuf]| paths.iter().map(|path| from_here(args, path)).collect::<Result<Vec<_>>>();
     Ok(Ask {
         agent: agent.map(AgentName::new).transpose()?,
         session: given.change.as_deref().map(SessionId::new).transpose()?,
-        files: from_here(&given.files),
-        artifacts: from_here(&given.artifacts),
+        files: resolved(&given.files)?,
+        artifacts: resolved(&given.artifacts)?,
         thoughts: given.thoughts.clone(),
         format,
         strict: given.strict,
@@ -31,8 +31,8 @@ pub(super) fn ask(args: &Args, given: &AskArgs, agent: Option<&str>, format: For
 }
 
 /// Returns a path as seen from the folder that the command was told to work in.
-fn from(folder: &Path, args: &Args, path: &Path) -> PathBuf {
-    if args.directory.is_some() { folder.join(path) } else { path.to_path_buf() }
+pub(super) fn from_here(args: &Args, path: &Path) -> Result<PathBuf> {
+    Ok(if args.directory.is_some() { project::folder(args)?.join(path) } else { path.to_path_buf() })
 }
 
 fn text(given: &str) -> Result<String> {

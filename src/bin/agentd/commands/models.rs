@@ -7,7 +7,7 @@ use agentd::models::{CountKind, ModelSpec};
 use agentd::{Error, ErrorKind, ops};
 use serde_json::json;
 
-use super::ask::stdin;
+use super::ask::{from_here, stdin};
 use crate::args::{Args, ModelsCommand};
 use crate::out::{self, Outcome};
 use crate::{exit, project};
@@ -85,7 +85,7 @@ fn show(model: &ModelSpec) -> std::io::Result<()> {
 pub(super) fn tokens(args: &Args, file: &Path, id: &str, as_json: bool) -> Outcome {
     let catalogue = project::workspace(args, None)?.catalogue()?;
     let model = catalogue.find_or_assume(id);
-    let text = if file == Path::new("-") { stdin()? } else { ops::read_text(file)? };
+    let text = if file == Path::new("-") { stdin()? } else { ops::read_text(&from_here(args, file)?)? };
     let count = Counter::new(catalogue.tokenizer(&model)).count(&text);
     if as_json {
         out::json(&json!({"model": model.id, "bytes": text.len(), "count": count}))?;

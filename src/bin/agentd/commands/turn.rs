@@ -10,13 +10,13 @@ use agentd::store::MemoryStore;
 use agentd::{Error, ErrorKind, ops};
 use serde_json::json;
 
-use super::ask::ask;
+use super::ask::{ask, from_here};
 use crate::args::{Args, TurnArgs};
 use crate::out::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
-    let driver = scripted(given)?;
+    let driver = scripted(args, given)?;
     let ask = ask(args, &given.ask, Some(&given.agent), Format::Xml)?;
     let workspace = project::workspace(args, given.ask.pack.as_deref())?;
     let report = take(&workspace, &MemoryStore::default(), &driver, &ask)?;
@@ -39,14 +39,14 @@ pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
     }
 }
 
-fn scripted(given: &TurnArgs) -> Result<Scripted, Error> {
+fn scripted(args: &Args, given: &TurnArgs) -> Result<Scripted, Error> {
     if given.agent != "scripted" {
         let message = format!("there is no driver for the agent `{}`", given.agent);
         return Err(Error::new(ErrorKind::UnknownAgent, message)
             .with_hint("this version drives `scripted`; `agentd prompt` shows what any agent would get"));
     }
-    let path = given.script.as_deref().unwrap_or_else(|| Path::new(""));
-    Scripted::read(&ops::read_text(path)?, &path.display().to_string())
+    let path = from_here(args, given.script.as_deref().unwrap_or_else(|| Path::new("")))?;
+    Scripted::read(&ops::read_text(&path)?, &path.display().to_string())
 }
 
 fn tell(report: &TurnReport) {
