@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use memchr::memmem;
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -93,8 +94,11 @@ pub(super) fn fill(
 
 /// Returns the names of the tags that a template closes.
 fn closing_tags(template: &str) -> Vec<&str> {
-    let name = |rest: &'_ str| rest.bytes().take_while(|&b| b.is_ascii_alphanumeric() || b == b'_').count();
-    let mut tags: Vec<&str> = template.split("</").skip(1).map(|rest| &rest[..name(rest)]).collect();
+    let name = |at: usize| {
+        let rest = &template[at + 2..];
+        &rest[..rest.bytes().take_while(|&b| b.is_ascii_alphanumeric() || b == b'_').count()]
+    };
+    let mut tags: Vec<&str> = memmem::find_iter(template.as_bytes(), b"</").map(name).collect();
     tags.retain(|tag| !tag.is_empty());
     tags.sort_unstable();
     tags.dedup();
@@ -109,7 +113,8 @@ fn harmless<'a>(value: &'a str, tags: &[&str]) -> Cow<'a, str> {
             named(&tag) && !rest[tag.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
         })
     };
-    if !value.split("</").skip(1).any(closes) {
+    let mut hits = memmem::find_iter(value.as_bytes(), b"</");
+    if !hits.any(|hit| closes(&value[hit + 2..])) {
         return Cow::Borrowed(value);
     }
     let mut parts = value.split("</");
