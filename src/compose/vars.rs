@@ -1,9 +1,9 @@
 //! `{{NAME}}` replaced by values, in one pass: a value is never expanded again.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use memchr::memmem;
+use memchr::{memchr, memchr_iter, memmem};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -92,38 +92,38 @@ pub(super) fn fill(
     Ok((out, uses))
 }
 
-/// Returns the names of the tags that a template closes.
-fn closing_tags(template: &str) -> Vec<&str> {
-    let name = |at: usize| {
-        let rest = &template[at + 2..];
-        &rest[..rest.bytes().take_while(|&b| b.is_ascii_alphanumeric() || b == b'_').count()]
-    };
-    let mut tags: Vec<&str> = memmem::find_iter(template.as_bytes(), b"</").map(name).collect();
-    tags.retain(|tag| !tag.is_empty());
-    tags.sort_unstable();
-    tags.dedup();
-    tags
+/// Returns the names of the tags that a template closes, in lower case.
+fn closing_tags(template: &str) -> HashSet<String> {
+    let hits = memmem::find_iter(template.as_bytes(), b"</");
+    hits.map(|at| tag_name(&template[at + 2..]).to_lowercase()).filter(|name| !name.is_empty()).collect()
 }
 
-/// Returns a value in which no tag of the template is closed: `</` in front of such a name becomes `<\\/`.
-fn harmless<'a>(value: &'a str, tags: &[&str]) -> Cow<'a, str> {
-    let closes = |rest: &str| {
-        let named = |tag: &&&str| rest.get(..tag.len()).is_some_and(|head| head.eq_ignore_ascii_case(tag));
-        tags.iter().any(|tag| {
-            named(&tag) && !rest[tag.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
-        })
-    };
-    let mut hits = memmem::find_iter(value.as_bytes(), b"</");
-    if !hits.any(|hit| closes(&value[hit + 2..])) {
+/// Returns the name that a text starts with.
+fn tag_name(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-' | '.' | ':'));
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// Returns a value in which no tag of the template is closed, nor begun to be: such a `<` gets a backslash behind it.
+fn harmless<'a>(value: &'a str, tags: &HashSet<String>) -> Cow<'a, str> {
+    if tags.is_empty() || memchr(b'<', value.as_bytes()).is_none() {
         return Cow::Borrowed(value);
     }
-    let mut parts = value.split("</");
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        out.push_str(if closes(part) { "<\\/" } else { "</" });
-        out.push_str(part);
+    let mut out = String::new();
+    let mut copied = 0;
+    for at in memchr_iter(b'<', value.as_bytes()) {
+        let rest = &value[at + 1..];
+        let name = tag_name(rest.strip_prefix('/').unwrap_or(rest));
+        let closes = rest.starts_with('/') && tags.contains(&name.to_lowercase());
+        // At the end of a value, what follows in the template may complete the tag.
+        let unfinished = rest.is_empty() || (rest.starts_with('/') && rest.len() == name.len() + 1);
+        if closes || unfinished {
+            out.push_str(&value[copied..=at]);
+            out.push('\\');
+            copied = at + 1;
+        }
     }
-    Cow::Owned(out)
+    if copied == 0 { Cow::Borrowed(value) } else { Cow::Owned(out + &value[copied..]) }
 }
 
 /// Returns the variables of a template, in order of first use.

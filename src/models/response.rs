@@ -28,6 +28,8 @@ pub struct Response {
     pub markers: Vec<Marker>,
     /// The most severe verdict that stands in a quote, a fence, a comment or a code span. Never the verdict.
     pub quoted_verdict: Option<ReviewResult>,
+    /// Whether a `<review>` stands somewhere that cannot be read. Beside it, PASS does not count.
+    pub doubtful_verdict: bool,
     /// What was asked for but not clearly enough to be done.
     pub proposals: Vec<Proposal>,
     /// What was tolerated.

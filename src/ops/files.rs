@@ -59,11 +59,15 @@ enum Existing {
 fn write_whole(root: &Path, relative: &str, content: &str, existing: Existing) -> io::Result<()> {
     let (folders, name) = relative.rsplit_once('/').unwrap_or(("", relative));
     let folder = make_folders(root, folders)?;
-    let mut temporary = tempfile::NamedTempFile::new_in(&folder)?;
-    temporary.write_all(content.as_bytes())?;
-    set_mode(temporary.as_file())?;
-    temporary.as_file().sync_all()?;
     let path = folder.join(name);
+    let mut temporary = ordinary_file(&folder)?;
+    temporary.write_all(content.as_bytes())?;
+    if let Ok(before) = path.symlink_metadata()
+        && before.is_file()
+    {
+        temporary.as_file().set_permissions(before.permissions())?;
+    }
+    temporary.as_file().sync_all()?;
     match existing {
         Existing::Keep => temporary.persist_noclobber(path)?,
         Existing::Replace => temporary.persist(path)?,
@@ -88,16 +92,16 @@ fn make_folders(root: &Path, folders: &str) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Gives a temporary file, which only its owner may read, the permissions of an ordinary one.
+/// Makes a temporary file with the permissions that any new file gets.
 #[cfg(unix)]
-fn set_mode(file: &fs::File) -> io::Result<()> {
+fn ordinary_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(fs::Permissions::from_mode(0o644))
+    tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder)
 }
 
 #[cfg(not(unix))]
-fn set_mode(_file: &fs::File) -> io::Result<()> {
-    Ok(())
+fn ordinary_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    tempfile::NamedTempFile::new_in(folder)
 }
 
 /// `files.write`: writes updates into the session's folder.

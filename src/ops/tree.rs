@@ -243,17 +243,30 @@ fn read_rules(root: &Path, folder: &Path) -> Gitignore {
 
 /// Returns a rule in the words of the matcher: git knows no alternation in braces, and `!` alone means nothing.
 fn as_git_reads(line: &str) -> String {
-    let line = line.trim_end_matches('\r');
+    // One CR belongs to the line's end; the matcher would trim a further one, which to git is part of the name.
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let line = line.strip_suffix('\r').map_or_else(|| line.to_owned(), |name| format!("{name}[\r]"));
     if line.trim() == "!" {
         return String::new();
     }
+    let classes = [
+        ("[:alpha:]", "a-zA-Z"),
+        ("[:digit:]", "0-9"),
+        ("[:alnum:]", "a-zA-Z0-9"),
+        ("[:upper:]", "A-Z"),
+        ("[:lower:]", "a-z"),
+        ("[:blank:]", " \t"),
+        ("[:space:]", " \t\r\x0B\x0C"),
+    ];
+    let line = classes.iter().fold(line, |line, (class, range)| line.replace(class, range));
     let mut rule = String::with_capacity(line.len());
-    let mut escaped = false;
+    let (mut escaped, mut in_class) = (false, false);
     for c in line.chars() {
-        if matches!(c, '{' | '}') && !escaped {
+        if matches!(c, '{' | '}') && !escaped && !in_class {
             rule.push('\\');
         }
         rule.push(c);
+        in_class = !escaped && (c == '[' || (in_class && c != ']'));
         escaped = c == '\\' && !escaped;
     }
     rule

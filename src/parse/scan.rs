@@ -4,19 +4,19 @@
 //! the names of the grammar are tags; everything else is text. What is doubtful is never an effect, and a doubtful
 //! verdict that is worse than PASS keeps a PASS from counting.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use memchr::{memchr, memchr3, memmem};
 
 use super::Grammar;
-use super::line::{Fence, is_quoted};
+use super::line::{Fence, is_quoted, may_be_masked, starts_block, strictly_fenced};
 use super::tag::{self, Name, Tag};
-use super::verdict::{leading, read_value};
-use crate::models::{Marker, Problem, Proposal, Response, TaskStatus, Update};
+use super::verdict::{is_alternation, leading, named, read_value};
+use crate::models::{Marker, Problem, Proposal, Response, ReviewResult, TaskStatus, Update};
 
-/// The longest body of a marker; a verdict is a word or two, and perhaps a remark.
-const LONGEST_MARKER: usize = 64;
+/// The longest body of a marker: a verdict, and perhaps a remark.
+const LONGEST_MARKER: usize = 500;
 
 /// Reads a whole reply.
 pub(super) fn scan(reply: &str, grammar: &Grammar) -> Response {
@@ -28,6 +28,8 @@ pub(super) fn scan(reply: &str, grammar: &Grammar) -> Response {
         at: 0,
         copied: 0,
         unthought: 0,
+        update_closer: 0,
+        passes: Vec::new(),
         grammar,
         spans: CodeSpans::default(),
         response: Response::default(),
@@ -40,8 +42,7 @@ pub(super) fn scan(reply: &str, grammar: &Grammar) -> Response {
 fn unwrap_fence(reply: &str) -> Option<Range<usize>> {
     let trimmed = reply.trim();
     let (first, rest) = trimmed.split_once('\n')?;
-    let fence =
-        Fence::opened_by(first).filter(|_| first.len() < LONGEST_MARKER && first.starts_with(['`', '~']))?;
+    let fence = Fence::opened_by(first).filter(|_| first.len() < 64 && first.starts_with(['`', '~']))?;
     let (inside, last) = rest.rsplit_once('\n')?;
     let start = reply.len() - reply.trim_start().len() + first.len() + 1;
     let only_fence = fence.is_closed_by(last) && !inside.lines().any(|line| fence.is_closed_by(line));
@@ -57,6 +58,10 @@ struct Scanner<'a> {
     copied: usize,
     /// Up to where everything is known to be thought.
     unthought: usize,
+    /// Where the next update is closed, as far as was looked for; past the end if nowhere.
+    update_closer: usize,
+    /// Where each PASS stands.
+    passes: Vec<usize>,
     grammar: &'a Grammar,
     spans: CodeSpans,
     response: Response,
@@ -84,10 +89,13 @@ impl<'a> Scanner<'a> {
                     line_start = true;
                 }
                 b'`' => self.skip_code_span(),
-                b'<' => self.markup(),
+                b'<' => line_start = self.markup(),
+                b'\\' => self.at += 1 + self.text[self.at + 1..].chars().next().map_or(0, char::len_utf8),
                 _ => {
                     let rest = &self.text.as_bytes()[self.at..];
-                    self.at += memchr3(b'\n', b'`', b'<', rest).unwrap_or(rest.len());
+                    let next = memchr3(b'\n', b'`', b'<', rest).unwrap_or(rest.len());
+                    // A backslash takes the meaning from a backtick.
+                    self.at += memchr(b'\\', &rest[..next]).filter(|&at| at > 0).unwrap_or(next);
                 }
             }
         }
@@ -97,11 +105,12 @@ impl<'a> Scanner<'a> {
     /// Trims the message, and refuses updates that contradict each other.
     fn finish(mut self) -> Response {
         self.response.message = self.response.message.trim().to_owned();
+        self.drop_uncertain_passes();
         let mut first: HashMap<String, String> = HashMap::new();
-        let mut contradicted = Vec::new();
+        let mut contradicted = HashSet::new();
         for Update { target, content } in &self.response.updates {
             if first.entry(target.clone()).or_insert_with(|| content.clone()) != content {
-                contradicted.push(target.clone());
+                contradicted.insert(target.clone());
             }
         }
         let updates = std::mem::take(&mut self.response.updates);
@@ -115,9 +124,34 @@ impl<'a> Scanner<'a> {
         self.response
     }
 
+    /// Drops each PASS that another way of reading Markdown would find in code: only what no reading masks is a pass.
+    fn drop_uncertain_passes(&mut self) {
+        if self.passes.is_empty() {
+            return;
+        }
+        let fenced = strictly_fenced(self.text);
+        let mut code = LineCode::default();
+        let mut masked = |&at: &usize| {
+            let next = fenced.partition_point(|span| span.end <= at);
+            fenced.get(next).is_some_and(|span| span.contains(&at)) || code.holds(self.text, at)
+        };
+        if self.passes.iter().any(&mut masked) {
+            let pass = Marker::Review { verdict: ReviewResult::Pass };
+            self.response.markers.retain(|marker| *marker != pass);
+            self.problem(
+                "uncertain_pass",
+                "a PASS may stand in code, and does not count",
+                0..self.text.len(),
+            );
+        }
+    }
+
     /// Skips a fence or a quoted line that starts here.
     fn skip_masked_line(&mut self) -> bool {
         let rest = &self.text[self.at..];
+        if !may_be_masked(rest) {
+            return false;
+        }
         let line = rest.split_inclusive('\n').next().unwrap_or_default();
         let mut length = line.len();
         if let Some(fence) = Fence::opened_by(line) {
@@ -153,7 +187,10 @@ impl<'a> Scanner<'a> {
         for at in memchr::memchr_iter(b'<', text.as_bytes()) {
             match tag::read(&text[at..]) {
                 Some(Tag { name: Name::Review, closes: false, length, .. }) => {
-                    self.doubt(&text[at + length..])
+                    let body = text[at + length..].split('<').next().unwrap_or_default();
+                    if !is_alternation(body) {
+                        self.doubt(&text[at + length..]);
+                    }
                 }
                 Some(Tag { name: Name::Update | Name::TaskStatus, closes: false, .. }) => effect = true,
                 _ => {}
@@ -171,7 +208,8 @@ impl<'a> Scanner<'a> {
         self.response.quoted_verdict = worst;
     }
 
-    fn markup(&mut self) {
+    /// Reads what starts with `<`; tells whether a line may start behind it.
+    fn markup(&mut self) -> bool {
         let rest = &self.text[self.at..];
         for (open, close) in [("<!--", "-->"), ("<![CDATA[", "]]>")] {
             if rest.starts_with(open) {
@@ -179,12 +217,15 @@ impl<'a> Scanner<'a> {
                 let end = memmem::find(rest.as_bytes(), close.as_bytes())
                     .map_or(rest.len(), |hit| hit + close.len());
                 self.mask(self.at..self.at + end);
-                return;
+                return false;
             }
         }
         let Some(tag) = tag::read(rest) else {
+            if tag::looks_like_review(rest) {
+                self.doubt_after_brackets(self.at);
+            }
             self.at += 1;
-            return;
+            return false;
         };
         match (tag.name, tag.closes) {
             (Name::Thinking, false) => self.thinking(tag),
@@ -194,22 +235,26 @@ impl<'a> Scanner<'a> {
                 self.copy_up_to(self.at);
                 self.skip_to(self.at + tag.length);
             }
-            (Name::Update, false) if tag.complete => self.update(tag),
+            (Name::Update, false) => self.update(tag),
             (Name::Review | Name::TaskStatus, false) => self.marker(tag),
             _ => self.at += tag.length,
         }
+        matches!(tag.name, Name::Thinking | Name::Message | Name::Update)
     }
 
     /// Takes a thought, nested ones included. One that is not closed owns all that follows.
     fn thinking(&mut self, opener: Tag<'a>) {
         let body_start = self.at + opener.length;
         let mut depth = 1_usize;
+        let mut code = LineCode::default();
         let mut at = body_start;
         let mut body_end = self.text.len();
         let mut end = self.text.len();
         while let Some(hit) = memchr(b'<', &self.text.as_bytes()[at..]) {
             at += hit;
-            let Some(tag) = tag::read(&self.text[at..]).filter(|tag| tag.name == Name::Thinking) else {
+            let tag = tag::read(&self.text[at..]).filter(|tag| tag.name == Name::Thinking);
+            let tag = tag.filter(|_| !code.holds(self.text, at));
+            let Some(tag) = tag else {
                 at += 1;
                 continue;
             };
@@ -233,8 +278,11 @@ impl<'a> Scanner<'a> {
     fn orphan_thinking(&mut self, closer: Tag<'a>) {
         let words = "a thought is closed that was not opened; all before it belongs to it";
         self.problem("unopened_thought", words, self.unthought..self.at);
+        let worst = self.response.quoted_verdict.max(worst_verdict(&self.response));
         let Response { thoughts, problems, .. } = std::mem::take(&mut self.response);
-        self.response = Response { thoughts, problems, ..Response::default() };
+        // What was thought is no verdict, but whether it was thought is not certain.
+        self.response = Response { thoughts, problems, quoted_verdict: worst, ..Response::default() };
+        self.passes.clear();
         self.response.thoughts.push(self.text[self.unthought..self.at].trim().to_owned());
         self.skip_to(self.at + closer.length);
         self.unthought = self.at;
@@ -245,6 +293,11 @@ impl<'a> Scanner<'a> {
     fn update(&mut self, opener: Tag<'a>) {
         let start = self.at + opener.length;
         let rest = &self.text[start..];
+        if opener.attributes.trim().is_empty() && opener.complete && !self.update_closes_after(start) {
+            // The tag is spoken of, and nothing more.
+            self.at = start;
+            return;
+        }
         let (mut closers, mut last, mut region) = (0, 0..0, rest.len());
         for at in memchr::memchr_iter(b'<', rest.as_bytes()) {
             match tag::read(&rest[at..]) {
@@ -263,6 +316,7 @@ impl<'a> Scanner<'a> {
             if closers == 0 { (&rest[..region], region) } else { (&rest[..last.start], last.end) };
         let target = tag::attribute(opener.attributes, "target").unwrap_or_default();
         let reason = match (closers, target.is_empty()) {
+            _ if !opener.complete => "its opening tag cannot be read",
             (0, _) => "it is not closed, so it may be cut off",
             (_, true) => "it names no target, or not clearly",
             (1, false) => "",
@@ -279,6 +333,15 @@ impl<'a> Scanner<'a> {
         self.skip_to(start + end);
     }
 
+    /// Tells whether an update is closed somewhere behind an offset; asked in ascending order, a text is read once.
+    fn update_closes_after(&mut self, at: usize) -> bool {
+        if self.update_closer < at {
+            let found = memmem::find(&self.text.as_bytes()[at..], b"</content_update");
+            self.update_closer = found.map_or(usize::MAX, |hit| at + hit);
+        }
+        self.update_closer != usize::MAX
+    }
+
     fn refuse(&mut self, target: &str, reason: &str, text: &str) {
         self.response.proposals.push(Proposal {
             what: format!("content_update {target}"),
@@ -289,34 +352,61 @@ impl<'a> Scanner<'a> {
 
     fn marker(&mut self, opener: Tag<'a>) {
         let start = self.at + opener.length;
-        let near = &self.text.as_bytes()[start..self.text.len().min(start + LONGEST_MARKER + 1)];
-        let body_length = memchr(b'<', near).unwrap_or(near.len());
-        let closer = self.text.get(start + body_length..).and_then(tag::read);
-        let closer =
-            closer.filter(|tag| tag.closes && tag.name == opener.name && tag.complete && opener.complete);
-        let body = self.text.get(start..start + body_length).filter(|_| closer.is_some()).unwrap_or_default();
-        let marker = match opener.name {
-            Name::Review => read_value(body).map(|verdict| Marker::Review { verdict }),
-            _ => task_status(opener.attributes, body).filter(|_| self.grammar.task_status),
+        let near = &self.text.as_bytes()[start..self.text.len().min(start + LONGEST_MARKER)];
+        // The next tag of the same name ends it; if that one opens, this one was only spoken of.
+        let same = |at: usize| {
+            let tag =
+                self.text.get(start + at..).and_then(tag::read).filter(|tag| tag.name == opener.name)?;
+            Some((at, tag.closes && tag.complete))
         };
-        let (Some(marker), Some(closer)) = (marker, closer) else {
-            if opener.name == Name::Review && !body.contains('|') {
-                self.doubt(&self.text[start..]);
-                self.doubt_after_brackets(start);
+        let body_length = memchr::memchr_iter(b'<', near).find_map(same);
+        let body_length = body_length.filter(|(_, closes)| *closes && opener.complete).map(|(at, _)| at);
+        let body = body_length.and_then(|length| self.text.get(start..start + length));
+        let marker = body.and_then(|body| match opener.name {
+            Name::Review => read_value(&without_tags(body)).map(|verdict| Marker::Review { verdict }),
+            _ => task_status(opener.attributes, body).filter(|_| self.grammar.task_status),
+        });
+        if opener.name == Name::Review {
+            // A verdict in the tag itself is none, and contradicts the body.
+            let in_tag = (!opener.attributes.is_empty()).then(|| named(opener.attributes)).flatten();
+            self.response.quoted_verdict = self.response.quoted_verdict.max(in_tag);
+        }
+        let (Some(marker), Some(length)) = (marker, body_length) else {
+            if opener.name == Name::Review {
+                self.unreadable_review(start, body);
             }
             self.problem("unreadable_marker", "a marker holds no value that can be read", self.at..start);
             self.at = start;
             return;
         };
         self.copy_up_to(self.at);
+        if marker == (Marker::Review { verdict: ReviewResult::Pass }) {
+            self.passes.push(self.at);
+        }
         self.response.markers.push(marker);
-        self.skip_to(start + body_length + closer.length);
+        let closer = self.text.get(start + length..).and_then(tag::read).map_or(0, |tag| tag.length);
+        self.skip_to(start + length + closer);
+    }
+
+    /// Notes a `<review>` that is there and cannot be read, unless it only shows which values there are.
+    fn unreadable_review(&mut self, start: usize, body: Option<&str>) {
+        match body {
+            Some(body) if is_alternation(body) => {}
+            Some(body) => {
+                self.response.doubtful_verdict |= !body.trim().is_empty();
+                self.response.quoted_verdict = self.response.quoted_verdict.max(named(body));
+            }
+            None => {
+                self.doubt(&self.text[start..]);
+                self.doubt_after_brackets(start);
+            }
+        }
     }
 
     /// Looks behind each `>` nearby: of a broken opening tag nobody can tell where it ends.
     fn doubt_after_brackets(&mut self, start: usize) {
         let near = &self.text.as_bytes()[start..self.text.len().min(start + LONGEST_MARKER)];
-        for at in memchr::memchr_iter(b'>', near) {
+        for at in memchr::memchr_iter(b'>', near).take(4) {
             self.doubt(&self.text[start + at + 1..]);
         }
     }
@@ -342,8 +432,13 @@ impl<'a> Scanner<'a> {
 impl CodeSpans {
     /// Finds the runs of backticks from an offset to the end of its paragraph, each with its partner.
     fn of_paragraph(text: &str, from: usize) -> Self {
-        let rest = &text.as_bytes()[from..];
-        let end = from + memmem::find(rest, b"\n\n").unwrap_or(rest.len());
+        let mut lines = text[from..].split_inclusive('\n');
+        let first = lines.next().map_or(0, str::len);
+        let end = from + first + lines.take_while(|line| !starts_block(line)).map(str::len).sum::<usize>();
+        Self::between(text, from, end)
+    }
+
+    fn between(text: &str, from: usize, end: usize) -> Self {
         let mut found = Vec::new();
         let mut at = from;
         while let Some(hit) = memchr(b'`', &text.as_bytes()[at..end]) {
@@ -360,6 +455,66 @@ impl CodeSpans {
         }
         Self { end, runs }
     }
+}
+
+/// The code spans of one line; asked in ascending order, a text is read once.
+#[derive(Default)]
+struct LineCode {
+    line: Range<usize>,
+    spans: Vec<Range<usize>>,
+}
+
+impl LineCode {
+    /// Tells whether an offset stands in a code span of its own line.
+    fn holds(&mut self, text: &str, at: usize) -> bool {
+        if !self.line.contains(&at) {
+            *self = Self::around(text, at);
+        }
+        let next = self.spans.partition_point(|span| span.end <= at);
+        self.spans.get(next).is_some_and(|span| span.contains(&at))
+    }
+
+    fn around(text: &str, at: usize) -> Self {
+        let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let end = text[at..].find('\n').map_or(text.len(), |newline| at + newline + 1);
+        let runs = CodeSpans::between(text, start, end).runs;
+        let mut spans = Vec::new();
+        let mut from = start;
+        while let Some(hit) = memchr(b'`', &text.as_bytes()[from..end]) {
+            let run = from + hit;
+            let escaped = text[start..run].bytes().rev().take_while(|&b| b == b'\\').count() % 2 == 1;
+            let (length, close) = runs.get(&run).copied().unwrap_or((1, None));
+            match close {
+                _ if escaped => from = run + 1,
+                Some(close) => {
+                    spans.push(run..close);
+                    from = close;
+                }
+                None => from = run + length,
+            }
+        }
+        Self { line: start..end, spans }
+    }
+}
+
+/// Returns a marker's body without markup inside it, such as `<b>`.
+fn without_tags(body: &str) -> String {
+    let mut out = String::new();
+    let mut rest = body;
+    while let Some((before, after)) = rest.split_once('<') {
+        out.push_str(before);
+        rest = after.split_once('>').map_or("", |(_, rest)| rest);
+    }
+    out + rest
+}
+
+/// Returns the worst verdict among the markers of a response.
+fn worst_verdict(response: &Response) -> Option<ReviewResult> {
+    let verdicts = response.markers.iter().filter_map(|marker| match marker {
+        Marker::Review { verdict } => Some(*verdict),
+        Marker::TaskStatus { .. } => None,
+    });
+    verdicts.max()
 }
 
 fn task_status(attributes: &str, body: &str) -> Option<Marker> {

@@ -38,7 +38,8 @@ pub(super) fn read(text: &str) -> Option<Tag<'_>> {
     if !(after.is_empty() || after.starts_with(['>', ' ', '\t', '\n', '\r', '<'])) {
         return None;
     }
-    let end = memchr::memchr2(b'>', b'<', after.as_bytes());
+    // A tag does not reach over a line: its `>` may be the mark of a quote.
+    let end = memchr::memchr3(b'>', b'<', b'\n', after.as_bytes());
     let complete = end.is_some_and(|end| after.as_bytes()[end] == b'>');
     let end = end.unwrap_or(after.len());
     let start = text.len() - inner.len();
@@ -58,6 +59,28 @@ fn name(text: &str) -> Option<Name> {
         ("content_update", Name::Update),
     ];
     names.iter().find(|(name, _)| is(name)).map(|(_, tag)| *tag)
+}
+
+/// Tells whether a text starts with something like a `<review>` tag that is none: blanks or a prefix before the name.
+pub(super) fn looks_like_review(text: &str) -> bool {
+    let Some(inner) = text.strip_prefix('<') else { return false };
+    // Most of what starts with `<` is something else: one look tells.
+    if !inner.trim_start().starts_with(|c: char| c.is_alphabetic() || is_invisible(c)) {
+        return false;
+    }
+    let inner: String = inner.chars().take(24).filter(|c| !c.is_whitespace() && !is_invisible(*c)).collect();
+    let inner = inner.to_ascii_lowercase();
+    let name = inner
+        .split_once(':')
+        .filter(|(prefix, _)| prefix.len() < 12)
+        .map_or(inner.as_str(), |(_, name)| name);
+    name.strip_prefix("review")
+        .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-')))
+}
+
+/// Tells characters that cannot be seen.
+pub(super) fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2060}' | '\u{FEFF}')
 }
 
 /// Returns an attribute's value; `None` if it is missing, stands twice, or the attributes cannot be read.

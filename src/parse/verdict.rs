@@ -1,28 +1,72 @@
 //! Which verdict a response holds: the most severe one, never a guess.
 
 use super::Grammar;
+use super::tag::is_invisible;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Marker, Response, ReviewResult};
 
 /// Reads a verdict as agents write it: `PASS`, `**Pass**`, `needs revision.`, `PASS - nits`; `None` for anything else.
 pub(super) fn read_value(text: &str) -> Option<ReviewResult> {
-    let (verdict, rest) = split(text)?;
-    let rest = rest.trim_start_matches(['*', '_', '`', '"', '\'', ' ', '\t']);
-    let remark =
-        rest.is_empty() || rest.starts_with(['.', '!', '-', '–', '—', ':', ',', ';', '(', '\n', '\r']);
-    // A remark that names another verdict makes it an alternation.
-    let second = || ReviewResult::ALL.iter().any(|other| split_after(rest, *other));
-    (remark && !second()).then_some(verdict)
+    let text = normal(text);
+    let (verdict, rest) = split(&text)?;
+    let spaced = rest.starts_with(' ');
+    let rest = rest.trim_start_matches(['*', '_', '`', '"', '\'', ')', ']', ' ']);
+    let remark = !rest.contains(char::is_alphanumeric)
+        || rest.starts_with(['.', '!', ':', ',', ';', '(', '–', '—'])
+        || (spaced && rest.starts_with('-'));
+    (remark && !contradicts(rest, verdict)).then_some(verdict)
 }
 
 /// Returns the verdict that a text starts with, whatever follows.
 pub(super) fn leading(text: &str) -> Option<ReviewResult> {
-    split(text).map(|(verdict, _)| verdict)
+    // A verdict stands near the start; what follows need not be looked at.
+    let near: String = text.chars().take(NEAR).collect();
+    split(&normal(&near)).map(|(verdict, _)| verdict)
 }
 
-/// Cuts off the verdict that a text starts with: its words may be joined by `_`, `-` or blanks, in any case.
+/// Returns the worst verdict that a text names anywhere.
+pub(super) fn named(text: &str) -> Option<ReviewResult> {
+    let words = words(text);
+    ReviewResult::ALL.into_iter().filter(|verdict| words.contains(&format!("_{}_", verdict.name()))).max()
+}
+
+/// Tells whether a text is a choice between verdicts, as instructions show it: `PASS|NEEDS_REVISION`.
+pub(super) fn is_alternation(text: &str) -> bool {
+    let parts: Vec<&str> = text.split(['|', '/']).flat_map(|part| part.split(" or ")).collect();
+    parts.len() > 1 && parts.iter().all(|part| read_value(part).is_some())
+}
+
+/// How far into a text a verdict is looked for.
+const NEAR: usize = 80;
+
+/// Returns a text with single blanks, and without what cannot be seen.
+fn normal(text: &str) -> String {
+    let seen: String = text.chars().filter(|c| !is_invisible(*c)).collect();
+    seen.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the words of a text in capitals, each between underscores.
+fn words(text: &str) -> String {
+    let parts = text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
+    parts.fold("_".to_owned(), |words, part| words + &part.to_uppercase() + "_")
+}
+
+/// Tells whether a remark takes back what stands before it.
+fn contradicts(remark: &str, verdict: ReviewResult) -> bool {
+    let words = words(remark);
+    let other = ReviewResult::ALL
+        .iter()
+        .any(|other| *other != verdict && words.contains(&format!("_{}_", other.name())));
+    let negation = ["NOT", "NO", "FAIL", "FAILED", "FAILS", "REJECT", "UNLESS"];
+    other
+        || (verdict == ReviewResult::Pass && negation.iter().any(|word| words.contains(&format!("_{word}_"))))
+}
+
+/// Cuts off the verdict that a text starts with: its words may be joined by `_`, `-` or a blank, in any case.
 fn split(text: &str) -> Option<(ReviewResult, &str)> {
-    let decoration = |c: char| c.is_whitespace() || matches!(c, '*' | '_' | '`' | '"' | '\'');
+    let decoration = |c: char| {
+        c.is_whitespace() || matches!(c, '*' | '_' | '`' | '"' | '\'' | '(' | '[' | '✅' | '✔' | '\u{FE0F}')
+    };
     let text = text.trim_start_matches(decoration);
     ReviewResult::ALL.into_iter().find_map(|verdict| {
         let name = verdict.name();
@@ -36,17 +80,12 @@ fn split(text: &str) -> Option<(ReviewResult, &str)> {
     })
 }
 
-/// Tells whether some word of a text starts a verdict.
-fn split_after(text: &str, verdict: ReviewResult) -> bool {
-    text.split_whitespace().any(|word| word.to_ascii_uppercase().contains(verdict.name()))
-}
-
 /// Returns the verdict of a response.
 ///
 /// # Errors
 ///
-/// `MissingReviewMarker` if the grammar requires one and none stands where it counts, or if PASS stands there and a
-/// quoted verdict is worse: masking a text may never move a reading towards PASS. `VerdictNotAllowed` for a verdict
+/// `MissingReviewMarker` if the grammar requires one and none stands where it counts, or if PASS or nothing stands
+/// there and a quoted or unclear verdict is worse: masking a text may never move a reading towards PASS. `VerdictNotAllowed` for a verdict
 /// that the mode does not know.
 pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewResult>> {
     let found = response.markers.iter().filter_map(|marker| match marker {
@@ -66,21 +105,24 @@ pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewRe
         )));
     }
     let worst = found.into_iter().max();
-    let contradicted = worst == Some(ReviewResult::Pass) && response.quoted_verdict > worst;
+    let doubted = response.doubtful_verdict || response.quoted_verdict > Some(ReviewResult::Pass);
     match worst {
-        Some(verdict) if !contradicted => Ok(Some(verdict)),
-        None if !grammar.verdict_required => Ok(None),
-        _ => Err(missing(response, contradicted)),
+        Some(verdict) if verdict != ReviewResult::Pass || !doubted => Ok(Some(verdict)),
+        None if !grammar.verdict_required && !doubted => Ok(None),
+        _ => Err(missing(response, worst)),
     }
 }
 
-fn missing(response: &Response, contradicted: bool) -> Error {
-    let message = match response.quoted_verdict {
-        Some(quoted) if contradicted => {
-            format!("the reply says PASS, and {quoted} in a quote or in code")
+fn missing(response: &Response, outside: Option<ReviewResult>) -> Error {
+    let message = match (response.quoted_verdict, outside) {
+        (Some(quoted), Some(verdict)) => {
+            format!("the reply says {verdict}, and {quoted} in a quote, in code or unclearly")
         }
-        Some(quoted) => format!("the only verdict, {quoted}, stands in a quote or in code"),
-        None => "the reply holds no <review> verdict".to_owned(),
+        (Some(quoted), None) => {
+            format!("the only verdict, {quoted}, stands in a quote, in code or is not clear")
+        }
+        (None, _) if response.doubtful_verdict => "the reply holds a <review> that cannot be read".to_owned(),
+        (None, _) => "the reply holds no <review> verdict".to_owned(),
     };
     Error::new(ErrorKind::MissingReviewMarker, message)
         .with_hint("a missing verdict is never taken for PASS; ask again, or decide yourself")

@@ -274,3 +274,50 @@ fn a_mode_is_not_left_while_something_asked_for_is_not_done() {
     );
     assert!(!project.root().join("agentd").exists());
 }
+
+/// A plan may go without a verdict, but not with one that is worse than PASS and not clear.
+#[test]
+fn an_unclear_verdict_is_not_taken_for_none() {
+    for reply in [
+        "```xml\\n<review>NEEDS_REVISION</review>\\n```\\nSee above.",
+        "Hm. <review>NEEDS_REVISION",
+        "<review>perhaps</review>",
+    ] {
+        let project = TestProject::new();
+        project.write("script.yaml", format!("format: 1\nturns:\n  - reply: \"{reply}\"\n"));
+        let run = project.run(&[
+            "turn",
+            "plan",
+            "x",
+            "--agent",
+            "scripted",
+            "--script",
+            "script.yaml",
+            "--change",
+            "c",
+        ]);
+        assert_eq!(run.code, 6, "{reply}: {}", run.stderr);
+        assert!(run.stderr.contains("next       plan"), "{}", run.stderr);
+    }
+}
+
+/// A replaced file keeps its permissions; a new one gets those of any new file.
+#[test]
+fn written_files_have_ordinary_permissions() {
+    use std::os::unix::fs::PermissionsExt;
+    let project = TestProject::new();
+    let proposal = "agentd/changes/add-login/proposal.md";
+    project.write(proposal, "x").write("script.yaml", PLAN);
+    std::fs::set_permissions(project.root().join(proposal), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let program = env!("CARGO_BIN_EXE_agentd");
+    let turn = "turn plan 'Add login' --agent scripted --script script.yaml --change add-login";
+    let status = std::process::Command::new("sh")
+        .args(["-c", &format!("umask 027; {program} {turn}")])
+        .current_dir(project.root())
+        .output()
+        .unwrap();
+    assert!(status.status.success());
+    let mode =
+        |path: &str| std::fs::metadata(project.root().join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(proposal), mode("agentd/changes/add-login/tasks.md")), (0o600, 0o640));
+}

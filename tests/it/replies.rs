@@ -9,6 +9,7 @@ use crate::support::cases;
 /// `not allowed`), `message`, `updates`, `tasks`, `thoughts`, `proposals`, `problems` (counts or names).
 #[test]
 fn each_case_is_read_as_it_says() {
+    let mut wrong = Vec::new();
     for (name, case) in cases("reply") {
         let (expected, reply) = case.split_once("=====\n").unwrap();
         let grammar = Grammar {
@@ -39,9 +40,12 @@ fn each_case_is_read_as_it_says() {
                 "problems" => names(response.problems.iter().map(|p| p.code.to_owned()).collect()),
                 other => panic!("{name}: unknown key {other}"),
             };
-            assert_eq!(found, value, "{name}: {key}");
+            if found != value {
+                wrong.push(format!("{name}: {key} is {found:?}, not {value:?}"));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Each of these is large enough that a reader which is not linear would not come back.
@@ -63,9 +67,12 @@ fn hostile_replies_are_read_to_the_end() {
         "<review a=\"",
         "- - > ",
         "{{",
+        "<content_update>",
+        "`<think>",
+        "< review",
     ];
     for shape in shapes {
-        let reply = shape.repeat(400_000 / shape.len());
+        let reply = shape.repeat(150_000 / shape.len());
         for end in ["", "</review>", "</content_update>", "\n\n`"] {
             let response = parse::parse(&format!("{reply}{end}"), &grammar);
             assert_eq!(

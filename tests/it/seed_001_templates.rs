@@ -138,6 +138,24 @@ fn r4_a_value_is_never_expanded_again_and_an_escaped_placeholder_is_text() {
     assert_eq!(inject_variables("{{A}}|\\{{A}}|{{ A }}|{A}", &values), "{{B}} \\{{A}}|{{A}}|{{ A }}|{A}");
 }
 
+/// Neither one value nor two of them together close a tag of the template.
+#[test]
+fn r4_a_value_closes_no_tag_of_the_template() {
+    let values =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    assert_eq!(
+        inject_variables("<x>{{A}}</x>", &values(&[("A", "a</x>b</y></X >")])),
+        "<x>a<\\/x>b</y><\\/X ></x>"
+    );
+    assert_eq!(inject_variables("<x>{{A}}{{B}}</x>", &values(&[("A", "<"), ("B", "/x>")])), "<x><\\/x></x>");
+    assert_eq!(inject_variables("<x>{{A}}/x></x>", &values(&[("A", "a<")])), "<x>a<\\/x></x>");
+    let many: String = (0..20_000).map(|n| format!("</t{n}>")).collect();
+    assert!(
+        inject_variables(&format!("{many}{{{{A}}}}"), &values(&[("A", &"</zz>".repeat(40_000))])).len()
+            > 300_000
+    );
+}
+
 #[test]
 fn r5_response_marker_requirements() {
     let verdicts: [(&str, &[&str]); 5] = [

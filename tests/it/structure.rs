@@ -83,7 +83,7 @@ fn shown_and_git(project: &TestProject) -> (Vec<String>, Vec<String>) {
 /// Git itself is the judge of what its rules leave out.
 #[test]
 fn the_tree_leaves_out_what_git_leaves_out() {
-    let rules: [(&str, &[u8]); 8] = [
+    let rules: [(&str, &[u8]); 9] = [
         (".gitignore", b"\xEF\xBB\xBF*.log\n# caf\xe9\nnode_modules/\r\n"),
         ("a/.gitignore", b"!keep.log\n!\n*.key\n"),
         ("a/b/.gitignore", b"!*.key\n/only.txt\n"),
@@ -92,6 +92,7 @@ fn the_tree_leaves_out_what_git_leaves_out() {
         ("f/.gitignore", b"\\#hash\nspace\\ \nplain \n"),
         ("g/.gitignore", b"h/*\n!h/keep/\n"),
         ("i/.gitignore", b"/j\nk/\n"),
+        ("n/.gitignore", b"Icon\r\r\n[[:digit:]]a\n[{-}]b\n"),
     ];
     let project = TestProject::new();
     for (path, text) in rules {
@@ -129,6 +130,10 @@ fn the_tree_leaves_out_what_git_leaves_out() {
         "i/k/x",
         "i/l/k/x",
         "i/l/m/k",
+        "n/Icon",
+        "n/1a",
+        "n/xa",
+        "n/{b",
     ] {
         project.write(path, "");
     }
