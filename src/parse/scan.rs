@@ -90,11 +90,11 @@ impl<'a> Scanner<'a> {
                 }
                 b'`' => self.skip_code_span(),
                 b'<' => line_start = self.markup(),
-                b'\\' => self.at += 1 + self.text[self.at + 1..].chars().next().map_or(0, char::len_utf8),
+                // A backslash takes the meaning from a backtick, and from nothing else: not from a line's end.
+                b'\\' => self.at += 1 + usize::from(self.text[self.at + 1..].starts_with(['`', '\\'])),
                 _ => {
                     let rest = &self.text.as_bytes()[self.at..];
                     let next = memchr3(b'\n', b'`', b'<', rest).unwrap_or(rest.len());
-                    // A backslash takes the meaning from a backtick.
                     self.at += memchr(b'\\', &rest[..next]).filter(|&at| at > 0).unwrap_or(next);
                 }
             }
@@ -133,7 +133,8 @@ impl<'a> Scanner<'a> {
         let mut code = LineCode::default();
         let mut masked = |&at: &usize| {
             let next = fenced.partition_point(|span| span.end <= at);
-            fenced.get(next).is_some_and(|span| span.contains(&at)) || code.holds(self.text, at)
+            let escaped = self.text[..at].ends_with('\\');
+            escaped || fenced.get(next).is_some_and(|span| span.contains(&at)) || code.holds(self.text, at)
         };
         if self.passes.iter().any(&mut masked) {
             let pass = Marker::Review { verdict: ReviewResult::Pass };
