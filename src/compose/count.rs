@@ -44,15 +44,6 @@ impl Counter {
         Count { tokens: tokens + base, upper_bound: upper_bound + base, kind }
     }
 
-    /// Returns a number of tokens that a text surely does not exceed, without the call's base and without counting if
-    /// its bytes alone are within a limit.
-    #[must_use]
-    pub fn bound(&self, text: &str, limit: u64) -> u64 {
-        // No vocabulary needs more tokens than a text has bytes.
-        let bytes = text.len() as u64;
-        if bytes <= limit { bytes } else { self.count(text).upper_bound - self.tokenizer.base }
-    }
-
     fn o200k(&self, text: &str) -> u64 {
         let key = (hash(text, 0), hash(text, 1));
         if let Some(count) = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {

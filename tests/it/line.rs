@@ -6,7 +6,7 @@ use agentd::orchestrator::{Ask, Workspace, take};
 use agentd::store::{MemoryStore, Store};
 use agentd::{ErrorKind, ReviewResult};
 
-use crate::support::TestProject;
+use crate::support::{Run, TestProject};
 
 fn workspace(project: &TestProject) -> Workspace {
     Workspace::open(project.root(), None, None).unwrap()
@@ -14,6 +14,13 @@ fn workspace(project: &TestProject) -> Workspace {
 
 fn ask(mode: &str, text: &str) -> Ask {
     Ask { session: Some(SessionId::new("add-login").unwrap()), ..Ask::new(Mode::new(mode).unwrap(), text) }
+}
+
+/// Takes a turn with `script.yaml` by the command, on the change `add-login`.
+fn turn(project: &TestProject, mode: &str, text: &str, more: &[&str]) -> Run {
+    let args =
+        ["turn", mode, text, "--agent", "scripted", "--script", "script.yaml", "--change", "add-login"];
+    project.run(&[&args[..], more].concat())
 }
 
 /// A reply for each phase of a change.
@@ -112,25 +119,14 @@ fn a_held_session_is_refused_and_a_void_lease_writes_nothing() {
 fn the_command_takes_a_turn() {
     let project = TestProject::new();
     project.write("script.yaml", PLAN);
-    let args = [
-        "turn",
-        "plan",
-        "Add login",
-        "--agent",
-        "scripted",
-        "--script",
-        "script.yaml",
-        "--change",
-        "add-login",
-    ];
-    let run = project.run(&args);
+    let run = turn(&project, "plan", "Add login", &[]);
     for words in
         ["verdict    PASS", "done       wrote agentd/changes/add-login/proposal.md", "next       challenge"]
     {
         assert!(run.stderr.contains(words), "{}", run.stderr);
     }
     assert_eq!(run.ok(), "Planned.\n");
-    let again = project.run(&[&args[..], &["--json"]].concat()).json();
+    let again = turn(&project, "plan", "Add login", &["--json"]).json();
     assert_eq!(again["report"]["verdict"], "PASS");
     let detail = "left unchanged agentd/changes/add-login/proposal.md";
     assert_eq!(again["report"]["settlements"][0]["detail"], detail);
@@ -143,9 +139,7 @@ fn a_turn_without_a_verdict_says_so_with_its_exit_code_and_loses_nothing() {
     project.write("agentd/changes/add-login/proposal.md", "# Login\n");
     let script = "format: 1\nturns:\n  - reply: |\n      Hm.\n      <content_update target=\"CHALLENGE.md\">\n      C\n      </content_update>\n";
     project.write("script.yaml", script);
-    let args =
-        ["turn", "challenge", "x", "--agent", "scripted", "--script", "script.yaml", "--change", "add-login"];
-    let run = project.run(&args);
+    let run = turn(&project, "challenge", "x", &[]);
     assert_eq!((run.code, run.stdout.as_str()), (6, "Hm.\n"));
     assert!(run.stderr.contains("error[MissingReviewMarker]") && run.stderr.contains("next       challenge"));
     assert_eq!(project.read("agentd/changes/add-login/CHALLENGE.md"), "C\n");
@@ -174,23 +168,12 @@ fn a_link_does_not_lead_writes_out_of_the_project() {
     std::fs::create_dir_all(&outside).unwrap();
     project.write("agentd/changes/.keep", "").write("script.yaml", PLAN);
     std::os::unix::fs::symlink(&outside, project.root().join("agentd/changes/add-login")).unwrap();
-    let args = [
-        "turn",
-        "plan",
-        "Add login",
-        "--agent",
-        "scripted",
-        "--script",
-        "script.yaml",
-        "--change",
-        "add-login",
-    ];
-    let run = project.run(&args);
+    let run = turn(&project, "plan", "Add login", &[]);
     assert!(run.stderr.contains("not done"), "{}", run.stderr);
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
 }
 
-/// Neither a folder nor a file appears where a link inside the change leads, and files are readable by others.
+/// Neither a folder nor a file appears where a link inside the change leads.
 #[test]
 fn a_link_inside_a_change_leads_nowhere_either() {
     let project = TestProject::new();
@@ -199,11 +182,9 @@ fn a_link_inside_a_change_leads_nowhere_either() {
     let script = "format: 1\nturns:\n  - reply: |\n      <content_update target=\"specs/login.md\">y</content_update>\n      \
                   <content_update target=\"tasks.md\">z</content_update>\n";
     project.write("script.yaml", script);
-    let args =
-        ["turn", "plan", "x", "--agent", "scripted", "--script", "script.yaml", "--change", "add-login"];
     for target in ["../../../.git/hooks".into(), project.home().join("nowhere/yet"), project.home()] {
         std::os::unix::fs::symlink(&target, &specs).unwrap();
-        let run = project.run(&args);
+        let run = turn(&project, "plan", "x", &[]);
         assert!(
             run.stderr.contains("cannot write agentd/changes/add-login/specs/login.md: specs is a link"),
             "{}",
@@ -219,8 +200,6 @@ fn a_link_inside_a_change_leads_nowhere_either() {
     ] {
         assert!(!path.exists(), "{}", path.display());
     }
-    let tasks = std::fs::metadata(project.root().join("agentd/changes/add-login/tasks.md")).unwrap();
-    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&tasks.permissions()) & 0o777, 0o644);
 }
 
 #[test]
@@ -228,17 +207,7 @@ fn a_reply_that_is_cut_off_does_not_leave_its_mode() {
     let project = TestProject::new();
     let script = "format: 1\nturns:\n  - reply: |\n      <review>PASS</review>\n      <content_update target=\"proposal.md\">\n      # P\n";
     project.write("script.yaml", script);
-    let run = project.run(&[
-        "turn",
-        "plan",
-        "x",
-        "--agent",
-        "scripted",
-        "--script",
-        "script.yaml",
-        "--change",
-        "c",
-    ]);
+    let run = turn(&project, "plan", "x", &[]);
     assert!(run.stderr.contains("refused    content_update proposal.md: it is not closed"), "{}", run.stderr);
     assert!(run.stderr.contains("next       plan"), "{}", run.stderr);
     assert!(!project.root().join("agentd").exists());
@@ -285,17 +254,7 @@ fn an_unclear_verdict_is_not_taken_for_none() {
     ] {
         let project = TestProject::new();
         project.write("script.yaml", format!("format: 1\nturns:\n  - reply: \"{reply}\"\n"));
-        let run = project.run(&[
-            "turn",
-            "plan",
-            "x",
-            "--agent",
-            "scripted",
-            "--script",
-            "script.yaml",
-            "--change",
-            "c",
-        ]);
+        let run = turn(&project, "plan", "x", &[]);
         assert_eq!(run.code, 6, "{reply}: {}", run.stderr);
         assert!(run.stderr.contains("next       plan"), "{}", run.stderr);
     }

@@ -70,13 +70,6 @@ fn hostile_text_is_counted_to_the_end() {
     }
 }
 
-#[test]
-fn a_text_whose_bytes_fit_is_not_counted() {
-    let counter = Counter::new(TokenizerSpec::default());
-    assert_eq!(counter.bound("hello world", 100), 11, "its bytes");
-    assert_eq!(counter.bound("hello world", 5), 2, "its tokens");
-}
-
 /// Appendix C and 9.1, as the catalogue must hold them: window, tier, XML reliability, instruction following.
 #[test]
 fn section_9_1_and_appendix_c_the_twelve_models() {
