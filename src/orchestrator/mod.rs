@@ -6,7 +6,7 @@ mod prompts;
 mod turn;
 
 pub use init::{Created, init};
-pub use prompts::{Ask, Assembly, Workspace, assemble};
+pub use prompts::{Ask, Assembly, Workspace, assemble, catalogue, settings};
 pub use turn::{TurnReport, take};
 
 use crate::error::{Error, ErrorKind, Result};

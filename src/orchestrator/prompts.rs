@@ -1,6 +1,6 @@
 //! The one way a prompt is assembled, whoever asks for it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::context::{self, Gathered};
@@ -34,15 +34,7 @@ impl Workspace {
     ///
     /// `ConfigInvalid`, `PackNotFound` or `PackInvalid`, with the place.
     pub fn open(root: PathBuf, user: Option<PathBuf>, pack: Option<&str>) -> Result<Self> {
-        let mut settings = Settings::default();
-        if let Some(folder) = &user
-            && let Some(text) = ops::read_project_text(folder, "config.toml")?
-        {
-            settings = settings.overlaid(&text, &folder.join("config.toml").display().to_string())?;
-        }
-        if let Some(text) = ops::read_project_text(&root, PROJECT_SETTINGS)? {
-            settings = settings.overlaid(&text, PROJECT_SETTINGS)?;
-        }
+        let settings = settings(&root, user.as_deref())?;
         let places = Places { project: Some(root.clone()), user };
         let pack = Pack::load(pack.unwrap_or(&settings.pack), &places)?;
         for mode in settings.agents.keys().filter(|mode| !pack.modes.contains_key(*mode)) {
@@ -55,19 +47,35 @@ impl Workspace {
     }
 }
 
-impl Workspace {
-    /// Returns the catalogue: the shipped models and those of the settings.
-    ///
-    /// # Errors
-    ///
-    /// `ConfigInvalid` for a model of the settings that cannot be used.
-    pub fn catalogue(&self) -> Result<Catalogue> {
-        let mut catalogue = Catalogue::read(MODELS, "built-in:data/models.yaml")?;
-        for model in &self.settings.models {
-            catalogue.add(model.clone())?;
-        }
-        Ok(catalogue)
+/// Returns the settings in force: the user's, overlaid by the project's.
+///
+/// # Errors
+///
+/// `ConfigInvalid` with the place.
+pub fn settings(root: &Path, user: Option<&Path>) -> Result<Settings> {
+    let mut settings = Settings::default();
+    if let Some(folder) = user
+        && let Some(text) = ops::read_project_text(folder, "config.toml")?
+    {
+        settings = settings.overlaid(&text, &folder.join("config.toml").display().to_string())?;
     }
+    match ops::read_project_text(root, PROJECT_SETTINGS)? {
+        Some(text) => settings.overlaid(&text, PROJECT_SETTINGS),
+        None => Ok(settings),
+    }
+}
+
+/// Returns the catalogue: the shipped models and those of the settings.
+///
+/// # Errors
+///
+/// `ConfigInvalid` for a model of the settings that cannot be used.
+pub fn catalogue(settings: &Settings) -> Result<Catalogue> {
+    let mut catalogue = Catalogue::read(MODELS, "built-in:data/models.yaml")?;
+    for model in &settings.models {
+        catalogue.add(model.clone())?;
+    }
+    Ok(catalogue)
 }
 
 /// What a prompt is asked for with.

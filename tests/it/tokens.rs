@@ -124,7 +124,7 @@ fn the_commands_show_models_and_count_tokens() {
     assert!(project.run(&["models", "list"]).ok().contains("llama3.2:3b                ollama"));
     assert_eq!(project.run(&["models", "show", "gpt-4o", "--json"]).json()["window"], 128_000);
     project.run(&["models", "show", "nope"]).fails(3, &["UnknownModel", "[[models]]"]);
-    project.write("a.txt", "hello world");
+    project.write("a.txt", "hello world").write("agentd/packs/sdd/pack.yaml", "broken: [");
     assert_eq!(project.run(&["tokens", "a.txt"]).ok(), "2\n");
     let json =
         project.run_with_stdin(&["tokens", "--json", "--model", "claude-sonnet-5-5"], b"hello world").json();

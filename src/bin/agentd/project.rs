@@ -3,7 +3,8 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use agentd::orchestrator::Workspace;
+use agentd::config::Catalogue;
+use agentd::orchestrator::{self, Workspace};
 use agentd::{Error, ErrorKind, Places, Result};
 use etcetera::BaseStrategy;
 
@@ -53,6 +54,11 @@ pub(crate) fn places(args: &Args) -> Result<Places> {
 /// Opens the project with its settings, pack and templates.
 pub(crate) fn workspace(args: &Args, pack: Option<&str>) -> Result<Workspace> {
     Workspace::open(root(args)?, user_folder(), pack)
+}
+
+/// Returns the catalogue of models; no pack is needed for it.
+pub(crate) fn catalogue(args: &Args) -> Result<Catalogue> {
+    orchestrator::catalogue(&orchestrator::settings(&root(args)?, user_folder().as_deref())?)
 }
 
 /// Returns the user's configuration folder for this program.

@@ -13,7 +13,7 @@ use crate::out::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
-    let catalogue = project::workspace(args, None)?.catalogue()?;
+    let catalogue = project::catalogue(args)?;
     match command {
         ModelsCommand::List { json: true } => out::json(&catalogue.models())?,
         ModelsCommand::List { json: false } => out::data(|out| {
@@ -83,7 +83,7 @@ fn show(model: &ModelSpec) -> std::io::Result<()> {
 
 /// Counts the tokens of a file or of stdin.
 pub(super) fn tokens(args: &Args, file: &Path, id: &str, as_json: bool) -> Outcome {
-    let catalogue = project::workspace(args, None)?.catalogue()?;
+    let catalogue = project::catalogue(args)?;
     let model = catalogue.find_or_assume(id);
     let text = if file == Path::new("-") { stdin()? } else { ops::read_text(&from_here(args, file)?)? };
     let count = Counter::new(catalogue.tokenizer(&model)).count(&text);
