@@ -7,12 +7,16 @@ use super::context::{self, Gathered};
 use crate::compose::{self, Draft, Format, Missing, Request, Variables};
 use crate::config::{Catalogue, Settings};
 use crate::error::{ErrorKind, Result};
+use crate::file;
 use crate::models::{AgentName, Mode, SessionId, State};
 use crate::ops;
 use crate::pack::{Found, MODELS, ModeSpec, Owner, Pack, Places, Templates};
 
 /// The project's settings file.
 const PROJECT_SETTINGS: &str = "agentd/config.toml";
+
+/// The largest settings file of the user.
+const LARGEST_SETTINGS: u64 = 1024 * 1024;
 
 /// A project, its settings, its pack and its templates.
 #[derive(Debug)]
@@ -54,10 +58,12 @@ impl Workspace {
 /// `ConfigInvalid` with the place.
 pub fn settings(root: &Path, user: Option<&Path>) -> Result<Settings> {
     let mut settings = Settings::default();
-    if let Some(folder) = user
-        && let Some(text) = ops::read_project_text(folder, "config.toml")?
+    // The user's own file may be a link to anywhere, as dotfiles often are.
+    let own = user.map(|folder| folder.join("config.toml"));
+    if let Some(path) = own
+        && let Some(text) = file::read_text(&path, LARGEST_SETTINGS)?
     {
-        settings = settings.overlaid(&text, &folder.join("config.toml").display().to_string())?;
+        settings = settings.overlaid(&text, &path.display().to_string())?;
     }
     match ops::read_project_text(root, PROJECT_SETTINGS)? {
         Some(text) => settings.overlaid(&text, PROJECT_SETTINGS),

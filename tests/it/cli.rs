@@ -105,7 +105,11 @@ fn settings_choose_the_agent_of_a_mode_and_flags_win() {
         json["template"]["name"].as_str().unwrap().to_owned()
     };
     assert_eq!(name(&[]), "BASE-plan");
-    write(&project.user_folder().join("config.toml"), "format = 1\n[modes.plan]\nagent = \"gemini\"\n");
+    // The user's settings are a link, as dotfiles often are.
+    let dotfile = project.home().join("dotfiles/agentd.toml");
+    write(&dotfile, "format = 1\n[modes.plan]\nagent = \"gemini\"\n");
+    std::fs::create_dir_all(project.user_folder()).unwrap();
+    std::os::unix::fs::symlink(&dotfile, project.user_folder().join("config.toml")).unwrap();
     assert_eq!(name(&[]), "GEMINI-plan");
     project.write("agentd/config.toml", "format = 1\n[modes.plan]\nagent = \"claude\"\n");
     assert_eq!(name(&[]), "BASE-plan");
