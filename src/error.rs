@@ -47,12 +47,18 @@ pub enum ErrorKind {
     UnknownAgent,
     /// An operation that the program does not have.
     UnknownOperation,
+    /// A state file that cannot be understood.
+    StateInvalid,
+    /// Tools that are not JSON Schema.
+    ToolsInvalid,
     /// A settings file that cannot be understood.
     ConfigInvalid,
     /// A prompt that does not fit its budget even at its smallest.
     BudgetTooSmall,
     /// A reply without the verdict that its mode requires.
     MissingReviewMarker,
+    /// A reply without a marker that its mode requires.
+    MissingMarker,
     /// A verdict that its mode does not know.
     VerdictNotAllowed,
     /// A file or folder that cannot be used: missing, unreadable, of the wrong kind or size, or no text.

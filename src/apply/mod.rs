@@ -1,10 +1,11 @@
 //! From a response to what shall happen: permitted effects, events, and the next mode. It touches nothing.
 
+mod action;
 mod permit;
 
 use crate::error::{Error, Result};
 use crate::models::{Effect, Event, Proposal, Reply, Response, ReviewResult, State};
-use crate::pack::{Pack, Target};
+use crate::pack::{Condition, Facts, Pack, Target, Value};
 
 /// What follows from a response.
 #[derive(Debug)]
@@ -33,7 +34,8 @@ pub fn apply(
     response: &Response,
     verdict: Result<Option<ReviewResult>>,
 ) -> Result<Outcome> {
-    let spec = pack.mode(state.mode.as_ref().unwrap_or(&pack.start))?;
+    let mode = state.mode.as_ref().unwrap_or(&pack.start);
+    let spec = pack.mode(mode)?;
     let mut proposals = response.proposals.clone();
     let mut effects = Vec::new();
     for update in &response.updates {
@@ -44,6 +46,15 @@ pub fn apply(
                 reason,
                 text: update.content.clone(),
             }),
+        }
+    }
+    for action in &response.actions {
+        match action::permit(pack, mode, action).and_then(|effect| permit::operation(spec, effect)) {
+            Ok(effect) => effects.push(effect),
+            Err(reason) => {
+                let (what, text) = (format!("action {}", action.name), action.text.clone());
+                proposals.push(Proposal { what, reason, text });
+            }
         }
     }
     let (verdict, fault) = match verdict {
@@ -83,6 +94,10 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
         None => "otherwise",
     };
     let target = spec.next.get(result).or_else(|| spec.next.get("otherwise"));
+    // A gate keeps a session from going on, never from being given up.
+    if target != Some(&Target::Stop) && closed_gate(pack, state)?.is_some() {
+        return Ok(None);
+    }
     Ok(match target {
         None => None,
         Some(Target::Mode(next)) if next == mode => None,
@@ -90,4 +105,45 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
         Some(Target::Done) => Some(Event::Ended { done: true }),
         Some(Target::Stop) => Some(Event::Ended { done: false }),
     })
+}
+
+/// Returns the gate of the state's mode if it does not hold.
+///
+/// # Errors
+///
+/// `UnknownMode`.
+pub fn closed_gate<'a>(pack: &'a Pack, state: &State) -> Result<Option<&'a Condition>> {
+    let spec = pack.mode(state.mode.as_ref().unwrap_or(&pack.start))?;
+    Ok(spec.gate.as_ref().filter(|gate| !gate.holds(&facts(state))))
+}
+
+/// Returns what gates may ask for: what is settled, and what the session works on.
+fn facts(state: &State) -> Facts {
+    let progress = &state.progress;
+    let mut facts = Facts::default()
+        .with("turns", number(state.turns))
+        .with("mode_turns", number(state.mode_turns))
+        .with("failed", if progress.task_failed { "true" } else { "false" })
+        .with("percent", number(u64::from(state.work.completion_percent())));
+    if let Some(verdict) = progress.verdict {
+        facts = facts.with("verdict", verdict.name());
+    }
+    if let Some(locked) = state.work.voice_context.locked {
+        facts = facts.with("voice_locked", if locked { "true" } else { "false" });
+    }
+    for artifact in &state.work.work_order {
+        facts = facts.with_argument("status", &artifact.key(), artifact.status.name());
+    }
+    for (name, value) in &progress.markers {
+        facts = facts.with_argument("marker", name, value.as_str());
+    }
+    for (operation, times) in &state.done {
+        facts = facts.with_argument("done", operation, number(*times));
+    }
+    facts
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count is far below 2^52")]
+fn number(count: u64) -> Value {
+    Value::Number(count as f64)
 }

@@ -17,6 +17,17 @@ pub(super) fn update(spec: &ModeSpec, update: &Update) -> Result<Effect, String>
     Ok(Effect { operation: WRITE.to_owned(), target: update.target.clone(), content: update.content.clone() })
 }
 
+/// Returns an action's effect if its mode may have it.
+pub(super) fn operation(spec: &ModeSpec, effect: Effect) -> Result<Effect, String> {
+    if !spec.after.iter().any(|operation| operation.as_str() == effect.operation) {
+        return Err(format!("this mode does not run `{}`", effect.operation));
+    }
+    match target_fault(&effect.target, &spec.updates).filter(|_| effect.operation == WRITE) {
+        Some(reason) => Err(reason),
+        None => Ok(effect),
+    }
+}
+
 /// Returns why a target may not be updated; `None` if it may.
 fn target_fault(target: &str, allowed: &[String]) -> Option<String> {
     let plain = |segment: &str| {

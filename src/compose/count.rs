@@ -1,12 +1,17 @@
 //! Counting tokens: o200k exactly, other families by a measured factor and a stated margin.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
+use std::hash::BuildHasher;
+use std::sync::{PoisonError, RwLock};
 
+use foldhash::fast::FixedState;
+use foldhash::quality::RandomState;
 use serde::Serialize;
 
 use crate::models::{CountKind, TokenizerSpec};
+
+/// The most counts that are kept.
+const MOST_COUNTS: usize = 1 << 20;
 
 /// A number of tokens, and how sure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -23,14 +28,20 @@ pub struct Count {
 #[derive(Debug)]
 pub struct Counter {
     tokenizer: TokenizerSpec,
-    cache: Mutex<HashMap<(u64, u64), u64>>,
+    cache: RwLock<HashMap<(u64, u64), u64, FixedState>>,
+    /// Two ways to hash a text; together they tell texts apart, and nobody can know them beforehand.
+    hashers: [RandomState; 2],
 }
 
 impl Counter {
     /// Makes a counter. The vocabulary is loaded when it is first needed, and once for all counters.
     #[must_use]
     pub fn new(tokenizer: TokenizerSpec) -> Self {
-        Self { tokenizer, cache: Mutex::default() }
+        Self {
+            tokenizer,
+            cache: RwLock::default(),
+            hashers: [RandomState::default(), RandomState::default()],
+        }
     }
 
     /// Counts a text.
@@ -44,13 +55,49 @@ impl Counter {
         Count { tokens: tokens + base, upper_bound: upper_bound + base, kind }
     }
 
+    /// Returns what a piece of a prompt takes at most; what every call costs beside its text is not in it.
+    #[must_use]
+    pub fn piece(&self, text: &str) -> u64 {
+        let exact = self.o200k(text);
+        scaled(exact, self.factor(text) * self.tokenizer.margin.max(1.0))
+    }
+
+    /// Returns what a text of some bytes takes at most, whatever it says: no token is shorter than a byte.
+    #[must_use]
+    pub fn bound(&self, bytes: usize) -> u64 {
+        let TokenizerSpec { ascii, chinese, japanese, hindi, emoji, margin, .. } = self.tokenizer;
+        let factor = [ascii, chinese, japanese, hindi, emoji].into_iter().fold(1.0, f64::max);
+        scaled(bytes as u64, factor * margin.max(1.0))
+    }
+
+    /// Returns what every call costs beside its text.
+    #[must_use]
+    pub fn base(&self) -> u64 {
+        self.tokenizer.base
+    }
+
+    /// Returns how sure the counts are.
+    #[must_use]
+    pub fn kind(&self) -> CountKind {
+        self.tokenizer.kind
+    }
+
+    /// Forgets the counts.
+    pub fn clear(&self) {
+        self.cache.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn o200k(&self, text: &str) -> u64 {
-        let key = (hash(text, 0), hash(text, 1));
-        if let Some(count) = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        let key = (self.hashers[0].hash_one(text), self.hashers[1].hash_one(text));
+        if let Some(count) = self.cache.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return *count;
         }
         let count = bpe_openai::o200k_base().count(text) as u64;
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner).insert(key, count);
+        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= MOST_COUNTS {
+            cache.clear();
+        }
+        cache.insert(key, count);
         count
     }
 
@@ -88,13 +135,6 @@ fn script(c: char) -> usize {
         '\u{2600}'..='\u{27BF}' | '\u{1F000}'..='\u{1FAFF}' => 4,
         _ => 3,
     }
-}
-
-fn hash(text: &str, salt: u8) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    salt.hash(&mut hasher);
-    text.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[expect(

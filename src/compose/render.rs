@@ -1,79 +1,180 @@
-//! A prompt as bytes: XML, or flat text.
+//! Blocks and items as bytes: what each takes of the prompt, tags, headings and separators included.
 
-use std::borrow::Cow;
+use super::frame::{Frame, one_line, role_prefix};
+use super::layers::{Block, Elastic, Ids, Items, Rung};
+use super::state_xml::{KNOWLEDGE_CLOSE, KNOWLEDGE_OPEN, write_entry};
+use crate::models::prompt::element_xml;
+use crate::models::{ContextKind, Format, Part, Role, Turn};
 
-use crate::models::{Block, Piece, Segment, UnifiedPrompt};
-
-/// The renderings of a prompt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// `UnifiedPrompt::to_xml`.
-    Xml,
-    /// Plain text with headings.
-    Flat,
-}
-
-/// What separates the blocks of flat text.
-const SEPARATOR: &str = "\n\n---\n\n";
-
-/// Renders a prompt; `blocks` are its pieces, in the same order.
-pub(super) fn render(prompt: &UnifiedPrompt, blocks: &[Block], format: Format) -> Vec<Segment> {
-    let last = blocks.len().saturating_sub(1);
-    let pairs = prompt.pieces().zip(blocks).enumerate();
-    pairs
-        .map(|(index, (piece, block))| Segment {
-            block: block.id.clone(),
-            part: block.part.clone(),
-            class: block.class,
-            zone: block.zone,
-            source: block.source.clone(),
-            text: match format {
-                Format::Xml => prompt.piece_xml(piece),
-                Format::Flat => flat(prompt, piece, index == last),
-            },
-        })
-        .collect()
-}
-
-fn flat(prompt: &UnifiedPrompt, piece: Piece, is_last: bool) -> String {
-    let mut text = match piece {
-        Piece::System => escape_lines(prompt.system_prompt().trim_end()).into_owned(),
-        Piece::Item(index) => prompt.context().get(index).map_or_else(String::new, |item| {
-            let title = item.name().replace(is_line_end, " ");
-            let kind = item.kind().element();
-            format!("# {kind}: {title}\n\n{}", escape_lines(item.content().trim_end()))
-        }),
-        Piece::Instructions => {
-            format!("# instructions\n\n{}", escape_lines(prompt.instructions().trim_end()))
+/// Writes a block at one length, up to where an elastic sequence may stand inside it.
+pub(super) fn block(out: &mut String, frame: &Frame<'_>, block: &Block<'_>, rung: &Rung<'_>, lead: &str) {
+    let heading = block.layer.heading_text();
+    match &block.part {
+        Part::System | Part::Tools => {
+            out.push_str(lead);
+            out.push_str(&rung.text);
         }
-    };
-    text.push_str(if is_last { "\n" } else { SEPARATOR });
-    text
-}
-
-/// Puts a backslash before each line that would pass for a separator or a heading of ours.
-fn escape_lines(body: &str) -> Cow<'_, str> {
-    if !body.split(is_line_end).any(is_frame) {
-        return Cow::Borrowed(body);
-    }
-    let mut out = String::with_capacity(body.len() + 16);
-    for line in body.split_inclusive(is_line_end) {
-        if is_frame(line.trim_end_matches(is_line_end)) {
-            out.push('\\');
+        Part::Context { kind, name } => context(out, frame, lead, &heading, (*kind, name), &rung.text),
+        Part::History { role } => {
+            let heading = if block.follows { "" } else { heading.as_ref() };
+            message(out, frame, lead, heading, *role, || block.id.clone(), &rung.text);
         }
-        out.push_str(line);
+        Part::Instructions => match frame.format {
+            Format::Xml => out.push_str(&element_xml("instructions", None, &rung.text)),
+            Format::Chat | Format::Tools => out.push_str(&frame.tags(&rung.text)),
+            Format::Flat => {
+                under(out, lead, &heading);
+                out.push_str(&block.layer.prefix);
+                out.push_str(&frame.lines(rung.text.trim_end()));
+            }
+        },
     }
-    Cow::Owned(out)
 }
 
-/// Tells every character that some reader takes for the end of a line.
-fn is_line_end(c: char) -> bool {
-    matches!(c, '\n' | '\r' | '\u{B}' | '\u{C}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+/// Returns what separates a block from what comes before.
+pub(super) fn lead<'a>(frame: &'a Frame<'_>, block: &'a Block<'_>) -> &'a str {
+    match &block.layer.join {
+        _ if block.follows => "\n\n",
+        Some(join) => join,
+        None => frame.separator,
+    }
 }
 
-fn is_frame(line: &str) -> bool {
-    let line = line.trim();
-    let heading = line.trim_start_matches('#').trim_start().to_ascii_lowercase();
-    let named = ["file:", "artifact:", "thought:", "instructions"];
-    line == "---" || (line.starts_with('#') && named.iter().any(|name| heading.starts_with(name)))
+fn under(out: &mut String, lead: &str, heading: &str) {
+    out.push_str(lead);
+    if !heading.is_empty() {
+        out.push_str(heading);
+        out.push_str("\n\n");
+    }
+}
+
+fn context(
+    out: &mut String,
+    frame: &Frame<'_>,
+    lead: &str,
+    heading: &str,
+    (kind, name): (ContextKind, &str),
+    text: &str,
+) {
+    if frame.format == Format::Xml {
+        out.push_str(&element_xml(kind.element(), Some((kind.attribute(), name)), text));
+        return;
+    }
+    under(out, lead, &heading.replace("{name}", &one_line(name)));
+    out.push_str(&frame.lines(text.trim_end()));
+}
+
+fn message(
+    out: &mut String,
+    frame: &Frame<'_>,
+    lead: &str,
+    heading: &str,
+    role: Role,
+    name: impl FnOnce() -> String,
+    text: &str,
+) {
+    match frame.format {
+        Format::Xml => out.push_str(&element_xml("artifact", Some(("name", &name())), text)),
+        Format::Chat | Format::Tools => out.push_str(&frame.tags(text)),
+        Format::Flat => {
+            under(out, lead, heading);
+            out.push_str(role_prefix(role));
+            out.push_str(&frame.lines(text.trim_end()));
+        }
+    }
+}
+
+/// Returns what opens an elastic sequence, and what closes it.
+pub(super) fn around(frame: &Frame<'_>, elastic: &Elastic<'_>) -> (String, &'static str) {
+    match (&elastic.items, frame.format) {
+        (Items::Entries { .. }, _) => (KNOWLEDGE_OPEN.to_owned(), KNOWLEDGE_CLOSE),
+        (Items::Turns { .. }, Format::Flat) if elastic.layer.heading.is_some() => {
+            let lead = elastic.layer.join.as_deref().unwrap_or(frame.separator);
+            ([lead, &elastic.layer.heading_text()].concat(), "")
+        }
+        _ => (String::new(), ""),
+    }
+}
+
+/// Returns what a turn says, by role; what is empty is left out.
+pub(super) fn said(turn: &Turn) -> impl Iterator<Item = (Role, &str)> {
+    let parts = [(Role::User, turn.user.as_str()), (Role::Assistant, turn.assistant.as_str())];
+    parts.into_iter().filter(|(_, text)| !text.is_empty())
+}
+
+/// Returns how many segments an item has.
+pub(super) fn pieces(elastic: &Elastic<'_>, index: usize) -> usize {
+    match &elastic.items {
+        Items::Turns { turns, .. } => said(&turns[index]).count(),
+        _ => 1,
+    }
+}
+
+/// Writes one segment of an item; `index` is the item's place in the sequence as given.
+pub(super) fn item(out: &mut String, frame: &Frame<'_>, elastic: &Elastic<'_>, index: usize, piece: usize) {
+    let layer = elastic.layer;
+    match &elastic.items {
+        Items::Entries { entries, .. } => write_entry(out, &entries[index], frame),
+        Items::Turns { turns, .. } => {
+            if let Some((role, text)) = said(&turns[index]).nth(piece) {
+                message(out, frame, "\n\n", "", role, || turn_id(elastic, index, role), text);
+            }
+        }
+        Items::Context { items, .. } => {
+            let (item, _) = &items[index];
+            let lead = match (index, &layer.join) {
+                (0, Some(join)) => join.as_str(),
+                (0, None) => frame.separator,
+                _ => "\n\n",
+            };
+            context(out, frame, lead, &layer.heading_text(), (item.kind(), item.name()), item.content());
+        }
+    }
+}
+
+/// Returns a number of bytes that an item never exceeds.
+pub(super) fn most_bytes(elastic: &Elastic<'_>, index: usize) -> usize {
+    // An escape makes six bytes of one at most; CDATA and line ends make less of it.
+    match &elastic.items {
+        Items::Entries { entries, .. } => {
+            let entry = &entries[index];
+            64 + 6 * (entry.category.len() + entry.key.len() + entry.value.len())
+        }
+        Items::Turns { turns, .. } => {
+            let turn = &turns[index];
+            256 + 2 * elastic.layer.id.len() + 6 * (turn.user.len() + turn.assistant.len())
+        }
+        Items::Context { items, .. } => {
+            let (item, _) = &items[index];
+            256 + elastic.layer.heading_text().len() + 6 * (item.name().len() + item.content().len())
+        }
+    }
+}
+
+fn turn_id(elastic: &Elastic<'_>, index: usize, role: Role) -> String {
+    format!("{}/{}/{}", elastic.layer.id, index + 1, role.name())
+}
+
+/// Returns the id, the part and the source of one segment of an item.
+pub(super) fn described(elastic: &Elastic<'_>, index: usize, piece: usize) -> (String, Part, String) {
+    let layer = elastic.layer;
+    match &elastic.items {
+        Items::Entries { entries, .. } => {
+            let id = format!("{}/{}", layer.id, entries[index].key);
+            (id, Part::System, "the knowledge base".to_owned())
+        }
+        Items::Turns { turns, .. } => {
+            let role = said(&turns[index]).nth(piece).map_or(Role::User, |(role, _)| role);
+            (turn_id(elastic, index, role), Part::History { role }, "the session".to_owned())
+        }
+        Items::Context { items, .. } => {
+            let (item, source) = &items[index];
+            // Items of the same name are told apart by how many came before.
+            let mut ids = Ids::default();
+            let before = items[..=index].iter().filter(|(other, _)| other.name() == item.name());
+            let id = before.map(|(other, _)| ids.of(layer, other.name())).last().unwrap_or_default();
+            let part = Part::Context { kind: item.kind(), name: item.name().to_owned() };
+            (id, part, source.clone())
+        }
+    }
 }

@@ -7,7 +7,23 @@ use memchr::{memchr, memchr_iter, memmem};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::pack::{MISSING_VARIABLE, Template, Token, tokens};
+use crate::pack::{MISSING_VARIABLE, Text, Token, tokens};
+
+/// The values that one text is filled with: those that are made for it, then those of the request.
+#[derive(Clone, Copy)]
+pub(super) struct Values<'a> {
+    /// Those of the request.
+    pub(super) given: &'a Variables,
+    /// Those that are made for this text.
+    pub(super) own: &'a [(&'a str, String)],
+}
+
+impl Values<'_> {
+    fn get(&self, name: &str) -> Option<&String> {
+        let own = self.own.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+        own.or_else(|| self.given.get(name))
+    }
+}
 
 /// What happens where a mandatory variable has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +32,8 @@ pub enum Missing {
     Notice,
     /// The prompt is refused.
     Error,
+    /// Nothing stands in its place.
+    Empty,
 }
 
 /// The values of variables, by name.
@@ -55,9 +73,10 @@ pub fn inject_variables(template: &str, context: &Variables) -> String {
 ///
 /// `MissingVariable` naming all that are missing, with the place of the first, if the policy is [`Missing::Error`].
 pub(super) fn fill(
-    template: &Template,
-    values: &Variables,
+    template: &Text,
+    values: Values<'_>,
     missing: Missing,
+    clean: &dyn Fn(&str) -> String,
 ) -> Result<(String, Vec<VariableUse>)> {
     let uses = uses(template, values);
     let lacking: Vec<&str> = uses
@@ -78,13 +97,13 @@ pub(super) fn fill(
         ));
     }
     let tags = closing_tags(template.body());
-    let mut out = String::with_capacity(size(template.body(), values));
+    let mut out = String::with_capacity(size(template.body(), values.given));
     for token in tokens(template.body()) {
         match token {
             Token::Text(text) => out.push_str(text),
             Token::Variable(name, _) => match values.get(name) {
-                Some(value) => out.push_str(&harmless(value, &tags)),
-                None if template.requires(name) => out.push_str(&notice(name)),
+                Some(value) => out.push_str(&clean(&harmless(value, &tags))),
+                None if missing == Missing::Notice && template.requires(name) => out.push_str(&notice(name)),
                 None => {}
             },
         }
@@ -127,7 +146,7 @@ fn harmless<'a>(value: &'a str, tags: &HashSet<String>) -> Cow<'a, str> {
 }
 
 /// Returns the variables of a template, in order of first use.
-fn uses(template: &Template, values: &Variables) -> Vec<VariableUse> {
+fn uses(template: &Text, values: Values<'_>) -> Vec<VariableUse> {
     let mut uses: Vec<VariableUse> = Vec::new();
     for token in tokens(template.body()) {
         let Token::Variable(name, _) = token else { continue };

@@ -1,10 +1,7 @@
 //! Settings: a text and its origin in, a typed value out. Where the text came from is the caller's business.
 
-mod catalogue;
-
 use std::collections::BTreeMap;
 
-pub use catalogue::Catalogue;
 use serde::Deserialize;
 
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -13,8 +10,8 @@ use crate::models::{AgentName, Mode, ModelSpec};
 /// The settings in force: defaults, overlaid by the user's file, the project's file and flags, in this order.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The pack that is used unless another is named.
-    pub pack: String,
+    /// The pack that is used unless another is named, if one is set.
+    pub pack: Option<String>,
     /// Whether a missing mandatory variable is an error instead of a visible notice.
     pub strict: bool,
     /// The largest prompt, in bytes.
@@ -39,7 +36,7 @@ pub struct StructureLimits {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            pack: "sdd".to_owned(),
+            pack: None,
             strict: false,
             max_prompt_bytes: 32 * 1024 * 1024,
             structure: StructureLimits { per_folder: 60, total: 400 },
@@ -101,7 +98,7 @@ impl Settings {
                 text.find("format").unwrap_or(0),
             )));
         }
-        self.pack = written.pack.unwrap_or(self.pack);
+        self.pack = written.pack.or(self.pack);
         self.strict = written.prompt.strict.unwrap_or(self.strict);
         self.max_prompt_bytes = written.prompt.max_bytes.unwrap_or(self.max_prompt_bytes);
         self.structure.per_folder = written.structure.per_folder.unwrap_or(self.structure.per_folder);

@@ -1,4 +1,4 @@
-//! Blocks (a piece of a prompt before rendering) and segments (the same piece as bytes).
+//! Segments: the pieces of a prompt as bytes, each with its place, its class and its zone.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,8 +43,36 @@ pub enum Part {
         /// Its name: a path or a title.
         name: String,
     },
+    /// A message of an earlier turn, or of an example turn.
+    History {
+        /// Who said it.
+        role: Role,
+    },
     /// The instructions.
     Instructions,
+    /// The tools, as JSON Schema.
+    Tools,
+}
+
+/// Who said something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The user.
+    User,
+    /// The agent.
+    Assistant,
+}
+
+impl Role {
+    /// Returns the role's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
 }
 
 impl Part {
@@ -54,26 +82,11 @@ impl Part {
         match self {
             Self::System => "system_prompt",
             Self::Context { kind, .. } => kind.element(),
+            Self::History { .. } => "history",
             Self::Instructions => "instructions",
+            Self::Tools => "tools",
         }
     }
-}
-
-/// A named piece of a prompt, before rendering.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// A name that is unique in the prompt, such as `files/src/main.rs`.
-    pub id: String,
-    /// The part it fills.
-    pub part: Part,
-    /// How hard it holds its place.
-    pub class: Class,
-    /// How often it changes.
-    pub zone: Zone,
-    /// Where its content came from, in words.
-    pub source: String,
-    /// Its content.
-    pub content: String,
 }
 
 /// A block as rendered bytes, tags and separators included. All segments in order are the prompt.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Marker, Mode, ReviewResult, UsageMetrics};
+use super::{Marker, Mode, ReviewResult, UsageMetrics, Work};
 
 /// One thing that happened to a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +12,11 @@ pub enum Event {
     Entered {
         /// The mode.
         mode: Mode,
+    },
+    /// The caller has described what the session works on.
+    Described {
+        /// What it works on.
+        work: Box<Work>,
     },
     /// A prompt is about to be sent.
     Started {

@@ -72,6 +72,13 @@ pub enum Marker {
         /// The verdict.
         verdict: ReviewResult,
     },
+    /// A marker of the pack's own: `<name>VALUE</name>`.
+    Named {
+        /// The marker's name.
+        name: String,
+        /// Its value, as the pack spells it.
+        value: String,
+    },
     /// `<task_status id="…">…</task_status>`.
     TaskStatus {
         /// The task's number, such as `1.2`.

@@ -1,8 +1,11 @@
 //! Plain values. They know no pack, no file, no agent and no database.
 
+mod action;
 mod agent;
 mod block;
+mod catalogue;
 mod event;
+mod format;
 mod marker;
 mod mode;
 mod model;
@@ -12,13 +15,17 @@ mod response;
 mod session;
 mod state;
 mod usage;
+mod work;
 mod xml_read;
 mod xml_write;
 pub mod yaml;
 
+pub use action::{Action, ActionSpec, Parameter, Returns, ValueKind};
 pub use agent::AgentName;
-pub use block::{Block, Class, Part, Segment, Zone};
+pub use block::{Class, Part, Role, Segment, Zone};
+pub use catalogue::Catalogue;
 pub use event::{Effect, Event, Settlement};
+pub use format::Format;
 pub use marker::{Marker, ReviewResult, TaskStatus};
 pub use mode::{Mode, Permission};
 pub use model::{CountKind, ModelSpec, Price, Reliability, Tier, TokenizerSpec};
@@ -28,3 +35,6 @@ pub use response::{Problem, Proposal, Reply, Response, Update};
 pub use session::SessionId;
 pub use state::{Progress, State};
 pub use usage::UsageMetrics;
+pub use work::{
+    AgentMemory, AntiPattern, ArtifactStatus, KnowledgeEntry, Notebook, Status, Turn, VoiceContext, Work,
+};

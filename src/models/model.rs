@@ -45,6 +45,19 @@ pub enum Reliability {
     VeryHigh,
 }
 
+impl Reliability {
+    /// Returns the word for it, as data spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::VeryHigh => "very_high",
+        }
+    }
+}
+
 /// A row of the catalogue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

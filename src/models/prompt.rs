@@ -169,6 +169,12 @@ impl ContextItem {
     }
 }
 
+/// Returns an element as it stands in the XML of a prompt.
+#[must_use]
+pub fn element_xml(name: &str, attribute: Option<(&str, &str)>, body: &str) -> String {
+    xml_write::element_text(name, attribute, body)
+}
+
 impl UnifiedPrompt {
     /// Starts a prompt from its instructions.
     ///

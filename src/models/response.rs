@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{Marker, ReviewResult, UsageMetrics};
+use super::{Action, Marker, ReviewResult, UsageMetrics};
 
 /// What an agent answered: the raw text and what it cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Response {
     pub thoughts: Vec<String>,
     /// What remains for people to read.
     pub message: String,
+    /// What the agent asks the program to do; nothing of it is checked yet.
+    pub actions: Vec<Action>,
     /// New texts for targets.
     pub updates: Vec<Update>,
     /// Results that the agent reports.

@@ -1,8 +1,10 @@
 //! What is true of a session now: the fold of its events, nothing else.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use super::{Event, Marker, Mode, ReviewResult, TaskStatus};
+use super::{Event, Marker, Mode, ReviewResult, TaskStatus, Work};
 
 /// What is true of a session now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -11,6 +13,12 @@ pub struct State {
     pub mode: Option<Mode>,
     /// How many turns were started.
     pub turns: u64,
+    /// How many of them in the current mode.
+    pub mode_turns: u64,
+    /// What was done in the current mode: how often, by operation.
+    pub done: BTreeMap<String, u64>,
+    /// What the session works on.
+    pub work: Work,
     /// How far the last turn has come.
     pub progress: Progress,
     /// Whether the session is over, and if so, whether it reached its goal.
@@ -24,6 +32,8 @@ pub struct Progress {
     pub replied: bool,
     /// Its verdict.
     pub verdict: Option<ReviewResult>,
+    /// The values of the pack's own markers, by name.
+    pub markers: BTreeMap<String, String>,
     /// A task was reported as failed.
     pub task_failed: bool,
     /// Why the mode cannot be left, if it cannot.
@@ -49,10 +59,14 @@ impl State {
         match event {
             Event::Entered { mode } => {
                 self.mode = Some(mode.clone());
+                self.mode_turns = 0;
+                self.done.clear();
                 self.progress = Progress::default();
             }
+            Event::Described { work } => self.work = (**work).clone(),
             Event::Started { turn, .. } => {
                 self.turns = *turn;
+                self.mode_turns += 1;
                 self.progress = Progress::default();
             }
             Event::Replied { markers, verdict, fault, unclear, .. } => {
@@ -63,11 +77,19 @@ impl State {
                 let failed =
                     |marker: &Marker| matches!(marker, Marker::TaskStatus { status: TaskStatus::Failed, .. });
                 self.progress.task_failed = markers.iter().any(failed);
+                for marker in markers {
+                    if let Marker::Named { name, value } = marker {
+                        self.progress.markers.insert(name.clone(), value.clone());
+                    }
+                }
             }
             Event::Intended { .. } => self.progress.open += 1,
             Event::Settled { settlement, .. } => {
                 self.progress.open = self.progress.open.saturating_sub(1);
                 self.progress.undone += u64::from(!settlement.done);
+                if settlement.done {
+                    *self.done.entry(settlement.operation.clone()).or_default() += 1;
+                }
             }
             Event::Ended { done } => self.ended = Some(*done),
         }

@@ -44,6 +44,14 @@ pub(super) fn piece(prompt: &UnifiedPrompt, piece: Piece, out: &mut impl Write) 
     }
 }
 
+/// Returns one element of the document.
+pub(super) fn element_text(name: &str, attribute: Option<(&str, &str)>, body: &str) -> String {
+    let mut bytes = Vec::with_capacity(body.len() + 64);
+    // Writing to a vector has no way to fail.
+    let _infallible = element(&mut bytes, name, attribute, body);
+    into_text(bytes)
+}
+
 /// Returns the document's size if nothing has to be escaped in it: enough, in most cases, to allocate once.
 pub(super) fn likely_size(prompt: &UnifiedPrompt) -> usize {
     /// Tags, attribute and CDATA marks of one element.

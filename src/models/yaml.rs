@@ -23,7 +23,22 @@ const NODES: usize = 50_000;
 ///
 /// An error of the given kind, with the place in the origin.
 pub fn read<T: DeserializeOwned>(text: &str, origin: &str, first_line: usize, kind: ErrorKind) -> Result<T> {
-    serde_saphyr::from_str_with_options(text, strict()).map_err(|error| {
+    read_within(text, origin, first_line, kind, NODES)
+}
+
+/// Reads a text that may have a given number of nodes.
+///
+/// # Errors
+///
+/// Those of [`read`].
+pub fn read_within<T: DeserializeOwned>(
+    text: &str,
+    origin: &str,
+    first_line: usize,
+    kind: ErrorKind,
+    nodes: usize,
+) -> Result<T> {
+    serde_saphyr::from_str_with_options(text, strict(nodes)).map_err(|error| {
         let placed = match error.location() {
             Some(location) if location != Location::UNKNOWN => place(text, origin, first_line, location),
             _ => Place::at_line(origin, text, first_line, 1),
@@ -42,7 +57,7 @@ pub fn place(text: &str, origin: &str, first_line: usize, location: Location) ->
     place
 }
 
-fn strict() -> Options {
+fn strict(nodes: usize) -> Options {
     options! {
         merge_keys: MergeKeyPolicy::Error,
         strict_booleans: true,
@@ -53,8 +68,8 @@ fn strict() -> Options {
             max_documents: 1,
             max_depth: DEPTH,
             flow_nesting_limit: DEPTH,
-            max_nodes: NODES,
-            max_events: 4 * NODES,
+            max_nodes: nodes,
+            max_events: 4 * nodes,
         },
     }
 }

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use super::project::ProjectFiles;
 use super::prompts::{Ask, Workspace};
 use crate::compose::Variables;
 use crate::error::Result;
 use crate::models::{ContextItem, ContextKind, SessionId};
 use crate::ops;
-use crate::pack::{ModeSpec, Owner, Prose, Template};
+use crate::pack::{Holds, ModeSpec, Owner, Prose, Template};
 
 /// Where the project describes itself.
 const PROJECT_FILE: &str = "agentd/project.md";
@@ -22,6 +23,8 @@ pub(super) struct Gathered {
     pub(super) sources: Vec<(String, String)>,
     /// Context items, each with where it came from.
     pub(super) items: Vec<(ContextItem, String)>,
+    /// What the project says of itself, and where.
+    pub(super) project: Option<(String, String)>,
 }
 
 impl Gathered {
@@ -36,11 +39,17 @@ pub(super) fn gather(
     workspace: &Workspace,
     ask: &Ask,
     spec: &ModeSpec,
-    template: &Template,
+    template: Option<&Template>,
 ) -> Result<Gathered> {
     let root = workspace.root.as_path();
-    let uses = |name: &str| template.variables.iter().any(|variable| variable.name == name);
+    let uses = |name: &str| match template {
+        Some(template) => template.text.variables.iter().any(|variable| variable.name == name),
+        None => workspace.pack.variables.iter().any(|variable| variable == name),
+    };
     let mut found = Gathered::default();
+    if workspace.pack.holds(Holds::Project) {
+        found.project = ProjectFiles { root: root.to_path_buf() }.read()?;
+    }
     if uses("PROJECT_CONTEXT")
         && let Some(text) = ops::read_project_text(root, PROJECT_FILE)?
         && !text.trim().is_empty()

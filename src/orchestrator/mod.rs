@@ -2,10 +2,12 @@
 
 mod context;
 mod init;
+mod project;
 mod prompts;
 mod turn;
 
 pub use init::{Created, init};
+pub use project::ProjectFiles;
 pub use prompts::{Ask, Assembly, Workspace, assemble, catalogue, settings};
 pub use turn::{TurnReport, take};
 

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::context::{self, Gathered};
-use crate::compose::{self, Draft, Format, Missing, Request, Variables};
-use crate::config::{Catalogue, Settings};
+use crate::compose::{self, Counter, Draft, Missing, Request, Variables};
+use crate::config::Settings;
 use crate::error::{ErrorKind, Result};
 use crate::file;
-use crate::models::{AgentName, Mode, SessionId, State};
+use crate::models::{AgentName, Catalogue, Format, Mode, SessionId, State, TokenizerSpec, Work};
 use crate::ops;
-use crate::pack::{Found, MODELS, ModeSpec, Owner, Pack, Places, Templates};
+use crate::pack::{DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, Pack, Places, Templates};
 
 /// The project's settings file.
 const PROJECT_SETTINGS: &str = "agentd/config.toml";
@@ -40,7 +40,7 @@ impl Workspace {
     pub fn open(root: PathBuf, user: Option<PathBuf>, pack: Option<&str>) -> Result<Self> {
         let settings = settings(&root, user.as_deref())?;
         let places = Places { project: Some(root.clone()), user };
-        let pack = Pack::load(pack.unwrap_or(&settings.pack), &places)?;
+        let pack = Pack::load(pack.or(settings.pack.as_deref()).unwrap_or(DEFAULT_PACK), &places)?;
         for mode in settings.agents.keys().filter(|mode| !pack.modes.contains_key(*mode)) {
             log::warn!(
                 "the settings name an agent for `{mode}`, which is no mode of the pack `{}`",
@@ -93,6 +93,8 @@ pub struct Ask {
     pub instructions: String,
     /// The agent; without one, the mode's from the settings, or BASE.
     pub agent: Option<AgentName>,
+    /// What the session works on, as the caller describes it.
+    pub work: Option<Work>,
     /// The session, such as a change.
     pub session: Option<SessionId>,
     /// Files to show.
@@ -103,8 +105,12 @@ pub struct Ask {
     pub thoughts: Vec<String>,
     /// Values of variables, before any that is found.
     pub variables: Variables,
-    /// The rendering.
-    pub format: Format,
+    /// The rendering; without one, the pack's.
+    pub format: Option<Format>,
+    /// The model to write for.
+    pub model: Option<String>,
+    /// Whether tokens are counted even if the bytes already fit.
+    pub count: bool,
     /// Whether a missing mandatory variable is an error, whatever the settings say.
     pub strict: bool,
 }
@@ -116,12 +122,15 @@ impl Ask {
             mode,
             instructions: instructions.into(),
             agent: None,
+            work: None,
             session: None,
             files: Vec::new(),
             artifacts: Vec::new(),
             thoughts: Vec::new(),
             variables: Variables::new(),
-            format: Format::Xml,
+            format: None,
+            model: None,
+            count: false,
             strict: false,
         }
     }
@@ -134,8 +143,8 @@ pub struct Assembly {
     pub draft: Draft,
     /// The agent whose template was asked for.
     pub agent: AgentName,
-    /// The template that won, and what was searched.
-    pub template: Arc<Found>,
+    /// The template that won, and what was searched, if the pack has a layer for one.
+    pub template: Option<Arc<Found>>,
     /// For each variable with a value, where it came from.
     pub sources: Vec<(String, String)>,
     /// Files of the project that stand in for shipped ones.
@@ -148,9 +157,46 @@ pub struct Assembly {
 ///
 /// `TemplateNotFound` also for a mode that the pack does not have, and whatever else keeps the prompt from being whole.
 pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assembly> {
+    let pack = &workspace.pack;
     let set = || workspace.settings.agents.get(&ask.mode).cloned();
     let agent = ask.agent.clone().or_else(set).unwrap_or_else(AgentName::base);
-    let template = workspace.templates.find(&agent, &ask.mode).map_err(|error| match error.kind() {
+    let template =
+        if pack.holds(Holds::Template) { Some(template(workspace, &agent, &ask.mode)?) } else { None };
+    let spec = pack.mode(&ask.mode)?;
+    let Gathered { variables, sources, items, project } =
+        context::gather(workspace, ask, spec, template.as_deref().map(|found| &found.template))?;
+    let (model, tokenizer) = match &ask.model {
+        Some(id) => {
+            let catalogue = catalogue(&workspace.settings)?;
+            let model = catalogue.find_or_assume(id);
+            let tokenizer = catalogue.tokenizer(&model);
+            (Some(model), tokenizer)
+        }
+        None => (None, TokenizerSpec::default()),
+    };
+    let strict = ask.strict || workspace.settings.strict;
+    let request = Request {
+        template: template.clone(),
+        variables,
+        missing: if strict { Missing::Error } else { Missing::Notice },
+        context: items,
+        project,
+        instructions: Some(ask.instructions.clone()),
+        format: ask.format,
+        max_bytes: workspace.settings.max_prompt_bytes,
+        agent: Some(agent.clone()),
+        model,
+        counter: Arc::new(Counter::new(tokenizer)),
+        count: ask.count,
+        ..Request::default()
+    };
+    let draft = compose::compose(pack, state, request)?;
+    let overrides = overrides(pack, template.as_deref(), spec);
+    Ok(Assembly { draft, agent, template, sources, overrides })
+}
+
+fn template(workspace: &Workspace, agent: &AgentName, mode: &Mode) -> Result<Arc<Found>> {
+    workspace.templates.find(agent, mode).map_err(|error| match error.kind() {
         ErrorKind::TemplateNotFound => {
             let modes: Vec<_> = workspace.pack.modes.keys().map(Mode::as_str).collect();
             error.with_hint(format!(
@@ -160,27 +206,15 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
             ))
         }
         _ => error,
-    })?;
-    let spec = workspace.pack.mode(&ask.mode)?;
-    let Gathered { variables, sources, items } = context::gather(workspace, ask, spec, &template.template)?;
-    let strict = ask.strict || workspace.settings.strict;
-    let request = Request {
-        template: Arc::clone(&template),
-        variables,
-        missing: if strict { Missing::Error } else { Missing::Notice },
-        context: items,
-        instructions: ask.instructions.clone(),
-        format: ask.format,
-        max_bytes: workspace.settings.max_prompt_bytes,
-    };
-    let draft = compose::compose(&workspace.pack, state, request)?;
-    let overrides = overrides(&workspace.pack, spec, &template);
-    Ok(Assembly { draft, agent, template, sources, overrides })
+    })
 }
 
-fn overrides(pack: &Pack, spec: &ModeSpec, template: &Found) -> Vec<String> {
-    let files = [(pack.owner, &pack.origin), (template.template.owner, &template.template.origin)];
+fn overrides(pack: &Pack, template: Option<&Found>, spec: &ModeSpec) -> Vec<String> {
+    let template = template.map(|found| (found.template.text.owner, &found.template.text.origin));
     let skeletons = pack.skeletons_of(spec).map(|skeleton| (skeleton.owner, &skeleton.origin));
-    let own = files.into_iter().chain(skeletons).filter(|(owner, _)| *owner == Owner::Project);
-    own.map(|(_, origin)| origin.clone()).collect()
+    // A pack that is the project's own is named once.
+    let texts = pack.texts.values().filter(|_| pack.owner != Owner::Project);
+    let texts = texts.map(|text| (text.owner, &text.origin));
+    let files = std::iter::once((pack.owner, &pack.origin)).chain(template).chain(skeletons).chain(texts);
+    files.filter(|(owner, _)| *owner == Owner::Project).map(|(_, origin)| origin.clone()).collect()
 }

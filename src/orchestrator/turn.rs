@@ -13,8 +13,8 @@ use crate::models::{
     Effect, Event, Mode, Proposal, Response, ReviewResult, SessionId, Settlement, State, UsageMetrics,
 };
 use crate::ops::{self, Site};
-use crate::pack::ModeSpec;
-use crate::parse::{self, Grammar};
+use crate::pack::{ModeSpec, Pack};
+use crate::parse::{self, Grammar, MarkerSpec};
 use crate::store::{Lease, Store};
 
 /// What became of a turn.
@@ -38,6 +38,8 @@ pub struct TurnReport {
     pub proposals: Vec<Proposal>,
     /// The state afterwards.
     pub state: State,
+    /// What must hold to leave the mode and does not, if it is this that keeps the session.
+    pub closed_gate: Option<String>,
     /// Why the mode cannot be left, if it cannot.
     #[serde(skip)]
     pub fault: Option<Error>,
@@ -51,7 +53,7 @@ pub struct TurnReport {
 /// report.
 pub fn take(workspace: &Workspace, store: &dyn Store, driver: &dyn Driver, ask: &Ask) -> Result<TurnReport> {
     let spec = workspace.pack.mode(&ask.mode)?;
-    resolve_operations(spec)?;
+    resolve_operations(&workspace.pack, &ask.mode, spec)?;
     let session = ask.session.clone().map_or_else(|| SessionId::new("turn"), Ok)?;
     let lease = store.claim(&session, "agentd turn", now())?;
     let report = steps(workspace, store, driver, ask, spec, &lease);
@@ -73,6 +75,9 @@ fn steps(
     if state_now()?.mode.as_ref() != Some(&ask.mode) {
         store.commit(lease, &[Event::Entered { mode: ask.mode.clone() }], now())?;
     }
+    if let Some(work) = &ask.work {
+        store.commit(lease, &[Event::Described { work: Box::new(work.clone()) }], now())?;
+    }
 
     run_operations(&site, spec.before.iter().map(|name| name.as_str()), &[])?; // before
     let Assembly { draft, agent, .. } = assemble(workspace, &state_now()?, ask)?; // layers, fit, render
@@ -83,9 +88,10 @@ fn steps(
     let call = Call { prompt: &prompt, mode: &ask.mode, permission: spec.permission };
     let reply = driver.send(&call)?; // agent
 
-    let grammar = grammar(spec);
+    let grammar = grammar(pack, &ask.mode, spec);
     let response = parse::parse(&reply.text, &grammar); // parse
     let verdict = parse::verdict(&response, &grammar);
+    let verdict = parse::required_markers(&response, &grammar).and(verdict);
     let outcome = apply::apply(pack, &state_now()?, &reply, &response, verdict)?; // apply
     store.commit(lease, &outcome.events, now())?; // commit
 
@@ -100,6 +106,9 @@ fn steps(
     if let Some(event) = apply::advance(pack, &state_now()?)? {
         store.commit(lease, &[event], now())?; // advance
     }
+    let state = state_now()?;
+    let stays = state.mode.as_ref() == Some(&ask.mode) && state.ended.is_none();
+    let closed_gate = apply::closed_gate(pack, &state)?.filter(|_| stays).map(|gate| gate.text().to_owned());
     Ok(TurnReport {
         mode: ask.mode.clone(),
         agent: agent.as_str().to_owned(),
@@ -109,7 +118,8 @@ fn steps(
         usage: reply.usage,
         settlements,
         proposals: outcome.proposals,
-        state: state_now()?,
+        state,
+        closed_gate,
         fault: outcome.fault,
     })
 }
@@ -119,17 +129,27 @@ fn started(turn: u64, ask: &Ask, agent: &str, prompt: &str) -> Event {
     Event::Started { turn, mode: ask.mode.clone(), agent, prompt_bytes: prompt.len() as u64 }
 }
 
-fn grammar(spec: &ModeSpec) -> Grammar {
+fn grammar(pack: &Pack, mode: &Mode, spec: &ModeSpec) -> Grammar {
+    let markers = pack.markers.iter().map(|(name, values)| MarkerSpec {
+        name: name.clone(),
+        values: values.clone(),
+        required: spec.markers.contains(name),
+    });
     Grammar {
         verdicts: spec.verdicts.clone(),
         verdict_required: spec.verdict_required,
         task_status: spec.task_status,
+        actions: pack.actions_of(mode).next().is_some(),
+        markers: markers.collect(),
     }
 }
 
 /// Refuses a mode that names an operation which does not exist, before anything is spent.
-fn resolve_operations(spec: &ModeSpec) -> Result<()> {
-    spec.before.iter().chain(&spec.after).try_for_each(|name| ops::operation(name.as_str()).map(|_| ()))
+fn resolve_operations(pack: &Pack, mode: &Mode, spec: &ModeSpec) -> Result<()> {
+    let used = pack.uses.values().filter(|used| used.modes.contains(mode));
+    let named = spec.before.iter().chain(&spec.after).chain(used.filter_map(|used| used.operation.as_ref()));
+    let mut named = named.map(|name| name.as_str());
+    named.try_for_each(|name| ops::operation(name).map(|_| ()))
 }
 
 /// Runs operations in order, each on the effects that name it.

@@ -12,12 +12,47 @@ const FILES: &[(&str, &str)] = files![
     "data/init/config.toml",
     "data/init/project.md",
     "data/models.yaml",
+    "data/pack/check.md",
+    "data/pack/draft.md",
+    "data/pack/identity.md",
+    "data/pack/pack.yaml",
+    "packs/foreman/actions.yaml",
+    "packs/foreman/example.assistant.md",
+    "packs/foreman/example.user.md",
+    "packs/foreman/gemini_note.md",
+    "packs/foreman/guardrails/continuity_rules.md",
+    "packs/foreman/guardrails/voice_antipatterns.md",
+    "packs/foreman/identity.md",
+    "packs/foreman/identity.minimal.md",
+    "packs/foreman/modes/architect.md",
+    "packs/foreman/modes/architect.minimal.md",
+    "packs/foreman/modes/director.md",
+    "packs/foreman/modes/director.minimal.md",
+    "packs/foreman/modes/editor.md",
+    "packs/foreman/modes/editor.minimal.md",
+    "packs/foreman/modes/voice_calibration.md",
+    "packs/foreman/modes/voice_calibration.minimal.md",
+    "packs/foreman/pack.yaml",
+    "packs/foreman/process_map.md",
+    "packs/foreman/process_map.medium.md",
+    "packs/foreman/protocols.md",
+    "packs/foreman/protocols.medium.md",
+    "packs/foreman/protocols.minimal.md",
+    "packs/foreman/reminder.md",
+    "packs/foreman/reminder_thinking.md",
     "packs/sdd/pack.yaml",
     "packs/sdd/skeletons/challenge.md",
     "packs/sdd/skeletons/proposal.md",
     "packs/sdd/skeletons/review.md",
     "packs/sdd/skeletons/spec.md",
     "packs/sdd/skeletons/tasks.md",
+    "packs/taskqueue/controlled-splitting.md",
+    "packs/taskqueue/execution-focus.md",
+    "packs/taskqueue/hook-executor.md",
+    "packs/taskqueue/pack.yaml",
+    "packs/taskqueue/plan-structure-guide.md",
+    "packs/taskqueue/supervisor.md",
+    "packs/taskqueue/task-agent.md",
     "templates/notices/missing-variable.md",
     "templates/system/BASE-archive.md",
     "templates/system/BASE-challenge.md",
@@ -36,6 +71,20 @@ pub(crate) const MISSING_VARIABLE: &str = include_str!("../../templates/notices/
 /// The first draft of `agentd/project.md`.
 pub const PROJECT_DRAFT: &str = include_str!("../../data/init/project.md");
 
+/// The pack that is used unless another is named.
+pub const DEFAULT_PACK: &str = "sdd";
+
+/// The pack whose prose a `PromptBuilder` uses.
+pub(crate) const BUILDER_PACK: &str = "taskqueue";
+
+/// The files of a new pack, in which `{{NAME}}` is its name.
+pub const PACK_DRAFT: &[(&str, &str)] = &[
+    ("pack.yaml", include_str!("../../data/pack/pack.yaml")),
+    ("identity.md", include_str!("../../data/pack/identity.md")),
+    ("modes/draft.md", include_str!("../../data/pack/draft.md")),
+    ("modes/check.md", include_str!("../../data/pack/check.md")),
+];
+
 /// The catalogue of models.
 pub const MODELS: &str = include_str!("../../data/models.yaml");
 
@@ -50,6 +99,14 @@ pub(super) fn find(name: &Path) -> Option<&'static str> {
 /// Returns the names of the compiled-in files directly in a folder, without the folder.
 pub(super) fn names_in(folder: &str) -> impl Iterator<Item = &'static str> + use<'_> {
     FILES.iter().filter_map(move |(path, _)| path.strip_prefix(folder)?.strip_prefix('/'))
+}
+
+/// Returns the names of the folders below a folder that hold a certain compiled-in file.
+pub(super) fn folders_with(folder: &str, file: &str) -> impl Iterator<Item = &'static str> {
+    FILES.iter().filter_map(move |(path, _)| {
+        let name = path.strip_prefix(folder)?.strip_prefix('/')?.strip_suffix(file)?.strip_suffix('/')?;
+        (!name.contains('/')).then_some(name)
+    })
 }
 
 /// Returns the paths of all compiled-in files.

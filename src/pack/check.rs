@@ -1,57 +1,83 @@
 //! From `pack.yaml` as written to a pack that holds together: every fault is found, each with its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
+use indexmap::IndexMap;
 use serde_saphyr::Location;
 
-use super::manifest::{Holds, Manifest, ModeSpec, Target};
+use super::faults::Faults;
+use super::headings::Headings;
+use super::layer::{Holds, Layer};
+use super::manifest::{Manifest, ModeSpec, Target};
 use super::source::{Places, Prose};
-use super::{Pack, template};
-use crate::error::{Error, ErrorKind, Place, Result};
-use crate::models::{Mode, ReviewResult, yaml};
+use super::{Pack, actions, check_layers, template};
+use crate::error::{ErrorKind, Result};
+use crate::models::{ActionSpec, Mode, ReviewResult, yaml};
 
 /// The newest form of `pack.yaml` that is understood.
 const FORMAT: u64 = 1;
 
+/// Tags that mean something in every pack, and so cannot be markers of one.
+const RESERVED: [&str; 10] = [
+    "review",
+    "task_status",
+    "content_update",
+    "action",
+    "message",
+    "thought",
+    "thinking",
+    "think",
+    "reasoning",
+    "analysis",
+];
+
 /// Reads and checks a manifest.
 pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> {
     let manifest: Manifest = yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid)?;
-    let mut faults = Faults { prose, found: Vec::new() };
+    let mut faults = Faults::of(prose);
     faults.check_head(name, &manifest);
-    faults.check_layers(&manifest);
+    check_layers::check(&manifest, &mut faults);
+    let texts = check_layers::read_texts(name, &manifest, places, &mut faults);
+    let actions = faults.read_actions(name, &manifest, places);
     let mut skeletons = BTreeMap::new();
+    let templates = manifest.layers.iter().any(|layer| layer.value.holds == Holds::Template);
     for (mode, spec) in &manifest.modes {
         faults.check_next(mode, &spec.value, spec.referenced, &manifest);
-        faults.check_templates(mode, &spec.value, spec.referenced, places);
+        faults.check_gate(&spec.value, spec.referenced, &manifest);
+        if templates {
+            faults.check_templates(mode, &spec.value, spec.referenced, places);
+        }
         faults.read_skeletons(name, &spec.value, spec.referenced, places, &mut skeletons);
     }
+    faults.check_ends(&manifest);
     faults.into_result()?;
+    let layers: Vec<Layer> = manifest.layers.into_iter().map(|layer| layer.value).collect();
     Ok(Pack {
+        headings: Headings::of(&layers, &texts),
         name: manifest.name.value,
         description: manifest.description,
         origin: prose.origin.clone(),
         owner: prose.owner,
         start: manifest.start.value,
+        rendering: manifest.rendering,
+        separator: manifest.separator,
+        reserve: manifest.reserve,
+        hysteresis: manifest.hysteresis.map(|percent| percent.value),
+        aliases: manifest.aliases.into_iter().map(|(alias, mode)| (alias, mode.value)).collect(),
         variables: manifest.variables,
         sections: manifest.sections,
-        layers: manifest.layers.into_iter().map(|layer| layer.value).collect(),
+        markers: manifest.markers.into_iter().map(|(name, values)| (name, values.value)).collect(),
+        actions,
+        uses: manifest.actions.into_iter().map(|(name, used)| (name, used.value)).collect(),
+        layers,
         modes: manifest.modes.into_iter().map(|(mode, spec)| (mode, spec.value)).collect(),
         skeletons,
+        texts,
+        places: places.clone(),
     })
 }
 
-/// The faults found so far.
-struct Faults<'a> {
-    prose: &'a Prose,
-    found: Vec<(Place, String)>,
-}
-
 impl Faults<'_> {
-    fn add(&mut self, location: Location, message: impl Into<String>) {
-        let place = yaml::place(&self.prose.text, &self.prose.origin, 1, location);
-        self.found.push((place, message.into()));
-    }
-
     fn check_head(&mut self, name: &str, manifest: &Manifest) {
         if manifest.format.value != FORMAT {
             let message =
@@ -66,22 +92,110 @@ impl Faults<'_> {
         if !manifest.modes.contains_key(&manifest.start.value) {
             self.add(manifest.start.referenced, format!("there is no mode `{}`", manifest.start.value));
         }
-    }
-
-    fn check_layers(&mut self, manifest: &Manifest) {
-        let held: Vec<Holds> = manifest.layers.iter().map(|layer| layer.value.holds).collect();
-        for (index, layer) in manifest.layers.iter().enumerate() {
-            let holds = layer.value.holds;
-            if held[..index].contains(&holds) {
-                self.add(layer.referenced, format!("two layers hold {holds:?}").to_lowercase());
+        if let Some(percent) =
+            manifest.hysteresis.as_ref().filter(|percent| !(1..=100).contains(&percent.value))
+        {
+            self.add(percent.referenced, "`hysteresis` is a percentage, from 1 to 100");
+        }
+        for (alias, mode) in &manifest.aliases {
+            if !manifest.modes.contains_key(&mode.value) {
+                self.add(
+                    mode.referenced,
+                    format!("the alias `{alias}` leads to `{}`, which is no mode", mode.value),
+                );
+            } else if Mode::new(alias.as_str()).map_or(true, |alias| manifest.modes.contains_key(&alias)) {
+                self.add(mode.referenced, format!("{alias:?} cannot be an alias"));
             }
         }
-        if held.first() != Some(&Holds::Template) || held.last() != Some(&Holds::Instructions) {
-            let message = "the first layer holds the template, and the last one the instructions";
-            self.add(
-                manifest.layers.first().map_or(manifest.start.referenced, |layer| layer.referenced),
-                message,
-            );
+        for (marker, values) in &manifest.markers {
+            let usable =
+                |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+            if Mode::new(marker.as_str()).is_err() || !usable(marker) || RESERVED.contains(&marker.as_str()) {
+                self.add(values.referenced, format!("{marker:?} cannot be a marker"));
+            }
+            if values.value.is_empty() || !values.value.iter().all(|value| usable(value)) {
+                self.add(
+                    values.referenced,
+                    format!("the marker `{marker}` needs values of letters, digits and `_`"),
+                );
+            }
+        }
+    }
+
+    fn read_actions(
+        &mut self,
+        pack: &str,
+        manifest: &Manifest,
+        places: &Places,
+    ) -> IndexMap<String, ActionSpec> {
+        let Some((_, first)) = manifest.actions.first() else { return IndexMap::new() };
+        let found = places.find(&format!("packs/{pack}/actions.yaml"));
+        let read =
+            found.and_then(|prose| prose.map(|prose| actions::read(&prose.text, &prose.origin)).transpose());
+        let actions = match read {
+            Ok(Some(actions)) => actions,
+            Ok(None) => {
+                self.add(first.referenced, "there is no actions.yaml beside this file");
+                return IndexMap::new();
+            }
+            Err(error) => {
+                self.add_error(first.referenced, &error);
+                return IndexMap::new();
+            }
+        };
+        for (name, used) in &manifest.actions {
+            if !actions.contains_key(name) {
+                self.add(used.referenced, format!("actions.yaml describes no action `{name}`"));
+            }
+            for mode in used.value.modes.iter().filter(|mode| !manifest.modes.contains_key(*mode)) {
+                self.add(used.referenced, format!("the action `{name}` is for `{mode}`, which is no mode"));
+            }
+        }
+        actions
+    }
+
+    /// A gate asks for nothing but what a session's state tells; required markers are there.
+    fn check_gate(&mut self, spec: &ModeSpec, location: Location, manifest: &Manifest) {
+        for marker in spec.markers.iter().filter(|marker| !manifest.markers.contains_key(*marker)) {
+            self.add(location, format!("there is no marker `{marker}`"));
+        }
+        let Some(gate) = &spec.gate else { return };
+        self.check_condition(gate, |name, argument| match argument {
+            None => {
+                matches!(name, "verdict" | "failed" | "turns" | "mode_turns" | "percent" | "voice_locked")
+            }
+            Some(argument) => {
+                matches!(name, "status" | "done")
+                    || (name == "marker" && manifest.markers.contains_key(argument))
+            }
+        });
+    }
+
+    /// From every mode there is a way to the end.
+    fn check_ends(&mut self, manifest: &Manifest) {
+        let mut ending: HashSet<&Mode> = HashSet::new();
+        loop {
+            let leads = |target: &Target| match target {
+                Target::Done | Target::Stop => true,
+                Target::Mode(mode) => ending.contains(mode),
+            };
+            let more: Vec<&Mode> = manifest
+                .modes
+                .iter()
+                .filter(|(mode, spec)| !ending.contains(mode) && spec.value.next.values().any(leads))
+                .map(|(mode, _)| mode)
+                .collect();
+            if more.is_empty() {
+                break;
+            }
+            ending.extend(more);
+        }
+        let stuck: Vec<&Mode> = manifest.modes.keys().filter(|mode| !ending.contains(mode)).collect();
+        if let Some(spec) = stuck.first().and_then(|mode| manifest.modes.get(*mode)) {
+            let names: Vec<_> = stuck.iter().map(|mode| format!("`{mode}`")).collect();
+            let message =
+                format!("{} lead in a circle: from there no way leads to done or stop", names.join(", "));
+            self.add(spec.referenced, message);
         }
     }
 
@@ -148,13 +262,5 @@ impl Faults<'_> {
                 Err(error) => self.add(location, format!("the skeleton `{name}`: {error}")),
             }
         }
-    }
-
-    fn into_result(self) -> Result<()> {
-        let mut faults = self.found.into_iter();
-        let Some((place, message)) = faults.next() else { return Ok(()) };
-        let more: String = faults.map(|(place, message)| format!("\n  {place}: {message}")).collect();
-        let message = if more.is_empty() { message } else { format!("{message}; and also:{more}") };
-        Err(Error::new(ErrorKind::PackInvalid, message).with_place(place))
     }
 }

@@ -31,7 +31,7 @@ pub fn lint(pack: &Pack, template: &Template) -> Vec<Finding> {
     lint.sections(&pack.sections);
     lint.placeholders(&spec.variables, &pack.variables);
     lint.focus(&spec.focus);
-    lint.sentences(spec.sentences.get(&template.name).map_or(&[], Vec::as_slice));
+    lint.sentences(spec.sentences.get(&template.text.name).map_or(&[], Vec::as_slice));
     lint.verdicts(&spec.verdicts);
     lint.other_markers(spec);
     lint.ending();
@@ -49,18 +49,18 @@ impl Lint<'_> {
     }
 
     fn wrong(&mut self, rule: &'static str, message: String, offset: usize) {
-        let line = Some(self.template.place(offset).line);
+        let line = Some(self.template.text.place(offset).line);
         self.found.push(Finding { rule, message, line });
     }
 
     fn has(&self, text: &str) -> bool {
-        self.template.body().contains(text)
+        self.template.text.body().contains(text)
     }
 
     /// Every section is there under its heading, and says something.
     fn sections(&mut self, sections: &[String]) {
         for section in sections {
-            match section_text(self.template.body(), section) {
+            match section_text(self.template.text.body(), section) {
                 None => self.missing("section", format!("there is no section `## {section}`")),
                 Some(text) if text.trim().is_empty() => {
                     self.missing("section", format!("the section `## {section}` is empty"));
@@ -72,7 +72,7 @@ impl Lint<'_> {
 
     /// Every variable of the mode is used, each one that is used can be filled, and none is misspelt with blanks.
     fn placeholders(&mut self, needed: &[String], filled: &[String]) {
-        let body = self.template.body();
+        let body = self.template.text.body();
         let mut used: Vec<&str> = Vec::new();
         for token in tokens(body) {
             let Token::Variable(name, offset) = token else { continue };
@@ -83,6 +83,7 @@ impl Lint<'_> {
         }
         let listed = self
             .template
+            .text
             .variables
             .iter()
             .filter(|variable| variable.required)
@@ -104,7 +105,7 @@ impl Lint<'_> {
     /// The mode's own concerns are named.
     fn focus(&mut self, words: &[String]) {
         // A placeholder's name is no word of the template.
-        let prose = tokens(self.template.body()).filter_map(|token| match token {
+        let prose = tokens(self.template.text.body()).filter_map(|token| match token {
             Token::Text(text) => Some(text.to_lowercase()),
             Token::Variable(..) => None,
         });
@@ -129,7 +130,7 @@ impl Lint<'_> {
     fn verdicts(&mut self, allowed: &[ReviewResult]) {
         for verdict in ReviewResult::ALL {
             let marker = format!("<review>{verdict}</review>");
-            match (self.template.body().find(&marker), allowed.contains(&verdict)) {
+            match (self.template.text.body().find(&marker), allowed.contains(&verdict)) {
                 (None, true) => self.missing("marker", format!("{marker} is not asked for")),
                 (Some(offset), false) => {
                     self.wrong("marker", format!("{marker} is no verdict of this mode"), offset);
@@ -137,8 +138,8 @@ impl Lint<'_> {
                 _ => {}
             }
         }
-        for (offset, _) in self.template.body().match_indices("<review>") {
-            let rest = &self.template.body()[offset + "<review>".len()..];
+        for (offset, _) in self.template.text.body().match_indices("<review>") {
+            let rest = &self.template.text.body()[offset + "<review>".len()..];
             let Some((value, _)) = rest.split_once("</review>").filter(|(value, _)| !value.contains('\n'))
             else {
                 continue;
@@ -153,7 +154,7 @@ impl Lint<'_> {
 
     fn other_markers(&mut self, spec: &ModeSpec) {
         let mut needed = vec!["<thought>"];
-        if let Some(offset) = self.template.body().find("<task_status").filter(|_| !spec.task_status) {
+        if let Some(offset) = self.template.text.body().find("<task_status").filter(|_| !spec.task_status) {
             self.wrong("marker", "<task_status> is not used in this mode".to_owned(), offset);
         }
         if spec.task_status {
@@ -171,7 +172,7 @@ impl Lint<'_> {
 
     /// The last paragraph hands over to the instructions.
     fn ending(&mut self) {
-        let body = self.template.body().replace('\r', "");
+        let body = self.template.text.body().replace('\r', "");
         let last = body.trim_end().rsplit("\n\n").next().unwrap_or_default();
         if !last.contains("<instructions>") {
             self.missing("ending", "the last paragraph does not hand over to <instructions>".to_owned());

@@ -3,8 +3,11 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Deserializer, de};
 
+use super::condition::Condition;
+use super::layer::{Layer, PerTier};
+use super::sections::StateSections;
 use crate::models::yaml::Placed;
-use crate::models::{Class, ContextKind, Mode, Permission, ReviewResult, Zone};
+use crate::models::{Format, Mode, Permission, ReviewResult};
 
 /// A process as data: `pack.yaml`.
 #[derive(Debug, Deserialize)]
@@ -18,57 +21,54 @@ pub(super) struct Manifest {
     pub(super) description: String,
     /// The mode a session starts in.
     pub(super) start: Placed<Mode>,
+    /// How the prompt is written unless the caller says otherwise.
+    #[serde(default)]
+    pub(super) rendering: Format,
+    /// What separates layers in flat text.
+    #[serde(default = "separator")]
+    pub(super) separator: String,
+    /// How many tokens of the window are kept for the reply.
+    #[serde(default)]
+    pub(super) reserve: Option<PerTier<u64>>,
+    /// To how many percent of its room the history is cut when it overflows, so that its start stays the same for a
+    /// while.
+    #[serde(default)]
+    pub(super) hysteresis: Option<Placed<u8>>,
+    /// Other names of modes.
+    #[serde(default)]
+    pub(super) aliases: IndexMap<String, Placed<Mode>>,
     /// The variables that are filled.
+    #[serde(default)]
     pub(super) variables: Vec<String>,
     /// What every template of the pack must hold.
+    #[serde(default)]
     pub(super) sections: Vec<String>,
+    /// Markers of the pack's own: their values, from mild to severe.
+    #[serde(default)]
+    pub(super) markers: IndexMap<String, Placed<Vec<String>>>,
+    /// The actions of `actions.yaml`, where they may be used and what carries them out.
+    #[serde(default)]
+    pub(super) actions: IndexMap<String, Placed<ActionUse>>,
     /// The prompt's layers, in order.
     pub(super) layers: Vec<Placed<Layer>>,
     /// The modes, in order.
     pub(super) modes: IndexMap<Mode, Placed<ModeSpec>>,
 }
 
-/// A slot of the prompt.
+fn separator() -> String {
+    "\n\n---\n\n".to_owned()
+}
+
+/// Where an action may be used, and what carries it out.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Layer {
-    /// The layer's name, with which the ids of its blocks start.
-    pub id: String,
-    /// What fills it.
-    pub holds: Holds,
-    /// How hard its blocks hold their place.
-    pub class: Class,
-    /// How often its text changes.
-    pub zone: Zone,
-}
-
-/// What fills a layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Holds {
-    /// The system template.
-    Template,
-    /// Artifacts.
-    Artifacts,
-    /// Files.
-    Files,
-    /// Thoughts.
-    Thoughts,
-    /// The user's text.
-    Instructions,
-}
-
-impl Holds {
-    /// Returns the kind of context item that fills the layer, if context does.
-    #[must_use]
-    pub fn context_kind(self) -> Option<ContextKind> {
-        match self {
-            Self::Artifacts => Some(ContextKind::Artifact),
-            Self::Files => Some(ContextKind::File),
-            Self::Thoughts => Some(ContextKind::Thought),
-            Self::Template | Self::Instructions => None,
-        }
-    }
+pub struct ActionUse {
+    /// The modes that may use it.
+    #[serde(default)]
+    pub modes: Vec<Mode>,
+    /// The operation that carries it out; without one it is listed and not done.
+    #[serde(default)]
+    pub operation: Option<OperationName>,
 }
 
 /// A mode of the process.
@@ -86,6 +86,15 @@ pub struct ModeSpec {
     /// Whether a reply must hold one.
     #[serde(default)]
     pub verdict_required: bool,
+    /// Markers of the pack that a reply must hold.
+    #[serde(default)]
+    pub markers: Vec<String>,
+    /// Which sections of the session state are shown.
+    #[serde(default)]
+    pub state: StateSections,
+    /// What must hold to leave the mode.
+    #[serde(default)]
+    pub gate: Option<Condition>,
     /// Whether a reply reports on tasks.
     #[serde(default)]
     pub task_status: bool,

@@ -1,31 +1,47 @@
-//! A process as data: modes, layers, templates, permissions and verdicts, all checked when it is loaded.
+//! A process as data: modes, layers, prose, actions, permissions and verdicts, all checked when it is loaded.
 
+mod actions;
 mod builtin;
 mod check;
+mod check_layers;
+mod condition;
+mod faults;
 mod front_matter;
+mod headings;
+mod layer;
 mod lint;
 mod manifest;
 mod placeholder;
+mod rule;
+mod sections;
 mod source;
 mod template;
 mod templates;
+mod text;
 
 use std::collections::BTreeMap;
 
-pub(crate) use builtin::MISSING_VARIABLE;
+pub use actions::{PLACEHOLDER as ACTIONS_PLACEHOLDER, available_actions};
+pub(crate) use builtin::{BUILDER_PACK, MISSING_VARIABLE};
 use indexmap::IndexMap;
 
-pub use builtin::{CONFIG_DRAFT, MODELS, PROJECT_DRAFT, names as builtin_names};
+pub use builtin::{CONFIG_DRAFT, DEFAULT_PACK, MODELS, PACK_DRAFT, PROJECT_DRAFT, names as builtin_names};
+pub use condition::Condition;
 pub use front_matter::{FrontMatter, VariableSpec};
+pub use headings::Headings;
+pub use layer::{Choice, Holds, Layer, PerTier, file_for};
 pub use lint::{Finding, lint};
-pub use manifest::{Holds, Layer, ModeSpec, OperationName, Target};
+pub use manifest::{ActionUse, ModeSpec, OperationName, Target};
 pub use placeholder::{Token, tokens};
+pub use rule::{Facts, Rule, RuleFault, Value};
+pub use sections::{Section, StateSections};
 pub use source::{Candidate, Owner, Places, Prose};
 pub use template::{SystemTemplateMetadata, Template};
 pub use templates::{Found, Listed, Templates};
+pub use text::Text;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::Mode;
+use crate::models::{ActionSpec, Format, Mode, Tier};
 
 /// A process that was loaded and holds together.
 #[derive(Clone, Debug)]
@@ -40,16 +56,37 @@ pub struct Pack {
     pub owner: Owner,
     /// The mode a session starts in.
     pub start: Mode,
+    /// How the prompt is written unless the caller says otherwise.
+    pub rendering: Format,
+    /// What separates layers in flat text.
+    pub separator: String,
+    /// How many tokens of the window are kept for the reply.
+    pub reserve: Option<PerTier<u64>>,
+    /// To how many percent of its room the history is cut when it overflows.
+    pub hysteresis: Option<u8>,
+    /// Other names of modes.
+    pub aliases: IndexMap<String, Mode>,
     /// The variables that are filled.
     pub variables: Vec<String>,
     /// The headings that every template of the pack must hold.
     pub sections: Vec<String>,
+    /// Markers of the pack's own: their values, from mild to severe.
+    pub markers: IndexMap<String, Vec<String>>,
+    /// What an agent may ask for.
+    pub actions: IndexMap<String, ActionSpec>,
+    /// Where each action may be used, and what carries it out.
+    pub uses: IndexMap<String, ActionUse>,
     /// The prompt's layers, in order.
     pub layers: Vec<Layer>,
     /// The modes, in order.
     pub modes: IndexMap<Mode, ModeSpec>,
     /// The skeletons, by name.
     pub skeletons: BTreeMap<String, Prose>,
+    /// The prose of the layers, by file name.
+    pub texts: BTreeMap<String, Text>,
+    /// The headings of its prompts.
+    pub headings: Headings,
+    places: Places,
 }
 
 impl Pack {
@@ -66,16 +103,28 @@ impl Pack {
         let Some(prose) = places.find(&file)? else {
             let searched = places.candidates(&file);
             let list: String = searched.iter().map(|place| format!("\n  {}", place.origin)).collect();
-            let shipped =
-                builtin::names().filter_map(|file| file.strip_prefix("packs/")?.strip_suffix("/pack.yaml"));
-            let shipped: Vec<_> = shipped.collect();
             return Err(Error::new(
                 ErrorKind::PackNotFound,
                 format!("no pack `{name}`; searched, in order:{list}"),
             )
-            .with_hint(format!("shipped with the program: {}", shipped.join(", "))));
+            .with_hint(format!("there are {}", Self::names(places).join(", "))));
         };
         check::check(name.as_str(), &prose, places)
+    }
+
+    /// Returns the names of the packs at every place, sorted.
+    #[must_use]
+    pub fn names(places: &Places) -> Vec<String> {
+        places.folders_with("packs", "pack.yaml").into_iter().filter(|name| Mode::new(name).is_ok()).collect()
+    }
+
+    /// Reads the pack again.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Pack::load`].
+    pub fn reloaded(&self) -> Result<Self> {
+        Self::load(&self.name, &self.places)
     }
 
     /// Returns a mode.
@@ -91,8 +140,41 @@ impl Pack {
         })
     }
 
+    /// Returns the mode that a name or an alias stands for.
+    #[must_use]
+    pub fn resolved(&self, name: &Mode) -> Mode {
+        self.aliases.get(name.as_str()).unwrap_or(name).clone()
+    }
+
     /// Returns the skeletons of a mode, in order.
     pub fn skeletons_of(&self, spec: &ModeSpec) -> impl Iterator<Item = &Prose> {
         spec.skeletons.iter().filter_map(|name| self.skeletons.get(name))
+    }
+
+    /// Returns the actions that a mode may use, in order.
+    pub fn actions_of(&self, mode: &Mode) -> impl Iterator<Item = (&String, &ActionSpec)> {
+        let used = self.uses.iter().filter(move |(_, used)| used.modes.contains(mode));
+        used.filter_map(|(name, _)| self.actions.get_key_value(name))
+    }
+
+    /// Returns the text of a file for a tier: its own, or the next larger one.
+    #[must_use]
+    pub fn text(&self, file: &str, tier: Tier) -> Option<&Text> {
+        let tiers = Tier::ALL.into_iter().rev().filter(|other| *other >= tier);
+        tiers.filter_map(|tier| self.texts.get(&file_at(file, tier))).next()
+    }
+
+    /// Tells whether a layer of the pack holds something.
+    #[must_use]
+    pub fn holds(&self, what: Holds) -> bool {
+        self.layers.iter().any(|layer| layer.holds == what)
+    }
+}
+
+/// Returns the name of a file for a tier: `identity.md`, `identity.medium.md`, `identity.minimal.md`.
+fn file_at(file: &str, tier: Tier) -> String {
+    match (tier, file.strip_suffix(".md")) {
+        (Tier::Full, _) | (_, None) => file.to_owned(),
+        (tier, Some(stem)) => format!("{stem}.{}.md", tier.name()),
     }
 }

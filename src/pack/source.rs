@@ -117,6 +117,28 @@ impl Places {
         Ok(None)
     }
 
+    /// Returns the names of the folders below a folder that hold a certain file, at every place, sorted.
+    #[must_use]
+    pub fn folders_with(&self, folder: &str, file: &str) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for candidate in self.candidates(folder) {
+            match candidate.owner {
+                Owner::BuiltIn => names.extend(builtin::folders_with(folder, file).map(str::to_owned)),
+                Owner::Project | Owner::User => {
+                    let found = file::names_in(&candidate.path).unwrap_or_default();
+                    let holds = |name: &String| {
+                        let path =
+                            Candidate { path: candidate.path.join(name).join(file), ..candidate.clone() };
+                        // What is there and cannot be read is listed, and says why when it is used.
+                        !matches!(self.read(&path), Ok(None))
+                    };
+                    names.extend(found.into_iter().filter_map(|name| name.into_string().ok()).filter(holds));
+                }
+            }
+        }
+        names
+    }
+
     /// Returns the names of the Markdown files of a folder at every place, without their folder, sorted.
     #[must_use]
     pub fn names_in(&self, folder: &str) -> BTreeSet<String> {

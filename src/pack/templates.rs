@@ -59,7 +59,7 @@ impl Templates {
     ///
     /// Those of [`Templates::find`].
     pub fn load_system_template(&self, agent: &AgentName, phase: &Mode) -> Result<String> {
-        Ok(self.find(agent, phase)?.template.body().to_owned())
+        Ok(self.find(agent, phase)?.template.text.body().to_owned())
     }
 
     /// Returns the template for an agent and a mode.
@@ -75,7 +75,7 @@ impl Templates {
         }
         let found = Arc::new(self.search(&key.0, mode)?);
         if found.fallback {
-            log::debug!("no {}-{mode}.md; falling back to {}", key.0, found.template.origin);
+            log::debug!("no {}-{mode}.md; falling back to {}", key.0, found.template.text.origin);
         }
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
         cache.insert(key, Arc::clone(&found));

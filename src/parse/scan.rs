@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr3, memmem};
 
-use super::Grammar;
 use super::line::{Fence, is_quoted, may_be_masked, starts_block, strictly_fenced};
 use super::tag::{self, Name, Tag};
 use super::verdict::{is_alternation, leading, named, read_value};
+use super::{Grammar, action};
 use crate::models::{Marker, Problem, Proposal, Response, ReviewResult, TaskStatus, Update};
 
 /// The longest body of a marker: a verdict, and perhaps a remark.
@@ -106,6 +106,7 @@ impl<'a> Scanner<'a> {
     fn finish(mut self) -> Response {
         self.response.message = self.response.message.trim().to_owned();
         self.drop_uncertain_passes();
+        self.keep_worst_markers();
         let mut first: HashMap<String, String> = HashMap::new();
         let mut contradicted = HashSet::new();
         for Update { target, content } in &self.response.updates {
@@ -122,6 +123,52 @@ impl<'a> Scanner<'a> {
             }
         }
         self.response
+    }
+
+    /// Keeps of each marker of the pack's own the most severe value.
+    fn keep_worst_markers(&mut self) {
+        for spec in &self.grammar.markers {
+            let of = |marker: &Marker| match marker {
+                Marker::Named { name, value } if *name == spec.name => {
+                    spec.values.iter().position(|known| known == value)
+                }
+                _ => None,
+            };
+            let worst = self.response.markers.iter().filter_map(of).max();
+            let mut kept = false;
+            self.response.markers.retain(|marker| {
+                of(marker).is_none_or(|rank| Some(rank) == worst && !std::mem::replace(&mut kept, true))
+            });
+        }
+    }
+
+    /// Takes an action: its body reaches to the first closer, and holds no other action.
+    fn action(&mut self, opener: Tag<'a>) {
+        let start = self.at + opener.length;
+        let next = memchr::memchr_iter(b'<', &self.text.as_bytes()[start..]).find_map(|at| {
+            let tag = tag::read(&self.text[start + at..], self.grammar)?;
+            (tag.name == Name::Action).then_some((start + at, tag))
+        });
+        let (body, end, closed) = match next {
+            Some((at, tag)) if tag.closes && tag.complete => (start..at, at + tag.length, opener.complete),
+            Some((at, _)) => (start..at, at, false),
+            None => (start..self.text.len(), self.text.len(), false),
+        };
+        self.copy_up_to(self.at);
+        let text = &self.text[body];
+        let name = tag::attribute(opener.attributes, "type");
+        let read =
+            if closed { action::read(name, text) } else { Err("it is not closed, so it may be cut off") };
+        match read {
+            Ok(action) => self.response.actions.push(action),
+            Err(reason) => {
+                let what = format!("action {}", name.unwrap_or_default());
+                let (reason, text) = (reason.to_owned(), text.to_owned());
+                self.response.proposals.push(Proposal { what: what.trim().to_owned(), reason, text });
+                self.mask(start..end);
+            }
+        }
+        self.skip_to(end);
     }
 
     /// Drops each PASS that another way of reading Markdown would find in code: only what no reading masks is a pass.
@@ -186,14 +233,18 @@ impl<'a> Scanner<'a> {
         let text = &self.text[span.clone()];
         let mut effect = false;
         for at in memchr::memchr_iter(b'<', text.as_bytes()) {
-            match tag::read(&text[at..]) {
+            match tag::read(&text[at..], self.grammar) {
                 Some(Tag { name: Name::Review, closes: false, length, .. }) => {
                     let body = text[at + length..].split('<').next().unwrap_or_default();
                     if !is_alternation(body) {
                         self.doubt(&text[at + length..]);
                     }
                 }
-                Some(Tag { name: Name::Update | Name::TaskStatus, closes: false, .. }) => effect = true,
+                Some(Tag {
+                    name: Name::Update | Name::TaskStatus | Name::Action | Name::Own(_),
+                    closes: false,
+                    ..
+                }) => effect = true,
                 _ => {}
             }
         }
@@ -221,7 +272,7 @@ impl<'a> Scanner<'a> {
                 return false;
             }
         }
-        let Some(tag) = tag::read(rest) else {
+        let Some(tag) = tag::read(rest, self.grammar) else {
             if tag::looks_like_review(rest) {
                 self.doubt_after_brackets(self.at);
             }
@@ -237,10 +288,11 @@ impl<'a> Scanner<'a> {
                 self.skip_to(self.at + tag.length);
             }
             (Name::Update, false) => self.update(tag),
-            (Name::Review | Name::TaskStatus, false) => self.marker(tag),
+            (Name::Review | Name::TaskStatus | Name::Own(_), false) => self.marker(tag),
+            (Name::Action, false) => self.action(tag),
             _ => self.at += tag.length,
         }
-        matches!(tag.name, Name::Thinking | Name::Message | Name::Update)
+        matches!(tag.name, Name::Thinking | Name::Message | Name::Update | Name::Action)
     }
 
     /// Takes a thought, nested ones included. One that is not closed owns all that follows.
@@ -253,7 +305,7 @@ impl<'a> Scanner<'a> {
         let mut end = self.text.len();
         while let Some(hit) = memchr(b'<', &self.text.as_bytes()[at..]) {
             at += hit;
-            let tag = tag::read(&self.text[at..]).filter(|tag| tag.name == Name::Thinking);
+            let tag = tag::read(&self.text[at..], self.grammar).filter(|tag| tag.name == Name::Thinking);
             let tag = tag.filter(|_| !code.holds(self.text, at));
             let Some(tag) = tag else {
                 at += 1;
@@ -301,7 +353,7 @@ impl<'a> Scanner<'a> {
         }
         let (mut closers, mut last, mut region) = (0, 0..0, rest.len());
         for at in memchr::memchr_iter(b'<', rest.as_bytes()) {
-            match tag::read(&rest[at..]) {
+            match tag::read(&rest[at..], self.grammar) {
                 Some(Tag { name: Name::Update, closes: true, length, .. }) => {
                     closers += 1;
                     last = at..at + length;
@@ -356,8 +408,8 @@ impl<'a> Scanner<'a> {
         let near = &self.text.as_bytes()[start..self.text.len().min(start + LONGEST_MARKER)];
         // The next tag of the same name ends it; if that one opens, this one was only spoken of.
         let same = |at: usize| {
-            let tag =
-                self.text.get(start + at..).and_then(tag::read).filter(|tag| tag.name == opener.name)?;
+            let text = self.text.get(start + at..)?;
+            let tag = tag::read(text, self.grammar).filter(|tag| tag.name == opener.name)?;
             Some((at, tag.closes && tag.complete))
         };
         let body_length = memchr::memchr_iter(b'<', near).find_map(same);
@@ -365,6 +417,7 @@ impl<'a> Scanner<'a> {
         let body = body_length.and_then(|length| self.text.get(start..start + length));
         let marker = body.and_then(|body| match opener.name {
             Name::Review => read_value(&without_tags(body)).map(|verdict| Marker::Review { verdict }),
+            Name::Own(index) => self.grammar.markers[index].read(body),
             _ => task_status(opener.attributes, body).filter(|_| self.grammar.task_status),
         });
         if opener.name == Name::Review {
@@ -385,7 +438,8 @@ impl<'a> Scanner<'a> {
             self.passes.push(self.at);
         }
         self.response.markers.push(marker);
-        let closer = self.text.get(start + length..).and_then(tag::read).map_or(0, |tag| tag.length);
+        let closer = self.text.get(start + length..).and_then(|text| tag::read(text, self.grammar));
+        let closer = closer.map_or(0, |tag| tag.length);
         self.skip_to(start + length + closer);
     }
 
@@ -513,7 +567,7 @@ fn without_tags(body: &str) -> String {
 fn worst_verdict(response: &Response) -> Option<ReviewResult> {
     let verdicts = response.markers.iter().filter_map(|marker| match marker {
         Marker::Review { verdict } => Some(*verdict),
-        Marker::TaskStatus { .. } => None,
+        Marker::TaskStatus { .. } | Marker::Named { .. } => None,
     });
     verdicts.max()
 }

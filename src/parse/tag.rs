@@ -1,5 +1,7 @@
 //! Tags of the grammar: their names, attributes and closers.
 
+use super::Grammar;
+
 /// The spellings of thinking; one closes another.
 pub(super) const THINKING: [&str; 5] = ["thought", "thinking", "think", "reasoning", "analysis"];
 
@@ -11,6 +13,9 @@ pub(super) enum Name {
     Review,
     TaskStatus,
     Update,
+    Action,
+    /// A marker of the pack's own, by its place in the grammar.
+    Own(usize),
 }
 
 /// A tag of the grammar.
@@ -28,12 +33,12 @@ pub(super) struct Tag<'a> {
 }
 
 /// Reads the tag of the grammar that a text starts with, in any case.
-pub(super) fn read(text: &str) -> Option<Tag<'_>> {
+pub(super) fn read<'a>(text: &'a str, grammar: &Grammar) -> Option<Tag<'a>> {
     let inner = text.strip_prefix('<')?;
     let closes = inner.starts_with('/');
     let inner = inner.strip_prefix('/').unwrap_or(inner);
     let length = inner.bytes().take_while(|&b| b.is_ascii_alphanumeric() || b == b'_').count();
-    let name = name(&inner[..length])?;
+    let name = name(&inner[..length], grammar)?;
     let after = &inner[length..];
     if !(after.is_empty() || after.starts_with(['>', ' ', '\t', '\n', '\r', '<'])) {
         return None;
@@ -47,7 +52,7 @@ pub(super) fn read(text: &str) -> Option<Tag<'_>> {
     Some(Tag { name, closes, attributes: &after[..end], length, complete })
 }
 
-fn name(text: &str) -> Option<Name> {
+fn name(text: &str, grammar: &Grammar) -> Option<Name> {
     let is = |name: &str| text.eq_ignore_ascii_case(name);
     if THINKING.iter().any(|name| is(name)) {
         return Some(Name::Thinking);
@@ -58,7 +63,10 @@ fn name(text: &str) -> Option<Name> {
         ("task_status", Name::TaskStatus),
         ("content_update", Name::Update),
     ];
-    names.iter().find(|(name, _)| is(name)).map(|(_, tag)| *tag)
+    let known = names.iter().find(|(name, _)| is(name)).map(|(_, tag)| *tag);
+    let action = (grammar.actions && is("action")).then_some(Name::Action);
+    let own = || grammar.markers.iter().position(|marker| is(&marker.name)).map(Name::Own);
+    known.or(action).or_else(own)
 }
 
 /// Tells whether a text starts with something like a `<review>` tag that is none: blanks or a prefix before the name.
@@ -116,6 +124,8 @@ mod tests {
 
     #[test]
     fn only_names_of_the_grammar_are_tags() {
+        let grammar = Grammar::any_review();
+        let read = |text| read(text, &grammar);
         assert!(
             read("<Review>").is_some() && read("</THINK>").is_some() && read("<review run=\"x\">").is_some()
         );

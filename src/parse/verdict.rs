@@ -90,7 +90,7 @@ fn split(text: &str) -> Option<(ReviewResult, &str)> {
 pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewResult>> {
     let found = response.markers.iter().filter_map(|marker| match marker {
         Marker::Review { verdict } => Some(*verdict),
-        Marker::TaskStatus { .. } => None,
+        Marker::TaskStatus { .. } | Marker::Named { .. } => None,
     });
     let found: Vec<ReviewResult> = found.collect();
     if let Some(stranger) = found.iter().find(|verdict| !grammar.verdicts.contains(verdict)) {
@@ -111,6 +111,23 @@ pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewRe
         None if !grammar.verdict_required && !doubted => Ok(None),
         _ => Err(missing(response, worst)),
     }
+}
+
+/// Checks that a response holds the markers that its grammar requires.
+///
+/// # Errors
+///
+/// `MissingMarker` naming the first that is missing and its values.
+pub fn required_markers(response: &Response, grammar: &Grammar) -> Result<()> {
+    for spec in grammar.markers.iter().filter(|spec| spec.required) {
+        let found = |marker: &Marker| matches!(marker, Marker::Named { name, .. } if *name == spec.name);
+        if !response.markers.iter().any(found) {
+            let message = format!("the reply holds no <{}> that can be read", spec.name);
+            return Err(Error::new(ErrorKind::MissingMarker, message)
+                .with_hint(format!("its values: {}", spec.values.join(", "))));
+        }
+    }
+    Ok(())
 }
 
 fn missing(response: &Response, outside: Option<ReviewResult>) -> Error {

@@ -16,6 +16,7 @@ fn each_case_is_read_as_it_says() {
             verdicts: vec![ReviewResult::Pass, ReviewResult::NeedsRevision, ReviewResult::Rejected],
             verdict_required: true,
             task_status: true,
+            ..Grammar::any_review()
         };
         let response = parse::parse(reply, &grammar);
         for line in expected.lines() {

@@ -264,7 +264,7 @@ fn scenario_falling_back_to_base_template_when_agent_specific_is_missing() {
     let templates = Templates::new(Places::default());
     let (gemini, archive) = (AgentName::new("gemini").unwrap(), Mode::new("archive").unwrap());
     let (found, log) = logged(|| templates.find(&gemini, &archive).unwrap());
-    assert_eq!(found.template.name, "BASE-archive");
+    assert_eq!(found.template.text.name, "BASE-archive");
     assert!(found.fallback);
     assert_eq!(
         log,

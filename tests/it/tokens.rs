@@ -1,8 +1,7 @@
 //! Counting tokens, and the catalogue of models.
 
 use agentd::compose::Counter;
-use agentd::config::Catalogue;
-use agentd::models::{CountKind, Reliability, Tier, TokenizerSpec};
+use agentd::models::{Catalogue, CountKind, Reliability, Tier, TokenizerSpec};
 use agentd::pack::MODELS;
 
 use crate::support::TestProject;

@@ -39,7 +39,9 @@ Examples:
   agentd prompt plan \"Add login\" --agent gemini --file src/main.rs --explain
   agentd prompt implement \"Do all open tasks\" --change add-login --agent claude
   git log -1 --format=%B | agentd prompt plan -
-  agentd prompt plan \"Add login\" --json | jq -j '.segments[].text'")]
+  agentd prompt plan \"Add login\" --json | jq -j '.segments[].text'
+  agentd prompt architect \"Where do we stand?\" --pack foreman --model llama3.2:3b --state state.yaml --explain
+  agentd prompt task-agent \"Fix the build\" --pack taskqueue --set depth=0 --set max_steps=5")]
     Prompt(PromptArgs),
 
     /// Take one turn: send the prompt to an agent, read the reply, do what it asks for
@@ -63,6 +65,12 @@ A script is a YAML file:
     Template {
         #[command(subcommand)]
         command: TemplateCommand,
+    },
+
+    /// See, check and start packs: processes as data
+    Pack {
+        #[command(subcommand)]
+        command: PackCommand,
     },
 
     /// See the catalogue of models
@@ -102,7 +110,8 @@ Examples:
     /// Print the JSON Schema of a value
     #[command(after_help = "\
 Examples:
-  agentd schema prompt > prompt.schema.json")]
+  agentd schema prompt > prompt.schema.json
+  agentd schema state                            what a state file holds, and the XML it becomes")]
     Schema {
         /// Which value
         value: SchemaOf,
@@ -128,6 +137,12 @@ impl Command {
             Self::Init { json } | Self::Tokens { json, .. } => *json,
             Self::Models { command } => match command {
                 ModelsCommand::List { json } | ModelsCommand::Show { json, .. } => *json,
+            },
+            Self::Pack { command } => match command {
+                PackCommand::List { json }
+                | PackCommand::Show { json, .. }
+                | PackCommand::Check { json, .. }
+                | PackCommand::New { json, .. } => *json,
             },
             Self::Template { command } => match command {
                 TemplateCommand::List { json }
@@ -169,6 +184,18 @@ pub(crate) struct AskArgs {
     #[arg(long = "thought", value_name = "TEXT")]
     pub(crate) thoughts: Vec<String>,
 
+    /// What the session works on, in YAML or JSON; `agentd schema state` describes it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// The model to write for: its window, its tier and its habits [default: none, nothing is shortened]
+    #[arg(long, value_name = "ID")]
+    pub(crate) model: Option<String>,
+
+    /// Give a variable a value; may be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub(crate) variables: Vec<String>,
+
     /// Refuse a prompt in which a mandatory variable has no value
     #[arg(long)]
     pub(crate) strict: bool,
@@ -183,15 +210,15 @@ pub(crate) struct PromptArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
 
-    /// How the prompt is written
-    #[arg(long, value_enum, default_value_t = FormatArg::Xml)]
-    pub(crate) format: FormatArg,
+    /// How the prompt is written [default: as the pack says]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<FormatArg>,
 
     /// Print an envelope with parts and segments as JSON
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Say on stderr which template won, where each variable came from, and what each part takes
+    /// Say on stderr which template won, where each variable came from, what each part takes and what was cut
     #[arg(long)]
     pub(crate) explain: bool,
 }
@@ -220,12 +247,18 @@ pub(crate) enum FormatArg {
     Xml,
     /// Plain text with headings
     Flat,
+    /// Chat messages, as JSON
+    Chat,
+    /// The system prompt, the tools as JSON Schema and the messages, as JSON
+    Tools,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum SchemaOf {
     /// The unified prompt
     Prompt,
+    /// The state file, and the XML it becomes
+    State,
 }
 
 #[derive(Debug, Subcommand)]
@@ -287,6 +320,57 @@ Examples:
         /// Names of templates, such as BASE-plan [default: all]
         names: Vec<String>,
         /// Print the findings as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PackCommand {
+    /// List the packs at every place
+    List {
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Show a pack: its modes, layers and actions
+    #[command(after_help = "\
+Examples:
+  agentd pack show foreman
+  agentd pack show sdd --json | jq '.modes | keys'")]
+    Show {
+        /// The pack's name
+        name: String,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Check that packs hold together, and what their prose takes at every tier against its budget
+    #[command(after_help = "\
+Examples:
+  agentd pack check                  all packs, shipped and your own
+  agentd pack check foreman --model claude-sonnet-4")]
+    Check {
+        /// Names of packs [default: all]
+        names: Vec<String>,
+        /// The model whose tokens are counted
+        #[arg(long, value_name = "ID", default_value = "gpt-4o")]
+        model: String,
+        /// Print the figures as JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Start a pack of your own in agentd/packs/NAME; never overwrite
+    #[command(after_help = "\
+Examples:
+  agentd pack new letters && agentd prompt draft \"Thank the referee\" --pack letters")]
+    New {
+        /// The pack's name
+        name: String,
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },

@@ -35,7 +35,7 @@ pub(crate) fn code(kind: ErrorKind) -> u8 {
         | ErrorKind::UnknownOperation
         | ErrorKind::ConfigInvalid => DEFINITION,
         ErrorKind::ScriptMismatch | ErrorKind::UnknownAgent => AGENT,
-        ErrorKind::MissingReviewMarker | ErrorKind::VerdictNotAllowed => VERDICT,
+        ErrorKind::MissingReviewMarker | ErrorKind::MissingMarker | ErrorKind::VerdictNotAllowed => VERDICT,
         ErrorKind::SessionBusy => OUTSIDE,
         _ => INPUT,
     }

@@ -1,7 +1,7 @@
 //! The one door to the terminal: data to stdout, talk to stderr.
 
 use std::fmt::Display;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use agentd::Error;
 use anstyle::{AnsiColor, Style};
@@ -40,6 +40,16 @@ pub(crate) fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
     let mut out = BufWriter::new(io::stdout().lock());
     write(&mut out)?;
     out.flush()
+}
+
+/// Writes a text to stdout, byte by byte; on a terminal it gets a line end if it has none.
+pub(crate) fn text(text: &str) -> io::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
+    let ends = text.ends_with('\n') || !io::stdout().is_terminal();
+    data(|out| {
+        out.write_all(text.as_bytes())?;
+        out.write_all(if ends { b"" } else { b"\n" })
+    })
 }
 
 /// Writes a value to stdout as JSON.

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use agentd::config::Catalogue;
+use agentd::models::Catalogue;
 use agentd::orchestrator::{self, Workspace};
 use agentd::{Error, ErrorKind, Places, Result};
 use etcetera::BaseStrategy;

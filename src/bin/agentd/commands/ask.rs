@@ -3,31 +3,66 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use agentd::compose::Format;
-use agentd::models::{AgentName, Mode, SessionId};
-use agentd::orchestrator::Ask;
-use agentd::{Error, ErrorKind, Result};
+use agentd::compose::Variables;
+use agentd::models::{AgentName, Mode, SessionId, Work};
+use agentd::orchestrator::{Ask, Workspace};
+use agentd::{Error, ErrorKind, Result, ops};
 
 use crate::args::{Args, AskArgs};
-use crate::project;
+use crate::{out, project};
 
 /// The longest text that is read from stdin.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
-/// Checks the arguments and reads the text.
-pub(super) fn ask(args: &Args, given: &AskArgs, agent: Option<&str>, format: Format) -> Result<Ask> {
+/// Checks the arguments, reads the text and the state, and opens the project.
+pub(super) fn ask(args: &Args, given: &AskArgs, agent: Option<&str>) -> Result<(Workspace, Ask)> {
     let resolved =
         |paths: &[PathBuf]| paths.iter().map(|path| from_here(args, path)).collect::<Result<Vec<_>>>();
-    Ok(Ask {
+    let work = match &given.state {
+        Some(path) => {
+            let path = from_here(args, path)?;
+            Some(Work::read(&ops::read_text(&path)?, &path.display().to_string())?)
+        }
+        None => None,
+    };
+    let ask = Ask {
         agent: agent.map(AgentName::new).transpose()?,
         session: given.change.as_deref().map(SessionId::new).transpose()?,
         files: resolved(&given.files)?,
         artifacts: resolved(&given.artifacts)?,
         thoughts: given.thoughts.clone(),
-        format,
+        model: given.model.clone(),
+        variables: variables(&given.variables)?,
         strict: given.strict,
+        work,
         ..Ask::new(Mode::new(given.mode.as_str())?, text(&given.text)?)
-    })
+    };
+    let workspace = project::workspace(args, given.pack.as_deref())?;
+    check_mode(&workspace, &ask)?;
+    let mode = workspace.pack.resolved(&ask.mode);
+    Ok((workspace, Ask { mode, ..ask }))
+}
+
+/// The mode of a state file is one of the pack; if it is not the one that is asked for, that is told.
+fn check_mode(workspace: &Workspace, ask: &Ask) -> Result<()> {
+    let Some(mode) = ask.work.as_ref().and_then(|work| work.mode.as_ref()) else { return Ok(()) };
+    workspace.pack.mode(mode)?;
+    if *mode != workspace.pack.resolved(&ask.mode) {
+        out::note(format_args!("the state file is in mode `{mode}`; the prompt is for `{}`", ask.mode));
+    }
+    Ok(())
+}
+
+/// Reads `NAME=VALUE` pairs.
+fn variables(given: &[String]) -> Result<Variables> {
+    let pair = |text: &String| {
+        let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+            Error::new(ErrorKind::NameInvalid, format!("{text:?} does not set a variable"))
+                .with_hint("write `--set NAME=VALUE`, like `--set depth=0`")
+        })?;
+        Ok((name.to_owned(), value.to_owned()))
+    };
+    given.iter().map(pair).collect()
 }
 
 /// Returns a path as seen from the folder that the command was told to work in.

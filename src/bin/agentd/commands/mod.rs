@@ -1,8 +1,10 @@
 //! The commands, one file each.
 
 mod ask;
+mod explain;
 mod init;
 mod models;
+mod pack;
 mod prompt;
 mod schema;
 mod template;
@@ -20,6 +22,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Prompt(prompt) => prompt::run(args, prompt),
         Command::Turn(turn) => turn::run(args, turn),
         Command::Template { command } => template::run(args, command),
+        Command::Pack { command } => pack::run(args, command),
         Command::Models { command } => models::run(args, command),
         Command::Tokens { file, model, json } => models::tokens(args, file, model, *json),
         Command::Init { json } => init::run(args, *json),

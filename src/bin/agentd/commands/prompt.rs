@@ -1,32 +1,37 @@
 //! `agentd prompt`: the exact prompt, before a token is spent.
 
-use agentd::compose::Format;
-use agentd::models::State;
+use agentd::models::{Format, State};
 use agentd::orchestrator::{Ask, Assembly, Workspace, assemble};
 use serde_json::{Value, json};
 
 use super::ask::ask;
+use super::explain::explain;
 use crate::args::{Args, FormatArg, PromptArgs};
+use crate::exit;
 use crate::out::{self, Outcome};
-use crate::{exit, project};
 
 pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
-    let format = match given.format {
+    let (workspace, ask) = ask(args, &given.ask, given.agent.as_deref())?;
+    let format = given.format.map(|format| match format {
         FormatArg::Xml => Format::Xml,
         FormatArg::Flat => Format::Flat,
-    };
-    let ask = ask(args, &given.ask, given.agent.as_deref(), format)?;
-    let workspace = project::workspace(args, given.ask.pack.as_deref())?;
-    let state = State { mode: Some(ask.mode.clone()), ..State::default() };
+        FormatArg::Chat => Format::Chat,
+        FormatArg::Tools => Format::Tools,
+    });
+    let ask = Ask { format, count: given.explain, ..ask };
+    let work = ask.work.clone().unwrap_or_default();
+    let state = State { mode: Some(ask.mode.clone()), work, ..State::default() };
     let assembly = assemble(&workspace, &state, &ask)?;
     for origin in &assembly.overrides {
         out::note(format_args!("this project's own {origin} is used"));
     }
-    let template = &assembly.template.template;
-    if let Some(shadowed) = &assembly.template.shadowed {
+    if let Some(found) = &assembly.template
+        && let Some(shadowed) = &found.shadowed
+    {
+        let text = &found.template.text;
         out::warning(format_args!(
             "this project's {shadowed} is not used: {} is more specific; name yours {}.md to replace it",
-            template.origin, template.name
+            text.origin, text.name
         ));
     }
     if given.explain {
@@ -35,10 +40,9 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     }
     hint_at_missing(&assembly, &ask);
     if given.json {
-        out::json(&envelope(&workspace, &assembly, format))?;
+        out::json(&envelope(&workspace, &assembly, &ask))?;
     } else {
-        let segments = &assembly.draft.segments;
-        out::data(|out| segments.iter().try_for_each(|segment| out.write_all(segment.text.as_bytes())))?;
+        out::text(&assembly.draft.rendered())?;
     }
     Ok(exit::OK)
 }
@@ -56,26 +60,31 @@ fn hint_at_missing(assembly: &Assembly, ask: &Ask) {
     }
 }
 
-fn envelope(workspace: &Workspace, assembly: &Assembly, format: Format) -> Value {
-    let found = &assembly.template;
-    let template = &found.template;
+fn envelope(workspace: &Workspace, assembly: &Assembly, ask: &Ask) -> Value {
+    let draft = &assembly.draft;
+    let template = assembly.template.as_ref().map(|found| {
+        let template = &found.template;
+        json!({
+            "name": template.text.name,
+            "origin": template.text.origin,
+            "owner": template.text.owner.to_string(),
+            "searched": found.searched,
+            "metadata": template.metadata(),
+        })
+    });
     json!({
         "format": 1,
         "pack": workspace.pack.name,
-        "mode": template.mode,
+        "mode": ask.mode,
         "agent": assembly.agent.as_str(),
-        "rendering": match format { Format::Xml => "xml", Format::Flat => "flat" },
-        "template": {
-            "name": template.name,
-            "origin": template.origin,
-            "owner": template.owner.to_string(),
-            "searched": found.searched,
-            "metadata": template.metadata(),
-        },
+        "rendering": draft.format.name(),
+        "template": template,
         "variables": variables(assembly),
-        "parts": assembly.draft.prompt,
-        "segments": assembly.draft.segments,
-        "bytes": assembly.draft.fit_report.used,
+        "parts": draft.prompt,
+        "segments": draft.segments,
+        "tools": draft.tools,
+        "fit": draft.fit_report,
+        "bytes": draft.fit_report.bytes,
     })
 }
 
@@ -92,36 +101,6 @@ fn variables(assembly: &Assembly) -> Vec<Value> {
     .collect()
 }
 
-fn source<'a>(assembly: &'a Assembly, name: &str) -> Option<&'a str> {
+pub(super) fn source<'a>(assembly: &'a Assembly, name: &str) -> Option<&'a str> {
     assembly.sources.iter().find(|(known, _)| known == name).map(|(_, source)| source.as_str())
-}
-
-fn explain(assembly: &Assembly) {
-    let found = &assembly.template;
-    let template = &found.template;
-    let why = if found.fallback { ", for want of one for this agent" } else { "" };
-    out::row("template", format_args!("{} ({}){why}", template.name, template.origin));
-    for (index, place) in found.searched.iter().enumerate() {
-        let mark = if *place == template.origin { "found" } else { "-" };
-        out::row(if index == 0 { "searched" } else { "" }, format_args!("{mark:<5} {place}"));
-    }
-    for (index, used) in assembly.draft.variables.iter().enumerate() {
-        let fate = match (used.bytes, used.required) {
-            (Some(bytes), _) => {
-                format!("{bytes:>8} bytes  {}", source(assembly, &used.name).unwrap_or_default())
-            }
-            (None, true) => "       - missing; the prompt says so in its place".to_owned(),
-            (None, false) => "       - not given, and not required".to_owned(),
-        };
-        out::row(if index == 0 { "variables" } else { "" }, format_args!("{:<18} {fate}", used.name));
-    }
-    let report = &assembly.draft.fit_report;
-    for (index, segment) in assembly.draft.segments.iter().enumerate() {
-        let (part, bytes) = (segment.part.label(), segment.text.len());
-        out::row(
-            if index == 0 { "parts" } else { "" },
-            format_args!("{part:<18} {bytes:>8} bytes  {} ({})", segment.block, segment.source),
-        );
-    }
-    out::row("total", format_args!("{:<18} {:>8} bytes  of at most {}", "", report.used, report.budget));
 }

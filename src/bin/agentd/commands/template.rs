@@ -51,7 +51,7 @@ fn described(listed: &Listed) -> Value {
         "origin": listed.origin,
         "active": listed.active,
         "metadata": template.ok().map(|template| template.metadata()),
-        "description": template.ok().and_then(|template| template.front_matter.description.clone()),
+        "description": template.ok().and_then(|template| template.text.front_matter.description.clone()),
         "error": template.err().map(|error| format!("{error:#}")),
     })
 }
@@ -66,15 +66,15 @@ fn show(args: &Args, mode: &str, agent: Option<&str>, built_in: bool, as_json: b
     let template = &found.template;
     if as_json {
         out::json(&json!({
-            "name": template.name,
-            "owner": template.owner.to_string(),
-            "origin": template.origin,
+            "name": template.text.name,
+            "owner": template.text.owner.to_string(),
+            "origin": template.text.origin,
             "metadata": template.metadata(),
-            "text": template.text,
+            "text": template.text.file,
         }))?;
     } else {
-        out::data(|out| out.write_all(template.text.as_bytes()))?;
-        out::note(format_args!("{} from {}", template.name, template.origin));
+        out::data(|out| out.write_all(template.text.file.as_bytes()))?;
+        out::note(format_args!("{} from {}", template.text.name, template.text.origin));
     }
     Ok(exit::OK)
 }

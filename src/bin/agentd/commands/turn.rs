@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use agentd::agent::Scripted;
-use agentd::compose::Format;
 use agentd::models::{ReviewResult, State};
 use agentd::orchestrator::{TurnReport, take};
 use agentd::store::MemoryStore;
@@ -12,13 +11,12 @@ use serde_json::json;
 
 use super::ask::{ask, from_here};
 use crate::args::{Args, TurnArgs};
+use crate::exit;
 use crate::out::{self, Outcome};
-use crate::{exit, project};
 
 pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
     let driver = scripted(args, given)?;
-    let ask = ask(args, &given.ask, Some(&given.agent), Format::Xml)?;
-    let workspace = project::workspace(args, given.ask.pack.as_deref())?;
+    let (workspace, ask) = ask(args, &given.ask, Some(&given.agent))?;
     let report = take(&workspace, &MemoryStore::default(), &driver, &ask)?;
     if given.json {
         out::json(&json!({
@@ -60,6 +58,9 @@ fn tell(report: &TurnReport) {
     }
     for problem in &report.response.problems {
         out::row("problem", format_args!("{} ({})", problem.message, problem.code));
+    }
+    if let Some(gate) = &report.closed_gate {
+        out::row("gate", format_args!("does not hold: {gate}"));
     }
     out::row("next", next(&report.state));
 }

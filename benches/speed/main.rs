@@ -7,6 +7,8 @@
     reason = "a bench sets up the world it measures and prints what it finds"
 )]
 
+mod sandwich;
+
 use std::fs;
 use std::hint::black_box;
 use std::io;
@@ -27,6 +29,7 @@ fn main() {
     xml();
     template();
     structure();
+    sandwich::run();
     start();
 }
 

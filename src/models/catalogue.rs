@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::yaml::{self, Placed};
+use super::{CountKind, ModelSpec, Reliability, Tier, TokenizerSpec};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::yaml::{self, Placed};
-use crate::models::{CountKind, ModelSpec, Reliability, Tier, TokenizerSpec};
 
 /// The name of the tokenizer for models of which nothing is known.
 const UNKNOWN: &str = "unknown";

@@ -1,0 +1,130 @@
+//! How a prompt came to be: which template won, where values came from, what each block takes of the window and why.
+
+use agentd::compose::{FitBlock, FitReport};
+use agentd::models::CountKind;
+use agentd::orchestrator::Assembly;
+
+use super::prompt::source;
+use crate::out;
+
+/// The width of the bar that stands for the window.
+const BAR: u64 = 60;
+
+/// Tells on stderr how a prompt came to be.
+pub(super) fn explain(assembly: &Assembly) {
+    template(assembly);
+    for (index, used) in assembly.draft.variables.iter().enumerate() {
+        let fate = match (used.bytes, used.required) {
+            (Some(bytes), _) => {
+                format!("{bytes:>8} bytes  {}", source(assembly, &used.name).unwrap_or_default())
+            }
+            (None, true) => "       - missing; the prompt says so in its place".to_owned(),
+            (None, false) => "       - not given, and not required".to_owned(),
+        };
+        out::row(if index == 0 { "variables" } else { "" }, format_args!("{:<18} {fate}", used.name));
+    }
+    let report = &assembly.draft.fit_report;
+    blocks(report);
+    window(report);
+}
+
+fn template(assembly: &Assembly) {
+    let Some(found) = &assembly.template else { return };
+    let template = &found.template.text;
+    let why = if found.fallback { ", for want of one for this agent" } else { "" };
+    out::row("template", format_args!("{} ({}){why}", template.name, template.origin));
+    for (index, place) in found.searched.iter().enumerate() {
+        let mark = if *place == template.origin { "found" } else { "-" };
+        out::row(if index == 0 { "searched" } else { "" }, format_args!("{mark:<5} {place}"));
+    }
+}
+
+fn blocks(report: &FitReport) {
+    let width = report.blocks.iter().map(|row| row.block.chars().count()).max().unwrap_or(0).clamp(5, 40);
+    out::row(
+        "blocks",
+        format_args!(
+            "{:<width$} {:>8} {:>7} {:<8} {:<9} SOURCE",
+            "BLOCK", "TOKENS", "BYTES", "LENGTH", "KEPT"
+        ),
+    );
+    for row in &report.blocks {
+        let tokens = row.tokens.map_or_else(|| "-".to_owned(), grouped);
+        let kept = if row.of == 1 {
+            String::new()
+        } else {
+            format!("{}/{}", grouped(row.kept as u64), grouped(row.of as u64))
+        };
+        let note = note(row);
+        out::row(
+            "",
+            format_args!(
+                "{:<width$} {tokens:>8} {:>7} {:<8} {kept:<9} {}{note}",
+                row.block,
+                grouped(row.bytes as u64),
+                row.rung,
+                row.source
+            ),
+        );
+    }
+}
+
+/// Says why a block is shorter than it could be, or that it is longer than its layer is meant to be.
+fn note(row: &FitBlock) -> String {
+    match (&row.why, row.tokens.zip(row.target)) {
+        (Some(why), _) => format!("  ({why})"),
+        (None, Some((tokens, target))) if tokens > target => format!("  (meant to take {})", grouped(target)),
+        _ => String::new(),
+    }
+}
+
+fn window(report: &FitReport) {
+    out::row(
+        "bytes",
+        format_args!("{} of at most {}", grouped(report.bytes as u64), grouped(report.max_bytes as u64)),
+    );
+    let tokens = report.tokens.unwrap_or_default();
+    let kind = match report.count {
+        CountKind::Exact => "exact",
+        CountKind::Calibrated => "calibrated, upper bound",
+        CountKind::Guess => "a guess, upper bound",
+    };
+    let (Some(window), Some(budget)) = (report.window, report.budget) else {
+        out::row("tokens", format_args!("{} ({kind}); --model ID fits them into a window", grouped(tokens)));
+        return;
+    };
+    let model = report.model.as_deref().unwrap_or_default();
+    out::row("model", format_args!("{model}: {} tier, counts {kind}", report.tier.name()));
+    let share = |part: u64| usize::try_from((part * BAR).div_ceil(window.max(1))).unwrap_or(0);
+    let (used, reply) = (share(tokens), share(report.reserve));
+    let free = usize::try_from(BAR).unwrap_or(0).saturating_sub(used + reply);
+    out::row("window", format_args!("{}{}{}", "█".repeat(used), "░".repeat(free), "▒".repeat(reply)));
+    out::row(
+        "",
+        format_args!(
+            "█ prompt {}  ░ free {}  ▒ reply {}{}  = {}",
+            grouped(tokens),
+            grouped(budget.saturating_sub(tokens)),
+            grouped(report.reserve),
+            if report.overhead > 0 {
+                format!("  + beside {}", grouped(report.overhead))
+            } else {
+                String::new()
+            },
+            grouped(window)
+        ),
+    );
+}
+
+/// Returns a number with its thousands set apart.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

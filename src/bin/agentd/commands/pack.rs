@@ -1,0 +1,279 @@
+//! `agentd pack`: processes as data, seen, checked and started.
+
+use std::io::{self, Write};
+
+use agentd::compose::{BudgetRow, Counter, Variables, budgets, inject_variables};
+use agentd::models::{Mode, Tier};
+use agentd::pack::{Finding, Layer, ModeSpec, PACK_DRAFT, Pack, Target, lint};
+use agentd::{Error, ErrorKind, Templates, ops};
+use serde_json::{Value, json};
+
+use super::explain::grouped;
+use crate::args::{Args, PackCommand};
+use crate::out::{self, Outcome};
+use crate::{exit, project};
+
+pub(super) fn run(args: &Args, command: &PackCommand) -> Outcome {
+    match command {
+        PackCommand::List { json } => list(args, *json),
+        PackCommand::Show { name, json } => show(args, name, *json),
+        PackCommand::Check { names, model, json } => check(args, names, model, *json),
+        PackCommand::New { name, json } => new(args, name, *json),
+    }
+}
+
+fn list(args: &Args, as_json: bool) -> Outcome {
+    let places = project::places(args)?;
+    let packs: Vec<(String, Result<Pack, Error>)> =
+        Pack::names(&places).into_iter().map(|name| (name.clone(), Pack::load(&name, &places))).collect();
+    if as_json {
+        let rows = packs.iter().map(|(name, pack)| match pack {
+            Ok(pack) => json!({
+                "name": name,
+                "owner": pack.owner.to_string(),
+                "origin": pack.origin,
+                "description": pack.description,
+                "modes": pack.modes.keys().collect::<Vec<_>>(),
+            }),
+            Err(error) => json!({"name": name, "error": format!("{error:#}")}),
+        });
+        out::json(&rows.collect::<Vec<_>>())?;
+        return Ok(exit::OK);
+    }
+    let width = packs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    out::data(|out| {
+        for (name, pack) in &packs {
+            match pack {
+                Ok(pack) => {
+                    writeln!(out, "{name:<width$}  {:<8}  {}", pack.owner.to_string(), pack.description)?;
+                }
+                Err(_) => writeln!(out, "{name:<width$}  broken    see `agentd pack check {name}`")?,
+            }
+        }
+        Ok(())
+    })?;
+    Ok(exit::OK)
+}
+
+fn show(args: &Args, name: &str, as_json: bool) -> Outcome {
+    let pack = Pack::load(name, &project::places(args)?)?;
+    if as_json {
+        out::json(&described(&pack))?;
+        return Ok(exit::OK);
+    }
+    out::data(|out| print(&pack, out))?;
+    out::note(format_args!("{} from {}", pack.name, pack.origin));
+    Ok(exit::OK)
+}
+
+fn described(pack: &Pack) -> Value {
+    let mode = |(mode, spec): (&Mode, &ModeSpec)| {
+        let value = json!({
+            "permission": spec.permission,
+            "verdicts": spec.verdicts,
+            "verdict_required": spec.verdict_required,
+            "markers": spec.markers,
+            "updates": spec.updates,
+            "gate": spec.gate.as_ref().map(|gate| gate.text()),
+            "next": spec.next.iter().map(|(result, target)| (result.clone(), json!(target_name(target)))).collect::<serde_json::Map<_, _>>(),
+            "actions": pack.actions_of(mode).map(|(name, _)| name).collect::<Vec<_>>(),
+        });
+        (mode.to_string(), value)
+    };
+    let layer = |layer: &Layer| {
+        json!({
+            "id": layer.id,
+            "holds": format!("{:?}", layer.holds).to_lowercase(),
+            "class": layer.class,
+            "zone": layer.zone,
+            "when": layer.when.as_ref().map(|when| when.text()),
+        })
+    };
+    json!({
+        "name": pack.name,
+        "owner": pack.owner.to_string(),
+        "origin": pack.origin,
+        "description": pack.description,
+        "start": pack.start,
+        "rendering": pack.rendering.name(),
+        "aliases": pack.aliases,
+        "variables": pack.variables,
+        "markers": pack.markers,
+        "modes": pack.modes.iter().map(mode).collect::<serde_json::Map<_, _>>(),
+        "layers": pack.layers.iter().map(layer).collect::<Vec<_>>(),
+        "actions": pack.actions,
+    })
+}
+
+fn target_name(target: &Target) -> &str {
+    match target {
+        Target::Mode(mode) => mode.as_str(),
+        Target::Done => "done",
+        Target::Stop => "stop",
+    }
+}
+
+fn print(pack: &Pack, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}: {}\n", pack.name, pack.description)?;
+    writeln!(out, "Modes (starts in {})", pack.start)?;
+    let width = pack.modes.keys().map(|mode| mode.as_str().len()).max().unwrap_or(0);
+    for (mode, spec) in &pack.modes {
+        let next: Vec<String> =
+            spec.next.iter().map(|(result, target)| format!("{result} → {}", target_name(target))).collect();
+        writeln!(out, "  {:<width$}  {}", mode.as_str(), next.join(", "))?;
+        if let Some(gate) = &spec.gate {
+            writeln!(out, "  {:<width$}  gate: {}", "", gate.text())?;
+        }
+        let actions: Vec<&str> = pack.actions_of(mode).map(|(name, _)| name.as_str()).collect();
+        if !actions.is_empty() {
+            writeln!(out, "  {:<width$}  actions: {}", "", actions.join(", "))?;
+        }
+    }
+    writeln!(out, "\nLayers (written as {})", pack.rendering.name())?;
+    let width = pack.layers.iter().map(|layer| layer.id.len()).max().unwrap_or(0);
+    for layer in &pack.layers {
+        let (class, zone) =
+            (format!("{:?}", layer.class).to_lowercase(), format!("{:?}", layer.zone).to_lowercase());
+        let holds = format!("{:?}", layer.holds).to_lowercase();
+        let when = layer.when.as_ref().map(|when| format!("  when {}", when.text())).unwrap_or_default();
+        writeln!(out, "  {:<width$}  {holds:<12} {class:<8} {zone:<7}{when}", layer.id)?;
+    }
+    Ok(())
+}
+
+/// What checking a pack has shown.
+struct Checked {
+    name: String,
+    rows: Vec<BudgetRow>,
+    findings: Vec<String>,
+}
+
+fn check(args: &Args, names: &[String], model: &str, as_json: bool) -> Outcome {
+    let places = project::places(args)?;
+    let catalogue = project::catalogue(args)?;
+    let counter = Counter::new(catalogue.tokenizer(&catalogue.find_or_assume(model)));
+    let names = if names.is_empty() { Pack::names(&places) } else { names.to_vec() };
+    let templates = Templates::new(places.clone());
+    let mut checked = Vec::new();
+    for name in names {
+        let pack = match Pack::load(&name, &places) {
+            Ok(pack) => pack,
+            Err(error) if error.kind() == ErrorKind::PackInvalid => {
+                let place = error.place().map(|place| format!("{place}: ")).unwrap_or_default();
+                checked.push(Checked {
+                    name,
+                    rows: Vec::new(),
+                    findings: vec![format!("{place}{}", error.message())],
+                });
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let rows = budgets(&pack, &counter)?;
+        let mut findings: Vec<String> = rows.iter().filter(|row| row.is_over()).map(over).collect();
+        findings.extend(template_findings(&pack, &templates));
+        checked.push(Checked { name, rows, findings });
+    }
+    let count: usize = checked.iter().map(|pack| pack.findings.len()).sum();
+    if as_json {
+        let rows = checked
+            .iter()
+            .map(|pack| json!({"name": pack.name, "layers": pack.rows, "findings": pack.findings}));
+        out::json(&rows.collect::<Vec<_>>())?;
+    } else {
+        out::data(|out| checked.iter().try_for_each(|pack| print_checked(pack, out)))?;
+        out::note(format_args!("packs checked: {}, findings: {count}", checked.len()));
+    }
+    Ok(if count == 0 { exit::OK } else { exit::FINDINGS })
+}
+
+fn over(row: &BudgetRow) -> String {
+    format!(
+        "{} at {} tier: {} takes {} tokens of {}",
+        row.mode,
+        row.tier.name(),
+        row.layer,
+        row.tokens.unwrap_or_default(),
+        row.budget.unwrap_or_default()
+    )
+}
+
+/// Returns what is wrong with the system templates of a pack's modes.
+fn template_findings(pack: &Pack, templates: &Templates) -> Vec<String> {
+    let named = |name: &str| pack.modes.values().any(|spec| spec.templates.iter().any(|known| known == name));
+    let mut found = Vec::new();
+    for listed in templates.list().iter().filter(|listed| named(&listed.name) && listed.active) {
+        match &listed.template {
+            Ok(template) => found.extend(lint(pack, template).into_iter().map(|finding: Finding| {
+                let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
+                format!("{}{line}: {} ({})", listed.origin, finding.message, finding.rule)
+            })),
+            Err(error) => found.push(format!("{}: {}", listed.origin, error.message())),
+        }
+    }
+    found
+}
+
+fn print_checked(pack: &Checked, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", pack.name)?;
+    let modes: Vec<&Mode> = pack.rows.iter().map(|row| &row.mode).fold(Vec::new(), |mut modes, mode| {
+        if !modes.contains(&mode) {
+            modes.push(mode);
+        }
+        modes
+    });
+    for mode in modes {
+        let of_mode: Vec<&BudgetRow> = pack.rows.iter().filter(|row| row.mode == *mode).collect();
+        writeln!(out, "  {:<24}{:>14}{:>14}{:>14}", mode.as_str(), "full", "medium", "minimal")?;
+        for row in of_mode.iter().filter(|row| row.tier == Tier::Full) {
+            let cell = |tier: Tier| {
+                of_mode.iter().find(|other| other.tier == tier && other.layer == row.layer).map_or_else(
+                    String::new,
+                    |row| {
+                        let tokens = row.tokens.map_or_else(|| "-".to_owned(), grouped);
+                        let budget =
+                            row.budget.map(|budget| format!(" /{:>6}", grouped(budget))).unwrap_or_default();
+                        format!("{tokens}{budget}{}", if row.is_over() { "!" } else { "" })
+                    },
+                )
+            };
+            let cells = [cell(Tier::Full), cell(Tier::Medium), cell(Tier::Minimal)];
+            writeln!(out, "    {:<22}{:>14}{:>14}{:>14}", row.layer, cells[0], cells[1], cells[2])?;
+        }
+    }
+    for finding in &pack.findings {
+        writeln!(out, "  {finding}")?;
+    }
+    if pack.findings.is_empty() {
+        writeln!(out, "  holds together")?;
+    }
+    Ok(())
+}
+
+fn new(args: &Args, name: &str, as_json: bool) -> Outcome {
+    let name = Mode::new(name)
+        .map_err(|_| {
+            Error::new(ErrorKind::NameInvalid, format!("{name:?} is not a pack's name"))
+                .with_hint("a pack is named in lower case, like `letters`")
+        })?
+        .to_string();
+    let root = project::root(args)?;
+    let values = Variables::from([("NAME".to_owned(), name.clone())]);
+    let mut files = Vec::new();
+    for (file, draft) in PACK_DRAFT {
+        let path = format!("agentd/packs/{name}/{file}");
+        let created = ops::create_new(&root, &path, &inject_variables(draft, &values))?;
+        files.push(json!({"path": path, "created": created}));
+        if !as_json {
+            out::data(|out| writeln!(out, "{} {path}", if created { "wrote" } else { "left alone" }))?;
+        }
+    }
+    if as_json {
+        out::json(&files)?;
+    } else {
+        out::note(format_args!(
+            "see it with `agentd pack show {name}`, and try `agentd prompt draft \"…\" --pack {name}`"
+        ));
+    }
+    Ok(exit::OK)
+}

@@ -1,0 +1,161 @@
+//! `PromptAssembler`: a pack's layers for any model, from a work order, a history and a message.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indexmap::IndexMap;
+
+use super::draft::{self, Composed};
+use super::layers::View;
+use super::{Counter, Draft, Limits, Request};
+use crate::error::Result;
+use crate::models::{Catalogue, KnowledgeEntry, Mode, Turn, Work};
+use crate::pack::{MODELS, Pack};
+
+/// What a prompt is assembled for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssemblyConfig {
+    /// The model's name.
+    pub model_id: String,
+    /// The mode.
+    pub mode: Mode,
+    /// Whether a model that needs reminders is reminded to think aloud.
+    pub include_thinking_reminder: bool,
+    /// The most entries of the knowledge.
+    pub max_kb_entries: usize,
+    /// The most turns of the history.
+    pub max_conversation_turns: usize,
+}
+
+impl AssemblyConfig {
+    /// Asks for a prompt with the usual limits: ten entries, ten turns.
+    pub fn new(model_id: impl Into<String>, mode: Mode) -> Self {
+        Self {
+            model_id: model_id.into(),
+            mode,
+            include_thinking_reminder: true,
+            max_kb_entries: 10,
+            max_conversation_turns: 10,
+        }
+    }
+}
+
+/// Assembles prompts from a pack and ranked knowledge. What it has counted and read is kept until the cache is cleared.
+#[derive(Debug)]
+pub struct PromptAssembler {
+    knowledge: Vec<KnowledgeEntry>,
+    catalogue: Catalogue,
+    cache: Mutex<Cache>,
+}
+
+#[derive(Debug)]
+struct Cache {
+    pack: Arc<Pack>,
+    stale: bool,
+    counters: HashMap<String, Arc<Counter>>,
+}
+
+impl PromptAssembler {
+    /// Makes an assembler; the entries are ranked, the best first. It knows the shipped models.
+    ///
+    /// # Errors
+    ///
+    /// None that a caller could cause: the shipped catalogue is checked by tests.
+    pub fn new(pack: Pack, knowledge: Vec<KnowledgeEntry>) -> Result<Self> {
+        let catalogue = Catalogue::read(MODELS, "built-in:data/models.yaml")?;
+        let cache = Cache { pack: Arc::new(pack), stale: false, counters: HashMap::new() };
+        Ok(Self { knowledge, catalogue, cache: Mutex::new(cache) })
+    }
+
+    /// Uses another catalogue of models.
+    #[must_use]
+    pub fn with_catalogue(mut self, catalogue: Catalogue) -> Self {
+        self.catalogue = catalogue;
+        self
+    }
+
+    /// Assembles a prompt; without an `active_context`, the work order's own is used.
+    ///
+    /// # Errors
+    ///
+    /// `UnknownMode`, or `BudgetTooSmall` with the numbers.
+    pub fn assemble(
+        &self,
+        config: &AssemblyConfig,
+        work_order: &Work,
+        history: &[Turn],
+        user_message: &str,
+        active_context: Option<&IndexMap<String, String>>,
+    ) -> Result<String> {
+        self.with(config, work_order, history, user_message, active_context, |composed| composed.text())
+    }
+
+    /// Assembles a prompt, and says what was cut and why.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PromptAssembler::assemble`].
+    pub fn draft(
+        &self,
+        config: &AssemblyConfig,
+        work_order: &Work,
+        history: &[Turn],
+        user_message: &str,
+        active_context: Option<&IndexMap<String, String>>,
+    ) -> Result<Draft> {
+        self.with(config, work_order, history, user_message, active_context, |composed| composed.into_draft())
+    }
+
+    /// Forgets what was counted and read, so that the pack's files are read again.
+    pub fn clear_cache(&self) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.stale = true;
+        cache.counters.clear();
+    }
+
+    fn with<T>(
+        &self,
+        config: &AssemblyConfig,
+        work_order: &Work,
+        history: &[Turn],
+        user_message: &str,
+        active_context: Option<&IndexMap<String, String>>,
+        finish: impl FnOnce(Composed<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let model = self.catalogue.find_or_assume(&config.model_id);
+        let (pack, counter) =
+            self.cached(&model.tokenizer, || Counter::new(self.catalogue.tokenizer(&model)))?;
+        pack.mode(&config.mode)?;
+        let view = View {
+            mode: Some(&config.mode),
+            work: work_order,
+            active_context: active_context.unwrap_or(&work_order.active_context),
+            knowledge: &self.knowledge,
+            history,
+        };
+        let request = Request {
+            instructions: Some(user_message.to_owned()),
+            model: Some(model),
+            counter,
+            limits: Limits {
+                turns: Some(config.max_conversation_turns),
+                entries: Some(config.max_kb_entries),
+            },
+            thinking_reminder: config.include_thinking_reminder,
+            ..Request::default()
+        };
+        finish(draft::assemble(&pack, view, request)?)
+    }
+
+    /// Returns the pack and the counter of a tokenizer, read and made anew if need be.
+    fn cached(&self, tokenizer: &str, make: impl FnOnce() -> Counter) -> Result<(Arc<Pack>, Arc<Counter>)> {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.stale {
+            cache.pack = Arc::new(cache.pack.reloaded()?);
+            cache.stale = false;
+        }
+        let counter = cache.counters.entry(tokenizer.to_owned()).or_insert_with(|| Arc::new(make()));
+        let counter = Arc::clone(counter);
+        Ok((Arc::clone(&cache.pack), counter))
+    }
+}

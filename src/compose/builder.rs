@@ -1,0 +1,256 @@
+//! `PromptBuilder`: a prompt put together call by call, from the same layers.
+
+use indexmap::IndexMap;
+use serde_json::{Map, Value};
+
+use super::draft::assemble;
+use super::layers::{self, View};
+use super::tools::check_tools;
+use super::{Missing, Request, Variables, markdown};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{ContextItem, ContextKind, Format, Mode, Tier, Work};
+use crate::pack::{BUILDER_PACK, Pack, Places, Text};
+
+/// The section that becomes rules for how deep a task lies.
+const DEPTH_SECTION: &str = "task_depth";
+
+/// The block, and the pack's layer, that hold these rules.
+const DEPTH_BLOCK: &str = "execution_rules";
+
+/// Whoever knows what a project says of itself: its profile and its documents.
+///
+/// An implementation answers for the project it is asked for, and with `None` for one that it does not know.
+pub trait ProjectMemory: std::fmt::Debug {
+    /// Returns the project's context as Markdown.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from being read; the prompt then goes without.
+    fn project_context(&self, project_id: Option<&str>) -> Result<Option<String>>;
+}
+
+/// Whoever once knew rules. Nothing is asked of it: knowledge has taken the place of rules.
+pub trait RelevantRules {}
+
+/// Builds one prompt from five layers: identity, project context, rules, named blocks of context, tools.
+///
+/// The layers stand in this order whatever the order of calls; empty ones leave no trace; blocks of context keep the
+/// order of their calls. It is meant for one prompt and one thread.
+#[derive(Debug)]
+pub struct PromptBuilder<'m> {
+    pack: Pack,
+    project_id: Option<String>,
+    memory: Option<&'m dyn ProjectMemory>,
+    strict: bool,
+    identity: Option<(Mode, Variables)>,
+    project: Option<String>,
+    context: Vec<(String, String)>,
+    tools: Vec<Value>,
+}
+
+impl<'m> PromptBuilder<'m> {
+    /// Makes a builder with the compiled-in prose. Without a memory the project's layer stays empty.
+    ///
+    /// # Errors
+    ///
+    /// None that a caller could cause: the compiled-in pack is checked by tests.
+    pub fn new(
+        project_id: Option<&str>,
+        memory: Option<&'m dyn ProjectMemory>,
+        _rules: Option<&'m dyn RelevantRules>,
+    ) -> Result<Self> {
+        Ok(Self {
+            pack: Pack::load(BUILDER_PACK, &Places::default())?,
+            project_id: project_id.map(str::to_owned),
+            memory,
+            strict: false,
+            identity: None,
+            project: None,
+            context: Vec::new(),
+            tools: Vec::new(),
+        })
+    }
+
+    /// Uses the prose and the layers of a pack.
+    #[must_use]
+    pub fn with_pack(mut self, pack: Pack) -> Self {
+        self.pack = pack;
+        self
+    }
+
+    /// Makes a missing mandatory variable an error; otherwise nothing stands in its place.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    /// Sets who the agent is: a mode of the pack or an alias of one.
+    ///
+    /// # Errors
+    ///
+    /// `TemplateNotFound` for any other name; `MissingVariable` if the builder is strict.
+    pub fn set_identity(&mut self, name: &str, variables: Variables) -> Result<&mut Self> {
+        let mode = Mode::new(name).map(|name| self.pack.resolved(&name)).ok();
+        let Some(mode) = mode.filter(|mode| self.pack.modes.contains_key(mode)) else {
+            let known: Vec<&str> = self.pack.modes.keys().map(Mode::as_str).collect();
+            let message = format!("there is no identity `{name}` in the pack `{}`", self.pack.name);
+            return Err(Error::new(ErrorKind::TemplateNotFound, message)
+                .with_hint(format!("there are {}", known.join(", "))));
+        };
+        self.render_template(mode.as_str(), &variables)?;
+        self.identity = Some((mode, variables));
+        Ok(self)
+    }
+
+    /// Asks the memory for the project's context. If it has none or cannot be read, the layer stays empty.
+    pub fn load_project_context(&mut self) -> &mut Self {
+        let asked = self.memory.map(|memory| memory.project_context(self.project_id.as_deref()));
+        self.project = match asked {
+            None => None,
+            Some(Ok(text)) => text,
+            Some(Err(error)) => {
+                log::warn!("the project's context cannot be read, and is left out: {error}");
+                None
+            }
+        };
+        self
+    }
+
+    /// Does nothing: the layer of rules is deprecated, and knowledge has taken its place.
+    pub fn load_relevant_rules(&mut self, _query: &str) -> &mut Self {
+        self
+    }
+
+    /// Adds a named block of context; an empty one is left out.
+    pub fn add_context(&mut self, name: &str, content: &str) -> &mut Self {
+        if !content.trim().is_empty() {
+            self.context.push((name.to_owned(), content.trim().to_owned()));
+        }
+        self
+    }
+
+    /// Adds structured context as Markdown. The section `task_depth`, with `depth` and `max_depth`, becomes the block
+    /// `execution_rules`: how to plan at the root, when to split below it, how to execute at the deepest level.
+    ///
+    /// # Errors
+    ///
+    /// `MissingVariable` for a `task_depth` from which no rules follow.
+    pub fn add_context_section(&mut self, name: &str, data: &Map<String, Value>) -> Result<&mut Self> {
+        if name != DEPTH_SECTION {
+            let text = markdown::fields(data);
+            return Ok(self.add_context(name, &text));
+        }
+        let variables = data.iter().map(|(name, value)| match value {
+            Value::String(text) => (name.clone(), text.clone()),
+            value => (name.clone(), value.to_string()),
+        });
+        let request =
+            Request { variables: variables.collect(), missing: self.missing(), ..Request::default() };
+        let rules = layers::one_text(&self.pack, DEPTH_BLOCK, &request)?.ok_or_else(|| {
+            let message = format!("no rules follow from {DEPTH_SECTION} {}", Value::from(data.clone()));
+            Error::new(ErrorKind::MissingVariable, message)
+                .with_hint("give `depth` and `max_depth` as numbers")
+        })?;
+        Ok(self.add_context(DEPTH_BLOCK, &rules))
+    }
+
+    /// Sets the tools.
+    ///
+    /// # Errors
+    ///
+    /// `ToolsInvalid` if one is not JSON Schema.
+    pub fn set_core_tools(&mut self, tools: Vec<Value>) -> Result<&mut Self> {
+        check_tools(&tools)?;
+        self.tools = tools;
+        Ok(self)
+    }
+
+    /// Another name for [`PromptBuilder::set_core_tools`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PromptBuilder::set_core_tools`].
+    pub fn set_tools(&mut self, tools: Vec<Value>) -> Result<&mut Self> {
+        self.set_core_tools(tools)
+    }
+
+    /// Returns the system prompt and the tools. It can be called again, with the same result.
+    ///
+    /// # Errors
+    ///
+    /// `MissingVariable` if the builder is strict.
+    pub fn build(&self) -> Result<(String, Vec<Value>)> {
+        Ok((self.build_task_prompt()?, self.tools.clone()))
+    }
+
+    /// Returns the prompt as one text, for an agent that takes no system prompt of its own.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PromptBuilder::build`].
+    pub fn build_task_prompt(&self) -> Result<String> {
+        let (mode, variables) = match &self.identity {
+            Some((mode, variables)) => (Some(mode), variables.clone()),
+            None => (None, Variables::new()),
+        };
+        let (work, focus) = (Work::default(), IndexMap::new());
+        let view = View { mode, work: &work, active_context: &focus, knowledge: &[], history: &[] };
+        let item = |(name, text): &(String, String)| {
+            let item = ContextItem::new(ContextKind::Artifact, name.as_str(), text.as_str());
+            (item, "the caller".to_owned())
+        };
+        let request = Request {
+            variables,
+            missing: self.missing(),
+            context: self.context.iter().map(item).collect(),
+            project: self.project.clone().map(|text| (text, "the project's memory".to_owned())),
+            format: Some(Format::Flat),
+            max_bytes: usize::MAX,
+            ..Request::default()
+        };
+        assemble(&self.pack, view, request)?.text()
+    }
+
+    /// Returns the raw body of a template; `None` if there is none of this name.
+    #[must_use]
+    pub fn get_template(&self, name: &str) -> Option<&str> {
+        self.template(name).map(Text::body)
+    }
+
+    /// Returns a template with its variables replaced.
+    ///
+    /// # Errors
+    ///
+    /// `TemplateNotFound`; `MissingVariable` if the builder is strict.
+    pub fn render_template(&self, name: &str, variables: &Variables) -> Result<String> {
+        let text = self.template(name).ok_or_else(|| {
+            let known: Vec<&str> =
+                self.pack.texts.keys().filter_map(|file| file.strip_suffix(".md")).collect();
+            let message = format!("there is no template `{name}` in the pack `{}`", self.pack.name);
+            Error::new(ErrorKind::TemplateNotFound, message)
+                .with_hint(format!("there are {}", known.join(", ")))
+        })?;
+        layers::rendered(&self.pack, text, variables, self.missing())
+    }
+
+    /// Reads the templates again.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Pack::load`]; the templates that were there stay in use.
+    pub fn reload(&mut self) -> Result<&mut Self> {
+        self.pack = self.pack.reloaded()?;
+        Ok(self)
+    }
+
+    fn template(&self, name: &str) -> Option<&Text> {
+        let resolved =
+            Mode::new(name).map_or_else(|_| name.to_owned(), |name| self.pack.resolved(&name).to_string());
+        self.pack.text(&format!("{resolved}.md"), Tier::Full)
+    }
+
+    fn missing(&self) -> Missing {
+        if self.strict { Missing::Error } else { Missing::Empty }
+    }
+}

@@ -1,0 +1,562 @@
+//! A prompt that is ready to be looked at or sent.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::fit::{self, Bounds, Fate, Fit, TooSmall};
+use super::frame::Frame;
+use super::layers::{self, Block, Elastic, Entry, Items, Layers, View};
+use super::report::{FitBlock, FitReport};
+use super::vars::VariableUse;
+use super::{Request, render, tools};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::prompt::element_xml;
+use crate::models::{ContextItem, ContextKind, Format, Part, Role, Segment, Tier, UnifiedPrompt};
+use crate::pack::{Holds, Pack};
+
+/// A prompt that is ready to be looked at or sent.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// The prompt as rendered bytes, block by block.
+    pub segments: Vec<Segment>,
+    /// The same by part.
+    pub prompt: UnifiedPrompt,
+    /// What each block takes of the window, what was cut, and why.
+    pub fit_report: FitReport,
+    /// What became of each variable.
+    pub variables: Vec<VariableUse>,
+    /// The tools, as JSON Schema.
+    pub tools: Vec<Value>,
+    /// The rendering.
+    pub format: Format,
+}
+
+/// A message of a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Message {
+    /// `system`, `user` or `assistant`.
+    pub role: &'static str,
+    /// What it says.
+    pub content: String,
+}
+
+impl Draft {
+    /// Returns the prompt's own bytes: all segments in order.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.segments.iter().map(|segment| segment.text.as_str()).collect()
+    }
+
+    /// Returns the prompt as chat messages: the system's, those of earlier turns, and the user's.
+    #[must_use]
+    pub fn messages(&self) -> Vec<Message> {
+        messages(&self.segments)
+    }
+
+    /// Returns the prompt as its rendering writes it: text, or JSON.
+    #[must_use]
+    pub fn rendered(&self) -> String {
+        match self.format {
+            Format::Xml | Format::Flat => self.text(),
+            Format::Chat => pretty(&json!(self.messages())),
+            Format::Tools => {
+                let (system, rest): (Vec<_>, Vec<_>) =
+                    self.messages().into_iter().partition(|message| message.role == "system");
+                let system: String = system.into_iter().map(|message| message.content).collect();
+                pretty(&json!({"system_prompt": system, "tools": self.tools, "messages": rest}))
+            }
+        }
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    // A value made of strings and lists has no way to fail.
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+fn messages(segments: &[Segment]) -> Vec<Message> {
+    let mut messages: Vec<Message> = Vec::new();
+    for segment in segments {
+        let role = match segment.part {
+            Part::System | Part::Context { .. } => "system",
+            Part::History { role: Role::Assistant } => "assistant",
+            Part::History { role: Role::User } | Part::Instructions => "user",
+            Part::Tools => continue,
+        };
+        match messages.last_mut() {
+            Some(last) if role == "system" && last.role == role => last.content.push_str(&segment.text),
+            _ => messages.push(Message { role, content: segment.text.clone() }),
+        }
+    }
+    messages
+}
+
+/// A prompt that was fitted, before it is written.
+pub(super) struct Composed<'a> {
+    entries: Vec<Entry<'a>>,
+    frame: Frame<'a>,
+    fit: Fit,
+    /// Whether tokens were counted.
+    counted: bool,
+    window: Window,
+    request: Request,
+    variables: Vec<VariableUse>,
+    tools: Vec<Value>,
+}
+
+/// Fills the layers and fits them.
+pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request) -> Result<Composed<'a>> {
+    let format = request.format.unwrap_or(pack.rendering);
+    let tier = request.model.as_ref().map_or(Tier::Full, |model| model.tier);
+    let frame = Frame::of(pack, format);
+    let tools = tools_of(pack, view, &mut request)?;
+    let Layers { mut entries, variables } = layers::fill(pack, view, &mut request, tier, &frame)?;
+    let window = Window::of(pack, &request, tier, &tools, format);
+    let bounds = Bounds {
+        budget: window.budget.unwrap_or(u64::MAX),
+        tier,
+        counter: &request.counter,
+        exact: false,
+        previous: request.previous,
+        hysteresis: pack.hysteresis,
+    };
+    // First everything at its longest, by bytes: that needs no counting, and mostly it is enough.
+    let whole =
+        if request.count { None } else { fit::fit(&entries, &frame, bounds).ok().filter(|fit| !fit.cut) };
+    let counted = whole.is_none();
+    let fit = match whole {
+        Some(fit) => fit,
+        None => {
+            layers::lengthen(&mut entries, pack, view, &request, tier, &frame)?;
+            // To count without a window, any budget that is never reached will do.
+            let bounds = Bounds { exact: true, budget: bounds.budget.min(u64::MAX / 4), ..bounds };
+            fit_exactly(&entries, &frame, bounds, &window)?
+        }
+    };
+    Ok(Composed { entries, frame, fit, counted, window, request, variables, tools })
+}
+
+/// Fits by counting. The XML of a whole system prompt may take more than its blocks do: then it is fitted anew.
+fn fit_exactly(entries: &[Entry<'_>], frame: &Frame<'_>, bounds: Bounds<'_>, window: &Window) -> Result<Fit> {
+    let mut budget = bounds.budget;
+    loop {
+        let fit = fit::fit(entries, frame, Bounds { budget, ..bounds })
+            .map_err(|small| too_small(entries, &small, window))?;
+        let over = if frame.format == Format::Xml { excess(entries, &fit, frame, bounds) } else { 0 };
+        if over == 0 {
+            return Ok(fit);
+        }
+        budget = budget.saturating_sub(over);
+    }
+}
+
+/// Returns by how many tokens the XML of a prompt is longer than it may be.
+fn excess(entries: &[Entry<'_>], fit: &Fit, frame: &Frame<'_>, bounds: Bounds<'_>) -> u64 {
+    let mut sum = Sum { system: String::new(), rest: 0, bounds };
+    walk(entries, fit, frame, &mut sum);
+    let system = element_xml("system_prompt", None, &sum.system);
+    let tags = "<prompt>\n<context>\n</context>\n</prompt>\n";
+    let count = |text: &str| bounds.counter.piece(text);
+    (sum.rest + count(&system) + count(tags)).saturating_sub(bounds.budget)
+}
+
+struct Sum<'a> {
+    system: String,
+    rest: u64,
+    bounds: Bounds<'a>,
+}
+
+impl Sink for Sum<'_> {
+    fn take(&mut self, piece: Piece<'_, '_>, write: impl FnOnce(&mut String)) {
+        if piece.is_system() {
+            write(&mut self.system);
+        } else {
+            let mut text = String::new();
+            write(&mut text);
+            self.rest += self.bounds.counter.piece(&text);
+        }
+    }
+}
+
+/// Returns the tools of a prompt: those given, or the actions of its mode.
+fn tools_of(pack: &Pack, view: View<'_>, request: &mut Request) -> Result<Vec<Value>> {
+    let given = std::mem::take(&mut request.tools);
+    tools::check_tools(&given)?;
+    match view.mode {
+        Some(mode) if given.is_empty() => {
+            Ok(pack.actions_of(mode).map(|(name, action)| action.tool(name)).collect())
+        }
+        _ => Ok(given),
+    }
+}
+
+/// What a prompt may take.
+struct Window {
+    tier: Tier,
+    window: Option<u64>,
+    reserve: u64,
+    overhead: u64,
+    budget: Option<u64>,
+}
+
+impl Window {
+    fn of(pack: &Pack, request: &Request, tier: Tier, tools: &[Value], format: Format) -> Self {
+        let window = request.model.as_ref().map(|model| model.window);
+        let reserve = pack.reserve.map_or(0, |reserve| reserve.at(tier));
+        let mut overhead = request.overhead + request.counter.base();
+        if format == Format::Tools && window.is_some() && !tools.is_empty() {
+            overhead += request.counter.piece(&Value::from(tools.to_vec()).to_string());
+        }
+        let budget = window.map(|window| window.saturating_sub(reserve).saturating_sub(overhead));
+        Self { tier, window, reserve, overhead, budget }
+    }
+}
+
+fn too_small(entries: &[Entry<'_>], small: &TooSmall, window: &Window) -> Error {
+    let needed: u64 = small.needs.iter().sum();
+    let mut rows: Vec<(&str, u64)> = Vec::new();
+    for (entry, need) in entries.iter().zip(&small.needs).filter(|(_, need)| **need > 0) {
+        let id = match entry {
+            Entry::Block(block) => block.id.as_str(),
+            Entry::Elastic(elastic) => elastic.layer.id.as_str(),
+        };
+        rows.push((id, *need));
+    }
+    let left_out = rows.len().saturating_sub(20);
+    let mut list: String = rows.iter().take(20).map(|(id, need)| format!("\n  {need:>10}  {id}")).collect();
+    if left_out > 0 {
+        list.push_str(&format!("\n              and {left_out} more"));
+    }
+    let (have, whole) = (window.budget.unwrap_or_default(), window.window.unwrap_or_default());
+    let shares = format!(
+        "a window of {whole}, less {} for the reply and {} beside it",
+        window.reserve, window.overhead
+    );
+    let message = format!("the prompt needs at least {needed} tokens and may have {have} ({shares}):{list}");
+    Error::new(ErrorKind::BudgetTooSmall, message)
+        .with_hint("give less text, or name a model with a larger window")
+}
+
+impl Composed<'_> {
+    /// Returns the prompt's bytes.
+    pub(super) fn text(self) -> Result<String> {
+        if self.frame.format == Format::Xml {
+            return Ok(self.into_draft()?.text());
+        }
+        let mut out = String::with_capacity(self.likely_size());
+        walk(&self.entries, &self.fit, &self.frame, &mut out);
+        if out.len() > self.request.max_bytes {
+            check_bytes(&self.report(), out.len())?;
+        }
+        Ok(out)
+    }
+
+    /// Returns the prompt's size if nothing has to be escaped in it, and a little more.
+    fn likely_size(&self) -> usize {
+        let size = |(entry, fate): (&Entry<'_>, &Fate)| match entry {
+            Entry::Block(block) => fate.rung.map_or(0, |rung| {
+                let rung = &block.rungs[rung];
+                rung.text.len() + rung.end.len() + 64
+            }),
+            Entry::Elastic(elastic) => {
+                let items = fate.items.iter().map(|&index| match &elastic.items {
+                    Items::Turns { turns, .. } => turns[index].user.len() + turns[index].assistant.len() + 32,
+                    Items::Entries { entries, .. } => {
+                        entries[index].value.len() + entries[index].key.len() + 80
+                    }
+                    Items::Context { items, .. } => items[index].0.content().len() + 64,
+                });
+                items.sum::<usize>() + 128
+            }
+        };
+        self.entries.iter().zip(&self.fit.fates).map(size).sum()
+    }
+
+    /// Makes the segments and the view by part.
+    pub(super) fn into_draft(mut self) -> Result<Draft> {
+        let mut written = Written::default();
+        walk(&self.entries, &self.fit, &self.frame, &mut written);
+        let mut report = self.report();
+        let format = self.frame.format;
+        let Contents { items, instructions } = contents(&mut self.entries, &self.fit);
+        let prompt = UnifiedPrompt::new(instructions)?.with_system(written.system);
+        let prompt = items.into_iter().fold(prompt, UnifiedPrompt::with_item);
+        let mut segments = written.segments;
+        if format == Format::Xml {
+            segments = xml_segments(&prompt, segments);
+        }
+        report.bytes = segments.iter().map(|segment| segment.text.len()).sum();
+        check_bytes(&report, report.bytes)?;
+        let (variables, tools) = (self.variables, self.tools);
+        Ok(Draft { segments, prompt, fit_report: report, variables, tools, format })
+    }
+
+    fn report(&self) -> FitReport {
+        let pairs = || self.entries.iter().zip(&self.fit.fates);
+        let history = pairs().find(|(entry, _)| entry.layer().holds == Holds::History);
+        let (request, window) = (&self.request, &self.window);
+        FitReport {
+            model: request.model.as_ref().map(|model| model.id.clone()),
+            tier: window.tier,
+            window: window.window,
+            reserve: window.reserve,
+            overhead: window.overhead,
+            budget: window.budget,
+            tokens: self.counted.then_some(self.fit.used),
+            count: request.counter.kind(),
+            bytes: 0,
+            max_bytes: request.max_bytes,
+            first_turn: history.and_then(|(_, fate)| fate.items.first().copied()),
+            blocks: pairs().map(|(entry, fate)| self.row(entry, fate)).collect(),
+        }
+    }
+
+    fn row(&self, entry: &Entry<'_>, fate: &Fate) -> FitBlock {
+        let layer = entry.layer();
+        let row = FitBlock {
+            block: layer.id.clone(),
+            source: String::new(),
+            class: layer.class,
+            zone: layer.zone,
+            rung: "none",
+            tokens: self.counted.then_some(fate.tokens),
+            bytes: 0,
+            target: layer.budget.or(layer.floor).map(|target| target.at(self.window.tier)),
+            kept: fate.items.len(),
+            of: 1,
+            why: fate.why.clone(),
+        };
+        match entry {
+            Entry::Elastic(elastic) => {
+                let source = match &elastic.items {
+                    Items::Turns { .. } => "the session",
+                    Items::Entries { .. } => "the knowledge base",
+                    Items::Context { .. } => "the context",
+                };
+                let rung = match fate.items.len() {
+                    0 => "none",
+                    kept if kept == elastic.len() => "whole",
+                    _ => "part",
+                };
+                let mut size = Size(0);
+                items(elastic, fate, &self.frame, &mut size);
+                FitBlock { of: elastic.len(), rung, bytes: size.0, source: source.to_owned(), ..row }
+            }
+            Entry::Block(block) => {
+                let chosen = fate.rung.map(|rung| &block.rungs[rung]);
+                let chosen = chosen.filter(|rung| !rung.text.is_empty() || !rung.end.is_empty());
+                let laddered = matches!(layer.holds, Holds::Text | Holds::State);
+                let rung = chosen.map_or("none", |rung| if laddered { rung.tier.name() } else { "whole" });
+                let bytes = chosen.map_or(0, |rung| rung.text.len() + rung.end.len());
+                let kept = usize::from(chosen.is_some());
+                FitBlock { block: block.id.clone(), source: block.source.clone(), rung, kept, bytes, ..row }
+            }
+        }
+    }
+}
+
+fn check_bytes(report: &FitReport, bytes: usize) -> Result<()> {
+    if bytes <= report.max_bytes {
+        return Ok(());
+    }
+    let mut largest: Vec<&FitBlock> = report.blocks.iter().collect();
+    largest.sort_by_key(|block| std::cmp::Reverse(block.bytes));
+    let rows: String =
+        largest.iter().take(10).map(|row| format!("\n  {:>10}  {}", row.bytes, row.block)).collect();
+    let most = report.max_bytes;
+    let message = format!("the prompt has {bytes} bytes and may have {most}; the largest blocks:{rows}");
+    Err(Error::new(ErrorKind::BudgetTooSmall, message)
+        .with_hint("leave out what the agent does not need, or raise `max_bytes` under [prompt]"))
+}
+
+/// A piece of a prompt: what it belongs to.
+#[derive(Clone, Copy)]
+enum Piece<'e, 'a> {
+    /// A block.
+    Block(&'e Block<'a>),
+    /// What comes behind the sequence inside a block.
+    End(&'e Block<'a>),
+    /// What opens or closes a sequence.
+    Around(&'e Elastic<'a>, &'static str),
+    /// One segment of an item.
+    Item(&'e Elastic<'a>, usize, usize),
+}
+
+impl Piece<'_, '_> {
+    fn is_system(self) -> bool {
+        match self {
+            Self::Block(block) | Self::End(block) => block.part == Part::System,
+            Self::Around(elastic, _) | Self::Item(elastic, ..) => elastic.is_inside(),
+        }
+    }
+}
+
+/// Whoever takes the pieces of a prompt, in order.
+trait Sink {
+    fn take(&mut self, piece: Piece<'_, '_>, write: impl FnOnce(&mut String));
+}
+
+/// The text alone: every piece is written where it stands.
+impl Sink for String {
+    fn take(&mut self, _: Piece<'_, '_>, write: impl FnOnce(&mut Self)) {
+        write(self);
+    }
+}
+
+/// The size alone.
+struct Size(usize);
+
+impl Sink for Size {
+    fn take(&mut self, _: Piece<'_, '_>, write: impl FnOnce(&mut String)) {
+        let mut text = String::new();
+        write(&mut text);
+        self.0 += text.len();
+    }
+}
+
+/// Segments, and the system prompt as a whole.
+#[derive(Default)]
+struct Written {
+    segments: Vec<Segment>,
+    system: String,
+}
+
+impl Sink for Written {
+    fn take(&mut self, piece: Piece<'_, '_>, write: impl FnOnce(&mut String)) {
+        let mut text = String::new();
+        write(&mut text);
+        if piece.is_system() {
+            self.system.push_str(&text);
+        }
+        let (layer, (block, part, source)) = match piece {
+            Piece::Block(block) => {
+                (block.layer, (block.id.clone(), block.part.clone(), block.source.clone()))
+            }
+            Piece::End(block) => {
+                (block.layer, (format!("{}/end", block.id), block.part.clone(), block.source.clone()))
+            }
+            Piece::Around(elastic, name) => {
+                let part =
+                    if elastic.is_inside() { Part::System } else { Part::History { role: Role::User } };
+                (elastic.layer, (format!("{}{name}", elastic.layer.id), part, "the pack".to_owned()))
+            }
+            Piece::Item(elastic, index, piece) => (elastic.layer, render::described(elastic, index, piece)),
+        };
+        self.segments.push(Segment { block, part, class: layer.class, zone: layer.zone, source, text });
+    }
+}
+
+/// Hands on every piece that was kept, in the prompt's order.
+fn walk(entries: &[Entry<'_>], fit: &Fit, frame: &Frame<'_>, sink: &mut impl Sink) {
+    let mut first = true;
+    let mut pairs = entries.iter().zip(&fit.fates).peekable();
+    while let Some((entry, fate)) = pairs.next() {
+        match entry {
+            Entry::Elastic(elastic) => items(elastic, fate, frame, sink),
+            Entry::Block(block) => {
+                let Some(rung) = fate.rung.map(|rung| &block.rungs[rung]) else { continue };
+                if block.part == Part::System && rung.text.is_empty() {
+                    continue;
+                }
+                let lead = if std::mem::take(&mut first) { "" } else { render::lead(frame, block) };
+                sink.take(Piece::Block(block), |out| render::block(out, frame, block, rung, lead));
+                if let Some((Entry::Elastic(inside), fate)) = pairs.next_if(|(entry, _)| entry.is_inside()) {
+                    items(inside, fate, frame, sink);
+                }
+                if !rung.end.is_empty() {
+                    sink.take(Piece::End(block), |out| out.push_str(&rung.end));
+                }
+            }
+        }
+    }
+}
+
+/// Hands on the items of a sequence that were taken, and what stands around them.
+fn items(elastic: &Elastic<'_>, fate: &Fate, frame: &Frame<'_>, sink: &mut impl Sink) {
+    if fate.items.is_empty() {
+        return;
+    }
+    let (open, close) = render::around(frame, elastic);
+    if !open.is_empty() {
+        sink.take(Piece::Around(elastic, ""), |out| out.push_str(&open));
+    }
+    for &index in &fate.items {
+        for piece in 0..render::pieces(elastic, index) {
+            sink.take(Piece::Item(elastic, index, piece), |out| {
+                render::item(out, frame, elastic, index, piece)
+            });
+        }
+    }
+    if !close.is_empty() {
+        sink.take(Piece::Around(elastic, "/end"), |out| out.push_str(close));
+    }
+}
+
+/// What the parts of a prompt say, apart from the system's.
+#[derive(Default)]
+struct Contents {
+    items: Vec<ContextItem>,
+    instructions: String,
+}
+
+/// Moves the contents out of the entries.
+fn contents(entries: &mut [Entry<'_>], fit: &Fit) -> Contents {
+    let mut contents = Contents::default();
+    for (entry, fate) in entries.iter_mut().zip(&fit.fates) {
+        match entry {
+            Entry::Block(block) => {
+                let Some(rung) = fate.rung else { continue };
+                let mut text = || std::mem::take(&mut block.rungs[rung].text).into_owned();
+                match &block.part {
+                    Part::Context { kind, name } => {
+                        let (kind, name) = (*kind, name.clone());
+                        contents.items.push(ContextItem::new(kind, name, text()));
+                    }
+                    Part::History { .. } => {
+                        let name = block.id.clone();
+                        contents.items.push(ContextItem::new(ContextKind::Artifact, name, text()));
+                    }
+                    Part::Instructions => contents.instructions = text(),
+                    Part::System | Part::Tools => {}
+                }
+            }
+            Entry::Elastic(elastic) => {
+                for &index in &fate.items {
+                    contents.items.extend(items_of(elastic, index));
+                }
+            }
+        }
+    }
+    contents
+}
+
+/// Returns an item of a sequence as context.
+fn items_of(elastic: &mut Elastic<'_>, index: usize) -> Vec<ContextItem> {
+    let named: Vec<String> =
+        (0..render::pieces(elastic, index)).map(|piece| render::described(elastic, index, piece).0).collect();
+    match &mut elastic.items {
+        Items::Turns { turns, .. } => {
+            let said = render::said(&turns[index]).zip(named);
+            said.map(|((_, text), name)| ContextItem::new(ContextKind::Artifact, name, text)).collect()
+        }
+        Items::Context { items, .. } => vec![std::mem::take(&mut items[index].0)],
+        Items::Entries { .. } => Vec::new(),
+    }
+}
+
+/// Returns the segments of the XML: the blocks of the system prompt are one of them.
+fn xml_segments(prompt: &UnifiedPrompt, blocks: Vec<Segment>) -> Vec<Segment> {
+    let (system, rest): (Vec<Segment>, Vec<Segment>) =
+        blocks.into_iter().partition(|segment| segment.part == Part::System);
+    let several = system.len() > 1;
+    let system = system.into_iter().next().map(|first| {
+        let block = if several { "system".to_owned() } else { first.block.clone() };
+        Segment { block, ..first }
+    });
+    let blocks = system.filter(|_| !prompt.system_prompt().is_empty()).into_iter().chain(rest);
+    prompt
+        .pieces()
+        .zip(blocks)
+        .map(|(piece, segment)| Segment { text: prompt.piece_xml(piece), ..segment })
+        .collect()
+}

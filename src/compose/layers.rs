@@ -1,0 +1,491 @@
+//! A pack's layers, filled: every block with all it could say, from short to long.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use indexmap::IndexMap;
+
+use super::frame::Frame;
+use super::state_xml::state_xml;
+use super::vars::{self, Missing, Values, VariableUse, Variables};
+use super::{Limits, Request};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{Class, ContextItem, Format, KnowledgeEntry, Mode, Part, Role, Tier, Turn, Work};
+use crate::pack::{
+    ACTIONS_PLACEHOLDER, Facts, Holds, Layer, ModeSpec, Pack, Section, Text, Value, available_actions,
+    file_for,
+};
+
+/// What a prompt is made from, borrowed from whoever has it.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    /// The mode; without one, the layers that depend on it are empty.
+    pub(super) mode: Option<&'a Mode>,
+    /// What the session works on.
+    pub(super) work: &'a Work,
+    /// What is in focus.
+    pub(super) active_context: &'a IndexMap<String, String>,
+    /// What is known, by rank.
+    pub(super) knowledge: &'a [KnowledgeEntry],
+    /// What was said, the oldest first.
+    pub(super) history: &'a [Turn],
+}
+
+/// A place in the prompt.
+pub(super) enum Entry<'a> {
+    /// A block that is there at some length, or not.
+    Block(Block<'a>),
+    /// A sequence that takes what room is left.
+    Elastic(Elastic<'a>),
+}
+
+/// A block with all it could say.
+pub(super) struct Block<'a> {
+    pub(super) id: String,
+    pub(super) part: Part,
+    pub(super) layer: &'a Layer,
+    pub(super) source: String,
+    /// From short to long, none longer than the tier allows; the last is the one that is wished for.
+    pub(super) rungs: Vec<Rung<'a>>,
+    /// Whether another block of the layer comes before it.
+    pub(super) follows: bool,
+}
+
+/// One length of a block.
+pub(super) struct Rung<'a> {
+    pub(super) tier: Tier,
+    pub(super) text: Cow<'a, str>,
+    /// What comes behind an elastic sequence that stands inside the block.
+    pub(super) end: String,
+}
+
+/// A sequence of items, of which the best are taken.
+pub(super) struct Elastic<'a> {
+    pub(super) layer: &'a Layer,
+    pub(super) floor: u64,
+    pub(super) cap: u64,
+    pub(super) items: Items<'a>,
+}
+
+/// What an elastic layer can take from.
+pub(super) enum Items<'a> {
+    /// Turns, the oldest first; the newest are taken first.
+    Turns { turns: &'a [Turn], limit: usize },
+    /// Entries by rank; how many are taken depends on the length of the state around them.
+    Entries { entries: &'a [KnowledgeEntry], limits: Limits, shown: &'a ModeSpec },
+    /// Context, in order.
+    Context { items: Vec<(ContextItem, String)>, limit: usize },
+}
+
+impl<'a> Block<'a> {
+    /// Adds a rung that is longer than those before; one that says the same stands in for it.
+    fn add(&mut self, rung: Option<Rung<'a>>) {
+        let Some(rung) = rung else { return };
+        match self.rungs.last_mut() {
+            Some(last) if last.text == rung.text && last.end == rung.end => last.tier = rung.tier,
+            _ => self.rungs.push(rung),
+        }
+    }
+}
+
+impl Entry<'_> {
+    /// Tells whether this is a sequence that stands inside the block before it.
+    pub(super) fn is_inside(&self) -> bool {
+        matches!(self, Self::Elastic(elastic) if elastic.is_inside())
+    }
+
+    pub(super) fn layer(&self) -> &Layer {
+        match self {
+            Self::Block(block) => block.layer,
+            Self::Elastic(elastic) => elastic.layer,
+        }
+    }
+}
+
+impl Elastic<'_> {
+    /// Tells whether the sequence stands inside the block before it.
+    pub(super) fn is_inside(&self) -> bool {
+        matches!(self.items, Items::Entries { .. })
+    }
+
+    /// Returns how many items there are.
+    pub(super) fn len(&self) -> usize {
+        match &self.items {
+            Items::Turns { turns, .. } => turns.len(),
+            Items::Entries { entries, .. } => entries.len(),
+            Items::Context { items, .. } => items.len(),
+        }
+    }
+
+    /// Returns how many items may be taken; `tier` is the length of the block around them.
+    pub(super) fn limit(&self, tier: Tier) -> usize {
+        match &self.items {
+            Items::Turns { limit, .. } | Items::Context { limit, .. } => *limit,
+            Items::Entries { limits, shown, .. } => {
+                if tier == Tier::Minimal || !shown.state.shows(Section::KnowledgeContext, tier) {
+                    return 0;
+                }
+                let own = self.layer.items.map(|items| items.at(tier));
+                match (tier, limits.entries, own) {
+                    (Tier::Full, Some(limit), _) | (_, Some(limit), None) => limit,
+                    (_, Some(limit), Some(own)) => limit.min(own),
+                    (_, None, own) => own.unwrap_or(usize::MAX),
+                }
+            }
+        }
+    }
+}
+
+/// The layers of one request.
+pub(super) struct Layers<'a> {
+    pub(super) entries: Vec<Entry<'a>>,
+    pub(super) variables: Vec<VariableUse>,
+}
+
+/// Fills the pack's layers at their longest, in order; empty ones leave no trace.
+pub(super) fn fill<'a>(
+    pack: &'a Pack,
+    view: View<'a>,
+    request: &mut Request,
+    tier: Tier,
+    frame: &Frame<'_>,
+) -> Result<Layers<'a>> {
+    let facts = facts(view, request, tier);
+    let mut filler = Filler { pack, view, tier, frame, facts, variables: Vec::new() };
+    let mut context = std::mem::take(&mut request.context);
+    let mut entries = Vec::new();
+    for layer in &pack.layers {
+        if layer.when.as_ref().is_some_and(|when| !when.holds(&filler.facts)) {
+            continue;
+        }
+        if let Some(kind) = layer.holds.context_kind() {
+            let (own, rest) = context.into_iter().partition(|(item, _)| item.kind() == kind);
+            context = rest;
+            entries.extend(filler.context(layer, own));
+        } else {
+            entries.extend(filler.layer(layer, request)?);
+        }
+    }
+    match context.first() {
+        None => Ok(Layers { entries, variables: filler.variables }),
+        Some((item, _)) => {
+            let message = format!("the pack `{}` has no layer for a {}", pack.name, item.kind().element());
+            Err(Error::new(ErrorKind::PromptInvalid, message)
+                .with_hint("add the layer, or leave the item out"))
+        }
+    }
+}
+
+/// Adds the shorter lengths of every block, for a prompt that does not fit at its longest.
+pub(super) fn lengthen<'a>(
+    entries: &mut [Entry<'a>],
+    pack: &'a Pack,
+    view: View<'a>,
+    request: &Request,
+    tier: Tier,
+    frame: &Frame<'_>,
+) -> Result<()> {
+    let facts = facts(view, request, tier);
+    let mut filler = Filler { pack, view, tier, frame, facts, variables: Vec::new() };
+    entries.iter_mut().try_for_each(|entry| match entry {
+        Entry::Block(block) => filler.lengthen(block, request),
+        Entry::Elastic(_) => Ok(()),
+    })
+}
+
+/// Returns what conditions of layers may ask for.
+fn facts(view: View<'_>, request: &Request, tier: Tier) -> Facts {
+    let mut facts = Facts::default();
+    for (name, value) in &request.variables {
+        facts = facts.with(name, Value::read(value));
+    }
+    if let Some(mode) = view.mode {
+        facts = facts.with("mode", mode.as_str());
+    }
+    if let Some(model) = &request.model {
+        facts = facts
+            .with("model", model.id.as_str())
+            .with("xml_reliability", model.xml_reliability.name())
+            .with("instruction_following", model.instruction_following.name());
+    }
+    if let Some(agent) = &request.agent {
+        facts = facts.with("agent", agent.as_str());
+    }
+    let reminder = if request.thinking_reminder { "on" } else { "off" };
+    facts.with("tier", tier.name()).with("thinking_reminder", reminder)
+}
+
+struct Filler<'a, 'f> {
+    pack: &'a Pack,
+    view: View<'a>,
+    tier: Tier,
+    frame: &'f Frame<'f>,
+    facts: Facts,
+    variables: Vec<VariableUse>,
+}
+
+impl<'a> Filler<'a, '_> {
+    fn layer(&mut self, layer: &'a Layer, request: &mut Request) -> Result<Vec<Entry<'a>>> {
+        let one = |block: Option<Block<'a>>| block.map(Entry::Block).into_iter().collect();
+        Ok(match layer.holds {
+            Holds::Template => one(self.template(layer, request)?),
+            Holds::Text => one(self.text(layer, request)?),
+            Holds::State => one(self.state(layer)?),
+            Holds::Project => {
+                let project = request.project.take().filter(|(text, _)| !text.trim().is_empty());
+                one(project.map(|(text, source)| {
+                    let text = self.frame.lines(text.trim()).into_owned();
+                    self.block(layer, Part::System, source, vec![self.rung(text)])
+                }))
+            }
+            Holds::Instructions => {
+                let text = request.instructions.take();
+                let source = "the request".to_owned();
+                one(text.map(|text| self.block(layer, Part::Instructions, source, vec![self.rung(text)])))
+            }
+            Holds::Turn => self.example(layer),
+            Holds::History => {
+                let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
+                let limit = request.limits.turns.unwrap_or(limit);
+                self.elastic(layer, Items::Turns { turns: self.view.history, limit })
+            }
+            Holds::Knowledge => match self.view.mode {
+                Some(mode) => {
+                    let (entries, limits) = (self.view.knowledge, request.limits);
+                    let shown = self.pack.mode(mode)?;
+                    self.elastic(layer, Items::Entries { entries, limits, shown })
+                }
+                None => Vec::new(),
+            },
+            Holds::Artifacts | Holds::Files | Holds::Thoughts => Vec::new(),
+        })
+    }
+
+    fn template(&mut self, layer: &'a Layer, request: &Request) -> Result<Option<Block<'a>>> {
+        let (Some(found), Some(mode)) = (&request.template, self.view.mode) else {
+            let message = format!("the layer `{}` holds a template, and none was given", layer.id);
+            return Err(Error::new(ErrorKind::TemplateNotFound, message));
+        };
+        let text = &found.template.text;
+        if found.template.mode != *mode {
+            let message = format!("{} is no template of mode `{mode}`", text.name);
+            return Err(Error::new(ErrorKind::TemplateInvalid, message));
+        }
+        let filled = self.filled(text, request, &[])?;
+        let source = text.origin.clone();
+        let filled = Some(filled).filter(|text| !text.trim().is_empty());
+        Ok(filled.map(|text| self.block(layer, Part::System, source, vec![self.rung(text)])))
+    }
+
+    /// Fills a layer of prose.
+    fn text(&mut self, layer: &'a Layer, request: &Request) -> Result<Option<Block<'a>>> {
+        let Some((text, source)) = self.prose(layer, request, self.tier)? else { return Ok(None) };
+        // A layer that is empty at this tier has no shorter rung either.
+        let says_something = !text.is_empty();
+        let rung = Rung { tier: self.tier, text, end: String::new() };
+        Ok(says_something.then(|| self.block(layer, Part::System, source, vec![rung])))
+    }
+
+    /// Returns what a layer of prose says at a tier, and where that stands.
+    fn prose(
+        &mut self,
+        layer: &'a Layer,
+        request: &Request,
+        tier: Tier,
+    ) -> Result<Option<(Cow<'a, str>, String)>> {
+        let Some((file, mut own)) = self.chosen(layer) else { return Ok(None) };
+        let pack = self.pack;
+        let main = pack.text(&file, tier).filter(|_| layer.none_at.is_none_or(|none| tier > none));
+        let Some(main) = main else { return Ok(Some((Cow::Borrowed(""), String::new()))) };
+        let added = self.view.mode.and_then(|mode| layer.adds.get(mode)).map_or(&[][..], Vec::as_slice);
+        let added = added.iter().filter_map(|file| pack.text(&file.value, tier));
+        let texts: Vec<&'a Text> = std::iter::once(main).chain(added).collect();
+        let lists_actions = |text: &&Text| text.variables.iter().any(|used| used.name == ACTIONS_PLACEHOLDER);
+        if let Some(mode) = self.view.mode.filter(|_| texts.iter().any(lists_actions)) {
+            own.push((ACTIONS_PLACEHOLDER, available_actions(pack.actions_of(mode), tier)));
+        }
+        let mut said: Option<Cow<'a, str>> = None;
+        for text in texts {
+            let filled = if text.is_plain() {
+                Cow::Borrowed(text.body().trim())
+            } else {
+                Cow::Owned(self.filled(text, request, &own)?.trim().to_owned())
+            };
+            said = Some(match said {
+                None => filled,
+                Some(before) => Cow::Owned([&before, "\n\n", &*filled].concat()),
+            });
+        }
+        Ok(said.map(|said| (said, main.origin.clone())))
+    }
+
+    /// Returns the file of a layer of prose, and the values that its choice gives to variables.
+    fn chosen(&self, layer: &'a Layer) -> Option<(String, Vec<(&'a str, String)>)> {
+        let mode = self.view.mode;
+        let named = |name: &str| match mode {
+            Some(mode) => Some(file_for(name, mode)),
+            None => (!name.contains("{mode}")).then(|| name.to_owned()),
+        };
+        if let Some(text) = &layer.text {
+            return Some((named(&text.value)?, Vec::new()));
+        }
+        let choice = layer.choose.iter().find(|choice| choice.value.when.holds(&self.facts))?;
+        let values = choice.value.values.iter();
+        let values = values.filter_map(|(name, fact)| Some((name.as_str(), self.facts.text(fact)?)));
+        Some((named(&choice.value.text)?, values.collect()))
+    }
+
+    fn filled(&mut self, text: &Text, request: &Request, own: &[(&str, String)]) -> Result<String> {
+        let values = Values { given: &request.variables, own };
+        let clean = |value: &str| self.frame.lines(value).into_owned();
+        let (filled, uses) = vars::fill(text, values, request.missing, &clean)?;
+        for used in uses.into_iter().filter(|used| used.name != ACTIONS_PLACEHOLDER) {
+            if self.variables.iter().all(|known| known.name != used.name) {
+                self.variables.push(used);
+            }
+        }
+        Ok(filled)
+    }
+
+    fn state(&self, layer: &'a Layer) -> Result<Option<Block<'a>>> {
+        let rung = self.state_at(self.tier)?;
+        Ok(rung.map(|rung| self.block(layer, Part::System, "the session".to_owned(), vec![rung])))
+    }
+
+    fn state_at(&self, tier: Tier) -> Result<Option<Rung<'a>>> {
+        let Some(mode) = self.view.mode else { return Ok(None) };
+        let sections = &self.pack.mode(mode)?.state;
+        let xml = state_xml(mode, self.view.work, self.view.active_context, sections, tier, self.frame);
+        Ok(Some(Rung { tier, text: Cow::Owned(xml.head), end: xml.tail }))
+    }
+
+    /// Puts the shorter rungs of a block before its longest one.
+    fn lengthen(&mut self, block: &mut Block<'a>, request: &Request) -> Result<()> {
+        if block.layer.class == Class::Pinned || !matches!(block.layer.holds, Holds::Text | Holds::State) {
+            return Ok(());
+        }
+        let longest = block.rungs.pop();
+        let longest_tier = self.tier;
+        for tier in Tier::ALL.into_iter().rev().filter(|tier| *tier < longest_tier) {
+            let rung = match block.layer.holds {
+                Holds::State => self.state_at(tier)?,
+                _ => self.prose(block.layer, request, tier)?.map(|(text, _)| Rung {
+                    tier,
+                    text,
+                    end: String::new(),
+                }),
+            };
+            block.add(rung);
+        }
+        block.add(longest);
+        Ok(())
+    }
+
+    fn example(&self, layer: &'a Layer) -> Vec<Entry<'a>> {
+        let parts = [(Role::User, &layer.user), (Role::Assistant, &layer.assistant)];
+        let blocks = parts.into_iter().filter_map(|(role, file)| {
+            let text = self.pack.text(&file.as_ref()?.value, self.tier)?;
+            let rungs =
+                vec![Rung { tier: self.tier, text: Cow::Borrowed(text.body().trim()), end: String::new() }];
+            let block = self.block(layer, Part::History { role }, text.origin.clone(), rungs);
+            let follows = role == Role::Assistant;
+            Some(Entry::Block(Block { id: format!("{}/{}", layer.id, role.name()), follows, ..block }))
+        });
+        blocks.collect()
+    }
+
+    fn context(&self, layer: &'a Layer, items: Vec<(ContextItem, String)>) -> Vec<Entry<'a>> {
+        if layer.class == Class::Elastic {
+            let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
+            return self.elastic(layer, Items::Context { items, limit });
+        }
+        let mut ids = Ids::default();
+        let blocks = items.into_iter().enumerate().map(|(index, (item, source))| {
+            let kind = item.kind();
+            let (name, content) = item.into_name_and_content();
+            let id = ids.of(layer, &name);
+            let block = self.block(layer, Part::Context { kind, name }, source, vec![self.rung(content)]);
+            Entry::Block(Block { id, follows: index > 0, ..block })
+        });
+        blocks.collect()
+    }
+
+    fn elastic(&self, layer: &'a Layer, items: Items<'a>) -> Vec<Entry<'a>> {
+        let floor = layer.floor.map_or(0, |floor| floor.at(self.tier));
+        let cap = layer.cap.map_or(u64::MAX, |cap| cap.at(self.tier));
+        let elastic = Elastic { layer, floor: floor.min(cap), cap, items };
+        if elastic.len() == 0 { Vec::new() } else { vec![Entry::Elastic(elastic)] }
+    }
+
+    fn block(&self, layer: &'a Layer, part: Part, source: String, rungs: Vec<Rung<'a>>) -> Block<'a> {
+        Block { id: layer.id.clone(), part, layer, source, rungs, follows: false }
+    }
+
+    fn rung(&self, text: String) -> Rung<'a> {
+        Rung { tier: self.tier, text: Cow::Owned(text), end: String::new() }
+    }
+}
+
+/// Names for the items of a layer, each used once.
+#[derive(Default)]
+pub(super) struct Ids(HashMap<String, usize>);
+
+impl Ids {
+    pub(super) fn of(&mut self, layer: &Layer, name: &str) -> String {
+        let times = self.0.entry(name.to_owned()).and_modify(|times| *times += 1).or_insert(1_usize);
+        match times {
+            1 => format!("{}/{name}", layer.id),
+            times => format!("{}/{name} ({times})", layer.id),
+        }
+    }
+}
+
+/// Returns what one layer of prose says to a request; `None` if nothing.
+pub(super) fn one_text(pack: &Pack, layer: &str, request: &Request) -> Result<Option<String>> {
+    let Some(layer) = pack.layers.iter().find(|known| known.id == layer) else { return Ok(None) };
+    let work = Work::default();
+    let view =
+        View { mode: None, work: &work, active_context: &work.active_context, knowledge: &[], history: &[] };
+    let facts = facts(view, request, Tier::Full);
+    let frame = Frame::of(pack, Format::Flat);
+    let mut filler = Filler { pack, view, tier: Tier::Full, frame: &frame, facts, variables: Vec::new() };
+    Ok(filler.prose(layer, request, Tier::Full)?.map(|(text, _)| text.into_owned()))
+}
+
+/// Returns a text with its variables replaced.
+pub(super) fn rendered(pack: &Pack, text: &Text, given: &Variables, missing: Missing) -> Result<String> {
+    let frame = Frame::of(pack, Format::Flat);
+    let clean = |value: &str| frame.lines(value).into_owned();
+    Ok(vars::fill(text, Values { given, own: &[] }, missing, &clean)?.0)
+}
+
+/// Returns the prose of a layer in a mode at a tier, the longest of several; `None` if it has none of its own.
+pub(super) fn text_at(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option<String>> {
+    if layer.none_at.is_some_and(|none| tier <= none) {
+        return Ok(Some(String::new()));
+    }
+    let turn = [&layer.user, &layer.assistant].into_iter().flatten().map(|file| file.value.as_str());
+    let chosen = layer.choose.iter().map(|choice| choice.value.text.as_str());
+    let alternatives: Vec<Vec<&str>> = match (&layer.text, layer.holds) {
+        (_, Holds::Turn) => vec![turn.collect()],
+        (Some(text), _) => {
+            let added = layer.adds.get(mode).into_iter().flatten().map(|file| file.value.as_str());
+            vec![std::iter::once(text.value.as_str()).chain(added).collect()]
+        }
+        (None, _) => chosen.map(|file| vec![file]).collect(),
+    };
+    let own = [(ACTIONS_PLACEHOLDER, available_actions(pack.actions_of(mode), tier))];
+    let mut longest: Option<String> = None;
+    for files in alternatives {
+        let mut parts = Vec::new();
+        for text in files.into_iter().filter_map(|file| pack.text(&file_for(file, mode), tier)) {
+            let values = Values { given: &Variables::new(), own: &own };
+            parts.push(vars::fill(text, values, Missing::Empty, &str::to_owned)?.0.trim().to_owned());
+        }
+        let joined = parts.join("\n\n");
+        if longest.as_ref().is_none_or(|known| known.len() < joined.len()) {
+            longest = Some(joined);
+        }
+    }
+    Ok(longest)
+}

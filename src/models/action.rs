@@ -1,0 +1,138 @@
+//! Actions: what an agent may ask for, and what one has asked for.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// An action: what it does, and with which parameters.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActionSpec {
+    /// What it does.
+    pub description: String,
+    /// Its parameters, in order.
+    #[serde(default)]
+    pub parameters: IndexMap<String, Parameter>,
+    /// What it gives back.
+    #[serde(default)]
+    pub returns: Option<Returns>,
+}
+
+/// A parameter of an action.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// The type of its value.
+    #[serde(rename = "type")]
+    pub kind: ValueKind,
+    /// Whether it must be given.
+    #[serde(default)]
+    pub required: bool,
+    /// What it means.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// The values it may have.
+    #[serde(default, rename = "enum")]
+    pub one_of: Vec<String>,
+    /// The type of the items of an array.
+    #[serde(default)]
+    pub items: Option<ValueKind>,
+}
+
+/// What an action gives back.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Returns {
+    /// The type of the value.
+    #[serde(rename = "type")]
+    pub kind: ValueKind,
+    /// What it means.
+    #[serde(default)]
+    pub description: Option<String>,
+}
+
+/// The types of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueKind {
+    /// A text.
+    String,
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+    /// True or false.
+    Boolean,
+    /// A list.
+    Array,
+    /// Named values.
+    Object,
+}
+
+impl ValueKind {
+    /// Returns the type's name, as JSON Schema spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Array => "array",
+            Self::Object => "object",
+        }
+    }
+}
+
+impl ActionSpec {
+    /// Returns the action as a tool: its name, what it does, and its parameters as JSON Schema.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Value {
+        let properties: Map<String, Value> =
+            self.parameters.iter().map(|(name, parameter)| (name.clone(), parameter.schema())).collect();
+        let required: Vec<&String> = self
+            .parameters
+            .iter()
+            .filter(|(_, parameter)| parameter.required)
+            .map(|(name, _)| name)
+            .collect();
+        json!({
+            "name": name,
+            "description": self.description,
+            "input_schema": {
+                "type": "object",
+                "properties": properties,
+                "required": required,
+                "additionalProperties": false,
+            },
+        })
+    }
+}
+
+impl Parameter {
+    fn schema(&self) -> Value {
+        let mut schema = Map::new();
+        schema.insert("type".to_owned(), self.kind.name().into());
+        if let Some(description) = &self.description {
+            schema.insert("description".to_owned(), description.as_str().into());
+        }
+        if !self.one_of.is_empty() {
+            schema.insert("enum".to_owned(), self.one_of.clone().into());
+        }
+        if let Some(items) = self.items {
+            schema.insert("items".to_owned(), json!({"type": items.name()}));
+        }
+        schema.into()
+    }
+}
+
+/// An action that a reply asks for, as the agent wrote it: nothing is checked yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Action {
+    /// Its name.
+    pub name: String,
+    /// Its fields, in order.
+    pub fields: Vec<(String, String)>,
+    /// Its text, as it stands in the reply.
+    pub text: String,
+}

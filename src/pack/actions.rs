@@ -1,0 +1,81 @@
+//! `actions.yaml`: what an agent may ask for, and how it is told so.
+
+use std::fmt::Write as _;
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+use crate::error::{ErrorKind, Result};
+use crate::models::{ActionSpec, Tier, yaml};
+
+/// What stands in a mode's rules for the list of its actions.
+pub const PLACEHOLDER: &str = "AVAILABLE_ACTIONS";
+
+/// A file of actions, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    actions: IndexMap<String, ActionSpec>,
+}
+
+/// Reads a file of actions.
+pub(super) fn read(text: &str, origin: &str) -> Result<IndexMap<String, ActionSpec>> {
+    Ok(yaml::read::<Written>(text, origin, 1, ErrorKind::PackInvalid)?.actions)
+}
+
+/// Returns the list of actions as an agent is shown it: in full, in a line each, or as names with their parameters.
+#[must_use]
+pub fn available_actions<'a>(
+    actions: impl Iterator<Item = (&'a String, &'a ActionSpec)>,
+    tier: Tier,
+) -> String {
+    let mut out = "<available_actions>\n".to_owned();
+    for (name, action) in actions {
+        let _infallible = match tier {
+            Tier::Full => write_full(&mut out, name, action),
+            Tier::Medium => {
+                let description = escaped(&action.description);
+                writeln!(out, "<action type=\"{name}\">{description}: {}</action>", listed(action))
+            }
+            Tier::Minimal => writeln!(out, "{name}: {}", listed(action)),
+        };
+    }
+    out.push_str("</available_actions>");
+    out
+}
+
+fn write_full(out: &mut String, name: &str, action: &ActionSpec) -> std::fmt::Result {
+    writeln!(
+        out,
+        "<action type=\"{name}\">\n  <description>{}</description>\n  <parameters>",
+        escaped(&action.description)
+    )?;
+    for (name, parameter) in &action.parameters {
+        let meaning = match (&parameter.description, parameter.one_of.as_slice()) {
+            (_, [_, ..]) => parameter.one_of.join(" | "),
+            (Some(description), []) => description.clone(),
+            (None, []) => parameter.kind.name().to_owned(),
+        };
+        writeln!(
+            out,
+            "    <param name=\"{name}\" required=\"{}\">{}</param>",
+            parameter.required,
+            escaped(&meaning)
+        )?;
+    }
+    writeln!(out, "  </parameters>\n</action>")
+}
+
+/// Returns a text in which no markup stands.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Returns the parameters in a line; those that may be left out have a question mark.
+fn listed(action: &ActionSpec) -> String {
+    let shown = action.parameters.iter().map(|(name, parameter)| {
+        let optional = if parameter.required { "" } else { "?" };
+        format!("{name}{optional}")
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,171 @@
+//! Whether the layers of a pack hold together, and the prose they name.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::actions::PLACEHOLDER;
+use super::faults::Faults;
+use super::file_at;
+use super::layer::{Holds, Layer, file_for};
+use super::manifest::Manifest;
+use super::source::Places;
+use super::text::Text;
+use crate::models::yaml::Placed;
+use crate::models::{Class, Mode, Tier};
+
+/// What a layer's condition may ask for, beside the pack's variables.
+const FACTS: [&str; 7] =
+    ["mode", "tier", "model", "agent", "xml_reliability", "instruction_following", "thinking_reminder"];
+
+/// The most prose files of a pack.
+const MOST_FILES: usize = 1_000;
+
+/// The most bytes of prose of a pack.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+
+/// Checks the layers.
+pub(super) fn check(manifest: &Manifest, faults: &mut Faults<'_>) {
+    let mut ids = HashSet::new();
+    let mut held = HashSet::new();
+    let mut before = None;
+    for layer in &manifest.layers {
+        let (place, value) = (layer.referenced, &layer.value);
+        if Mode::new(value.id.as_str()).is_err() {
+            faults.add(place, format!("{:?} is not a layer's name", value.id));
+        }
+        if !ids.insert(&value.id) {
+            faults.add(place, format!("two layers are called `{}`", value.id));
+        }
+        if !matches!(value.holds, Holds::Text | Holds::Turn) && !held.insert(value.holds) {
+            faults.add(place, format!("two layers hold {:?}", value.holds).to_lowercase());
+        }
+        if value.holds == Holds::Knowledge && before != Some(Holds::State) {
+            faults.add(place, "knowledge stands inside the state: its layer comes right behind the state's");
+        }
+        if let Some(message) = class_fault(value).or_else(|| file_fault(value)) {
+            faults.add(place, format!("layer `{}`: {message}", value.id));
+        }
+        let known = |name: &str, argument: Option<&str>| {
+            argument.is_none()
+                && (FACTS.contains(&name) || manifest.variables.iter().any(|known| known == name))
+        };
+        value.conditions().for_each(|condition| faults.check_condition(condition, known));
+        for mode in value.adds.keys().filter(|mode| !manifest.modes.contains_key(*mode)) {
+            faults.add(place, format!("layer `{}` adds to `{mode}`, which is no mode", value.id));
+        }
+        before = Some(value.holds);
+    }
+    let place =
+        |layer: Option<&Placed<Layer>>| layer.map_or(manifest.start.referenced, |layer| layer.referenced);
+    if manifest.layers.last().is_none_or(|layer| layer.value.holds != Holds::Instructions) {
+        faults.add(place(manifest.layers.last()), "the last layer holds the instructions");
+    }
+    if !held.contains(&Holds::Template) && manifest.layers.iter().all(|l| l.value.holds != Holds::Text) {
+        faults.add(place(manifest.layers.first()), "no layer holds a text or the template");
+    }
+}
+
+/// Returns what is wrong with a layer's class, if something is.
+fn class_fault(layer: &Layer) -> Option<&'static str> {
+    let elastic = layer.class == Class::Elastic;
+    match layer.holds {
+        Holds::Instructions | Holds::Template if layer.class != Class::Pinned => {
+            Some("this is never cut, so its class is `pinned`")
+        }
+        Holds::History | Holds::Knowledge if !elastic => Some("this grows, so its class is `elastic`"),
+        Holds::Text | Holds::State | Holds::Project | Holds::Turn if elastic => {
+            Some("only history, knowledge and context can be elastic")
+        }
+        _ if !elastic && (layer.floor.is_some() || layer.cap.is_some() || layer.items.is_some()) => {
+            Some("`floor`, `cap` and `items` are for elastic layers")
+        }
+        _ if layer.holds != Holds::Knowledge && !layer.keep.is_empty() => Some("`keep` is for knowledge"),
+        _ => None,
+    }
+}
+
+/// Returns what is wrong with the files that a layer names, if something is.
+fn file_fault(layer: &Layer) -> Option<&'static str> {
+    let texts = usize::from(layer.text.is_some()) + usize::from(!layer.choose.is_empty());
+    let turns = usize::from(layer.user.is_some()) + usize::from(layer.assistant.is_some());
+    match layer.holds {
+        Holds::Text if texts != 1 => Some("it needs either `text` or `choose`"),
+        Holds::Turn if turns != 2 => Some("it needs `user` and `assistant`"),
+        Holds::Text if turns > 0 => Some("`user` and `assistant` are for an example turn"),
+        Holds::Text => None,
+        _ if texts > 0 || !layer.adds.is_empty() => Some("`text`, `choose` and `adds` are for prose"),
+        Holds::Turn => None,
+        _ if turns > 0 => Some("`user` and `assistant` are for an example turn"),
+        _ => None,
+    }
+}
+
+/// Reads the prose that the layers name, for every mode and tier.
+pub(super) fn read_texts(
+    pack: &str,
+    manifest: &Manifest,
+    places: &Places,
+    faults: &mut Faults<'_>,
+) -> BTreeMap<String, Text> {
+    let mut texts = BTreeMap::new();
+    let mut bytes = 0;
+    for layer in &manifest.layers {
+        for (file, location) in layer.value.files() {
+            if !is_file_name(file) {
+                faults.add(location, format!("{file:?} is not the name of a prose file, like `identity.md`"));
+                continue;
+            }
+            let named: Vec<String> = if file.contains("{mode}") {
+                manifest.modes.keys().map(|mode| file_for(file, mode)).collect()
+            } else {
+                vec![file.to_owned()]
+            };
+            for (file, tier) in named.iter().flat_map(|file| Tier::ALL.map(|tier| (file, tier))) {
+                let name = file_at(file, tier);
+                if texts.contains_key(&name) {
+                    continue;
+                }
+                let found = places.find(&format!("packs/{pack}/{name}"));
+                match found.and_then(|prose| prose.map(|prose| Text::read(&name, &prose)).transpose()) {
+                    Ok(Some(text)) => {
+                        bytes += text.file.len();
+                        check_variables(&text, manifest, faults);
+                        texts.insert(name, text);
+                    }
+                    Ok(None) if tier == Tier::Full => {
+                        faults.add(location, format!("there is no file {name}"))
+                    }
+                    Ok(None) => {}
+                    Err(error) => faults.add_error(location, &error),
+                }
+                if texts.len() > MOST_FILES || bytes > MOST_BYTES {
+                    faults
+                        .add(location, format!("the prose is over {MOST_FILES} files or {MOST_BYTES} bytes"));
+                    return texts;
+                }
+            }
+        }
+    }
+    texts
+}
+
+/// Every placeholder is one that can be filled.
+fn check_variables(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
+    for variable in &text.variables {
+        let known = variable.name == PLACEHOLDER || manifest.variables.contains(&variable.name);
+        if !known {
+            let offset = text.body().find(&format!("{{{{{}}}}}", variable.name)).unwrap_or(0);
+            let message = format!("{} is no variable of the pack", variable.name);
+            faults.add_at(text.place(offset), message);
+        }
+    }
+}
+
+/// Tells names of prose files: plain segments that end in `.md` and cannot walk the disk.
+fn is_file_name(name: &str) -> bool {
+    let plain = |segment: &str| {
+        !segment.is_empty()
+            && !segment.starts_with('.')
+            && segment.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    };
+    name.len() <= 200 && name.ends_with(".md") && name.replace("{mode}", "mode").split('/').all(plain)
+}

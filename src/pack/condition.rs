@@ -1,0 +1,43 @@
+//! A rule as it stands in a manifest: its text, its place, and what was read from it.
+
+use serde::{Deserialize, Deserializer};
+
+use super::rule::{Facts, Rule, RuleFault};
+use crate::models::yaml::Placed;
+
+/// A rule and its place in the manifest. One that cannot be read never holds, and keeps its pack from loading.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    written: Placed<String>,
+    rule: Result<Rule, RuleFault>,
+}
+
+impl Condition {
+    /// Tells whether the condition holds.
+    #[must_use]
+    pub fn holds(&self, facts: &Facts) -> bool {
+        self.rule.as_ref().is_ok_and(|rule| rule.holds(facts))
+    }
+
+    /// Returns the condition as it is written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.written.value
+    }
+
+    pub(super) fn rule(&self) -> Result<&Rule, &RuleFault> {
+        self.rule.as_ref()
+    }
+
+    pub(super) fn location(&self) -> serde_saphyr::Location {
+        self.written.referenced
+    }
+}
+
+impl<'de> Deserialize<'de> for Condition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = Placed::<String>::deserialize(deserializer)?;
+        let rule = Rule::read(&written.value);
+        Ok(Self { written, rule })
+    }
+}
