@@ -26,11 +26,20 @@ fn main() {
         return;
     }
     println!("{:<44} {:>12} {:>12} {:>8}", "", "ours", "limit", "ratio");
-    xml();
-    template();
-    structure();
-    sandwich::run();
-    start();
+    // `cargo bench -- sandwich` takes one part alone.
+    let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let parts: [(&str, fn()); 5] = [
+        ("xml", xml),
+        ("template", template),
+        ("structure", structure),
+        ("sandwich", sandwich::run),
+        ("start", start),
+    ];
+    for (name, part) in parts {
+        if named.is_empty() || named.iter().any(|wanted| wanted == name) {
+            part();
+        }
+    }
 }
 
 /// Returns the least time of several runs.

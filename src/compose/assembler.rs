@@ -133,6 +133,7 @@ impl PromptAssembler {
             knowledge: &self.knowledge,
             history,
         };
+        let tier = model.tier;
         let request = Request {
             instructions: Some(user_message.to_owned()),
             model: Some(model),
@@ -144,6 +145,7 @@ impl PromptAssembler {
             thinking_reminder: config.include_thinking_reminder,
             ..Request::default()
         };
+        log::debug!("a prompt for {} ({} tier)", config.model_id, tier.name());
         finish(draft::assemble(&pack, view, request)?)
     }
 

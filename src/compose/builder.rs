@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::draft::assemble;
 use super::layers::{self, View};
 use super::tools::check_tools;
-use super::{Missing, Request, Variables, markdown};
+use super::{Given, Missing, Request, Variables, markdown};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{ContextItem, ContextKind, Format, Mode, Tier, Work};
 use crate::pack::{BUILDER_PACK, Pack, Places, Text};
@@ -44,7 +44,7 @@ pub struct PromptBuilder<'m> {
     strict: bool,
     identity: Option<(Mode, Variables)>,
     project: Option<String>,
-    context: Vec<(String, String)>,
+    context: Vec<Given>,
     tools: Vec<Value>,
 }
 
@@ -124,10 +124,19 @@ impl<'m> PromptBuilder<'m> {
 
     /// Adds a named block of context; an empty one is left out.
     pub fn add_context(&mut self, name: &str, content: &str) -> &mut Self {
-        if !content.trim().is_empty() {
-            self.context.push((name.to_owned(), content.trim().to_owned()));
-        }
+        self.add(name, content, false);
         self
+    }
+
+    fn add(&mut self, name: &str, content: &str, own: bool) {
+        // Blank lines before a text go, the indentation of its first line stays.
+        let blank = content.len() - content.trim_start().len();
+        let start = content[..blank].rfind('\n').map_or(0, |newline| newline + 1);
+        let content = content[start..].trim_end();
+        if !content.is_empty() {
+            let item = ContextItem::new(ContextKind::Artifact, name, content);
+            self.context.push(Given { item, source: "the caller".to_owned(), own });
+        }
     }
 
     /// Adds structured context as Markdown. The section `task_depth`, with `depth` and `max_depth`, becomes the block
@@ -141,18 +150,21 @@ impl<'m> PromptBuilder<'m> {
             let text = markdown::fields(data);
             return Ok(self.add_context(name, &text));
         }
-        let variables = data.iter().map(|(name, value)| match value {
-            Value::String(text) => (name.clone(), text.clone()),
-            value => (name.clone(), value.to_string()),
+        let variables = data.iter().filter_map(|(name, value)| match value {
+            Value::Null => None,
+            Value::String(text) => Some((name.clone(), text.clone())),
+            value => Some((name.clone(), value.to_string())),
         });
-        let request =
-            Request { variables: variables.collect(), missing: self.missing(), ..Request::default() };
+        let variables: Variables = variables.collect();
+        let facts = variables.clone();
+        let request = Request { variables, facts, missing: self.missing(), ..Request::default() };
         let rules = layers::one_text(&self.pack, DEPTH_BLOCK, &request)?.ok_or_else(|| {
             let message = format!("no rules follow from {DEPTH_SECTION} {}", Value::from(data.clone()));
             Error::new(ErrorKind::MissingVariable, message)
                 .with_hint("give `depth` and `max_depth` as numbers")
         })?;
-        Ok(self.add_context(DEPTH_BLOCK, &rules))
+        self.add(DEPTH_BLOCK, &rules, true);
+        Ok(self)
     }
 
     /// Sets the tools.
@@ -196,14 +208,10 @@ impl<'m> PromptBuilder<'m> {
         };
         let (work, focus) = (Work::default(), IndexMap::new());
         let view = View { mode, work: &work, active_context: &focus, knowledge: &[], history: &[] };
-        let item = |(name, text): &(String, String)| {
-            let item = ContextItem::new(ContextKind::Artifact, name.as_str(), text.as_str());
-            (item, "the caller".to_owned())
-        };
         let request = Request {
             variables,
             missing: self.missing(),
-            context: self.context.iter().map(item).collect(),
+            context: self.context.clone(),
             project: self.project.clone().map(|text| (text, "the project's memory".to_owned())),
             format: Some(Format::Flat),
             max_bytes: usize::MAX,

@@ -11,7 +11,7 @@ use super::vars::VariableUse;
 use super::{Request, render, tools};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::prompt::element_xml;
-use crate::models::{ContextItem, ContextKind, Format, Part, Role, Segment, Tier, UnifiedPrompt};
+use crate::models::{ContextItem, ContextKind, Format, Mode, Part, Role, Segment, Tier, UnifiedPrompt};
 use crate::pack::{Holds, Pack};
 
 /// A prompt that is ready to be looked at or sent.
@@ -101,7 +101,8 @@ pub(super) struct Composed<'a> {
     window: Window,
     request: Request,
     variables: Vec<VariableUse>,
-    tools: Vec<Value>,
+    pack: &'a Pack,
+    mode: Option<&'a Mode>,
 }
 
 /// Fills the layers and fits them.
@@ -109,9 +110,10 @@ pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request)
     let format = request.format.unwrap_or(pack.rendering);
     let tier = request.model.as_ref().map_or(Tier::Full, |model| model.tier);
     let frame = Frame::of(pack, format);
-    let tools = tools_of(pack, view, &mut request)?;
+    tools::check_tools(&request.tools)?;
     let Layers { mut entries, variables } = layers::fill(pack, view, &mut request, tier, &frame)?;
-    let window = Window::of(pack, &request, tier, &tools, format);
+    let tools = if format == Format::Tools { tools_of(pack, view.mode, &request) } else { Vec::new() };
+    let window = Window::of(pack, &request, tier, &tools);
     let bounds = Bounds {
         budget: window.budget.unwrap_or(u64::MAX),
         tier,
@@ -133,7 +135,7 @@ pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request)
             fit_exactly(&entries, &frame, bounds, &window)?
         }
     };
-    Ok(Composed { entries, frame, fit, counted, window, request, variables, tools })
+    Ok(Composed { entries, frame, fit, counted, window, request, variables, pack, mode: view.mode })
 }
 
 /// Fits by counting. The XML of a whole system prompt may take more than its blocks do: then it is fitted anew.
@@ -179,14 +181,12 @@ impl Sink for Sum<'_> {
 }
 
 /// Returns the tools of a prompt: those given, or the actions of its mode.
-fn tools_of(pack: &Pack, view: View<'_>, request: &mut Request) -> Result<Vec<Value>> {
-    let given = std::mem::take(&mut request.tools);
-    tools::check_tools(&given)?;
-    match view.mode {
-        Some(mode) if given.is_empty() => {
-            Ok(pack.actions_of(mode).map(|(name, action)| action.tool(name)).collect())
+fn tools_of(pack: &Pack, mode: Option<&Mode>, request: &Request) -> Vec<Value> {
+    match mode {
+        Some(mode) if request.tools.is_empty() => {
+            pack.actions_of(mode).map(|(name, action)| action.tool(name)).collect()
         }
-        _ => Ok(given),
+        _ => request.tools.clone(),
     }
 }
 
@@ -200,11 +200,11 @@ struct Window {
 }
 
 impl Window {
-    fn of(pack: &Pack, request: &Request, tier: Tier, tools: &[Value], format: Format) -> Self {
+    fn of(pack: &Pack, request: &Request, tier: Tier, tools: &[Value]) -> Self {
         let window = request.model.as_ref().map(|model| model.window);
         let reserve = pack.reserve.map_or(0, |reserve| reserve.at(tier));
         let mut overhead = request.overhead + request.counter.base();
-        if format == Format::Tools && window.is_some() && !tools.is_empty() {
+        if window.is_some() && !tools.is_empty() {
             overhead += request.counter.piece(&Value::from(tools.to_vec()).to_string());
         }
         let budget = window.map(|window| window.saturating_sub(reserve).saturating_sub(overhead));
@@ -264,7 +264,7 @@ impl Composed<'_> {
                     Items::Entries { entries, .. } => {
                         entries[index].value.len() + entries[index].key.len() + 80
                     }
-                    Items::Context { items, .. } => items[index].0.content().len() + 64,
+                    Items::Context { items, .. } => items[index].item.content().len() + 64,
                 });
                 items.sum::<usize>() + 128
             }
@@ -287,7 +287,8 @@ impl Composed<'_> {
         }
         report.bytes = segments.iter().map(|segment| segment.text.len()).sum();
         check_bytes(&report, report.bytes)?;
-        let (variables, tools) = (self.variables, self.tools);
+        let tools = tools_of(self.pack, self.mode, &self.request);
+        let variables = self.variables;
         Ok(Draft { segments, prompt, fit_report: report, variables, tools, format })
     }
 
@@ -539,7 +540,7 @@ fn items_of(elastic: &mut Elastic<'_>, index: usize) -> Vec<ContextItem> {
             let said = render::said(&turns[index]).zip(named);
             said.map(|((_, text), name)| ContextItem::new(ContextKind::Artifact, name, text)).collect()
         }
-        Items::Context { items, .. } => vec![std::mem::take(&mut items[index].0)],
+        Items::Context { items, .. } => vec![std::mem::take(&mut items[index].item)],
         Items::Entries { .. } => Vec::new(),
     }
 }

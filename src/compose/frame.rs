@@ -20,13 +20,19 @@ pub(super) struct Frame<'a> {
     headings: &'a Headings,
     /// Whether the pack shows a session state, whose tag cannot be used by others.
     state: bool,
+    /// Whether messages are told apart by role lines.
+    roles: bool,
 }
 
 impl<'a> Frame<'a> {
     /// Returns the frame of a pack's prompts.
     pub(super) fn of(pack: &'a Pack, format: Format) -> Self {
         let state = pack.holds(Holds::State);
-        Self { format, separator: &pack.separator, headings: &pack.headings, state }
+        let roles = pack
+            .layers
+            .iter()
+            .any(|layer| matches!(layer.holds, Holds::History | Holds::Turn) || !layer.prefix.is_empty());
+        Self { format, separator: &pack.separator, headings: &pack.headings, state, roles }
     }
 
     /// Returns a value in which nothing passes for a part of the frame, for a place where lines matter.
@@ -57,7 +63,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Puts a backslash before each line that would pass for a separator, a heading or a role line of ours.
-    fn escape_lines<'v>(&self, value: &'v str) -> Cow<'v, str> {
+    pub(super) fn escape_lines<'v>(&self, value: &'v str) -> Cow<'v, str> {
         let mut out = String::new();
         let (mut copied, mut at) = (0, 0);
         while at < value.len() {
@@ -76,7 +82,7 @@ impl<'a> Frame<'a> {
         let line = line.trim_start_matches(|c: char| c.is_whitespace() || is_line_end(c));
         match line.as_bytes().first() {
             Some(b'#') => self.headings.has(line),
-            Some(b'u' | b'U' | b'a' | b'A' | b's' | b'S') => ROLES
+            Some(b'u' | b'U' | b'a' | b'A' | b's' | b'S') if self.roles => ROLES
                 .iter()
                 .any(|role| line.get(..role.len()).is_some_and(|word| word.eq_ignore_ascii_case(role))),
             Some(b'-') => line.trim_end() == "---",

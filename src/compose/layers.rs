@@ -8,13 +8,10 @@ use indexmap::IndexMap;
 use super::frame::Frame;
 use super::state_xml::state_xml;
 use super::vars::{self, Missing, Values, VariableUse, Variables};
-use super::{Limits, Request};
+use super::{Given, Limits, Request};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Class, ContextItem, Format, KnowledgeEntry, Mode, Part, Role, Tier, Turn, Work};
-use crate::pack::{
-    ACTIONS_PLACEHOLDER, Facts, Holds, Layer, ModeSpec, Pack, Section, Text, Value, available_actions,
-    file_for,
-};
+use crate::models::{Class, Format, KnowledgeEntry, Mode, Part, Role, Tier, Turn, Work};
+use crate::pack::{Facts, Holds, Layer, ModeSpec, Pack, Section, Text, Value, file_for};
 
 /// What a prompt is made from, borrowed from whoever has it.
 #[derive(Clone, Copy)]
@@ -49,6 +46,8 @@ pub(super) struct Block<'a> {
     pub(super) rungs: Vec<Rung<'a>>,
     /// Whether another block of the layer comes before it.
     pub(super) follows: bool,
+    /// Whether its text is the pack's own.
+    pub(super) own: bool,
 }
 
 /// One length of a block.
@@ -74,7 +73,7 @@ pub(super) enum Items<'a> {
     /// Entries by rank; how many are taken depends on the length of the state around them.
     Entries { entries: &'a [KnowledgeEntry], limits: Limits, shown: &'a ModeSpec },
     /// Context, in order.
-    Context { items: Vec<(ContextItem, String)>, limit: usize },
+    Context { items: Vec<Given>, limit: usize },
 }
 
 impl<'a> Block<'a> {
@@ -159,7 +158,7 @@ pub(super) fn fill<'a>(
             continue;
         }
         if let Some(kind) = layer.holds.context_kind() {
-            let (own, rest) = context.into_iter().partition(|(item, _)| item.kind() == kind);
+            let (own, rest) = context.into_iter().partition(|given| given.item.kind() == kind);
             context = rest;
             entries.extend(filler.context(layer, own));
         } else {
@@ -168,8 +167,9 @@ pub(super) fn fill<'a>(
     }
     match context.first() {
         None => Ok(Layers { entries, variables: filler.variables }),
-        Some((item, _)) => {
-            let message = format!("the pack `{}` has no layer for a {}", pack.name, item.kind().element());
+        Some(given) => {
+            let kind = given.item.kind().element();
+            let message = format!("the pack `{}` has no layer for a {kind}", pack.name);
             Err(Error::new(ErrorKind::PromptInvalid, message)
                 .with_hint("add the layer, or leave the item out"))
         }
@@ -196,7 +196,7 @@ pub(super) fn lengthen<'a>(
 /// Returns what conditions of layers may ask for.
 fn facts(view: View<'_>, request: &Request, tier: Tier) -> Facts {
     let mut facts = Facts::default();
-    for (name, value) in &request.variables {
+    for (name, value) in &request.facts {
         facts = facts.with(name, Value::read(value));
     }
     if let Some(mode) = view.mode {
@@ -271,7 +271,7 @@ impl<'a> Filler<'a, '_> {
             let message = format!("{} is no template of mode `{mode}`", text.name);
             return Err(Error::new(ErrorKind::TemplateInvalid, message));
         }
-        let filled = self.filled(text, request, &[])?;
+        let filled = self.filled(text, request, &[], self.tier)?;
         let source = text.origin.clone();
         let filled = Some(filled).filter(|text| !text.trim().is_empty());
         Ok(filled.map(|text| self.block(layer, Part::System, source, vec![self.rung(text)])))
@@ -293,23 +293,19 @@ impl<'a> Filler<'a, '_> {
         request: &Request,
         tier: Tier,
     ) -> Result<Option<(Cow<'a, str>, String)>> {
-        let Some((file, mut own)) = self.chosen(layer) else { return Ok(None) };
+        let Some((file, own)) = self.chosen(layer) else { return Ok(None) };
         let pack = self.pack;
         let main = pack.text(&file, tier).filter(|_| layer.none_at.is_none_or(|none| tier > none));
         let Some(main) = main else { return Ok(Some((Cow::Borrowed(""), String::new()))) };
         let added = self.view.mode.and_then(|mode| layer.adds.get(mode)).map_or(&[][..], Vec::as_slice);
         let added = added.iter().filter_map(|file| pack.text(&file.value, tier));
         let texts: Vec<&'a Text> = std::iter::once(main).chain(added).collect();
-        let lists_actions = |text: &&Text| text.variables.iter().any(|used| used.name == ACTIONS_PLACEHOLDER);
-        if let Some(mode) = self.view.mode.filter(|_| texts.iter().any(lists_actions)) {
-            own.push((ACTIONS_PLACEHOLDER, available_actions(pack.actions_of(mode), tier)));
-        }
         let mut said: Option<Cow<'a, str>> = None;
         for text in texts {
             let filled = if text.is_plain() {
                 Cow::Borrowed(text.body().trim())
             } else {
-                Cow::Owned(self.filled(text, request, &own)?.trim().to_owned())
+                Cow::Owned(self.filled(text, request, &own, tier)?.trim().to_owned())
             };
             said = Some(match said {
                 None => filled,
@@ -335,11 +331,18 @@ impl<'a> Filler<'a, '_> {
         Some((named(&choice.value.text)?, values.collect()))
     }
 
-    fn filled(&mut self, text: &Text, request: &Request, own: &[(&str, String)]) -> Result<String> {
-        let values = Values { given: &request.variables, own };
+    fn filled(
+        &mut self,
+        text: &Text,
+        request: &Request,
+        own: &[(&str, String)],
+        tier: Tier,
+    ) -> Result<String> {
+        let actions = self.view.mode.map_or("", |mode| self.pack.action_list(mode, tier));
+        let values = Values { given: &request.variables, own, actions };
         let clean = |value: &str| self.frame.lines(value).into_owned();
         let (filled, uses) = vars::fill(text, values, request.missing, &clean)?;
-        for used in uses.into_iter().filter(|used| used.name != ACTIONS_PLACEHOLDER) {
+        for used in uses {
             if self.variables.iter().all(|known| known.name != used.name) {
                 self.variables.push(used);
             }
@@ -394,18 +397,18 @@ impl<'a> Filler<'a, '_> {
         blocks.collect()
     }
 
-    fn context(&self, layer: &'a Layer, items: Vec<(ContextItem, String)>) -> Vec<Entry<'a>> {
+    fn context(&self, layer: &'a Layer, items: Vec<Given>) -> Vec<Entry<'a>> {
         if layer.class == Class::Elastic {
             let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
             return self.elastic(layer, Items::Context { items, limit });
         }
         let mut ids = Ids::default();
-        let blocks = items.into_iter().enumerate().map(|(index, (item, source))| {
+        let blocks = items.into_iter().enumerate().map(|(index, Given { item, source, own })| {
             let kind = item.kind();
             let (name, content) = item.into_name_and_content();
             let id = ids.of(layer, &name);
             let block = self.block(layer, Part::Context { kind, name }, source, vec![self.rung(content)]);
-            Entry::Block(Block { id, follows: index > 0, ..block })
+            Entry::Block(Block { id, follows: index > 0, own, ..block })
         });
         blocks.collect()
     }
@@ -418,7 +421,7 @@ impl<'a> Filler<'a, '_> {
     }
 
     fn block(&self, layer: &'a Layer, part: Part, source: String, rungs: Vec<Rung<'a>>) -> Block<'a> {
-        Block { id: layer.id.clone(), part, layer, source, rungs, follows: false }
+        Block { id: layer.id.clone(), part, layer, source, rungs, follows: false, own: false }
     }
 
     fn rung(&self, text: String) -> Rung<'a> {
@@ -456,7 +459,7 @@ pub(super) fn one_text(pack: &Pack, layer: &str, request: &Request) -> Result<Op
 pub(super) fn rendered(pack: &Pack, text: &Text, given: &Variables, missing: Missing) -> Result<String> {
     let frame = Frame::of(pack, Format::Flat);
     let clean = |value: &str| frame.lines(value).into_owned();
-    Ok(vars::fill(text, Values { given, own: &[] }, missing, &clean)?.0)
+    Ok(vars::fill(text, Values { given, own: &[], actions: "" }, missing, &clean)?.0)
 }
 
 /// Returns the prose of a layer in a mode at a tier, the longest of several; `None` if it has none of its own.
@@ -474,12 +477,11 @@ pub(super) fn text_at(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Re
         }
         (None, _) => chosen.map(|file| vec![file]).collect(),
     };
-    let own = [(ACTIONS_PLACEHOLDER, available_actions(pack.actions_of(mode), tier))];
     let mut longest: Option<String> = None;
     for files in alternatives {
         let mut parts = Vec::new();
         for text in files.into_iter().filter_map(|file| pack.text(&file_for(file, mode), tier)) {
-            let values = Values { given: &Variables::new(), own: &own };
+            let values = Values { given: &Variables::new(), own: &[], actions: pack.action_list(mode, tier) };
             parts.push(vars::fill(text, values, Missing::Empty, &str::to_owned)?.0.trim().to_owned());
         }
         let joined = parts.join("\n\n");

@@ -38,10 +38,12 @@ pub struct Request {
     pub template: Option<Arc<Found>>,
     /// The values of variables.
     pub variables: Variables,
+    /// What conditions of layers may ask for, beside what is known anyway.
+    pub facts: Variables,
     /// What happens where a mandatory one has no value.
     pub missing: Missing,
-    /// The context, in order, each item with where it came from.
-    pub context: Vec<(ContextItem, String)>,
+    /// The context, in order.
+    pub context: Vec<Given>,
     /// What the project says of itself, and where it says so.
     pub project: Option<(String, String)>,
     /// The user's text.
@@ -70,6 +72,17 @@ pub struct Request {
     pub count: bool,
 }
 
+/// A context item, and where it came from.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// The item.
+    pub item: ContextItem,
+    /// Where it came from, in words.
+    pub source: String,
+    /// Whether its text is the pack's own: then nothing in it has to be kept from passing for a heading.
+    pub own: bool,
+}
+
 /// How many items of sequences are taken at most, instead of what the pack says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
@@ -84,6 +97,7 @@ impl Default for Request {
         Self {
             template: None,
             variables: Variables::new(),
+            facts: Variables::new(),
             missing: Missing::Notice,
             context: Vec::new(),
             project: None,

@@ -1,5 +1,6 @@
 //! Blocks and items as bytes: what each takes of the prompt, tags, headings and separators included.
 
+use super::Given;
 use super::frame::{Frame, one_line, role_prefix};
 use super::layers::{Block, Elastic, Ids, Items, Rung};
 use super::state_xml::{KNOWLEDGE_CLOSE, KNOWLEDGE_OPEN, write_entry};
@@ -13,6 +14,10 @@ pub(super) fn block(out: &mut String, frame: &Frame<'_>, block: &Block<'_>, rung
         Part::System | Part::Tools => {
             out.push_str(lead);
             out.push_str(&rung.text);
+        }
+        Part::Context { kind, name } if block.own && frame.format != Format::Xml => {
+            under(out, lead, &heading.replace("{name}", &one_line(name)));
+            out.push_str(rung.text.trim_end());
         }
         Part::Context { kind, name } => context(out, frame, lead, &heading, (*kind, name), &rung.text),
         Part::History { role } => {
@@ -121,7 +126,7 @@ pub(super) fn item(out: &mut String, frame: &Frame<'_>, elastic: &Elastic<'_>, i
             }
         }
         Items::Context { items, .. } => {
-            let (item, _) = &items[index];
+            let item = &items[index].item;
             let lead = match (index, &layer.join) {
                 (0, Some(join)) => join.as_str(),
                 (0, None) => frame.separator,
@@ -145,7 +150,7 @@ pub(super) fn most_bytes(elastic: &Elastic<'_>, index: usize) -> usize {
             256 + 2 * elastic.layer.id.len() + 6 * (turn.user.len() + turn.assistant.len())
         }
         Items::Context { items, .. } => {
-            let (item, _) = &items[index];
+            let item = &items[index].item;
             256 + elastic.layer.heading_text().len() + 6 * (item.name().len() + item.content().len())
         }
     }
@@ -168,11 +173,11 @@ pub(super) fn described(elastic: &Elastic<'_>, index: usize, piece: usize) -> (S
             (turn_id(elastic, index, role), Part::History { role }, "the session".to_owned())
         }
         Items::Context { items, .. } => {
-            let (item, source) = &items[index];
+            let Given { item, source, .. } = &items[index];
             // Items of the same name are told apart by how many came before.
             let mut ids = Ids::default();
-            let before = items[..=index].iter().filter(|(other, _)| other.name() == item.name());
-            let id = before.map(|(other, _)| ids.of(layer, other.name())).last().unwrap_or_default();
+            let before = items[..=index].iter().filter(|other| other.item.name() == item.name());
+            let id = before.map(|other| ids.of(layer, other.item.name())).last().unwrap_or_default();
             let part = Part::Context { kind: item.kind(), name: item.name().to_owned() };
             (id, part, source.clone())
         }

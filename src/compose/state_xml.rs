@@ -56,7 +56,7 @@ pub(super) fn write_entry(out: &mut String, entry: &KnowledgeEntry, frame: &Fram
     out.push_str("\" key=\"");
     escape(out, &entry.key, Place::Attribute);
     out.push_str("\">\n      ");
-    escape(out, &frame.lines(&entry.value), Place::Text);
+    escape(out, &frame.escape_lines(&entry.value), Place::Text);
     out.push_str("\n    </entry>\n");
 }
 
@@ -209,7 +209,7 @@ impl Xml<'_> {
 
     fn named(&mut self, depth: usize, name: &str, attributes: &[(&str, &str)], value: &str) {
         self.tag(depth, name, attributes, ">");
-        escape(&mut self.out, &self.frame.lines(value), Place::Text);
+        escape(&mut self.out, &self.frame.escape_lines(value), Place::Text);
         self.out.push_str("</");
         self.out.push_str(name);
         self.out.push_str(">\n");

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
 /// The deepest nesting of a schema.
-const DEPTH: usize = 32;
+const DEPTH: usize = 64;
 
 /// Checks tools: each has a name of its own, and its parameters are the JSON Schema of an object.
 ///
@@ -37,7 +37,10 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             return invalid(format!("the parameters of `{name}` are not of type object"));
         }
-        if let Err((path, fault)) = check_object(schema, &mut Vec::new()) {
+        let draft = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
+        let old =
+            ["draft-03", "draft-04", "draft-06", "draft-07", "2019-09"].iter().any(|old| draft.contains(old));
+        if let Err((path, fault)) = (Checker { old, path: Vec::new() }).object(schema) {
             return invalid(format!("`{name}`, at {path}: {fault}"));
         }
     }
@@ -51,63 +54,101 @@ fn is_name(name: &str) -> bool {
 
 type Fault = (String, String);
 
-fn check(schema: &Value, path: &mut Vec<String>) -> Result<(), Fault> {
-    match schema {
-        Value::Bool(_) => Ok(()),
-        Value::Object(schema) => check_object(schema, path),
-        _ => Err(fault(path, "a schema is an object or a boolean")),
+struct Checker {
+    /// Whether `items` may be a list: it could in drafts before 2020.
+    old: bool,
+    path: Vec<String>,
+}
+
+impl Checker {
+    fn schema(&mut self, schema: &Value) -> Result<(), Fault> {
+        match schema {
+            Value::Bool(_) => Ok(()),
+            Value::Object(schema) => self.object(schema),
+            _ => Err(self.fault("a schema is an object or a boolean")),
+        }
+    }
+
+    fn object(&mut self, schema: &Map<String, Value>) -> Result<(), Fault> {
+        if self.path.len() > DEPTH {
+            return Err(self.fault("the schema is nested too deeply"));
+        }
+        for (keyword, value) in schema {
+            self.path.push(keyword.clone());
+            self.keyword(keyword, value)?;
+            self.path.pop();
+        }
+        Ok(())
+    }
+
+    fn keyword(&mut self, keyword: &str, value: &Value) -> Result<(), Fault> {
+        match keyword {
+            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
+                let Some(schemas) = value.as_object() else {
+                    return Err(self.fault("this is not an object"));
+                };
+                for (name, schema) in schemas {
+                    self.path.push(name.clone());
+                    self.schema(schema)?;
+                    self.path.pop();
+                }
+                Ok(())
+            }
+            "items" if self.old && value.is_array() => self.list(value),
+            "items"
+            | "additionalProperties"
+            | "not"
+            | "contains"
+            | "propertyNames"
+            | "if"
+            | "then"
+            | "else"
+            | "unevaluatedItems"
+            | "unevaluatedProperties"
+            | "contentSchema" => self.schema(value),
+            "allOf" | "anyOf" | "oneOf" | "prefixItems" => self.list(value),
+            _ if is_right(keyword, value) => Ok(()),
+            _ => Err(self.fault("JSON Schema allows no such value here")),
+        }
+    }
+
+    fn list(&mut self, value: &Value) -> Result<(), Fault> {
+        match value.as_array().filter(|schemas| !schemas.is_empty()) {
+            Some(schemas) => schemas.iter().try_for_each(|schema| self.schema(schema)),
+            None => Err(self.fault("this is not a list of schemas")),
+        }
+    }
+
+    fn fault(&self, message: &str) -> Fault {
+        (self.path.join("/"), message.to_owned())
     }
 }
 
-fn check_object(schema: &Map<String, Value>, path: &mut Vec<String>) -> Result<(), Fault> {
-    if path.len() > DEPTH {
-        return Err(fault(path, "the schema is nested too deeply"));
-    }
-    for (keyword, value) in schema {
-        path.push(keyword.clone());
-        check_keyword(keyword, value, path)?;
-        path.pop();
-    }
-    Ok(())
-}
-
-fn check_keyword(keyword: &str, value: &Value, path: &mut Vec<String>) -> Result<(), Fault> {
-    let right = match keyword {
+/// Tells whether a keyword that holds no schemas has a value that it may have.
+fn is_right(keyword: &str, value: &Value) -> bool {
+    let names = |value: &Value| {
+        value.as_array().is_some_and(|names| names.iter().all(Value::is_string) && distinct(names))
+    };
+    let count = |value: &Value| value.as_f64().is_some_and(|number| number >= 0.0 && number.fract() == 0.0);
+    match keyword {
         "type" => match value {
             Value::Array(types) => !types.is_empty() && types.iter().all(is_type) && distinct(types),
             value => is_type(value),
         },
-        "required" => {
-            value.as_array().is_some_and(|names| names.iter().all(Value::is_string) && distinct(names))
+        "required" => names(value),
+        "dependentRequired" => value.as_object().is_some_and(|lists| lists.values().all(names)),
+        "enum" | "examples" => value.is_array(),
+        "description" | "title" | "pattern" | "format" | "$ref" | "$id" | "$schema" | "$comment"
+        | "$anchor" | "$dynamicAnchor" | "$dynamicRef" | "contentMediaType" | "contentEncoding" => {
+            value.is_string()
         }
-        "enum" => value.as_array().is_some_and(|values| !values.is_empty() && distinct(values)),
-        "description" | "title" | "pattern" | "format" | "$ref" | "$id" | "$schema" => value.is_string(),
-        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => value.is_number(),
-        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
-            value.is_u64()
-        }
-        "uniqueItems" => value.is_boolean(),
-        "properties" | "patternProperties" | "$defs" | "definitions" => {
-            let Some(schemas) = value.as_object() else { return Err(fault(path, "this is not an object")) };
-            for (name, schema) in schemas {
-                path.push(name.clone());
-                check(schema, path)?;
-                path.pop();
-            }
-            true
-        }
-        "items" | "additionalProperties" | "not" | "contains" | "propertyNames" | "if" | "then" | "else" => {
-            return check(value, path);
-        }
-        "allOf" | "anyOf" | "oneOf" | "prefixItems" => {
-            let Some(schemas) = value.as_array().filter(|schemas| !schemas.is_empty()) else {
-                return Err(fault(path, "this is not a list of schemas"));
-            };
-            return schemas.iter().try_for_each(|schema| check(schema, path));
-        }
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => value.is_number(),
+        "multipleOf" => value.as_f64().is_some_and(|number| number > 0.0),
+        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
+        | "minContains" | "maxContains" => count(value),
+        "uniqueItems" | "deprecated" | "readOnly" | "writeOnly" => value.is_boolean(),
         _ => true,
-    };
-    if right { Ok(()) } else { Err(fault(path, "JSON Schema allows no such value here")) }
+    }
 }
 
 fn is_type(value: &Value) -> bool {
@@ -117,8 +158,4 @@ fn is_type(value: &Value) -> bool {
 fn distinct(values: &[Value]) -> bool {
     let texts: HashSet<String> = values.iter().map(Value::to_string).collect();
     texts.len() == values.len()
-}
-
-fn fault(path: &[String], message: &str) -> Fault {
-    (path.join("/"), message.to_owned())
 }

@@ -1,13 +1,14 @@
 //! `{{NAME}}` replaced by values, in one pass: a value is never expanded again.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashSet};
 
 use memchr::{memchr, memchr_iter, memmem};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::pack::{MISSING_VARIABLE, Text, Token, tokens};
+use crate::pack::{ACTIONS_PLACEHOLDER, MISSING_VARIABLE, Text, Token, tokens};
 
 /// The values that one text is filled with: those that are made for it, then those of the request.
 #[derive(Clone, Copy)]
@@ -16,6 +17,8 @@ pub(super) struct Values<'a> {
     pub(super) given: &'a Variables,
     /// Those that are made for this text.
     pub(super) own: &'a [(&'a str, String)],
+    /// The list of actions, which is the pack's own and stands as it is.
+    pub(super) actions: &'a str,
 }
 
 impl Values<'_> {
@@ -96,13 +99,17 @@ pub(super) fn fill(
             "give values, or mark what can be done without as `required: false` in the front matter",
         ));
     }
-    let tags = closing_tags(template.body());
-    let mut out = String::with_capacity(size(template.body(), values.given));
+    let tags = OnceCell::new();
+    let mut out = String::with_capacity(size(template.body(), values.given) + values.actions.len());
     for token in tokens(template.body()) {
         match token {
             Token::Text(text) => out.push_str(text),
+            Token::Variable(ACTIONS_PLACEHOLDER, _) => out.push_str(values.actions),
             Token::Variable(name, _) => match values.get(name) {
-                Some(value) => out.push_str(&clean(&harmless(value, &tags))),
+                Some(value) => {
+                    let tags = tags.get_or_init(|| closing_tags(template.body()));
+                    out.push_str(&clean(&harmless(value, tags)));
+                }
                 None if missing == Missing::Notice && template.requires(name) => out.push_str(&notice(name)),
                 None => {}
             },
@@ -150,7 +157,7 @@ fn uses(template: &Text, values: Values<'_>) -> Vec<VariableUse> {
     let mut uses: Vec<VariableUse> = Vec::new();
     for token in tokens(template.body()) {
         let Token::Variable(name, _) = token else { continue };
-        if uses.iter().all(|used| used.name != name) {
+        if name != ACTIONS_PLACEHOLDER && uses.iter().all(|used| used.name != name) {
             let bytes = values.get(name).map(String::len);
             uses.push(VariableUse { name: name.to_owned(), bytes, required: template.requires(name) });
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::project::ProjectFiles;
 use super::prompts::{Ask, Workspace};
-use crate::compose::Variables;
+use crate::compose::{Given, Variables};
 use crate::error::Result;
 use crate::models::{ContextItem, ContextKind, SessionId};
 use crate::ops;
@@ -21,13 +21,17 @@ pub(super) struct Gathered {
     pub(super) variables: Variables,
     /// For each variable with a value, where it came from.
     pub(super) sources: Vec<(String, String)>,
-    /// Context items, each with where it came from.
-    pub(super) items: Vec<(ContextItem, String)>,
+    /// Context items.
+    pub(super) items: Vec<Given>,
     /// What the project says of itself, and where.
     pub(super) project: Option<(String, String)>,
 }
 
 impl Gathered {
+    fn add(&mut self, item: ContextItem, source: impl Into<String>) {
+        self.items.push(Given { item, source: source.into(), own: false });
+    }
+
     fn set(&mut self, name: &str, value: String, source: impl Into<String>) {
         self.variables.insert(name.to_owned(), value);
         self.sources.push((name.to_owned(), source.into()));
@@ -91,7 +95,7 @@ pub(super) fn gather(
 fn gather_change(root: &Path, session: &SessionId, spec: &ModeSpec, found: &mut Gathered) -> Result<()> {
     for (name, text) in ops::artifacts(root, session, &spec.artifacts)? {
         let source = format!("the change {session}");
-        found.items.push((ContextItem::new(ContextKind::Artifact, name, text), source));
+        found.add(ContextItem::new(ContextKind::Artifact, name, text), source);
     }
     let tasks = ops::artifacts(root, session, &["tasks.md".to_owned()])?;
     if let Some((_, text)) = tasks.first() {
@@ -114,12 +118,12 @@ fn gather_given(root: &Path, ask: &Ask, found: &mut Gathered) -> Result<()> {
     for (kind, paths) in given {
         for path in paths {
             let item = ContextItem::new(kind, shown_path(root, path), ops::read_text(path)?);
-            found.items.push((item, "given by the caller".to_owned()));
+            found.add(item, "given by the caller");
         }
     }
     for (index, thought) in ask.thoughts.iter().enumerate() {
         let item = ContextItem::new(ContextKind::Thought, format!("thought {}", index + 1), thought.as_str());
-        found.items.push((item, "given by the caller".to_owned()));
+        found.add(item, "given by the caller");
     }
     Ok(())
 }
@@ -134,9 +138,9 @@ fn shown_path(root: &Path, path: &Path) -> String {
 }
 
 /// Returns a line for each artifact; its text stands in the context.
-fn artifact_index(items: &[(ContextItem, String)]) -> Option<String> {
+fn artifact_index(items: &[Given]) -> Option<String> {
     let mut index = String::new();
-    for (item, _) in items.iter().filter(|(item, _)| item.kind() == ContextKind::Artifact) {
+    for item in items.iter().map(|given| &given.item).filter(|item| item.kind() == ContextKind::Artifact) {
         let lines = item.content().lines().count();
         let noun = if lines == 1 { "line" } else { "lines" };
         let _infallible = writeln!(index, "- `{}` ({lines} {noun})", item.name());

@@ -178,6 +178,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
     let request = Request {
         template: template.clone(),
         variables,
+        facts: ask.variables.clone(),
         missing: if strict { Missing::Error } else { Missing::Notice },
         context: items,
         project,

@@ -24,8 +24,7 @@ pub(super) fn read(text: &str, origin: &str) -> Result<IndexMap<String, ActionSp
 }
 
 /// Returns the list of actions as an agent is shown it: in full, in a line each, or as names with their parameters.
-#[must_use]
-pub fn available_actions<'a>(
+pub(super) fn available_actions<'a>(
     actions: impl Iterator<Item = (&'a String, &'a ActionSpec)>,
     tier: Tier,
 ) -> String {

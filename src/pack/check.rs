@@ -1,6 +1,6 @@
 //! From `pack.yaml` as written to a pack that holds together: every fault is found, each with its place.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use indexmap::IndexMap;
 use serde_saphyr::Location;
@@ -37,7 +37,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
     let mut faults = Faults::of(prose);
     faults.check_head(name, &manifest);
     check_layers::check(&manifest, &mut faults);
-    let texts = check_layers::read_texts(name, &manifest, places, &mut faults);
+    let mut texts = check_layers::read_texts(name, &manifest, places, &mut faults);
     let actions = faults.read_actions(name, &manifest, places);
     let mut skeletons = BTreeMap::new();
     let templates = manifest.layers.iter().any(|layer| layer.value.holds == Holds::Template);
@@ -51,6 +51,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
     }
     faults.check_ends(&manifest);
     faults.into_result()?;
+    check_layers::add_others(name, places, &mut texts);
     let layers: Vec<Layer> = manifest.layers.into_iter().map(|layer| layer.value).collect();
     Ok(Pack {
         headings: Headings::of(&layers, &texts),
@@ -74,7 +75,9 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
         skeletons,
         texts,
         places: places.clone(),
-    })
+        action_lists: HashMap::new(),
+    }
+    .with_action_lists())
 }
 
 impl Faults<'_> {

@@ -19,9 +19,9 @@ mod template;
 mod templates;
 mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-pub use actions::{PLACEHOLDER as ACTIONS_PLACEHOLDER, available_actions};
+pub use actions::PLACEHOLDER as ACTIONS_PLACEHOLDER;
 pub(crate) use builtin::{BUILDER_PACK, MISSING_VARIABLE};
 use indexmap::IndexMap;
 
@@ -84,6 +84,8 @@ pub struct Pack {
     pub skeletons: BTreeMap<String, Prose>,
     /// The prose of the layers, by file name.
     pub texts: BTreeMap<String, Text>,
+    /// The lists of actions that agents are shown, by mode and tier.
+    action_lists: HashMap<(Mode, Tier), String>,
     /// The headings of its prompts.
     pub headings: Headings,
     places: Places,
@@ -155,6 +157,20 @@ impl Pack {
     pub fn actions_of(&self, mode: &Mode) -> impl Iterator<Item = (&String, &ActionSpec)> {
         let used = self.uses.iter().filter(move |(_, used)| used.modes.contains(mode));
         used.filter_map(|(name, _)| self.actions.get_key_value(name))
+    }
+
+    /// Returns the list of a mode's actions as an agent is shown it.
+    #[must_use]
+    pub fn action_list(&self, mode: &Mode, tier: Tier) -> &str {
+        self.action_lists.get(&(mode.clone(), tier)).map_or("", String::as_str)
+    }
+
+    fn with_action_lists(mut self) -> Self {
+        for (mode, tier) in self.modes.keys().flat_map(|mode| Tier::ALL.map(|tier| (mode.clone(), tier))) {
+            let list = actions::available_actions(self.actions_of(&mode), tier);
+            self.action_lists.insert((mode, tier), list);
+        }
+        self
     }
 
     /// Returns the text of a file for a tier: its own, or the next larger one.
