@@ -1,17 +1,21 @@
 //! A prompt that is ready to be looked at or sent.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::fit::{self, Bounds, Fate, Fit, TooSmall};
 use super::frame::Frame;
 use super::layers::{self, Block, Elastic, Entry, Items, Layers, View};
-use super::report::{FitBlock, FitReport};
+use super::report::{Absent, FitBlock, FitReport};
 use super::vars::VariableUse;
 use super::{Request, render, tools};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::prompt::element_xml;
-use crate::models::{ContextItem, ContextKind, Format, Mode, Part, Role, Segment, Tier, UnifiedPrompt};
+use crate::models::{
+    Class, ContextItem, ContextKind, Format, Mode, Part, Role, Segment, Tier, UnifiedPrompt, Zone,
+};
 use crate::pack::{Holds, Pack};
 
 /// A prompt that is ready to be looked at or sent.
@@ -101,6 +105,7 @@ pub(super) struct Composed<'a> {
     window: Window,
     request: Request,
     variables: Vec<VariableUse>,
+    absent: Vec<Absent>,
     pack: &'a Pack,
     mode: Option<&'a Mode>,
 }
@@ -111,7 +116,7 @@ pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request)
     let tier = request.model.as_ref().map_or(Tier::Full, |model| model.tier);
     let frame = Frame::of(pack, format);
     tools::check_tools(&request.tools)?;
-    let Layers { mut entries, variables } = layers::fill(pack, view, &mut request, tier, &frame)?;
+    let Layers { mut entries, variables, absent } = layers::fill(pack, view, &mut request, tier, &frame)?;
     let tools = if format == Format::Tools { tools_of(pack, view.mode, &request) } else { Vec::new() };
     let window = Window::of(pack, &request, tier, &tools);
     let bounds = Bounds {
@@ -135,7 +140,7 @@ pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request)
             fit_exactly(&entries, &frame, bounds, &window)?
         }
     };
-    Ok(Composed { entries, frame, fit, counted, window, request, variables, pack, mode: view.mode })
+    Ok(Composed { entries, frame, fit, counted, window, request, variables, absent, pack, mode: view.mode })
 }
 
 /// Fits by counting. The XML of a whole system prompt may take more than its blocks do: then it is fitted anew.
@@ -246,7 +251,7 @@ impl Composed<'_> {
         let mut out = String::with_capacity(self.likely_size());
         walk(&self.entries, &self.fit, &self.frame, &mut out);
         if out.len() > self.request.max_bytes {
-            check_bytes(&self.report(), out.len())?;
+            self.into_draft()?;
         }
         Ok(out)
     }
@@ -282,6 +287,7 @@ impl Composed<'_> {
         let prompt = UnifiedPrompt::new(instructions)?.with_system(written.system);
         let prompt = items.into_iter().fold(prompt, UnifiedPrompt::with_item);
         let mut segments = written.segments;
+        measure(&mut report, &segments);
         if format == Format::Xml {
             segments = xml_segments(&prompt, segments);
         }
@@ -309,6 +315,7 @@ impl Composed<'_> {
             max_bytes: request.max_bytes,
             first_turn: history.and_then(|(_, fate)| fate.items.first().copied()),
             blocks: pairs().map(|(entry, fate)| self.row(entry, fate)).collect(),
+            absent: self.absent.clone(),
         }
     }
 
@@ -322,7 +329,7 @@ impl Composed<'_> {
             rung: "none",
             tokens: self.counted.then_some(fate.tokens),
             bytes: 0,
-            target: layer.budget.or(layer.floor).map(|target| target.at(self.window.tier)),
+            target: layer.budget.map(|target| target.at(self.window.tier)),
             kept: fate.items.len(),
             of: 1,
             why: fate.why.clone(),
@@ -339,9 +346,7 @@ impl Composed<'_> {
                     kept if kept == elastic.len() => "whole",
                     _ => "part",
                 };
-                let mut size = Size(0);
-                items(elastic, fate, &self.frame, &mut size);
-                FitBlock { of: elastic.len(), rung, bytes: size.0, source: source.to_owned(), ..row }
+                FitBlock { of: elastic.len(), rung, source: source.to_owned(), ..row }
             }
             Entry::Block(block) => {
                 let chosen = fate.rung.map(|rung| &block.rungs[rung]);
@@ -350,9 +355,27 @@ impl Composed<'_> {
                 let rung = chosen.map_or("none", |rung| if laddered { rung.tier.name() } else { "whole" });
                 let bytes = chosen.map_or(0, |rung| rung.text.len() + rung.end.len());
                 let kept = usize::from(chosen.is_some());
-                FitBlock { block: block.id.clone(), source: block.source.clone(), rung, kept, bytes, ..row }
+                let origin = chosen.and_then(|rung| rung.origin).filter(|origin| !origin.is_empty());
+                let source = origin.map_or_else(|| block.source.clone(), str::to_owned);
+                FitBlock { block: block.id.clone(), source, rung, kept, bytes, ..row }
             }
         }
+    }
+}
+
+/// Notes what each block takes in bytes, headings and separators included.
+fn measure(report: &mut FitReport, segments: &[Segment]) {
+    let mut sizes: HashMap<&str, usize> = HashMap::new();
+    for segment in segments {
+        let id = segment.block.as_str();
+        *sizes.entry(id).or_default() += segment.text.len();
+        // What stands in a sequence, or at the end of a block, counts for its layer too.
+        if let Some((layer, _)) = id.split_once('/') {
+            *sizes.entry(layer).or_default() += segment.text.len();
+        }
+    }
+    for row in &mut report.blocks {
+        row.bytes = sizes.get(row.block.as_str()).copied().unwrap_or_default();
     }
 }
 
@@ -401,17 +424,6 @@ trait Sink {
 impl Sink for String {
     fn take(&mut self, _: Piece<'_, '_>, write: impl FnOnce(&mut Self)) {
         write(self);
-    }
-}
-
-/// The size alone.
-struct Size(usize);
-
-impl Sink for Size {
-    fn take(&mut self, _: Piece<'_, '_>, write: impl FnOnce(&mut String)) {
-        let mut text = String::new();
-        write(&mut text);
-        self.0 += text.len();
     }
 }
 
@@ -551,8 +563,11 @@ fn xml_segments(prompt: &UnifiedPrompt, blocks: Vec<Segment>) -> Vec<Segment> {
         blocks.into_iter().partition(|segment| segment.part == Part::System);
     let several = system.len() > 1;
     let system = system.into_iter().next().map(|first| {
-        let block = if several { "system".to_owned() } else { first.block.clone() };
-        Segment { block, ..first }
+        if !several {
+            return first;
+        }
+        let (block, source) = ("system".to_owned(), "the blocks of the system prompt".to_owned());
+        Segment { block, source, class: Class::Pinned, zone: Zone::Turn, ..first }
     });
     let blocks = system.filter(|_| !prompt.system_prompt().is_empty()).into_iter().chain(rest);
     prompt

@@ -2,7 +2,7 @@
 //!
 //! Pinned blocks stand at their tier's length. Required ones start at their shortest, floors of elastic ones are set
 //! aside, and then lengths are raised along one fixed sequence that stops at the first raise that does not fit: a
-//! larger window never takes detail away. Elastic sequences take what is left, whole items only.
+//! larger window never takes detail from a block. Elastic sequences take what is left, whole items only.
 
 use super::count::Counter;
 use super::frame::Frame;
@@ -212,11 +212,18 @@ impl<'a, 'e> Fitter<'a, 'e> {
             let Entry::Elastic(elastic) = &self.entries[sequence.entry] else { continue };
             let left = self.bounds.budget.saturating_sub(self.used).saturating_sub(later);
             let room = left.min(elastic.cap);
-            let limit = elastic.limit(self.around_tier(sequence.entry)).min(sequence.order.len());
+            let tier = self.around_tier(sequence.entry);
+            let limit = elastic.limit(tier).min(sequence.order.len());
             let (taken, tokens) = self.take(sequence, elastic, room, limit);
+            let stable = matches!(elastic.items, Items::Turns { .. }) && self.bounds.previous.is_some();
             let fate = &mut self.fates[sequence.entry];
             if taken < elastic.len() {
-                fate.why = Some(if taken == limit && limit < elastic.len() {
+                let kept_start = self.bounds.hysteresis.filter(|_| stable && taken < limit);
+                fate.why = Some(if let Some(percent) = kept_start {
+                    format!("cut to {percent} %, so that its start stays for some turns")
+                } else if limit == 0 {
+                    format!("none at the {} length", tier.name())
+                } else if taken == limit && limit < elastic.len() {
                     format!("at most {limit} are taken")
                 } else if room < left {
                     format!("the layer takes at most {} tokens", elastic.cap)
@@ -247,6 +254,10 @@ impl<'a, 'e> Fitter<'a, 'e> {
             return (fitting, tokens);
         };
         let wanted = turns.len().saturating_sub(first);
+        if wanted == 0 {
+            // Last time there were more turns: it was another history.
+            return (fitting, tokens);
+        }
         if wanted <= fitting {
             // Everything since last time's first turn still fits: it stays the first.
             return self.fill(sequence, elastic, room, wanted);

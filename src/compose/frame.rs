@@ -7,9 +7,6 @@ use memchr::{memchr, memchr2, memchr3};
 use crate::models::{Format, Role};
 use crate::pack::{Headings, Holds, Pack};
 
-/// The words that open a message in flat text.
-const ROLES: [&str; 3] = ["user:", "assistant:", "system:"];
-
 /// What a prompt is held together by: separators, headings, role lines and tags.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
@@ -20,19 +17,13 @@ pub(super) struct Frame<'a> {
     headings: &'a Headings,
     /// Whether the pack shows a session state, whose tag cannot be used by others.
     state: bool,
-    /// Whether messages are told apart by role lines.
-    roles: bool,
 }
 
 impl<'a> Frame<'a> {
     /// Returns the frame of a pack's prompts.
     pub(super) fn of(pack: &'a Pack, format: Format) -> Self {
         let state = pack.holds(Holds::State);
-        let roles = pack
-            .layers
-            .iter()
-            .any(|layer| matches!(layer.holds, Holds::History | Holds::Turn) || !layer.prefix.is_empty());
-        Self { format, separator: &pack.separator, headings: &pack.headings, state, roles }
+        Self { format, separator: &pack.separator, headings: &pack.headings, state }
     }
 
     /// Returns a value in which nothing passes for a part of the frame, for a place where lines matter.
@@ -68,7 +59,7 @@ impl<'a> Frame<'a> {
         let (mut copied, mut at) = (0, 0);
         while at < value.len() {
             let end = at + line_length(&value[at..]);
-            if self.is_frame(&value[at..end]) {
+            if self.headings.has(value[at..end].trim_matches(is_line_end)) {
                 out.push_str(&value[copied..at]);
                 out.push('\\');
                 copied = at;
@@ -76,19 +67,6 @@ impl<'a> Frame<'a> {
             at = end;
         }
         if out.is_empty() { Cow::Borrowed(value) } else { Cow::Owned(out + &value[copied..]) }
-    }
-
-    fn is_frame(&self, line: &str) -> bool {
-        let line = line.trim_start_matches(|c: char| c.is_whitespace() || is_line_end(c));
-        match line.as_bytes().first() {
-            Some(b'#') => self.headings.has(line),
-            Some(b'u' | b'U' | b'a' | b'A' | b's' | b'S') if self.roles => ROLES
-                .iter()
-                .any(|role| line.get(..role.len()).is_some_and(|word| word.eq_ignore_ascii_case(role))),
-            Some(b'-') => line.trim_end() == "---",
-            Some(_) => line.trim_end() == self.separator.trim(),
-            None => false,
-        }
     }
 }
 

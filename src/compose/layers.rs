@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use indexmap::IndexMap;
 
 use super::frame::Frame;
+use super::report::Absent;
 use super::state_xml::state_xml;
 use super::vars::{self, Missing, Values, VariableUse, Variables};
 use super::{Given, Limits, Request};
@@ -56,6 +57,8 @@ pub(super) struct Rung<'a> {
     pub(super) text: Cow<'a, str>,
     /// What comes behind an elastic sequence that stands inside the block.
     pub(super) end: String,
+    /// Where the text stands, if it is prose of the pack.
+    pub(super) origin: Option<&'a str>,
 }
 
 /// A sequence of items, of which the best are taken.
@@ -139,6 +142,8 @@ impl Elastic<'_> {
 pub(super) struct Layers<'a> {
     pub(super) entries: Vec<Entry<'a>>,
     pub(super) variables: Vec<VariableUse>,
+    /// Layers that say nothing, and why.
+    pub(super) absent: Vec<Absent>,
 }
 
 /// Fills the pack's layers at their longest, in order; empty ones leave no trace.
@@ -150,11 +155,19 @@ pub(super) fn fill<'a>(
     frame: &Frame<'_>,
 ) -> Result<Layers<'a>> {
     let facts = facts(view, request, tier);
-    let mut filler = Filler { pack, view, tier, frame, facts, variables: Vec::new() };
+    let mut filler = Filler { pack, view, tier, frame, facts, variables: Vec::new(), told: false };
     let mut context = std::mem::take(&mut request.context);
     let mut entries = Vec::new();
+    let mut absent = Vec::new();
+    let mut leave_out = |layer: &Layer, why: String| absent.push(Absent { layer: layer.id.clone(), why });
     for layer in &pack.layers {
-        if layer.when.as_ref().is_some_and(|when| !when.holds(&filler.facts)) {
+        if let Some(when) = layer.when.as_ref().filter(|when| !when.holds(&filler.facts)) {
+            leave_out(layer, format!("not the case: {}", when.text()));
+            continue;
+        }
+        // Knowledge stands inside the state, and nowhere else.
+        let inside = entries.last().is_some_and(|last: &Entry<'_>| last.layer().holds == Holds::State);
+        if layer.holds == Holds::Knowledge && !inside {
             continue;
         }
         if let Some(kind) = layer.holds.context_kind() {
@@ -162,16 +175,20 @@ pub(super) fn fill<'a>(
             context = rest;
             entries.extend(filler.context(layer, own));
         } else {
-            entries.extend(filler.layer(layer, request)?);
+            let filled = filler.layer(layer, request)?;
+            if filled.is_empty() {
+                leave_out(layer, filler.silence(layer));
+            }
+            entries.extend(filled);
         }
     }
     match context.first() {
-        None => Ok(Layers { entries, variables: filler.variables }),
+        None => Ok(Layers { entries, variables: filler.variables, absent }),
         Some(given) => {
             let kind = given.item.kind().element();
             let message = format!("the pack `{}` has no layer for a {kind}", pack.name);
             Err(Error::new(ErrorKind::PromptInvalid, message)
-                .with_hint("add the layer, or leave the item out"))
+                .with_hint("leave the item out, or use a pack with a layer for it"))
         }
     }
 }
@@ -186,7 +203,7 @@ pub(super) fn lengthen<'a>(
     frame: &Frame<'_>,
 ) -> Result<()> {
     let facts = facts(view, request, tier);
-    let mut filler = Filler { pack, view, tier, frame, facts, variables: Vec::new() };
+    let mut filler = Filler { pack, view, tier, frame, facts, variables: Vec::new(), told: true };
     entries.iter_mut().try_for_each(|entry| match entry {
         Entry::Block(block) => filler.lengthen(block, request),
         Entry::Elastic(_) => Ok(()),
@@ -222,6 +239,8 @@ struct Filler<'a, 'f> {
     frame: &'f Frame<'f>,
     facts: Facts,
     variables: Vec<VariableUse>,
+    /// Whether missing values have been told already.
+    told: bool,
 }
 
 impl<'a> Filler<'a, '_> {
@@ -243,7 +262,7 @@ impl<'a> Filler<'a, '_> {
                 let source = "the request".to_owned();
                 one(text.map(|text| self.block(layer, Part::Instructions, source, vec![self.rung(text)])))
             }
-            Holds::Turn => self.example(layer),
+            Holds::Turn => self.example(layer, request)?,
             Holds::History => {
                 let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
                 let limit = request.limits.turns.unwrap_or(limit);
@@ -259,6 +278,21 @@ impl<'a> Filler<'a, '_> {
             },
             Holds::Artifacts | Holds::Files | Holds::Thoughts => Vec::new(),
         })
+    }
+
+    /// Returns why a layer says nothing.
+    fn silence(&self, layer: &Layer) -> String {
+        if layer.none_at.is_some_and(|none| self.tier <= none) {
+            return format!("none at the {} tier", self.tier.name());
+        }
+        if layer.choose.iter().any(|choice| choice.value.when.holds(&self.facts)) || layer.choose.is_empty() {
+            return "nothing to say".to_owned();
+        }
+        let asked = layer.choose.iter().filter_map(|choice| choice.value.when.names());
+        if asked.flatten().any(|name| self.facts.text(name).is_some()) {
+            log::warn!("the layer `{}` is left out: none of its conditions holds", layer.id);
+        }
+        "none of its conditions holds".to_owned()
     }
 
     fn template(&mut self, layer: &'a Layer, request: &Request) -> Result<Option<Block<'a>>> {
@@ -279,11 +313,11 @@ impl<'a> Filler<'a, '_> {
 
     /// Fills a layer of prose.
     fn text(&mut self, layer: &'a Layer, request: &Request) -> Result<Option<Block<'a>>> {
-        let Some((text, source)) = self.prose(layer, request, self.tier)? else { return Ok(None) };
+        let Some((text, origin)) = self.prose(layer, request, self.tier)? else { return Ok(None) };
         // A layer that is empty at this tier has no shorter rung either.
         let says_something = !text.is_empty();
-        let rung = Rung { tier: self.tier, text, end: String::new() };
-        Ok(says_something.then(|| self.block(layer, Part::System, source, vec![rung])))
+        let rung = Rung { tier: self.tier, text, end: String::new(), origin: Some(origin) };
+        Ok(says_something.then(|| self.block(layer, Part::System, origin.to_owned(), vec![rung])))
     }
 
     /// Returns what a layer of prose says at a tier, and where that stands.
@@ -292,13 +326,15 @@ impl<'a> Filler<'a, '_> {
         layer: &'a Layer,
         request: &Request,
         tier: Tier,
-    ) -> Result<Option<(Cow<'a, str>, String)>> {
+    ) -> Result<Option<(Cow<'a, str>, &'a str)>> {
         let Some((file, own)) = self.chosen(layer) else { return Ok(None) };
         let pack = self.pack;
         let main = pack.text(&file, tier).filter(|_| layer.none_at.is_none_or(|none| tier > none));
-        let Some(main) = main else { return Ok(Some((Cow::Borrowed(""), String::new()))) };
+        let Some(main) = main else { return Ok(Some((Cow::Borrowed(""), ""))) };
         let added = self.view.mode.and_then(|mode| layer.adds.get(mode)).map_or(&[][..], Vec::as_slice);
-        let added = added.iter().filter_map(|file| pack.text(&file.value, tier));
+        let mode = self.view.mode;
+        let named = |file: &str| mode.map_or_else(|| file.to_owned(), |mode| file_for(file, mode));
+        let added = added.iter().filter_map(|file| pack.text(&named(&file.value), tier));
         let texts: Vec<&'a Text> = std::iter::once(main).chain(added).collect();
         let mut said: Option<Cow<'a, str>> = None;
         for text in texts {
@@ -312,7 +348,7 @@ impl<'a> Filler<'a, '_> {
                 Some(before) => Cow::Owned([&before, "\n\n", &*filled].concat()),
             });
         }
-        Ok(said.map(|said| (said, main.origin.clone())))
+        Ok(said.map(|said| (said, main.origin.as_str())))
     }
 
     /// Returns the file of a layer of prose, and the values that its choice gives to variables.
@@ -344,6 +380,9 @@ impl<'a> Filler<'a, '_> {
         let (filled, uses) = vars::fill(text, values, request.missing, &clean)?;
         for used in uses {
             if self.variables.iter().all(|known| known.name != used.name) {
+                if !self.told && used.required && used.bytes.is_none() && request.missing == Missing::Notice {
+                    vars::warn(&used.name);
+                }
                 self.variables.push(used);
             }
         }
@@ -359,7 +398,7 @@ impl<'a> Filler<'a, '_> {
         let Some(mode) = self.view.mode else { return Ok(None) };
         let sections = &self.pack.mode(mode)?.state;
         let xml = state_xml(mode, self.view.work, self.view.active_context, sections, tier, self.frame);
-        Ok(Some(Rung { tier, text: Cow::Owned(xml.head), end: xml.tail }))
+        Ok(Some(Rung { tier, text: Cow::Owned(xml.head), end: xml.tail, origin: None }))
     }
 
     /// Puts the shorter rungs of a block before its longest one.
@@ -372,10 +411,11 @@ impl<'a> Filler<'a, '_> {
         for tier in Tier::ALL.into_iter().rev().filter(|tier| *tier < longest_tier) {
             let rung = match block.layer.holds {
                 Holds::State => self.state_at(tier)?,
-                _ => self.prose(block.layer, request, tier)?.map(|(text, _)| Rung {
+                _ => self.prose(block.layer, request, tier)?.map(|(text, origin)| Rung {
                     tier,
                     text,
                     end: String::new(),
+                    origin: Some(origin),
                 }),
             };
             block.add(rung);
@@ -384,17 +424,26 @@ impl<'a> Filler<'a, '_> {
         Ok(())
     }
 
-    fn example(&self, layer: &'a Layer) -> Vec<Entry<'a>> {
-        let parts = [(Role::User, &layer.user), (Role::Assistant, &layer.assistant)];
-        let blocks = parts.into_iter().filter_map(|(role, file)| {
-            let text = self.pack.text(&file.as_ref()?.value, self.tier)?;
-            let rungs =
-                vec![Rung { tier: self.tier, text: Cow::Borrowed(text.body().trim()), end: String::new() }];
-            let block = self.block(layer, Part::History { role }, text.origin.clone(), rungs);
+    fn example(&mut self, layer: &'a Layer, request: &Request) -> Result<Vec<Entry<'a>>> {
+        let (tier, pack) = (self.tier, self.pack);
+        let Some(mode) = self.view.mode.filter(|_| layer.none_at.is_none_or(|none| tier > none)) else {
+            return Ok(Vec::new());
+        };
+        let mut blocks = Vec::new();
+        for (role, file) in [(Role::User, &layer.user), (Role::Assistant, &layer.assistant)] {
+            let text = file.as_ref().and_then(|file| pack.text(&file_for(&file.value, mode), tier));
+            let Some(text) = text else { continue };
+            let filled = self.filled(text, request, &[], tier)?.trim().to_owned();
+            let block =
+                self.block(layer, Part::History { role }, text.origin.clone(), vec![self.rung(filled)]);
             let follows = role == Role::Assistant;
-            Some(Entry::Block(Block { id: format!("{}/{}", layer.id, role.name()), follows, ..block }))
-        });
-        blocks.collect()
+            blocks.push(Entry::Block(Block {
+                id: format!("{}/{}", layer.id, role.name()),
+                follows,
+                ..block
+            }));
+        }
+        Ok(blocks)
     }
 
     fn context(&self, layer: &'a Layer, items: Vec<Given>) -> Vec<Entry<'a>> {
@@ -425,7 +474,7 @@ impl<'a> Filler<'a, '_> {
     }
 
     fn rung(&self, text: String) -> Rung<'a> {
-        Rung { tier: self.tier, text: Cow::Owned(text), end: String::new() }
+        Rung { tier: self.tier, text: Cow::Owned(text), end: String::new(), origin: None }
     }
 }
 
@@ -451,7 +500,8 @@ pub(super) fn one_text(pack: &Pack, layer: &str, request: &Request) -> Result<Op
         View { mode: None, work: &work, active_context: &work.active_context, knowledge: &[], history: &[] };
     let facts = facts(view, request, Tier::Full);
     let frame = Frame::of(pack, Format::Flat);
-    let mut filler = Filler { pack, view, tier: Tier::Full, frame: &frame, facts, variables: Vec::new() };
+    let mut filler =
+        Filler { pack, view, tier: Tier::Full, frame: &frame, facts, variables: Vec::new(), told: false };
     Ok(filler.prose(layer, request, Tier::Full)?.map(|(text, _)| text.into_owned()))
 }
 

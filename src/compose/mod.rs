@@ -22,7 +22,7 @@ pub use budgets::{BudgetRow, budgets};
 pub use builder::{ProjectMemory, PromptBuilder, RelevantRules};
 pub use count::{Count, Counter};
 pub use draft::{Draft, Message};
-pub use report::{FitBlock, FitReport};
+pub use report::{Absent, FitBlock, FitReport};
 pub use tools::check_tools;
 pub use vars::{Missing, VariableUse, Variables, inject_variables};
 

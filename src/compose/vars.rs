@@ -63,7 +63,10 @@ pub fn inject_variables(template: &str, context: &Variables) -> String {
             Token::Text(text) => out.push_str(text),
             Token::Variable(name, _) => match context.get(name) {
                 Some(value) => out.push_str(&harmless(value, &tags)),
-                None => out.push_str(&notice(name)),
+                None => {
+                    warn(name);
+                    out.push_str(&notice(name));
+                }
             },
         }
     }
@@ -170,7 +173,11 @@ fn size(template: &str, values: &Variables) -> usize {
     template.len() + values.values().map(String::len).sum::<usize>()
 }
 
-fn notice(name: &str) -> String {
+/// Tells that a variable has no value.
+pub(super) fn warn(name: &str) {
     log::warn!("{name} has no value; the prompt says so in its place");
+}
+
+fn notice(name: &str) -> String {
     MISSING_VARIABLE.trim_end().replace("{{NAME}}", name)
 }

@@ -8,6 +8,9 @@ use super::yaml::{self, Placed};
 use super::{CountKind, ModelSpec, Reliability, Tier, TokenizerSpec};
 use crate::error::{Error, ErrorKind, Result};
 
+/// The window of a model of which nothing is known.
+const ASSUMED_WINDOW: u64 = 32_768;
+
 /// The name of the tokenizer for models of which nothing is known.
 const UNKNOWN: &str = "unknown";
 
@@ -88,12 +91,14 @@ impl Catalogue {
         if let Some(model) = self.find(name) {
             return model.clone();
         }
-        log::warn!("the model `{name}` is not in the catalogue; a medium one is assumed");
+        log::warn!(
+            "the model `{name}` is not in the catalogue: medium, {ASSUMED_WINDOW} tokens assumed; see `agentd models list`"
+        );
         ModelSpec {
             id: name.to_owned(),
             aliases: Vec::new(),
             provider: UNKNOWN.to_owned(),
-            window: 32_768,
+            window: ASSUMED_WINDOW,
             max_output: None,
             price: None,
             tokenizer: UNKNOWN.to_owned(),
@@ -113,9 +118,16 @@ impl Catalogue {
     }
 
     fn position(&self, name: &str) -> Option<usize> {
-        self.models
-            .iter()
-            .position(|model| model.id == name || model.aliases.iter().any(|alias| alias == name))
+        let named = |model: &ModelSpec| {
+            let mut names = std::iter::once(&model.id).chain(&model.aliases);
+            let bare =
+                name.split_once(':').filter(|(provider, _)| provider.eq_ignore_ascii_case(&model.provider));
+            names.any(|known| {
+                known.eq_ignore_ascii_case(name)
+                    || bare.is_some_and(|(_, bare)| known.eq_ignore_ascii_case(bare))
+            })
+        };
+        self.models.iter().position(named)
     }
 
     fn check(&self, model: &ModelSpec) -> std::result::Result<(), String> {

@@ -14,14 +14,17 @@ pub struct Work {
     #[schemars(with = "Option<String>")]
     pub mode: Option<Mode>,
     /// The project: title, protagonist, genre, tone.
+    #[schemars(schema_with = "named_values")]
     pub project: IndexMap<String, String>,
     /// What is in focus: file, beat, chapter, scene.
+    #[schemars(schema_with = "named_values")]
     pub active_context: IndexMap<String, String>,
     /// The artifacts and how far they have come.
     pub work_order: Vec<ArtifactStatus>,
     /// The narrative voice.
     pub voice_context: VoiceContext,
     /// The scene at hand: scaffold_id, beat_alignment, pov_character, word_target, callbacks, foreshadowing.
+    #[schemars(schema_with = "named_values")]
     pub scene_context: IndexMap<String, String>,
     /// What is known, the most relevant first.
     pub knowledge: Vec<KnowledgeEntry>,
@@ -152,6 +155,14 @@ pub struct Turn {
     pub assistant: String,
 }
 
+/// Named values: a number or a boolean is as good as a text.
+fn named_values(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "additionalProperties": {"type": ["string", "number", "boolean"]},
+    })
+}
+
 /// The most nodes of a state file: room for a hundred thousand turns.
 const NODES: usize = 1_000_000;
 
@@ -166,6 +177,7 @@ impl Work {
             return Ok(Self::default());
         }
         yaml::read_within(text, origin, 1, ErrorKind::StateInvalid, NODES)
+            .map_err(|error| error.with_hint("`agentd schema state` describes a state file"))
     }
 
     /// Returns the JSON Schema of a state file.

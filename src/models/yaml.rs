@@ -89,5 +89,19 @@ fn message(error: &Fault) -> String {
     }
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or(&message);
-    message.lines().next().unwrap_or(message).trim().to_owned()
+    let message = message.lines().next().unwrap_or(message).trim();
+    let plain = PLAIN.iter().find(|(words, _)| message.contains(words));
+    plain.map_or(message, |(_, plain)| plain).to_owned()
 }
+
+/// What the reader says of types, and the same for people.
+const PLAIN: [(&str, &str); 8] = [
+    ("cannot deserialize null into string", "a text is missing here"),
+    ("expected sequence start", "a list is expected here"),
+    ("expected mapping start", "named values are expected here, like `key: value`"),
+    ("expected string scalar", "a text is expected here; one that starts with `{` or `[` needs quotes"),
+    ("strict mode expects true/false", "true or false is expected here"),
+    ("invalid u", "a whole number is expected here"),
+    ("invalid i", "a whole number is expected here"),
+    ("invalid f", "a number is expected here"),
+];

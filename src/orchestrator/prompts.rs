@@ -1,12 +1,13 @@
 //! The one way a prompt is assembled, whoever asks for it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::context::{self, Gathered};
 use crate::compose::{self, Counter, Draft, Missing, Request, Variables};
 use crate::config::Settings;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use crate::models::{AgentName, Catalogue, Format, Mode, SessionId, State, TokenizerSpec, Work};
 use crate::ops;
@@ -174,6 +175,10 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         }
         None => (None, TokenizerSpec::default()),
     };
+    check_variables(pack, template.as_deref(), &ask.variables)?;
+    if ask.work.is_some() && !pack.holds(Holds::State) && !pack.holds(Holds::History) {
+        log::warn!("the pack `{}` has no layer for what the state file says", pack.name);
+    }
     let strict = ask.strict || workspace.settings.strict;
     let request = Request {
         template: template.clone(),
@@ -194,6 +199,22 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
     let draft = compose::compose(pack, state, request)?;
     let overrides = overrides(pack, template.as_deref(), spec);
     Ok(Assembly { draft, agent, template, sources, overrides })
+}
+
+/// A variable that is given a value is one that the pack or a text of it knows.
+fn check_variables(pack: &Pack, template: Option<&Found>, given: &Variables) -> Result<()> {
+    let texts = pack.texts.values().chain(template.map(|found| &found.template.text));
+    let listed = texts.flat_map(|text| text.variables.iter().map(|variable| &variable.name));
+    let known: BTreeSet<&String> = pack.variables.iter().chain(listed).collect();
+    match given.keys().find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let known: Vec<&str> = known.into_iter().map(String::as_str).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let message = format!("the pack `{}` has no variable `{name}`", pack.name);
+            Err(Error::new(ErrorKind::NameInvalid, message).with_hint(format!("its variables: {known}")))
+        }
+    }
 }
 
 fn template(workspace: &Workspace, agent: &AgentName, mode: &Mode) -> Result<Arc<Found>> {

@@ -81,7 +81,7 @@ fn steps(
 
     run_operations(&site, spec.before.iter().map(|name| name.as_str()), &[])?; // before
     let Assembly { draft, agent, .. } = assemble(workspace, &state_now()?, ask)?; // layers, fit, render
-    let prompt = draft.text();
+    let prompt = draft.rendered();
     let turn = state_now()?.turns + 1;
     store.commit(lease, &[started(turn, ask, agent.as_str(), &prompt)], now())?;
 

@@ -12,7 +12,7 @@ use super::manifest::{Manifest, ModeSpec, Target};
 use super::source::{Places, Prose};
 use super::{Pack, actions, check_layers, template};
 use crate::error::{ErrorKind, Result};
-use crate::models::{ActionSpec, Mode, ReviewResult, yaml};
+use crate::models::{ActionSpec, ArtifactStatus, Mode, ReviewResult, yaml};
 
 /// The newest form of `pack.yaml` that is understood.
 const FORMAT: u64 = 1;
@@ -54,7 +54,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
     check_layers::add_others(name, places, &mut texts);
     let layers: Vec<Layer> = manifest.layers.into_iter().map(|layer| layer.value).collect();
     Ok(Pack {
-        headings: Headings::of(&layers, &texts),
+        headings: Headings::of(&manifest.separator, &layers, &texts),
         name: manifest.name.value,
         description: manifest.description,
         origin: prose.origin.clone(),
@@ -99,6 +99,11 @@ impl Faults<'_> {
             manifest.hysteresis.as_ref().filter(|percent| !(1..=100).contains(&percent.value))
         {
             self.add(percent.referenced, "`hysteresis` is a percentage, from 1 to 100");
+        }
+        for (mode, spec) in &manifest.modes {
+            if matches!(mode.as_str(), "done" | "stop") {
+                self.add(spec.referenced, format!("`{mode}` is where a process ends, and cannot be a mode"));
+            }
         }
         for (alias, mode) in &manifest.aliases {
             if !manifest.modes.contains_key(&mode.value) {
@@ -147,6 +152,11 @@ impl Faults<'_> {
             }
         };
         for (name, used) in &manifest.actions {
+            let parameters = actions.get(name).map(|action| action.parameters.keys());
+            let mut names = std::iter::once(name).chain(parameters.into_iter().flatten());
+            if let Some(odd) = names.find(|name| !is_field(name)) {
+                self.add(used.referenced, format!("{odd:?} cannot name an action or a parameter"));
+            }
             if !actions.contains_key(name) {
                 self.add(used.referenced, format!("actions.yaml describes no action `{name}`"));
             }
@@ -168,7 +178,8 @@ impl Faults<'_> {
                 matches!(name, "verdict" | "failed" | "turns" | "mode_turns" | "percent" | "voice_locked")
             }
             Some(argument) => {
-                matches!(name, "status" | "done")
+                (name == "status" && is_status_key(argument))
+                    || name == "done"
                     || (name == "marker" && manifest.markers.contains_key(argument))
             }
         });
@@ -193,11 +204,19 @@ impl Faults<'_> {
             }
             ending.extend(more);
         }
+        // A way that leads nowhere has been told, and what follows from it is not worth telling.
+        let known = |target: &Target| match target {
+            Target::Mode(mode) => manifest.modes.contains_key(mode),
+            Target::Done | Target::Stop => true,
+        };
+        if !manifest.modes.values().all(|spec| spec.value.next.values().all(known)) {
+            return;
+        }
         let stuck: Vec<&Mode> = manifest.modes.keys().filter(|mode| !ending.contains(mode)).collect();
         if let Some(spec) = stuck.first().and_then(|mode| manifest.modes.get(*mode)) {
             let names: Vec<_> = stuck.iter().map(|mode| format!("`{mode}`")).collect();
             let message =
-                format!("{} lead in a circle: from there no way leads to done or stop", names.join(", "));
+                format!("{} in a circle: from there no way leads to done or stop", names.join(", "));
             self.add(spec.referenced, message);
         }
     }
@@ -266,4 +285,16 @@ impl Faults<'_> {
             }
         }
     }
+}
+
+/// Tells names of actions and parameters, which are tags and attributes of replies.
+fn is_field(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Tells how rules name an artifact: `beat_sheet` for `Beat Sheet`.
+fn is_status_key(name: &str) -> bool {
+    ArtifactStatus { name: name.to_owned(), ..ArtifactStatus::default() }.key() == name
 }

@@ -49,6 +49,13 @@ pub(super) fn check(manifest: &Manifest, faults: &mut Faults<'_>) {
                 && (FACTS.contains(&name) || manifest.variables.iter().any(|known| known == name))
         };
         value.conditions().for_each(|condition| faults.check_condition(condition, known));
+        for (name, fact) in value.choose.iter().flat_map(|choice| &choice.value.values) {
+            if !manifest.variables.contains(name) || !known(fact, None) {
+                let message =
+                    format!("layer `{}` gives `{name}` the value of `{fact}`: not both are known", value.id);
+                faults.add(place, message);
+            }
+        }
         for mode in value.adds.keys().filter(|mode| !manifest.modes.contains_key(*mode)) {
             faults.add(place, format!("layer `{}` adds to `{mode}`, which is no mode", value.id));
         }
@@ -71,6 +78,15 @@ fn class_fault(layer: &Layer) -> Option<&'static str> {
         Holds::Instructions | Holds::Template if layer.class != Class::Pinned => {
             Some("this is never cut, so its class is `pinned`")
         }
+        Holds::Instructions if layer.when.is_some() => Some("this is always there, so it has no `when`"),
+        Holds::State | Holds::Turn if !matches!(layer.class, Class::Pinned | Class::Required) && !elastic => {
+            Some("its class is `pinned` or `required`")
+        }
+        Holds::Template | Holds::Text | Holds::State | Holds::Knowledge | Holds::Project
+            if layer.heading.is_some() =>
+        {
+            Some("it has no `heading`; write one into the text")
+        }
         Holds::History | Holds::Knowledge if !elastic => Some("this grows, so its class is `elastic`"),
         Holds::Text | Holds::State | Holds::Project | Holds::Turn if elastic => {
             Some("only history, knowledge and context can be elastic")
@@ -78,9 +94,23 @@ fn class_fault(layer: &Layer) -> Option<&'static str> {
         _ if !elastic && (layer.floor.is_some() || layer.cap.is_some() || layer.items.is_some()) => {
             Some("`floor`, `cap` and `items` are for elastic layers")
         }
+        _ if layer.holds != Holds::Instructions && !layer.prefix.is_empty() => {
+            Some("`prefix` is for the instructions")
+        }
+        _ if layer.holds.context_kind().is_some() && !names_its_items(layer) => {
+            Some("its heading needs `{name}` with a word before it")
+        }
         _ if layer.holds != Holds::Knowledge && !layer.keep.is_empty() => Some("`keep` is for knowledge"),
         _ => None,
     }
+}
+
+/// Tells whether a heading over context items names them, behind a word that tells it from other headings.
+fn names_its_items(layer: &Layer) -> bool {
+    layer.heading.as_ref().is_none_or(|heading| {
+        let before = heading.split_once("{name}").map_or("", |(before, _)| before);
+        before.contains(char::is_alphanumeric)
+    })
 }
 
 /// Returns what is wrong with the files that a layer names, if something is.

@@ -25,6 +25,19 @@ impl Condition {
         &self.written.value
     }
 
+    /// Returns the names of the facts that it asks for.
+    #[must_use]
+    pub fn names(&self) -> Option<Vec<&str>> {
+        let rule = self.rule.as_ref().ok()?;
+        Some(rule.names().into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Returns the arguments with which it asks for a fact.
+    pub fn arguments<'a>(&'a self, fact: &'a str) -> impl Iterator<Item = &'a str> {
+        let names = self.rule.iter().flat_map(Rule::names);
+        names.filter(move |(name, _)| *name == fact).filter_map(|(_, argument)| argument)
+    }
+
     pub(super) fn rule(&self) -> Result<&Rule, &RuleFault> {
         self.rule.as_ref()
     }

@@ -1,46 +1,69 @@
-//! The headings of a pack's prompts, which no value may pass for.
+//! The lines that hold a pack's prompts together, which no value may pass for.
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::layer::Layer;
+use super::layer::{Holds, Layer};
 use super::text::Text;
 
-/// The headings of a pack's prompts: those over layers, those over context items, and those that its texts start with.
+/// What holds a pack's prompts together in flat text: headings over layers and context items, headings that its texts
+/// start with, separators, and what stands before a message.
 #[derive(Clone, Debug, Default)]
 pub struct Headings {
-    titles: HashSet<String>,
-    /// What a heading over a context item starts with.
-    prefixes: Vec<String>,
+    /// Whole lines.
+    lines: HashSet<String>,
+    /// What a line starts with.
+    starts: Vec<String>,
 }
 
 impl Headings {
-    pub(super) fn of(layers: &[Layer], texts: &BTreeMap<String, Text>) -> Self {
+    pub(super) fn of(separator: &str, layers: &[Layer], texts: &BTreeMap<String, Text>) -> Self {
         let mut headings = Self::default();
         let first_lines = texts.values().filter_map(|text| text.body().trim_start().lines().next());
-        headings.titles.extend(first_lines.filter_map(title));
+        headings.lines.extend(first_lines.filter(|line| line.starts_with('#')).map(normal));
+        headings.lines.insert("---".to_owned());
+        headings.lines.extend(separator.lines().map(normal));
         for layer in layers {
             let heading = layer.heading_text();
             match heading.split_once("{name}") {
-                Some((before, _)) => headings.prefixes.extend(title(before)),
-                None => headings.titles.extend(heading.lines().next().and_then(title)),
+                Some((before, _)) => headings.starts.push(normal(before)),
+                None => headings.lines.extend(heading.lines().map(normal)),
+            }
+            headings.starts.push(normal(&layer.prefix));
+            headings.lines.extend(layer.join.iter().flat_map(|join| join.lines()).map(normal));
+            if matches!(layer.holds, Holds::History | Holds::Turn) {
+                headings.starts.extend(["user:", "assistant:", "system:"].map(str::to_owned));
             }
         }
+        headings.lines.remove("");
+        headings.starts.retain(|start| !start.is_empty());
+        headings.starts.sort_unstable();
+        headings.starts.dedup();
         headings
     }
 
-    /// Tells whether a line is one of the headings.
+    /// Tells whether a line would pass for one that holds a prompt together.
     #[must_use]
     pub fn has(&self, line: &str) -> bool {
-        title(line).is_some_and(|title| {
-            self.titles.contains(&title)
-                || self.prefixes.iter().any(|known| title.starts_with(known.as_str()))
-        })
+        let line = line.trim();
+        let Some(first) = line.chars().next() else { return false };
+        // Most lines start with something else than any of ours: one look tells.
+        let lower = first.to_lowercase().next().unwrap_or(first);
+        let may = |known: &String| known.starts_with(lower);
+        if !self.starts.iter().any(may) && !self.lines.iter().any(may) {
+            return false;
+        }
+        let line = normal(line);
+        self.lines.contains(&line) || self.starts.iter().any(|start| line.starts_with(start.as_str()))
     }
 }
 
-/// Returns the title of a heading, in lower case; `None` if the line is none.
-fn title(line: &str) -> Option<String> {
+/// Returns a line as it is compared: in lower case, of headings the title behind one `#`.
+fn normal(line: &str) -> String {
     let line = line.trim();
-    let title = line.trim_start_matches('#').trim().trim_end_matches('#').trim().to_lowercase();
-    (line.starts_with('#') && !title.is_empty()).then_some(title)
+    match line.strip_prefix('#') {
+        None => line.to_lowercase(),
+        Some(rest) => {
+            format!("#{}", rest.trim_matches(|c: char| c == '#' || c.is_whitespace()).to_lowercase())
+        }
+    }
 }

@@ -129,7 +129,7 @@ fn the_commands_show_models_and_count_tokens() {
         project.run_with_stdin(&["tokens", "--json", "--model", "claude-sonnet-5-5"], b"hello world").json();
     assert_eq!(json["count"], serde_json::json!({"tokens": 4, "upper_bound": 4, "kind": "calibrated"}));
     let unknown = project.run(&["tokens", "a.txt", "--model", "nope"]);
-    assert!(unknown.stderr.contains("`nope` is not in the catalogue; a medium one is assumed"));
+    assert!(unknown.stderr.contains("`nope` is not in the catalogue: medium, 32768 tokens assumed"));
     assert!(unknown.stderr.contains("guess"));
     let row = "[[models]]\nid = \"mine\"\nprovider = \"me\"\nwindow = 4096\ntokenizer = \"llama3\"\ntier = \"minimal\"\n\
                xml_reliability = \"low\"\ninstruction_following = \"low\"\nsource = \"me\"\n";

@@ -40,7 +40,7 @@ Examples:
   agentd prompt implement \"Do all open tasks\" --change add-login --agent claude
   git log -1 --format=%B | agentd prompt plan -
   agentd prompt plan \"Add login\" --json | jq -j '.segments[].text'
-  agentd prompt architect \"Where do we stand?\" --pack foreman --model llama3.2:3b --state state.yaml --explain
+  agentd prompt architect \"What next?\" --pack foreman --model llama3.2:3b --explain
   agentd prompt task-agent \"Fix the build\" --pack taskqueue --set depth=0 --set max_steps=5")]
     Prompt(PromptArgs),
 
@@ -334,14 +334,17 @@ pub(crate) enum PackCommand {
         json: bool,
     },
 
-    /// Show a pack: its modes, layers and actions
+    /// Show a pack: its modes, layers, actions and files, or one of its files
     #[command(after_help = "\
 Examples:
   agentd pack show foreman
+  agentd pack show foreman identity.md > agentd/packs/foreman/identity.md    start your own
   agentd pack show sdd --json | jq '.modes | keys'")]
     Show {
         /// The pack's name
         name: String,
+        /// Print this file of it instead
+        file: Option<String>,
         /// Print it as JSON
         #[arg(long)]
         json: bool,
@@ -351,13 +354,10 @@ Examples:
     #[command(after_help = "\
 Examples:
   agentd pack check                  all packs, shipped and your own
-  agentd pack check foreman --model claude-sonnet-4")]
+  agentd pack check foreman")]
     Check {
         /// Names of packs [default: all]
         names: Vec<String>,
-        /// The model whose tokens are counted
-        #[arg(long, value_name = "ID", default_value = "gpt-4o")]
-        model: String,
         /// Print the figures as JSON
         #[arg(long)]
         json: bool,

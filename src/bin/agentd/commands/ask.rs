@@ -46,8 +46,12 @@ pub(super) fn ask(args: &Args, given: &AskArgs, agent: Option<&str>) -> Result<(
 /// The mode of a state file is one of the pack; if it is not the one that is asked for, that is told.
 fn check_mode(workspace: &Workspace, ask: &Ask) -> Result<()> {
     let Some(mode) = ask.work.as_ref().and_then(|work| work.mode.as_ref()) else { return Ok(()) };
-    workspace.pack.mode(mode)?;
-    if *mode != workspace.pack.resolved(&ask.mode) {
+    let mode = workspace.pack.resolved(mode);
+    workspace.pack.mode(&mode).map_err(|error| {
+        let modes = error.hint().unwrap_or_default().to_owned();
+        error.with_hint(format!("the state file names it under `mode`; {modes}"))
+    })?;
+    if mode != workspace.pack.resolved(&ask.mode) {
         out::note(format_args!("the state file is in mode `{mode}`; the prompt is for `{}`", ask.mode));
     }
     Ok(())

@@ -16,7 +16,7 @@ pub(super) fn explain(assembly: &Assembly) {
     for (index, used) in assembly.draft.variables.iter().enumerate() {
         let fate = match (used.bytes, used.required) {
             (Some(bytes), _) => {
-                format!("{bytes:>8} bytes  {}", source(assembly, &used.name).unwrap_or_default())
+                format!("{bytes:>8} bytes  {}", source(assembly, &used.name).unwrap_or("the pack"))
             }
             (None, true) => "       - missing; the prompt says so in its place".to_owned(),
             (None, false) => "       - not given, and not required".to_owned(),
@@ -40,42 +40,38 @@ fn template(assembly: &Assembly) {
 }
 
 fn blocks(report: &FitReport) {
-    let width = report.blocks.iter().map(|row| row.block.chars().count()).max().unwrap_or(0).clamp(5, 40);
-    out::row(
-        "blocks",
-        format_args!(
-            "{:<width$} {:>8} {:>7} {:<8} {:<9} SOURCE",
-            "BLOCK", "TOKENS", "BYTES", "LENGTH", "KEPT"
-        ),
-    );
+    let names =
+        report.blocks.iter().map(|row| &row.block).chain(report.absent.iter().map(|absent| &absent.layer));
+    let width = names.map(|name| name.chars().count()).max().unwrap_or(0).clamp(5, 40);
+    let head =
+        format!("{:<width$} {:>8} {:>8} {:<8} {:<10} SOURCE", "BLOCK", "TOKENS", "BYTES", "LENGTH", "KEPT");
+    out::row("blocks", head);
     for row in &report.blocks {
         let tokens = row.tokens.map_or_else(|| "-".to_owned(), grouped);
-        let kept = if row.of == 1 {
-            String::new()
-        } else {
-            format!("{}/{}", grouped(row.kept as u64), grouped(row.of as u64))
+        let kept = match row.of {
+            1 => String::new(),
+            of => format!("{} of {}", grouped(row.kept as u64), grouped(of as u64)),
         };
-        let note = note(row);
-        out::row(
-            "",
-            format_args!(
-                "{:<width$} {tokens:>8} {:>7} {:<8} {kept:<9} {}{note}",
-                row.block,
-                grouped(row.bytes as u64),
-                row.rung,
-                row.source
-            ),
-        );
+        let bytes = grouped(row.bytes as u64);
+        let (block, rung, source) = (&row.block, row.rung, &row.source);
+        out::row("", format_args!("{block:<width$} {tokens:>8} {bytes:>8} {rung:<8} {kept:<10} {source}"));
+        if let Some(note) = note(row, report.count) {
+            out::row("", format_args!("{:<width$} └ {note}", ""));
+        }
+    }
+    for absent in &report.absent {
+        let (layer, why) = (&absent.layer, &absent.why);
+        out::row("", format_args!("{layer:<width$} {:>8} {:>8} {:<8} {:<10} {why}", "-", "-", "none", ""));
     }
 }
 
 /// Says why a block is shorter than it could be, or that it is longer than its layer is meant to be.
-fn note(row: &FitBlock) -> String {
-    match (&row.why, row.tokens.zip(row.target)) {
-        (Some(why), _) => format!("  ({why})"),
-        (None, Some((tokens, target))) if tokens > target => format!("  (meant to take {})", grouped(target)),
-        _ => String::new(),
-    }
+fn note(row: &FitBlock, count: CountKind) -> Option<String> {
+    let meant =
+        row.tokens.zip(row.target).filter(|(tokens, target)| tokens > target && count == CountKind::Exact);
+    row.why
+        .clone()
+        .or_else(|| meant.map(|(_, target)| format!("the pack means it to take {}", grouped(target))))
 }
 
 fn window(report: &FitReport) {

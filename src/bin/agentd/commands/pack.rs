@@ -1,10 +1,11 @@
 //! `agentd pack`: processes as data, seen, checked and started.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use agentd::compose::{BudgetRow, Counter, Variables, budgets, inject_variables};
-use agentd::models::{Mode, Tier};
-use agentd::pack::{Finding, Layer, ModeSpec, PACK_DRAFT, Pack, Target, lint};
+use agentd::models::{Mode, Tier, TokenizerSpec};
+use agentd::pack::{Finding, Layer, ModeSpec, Owner, PACK_DRAFT, Pack, Target, lint};
 use agentd::{Error, ErrorKind, Templates, ops};
 use serde_json::{Value, json};
 
@@ -16,8 +17,9 @@ use crate::{exit, project};
 pub(super) fn run(args: &Args, command: &PackCommand) -> Outcome {
     match command {
         PackCommand::List { json } => list(args, *json),
-        PackCommand::Show { name, json } => show(args, name, *json),
-        PackCommand::Check { names, model, json } => check(args, names, model, *json),
+        PackCommand::Show { name, file: Some(file), json } => show_file(args, name, file, *json),
+        PackCommand::Show { name, file: None, json } => show(args, name, *json),
+        PackCommand::Check { names, json } => check(args, names, *json),
         PackCommand::New { name, json } => new(args, name, *json),
     }
 }
@@ -66,6 +68,26 @@ fn show(args: &Args, name: &str, as_json: bool) -> Outcome {
     Ok(exit::OK)
 }
 
+fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> Outcome {
+    let places = project::places(args)?;
+    let pack = Pack::load(name, &places)?;
+    let named = pack.texts.contains_key(file) || ["pack.yaml", "actions.yaml"].contains(&file);
+    let found = if named { places.find(&format!("packs/{name}/{file}"))? } else { None };
+    let Some(prose) = found else {
+        let files: Vec<&str> = pack.texts.keys().map(String::as_str).collect();
+        return Err(Error::new(ErrorKind::FileUnusable, format!("the pack `{name}` has no file {file}"))
+            .with_hint(format!("it has pack.yaml, {}", files.join(", ")))
+            .into());
+    };
+    if as_json {
+        out::json(&json!({"origin": prose.origin, "owner": prose.owner.to_string(), "text": prose.text}))?;
+    } else {
+        out::data(|out| out.write_all(prose.text.as_bytes()))?;
+        out::note(format_args!("from {}", prose.origin));
+    }
+    Ok(exit::OK)
+}
+
 fn described(pack: &Pack) -> Value {
     let mode = |(mode, spec): (&Mode, &ModeSpec)| {
         let value = json!({
@@ -102,6 +124,7 @@ fn described(pack: &Pack) -> Value {
         "modes": pack.modes.iter().map(mode).collect::<serde_json::Map<_, _>>(),
         "layers": pack.layers.iter().map(layer).collect::<Vec<_>>(),
         "actions": pack.actions,
+        "files": pack.texts.values().map(|text| json!({"name": text.name, "origin": text.origin})).collect::<Vec<_>>(),
     })
 }
 
@@ -136,7 +159,19 @@ fn print(pack: &Pack, out: &mut dyn Write) -> io::Result<()> {
             (format!("{:?}", layer.class).to_lowercase(), format!("{:?}", layer.zone).to_lowercase());
         let holds = format!("{:?}", layer.holds).to_lowercase();
         let when = layer.when.as_ref().map(|when| format!("  when {}", when.text())).unwrap_or_default();
-        writeln!(out, "  {:<width$}  {holds:<12} {class:<8} {zone:<7}{when}", layer.id)?;
+        let row = format!("  {:<width$}  {holds:<12} {class:<8} {zone:<7}{when}", layer.id);
+        writeln!(out, "{}", row.trim_end())?;
+    }
+    let markers = pack.markers.iter().map(|(name, values)| format!("<{name}> {}", values.join(" | ")));
+    let aliases = pack.aliases.iter().map(|(alias, mode)| format!("{alias} = {mode}"));
+    let rows = [
+        ("Markers", markers.collect::<Vec<_>>()),
+        ("Aliases", aliases.collect()),
+        ("Variables", pack.variables.clone()),
+        ("Files", pack.texts.values().map(|text| text.name.clone()).collect()),
+    ];
+    for (title, items) in rows.into_iter().filter(|(_, items)| !items.is_empty()) {
+        writeln!(out, "\n{title}\n  {}", items.join(", "))?;
     }
     Ok(())
 }
@@ -148,10 +183,9 @@ struct Checked {
     findings: Vec<String>,
 }
 
-fn check(args: &Args, names: &[String], model: &str, as_json: bool) -> Outcome {
+fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
     let places = project::places(args)?;
-    let catalogue = project::catalogue(args)?;
-    let counter = Counter::new(catalogue.tokenizer(&catalogue.find_or_assume(model)));
+    let counter = Counter::new(TokenizerSpec::default());
     let names = if names.is_empty() { Pack::names(&places) } else { names.to_vec() };
     let templates = Templates::new(places.clone());
     let mut checked = Vec::new();
@@ -160,17 +194,18 @@ fn check(args: &Args, names: &[String], model: &str, as_json: bool) -> Outcome {
             Ok(pack) => pack,
             Err(error) if error.kind() == ErrorKind::PackInvalid => {
                 let place = error.place().map(|place| format!("{place}: ")).unwrap_or_default();
-                checked.push(Checked {
-                    name,
-                    rows: Vec::new(),
-                    findings: vec![format!("{place}{}", error.message())],
-                });
+                // Every fault after the first stands on a line of its own.
+                let message = error.message().replace("; and also:", "");
+                let mut faults: Vec<String> = message.lines().map(|line| line.trim().to_owned()).collect();
+                faults[0].insert_str(0, &place);
+                checked.push(Checked { name, rows: Vec::new(), findings: faults });
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
         let rows = budgets(&pack, &counter)?;
         let mut findings: Vec<String> = rows.iter().filter(|row| row.is_over()).map(over).collect();
+        findings.extend(unknown_operations(&pack));
         findings.extend(template_findings(&pack, &templates));
         checked.push(Checked { name, rows, findings });
     }
@@ -185,6 +220,20 @@ fn check(args: &Args, names: &[String], model: &str, as_json: bool) -> Outcome {
         out::note(format_args!("packs checked: {}, findings: {count}", checked.len()));
     }
     Ok(if count == 0 { exit::OK } else { exit::FINDINGS })
+}
+
+/// Returns the operations that a pack names and the program does not have.
+fn unknown_operations(pack: &Pack) -> Vec<String> {
+    let modes = pack.modes.values();
+    let named =
+        modes.clone().flat_map(|spec| spec.before.iter().chain(&spec.after)).map(|name| name.as_str());
+    let used = pack.uses.values().filter_map(|used| used.operation.as_ref()).map(|name| name.as_str());
+    let asked = modes.flat_map(|spec| spec.gate.iter().flat_map(|gate| gate.arguments("done")));
+    let all: BTreeSet<&str> = named.chain(used).chain(asked).collect();
+    let unknown = all.into_iter().filter_map(|name| ops::operation(name).err());
+    unknown
+        .map(|error| format!("{}: {} ({})", pack.origin, error.message(), error.hint().unwrap_or_default()))
+        .collect()
 }
 
 fn over(row: &BudgetRow) -> String {
@@ -233,12 +282,13 @@ fn print_checked(pack: &Checked, out: &mut dyn Write) -> io::Result<()> {
                         let tokens = row.tokens.map_or_else(|| "-".to_owned(), grouped);
                         let budget =
                             row.budget.map(|budget| format!(" /{:>6}", grouped(budget))).unwrap_or_default();
-                        format!("{tokens}{budget}{}", if row.is_over() { "!" } else { "" })
+                        format!("{tokens}{budget}{}", if row.is_over() { "!" } else { " " })
                     },
                 )
             };
             let cells = [cell(Tier::Full), cell(Tier::Medium), cell(Tier::Minimal)];
-            writeln!(out, "    {:<22}{:>14}{:>14}{:>14}", row.layer, cells[0], cells[1], cells[2])?;
+            let line = format!("    {:<22}{:>14}{:>14}{:>14}", row.layer, cells[0], cells[1], cells[2]);
+            writeln!(out, "{}", line.trim_end())?;
         }
     }
     for finding in &pack.findings {
@@ -257,6 +307,17 @@ fn new(args: &Args, name: &str, as_json: bool) -> Outcome {
                 .with_hint("a pack is named in lower case, like `letters`")
         })?
         .to_string();
+    let places = project::places(args)?;
+    if let Ok(pack) = Pack::load(&name, &places)
+        && pack.owner != Owner::Project
+    {
+        let message = format!("there is a pack `{name}` already: {}", pack.origin);
+        return Err(Error::new(ErrorKind::NameInvalid, message)
+            .with_hint(format!(
+                "choose another name; to change its texts, see `agentd pack show {name} FILE`"
+            ))
+            .into());
+    }
     let root = project::root(args)?;
     let values = Variables::from([("NAME".to_owned(), name.clone())]);
     let mut files = Vec::new();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use agentd::agent::Scripted;
-use agentd::models::{ReviewResult, State};
+use agentd::models::{Marker, State};
 use agentd::orchestrator::{TurnReport, take};
 use agentd::store::MemoryStore;
 use agentd::{Error, ErrorKind, ops};
@@ -49,9 +49,20 @@ fn scripted(args: &Args, given: &TurnArgs) -> Result<Scripted, Error> {
 
 fn tell(report: &TurnReport) {
     out::row("turn", format_args!("{} by {}, {} bytes sent", report.mode, report.agent, report.prompt_bytes));
-    out::row("verdict", report.verdict.map_or("none", ReviewResult::name));
+    if let Some(verdict) = report.verdict {
+        out::row("verdict", verdict.name());
+    }
+    for marker in &report.response.markers {
+        if let Marker::Named { name, value } = marker {
+            out::row("marker", format_args!("{name} {value}"));
+        }
+    }
     for settlement in &report.settlements {
-        out::row(if settlement.done { "done" } else { "not done" }, &settlement.detail);
+        if settlement.done {
+            out::row("done", &settlement.detail);
+        } else {
+            out::row("not done", format_args!("{}: {}", settlement.target, settlement.detail));
+        }
     }
     for proposal in &report.proposals {
         out::row("refused", format_args!("{}: {}", proposal.what, proposal.reason));
