@@ -13,6 +13,8 @@ pub struct Headings {
     lines: HashSet<String>,
     /// What a line starts with.
     starts: Vec<String>,
+    /// The characters that any of them starts with.
+    firsts: Vec<char>,
 }
 
 impl Headings {
@@ -38,6 +40,10 @@ impl Headings {
         headings.starts.retain(|start| !start.is_empty());
         headings.starts.sort_unstable();
         headings.starts.dedup();
+        let all = headings.lines.iter().chain(&headings.starts);
+        headings.firsts = all.filter_map(|line| line.chars().next()).collect();
+        headings.firsts.sort_unstable();
+        headings.firsts.dedup();
         headings
     }
 
@@ -48,8 +54,7 @@ impl Headings {
         let Some(first) = line.chars().next() else { return false };
         // Most lines start with something else than any of ours: one look tells.
         let lower = first.to_lowercase().next().unwrap_or(first);
-        let may = |known: &String| known.starts_with(lower);
-        if !self.starts.iter().any(may) && !self.lines.iter().any(may) {
+        if !self.firsts.contains(&lower) {
             return false;
         }
         let line = normal(line);
