@@ -20,7 +20,9 @@ pub(super) fn permit(pack: &Pack, mode: &Mode, action: &Action) -> Result<Effect
     let Some(operation) = pack.uses.get(name).and_then(|used| used.operation.as_ref()) else {
         return Err("the pack names no operation that carries it out".to_owned());
     };
-    let text = |name: &str| values.get(name).and_then(Value::as_str).map(str::to_owned);
+    let text = |name: &str| {
+        values.get(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    };
     Ok(Effect {
         operation: operation.as_str().to_owned(),
         target: text("target").unwrap_or_else(|| name.to_owned()),
@@ -54,11 +56,26 @@ fn value(parameter: &Parameter, text: &str) -> Option<Value> {
         ValueKind::Integer => Value::from(text.parse::<i64>().ok()?),
         ValueKind::Number => text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from)?,
         ValueKind::Boolean => Value::from(text.parse::<bool>().ok()?),
-        ValueKind::Array => serde_json::from_str::<Value>(text).ok().filter(Value::is_array)?,
+        ValueKind::Array => {
+            let items = serde_json::from_str::<Vec<Value>>(text).ok()?;
+            let right = |item: &Value| parameter.items.is_none_or(|kind| is_of(kind, item));
+            Value::from(items.iter().all(right).then_some(items)?)
+        }
         ValueKind::Object => serde_json::from_str::<Value>(text).ok().filter(Value::is_object)?,
     };
     let allowed = parameter.one_of.is_empty() || parameter.one_of.iter().any(|one| one == text);
     allowed.then_some(value)
+}
+
+fn is_of(kind: ValueKind, value: &Value) -> bool {
+    match kind {
+        ValueKind::String => value.is_string(),
+        ValueKind::Integer => value.is_i64() || value.is_u64(),
+        ValueKind::Number => value.is_number(),
+        ValueKind::Boolean => value.is_boolean(),
+        ValueKind::Array => value.is_array(),
+        ValueKind::Object => value.is_object(),
+    }
 }
 
 fn expected(parameter: &Parameter) -> String {

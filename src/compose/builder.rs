@@ -98,9 +98,14 @@ impl<'m> PromptBuilder<'m> {
             return Err(Error::new(ErrorKind::TemplateNotFound, message)
                 .with_hint(format!("there are {}", known.join(", "))));
         };
-        self.render_template(mode.as_str(), &variables)?;
-        self.identity = Some((mode, variables));
-        Ok(self)
+        let before = self.identity.replace((mode, variables));
+        match self.build_task_prompt() {
+            Ok(_) => Ok(self),
+            Err(error) => {
+                self.identity = before;
+                Err(error)
+            }
+        }
     }
 
     /// Asks the memory for the project's context. If it has none or cannot be read, the layer stays empty.

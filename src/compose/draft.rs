@@ -114,8 +114,12 @@ pub(super) struct Composed<'a> {
 pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request) -> Result<Composed<'a>> {
     let format = request.format.unwrap_or(pack.rendering);
     let tier = request.model.as_ref().map_or(Tier::Full, |model| model.tier);
-    let frame = Frame::of(pack, format);
+    let frame = Frame::of(pack, format, request.template.as_deref());
     tools::check_tools(&request.tools)?;
+    if request.instructions.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        return Err(Error::new(ErrorKind::PromptInvalid, "the instructions are empty")
+            .with_hint("say what the agent shall do"));
+    }
     let Layers { mut entries, variables, absent } = layers::fill(pack, view, &mut request, tier, &frame)?;
     let tools = if format == Format::Tools { tools_of(pack, view.mode, &request) } else { Vec::new() };
     let window = Window::of(pack, &request, tier, &tools);
@@ -153,7 +157,7 @@ fn fit_exactly(entries: &[Entry<'_>], frame: &Frame<'_>, bounds: Bounds<'_>, win
         if over == 0 {
             return Ok(fit);
         }
-        budget = budget.saturating_sub(over);
+        budget = fit.used.min(budget).saturating_sub(over);
     }
 }
 
@@ -218,7 +222,7 @@ impl Window {
 }
 
 fn too_small(entries: &[Entry<'_>], small: &TooSmall, window: &Window) -> Error {
-    let needed: u64 = small.needs.iter().sum();
+    let needed: u64 = small.needs.iter().sum::<u64>() + small.frame;
     let mut rows: Vec<(&str, u64)> = Vec::new();
     for (entry, need) in entries.iter().zip(&small.needs).filter(|(_, need)| **need > 0) {
         let id = match entry {
@@ -226,6 +230,9 @@ fn too_small(entries: &[Entry<'_>], small: &TooSmall, window: &Window) -> Error 
             Entry::Elastic(elastic) => elastic.layer.id.as_str(),
         };
         rows.push((id, *need));
+    }
+    if small.frame > 0 {
+        rows.push(("what holds them together", small.frame));
     }
     let left_out = rows.len().saturating_sub(20);
     let mut list: String = rows.iter().take(20).map(|(id, need)| format!("\n  {need:>10}  {id}")).collect();
@@ -465,7 +472,7 @@ fn walk(entries: &[Entry<'_>], fit: &Fit, frame: &Frame<'_>, sink: &mut impl Sin
     let mut pairs = entries.iter().zip(&fit.fates).peekable();
     while let Some((entry, fate)) = pairs.next() {
         match entry {
-            Entry::Elastic(elastic) => items(elastic, fate, frame, sink),
+            Entry::Elastic(elastic) => items(elastic, fate, frame, sink, &mut first),
             Entry::Block(block) => {
                 let Some(rung) = fate.rung.map(|rung| &block.rungs[rung]) else { continue };
                 if block.part == Part::System && rung.text.is_empty() {
@@ -474,7 +481,7 @@ fn walk(entries: &[Entry<'_>], fit: &Fit, frame: &Frame<'_>, sink: &mut impl Sin
                 let lead = if std::mem::take(&mut first) { "" } else { render::lead(frame, block) };
                 sink.take(Piece::Block(block), |out| render::block(out, frame, block, rung, lead));
                 if let Some((Entry::Elastic(inside), fate)) = pairs.next_if(|(entry, _)| entry.is_inside()) {
-                    items(inside, fate, frame, sink);
+                    items(inside, fate, frame, sink, &mut first);
                 }
                 if !rung.end.is_empty() {
                     sink.take(Piece::End(block), |out| out.push_str(&rung.end));
@@ -485,19 +492,26 @@ fn walk(entries: &[Entry<'_>], fit: &Fit, frame: &Frame<'_>, sink: &mut impl Sin
 }
 
 /// Hands on the items of a sequence that were taken, and what stands around them.
-fn items(elastic: &Elastic<'_>, fate: &Fate, frame: &Frame<'_>, sink: &mut impl Sink) {
+fn items(elastic: &Elastic<'_>, fate: &Fate, frame: &Frame<'_>, sink: &mut impl Sink, first: &mut bool) {
     if fate.items.is_empty() {
         return;
     }
-    let (open, close) = render::around(frame, elastic);
+    let is_first = std::mem::take(first);
+    let (open, close) = render::around(frame, elastic, is_first);
+    let mut lead = match (open.is_empty(), is_first) {
+        (false, _) => "\n\n",
+        (true, true) => "",
+        (true, false) => render::join(frame, elastic.layer),
+    };
     if !open.is_empty() {
         sink.take(Piece::Around(elastic, ""), |out| out.push_str(&open));
     }
     for &index in &fate.items {
         for piece in 0..render::pieces(elastic, index) {
             sink.take(Piece::Item(elastic, index, piece), |out| {
-                render::item(out, frame, elastic, index, piece)
+                render::item(out, frame, elastic, index, piece, lead);
             });
+            lead = "\n\n";
         }
     }
     if !close.is_empty() {

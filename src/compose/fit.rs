@@ -8,6 +8,7 @@ use super::count::Counter;
 use super::frame::Frame;
 use super::layers::{Block, Elastic, Entry, Items};
 use super::render;
+use crate::models::prompt::cdata_xml;
 use crate::models::{Class, Format, Part, Tier};
 
 /// What each message of a chat takes beside its text.
@@ -56,6 +57,8 @@ pub(super) struct Fate {
 /// A prompt that does not fit at its smallest: what its entries need at least.
 pub(super) struct TooSmall {
     pub(super) needs: Vec<u64>,
+    /// What the prompt takes apart from them.
+    pub(super) frame: u64,
 }
 
 /// Fits the entries.
@@ -135,7 +138,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
             self.fates[index].rung = Some(rung);
             self.used = self.used.saturating_add(*need);
         }
-        if self.used > self.bounds.budget { Err(TooSmall { needs }) } else { Ok(()) }
+        if self.used > self.bounds.budget { Err(TooSmall { needs, frame: self.fixed() }) } else { Ok(()) }
     }
 
     /// Raises lengths, all required blocks before any optional one, and stops at the first raise that does not fit.
@@ -187,8 +190,10 @@ impl<'a, 'e> Fitter<'a, 'e> {
         let mut left = self.bounds.budget.saturating_sub(self.used);
         let mut sequences = Vec::new();
         for (entry, elastic) in self.elastics() {
-            let (open, close) = render::around(self.frame, elastic);
-            let around = self.count(&open) + self.count(close);
+            let (open, close) = render::around(self.frame, elastic, false);
+            let around =
+                self.count(if open.is_empty() { render::join(self.frame, elastic.layer) } else { &open });
+            let around = around + self.count(close);
             let order = order(elastic, elastic.limit(self.bounds.tier));
             let mut sequence = Sequence { entry, floor: 0, around, order, costs: Vec::new() };
             let mut content = around;
@@ -264,7 +269,10 @@ impl<'a, 'e> Fitter<'a, 'e> {
         }
         let share = |whole: u64| whole / 100 * u64::from(percent) + whole % 100 * u64::from(percent) / 100;
         let fewer = usize::try_from(share(limit as u64)).unwrap_or(limit).max(1);
-        self.fill(sequence, elastic, share(room), fewer)
+        // What the pack guarantees is kept, and so is the newest turn if it fits at all.
+        let smaller = share(room).max(elastic.floor.min(room));
+        let (taken, tokens) = self.fill(sequence, elastic, smaller, fewer);
+        if taken == 0 { self.fill(sequence, elastic, room, 1) } else { (taken, tokens) }
     }
 
     /// Returns how many items, in order, fit into a room.
@@ -300,7 +308,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
             for piece in 0..pieces {
                 let mut buffer = std::mem::take(&mut self.buffer);
                 buffer.clear();
-                render::item(&mut buffer, self.frame, elastic, index, piece);
+                render::item(&mut buffer, self.frame, elastic, index, piece, "\n\n");
                 cost += self.count(&buffer);
                 self.buffer = buffer;
             }
@@ -338,7 +346,15 @@ impl<'a, 'e> Fitter<'a, 'e> {
             Part::History { .. } | Part::Instructions => self.message,
             _ => 0,
         };
-        let cost = self.count(&buffer) + self.count(&at.end) + per_message;
+        let mut cost = per_message;
+        if self.frame.format == Format::Xml && block.part == Part::System {
+            // How the whole system prompt is escaped depends on all of it; CDATA is the longest that it can be.
+            for text in [buffer.as_str(), at.end.as_str()].into_iter().filter(|text| !text.is_empty()) {
+                cost += self.count(&cdata_xml(text));
+            }
+        } else {
+            cost += self.count(&buffer) + self.count(&at.end);
+        }
         self.buffer = buffer;
         self.costs[index][rung] = Some(cost);
         cost

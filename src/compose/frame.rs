@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr2, memchr3};
 
-use crate::models::{Format, Role};
-use crate::pack::{Headings, Holds, Pack};
+use crate::models::prompt::visible_text;
+use crate::models::{Format, Role, is_invisible};
+use crate::pack::{Found, Headings, Holds, Pack};
 
 /// What a prompt is held together by: separators, headings, role lines and tags.
 #[derive(Debug)]
@@ -15,15 +16,21 @@ pub(super) struct Frame<'a> {
     /// What separates layers.
     pub(super) separator: &'a str,
     headings: &'a Headings,
-    /// Whether the pack shows a session state, whose tag cannot be used by others.
-    state: bool,
+    /// The heading of the system template, if there is one.
+    heading: Option<String>,
+    /// The tags that only the pack may write.
+    tags: Vec<&'static str>,
 }
 
 impl<'a> Frame<'a> {
     /// Returns the frame of a pack's prompts.
-    pub(super) fn of(pack: &'a Pack, format: Format) -> Self {
-        let state = pack.holds(Holds::State);
-        Self { format, separator: &pack.separator, headings: &pack.headings, state }
+    pub(super) fn of(pack: &'a Pack, format: Format, template: Option<&Found>) -> Self {
+        let first = template.and_then(|found| found.template.text.body().trim_start().lines().next());
+        let heading = first.filter(|line| line.starts_with('#')).map(str::to_owned);
+        let shown =
+            [(pack.holds(Holds::State), "session_state"), (!pack.actions.is_empty(), "available_actions")];
+        let tags = shown.into_iter().filter(|(shown, _)| *shown).map(|(_, tag)| tag).collect();
+        Self { format, separator: &pack.separator, headings: &pack.headings, heading, tags }
     }
 
     /// Returns a value in which nothing passes for a part of the frame, for a place where lines matter.
@@ -34,17 +41,25 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Returns a value in which nothing passes for the session state: such a `<` gets a backslash behind it.
+    /// Returns a value in which nothing passes for a tag of ours: such a `<` gets a backslash behind it.
     pub(super) fn tags<'v>(&self, value: &'v str) -> Cow<'v, str> {
-        const STATE: &str = "session_state";
-        if !self.state {
+        match visible_text(value) {
+            Cow::Borrowed(value) => self.escape_tags(value),
+            Cow::Owned(value) => Cow::Owned(self.escape_tags(&value).into_owned()),
+        }
+    }
+
+    fn escape_tags<'v>(&self, value: &'v str) -> Cow<'v, str> {
+        if self.tags.is_empty() {
             return Cow::Borrowed(value);
         }
         let mut out = String::new();
         let mut copied = 0;
         for at in memchr::memchr_iter(b'<', value.as_bytes()) {
-            let inner = value[at + 1..].trim_start_matches(|c: char| c == '/' || c.is_whitespace());
-            if inner.get(..STATE.len()).is_some_and(|name| name.eq_ignore_ascii_case(STATE)) {
+            let inner = value[at + 1..]
+                .trim_start_matches(|c: char| c == '/' || c.is_whitespace() || is_invisible(c));
+            let ours = |tag: &&str| inner.get(..tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag));
+            if self.tags.iter().any(ours) {
                 out.push_str(&value[copied..=at]);
                 out.push('\\');
                 copied = at + 1;
@@ -55,11 +70,22 @@ impl<'a> Frame<'a> {
 
     /// Puts a backslash before each line that would pass for a separator, a heading or a role line of ours.
     pub(super) fn escape_lines<'v>(&self, value: &'v str) -> Cow<'v, str> {
+        // Characters other than LF and CR that end a line are rare; their first bytes tell.
+        let bytes = value.as_bytes();
+        let rare = memchr3(0x0B, 0x0C, 0xC2, bytes).is_some() || memchr(0xE2, bytes).is_some();
         let mut out = String::new();
         let (mut copied, mut at) = (0, 0);
         while at < value.len() {
-            let end = at + line_length(&value[at..]);
-            if self.headings.has(value[at..end].trim_matches(is_line_end)) {
+            let length = if rare {
+                value[at..].char_indices().find(|(_, c)| is_line_end(*c)).map(|(end, c)| end + c.len_utf8())
+            } else {
+                memchr2(b'\n', b'\r', &bytes[at..]).map(|end| end + 1)
+            };
+            let end = at + length.unwrap_or(value.len() - at);
+            let line = value[at..end].trim_matches(is_line_end);
+            if self.headings.has(line)
+                || self.heading.as_deref().is_some_and(|heading| Headings::are_alike(heading, line))
+            {
                 out.push_str(&value[copied..at]);
                 out.push('\\');
                 copied = at;
@@ -81,19 +107,6 @@ pub(super) fn role_prefix(role: Role) -> &'static str {
 /// Returns a name that can stand in a heading: on one line.
 pub(super) fn one_line(name: &str) -> Cow<'_, str> {
     if name.contains(is_line_end) { Cow::Owned(name.replace(is_line_end, " ")) } else { Cow::Borrowed(name) }
-}
-
-/// Returns the length of the first line, its end included.
-fn line_length(text: &str) -> usize {
-    let bytes = text.as_bytes();
-    let newline = memchr2(b'\n', b'\r', bytes).map_or(bytes.len(), |at| at + 1);
-    // Other characters that some reader takes for the end of a line are rare; their first bytes tell.
-    let line = &bytes[..newline];
-    if memchr3(0x0B, 0x0C, 0xC2, line).is_none() && memchr(0xE2, line).is_none() {
-        return newline;
-    }
-    let first = text[..newline].char_indices().find(|(_, c)| is_line_end(*c));
-    first.map_or(newline, |(at, c)| at + c.len_utf8())
 }
 
 /// Tells every character that some reader takes for the end of a line.

@@ -11,6 +11,7 @@ use super::state_xml::state_xml;
 use super::vars::{self, Missing, Values, VariableUse, Variables};
 use super::{Given, Limits, Request};
 use crate::error::{Error, ErrorKind, Result};
+use crate::models::prompt::visible_text;
 use crate::models::{Class, Format, KnowledgeEntry, Mode, Part, Role, Tier, Turn, Work};
 use crate::pack::{Facts, Holds, Layer, ModeSpec, Pack, Section, Text, Value, file_for};
 
@@ -76,7 +77,7 @@ pub(super) enum Items<'a> {
     /// Entries by rank; how many are taken depends on the length of the state around them.
     Entries { entries: &'a [KnowledgeEntry], limits: Limits, shown: &'a ModeSpec },
     /// Context, in order.
-    Context { items: Vec<Given>, limit: usize },
+    Context { items: Vec<Given>, ids: Vec<String>, limit: usize },
 }
 
 impl<'a> Block<'a> {
@@ -258,7 +259,7 @@ impl<'a> Filler<'a, '_> {
                 }))
             }
             Holds::Instructions => {
-                let text = request.instructions.take();
+                let text = request.instructions.take().map(|text| visible_text(&text).into_owned());
                 let source = "the request".to_owned();
                 one(text.map(|text| self.block(layer, Part::Instructions, source, vec![self.rung(text)])))
             }
@@ -376,7 +377,11 @@ impl<'a> Filler<'a, '_> {
     ) -> Result<String> {
         let actions = self.view.mode.map_or("", |mode| self.pack.action_list(mode, tier));
         let values = Values { given: &request.variables, own, actions };
-        let clean = |value: &str| self.frame.lines(value).into_owned();
+        // In XML, tags tell what is whose; in text, lines do.
+        let clean = |value: &str| match self.frame.format {
+            Format::Xml => value.to_owned(),
+            _ => self.frame.lines(value).into_owned(),
+        };
         let (filled, uses) = vars::fill(text, values, request.missing, &clean)?;
         for used in uses {
             if self.variables.iter().all(|known| known.name != used.name) {
@@ -449,7 +454,9 @@ impl<'a> Filler<'a, '_> {
     fn context(&self, layer: &'a Layer, items: Vec<Given>) -> Vec<Entry<'a>> {
         if layer.class == Class::Elastic {
             let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
-            return self.elastic(layer, Items::Context { items, limit });
+            let mut named = Ids::default();
+            let ids = items.iter().map(|given| named.of(layer, given.item.name())).collect();
+            return self.elastic(layer, Items::Context { items, ids, limit });
         }
         let mut ids = Ids::default();
         let blocks = items.into_iter().enumerate().map(|(index, Given { item, source, own })| {
@@ -480,10 +487,10 @@ impl<'a> Filler<'a, '_> {
 
 /// Names for the items of a layer, each used once.
 #[derive(Default)]
-pub(super) struct Ids(HashMap<String, usize>);
+struct Ids(HashMap<String, usize>);
 
 impl Ids {
-    pub(super) fn of(&mut self, layer: &Layer, name: &str) -> String {
+    fn of(&mut self, layer: &Layer, name: &str) -> String {
         let times = self.0.entry(name.to_owned()).and_modify(|times| *times += 1).or_insert(1_usize);
         match times {
             1 => format!("{}/{name}", layer.id),
@@ -499,7 +506,7 @@ pub(super) fn one_text(pack: &Pack, layer: &str, request: &Request) -> Result<Op
     let view =
         View { mode: None, work: &work, active_context: &work.active_context, knowledge: &[], history: &[] };
     let facts = facts(view, request, Tier::Full);
-    let frame = Frame::of(pack, Format::Flat);
+    let frame = Frame::of(pack, Format::Flat, None);
     let mut filler =
         Filler { pack, view, tier: Tier::Full, frame: &frame, facts, variables: Vec::new(), told: false };
     Ok(filler.prose(layer, request, Tier::Full)?.map(|(text, _)| text.into_owned()))
@@ -507,7 +514,7 @@ pub(super) fn one_text(pack: &Pack, layer: &str, request: &Request) -> Result<Op
 
 /// Returns a text with its variables replaced.
 pub(super) fn rendered(pack: &Pack, text: &Text, given: &Variables, missing: Missing) -> Result<String> {
-    let frame = Frame::of(pack, Format::Flat);
+    let frame = Frame::of(pack, Format::Flat, None);
     let clean = |value: &str| frame.lines(value).into_owned();
     Ok(vars::fill(text, Values { given, own: &[], actions: "" }, missing, &clean)?.0)
 }

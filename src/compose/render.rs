@@ -2,10 +2,11 @@
 
 use super::Given;
 use super::frame::{Frame, one_line, role_prefix};
-use super::layers::{Block, Elastic, Ids, Items, Rung};
+use super::layers::{Block, Elastic, Items, Rung};
 use super::state_xml::{KNOWLEDGE_CLOSE, KNOWLEDGE_OPEN, write_entry};
 use crate::models::prompt::element_xml;
 use crate::models::{ContextKind, Format, Part, Role, Turn};
+use crate::pack::Layer;
 
 /// Writes a block at one length, up to where an elastic sequence may stand inside it.
 pub(super) fn block(out: &mut String, frame: &Frame<'_>, block: &Block<'_>, rung: &Rung<'_>, lead: &str) {
@@ -16,7 +17,7 @@ pub(super) fn block(out: &mut String, frame: &Frame<'_>, block: &Block<'_>, rung
             out.push_str(&rung.text);
         }
         Part::Context { kind, name } if block.own && frame.format != Format::Xml => {
-            under(out, lead, &heading.replace("{name}", &one_line(name)));
+            under(out, lead, &titled(frame, &heading, name));
             out.push_str(rung.text.trim_end());
         }
         Part::Context { kind, name } => context(out, frame, lead, &heading, (*kind, name), &rung.text),
@@ -38,11 +39,7 @@ pub(super) fn block(out: &mut String, frame: &Frame<'_>, block: &Block<'_>, rung
 
 /// Returns what separates a block from what comes before.
 pub(super) fn lead<'a>(frame: &'a Frame<'_>, block: &'a Block<'_>) -> &'a str {
-    match &block.layer.join {
-        _ if block.follows => "\n\n",
-        Some(join) => join,
-        None => frame.separator,
-    }
+    if block.follows { "\n\n" } else { join(frame, block.layer) }
 }
 
 fn under(out: &mut String, lead: &str, heading: &str) {
@@ -51,6 +48,11 @@ fn under(out: &mut String, lead: &str, heading: &str) {
         out.push_str(heading);
         out.push_str("\n\n");
     }
+}
+
+/// Returns the heading over a context item, on one line.
+fn titled(frame: &Frame<'_>, heading: &str, name: &str) -> String {
+    heading.replace("{name}", &frame.tags(&one_line(name)))
 }
 
 fn context(
@@ -65,7 +67,7 @@ fn context(
         out.push_str(&element_xml(kind.element(), Some((kind.attribute(), name)), text));
         return;
     }
-    under(out, lead, &heading.replace("{name}", &one_line(name)));
+    under(out, lead, &titled(frame, heading, name));
     out.push_str(&frame.lines(text.trim_end()));
 }
 
@@ -89,12 +91,17 @@ fn message(
     }
 }
 
-/// Returns what opens an elastic sequence, and what closes it.
-pub(super) fn around(frame: &Frame<'_>, elastic: &Elastic<'_>) -> (String, &'static str) {
+/// Returns what separates a layer from what comes before.
+pub(super) fn join<'a>(frame: &'a Frame<'_>, layer: &'a Layer) -> &'a str {
+    layer.join.as_deref().unwrap_or(frame.separator)
+}
+
+/// Returns what opens an elastic sequence, and what closes it; `first` tells that nothing comes before.
+pub(super) fn around(frame: &Frame<'_>, elastic: &Elastic<'_>, first: bool) -> (String, &'static str) {
     match (&elastic.items, frame.format) {
         (Items::Entries { .. }, _) => (KNOWLEDGE_OPEN.to_owned(), KNOWLEDGE_CLOSE),
         (Items::Turns { .. }, Format::Flat) if elastic.layer.heading.is_some() => {
-            let lead = elastic.layer.join.as_deref().unwrap_or(frame.separator);
+            let lead = if first { "" } else { join(frame, elastic.layer) };
             ([lead, &elastic.layer.heading_text()].concat(), "")
         }
         _ => (String::new(), ""),
@@ -116,22 +123,24 @@ pub(super) fn pieces(elastic: &Elastic<'_>, index: usize) -> usize {
 }
 
 /// Writes one segment of an item; `index` is the item's place in the sequence as given.
-pub(super) fn item(out: &mut String, frame: &Frame<'_>, elastic: &Elastic<'_>, index: usize, piece: usize) {
+pub(super) fn item(
+    out: &mut String,
+    frame: &Frame<'_>,
+    elastic: &Elastic<'_>,
+    index: usize,
+    piece: usize,
+    lead: &str,
+) {
     let layer = elastic.layer;
     match &elastic.items {
         Items::Entries { entries, .. } => write_entry(out, &entries[index], frame),
         Items::Turns { turns, .. } => {
             if let Some((role, text)) = said(&turns[index]).nth(piece) {
-                message(out, frame, "\n\n", "", role, || turn_id(elastic, index, role), text);
+                message(out, frame, lead, "", role, || turn_id(elastic, index, role), text);
             }
         }
         Items::Context { items, .. } => {
             let item = &items[index].item;
-            let lead = match (index, &layer.join) {
-                (0, Some(join)) => join.as_str(),
-                (0, None) => frame.separator,
-                _ => "\n\n",
-            };
             context(out, frame, lead, &layer.heading_text(), (item.kind(), item.name()), item.content());
         }
     }
@@ -139,19 +148,20 @@ pub(super) fn item(out: &mut String, frame: &Frame<'_>, elastic: &Elastic<'_>, i
 
 /// Returns a number of bytes that an item never exceeds.
 pub(super) fn most_bytes(elastic: &Elastic<'_>, index: usize) -> usize {
-    // An escape makes six bytes of one at most; CDATA and line ends make less of it.
+    // An escape makes six bytes of one; text between two CR in CDATA makes nine.
+    const GROWTH: usize = 9;
     match &elastic.items {
         Items::Entries { entries, .. } => {
             let entry = &entries[index];
-            64 + 6 * (entry.category.len() + entry.key.len() + entry.value.len())
+            64 + GROWTH * (entry.category.len() + entry.key.len() + entry.value.len())
         }
         Items::Turns { turns, .. } => {
             let turn = &turns[index];
-            256 + 2 * elastic.layer.id.len() + 6 * (turn.user.len() + turn.assistant.len())
+            256 + 2 * elastic.layer.id.len() + GROWTH * (turn.user.len() + turn.assistant.len())
         }
         Items::Context { items, .. } => {
             let item = &items[index].item;
-            256 + elastic.layer.heading_text().len() + 6 * (item.name().len() + item.content().len())
+            256 + elastic.layer.heading_text().len() + GROWTH * (item.name().len() + item.content().len())
         }
     }
 }
@@ -172,14 +182,10 @@ pub(super) fn described(elastic: &Elastic<'_>, index: usize, piece: usize) -> (S
             let role = said(&turns[index]).nth(piece).map_or(Role::User, |(role, _)| role);
             (turn_id(elastic, index, role), Part::History { role }, "the session".to_owned())
         }
-        Items::Context { items, .. } => {
+        Items::Context { items, ids, .. } => {
             let Given { item, source, .. } = &items[index];
-            // Items of the same name are told apart by how many came before.
-            let mut ids = Ids::default();
-            let before = items[..=index].iter().filter(|other| other.item.name() == item.name());
-            let id = before.map(|other| ids.of(layer, other.item.name())).last().unwrap_or_default();
             let part = Part::Context { kind: item.kind(), name: item.name().to_owned() };
-            (id, part, source.clone())
+            (ids[index].clone(), part, source.clone())
         }
     }
 }

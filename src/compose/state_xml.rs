@@ -265,7 +265,7 @@ enum Place {
 
 /// Writes a value so that it stands for itself; characters that XML forbids become visible ones.
 fn escape(out: &mut String, value: &str, place: Place) {
-    let special = |b: u8| matches!(b, 0..0x20 | b'&' | b'<' | b'>' | b'"' | 0xEF);
+    let special = |b: u8| matches!(b, 0..0x20 | b'&' | b'<' | b'>' | b'"' | 0xC2 | 0xE2 | 0xEF);
     let mut written = 0;
     while let Some(hit) = value.as_bytes()[written..].iter().position(|&b| special(b)) {
         let at = written + hit;
@@ -279,6 +279,9 @@ fn escape(out: &mut String, value: &str, place: Place) {
             '\r' => out.push_str("&#13;"),
             '\n' if place == Place::Attribute => out.push_str("&#10;"),
             '\t' if place == Place::Attribute => out.push_str("&#9;"),
+            '\u{85}' | '\u{2028}' | '\u{2029}' if place == Place::Attribute => {
+                out.push_str(&format!("&#{};", u32::from(c)));
+            }
             '\u{FFFE}' | '\u{FFFF}' => out.push(char::REPLACEMENT_CHARACTER),
             '\0'..'\u{20}' if !matches!(c, '\n' | '\t') => out.extend(char::from_u32(0x2400 + u32::from(c))),
             _ => out.push(c),

@@ -28,6 +28,8 @@ pub enum Event {
         agent: String,
         /// The prompt's length in bytes.
         prompt_bytes: u64,
+        /// The first turn of the history that it shows, from 0.
+        first_turn: Option<usize>,
     },
     /// A reply was read, and what follows from it was decided.
     Replied {

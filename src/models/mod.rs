@@ -29,7 +29,7 @@ pub use format::Format;
 pub use marker::{Marker, ReviewResult, TaskStatus};
 pub use mode::{Mode, Permission};
 pub use model::{CountKind, ModelSpec, Price, Reliability, Tier, TokenizerSpec};
-pub use pattern::matches_pattern;
+pub use pattern::{is_invisible, matches_pattern};
 pub use prompt::{ContextItem, ContextKind, Piece, UnifiedPrompt};
 pub use response::{Problem, Proposal, Reply, Response, Update};
 pub use session::SessionId;

@@ -1,4 +1,10 @@
-//! Patterns for relative paths, as packs write them.
+//! Patterns for relative paths, as packs write them, and what cannot be seen in texts.
+
+/// Tells characters that cannot be seen.
+#[must_use]
+pub fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2060}' | '\u{FEFF}')
+}
 
 /// Tells whether a path matches a pattern in which `*` stands for any name, but not for `/`.
 #[must_use]

@@ -169,6 +169,21 @@ impl ContextItem {
     }
 }
 
+/// Returns a text in which every character that no prompt may hold is replaced visibly.
+#[must_use]
+pub fn visible_text(text: &str) -> Cow<'_, str> {
+    if text.as_bytes().chunks(64).all(is_surely_legal) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|c| picture(c).unwrap_or(c)).collect())
+}
+
+/// Returns a part of a body as it stands in CDATA: the longest form that it can have.
+#[must_use]
+pub fn cdata_xml(body: &str) -> String {
+    xml_write::cdata_text(body)
+}
+
 /// Returns an element as it stands in the XML of a prompt.
 #[must_use]
 pub fn element_xml(name: &str, attribute: Option<(&str, &str)>, body: &str) -> String {

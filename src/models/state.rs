@@ -17,6 +17,8 @@ pub struct State {
     pub mode_turns: u64,
     /// What was done in the current mode: how often, by operation.
     pub done: BTreeMap<String, u64>,
+    /// The first turn of the history that the last prompt showed, from 0.
+    pub first_turn: Option<usize>,
     /// What the session works on.
     pub work: Work,
     /// How far the last turn has come.
@@ -64,7 +66,8 @@ impl State {
                 self.progress = Progress::default();
             }
             Event::Described { work } => self.work = (**work).clone(),
-            Event::Started { turn, .. } => {
+            Event::Started { turn, first_turn, .. } => {
+                self.first_turn = *first_turn;
                 self.turns = *turn;
                 self.mode_turns += 1;
                 self.progress = Progress::default();

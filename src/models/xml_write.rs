@@ -52,6 +52,22 @@ pub(super) fn element_text(name: &str, attribute: Option<(&str, &str)>, body: &s
     into_text(bytes)
 }
 
+/// Returns a body in CDATA, whether it needs that or not, with a reference for each CR.
+pub(super) fn cdata_text(body: &str) -> String {
+    let mut bytes = Vec::with_capacity(body.len() + 64);
+    let mut lines = body.split('\r');
+    let mut line = lines.next();
+    while let Some(current) = line {
+        // Writing to a vector has no way to fail.
+        let _infallible = cdata(&mut bytes, current);
+        line = lines.next();
+        if line.is_some() {
+            bytes.extend_from_slice(b"&#13;");
+        }
+    }
+    into_text(bytes)
+}
+
 /// Returns the document's size if nothing has to be escaped in it: enough, in most cases, to allocate once.
 pub(super) fn likely_size(prompt: &UnifiedPrompt) -> usize {
     /// Tags, attribute and CDATA marks of one element.

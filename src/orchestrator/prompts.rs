@@ -193,6 +193,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         agent: Some(agent.clone()),
         model,
         counter: Arc::new(Counter::new(tokenizer)),
+        previous: state.first_turn,
         count: ask.count,
         ..Request::default()
     };

@@ -83,12 +83,16 @@ fn steps(
     let Assembly { draft, agent, .. } = assemble(workspace, &state_now()?, ask)?; // layers, fit, render
     let prompt = draft.rendered();
     let turn = state_now()?.turns + 1;
-    store.commit(lease, &[started(turn, ask, agent.as_str(), &prompt)], now())?;
+    store.commit(
+        lease,
+        &[started(turn, ask, agent.as_str(), &prompt, draft.fit_report.first_turn)],
+        now(),
+    )?;
 
     let call = Call { prompt: &prompt, mode: &ask.mode, permission: spec.permission };
     let reply = driver.send(&call)?; // agent
 
-    let grammar = grammar(pack, &ask.mode, spec);
+    let grammar = grammar(pack, spec);
     let response = parse::parse(&reply.text, &grammar); // parse
     let verdict = parse::verdict(&response, &grammar);
     let verdict = parse::required_markers(&response, &grammar).and(verdict);
@@ -124,12 +128,12 @@ fn steps(
     })
 }
 
-fn started(turn: u64, ask: &Ask, agent: &str, prompt: &str) -> Event {
-    let agent = agent.to_owned();
-    Event::Started { turn, mode: ask.mode.clone(), agent, prompt_bytes: prompt.len() as u64 }
+fn started(turn: u64, ask: &Ask, agent: &str, prompt: &str, first_turn: Option<usize>) -> Event {
+    let (agent, prompt_bytes) = (agent.to_owned(), prompt.len() as u64);
+    Event::Started { turn, mode: ask.mode.clone(), agent, prompt_bytes, first_turn }
 }
 
-fn grammar(pack: &Pack, mode: &Mode, spec: &ModeSpec) -> Grammar {
+fn grammar(pack: &Pack, spec: &ModeSpec) -> Grammar {
     let markers = pack.markers.iter().map(|(name, values)| MarkerSpec {
         name: name.clone(),
         values: values.clone(),
@@ -139,7 +143,7 @@ fn grammar(pack: &Pack, mode: &Mode, spec: &ModeSpec) -> Grammar {
         verdicts: spec.verdicts.clone(),
         verdict_required: spec.verdict_required,
         task_status: spec.task_status,
-        actions: pack.actions_of(mode).next().is_some(),
+        actions: !pack.actions.is_empty(),
         markers: markers.collect(),
     }
 }

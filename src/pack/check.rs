@@ -54,7 +54,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
     check_layers::add_others(name, places, &mut texts);
     let layers: Vec<Layer> = manifest.layers.into_iter().map(|layer| layer.value).collect();
     Ok(Pack {
-        headings: Headings::of(&manifest.separator, &layers, &texts),
+        headings: Headings::of(&manifest.separator, &manifest.sections, &layers, &texts),
         name: manifest.name.value,
         description: manifest.description,
         origin: prose.origin.clone(),

@@ -23,6 +23,9 @@ impl<'a> Faults<'a> {
 
     /// Adds a fault at a place of the manifest.
     pub(super) fn add(&mut self, location: Location, message: impl Into<String>) {
+        if self.found.len() >= MOST {
+            return;
+        }
         self.add_at(yaml::place(&self.prose.text, &self.prose.origin, 1, location), message.into());
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::layer::{Holds, Layer};
 use super::text::Text;
+use crate::models::is_invisible;
 
 /// What holds a pack's prompts together in flat text: headings over layers and context items, headings that its texts
 /// start with, separators, and what stands before a message.
@@ -18,20 +19,27 @@ pub struct Headings {
 }
 
 impl Headings {
-    pub(super) fn of(separator: &str, layers: &[Layer], texts: &BTreeMap<String, Text>) -> Self {
+    pub(super) fn of(
+        separator: &str,
+        sections: &[String],
+        layers: &[Layer],
+        texts: &BTreeMap<String, Text>,
+    ) -> Self {
+        let whole = |line: &str| normal(line).trim_end_matches(is_end).to_owned();
         let mut headings = Self::default();
         let first_lines = texts.values().filter_map(|text| text.body().trim_start().lines().next());
-        headings.lines.extend(first_lines.filter(|line| line.starts_with('#')).map(normal));
+        headings.lines.extend(first_lines.filter(|line| line.starts_with('#')).map(whole));
         headings.lines.insert("---".to_owned());
-        headings.lines.extend(separator.lines().map(normal));
+        headings.lines.extend(separator.lines().map(whole));
+        headings.lines.extend(sections.iter().map(|section| whole(&format!("#{section}"))));
         for layer in layers {
             let heading = layer.heading_text();
             match heading.split_once("{name}") {
                 Some((before, _)) => headings.starts.push(normal(before)),
-                None => headings.lines.extend(heading.lines().map(normal)),
+                None => headings.lines.extend(heading.lines().map(whole)),
             }
             headings.starts.push(normal(&layer.prefix));
-            headings.lines.extend(layer.join.iter().flat_map(|join| join.lines()).map(normal));
+            headings.lines.extend(layer.join.iter().flat_map(|join| join.lines()).map(whole));
             if matches!(layer.holds, Holds::History | Holds::Turn) {
                 headings.starts.extend(["user:", "assistant:", "system:"].map(str::to_owned));
             }
@@ -50,25 +58,39 @@ impl Headings {
     /// Tells whether a line would pass for one that holds a prompt together.
     #[must_use]
     pub fn has(&self, line: &str) -> bool {
-        let line = line.trim();
-        let Some(first) = line.chars().next() else { return false };
+        let Some(first) = line.chars().find(|c| !c.is_whitespace() && !is_invisible(*c)) else {
+            return false;
+        };
         // Most lines start with something else than any of ours: one look tells.
         let lower = first.to_lowercase().next().unwrap_or(first);
         if !self.firsts.contains(&lower) {
             return false;
         }
         let line = normal(line);
-        self.lines.contains(&line) || self.starts.iter().any(|start| line.starts_with(start.as_str()))
+        self.lines.contains(line.trim_end_matches(is_end))
+            || self.starts.iter().any(|start| line.starts_with(start.as_str()))
+    }
+
+    /// Tells whether two lines would pass for each other.
+    #[must_use]
+    pub fn are_alike(one: &str, other: &str) -> bool {
+        other.trim_start_matches(|c: char| c.is_whitespace() || is_invisible(c)).starts_with('#')
+            && normal(one).trim_end_matches(is_end) == normal(other).trim_end_matches(is_end)
     }
 }
 
-/// Returns a line as it is compared: in lower case, of headings the title behind one `#`.
+/// Tells what may stand behind a heading without making another of it.
+fn is_end(c: char) -> bool {
+    matches!(c, ':' | '.' | '!' | '#' | ' ')
+}
+
+/// Returns a line as it is compared: in lower case, with single blanks, without what cannot be seen; of headings the
+/// title behind one `#`.
 fn normal(line: &str) -> String {
-    let line = line.trim();
+    let seen: String = line.chars().filter(|c| !is_invisible(*c)).collect();
+    let line = seen.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     match line.strip_prefix('#') {
-        None => line.to_lowercase(),
-        Some(rest) => {
-            format!("#{}", rest.trim_matches(|c: char| c == '#' || c.is_whitespace()).to_lowercase())
-        }
+        None => line,
+        Some(rest) => format!("#{}", rest.trim_start_matches(['#', ' '])),
     }
 }

@@ -1,7 +1,8 @@
 //! Conditions in packs: small, total, without side effects.
 //!
 //! `depth == 0`, `status("theme") == "complete"`, `xml_reliability == "low" or model contains "gemini"`. A fact that is
-//! not known equals nothing and is smaller than nothing, so a rule always has an answer.
+//! not known equals nothing and is smaller than nothing, so a rule always has an answer. A fact alone holds if it is
+//! known and not `false`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -148,7 +149,9 @@ impl Node {
             Self::Any(nodes) => nodes.iter().any(|node| node.holds(facts)),
             Self::All(nodes) => nodes.iter().all(|node| node.holds(facts)),
             Self::Not(node) => !node.holds(facts),
-            Self::Known(operand) => operand.value(facts).is_some(),
+            Self::Known(operand) => {
+                operand.value(facts).is_some_and(|value| *value != Value::Text("false".to_owned()))
+            }
             Self::Compare(left, operator, right) => compare(left.value(facts), *operator, right.value(facts)),
         }
     }
@@ -349,6 +352,7 @@ mod tests {
         let facts = Facts::default()
             .with("depth", 2.0)
             .with("model", "Gemini-4")
+            .with("locked", "false")
             .with_argument("status", "theme", "complete");
         let cases = [
             ("depth == 2", true),
@@ -360,6 +364,8 @@ mod tests {
             ("status(\"beats\") != \"complete\"", true),
             ("not status(\"beats\")", true),
             ("status(\"theme\")", true),
+            ("locked", false),
+            ("not locked", true),
             ("model contains \"gemini\"", true),
             ("depth == \"2\"", false),
             ("unknown > 1", false),

@@ -2,6 +2,9 @@
 
 use crate::models::Action;
 
+/// The most fields of an action.
+const MOST_FIELDS: usize = 100;
+
 /// Reads an action; fails with the reason why it is not clear what is asked for.
 pub(super) fn read(name: Option<&str>, body: &str) -> Result<Action, &'static str> {
     let Some(name) = name.filter(|name| !name.trim().is_empty()) else {
@@ -10,6 +13,9 @@ pub(super) fn read(name: Option<&str>, body: &str) -> Result<Action, &'static st
     let mut fields: Vec<(String, String)> = Vec::new();
     let mut rest = body.trim();
     while !rest.is_empty() {
+        if fields.len() >= MOST_FIELDS {
+            return Err("it has too many fields");
+        }
         let (field, value, after) = field(rest).ok_or("its body is not a list of fields")?;
         if fields.iter().any(|(known, _)| known == field) {
             return Err("a field stands twice");

@@ -37,10 +37,15 @@ pub struct MarkerSpec {
 }
 
 impl MarkerSpec {
+    /// Returns how severe the value is that a body holds.
+    fn rank(&self, body: &str) -> Option<usize> {
+        self.values.iter().position(|value| value.eq_ignore_ascii_case(body.trim()))
+    }
+
     /// Returns the marker with the value that a body holds, in any case; `None` if it holds none.
     fn read(&self, body: &str) -> Option<Marker> {
-        let value = self.values.iter().find(|value| value.eq_ignore_ascii_case(body.trim()))?;
-        Some(Marker::Named { name: self.name.clone(), value: value.clone() })
+        let value = self.values[self.rank(body)?].clone();
+        Some(Marker::Named { name: self.name.clone(), value })
     }
 }
 

@@ -4,15 +4,17 @@
 //! the names of the grammar are tags; everything else is text. What is doubtful is never an effect, and a doubtful
 //! verdict that is worse than PASS keeps a PASS from counting.
 
+mod effects;
+
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use memchr::{memchr, memchr3, memmem};
 
+use super::Grammar;
 use super::line::{Fence, is_quoted, may_be_masked, starts_block, strictly_fenced};
 use super::tag::{self, Name, Tag};
 use super::verdict::{is_alternation, leading, named, read_value};
-use super::{Grammar, action};
 use crate::models::{Marker, Problem, Proposal, Response, ReviewResult, TaskStatus, Update};
 
 /// The longest body of a marker: a verdict, and perhaps a remark.
@@ -32,6 +34,7 @@ pub(super) fn scan(reply: &str, grammar: &Grammar) -> Response {
         passes: Vec::new(),
         grammar,
         spans: CodeSpans::default(),
+        own_doubts: Vec::new(),
         response: Response::default(),
     };
     scanner.run();
@@ -64,6 +67,8 @@ struct Scanner<'a> {
     passes: Vec<usize>,
     grammar: &'a Grammar,
     spans: CodeSpans,
+    /// The severest value of each own marker that does not count.
+    own_doubts: Vec<Option<usize>>,
     response: Response,
 }
 
@@ -123,52 +128,6 @@ impl<'a> Scanner<'a> {
             }
         }
         self.response
-    }
-
-    /// Keeps of each marker of the pack's own the most severe value.
-    fn keep_worst_markers(&mut self) {
-        for spec in &self.grammar.markers {
-            let of = |marker: &Marker| match marker {
-                Marker::Named { name, value } if *name == spec.name => {
-                    spec.values.iter().position(|known| known == value)
-                }
-                _ => None,
-            };
-            let worst = self.response.markers.iter().filter_map(of).max();
-            let mut kept = false;
-            self.response.markers.retain(|marker| {
-                of(marker).is_none_or(|rank| Some(rank) == worst && !std::mem::replace(&mut kept, true))
-            });
-        }
-    }
-
-    /// Takes an action: its body reaches to the first closer, and holds no other action.
-    fn action(&mut self, opener: Tag<'a>) {
-        let start = self.at + opener.length;
-        let next = memchr::memchr_iter(b'<', &self.text.as_bytes()[start..]).find_map(|at| {
-            let tag = tag::read(&self.text[start + at..], self.grammar)?;
-            (tag.name == Name::Action).then_some((start + at, tag))
-        });
-        let (body, end, closed) = match next {
-            Some((at, tag)) if tag.closes && tag.complete => (start..at, at + tag.length, opener.complete),
-            Some((at, _)) => (start..at, at, false),
-            None => (start..self.text.len(), self.text.len(), false),
-        };
-        self.copy_up_to(self.at);
-        let text = &self.text[body];
-        let name = tag::attribute(opener.attributes, "type");
-        let read =
-            if closed { action::read(name, text) } else { Err("it is not closed, so it may be cut off") };
-        match read {
-            Ok(action) => self.response.actions.push(action),
-            Err(reason) => {
-                let what = format!("action {}", name.unwrap_or_default());
-                let (reason, text) = (reason.to_owned(), text.to_owned());
-                self.response.proposals.push(Proposal { what: what.trim().to_owned(), reason, text });
-                self.mask(start..end);
-            }
-        }
-        self.skip_to(end);
     }
 
     /// Drops each PASS that another way of reading Markdown would find in code: only what no reading masks is a pass.
@@ -240,11 +199,14 @@ impl<'a> Scanner<'a> {
                         self.doubt(&text[at + length..]);
                     }
                 }
-                Some(Tag {
-                    name: Name::Update | Name::TaskStatus | Name::Action | Name::Own(_),
-                    closes: false,
-                    ..
-                }) => effect = true,
+                Some(Tag { name: Name::Own(marker), closes: false, length, .. }) => {
+                    let body = text[at + length..].split('<').next().unwrap_or_default();
+                    self.doubt_own(marker, self.grammar.markers[marker].rank(body));
+                    effect = true;
+                }
+                Some(Tag { name: Name::Update | Name::TaskStatus | Name::Action, closes: false, .. }) => {
+                    effect = true
+                }
                 _ => {}
             }
         }
@@ -428,6 +390,9 @@ impl<'a> Scanner<'a> {
         let (Some(marker), Some(length)) = (marker, body_length) else {
             if opener.name == Name::Review {
                 self.unreadable_review(start, body);
+            }
+            if let Name::Own(marker) = opener.name {
+                self.doubt_own(marker, Some(usize::MAX));
             }
             self.problem("unreadable_marker", "a marker holds no value that can be read", self.at..start);
             self.at = start;

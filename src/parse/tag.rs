@@ -1,6 +1,7 @@
 //! Tags of the grammar: their names, attributes and closers.
 
 use super::Grammar;
+use crate::models::is_invisible;
 
 /// The spellings of thinking; one closes another.
 pub(super) const THINKING: [&str; 5] = ["thought", "thinking", "think", "reasoning", "analysis"];
@@ -84,11 +85,6 @@ pub(super) fn looks_like_review(text: &str) -> bool {
         .map_or(inner.as_str(), |(_, name)| name);
     name.strip_prefix("review")
         .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-')))
-}
-
-/// Tells characters that cannot be seen.
-pub(super) fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2060}' | '\u{FEFF}')
 }
 
 /// Returns an attribute's value; `None` if it is missing, stands twice, or the attributes cannot be read.

@@ -75,6 +75,8 @@ fn a_marker_that_a_mode_requires_is_never_guessed() {
         "<crust>crispy</crust>",
         "`<crust>GOLDEN</crust>`",
         "<thought><crust>GOLDEN</crust></thought>",
+        "`<crust>BURNT</crust>` is wrong.\n<crust>GOLDEN</crust>",
+        "<crust>GOLDEN</crust>\n\n<crust>BURNT, sadly</crust>",
     ] {
         let report = turn(&project, "bake", "# BAKE", reply);
         assert_eq!(report["fault"]["kind"], "MissingMarker", "{reply}");
@@ -134,6 +136,46 @@ fn an_action_is_done_only_where_and_as_the_pack_allows() {
         assert_eq!(report["report"]["settlements"].as_array().unwrap().len(), 0, "{reply}");
     }
     assert_eq!(files_below(&project.root().join("agentd/changes")).len(), 1, "nothing was written");
+}
+
+/// An action of the pack in a mode that has none is listed too; arrays hold what the schema says.
+#[test]
+fn the_schema_of_an_action_is_kept_to_the_letter() {
+    let project = bakery();
+    let actions = project.read("agentd/packs/bakery/actions.yaml");
+    let weights = "      content: {type: array, required: true, items: string}";
+    let actions: Vec<&str> = actions
+        .lines()
+        .map(|line| if line.contains("content: {type: string") { weights } else { line })
+        .collect();
+    project
+        .write("agentd/packs/bakery/actions.yaml", actions.join("\n"))
+        .write("agentd/changes/monday/recipe.md", "Flour\n");
+    let weigh = |content: &str| WEIGH.replace("500 g", content);
+    let report = turn(&project, "mix", "ORDER", &weigh("[1, 2]"));
+    assert_eq!(report["report"]["proposals"][0]["reason"], "`content` is not of the type array");
+    turn(&project, "mix", "ORDER", &weigh("[\"500 g\"]"));
+    assert_eq!(project.read("agentd/changes/monday/weights.md"), "[\"500 g\"]");
+    let report = turn(&project, "bake", "BAKE", &format!("{WEIGH}<crust>PALE</crust>"));
+    assert_eq!(report["report"]["proposals"][0]["reason"], "`bake` may not use it");
+}
+
+/// A fact alone is no more than its value: what is false does not open a gate.
+#[test]
+fn a_false_fact_opens_no_gate() {
+    let project = bakery();
+    let manifest = project.read("agentd/packs/bakery/pack.yaml");
+    let manifest = manifest.replace("    gate: done(\"files.write\") >= 2", "    gate: voice_locked");
+    project
+        .write("agentd/packs/bakery/pack.yaml", manifest)
+        .write("state.yaml", "voice_context: {locked: false}\n");
+    let script = "format: 1\nturns:\n  - reply: Done.\n  - reply: Done.\n";
+    project.write("script.yaml", script);
+    let args = ["turn", "mix", "Go", "--pack", "bakery", "--change", "monday", "--agent", "scripted"];
+    let args = [&args[..], &["--script", "script.yaml", "--state", "state.yaml", "--json"]].concat();
+    assert_eq!(project.run(&args).json()["report"]["state"]["mode"], "mix");
+    project.write("state.yaml", "voice_context: {locked: true}\n");
+    assert_eq!(project.run(&args).json()["report"]["state"]["mode"], "bake");
 }
 
 #[test]
@@ -221,6 +263,46 @@ fn prose_over_its_budget_is_a_finding() {
     );
 }
 
+/// What loads may still name an operation that the program does not have; the check tells.
+#[test]
+fn an_unknown_operation_is_a_finding() {
+    let project = bakery();
+    let manifest = project.read("agentd/packs/bakery/pack.yaml");
+    let manifest = manifest
+        .replace("after: [files.write]", "after: [files.wirte]")
+        .replace("done(\"files.write\")", "done(\"files.wrte\")");
+    project.write("agentd/packs/bakery/pack.yaml", manifest);
+    let run = project.run(&["pack", "check", "bakery"]);
+    assert_eq!(run.code, 1);
+    for name in ["files.wirte", "files.wrte"] {
+        assert!(run.stdout.contains(&format!("there is no operation `{name}`")), "{}", run.stdout);
+    }
+}
+
+/// The prose of a pack can be seen, and taken to start one's own from.
+#[test]
+fn a_file_of_a_pack_is_shown() {
+    let project = TestProject::new();
+    let shown = project.run(&["pack", "show", "foreman", "identity.minimal.md"]).ok();
+    assert_eq!(shown, fs::read_to_string(repository().join("packs/foreman/identity.minimal.md")).unwrap());
+    project.run(&["pack", "show", "foreman", "../sdd/pack.yaml"]).fails(3, &["has no file", "identity.md"]);
+}
+
+#[test]
+fn a_variable_that_no_pack_knows_is_an_error() {
+    let project = TestProject::new();
+    let args = ["prompt", "task-agent", "Go", "--pack", "taskqueue", "--set"];
+    project
+        .run(&[&args[..], &["deph=1"]].concat())
+        .fails(3, &["has no variable `deph`", "current_depth, depth"]);
+    let run = project.run(&[&args[..], &["depth=1"]].concat());
+    assert!(
+        run.stderr.contains("`execution_rules` is left out: none of its conditions holds"),
+        "{}",
+        run.stderr
+    );
+}
+
 #[test]
 fn list_and_show_tell_what_there_is() {
     let project = bakery();
@@ -255,6 +337,9 @@ fn a_new_pack_works_at_once_and_is_never_overwritten() {
         project.run(&["pack", "new", "letters"]).ok().contains("left alone agentd/packs/letters/identity.md")
     );
     assert_eq!(project.read("agentd/packs/letters/identity.md"), "Mine.");
+    project.run(&["pack", "new", "null"]).ok();
+    assert_eq!(project.run(&["pack", "check", "null"]).code, 0, "a name that YAML reads otherwise");
+    project.run(&["pack", "new", "foreman"]).fails(3, &["there is a pack `foreman` already"]);
     project.run(&["pack", "new", "../letters"]).fails(3, &["is not a pack's name"]);
 }
 

@@ -188,7 +188,7 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
 
-    /// The model to write for: its window, its tier and its habits [default: none, nothing is shortened]
+    /// The model to write for: its window, its tier and its habits [default: none; the pack's own limits hold]
     #[arg(long, value_name = "ID")]
     pub(crate) model: Option<String>,
 
