@@ -25,6 +25,10 @@ fn main() {
     if !std::env::args().any(|arg| arg == "--bench") {
         return;
     }
+    if std::env::args().any(|arg| arg == "memory") {
+        sandwich::measure_memory();
+        return;
+    }
     println!("{:<44} {:>12} {:>12} {:>8}", "", "ours", "limit", "ratio");
     // `cargo bench -- sandwich` takes one part alone.
     let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();

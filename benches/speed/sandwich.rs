@@ -10,7 +10,7 @@ use agentd::models::{Catalogue, KnowledgeEntry, Mode, ModelSpec, Turn, Work};
 use agentd::pack::MODELS;
 use agentd::{Pack, Places};
 
-use super::{least, peak, row};
+use super::{least, row};
 
 /// Prose of about so many bytes, different for every seed.
 fn prose(seed: usize, bytes: usize) -> String {
@@ -148,16 +148,7 @@ fn assemble(pack: &Pack) {
         }
         ours_before = Some((time, text.len()));
         if name == "XL" {
-            let _since_start = peak();
-            let before = peak();
-            drop(black_box(ours()));
-            let added = peak() - before;
-            let times = added as f64 * 1_024.0 / text.len() as f64;
-            println!(
-                "{:<44} {:>12} {times:>21.2}x",
-                "assemble XL: memory added, to the text",
-                format!("{added} KiB")
-            );
+            memory(text.len());
             let two = least(samples, || {
                 std::thread::scope(|scope| {
                     scope.spawn(|| drop(black_box(ours())));
@@ -167,6 +158,44 @@ fn assemble(pack: &Pack) {
             row("assemble XL twice on two threads: to once", two, time);
         }
     }
+}
+
+/// Returns the most memory that this process has had, in KiB.
+fn peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+}
+
+/// Prints what assembling adds to the peak of a process that has done nothing else: freed memory would hide it.
+fn memory(bytes: usize) {
+    let program = std::env::current_exe().unwrap();
+    let output = std::process::Command::new(program).args(["--bench", "memory"]).output().unwrap();
+    let added: f64 = String::from_utf8(output.stdout).unwrap().lines().last().unwrap().parse().unwrap();
+    let times = added * 1_024.0 / bytes as f64;
+    println!(
+        "{:<44} {:>12} {:>21.2}x",
+        "assemble XL: memory added, to the text",
+        format!("{added} KiB"),
+        times
+    );
+}
+
+/// The process that is measured: it prints what assembling added to its peak.
+pub(crate) fn measure_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let pack = pack(folder.path());
+    let (turns, known) = (turns(10_000), entries(1_000));
+    let mut catalogue = Catalogue::read(MODELS, "models").unwrap();
+    catalogue.add(model(1 << 40)).unwrap();
+    let assembler = PromptAssembler::new(pack, known).unwrap().with_catalogue(catalogue);
+    let (config, work) = (config(), Work::default());
+    let ours = |turns| assembler.assemble(&config, &work, turns, "Go on", None).unwrap();
+    drop(ours(&turns[..1]));
+    let before = peak();
+    let text = ours(&turns);
+    println!("{}", peak() - before);
+    drop(black_box(text));
 }
 
 fn fit(pack: &Pack) {

@@ -7,15 +7,13 @@ use serde_json::{Value, json};
 
 use super::fit::{self, Bounds, Fate, Fit, TooSmall};
 use super::frame::Frame;
-use super::layers::{self, Block, Elastic, Entry, Items, Layers, View};
+use super::layers::{self, Entry, Items, Layers, View};
+use super::pieces::{Contents, Written, contents, walk, xml_segments};
 use super::report::{Absent, FitBlock, FitReport};
 use super::vars::VariableUse;
-use super::{Request, render, tools};
+use super::{Request, tools};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::prompt::element_xml;
-use crate::models::{
-    Class, ContextItem, ContextKind, Format, Mode, Part, Role, Segment, Tier, UnifiedPrompt, Zone,
-};
+use crate::models::{Format, Mode, Part, Role, Segment, Tier, UnifiedPrompt};
 use crate::pack::{Holds, Pack};
 
 /// A prompt that is ready to be looked at or sent.
@@ -141,52 +139,10 @@ pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request)
             layers::lengthen(&mut entries, pack, view, &request, tier, &frame)?;
             // To count without a window, any budget that is never reached will do.
             let bounds = Bounds { exact: true, budget: bounds.budget.min(u64::MAX / 4), ..bounds };
-            fit_exactly(&entries, &frame, bounds, &window)?
+            fit::fit(&entries, &frame, bounds).map_err(|small| too_small(&entries, &small, &window))?
         }
     };
     Ok(Composed { entries, frame, fit, counted, window, request, variables, absent, pack, mode: view.mode })
-}
-
-/// Fits by counting. The XML of a whole system prompt may take more than its blocks do: then it is fitted anew.
-fn fit_exactly(entries: &[Entry<'_>], frame: &Frame<'_>, bounds: Bounds<'_>, window: &Window) -> Result<Fit> {
-    let mut budget = bounds.budget;
-    loop {
-        let fit = fit::fit(entries, frame, Bounds { budget, ..bounds })
-            .map_err(|small| too_small(entries, &small, window))?;
-        let over = if frame.format == Format::Xml { excess(entries, &fit, frame, bounds) } else { 0 };
-        if over == 0 {
-            return Ok(fit);
-        }
-        budget = fit.used.min(budget).saturating_sub(over);
-    }
-}
-
-/// Returns by how many tokens the XML of a prompt is longer than it may be.
-fn excess(entries: &[Entry<'_>], fit: &Fit, frame: &Frame<'_>, bounds: Bounds<'_>) -> u64 {
-    let mut sum = Sum { system: String::new(), rest: 0, bounds };
-    walk(entries, fit, frame, &mut sum);
-    let system = element_xml("system_prompt", None, &sum.system);
-    let tags = "<prompt>\n<context>\n</context>\n</prompt>\n";
-    let count = |text: &str| bounds.counter.piece(text);
-    (sum.rest + count(&system) + count(tags)).saturating_sub(bounds.budget)
-}
-
-struct Sum<'a> {
-    system: String,
-    rest: u64,
-    bounds: Bounds<'a>,
-}
-
-impl Sink for Sum<'_> {
-    fn take(&mut self, piece: Piece<'_, '_>, write: impl FnOnce(&mut String)) {
-        if piece.is_system() {
-            write(&mut self.system);
-        } else {
-            let mut text = String::new();
-            write(&mut text);
-            self.rest += self.bounds.counter.piece(&text);
-        }
-    }
 }
 
 /// Returns the tools of a prompt: those given, or the actions of its mode.
@@ -398,195 +354,4 @@ fn check_bytes(report: &FitReport, bytes: usize) -> Result<()> {
     let message = format!("the prompt has {bytes} bytes and may have {most}; the largest blocks:{rows}");
     Err(Error::new(ErrorKind::BudgetTooSmall, message)
         .with_hint("leave out what the agent does not need, or raise `max_bytes` under [prompt]"))
-}
-
-/// A piece of a prompt: what it belongs to.
-#[derive(Clone, Copy)]
-enum Piece<'e, 'a> {
-    /// A block.
-    Block(&'e Block<'a>),
-    /// What comes behind the sequence inside a block.
-    End(&'e Block<'a>),
-    /// What opens or closes a sequence.
-    Around(&'e Elastic<'a>, &'static str),
-    /// One segment of an item.
-    Item(&'e Elastic<'a>, usize, usize),
-}
-
-impl Piece<'_, '_> {
-    fn is_system(self) -> bool {
-        match self {
-            Self::Block(block) | Self::End(block) => block.part == Part::System,
-            Self::Around(elastic, _) | Self::Item(elastic, ..) => elastic.is_inside(),
-        }
-    }
-}
-
-/// Whoever takes the pieces of a prompt, in order.
-trait Sink {
-    fn take(&mut self, piece: Piece<'_, '_>, write: impl FnOnce(&mut String));
-}
-
-/// The text alone: every piece is written where it stands.
-impl Sink for String {
-    fn take(&mut self, _: Piece<'_, '_>, write: impl FnOnce(&mut Self)) {
-        write(self);
-    }
-}
-
-/// Segments, and the system prompt as a whole.
-#[derive(Default)]
-struct Written {
-    segments: Vec<Segment>,
-    system: String,
-}
-
-impl Sink for Written {
-    fn take(&mut self, piece: Piece<'_, '_>, write: impl FnOnce(&mut String)) {
-        let mut text = String::new();
-        write(&mut text);
-        if piece.is_system() {
-            self.system.push_str(&text);
-        }
-        let (layer, (block, part, source)) = match piece {
-            Piece::Block(block) => {
-                (block.layer, (block.id.clone(), block.part.clone(), block.source.clone()))
-            }
-            Piece::End(block) => {
-                (block.layer, (format!("{}/end", block.id), block.part.clone(), block.source.clone()))
-            }
-            Piece::Around(elastic, name) => {
-                let part =
-                    if elastic.is_inside() { Part::System } else { Part::History { role: Role::User } };
-                (elastic.layer, (format!("{}{name}", elastic.layer.id), part, "the pack".to_owned()))
-            }
-            Piece::Item(elastic, index, piece) => (elastic.layer, render::described(elastic, index, piece)),
-        };
-        self.segments.push(Segment { block, part, class: layer.class, zone: layer.zone, source, text });
-    }
-}
-
-/// Hands on every piece that was kept, in the prompt's order.
-fn walk(entries: &[Entry<'_>], fit: &Fit, frame: &Frame<'_>, sink: &mut impl Sink) {
-    let mut first = true;
-    let mut pairs = entries.iter().zip(&fit.fates).peekable();
-    while let Some((entry, fate)) = pairs.next() {
-        match entry {
-            Entry::Elastic(elastic) => items(elastic, fate, frame, sink, &mut first),
-            Entry::Block(block) => {
-                let Some(rung) = fate.rung.map(|rung| &block.rungs[rung]) else { continue };
-                if block.part == Part::System && rung.text.is_empty() {
-                    continue;
-                }
-                let lead = if std::mem::take(&mut first) { "" } else { render::lead(frame, block) };
-                sink.take(Piece::Block(block), |out| render::block(out, frame, block, rung, lead));
-                if let Some((Entry::Elastic(inside), fate)) = pairs.next_if(|(entry, _)| entry.is_inside()) {
-                    items(inside, fate, frame, sink, &mut first);
-                }
-                if !rung.end.is_empty() {
-                    sink.take(Piece::End(block), |out| out.push_str(&rung.end));
-                }
-            }
-        }
-    }
-}
-
-/// Hands on the items of a sequence that were taken, and what stands around them.
-fn items(elastic: &Elastic<'_>, fate: &Fate, frame: &Frame<'_>, sink: &mut impl Sink, first: &mut bool) {
-    if fate.items.is_empty() {
-        return;
-    }
-    let is_first = std::mem::take(first);
-    let (open, close) = render::around(frame, elastic, is_first);
-    let mut lead = match (open.is_empty(), is_first) {
-        (false, _) => "\n\n",
-        (true, true) => "",
-        (true, false) => render::join(frame, elastic.layer),
-    };
-    if !open.is_empty() {
-        sink.take(Piece::Around(elastic, ""), |out| out.push_str(&open));
-    }
-    for &index in &fate.items {
-        for piece in 0..render::pieces(elastic, index) {
-            sink.take(Piece::Item(elastic, index, piece), |out| {
-                render::item(out, frame, elastic, index, piece, lead);
-            });
-            lead = "\n\n";
-        }
-    }
-    if !close.is_empty() {
-        sink.take(Piece::Around(elastic, "/end"), |out| out.push_str(close));
-    }
-}
-
-/// What the parts of a prompt say, apart from the system's.
-#[derive(Default)]
-struct Contents {
-    items: Vec<ContextItem>,
-    instructions: String,
-}
-
-/// Moves the contents out of the entries.
-fn contents(entries: &mut [Entry<'_>], fit: &Fit) -> Contents {
-    let mut contents = Contents::default();
-    for (entry, fate) in entries.iter_mut().zip(&fit.fates) {
-        match entry {
-            Entry::Block(block) => {
-                let Some(rung) = fate.rung else { continue };
-                let mut text = || std::mem::take(&mut block.rungs[rung].text).into_owned();
-                match &block.part {
-                    Part::Context { kind, name } => {
-                        let (kind, name) = (*kind, name.clone());
-                        contents.items.push(ContextItem::new(kind, name, text()));
-                    }
-                    Part::History { .. } => {
-                        let name = block.id.clone();
-                        contents.items.push(ContextItem::new(ContextKind::Artifact, name, text()));
-                    }
-                    Part::Instructions => contents.instructions = text(),
-                    Part::System | Part::Tools => {}
-                }
-            }
-            Entry::Elastic(elastic) => {
-                for &index in &fate.items {
-                    contents.items.extend(items_of(elastic, index));
-                }
-            }
-        }
-    }
-    contents
-}
-
-/// Returns an item of a sequence as context.
-fn items_of(elastic: &mut Elastic<'_>, index: usize) -> Vec<ContextItem> {
-    let named: Vec<String> =
-        (0..render::pieces(elastic, index)).map(|piece| render::described(elastic, index, piece).0).collect();
-    match &mut elastic.items {
-        Items::Turns { turns, .. } => {
-            let said = render::said(&turns[index]).zip(named);
-            said.map(|((_, text), name)| ContextItem::new(ContextKind::Artifact, name, text)).collect()
-        }
-        Items::Context { items, .. } => vec![std::mem::take(&mut items[index].item)],
-        Items::Entries { .. } => Vec::new(),
-    }
-}
-
-/// Returns the segments of the XML: the blocks of the system prompt are one of them.
-fn xml_segments(prompt: &UnifiedPrompt, blocks: Vec<Segment>) -> Vec<Segment> {
-    let (system, rest): (Vec<Segment>, Vec<Segment>) =
-        blocks.into_iter().partition(|segment| segment.part == Part::System);
-    let several = system.len() > 1;
-    let system = system.into_iter().next().map(|first| {
-        if !several {
-            return first;
-        }
-        let (block, source) = ("system".to_owned(), "the blocks of the system prompt".to_owned());
-        Segment { block, source, class: Class::Pinned, zone: Zone::Turn, ..first }
-    });
-    let blocks = system.filter(|_| !prompt.system_prompt().is_empty()).into_iter().chain(rest);
-    prompt
-        .pieces()
-        .zip(blocks)
-        .map(|(piece, segment)| Segment { text: prompt.piece_xml(piece), ..segment })
-        .collect()
 }

@@ -348,7 +348,8 @@ impl<'a, 'e> Fitter<'a, 'e> {
         };
         let mut cost = per_message;
         if self.frame.format == Format::Xml && block.part == Part::System {
-            // How the whole system prompt is escaped depends on all of it; CDATA is the longest that it can be.
+            // How the whole system prompt is escaped depends on all of it; CDATA is the longest that it can be, and its
+            // marks around every block are more than a seam between two can cost.
             for text in [buffer.as_str(), at.end.as_str()].into_iter().filter(|text| !text.is_empty()) {
                 cost += self.count(&cdata_xml(text));
             }

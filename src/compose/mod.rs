@@ -9,6 +9,7 @@ mod fit;
 mod frame;
 mod layers;
 mod markdown;
+mod pieces;
 mod render;
 mod report;
 mod state_xml;

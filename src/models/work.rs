@@ -6,33 +6,35 @@ use serde::{Deserialize, Serialize};
 use super::{Mode, yaml};
 use crate::error::{ErrorKind, Result};
 
-/// What a session works on, as a state file gives it. Any other key is an error.
+/// What a session works on, as a state file gives it. Any other key is an error. In a prompt it becomes
+/// `<session_state>`, with `<current_mode>`, `<completion_pct>` and an element for each key that is not empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Work {
     /// The mode the session is in; the caller may name another.
     #[schemars(with = "Option<String>")]
     pub mode: Option<Mode>,
-    /// The project: title, protagonist, genre, tone.
+    /// The project: title, protagonist, genre, tone. In XML: `<project>` with an element for each.
     #[schemars(schema_with = "named_values")]
     pub project: IndexMap<String, String>,
-    /// What is in focus: file, beat, chapter, scene.
+    /// What is in focus: file, beat, chapter, scene. In XML: `<active_context>` with an element for each.
     #[schemars(schema_with = "named_values")]
     pub active_context: IndexMap<String, String>,
-    /// The artifacts and how far they have come.
+    /// The artifacts and how far they have come. In XML: `<work_order>` with a `<template name status>` for each.
     pub work_order: Vec<ArtifactStatus>,
-    /// The narrative voice.
+    /// The narrative voice. In XML: `<voice_context>`.
     pub voice_context: VoiceContext,
-    /// The scene at hand: scaffold_id, beat_alignment, pov_character, word_target, callbacks, foreshadowing.
+    /// The scene at hand: scaffold_id, beat_alignment, pov_character, word_target, callbacks, foreshadowing. In
+    /// XML: `<scene_context>` with an element for each.
     #[schemars(schema_with = "named_values")]
     pub scene_context: IndexMap<String, String>,
-    /// What is known, the most relevant first.
+    /// What is known, the most relevant first. In XML: `<knowledge_context>` with an `<entry category key>` for each.
     pub knowledge: Vec<KnowledgeEntry>,
-    /// Registered sources.
+    /// Registered sources. In XML: `<notebooks>` with a `<notebook id role>` for each.
     pub notebooks: Vec<Notebook>,
-    /// What the agent was told to remember.
+    /// What the agent was told to remember. In XML: `<agent_memory>`.
     pub agent_memory: AgentMemory,
-    /// What was said, the oldest first.
+    /// What was said, the oldest first. It is no part of the XML: it stands in a layer of its own.
     pub history: Vec<Turn>,
 }
 
