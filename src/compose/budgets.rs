@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::count::Counter;
-use super::layers;
+use super::vars::{self, Missing, Values, Variables};
 use crate::error::Result;
 use crate::models::{Mode, Tier};
-use crate::pack::Pack;
+use crate::pack::{Holds, Layer, Pack, file_for};
 
 /// What one layer's prose takes in one mode at one tier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,7 +41,7 @@ pub fn budgets(pack: &Pack, counter: &Counter) -> Result<Vec<BudgetRow>> {
     for mode in pack.modes.keys() {
         for tier in Tier::ALL {
             for layer in &pack.layers {
-                let text = layers::text_at(pack, layer, mode, tier)?;
+                let text = text_at(pack, layer, mode, tier)?;
                 let tokens = text.map(|text| if text.is_empty() { 0 } else { counter.piece(&text) });
                 let budget = layer.budget.or(layer.floor).map(|budget| budget.at(tier));
                 if tokens.is_some() || budget.is_some() {
@@ -57,4 +57,34 @@ pub fn budgets(pack: &Pack, counter: &Counter) -> Result<Vec<BudgetRow>> {
         }
     }
     Ok(rows)
+}
+
+/// Returns the prose of a layer in a mode at a tier, the longest of several; `None` if it has none of its own.
+fn text_at(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option<String>> {
+    if layer.none_at.is_some_and(|none| tier <= none) {
+        return Ok(Some(String::new()));
+    }
+    let turn = [&layer.user, &layer.assistant].into_iter().flatten().map(|file| file.value.as_str());
+    let chosen = layer.choose.iter().map(|choice| choice.value.text.as_str());
+    let alternatives: Vec<Vec<&str>> = match (&layer.text, layer.holds) {
+        (_, Holds::Turn) => vec![turn.collect()],
+        (Some(text), _) => {
+            let added = layer.adds.get(mode).into_iter().flatten().map(|file| file.value.as_str());
+            vec![std::iter::once(text.value.as_str()).chain(added).collect()]
+        }
+        (None, _) => chosen.map(|file| vec![file]).collect(),
+    };
+    let mut longest: Option<String> = None;
+    for files in alternatives {
+        let mut parts = Vec::new();
+        for text in files.into_iter().filter_map(|file| pack.text(&file_for(file, mode), tier)) {
+            let values = Values { given: &Variables::new(), own: &[], actions: pack.action_list(mode, tier) };
+            parts.push(vars::fill(text, values, Missing::Empty, &str::to_owned)?.0.trim().to_owned());
+        }
+        let joined = parts.join("\n\n");
+        if longest.as_ref().is_none_or(|known| known.len() < joined.len()) {
+            longest = Some(joined);
+        }
+    }
+    Ok(longest)
 }

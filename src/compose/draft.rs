@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::entry::{Entry, Items};
 use super::fit::{self, Bounds, Fate, Fit, TooSmall};
 use super::frame::Frame;
-use super::layers::{self, Entry, Items, Layers, View};
+use super::layers::{self, Layers, View};
 use super::pieces::{Contents, Written, contents, walk, xml_segments};
 use super::report::{Absent, FitBlock, FitReport};
 use super::vars::VariableUse;

@@ -5,8 +5,8 @@
 //! larger window never takes detail from a block. Elastic sequences take what is left, whole items only.
 
 use super::count::Counter;
+use super::entry::{Block, Elastic, Entry, Items};
 use super::frame::Frame;
-use super::layers::{Block, Elastic, Entry, Items};
 use super::render;
 use crate::models::prompt::cdata_xml;
 use crate::models::{Class, Format, Part, Tier};

@@ -5,15 +5,16 @@ use std::collections::HashMap;
 
 use indexmap::IndexMap;
 
+use super::entry::{Block, Elastic, Entry, Items, Rung};
 use super::frame::Frame;
 use super::report::Absent;
 use super::state_xml::state_xml;
 use super::vars::{self, Missing, Values, VariableUse, Variables};
-use super::{Given, Limits, Request};
+use super::{Given, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::prompt::visible_text;
 use crate::models::{Class, Format, KnowledgeEntry, Mode, Part, Role, Tier, Turn, Work};
-use crate::pack::{Facts, Holds, Layer, ModeSpec, Pack, Section, Text, Value, file_for};
+use crate::pack::{Facts, Holds, Layer, Pack, Text, Value, file_for};
 
 /// What a prompt is made from, borrowed from whoever has it.
 #[derive(Clone, Copy)]
@@ -28,115 +29,6 @@ pub(super) struct View<'a> {
     pub(super) knowledge: &'a [KnowledgeEntry],
     /// What was said, the oldest first.
     pub(super) history: &'a [Turn],
-}
-
-/// A place in the prompt.
-pub(super) enum Entry<'a> {
-    /// A block that is there at some length, or not.
-    Block(Block<'a>),
-    /// A sequence that takes what room is left.
-    Elastic(Elastic<'a>),
-}
-
-/// A block with all it could say.
-pub(super) struct Block<'a> {
-    pub(super) id: String,
-    pub(super) part: Part,
-    pub(super) layer: &'a Layer,
-    pub(super) source: String,
-    /// From short to long, none longer than the tier allows; the last is the one that is wished for.
-    pub(super) rungs: Vec<Rung<'a>>,
-    /// Whether another block of the layer comes before it.
-    pub(super) follows: bool,
-    /// Whether its text is the pack's own.
-    pub(super) own: bool,
-}
-
-/// One length of a block.
-pub(super) struct Rung<'a> {
-    pub(super) tier: Tier,
-    pub(super) text: Cow<'a, str>,
-    /// What comes behind an elastic sequence that stands inside the block.
-    pub(super) end: String,
-    /// Where the text stands, if it is prose of the pack.
-    pub(super) origin: Option<&'a str>,
-}
-
-/// A sequence of items, of which the best are taken.
-pub(super) struct Elastic<'a> {
-    pub(super) layer: &'a Layer,
-    pub(super) floor: u64,
-    pub(super) cap: u64,
-    pub(super) items: Items<'a>,
-}
-
-/// What an elastic layer can take from.
-pub(super) enum Items<'a> {
-    /// Turns, the oldest first; the newest are taken first.
-    Turns { turns: &'a [Turn], limit: usize },
-    /// Entries by rank; how many are taken depends on the length of the state around them.
-    Entries { entries: &'a [KnowledgeEntry], limits: Limits, shown: &'a ModeSpec },
-    /// Context, in order.
-    Context { items: Vec<Given>, ids: Vec<String>, limit: usize },
-}
-
-impl<'a> Block<'a> {
-    /// Adds a rung that is longer than those before; one that says the same stands in for it.
-    fn add(&mut self, rung: Option<Rung<'a>>) {
-        let Some(rung) = rung else { return };
-        match self.rungs.last_mut() {
-            Some(last) if last.text == rung.text && last.end == rung.end => last.tier = rung.tier,
-            _ => self.rungs.push(rung),
-        }
-    }
-}
-
-impl Entry<'_> {
-    /// Tells whether this is a sequence that stands inside the block before it.
-    pub(super) fn is_inside(&self) -> bool {
-        matches!(self, Self::Elastic(elastic) if elastic.is_inside())
-    }
-
-    pub(super) fn layer(&self) -> &Layer {
-        match self {
-            Self::Block(block) => block.layer,
-            Self::Elastic(elastic) => elastic.layer,
-        }
-    }
-}
-
-impl Elastic<'_> {
-    /// Tells whether the sequence stands inside the block before it.
-    pub(super) fn is_inside(&self) -> bool {
-        matches!(self.items, Items::Entries { .. })
-    }
-
-    /// Returns how many items there are.
-    pub(super) fn len(&self) -> usize {
-        match &self.items {
-            Items::Turns { turns, .. } => turns.len(),
-            Items::Entries { entries, .. } => entries.len(),
-            Items::Context { items, .. } => items.len(),
-        }
-    }
-
-    /// Returns how many items may be taken; `tier` is the length of the block around them.
-    pub(super) fn limit(&self, tier: Tier) -> usize {
-        match &self.items {
-            Items::Turns { limit, .. } | Items::Context { limit, .. } => *limit,
-            Items::Entries { limits, shown, .. } => {
-                if tier == Tier::Minimal || !shown.state.shows(Section::KnowledgeContext, tier) {
-                    return 0;
-                }
-                let own = self.layer.items.map(|items| items.at(tier));
-                match (tier, limits.entries, own) {
-                    (Tier::Full, Some(limit), _) | (_, Some(limit), None) => limit,
-                    (_, Some(limit), Some(own)) => limit.min(own),
-                    (_, None, own) => own.unwrap_or(usize::MAX),
-                }
-            }
-        }
-    }
 }
 
 /// The layers of one request.
@@ -517,34 +409,4 @@ pub(super) fn rendered(pack: &Pack, text: &Text, given: &Variables, missing: Mis
     let frame = Frame::of(pack, Format::Flat, None);
     let clean = |value: &str| frame.lines(value).into_owned();
     Ok(vars::fill(text, Values { given, own: &[], actions: "" }, missing, &clean)?.0)
-}
-
-/// Returns the prose of a layer in a mode at a tier, the longest of several; `None` if it has none of its own.
-pub(super) fn text_at(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option<String>> {
-    if layer.none_at.is_some_and(|none| tier <= none) {
-        return Ok(Some(String::new()));
-    }
-    let turn = [&layer.user, &layer.assistant].into_iter().flatten().map(|file| file.value.as_str());
-    let chosen = layer.choose.iter().map(|choice| choice.value.text.as_str());
-    let alternatives: Vec<Vec<&str>> = match (&layer.text, layer.holds) {
-        (_, Holds::Turn) => vec![turn.collect()],
-        (Some(text), _) => {
-            let added = layer.adds.get(mode).into_iter().flatten().map(|file| file.value.as_str());
-            vec![std::iter::once(text.value.as_str()).chain(added).collect()]
-        }
-        (None, _) => chosen.map(|file| vec![file]).collect(),
-    };
-    let mut longest: Option<String> = None;
-    for files in alternatives {
-        let mut parts = Vec::new();
-        for text in files.into_iter().filter_map(|file| pack.text(&file_for(file, mode), tier)) {
-            let values = Values { given: &Variables::new(), own: &[], actions: pack.action_list(mode, tier) };
-            parts.push(vars::fill(text, values, Missing::Empty, &str::to_owned)?.0.trim().to_owned());
-        }
-        let joined = parts.join("\n\n");
-        if longest.as_ref().is_none_or(|known| known.len() < joined.len()) {
-            longest = Some(joined);
-        }
-    }
-    Ok(longest)
 }

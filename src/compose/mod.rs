@@ -5,6 +5,7 @@ mod budgets;
 mod builder;
 mod count;
 mod draft;
+mod entry;
 mod fit;
 mod frame;
 mod layers;

@@ -1,8 +1,8 @@
 //! The pieces of a prompt that was fitted, in order: as text, as segments, as a view by part.
 
+use super::entry::{Block, Elastic, Entry, Items};
 use super::fit::{Fate, Fit};
 use super::frame::Frame;
-use super::layers::{Block, Elastic, Entry, Items};
 use super::render;
 use crate::models::{Class, ContextItem, ContextKind, Part, Role, Segment, UnifiedPrompt, Zone};
 

@@ -1,8 +1,8 @@
 //! Blocks and items as bytes: what each takes of the prompt, tags, headings and separators included.
 
 use super::Given;
+use super::entry::{Block, Elastic, Items, Rung};
 use super::frame::{Frame, one_line, role_prefix};
-use super::layers::{Block, Elastic, Items, Rung};
 use super::state_xml::{KNOWLEDGE_CLOSE, KNOWLEDGE_OPEN, write_entry};
 use crate::models::prompt::element_xml;
 use crate::models::{ContextKind, Format, Part, Role, Turn};

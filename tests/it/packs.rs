@@ -114,6 +114,16 @@ fn an_action_is_done_only_where_and_as_the_pack_allows() {
             "its body is not a list of fields",
         ),
         (
+            "mix",
+            "<action type=\"jot\"><target>../evil.md</target><content>x</content></action>",
+            "not a plain relative path",
+        ),
+        (
+            "mix",
+            "<action type=\"jot\"><target>secret.md</target><content>x</content></action>",
+            "this mode may update recipe.md, weights.md",
+        ),
+        (
             "sell",
             "<action type=\"ring_bell\"><times>3</times></action>",
             "the pack names no operation that carries it out",
