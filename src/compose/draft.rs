@@ -84,7 +84,6 @@ fn messages(segments: &[Segment]) -> Vec<Message> {
             Part::System | Part::Context { .. } => "system",
             Part::History { role: Role::Assistant } => "assistant",
             Part::History { role: Role::User } | Part::Instructions => "user",
-            Part::Tools => continue,
         };
         match messages.last_mut() {
             Some(last) if role == "system" && last.role == role => last.content.push_str(&segment.text),

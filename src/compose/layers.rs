@@ -146,7 +146,7 @@ impl<'a> Filler<'a, '_> {
             Holds::Project => {
                 let project = request.project.take().filter(|(text, _)| !text.trim().is_empty());
                 one(project.map(|(text, source)| {
-                    let text = self.frame.lines(text.trim()).into_owned();
+                    let text = self.clean(text.trim());
                     self.block(layer, Part::System, source, vec![self.rung(text)])
                 }))
             }
@@ -269,12 +269,7 @@ impl<'a> Filler<'a, '_> {
     ) -> Result<String> {
         let actions = self.view.mode.map_or("", |mode| self.pack.action_list(mode, tier));
         let values = Values { given: &request.variables, own, actions };
-        // In XML, tags tell what is whose; in text, lines do.
-        let clean = |value: &str| match self.frame.format {
-            Format::Xml => value.to_owned(),
-            _ => self.frame.lines(value).into_owned(),
-        };
-        let (filled, uses) = vars::fill(text, values, request.missing, &clean)?;
+        let (filled, uses) = vars::fill(text, values, request.missing, &|value| self.clean(value))?;
         for used in uses {
             if self.variables.iter().all(|known| known.name != used.name) {
                 if !self.told && used.required && used.bytes.is_none() && request.missing == Missing::Notice {
@@ -284,6 +279,14 @@ impl<'a> Filler<'a, '_> {
             }
         }
         Ok(filled)
+    }
+
+    /// Returns a value that cannot pass for ours. In XML, tags tell what is whose; in text, lines do.
+    fn clean(&self, value: &str) -> String {
+        match self.frame.format {
+            Format::Xml => value.to_owned(),
+            _ => self.frame.lines(value).into_owned(),
+        }
     }
 
     fn state(&self, layer: &'a Layer) -> Result<Option<Block<'a>>> {

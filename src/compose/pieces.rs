@@ -150,7 +150,7 @@ pub(super) fn contents(entries: &mut [Entry<'_>], fit: &Fit) -> Contents {
                         contents.items.push(ContextItem::new(ContextKind::Artifact, name, text()));
                     }
                     Part::Instructions => contents.instructions = text(),
-                    Part::System | Part::Tools => {}
+                    Part::System => {}
                 }
             }
             Entry::Elastic(elastic) => {

@@ -12,7 +12,7 @@ use crate::pack::Layer;
 pub(super) fn block(out: &mut String, frame: &Frame<'_>, block: &Block<'_>, rung: &Rung<'_>, lead: &str) {
     let heading = block.layer.heading_text();
     match &block.part {
-        Part::System | Part::Tools => {
+        Part::System => {
             out.push_str(lead);
             out.push_str(&rung.text);
         }

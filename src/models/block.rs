@@ -50,8 +50,6 @@ pub enum Part {
     },
     /// The instructions.
     Instructions,
-    /// The tools, as JSON Schema.
-    Tools,
 }
 
 /// Who said something.
@@ -84,7 +82,6 @@ impl Part {
             Self::Context { kind, .. } => kind.element(),
             Self::History { .. } => "history",
             Self::Instructions => "instructions",
-            Self::Tools => "tools",
         }
     }
 }

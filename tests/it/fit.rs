@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use agentd::compose::{Counter, Draft, Limits, Request, compose};
 use agentd::models::{
-    Format, KnowledgeEntry, Mode, ModelSpec, Part, Reliability, Role, State, Tier, TokenizerSpec, Turn, Work,
+    CountKind, Format, KnowledgeEntry, Mode, ModelSpec, Part, Reliability, Role, State, Tier, TokenizerSpec,
+    Turn, Work,
 };
 use agentd::{ErrorKind, Pack, Places};
 use proptest::prelude::*;
@@ -575,4 +576,26 @@ fn hysteresis_never_loses_what_fits() {
     assert_eq!(kept(7, 4_000), 3);
     assert_eq!(kept(0, 4_000), 3);
     assert_eq!(kept(0, 190), 1, "ten percent of the room would hold nothing");
+}
+
+/// A family whose tokens are estimated is held to the upper bound: factor times margin.
+#[test]
+fn an_estimated_count_leaves_room_for_its_margin() {
+    let case = plain(40);
+    let (_folder, pack) = case.pack();
+    let spec = TokenizerSpec {
+        kind: CountKind::Calibrated,
+        ascii: 1.5,
+        chinese: 1.5,
+        japanese: 1.5,
+        hindi: 1.5,
+        emoji: 1.5,
+        margin: 1.2,
+        base: 100,
+    };
+    let request = Request { counter: Arc::new(Counter::new(spec)), ..case.request(1_500) };
+    let draft = compose(&pack, &case.state(), request).unwrap();
+    let most = (tokens(&draft) as f64 * 1.5 * 1.2).ceil() as u64;
+    assert_eq!(draft.fit_report.budget, Some(1_400), "every call costs something beside its text");
+    assert!((1_200..=1_400).contains(&most), "{most}");
 }

@@ -60,7 +60,11 @@ fn a_gate_that_does_not_hold_keeps_the_mode_and_is_told() {
     let report = turn(&project, "mix", "# MIX", MIX);
     assert_eq!(report["report"]["state"]["mode"], "mix");
     assert_eq!(report["report"]["closed_gate"], "done(\"files.write\") >= 2");
-    for reply in ["<crust>BURNT</crust>", "<crust>GOLDEN</crust>\n\n<crust>PALE</crust>"] {
+    for reply in [
+        "<crust>BURNT</crust>",
+        "<crust>GOLDEN</crust>\n\n<crust>PALE</crust>",
+        "<crust>PALE</crust>\n\n<crust>GOLDEN</crust>",
+    ] {
         let report = turn(&project, "bake", "# BAKE", reply);
         assert_eq!(report["report"]["state"]["mode"], "bake", "{reply}: the most severe value counts");
     }
