@@ -14,8 +14,8 @@ pub struct Headings {
     lines: HashSet<String>,
     /// What a line starts with.
     starts: Vec<String>,
-    /// The characters that any of them starts with.
-    firsts: Vec<char>,
+    /// The same by their first character: most lines start with another.
+    by_first: Vec<(char, Vec<String>)>,
 }
 
 impl Headings {
@@ -48,10 +48,13 @@ impl Headings {
         headings.starts.retain(|start| !start.is_empty());
         headings.starts.sort_unstable();
         headings.starts.dedup();
-        let all = headings.lines.iter().chain(&headings.starts);
-        headings.firsts = all.filter_map(|line| line.chars().next()).collect();
-        headings.firsts.sort_unstable();
-        headings.firsts.dedup();
+        for known in headings.lines.iter().chain(&headings.starts) {
+            let Some(first) = known.chars().next() else { continue };
+            match headings.by_first.iter_mut().find(|(known, _)| *known == first) {
+                Some((_, all)) => all.push(known.clone()),
+                None => headings.by_first.push((first, vec![known.clone()])),
+            }
+        }
         headings
     }
 
@@ -63,10 +66,8 @@ impl Headings {
         };
         // Most lines start with something else than any of ours: one look tells.
         let lower = first.to_lowercase().next().unwrap_or(first);
-        if !self.firsts.contains(&lower) {
-            return false;
-        }
-        let line = normal(line);
+        let Some((_, known)) = self.by_first.iter().find(|(first, _)| *first == lower) else { return false };
+        let Some(line) = normal_like(line, known) else { return false };
         self.lines.contains(line.trim_end_matches(is_end))
             || self.starts.iter().any(|start| line.starts_with(start.as_str()))
     }
@@ -87,10 +88,29 @@ fn is_end(c: char) -> bool {
 /// Returns a line as it is compared: in lower case, with single blanks, without what cannot be seen; of headings the
 /// title behind one `#`.
 fn normal(line: &str) -> String {
-    let seen: String = line.chars().filter(|c| !is_invisible(*c)).collect();
-    let line = seen.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
-    match line.strip_prefix('#') {
-        None => line,
-        Some(rest) => format!("#{}", rest.trim_start_matches(['#', ' '])),
+    normal_like(line, &[String::new()]).unwrap_or_default()
+}
+
+/// Returns a line as it is compared; `None` as soon as it is clear that it starts like none of those that are known.
+fn normal_like(line: &str, known: &[String]) -> Option<String> {
+    let mut out = String::new();
+    let mut blank = false;
+    for c in line.chars().filter(|c| !is_invisible(*c)) {
+        let in_hashes = out == "#";
+        match c {
+            _ if c.is_whitespace() => blank = true,
+            '#' if in_hashes => {}
+            _ => {
+                if std::mem::take(&mut blank) && !out.is_empty() && !in_hashes {
+                    out.push(' ');
+                }
+                out.extend(c.to_lowercase());
+                let alike = |known: &String| known.starts_with(&out) || out.starts_with(known.as_str());
+                if !known.iter().any(alike) {
+                    return None;
+                }
+            }
+        }
     }
+    Some(out)
 }

@@ -226,14 +226,43 @@ fn every_shipped_file_is_compiled_in_and_every_template_is_named_by_a_pack() {
     assert_eq!(named, prose);
 }
 
+/// Every prose file of a shipped pack is named by a layer of it, at the length its name says.
+#[test]
+fn every_shipped_text_is_named_by_a_layer() {
+    for name in ["foreman", "taskqueue", "sdd"] {
+        let pack = Pack::load(name, &Places::default()).unwrap();
+        let mut named = BTreeSet::new();
+        for layer in &pack.layers {
+            let own =
+                [&layer.text, &layer.user, &layer.assistant].into_iter().flatten().map(|file| &file.value);
+            let chosen = layer.choose.iter().map(|choice| &choice.value.text);
+            let added = layer.adds.values().flatten().map(|file| &file.value);
+            for file in own.chain(chosen).chain(added) {
+                let modes = pack.modes.keys().map(|mode| file.replace("{mode}", mode.as_str()));
+                for file in modes.map(|file| file.trim_end_matches(".md").to_owned()) {
+                    named.extend(
+                        ["", ".medium", ".minimal"].map(|tier| format!("packs/{name}/{file}{tier}.md")),
+                    );
+                }
+            }
+        }
+        let folder = format!("packs/{name}/");
+        let shipped = pack::builtin_names().filter(|file| file.starts_with(&folder) && file.ends_with(".md"));
+        for file in shipped.filter(|file| !file.contains("/skeletons/")) {
+            assert!(named.contains(file), "{file} is named by no layer");
+        }
+    }
+}
+
 #[test]
 fn no_file_of_tests_is_forgotten() {
-    let main = fs::read_to_string(repository().join("tests/it/main.rs")).unwrap();
     for path in files_below(&repository().join("tests/it")) {
         let name = path.file_stem().unwrap().to_str().unwrap();
-        assert!(
-            name == "main" || main.contains(&format!("mod {name};")),
-            "tests/it/main.rs does not name {name}"
-        );
+        // A file in a folder belongs to the module of the folder's name.
+        let folder = path.parent().and_then(|folder| folder.to_str()).filter(|folder| !folder.is_empty());
+        let owner = folder.unwrap_or("main");
+        let text = fs::read_to_string(repository().join(format!("tests/it/{owner}.rs"))).unwrap();
+        let named = name == "main" || text.contains(&format!("mod {name};"));
+        assert!(named, "tests/it/{owner}.rs does not name {name}");
     }
 }
