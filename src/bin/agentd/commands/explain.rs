@@ -40,28 +40,42 @@ fn template(assembly: &Assembly) {
 }
 
 fn blocks(report: &FitReport) {
+    let kept_width = report.blocks.iter().map(|row| kept(row).len()).max().unwrap_or(0).max(4);
     let names =
         report.blocks.iter().map(|row| &row.block).chain(report.absent.iter().map(|absent| &absent.layer));
     let width = names.map(|name| name.chars().count()).max().unwrap_or(0).clamp(5, 40);
-    let head =
-        format!("{:<width$} {:>8} {:>8} {:<8} {:<10} SOURCE", "BLOCK", "TOKENS", "BYTES", "LENGTH", "KEPT");
+    let head = format!(
+        "{:<width$} {:>8} {:>8} {:<8} {:<kept_width$} SOURCE",
+        "BLOCK", "TOKENS", "BYTES", "LENGTH", "KEPT"
+    );
     out::row("blocks", head);
     for row in &report.blocks {
         let tokens = row.tokens.map_or_else(|| "-".to_owned(), grouped);
-        let kept = match row.of {
-            1 => String::new(),
-            of => format!("{} of {}", grouped(row.kept as u64), grouped(of as u64)),
-        };
+        let kept = kept(row);
         let bytes = grouped(row.bytes as u64);
         let (block, rung, source) = (&row.block, row.rung, &row.source);
-        out::row("", format_args!("{block:<width$} {tokens:>8} {bytes:>8} {rung:<8} {kept:<10} {source}"));
+        out::row(
+            "",
+            format_args!("{block:<width$} {tokens:>8} {bytes:>8} {rung:<8} {kept:<kept_width$} {source}"),
+        );
         if let Some(note) = note(row, report.count) {
             out::row("", format_args!("{:<width$} └ {note}", ""));
         }
     }
     for absent in &report.absent {
         let (layer, why) = (&absent.layer, &absent.why);
-        out::row("", format_args!("{layer:<width$} {:>8} {:>8} {:<8} {:<10} {why}", "-", "-", "none", ""));
+        out::row(
+            "",
+            format_args!("{layer:<width$} {:>8} {:>8} {:<8} {:<kept_width$} {why}", "-", "-", "none", ""),
+        );
+    }
+}
+
+/// Says how many of its items a block has kept, if it has several.
+fn kept(row: &FitBlock) -> String {
+    match row.of {
+        1 => String::new(),
+        of => format!("{} of {}", grouped(row.kept as u64), grouped(of as u64)),
     }
 }
 
