@@ -1,5 +1,7 @@
 //! `PromptBuilder`: a prompt put together call by call, from the same layers.
 
+use std::collections::BTreeMap;
+
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
@@ -39,6 +41,8 @@ pub trait RelevantRules {}
 #[derive(Debug)]
 pub struct PromptBuilder<'m> {
     pack: Pack,
+    /// Texts of the pack's folder that no layer names.
+    others: BTreeMap<String, Text>,
     project_id: Option<String>,
     memory: Option<&'m dyn ProjectMemory>,
     strict: bool,
@@ -59,8 +63,10 @@ impl<'m> PromptBuilder<'m> {
         memory: Option<&'m dyn ProjectMemory>,
         _rules: Option<&'m dyn RelevantRules>,
     ) -> Result<Self> {
+        let pack = Pack::load(BUILDER_PACK, &Places::default())?;
         Ok(Self {
-            pack: Pack::load(BUILDER_PACK, &Places::default())?,
+            others: pack.other_texts(),
+            pack,
             project_id: project_id.map(str::to_owned),
             memory,
             strict: false,
@@ -74,6 +80,12 @@ impl<'m> PromptBuilder<'m> {
     /// Uses the prose and the layers of a pack.
     #[must_use]
     pub fn with_pack(mut self, pack: Pack) -> Self {
+        self.take_pack(pack);
+        self
+    }
+
+    fn take_pack(&mut self, pack: Pack) -> &mut Self {
+        self.others = pack.other_texts();
         self.pack = pack;
         self
     }
@@ -253,14 +265,15 @@ impl<'m> PromptBuilder<'m> {
     ///
     /// Those of [`Pack::load`]; the templates that were there stay in use.
     pub fn reload(&mut self) -> Result<&mut Self> {
-        self.pack = self.pack.reloaded()?;
-        Ok(self)
+        let pack = self.pack.reloaded()?;
+        Ok(self.take_pack(pack))
     }
 
     fn template(&self, name: &str) -> Option<&Text> {
         let resolved =
             Mode::new(name).map_or_else(|_| name.to_owned(), |name| self.pack.resolved(&name).to_string());
-        self.pack.text(&format!("{resolved}.md"), Tier::Full)
+        let file = format!("{resolved}.md");
+        self.pack.text(&file, Tier::Full).or_else(|| self.others.get(&file))
     }
 
     fn missing(&self) -> Missing {

@@ -9,6 +9,7 @@ use super::faults::Faults;
 use super::headings::Headings;
 use super::layer::{Holds, Layer};
 use super::manifest::{Manifest, ModeSpec, Target};
+use super::sections::Section;
 use super::source::{Places, Prose};
 use super::{Pack, actions, check_layers, template};
 use crate::error::{ErrorKind, Result};
@@ -37,7 +38,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
     let mut faults = Faults::of(prose);
     faults.check_head(name, &manifest);
     check_layers::check(&manifest, &mut faults);
-    let mut texts = check_layers::read_texts(name, &manifest, places, &mut faults);
+    let texts = check_layers::read_texts(name, &manifest, places, &mut faults);
     let actions = faults.read_actions(name, &manifest, places);
     let mut skeletons = BTreeMap::new();
     let templates = manifest.layers.iter().any(|layer| layer.value.holds == Holds::Template);
@@ -51,7 +52,6 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
     }
     faults.check_ends(&manifest);
     faults.into_result()?;
-    check_layers::add_others(name, places, &mut texts);
     let layers: Vec<Layer> = manifest.layers.into_iter().map(|layer| layer.value).collect();
     Ok(Pack {
         headings: Headings::of(&manifest.separator, &manifest.sections, &layers, &texts),
@@ -167,10 +167,13 @@ impl Faults<'_> {
         actions
     }
 
-    /// A gate asks for nothing but what a session's state tells; required markers are there.
+    /// A gate asks for nothing but what a session's state tells; required markers and summaries are there.
     fn check_gate(&mut self, spec: &ModeSpec, location: Location, manifest: &Manifest) {
         for marker in spec.markers.iter().filter(|marker| !manifest.markers.contains_key(*marker)) {
             self.add(location, format!("there is no marker `{marker}`"));
+        }
+        if spec.state.summarized.iter().any(|section| *section != Section::WorkOrder) {
+            self.add(location, "only `work_order` has a summary");
         }
         let Some(gate) = &spec.gate else { return };
         self.check_condition(gate, |name, argument| match argument {
@@ -187,22 +190,22 @@ impl Faults<'_> {
 
     /// From every mode there is a way to the end.
     fn check_ends(&mut self, manifest: &Manifest) {
-        let mut ending: HashSet<&Mode> = HashSet::new();
-        loop {
-            let leads = |target: &Target| match target {
-                Target::Done | Target::Stop => true,
-                Target::Mode(mode) => ending.contains(mode),
-            };
-            let more: Vec<&Mode> = manifest
-                .modes
-                .iter()
-                .filter(|(mode, spec)| !ending.contains(mode) && spec.value.next.values().any(leads))
-                .map(|(mode, _)| mode)
-                .collect();
-            if more.is_empty() {
-                break;
+        // Backwards from the modes that end: each mode and each way is looked at once.
+        let mut from: HashMap<&Mode, Vec<&Mode>> = HashMap::new();
+        let mut waiting = Vec::new();
+        for (mode, spec) in &manifest.modes {
+            for target in spec.value.next.values() {
+                match target {
+                    Target::Done | Target::Stop => waiting.push(mode),
+                    Target::Mode(target) => from.entry(target).or_default().push(mode),
+                }
             }
-            ending.extend(more);
+        }
+        let mut ending: HashSet<&Mode> = HashSet::new();
+        while let Some(mode) = waiting.pop() {
+            if ending.insert(mode) {
+                waiting.extend(from.remove(mode).into_iter().flatten());
+            }
         }
         // A way that leads nowhere has been told, and what follows from it is not worth telling.
         let known = |target: &Target| match target {

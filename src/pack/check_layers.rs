@@ -180,22 +180,6 @@ pub(super) fn read_texts(
     texts
 }
 
-/// Adds the other prose files of a pack's folder, which callers may ask for by name. One that cannot be read is no part of
-/// the pack.
-pub(super) fn add_others(pack: &str, places: &Places, texts: &mut BTreeMap<String, Text>) {
-    let folder = format!("packs/{pack}");
-    for name in places.names_in(&folder).into_iter().filter(|name| !name.contains('/')) {
-        if texts.len() >= MOST_FILES || texts.contains_key(&name) {
-            continue;
-        }
-        if let Ok(Some(prose)) = places.find(&format!("{folder}/{name}"))
-            && let Ok(text) = Text::read(&name, &prose)
-        {
-            texts.insert(name, text);
-        }
-    }
-}
-
 /// Every placeholder is one that can be filled.
 fn check_variables(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
     for variable in &text.variables {

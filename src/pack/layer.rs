@@ -160,9 +160,7 @@ impl Layer {
     pub(super) fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.when.iter().chain(self.choose.iter().map(|choice| &choice.value.when))
     }
-}
 
-impl Layer {
     /// Returns what stands over the layer's text, or over each of its items, in flat text.
     #[must_use]
     pub fn heading_text(&self) -> Cow<'_, str> {

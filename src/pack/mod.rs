@@ -129,6 +129,20 @@ impl Pack {
         Self::load(&self.name, &self.places)
     }
 
+    /// Reads the prose files of the pack's folder that no layer names. One that cannot be read is no part of the pack.
+    #[must_use]
+    pub fn other_texts(&self) -> BTreeMap<String, Text> {
+        let folder = format!("packs/{}", self.name);
+        let names = self.places.names_in(&folder).into_iter();
+        let names = names.filter(|name| !name.contains('/') && !self.texts.contains_key(name));
+        let read = |name: String| {
+            let prose = self.places.find(&format!("{folder}/{name}")).ok()??;
+            let text = Text::read(&name, &prose).ok()?;
+            Some((name, text))
+        };
+        names.filter_map(read).collect()
+    }
+
     /// Returns a mode.
     ///
     /// # Errors

@@ -45,10 +45,8 @@ impl Section {
 #[serde(deny_unknown_fields, default)]
 pub struct StateSections {
     /// Shown at every tier but the minimal one, which has a form of its own.
-    pub always: Vec<Section>,
-    /// Shown where there is something to show.
-    pub relevant: Vec<Section>,
-    /// Shown as a summary.
+    pub shown: Vec<Section>,
+    /// Shown as a summary; the work order alone has one.
     pub summarized: Vec<Section>,
     /// Never shown.
     pub omit: Vec<Section>,
@@ -58,8 +56,7 @@ impl StateSections {
     /// Tells whether a section is shown at a tier.
     #[must_use]
     pub fn shows(&self, section: Section, tier: Tier) -> bool {
-        let listed =
-            [&self.always, &self.relevant, &self.summarized].iter().any(|list| list.contains(&section));
+        let listed = self.shown.contains(&section) || self.summarized.contains(&section);
         !self.omit.contains(&section) && (listed || tier == Tier::Full)
     }
 

@@ -110,7 +110,7 @@ impl Case {
              floor: {{full: {floor}, medium: {floor}, minimal: {floor}}}, \
              cap: {{full: {cap}, medium: {cap}, minimal: {cap}}}}}\n  \
              - {{id: message, holds: instructions, class: pinned, zone: turn}}\n\
-             modes:\n  go:\n    permission: read-only\n    state: {{relevant: [knowledge_context]}}\n    next: {{otherwise: done}}\n"
+             modes:\n  go:\n    permission: read-only\n    state: {{shown: [knowledge_context]}}\n    next: {{otherwise: done}}\n"
         );
         file("pack.yaml".to_owned(), manifest);
         let places = Places { project: Some(folder.path().to_path_buf()), user: None };
