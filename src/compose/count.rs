@@ -47,12 +47,9 @@ impl Counter {
     /// Counts a text.
     #[must_use]
     pub fn count(&self, text: &str) -> Count {
-        let exact = self.o200k(text);
-        let TokenizerSpec { kind, margin, base, .. } = self.tokenizer;
-        let factor = self.factor(text);
-        let tokens = scaled(exact, factor);
-        let upper_bound = if kind == CountKind::Exact { tokens } else { scaled(exact, factor * margin) };
-        Count { tokens: tokens + base, upper_bound: upper_bound + base, kind }
+        let TokenizerSpec { kind, base, .. } = self.tokenizer;
+        let tokens = scaled(self.o200k(text), self.factor(text));
+        Count { tokens: tokens + base, upper_bound: self.piece(text) + base, kind }
     }
 
     /// Returns what a piece of a prompt takes at most; what every call costs beside its text is not in it.
@@ -80,11 +77,6 @@ impl Counter {
     #[must_use]
     pub fn kind(&self) -> CountKind {
         self.tokenizer.kind
-    }
-
-    /// Forgets the counts.
-    pub fn clear(&self) {
-        self.cache.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn o200k(&self, text: &str) -> u64 {

@@ -1,7 +1,7 @@
 //! The whole line, thin: one turn from before to advance, with a scripted agent and a ledger in memory.
 
 use agentd::agent::Scripted;
-use agentd::models::{Event, Mode, SessionId, State};
+use agentd::models::{Event, Mode, SessionId, State, Turn, Work};
 use agentd::orchestrator::{Ask, Workspace, take};
 use agentd::store::{MemoryStore, Store};
 use agentd::{ErrorKind, ReviewResult};
@@ -279,4 +279,28 @@ fn written_files_have_ordinary_permissions() {
     let mode =
         |path: &str| std::fs::metadata(project.root().join(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(proposal), mode("agentd/changes/add-login/tasks.md")), (0o600, 0o640));
+}
+
+/// From turn to turn the ledger remembers where the history began, so that a pack with hysteresis keeps it there.
+/// The pack takes ten turns and cuts to 85 %: of 12 the last ten; of 13, which are too many since then, the last eight; of
+/// 14 the same and one more.
+#[test]
+fn the_start_of_the_history_stays_from_turn_to_turn() {
+    let project = TestProject::new();
+    let workspace = Workspace::open(project.root(), None, Some("foreman")).unwrap();
+    let store = MemoryStore::default();
+    let driver =
+        Scripted::read(&format!("format: 1\nturns:\n{}", "  - {reply: Yes.}\n".repeat(3)), "script").unwrap();
+    for turns in 12..15 {
+        let history =
+            (0..turns).map(|turn| Turn { user: format!("q{turn}"), assistant: "a".to_owned() }).collect();
+        let work = Some(Work { history, ..Work::default() });
+        take(&workspace, &store, &driver, &Ask { work, ..ask("architect", "Go") }).unwrap();
+    }
+    let events = store.events(&SessionId::new("add-login").unwrap()).unwrap();
+    let first = events.iter().filter_map(|event| match event {
+        Event::Started { first_turn, .. } => *first_turn,
+        _ => None,
+    });
+    assert_eq!(first.collect::<Vec<_>>(), [2, 5, 5]);
 }
