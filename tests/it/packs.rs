@@ -263,6 +263,15 @@ fn every_shipped_pack_is_clean() {
     assert_eq!(run.stdout.matches("holds together").count(), 3);
 }
 
+/// A prompt that fills the whole window leaves an agent nothing to answer with.
+#[test]
+fn every_shipped_pack_keeps_room_for_the_reply() {
+    for name in ["foreman", "sdd", "taskqueue"] {
+        let reserve = Pack::load(name, &Places::default()).unwrap().reserve.unwrap();
+        assert!(reserve.minimal >= 1_000 && reserve.medium >= 2_000 && reserve.full >= 4_000, "{name}");
+    }
+}
+
 #[test]
 fn prose_over_its_budget_is_a_finding() {
     let project = bakery();
