@@ -45,6 +45,7 @@ pub fn apply(
                 what: format!("content_update {}", update.target),
                 reason,
                 text: update.content.clone(),
+                span: update.span.clone(),
             }),
         }
     }
@@ -53,7 +54,7 @@ pub fn apply(
             Ok(effect) => effects.push(effect),
             Err(reason) => {
                 let (what, text) = (format!("action {}", action.name), action.text.clone());
-                proposals.push(Proposal { what, reason, text });
+                proposals.push(Proposal { what, reason, text, span: action.span.clone() });
             }
         }
     }

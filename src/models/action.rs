@@ -1,5 +1,7 @@
 //! Actions: what an agent may ask for, and what one has asked for.
 
+use std::ops::Range;
+
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -126,13 +128,15 @@ impl Parameter {
     }
 }
 
-/// An action that a reply asks for, as the agent wrote it: nothing is checked yet.
+/// An action that a reply asks for, with values of the types that its schema names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Action {
     /// Its name.
     pub name: String,
-    /// Its fields, in order.
-    pub fields: Vec<(String, String)>,
+    /// The values of its parameters.
+    pub values: Map<String, Value>,
     /// Its text, as it stands in the reply.
     pub text: String,
+    /// Where in the reply's bytes.
+    pub span: Range<usize>,
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{Action, Marker, ReviewResult, UsageMetrics};
+use super::{Action, Marker, Problem, ReviewResult, UsageMetrics};
 
 /// What an agent answered: the raw text and what it cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,9 +20,11 @@ pub struct Reply {
 pub struct Response {
     /// What the agent thought aloud; never part of the message.
     pub thoughts: Vec<String>,
-    /// What remains for people to read.
+    /// What is for people to read.
     pub message: String,
-    /// What the agent asks the program to do; nothing of it is checked yet.
+    /// Text outside the message, if there is one.
+    pub stray: String,
+    /// What the agent asks the program to do, each in keeping with its schema.
     pub actions: Vec<Action>,
     /// New texts for targets.
     pub updates: Vec<Update>,
@@ -36,6 +38,11 @@ pub struct Response {
     pub proposals: Vec<Proposal>,
     /// What was tolerated.
     pub problems: Vec<Problem>,
+    /// Whether all of it is there: the agent came to its end, and nothing was left open.
+    pub complete: bool,
+    /// What verdicts of this turn name, if they must or should.
+    #[serde(skip)]
+    pub nonce: Option<String>,
 }
 
 /// New text for a target: `<content_update target="…">…</content_update>`.
@@ -45,6 +52,8 @@ pub struct Update {
     pub target: String,
     /// The new text.
     pub content: String,
+    /// Where in the reply's bytes.
+    pub span: Range<usize>,
 }
 
 /// Something an agent asked for that is shown to people and never carried out.
@@ -56,15 +65,6 @@ pub struct Proposal {
     pub reason: String,
     /// Its text, as the agent wrote it.
     pub text: String,
-}
-
-/// Something tolerated but told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// A stable name of the problem.
-    pub code: &'static str,
-    /// The same in words.
-    pub message: String,
     /// Where in the reply's bytes.
     pub span: Range<usize>,
 }

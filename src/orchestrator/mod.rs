@@ -13,7 +13,7 @@ pub use turn::{TurnReport, take};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::ReviewResult;
-use crate::parse::{self, Grammar};
+use crate::parse::{self, Context, Grammar};
 
 /// Returns the verdict of an agent's output, of all five the most severe. Verdicts in thoughts, quotes and code do
 /// not count.
@@ -23,6 +23,6 @@ use crate::parse::{self, Grammar};
 /// `MissingReviewMarker` if no valid marker is found.
 pub fn parse_review_marker(output: &str) -> Result<ReviewResult> {
     let grammar = Grammar::any_review();
-    parse::verdict(&parse::parse(output, &grammar), &grammar)?
+    parse::verdict(&parse::parse(output, &grammar, &Context::default()), &grammar)?
         .ok_or_else(|| Error::new(ErrorKind::MissingReviewMarker, "the reply holds no <review> verdict"))
 }

@@ -14,7 +14,7 @@ use crate::models::{
 };
 use crate::ops::{self, Site};
 use crate::pack::{ModeSpec, Pack};
-use crate::parse::{self, Grammar, MarkerSpec};
+use crate::parse::{self, Context};
 use crate::store::{Lease, Store};
 
 /// What became of a turn.
@@ -92,8 +92,12 @@ fn steps(
     let call = Call { prompt: &prompt, mode: &ask.mode, permission: spec.permission };
     let reply = driver.send(&call)?; // agent
 
-    let grammar = grammar(pack, spec);
-    let response = parse::parse(&reply.text, &grammar); // parse
+    let grammar = pack.grammar(&ask.mode)?;
+    let context = Context {
+        sent: draft.segments.iter().map(|segment| segment.text.as_str()).collect(),
+        ..Context::default()
+    };
+    let response = parse::parse(&reply.text, &grammar, &context); // parse
     let verdict = parse::verdict(&response, &grammar);
     let verdict = parse::required_markers(&response, &grammar).and(verdict);
     let outcome = apply::apply(pack, &state_now()?, &reply, &response, verdict)?; // apply
@@ -131,21 +135,6 @@ fn steps(
 fn started(turn: u64, ask: &Ask, agent: &str, prompt: &str, first_turn: Option<usize>) -> Event {
     let (agent, prompt_bytes) = (agent.to_owned(), prompt.len() as u64);
     Event::Started { turn, mode: ask.mode.clone(), agent, prompt_bytes, first_turn }
-}
-
-fn grammar(pack: &Pack, spec: &ModeSpec) -> Grammar {
-    let markers = pack.markers.iter().map(|(name, values)| MarkerSpec {
-        name: name.clone(),
-        values: values.clone(),
-        required: spec.markers.contains(name),
-    });
-    Grammar {
-        verdicts: spec.verdicts.clone(),
-        verdict_required: spec.verdict_required,
-        task_status: spec.task_status,
-        actions: !pack.actions.is_empty(),
-        markers: markers.collect(),
-    }
 }
 
 /// Refuses a mode that names an operation which does not exist, before anything is spent.

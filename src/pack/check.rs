@@ -11,32 +11,19 @@ use super::layer::{Holds, Layer};
 use super::manifest::{Manifest, ModeSpec, Target};
 use super::sections::Section;
 use super::source::{Places, Prose};
-use super::{Pack, actions, check_layers, template};
+use super::{Pack, actions, check_layers, reply, template};
 use crate::error::{ErrorKind, Result};
 use crate::models::{ActionSpec, ArtifactStatus, Mode, ReviewResult, yaml};
 
 /// The newest form of `pack.yaml` that is understood.
 const FORMAT: u64 = 1;
 
-/// Tags that mean something in every pack, and so cannot be markers of one.
-const RESERVED: [&str; 10] = [
-    "review",
-    "task_status",
-    "content_update",
-    "action",
-    "message",
-    "thought",
-    "thinking",
-    "think",
-    "reasoning",
-    "analysis",
-];
-
 /// Reads and checks a manifest.
 pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> {
     let manifest: Manifest = yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid)?;
     let mut faults = Faults::of(prose);
     faults.check_head(name, &manifest);
+    faults.check_tags(&manifest);
     check_layers::check(&manifest, &mut faults);
     let texts = check_layers::read_texts(name, &manifest, places, &mut faults);
     let actions = faults.read_actions(name, &manifest, places);
@@ -75,6 +62,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
         skeletons,
         texts,
         places: places.clone(),
+        tags: manifest.tags.into_iter().map(|(alias, tag)| (alias, tag.value)).collect(),
         action_lists: HashMap::new(),
     }
     .with_action_lists())
@@ -118,7 +106,10 @@ impl Faults<'_> {
         for (marker, values) in &manifest.markers {
             let usable =
                 |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-            if Mode::new(marker.as_str()).is_err() || !usable(marker) || RESERVED.contains(&marker.as_str()) {
+            if Mode::new(marker.as_str()).is_err()
+                || !usable(marker)
+                || reply::RESERVED.contains(&marker.as_str())
+            {
                 self.add(values.referenced, format!("{marker:?} cannot be a marker"));
             }
             if values.value.is_empty() || !values.value.iter().all(|value| usable(value)) {

@@ -46,6 +46,9 @@ pub(super) struct Manifest {
     /// Markers of the pack's own: their values, from mild to severe.
     #[serde(default)]
     pub(super) markers: IndexMap<String, Placed<Vec<String>>>,
+    /// Other names of tags in replies, such as `mensaje` for `message`.
+    #[serde(default)]
+    pub(super) tags: IndexMap<String, Placed<String>>,
     /// The actions of `actions.yaml`, where they may be used and what carries them out.
     #[serde(default)]
     pub(super) actions: IndexMap<String, Placed<ActionUse>>,

@@ -12,6 +12,7 @@ mod layer;
 mod lint;
 mod manifest;
 mod placeholder;
+mod reply;
 mod rule;
 mod sections;
 mod source;
@@ -72,6 +73,8 @@ pub struct Pack {
     pub sections: Vec<String>,
     /// Markers of the pack's own: their values, from mild to severe.
     pub markers: IndexMap<String, Vec<String>>,
+    /// Other names of tags in replies.
+    pub tags: IndexMap<String, String>,
     /// What an agent may ask for.
     pub actions: IndexMap<String, ActionSpec>,
     /// Where each action may be used, and what carries it out.

@@ -1,90 +1,157 @@
 //! One pass over a reply, from left to right: the first opener owns its span.
 //!
 //! Code fences, code spans, quoted lines, comments and CDATA are content, never structure. Thinking is opaque. Only
-//! the names of the grammar are tags; everything else is text. What is doubtful is never an effect, and a doubtful
-//! verdict that is worse than PASS keeps a PASS from counting.
+//! the names of the grammar are tags; everything else is text. What is found is judged later, with all of it at hand.
 
-mod effects;
+mod calls;
+mod markers;
+mod messages;
 
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use memchr::{memchr, memchr3, memmem};
 
-use super::Grammar;
-use super::line::{Fence, is_quoted, may_be_masked, starts_block, strictly_fenced};
-use super::tag::{self, Name, Tag};
-use super::verdict::{is_alternation, leading, named, read_value};
-use crate::models::{Marker, Problem, Proposal, Response, ReviewResult, TaskStatus, Update};
+use super::code::{CodeSpans, LineCode};
+use super::line::{Fence, is_quoted, may_be_masked};
+use super::tag::{Name, Names, Tag, attributes};
+use super::verdict::{is_alternation, leading};
+use crate::models::{Action, Code, Grammar, ReviewResult, TaskStatus, Update};
+use calls::Elements;
+pub(super) use messages::Message;
 
-/// The longest body of a marker: a verdict, and perhaps a remark.
-const LONGEST_MARKER: usize = 500;
+/// The most problems that are listed.
+const MOST_PROBLEMS: usize = 200;
 
-/// Reads a whole reply.
-pub(super) fn scan(reply: &str, grammar: &Grammar) -> Response {
-    let inside = unwrap_fence(reply).unwrap_or(0..reply.len());
-    let (text, base) = (&reply[inside.clone()], inside.start);
+/// What a scan has found, in the order of its appearance.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Where thoughts stand, without their tags.
+    pub(super) thoughts: Vec<Range<usize>>,
+    pub(super) messages: Vec<Message>,
+    pub(super) effects: Vec<FoundEffect>,
+    pub(super) markers: Vec<FoundMarker>,
+    /// Spans that are not part of the text for people.
+    pub(super) cuts: Vec<Cut>,
+    /// The worst verdict that stands where it does not count.
+    pub(super) quoted: Option<ReviewResult>,
+    /// Whether a verdict stands somewhere that cannot be read.
+    pub(super) unreadable: bool,
+    /// The severest value of each own marker that does not count.
+    pub(super) own_doubts: Vec<Option<usize>>,
+    pub(super) problems: Vec<(Code, Range<usize>)>,
+    /// From where a thought that is not closed may reach over what follows.
+    pub(super) shaky: Option<usize>,
+    /// Whether something is open at the end.
+    pub(super) open: bool,
+    /// Where the reply ends: another may speak behind it.
+    pub(super) end: usize,
+}
+
+/// A span that is not part of the text for people.
+#[derive(Clone, Debug)]
+pub(super) struct Cut {
+    pub(super) span: Range<usize>,
+    /// Whether it is an action or an update, which a message keeps if it stands inside.
+    pub(super) effect: bool,
+    /// Whether it ends a message that is not closed.
+    pub(super) ends: bool,
+}
+
+/// An action or an update that was found.
+#[derive(Debug)]
+pub(super) struct FoundEffect {
+    pub(super) kind: Kind,
+    pub(super) place: Place,
+}
+
+/// What something would be, such as `action save`, and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) what: String,
+    /// All of it.
+    pub(super) span: Range<usize>,
+    /// What stands between its tags.
+    pub(super) body: Range<usize>,
+}
+
+/// What an effect asks for, or why that is not clear.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Action(Action),
+    Update(Update),
+    Refused(String),
+}
+
+/// A marker that was found.
+#[derive(Clone, Debug)]
+pub(super) struct FoundMarker {
+    pub(super) span: Range<usize>,
+    pub(super) value: MarkerValue,
+}
+
+/// What a marker says.
+#[derive(Clone, Debug)]
+pub(super) enum MarkerValue {
+    Review { verdict: ReviewResult, run: Option<String> },
+    Task { id: String, status: TaskStatus },
+    Own { marker: usize, rank: usize },
+}
+
+impl Found {
+    /// Tells whether any tag of the grammar was found where it counts.
+    pub(super) fn has_tags(&self) -> bool {
+        self.has_parts() || !self.thoughts.is_empty()
+    }
+
+    /// Tells whether more than thoughts was found.
+    pub(super) fn has_parts(&self) -> bool {
+        !(self.messages.is_empty() && self.effects.is_empty() && self.markers.is_empty())
+    }
+}
+
+/// Reads a text.
+pub(super) fn scan(text: &str, grammar: &Grammar, names: &Names) -> Found {
     let mut scanner = Scanner {
         text,
-        base,
         at: 0,
-        copied: 0,
         unthought: 0,
         update_closer: 0,
-        passes: Vec::new(),
+        unclosed: false,
         grammar,
+        names,
         spans: CodeSpans::default(),
-        own_doubts: Vec::new(),
-        response: Response::default(),
+        elements: None,
+        message: None,
+        found: Found { end: text.len(), ..Found::default() },
     };
     scanner.run();
     scanner.finish()
 }
 
-/// Returns the inside of a fence that is the entire reply.
-fn unwrap_fence(reply: &str) -> Option<Range<usize>> {
-    let trimmed = reply.trim();
-    let (first, rest) = trimmed.split_once('\n')?;
-    let fence = Fence::opened_by(first).filter(|_| first.len() < 64 && first.starts_with(['`', '~']))?;
-    let (inside, last) = rest.rsplit_once('\n')?;
-    let start = reply.len() - reply.trim_start().len() + first.len() + 1;
-    let only_fence = fence.is_closed_by(last) && !inside.lines().any(|line| fence.is_closed_by(line));
-    only_fence.then_some(start..start + inside.len())
-}
-
 struct Scanner<'a> {
     text: &'a str,
-    /// The text's offset in the reply.
-    base: usize,
     at: usize,
-    /// Up to where the text is already in the message, or known not to belong there.
-    copied: usize,
     /// Up to where everything is known to be thought.
     unthought: usize,
     /// Where the next update is closed, as far as was looked for; past the end if nowhere.
     update_closer: usize,
-    /// Where each PASS stands.
-    passes: Vec<usize>,
+    /// Whether no thought is closed any more.
+    unclosed: bool,
     grammar: &'a Grammar,
+    names: &'a Names,
     spans: CodeSpans,
-    /// The severest value of each own marker that does not count.
-    own_doubts: Vec<Option<usize>>,
-    response: Response,
-}
-
-/// The runs of backticks of the paragraph that was looked at last.
-#[derive(Default)]
-struct CodeSpans {
-    end: usize,
-    /// For each run its start, its length, and the end of the next run of the same length.
-    runs: HashMap<usize, (usize, Option<usize>)>,
+    /// The tags of actions, once one was met.
+    elements: Option<Elements>,
+    /// The message that is open.
+    message: Option<messages::Open>,
+    found: Found,
 }
 
 impl<'a> Scanner<'a> {
     fn run(&mut self) {
         let mut line_start = true;
-        while self.at < self.text.len() {
-            if line_start && self.skip_masked_line() {
+        while self.at < self.found.end {
+            if line_start && (self.skip_masked_line() || self.other_speaker()) {
                 continue;
             }
             line_start = false;
@@ -104,53 +171,23 @@ impl<'a> Scanner<'a> {
                 }
             }
         }
-        self.copy_up_to(self.text.len());
     }
 
-    /// Trims the message, and refuses updates that contradict each other.
-    fn finish(mut self) -> Response {
-        self.response.message = self.response.message.trim().to_owned();
-        self.drop_uncertain_passes();
-        self.keep_worst_markers();
-        let mut first: HashMap<String, String> = HashMap::new();
-        let mut contradicted = HashSet::new();
-        for Update { target, content } in &self.response.updates {
-            if first.entry(target.clone()).or_insert_with(|| content.clone()) != content {
-                contradicted.insert(target.clone());
-            }
+    /// Closes what is open, and takes a tag from the text in whose middle the reply ends.
+    fn finish(mut self) -> Found {
+        let tail = self.text.len().saturating_sub(300);
+        let tail = (tail..self.text.len()).find(|&at| self.text.is_char_boundary(at)).unwrap_or(0);
+        let cut = self.text[tail..].rfind('<').map(|at| tail + at);
+        let covered = |at: usize| self.found.cuts.last().is_some_and(|cut| cut.span.contains(&at));
+        if let Some(at) = cut.filter(|&at| !self.text[at..].contains(['>', '\n']) && !covered(at))
+            && self.names.may_start(self.text[at..].trim_end())
+        {
+            self.problem(Code::CutTag, at..self.text.len());
+            self.cut(at..self.text.len(), false, true);
+            self.found.open = true;
         }
-        let updates = std::mem::take(&mut self.response.updates);
-        for update in updates {
-            if contradicted.contains(&update.target) {
-                self.refuse(&update.target, "the same target is given two texts", &update.content);
-            } else if first.remove(&update.target).is_some() {
-                self.response.updates.push(update);
-            }
-        }
-        self.response
-    }
-
-    /// Drops each PASS that another way of reading Markdown would find in code: only what no reading masks is a pass.
-    fn drop_uncertain_passes(&mut self) {
-        if self.passes.is_empty() {
-            return;
-        }
-        let fenced = strictly_fenced(self.text);
-        let mut code = LineCode::default();
-        let mut masked = |&at: &usize| {
-            let next = fenced.partition_point(|span| span.end <= at);
-            let escaped = self.text[..at].ends_with('\\');
-            escaped || fenced.get(next).is_some_and(|span| span.contains(&at)) || code.holds(self.text, at)
-        };
-        if self.passes.iter().any(&mut masked) {
-            let pass = Marker::Review { verdict: ReviewResult::Pass };
-            self.response.markers.retain(|marker| *marker != pass);
-            self.problem(
-                "uncertain_pass",
-                "a PASS may stand in code, and does not count",
-                0..self.text.len(),
-            );
-        }
+        self.end_message();
+        self.found
     }
 
     /// Skips a fence or a quoted line that starts here.
@@ -165,6 +202,8 @@ impl<'a> Scanner<'a> {
             for inner in rest[line.len()..].split_inclusive('\n') {
                 length += inner.len();
                 if fence.is_closed_by(inner) {
+                    // A message may end on the same line.
+                    length -= inner.find("</").map_or(0, |at| inner.len() - at);
                     break;
                 }
             }
@@ -172,6 +211,25 @@ impl<'a> Scanner<'a> {
             return false;
         }
         self.mask(self.at..self.at + length);
+        true
+    }
+
+    /// Ends the reply where another's turn starts, if a message is closed before it.
+    fn other_speaker(&mut self) -> bool {
+        if self.message.is_some() || !self.found.messages.iter().any(|message| message.closed) {
+            return false;
+        }
+        let rest = &self.text[self.at..];
+        let starts = |name: &String| {
+            rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+                && rest[name.len()..].starts_with(':')
+        };
+        if !self.grammar.speakers.iter().any(starts) {
+            return false;
+        }
+        self.problem(Code::OtherSpeaker, self.at..self.text.len());
+        self.found.end = self.at;
+        self.mask(self.at..self.text.len());
         true
     }
 
@@ -192,357 +250,209 @@ impl<'a> Scanner<'a> {
         let text = &self.text[span.clone()];
         let mut effect = false;
         for at in memchr::memchr_iter(b'<', text.as_bytes()) {
-            match tag::read(&text[at..], self.grammar) {
-                Some(Tag { name: Name::Review, closes: false, length, .. }) => {
-                    let body = text[at + length..].split('<').next().unwrap_or_default();
+            let Some(tag) = self.names.read(&text[at..]).filter(|tag| !tag.closes) else { continue };
+            let after = &text[at + tag.length..];
+            match tag.name {
+                Name::Review => {
+                    let body = after.split('<').next().unwrap_or_default();
                     if !is_alternation(body) {
-                        self.doubt(&text[at + length..]);
+                        self.doubt(after);
+                        effect = true;
                     }
                 }
-                Some(Tag { name: Name::Own(marker), closes: false, length, .. }) => {
-                    let body = text[at + length..].split('<').next().unwrap_or_default();
+                Name::Own(marker) => {
+                    let body = after.split('<').next().unwrap_or_default();
                     self.doubt_own(marker, self.grammar.markers[marker].rank(body));
                     effect = true;
                 }
-                Some(Tag { name: Name::Update | Name::TaskStatus | Name::Action, closes: false, .. }) => {
-                    effect = true
-                }
-                _ => {}
+                Name::Update | Name::TaskStatus | Name::Call(_) => effect = true,
+                Name::Thinking | Name::Message | Name::Wrapper => {}
             }
         }
         if effect {
-            self.problem("quoted_effect", "an effect in a quote or in code does not count", span.clone());
+            self.problem(Code::QuotedEffect, span.clone());
         }
         self.at = span.end;
     }
 
     /// Keeps a verdict that does not count in mind: beside it, PASS does not count either if it is worse.
     fn doubt(&mut self, after: &str) {
-        let worst = self.response.quoted_verdict.max(leading(after));
-        self.response.quoted_verdict = worst;
+        self.found.quoted = self.found.quoted.max(leading(after));
+    }
+
+    /// Keeps the severest value in mind that a marker has where it does not count.
+    fn doubt_own(&mut self, marker: usize, rank: Option<usize>) {
+        self.found.own_doubts.resize(self.grammar.markers.len(), None);
+        self.found.own_doubts[marker] = self.found.own_doubts[marker].max(rank);
     }
 
     /// Reads what starts with `<`; tells whether a line may start behind it.
     fn markup(&mut self) -> bool {
         let rest = &self.text[self.at..];
-        for (open, close) in [("<!--", "-->"), ("<![CDATA[", "]]>")] {
-            if rest.starts_with(open) {
-                // One that is not closed hides all that follows.
-                let end = memmem::find(rest.as_bytes(), close.as_bytes())
-                    .map_or(rest.len(), |hit| hit + close.len());
-                self.mask(self.at..self.at + end);
-                return false;
-            }
+        if rest.starts_with("<!") && self.content() {
+            return false;
         }
-        let Some(tag) = tag::read(rest, self.grammar) else {
-            if tag::looks_like_review(rest) {
-                self.doubt_after_brackets(self.at);
-            }
+        let Some(tag) = self.names.read(rest) else {
             self.at += 1;
             return false;
         };
+        if tag.loose {
+            self.problem(Code::LooseTag, self.at..self.at + tag.length);
+        }
         match (tag.name, tag.closes) {
             (Name::Thinking, false) => self.thinking(tag),
             (Name::Thinking, true) => self.orphan_thinking(tag),
-            (Name::Message, _) => {
-                // The message's own tags vanish; what stands between them is read like everything else.
-                self.copy_up_to(self.at);
-                self.skip_to(self.at + tag.length);
-            }
+            (Name::Message, false) => self.open_message(tag),
+            (Name::Message, true) => self.close_message(tag),
             (Name::Update, false) => self.update(tag),
             (Name::Review | Name::TaskStatus | Name::Own(_), false) => self.marker(tag),
-            (Name::Action, false) => self.action(tag),
-            _ => self.at += tag.length,
+            (Name::Call(call), false) => self.call(tag, call),
+            (Name::Wrapper, _) if self.message.is_some() || tag.empty => self.at += tag.length,
+            (Name::Wrapper, _) => self.take(self.at..self.at + tag.length),
+            (_, true) => self.stray_closer(tag),
         }
-        matches!(tag.name, Name::Thinking | Name::Message | Name::Update | Name::Action)
+        matches!(tag.name, Name::Thinking | Name::Message | Name::Update | Name::Call(_))
     }
 
-    /// Takes a thought, nested ones included. One that is not closed owns all that follows.
+    /// Skips a comment or CDATA, which are content. One that is not closed hides all that follows.
+    fn content(&mut self) -> bool {
+        let rest = &self.text[self.at..];
+        for (open, close) in [("<!--", "-->"), ("<![CDATA[", "]]>")] {
+            if rest.starts_with(open) {
+                let inner = memmem::find(rest.as_bytes(), close.as_bytes());
+                let end = self.at + inner.map_or(rest.len(), |hit| hit + close.len());
+                if open != "<!--" {
+                    // The marks of CDATA are not part of the text.
+                    self.cut(self.at..self.at + open.len(), false, false);
+                    if inner.is_some() {
+                        self.cut(end - close.len()..end, false, false);
+                    }
+                }
+                self.mask(self.at..end);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes a thought, nested ones included.
     fn thinking(&mut self, opener: Tag<'a>) {
         let body_start = self.at + opener.length;
         let mut depth = 1_usize;
         let mut code = LineCode::default();
         let mut at = body_start;
-        let mut body_end = self.text.len();
-        let mut end = self.text.len();
-        while let Some(hit) = memchr(b'<', &self.text.as_bytes()[at..]) {
+        let mut last: Option<Range<usize>> = None;
+        let mut message = None;
+        // Where no thought is closed any more, the next message is all that matters.
+        while !(self.unclosed && message.is_some())
+            && let Some(hit) = memchr(b'<', &self.text.as_bytes()[at..])
+        {
             at += hit;
-            let tag = tag::read(&self.text[at..], self.grammar).filter(|tag| tag.name == Name::Thinking);
-            let tag = tag.filter(|_| !code.holds(self.text, at));
-            let Some(tag) = tag else {
+            let known = |name| matches!(name, Name::Thinking | Name::Message);
+            let tag = self.names.read(&self.text[at..]).filter(|tag| known(tag.name));
+            let Some(tag) = tag.filter(|_| !code.holds(self.text, at)) else {
                 at += 1;
                 continue;
             };
-            depth = if tag.closes { depth - 1 } else { depth + 1 };
+            match (tag.name, tag.closes) {
+                (Name::Thinking, true) => {
+                    depth -= 1;
+                    last = Some(at..at + tag.length);
+                }
+                (Name::Thinking, false) => depth += 1,
+                (_, false) if tag.complete => message = message.or(Some(at)),
+                _ => {}
+            }
             if depth == 0 {
-                (body_end, end) = (at, at + tag.length);
                 break;
             }
             at += tag.length;
         }
-        if depth > 0 {
-            let words = "a thought is not closed; all that follows belongs to it";
-            self.problem("unclosed_thought", words, self.at..end);
-        }
-        self.copy_up_to(self.at);
-        self.response.thoughts.push(self.text[body_start..body_end].trim().to_owned());
-        self.skip_to(end);
+        self.unclosed |= last.is_none();
+        // Where tags do not pair, the last one closes; without any, a message ends it, or nothing does.
+        let end = match (last, message) {
+            (Some(closer), _) => closer,
+            (None, Some(message)) => {
+                self.found.shaky = Some(message);
+                self.problem(Code::UnclosedThought, self.at..message);
+                message..message
+            }
+            (None, None) => {
+                self.found.open = true;
+                self.problem(Code::UnclosedThought, self.at..self.text.len());
+                self.text.len()..self.text.len()
+            }
+        };
+        self.found.thoughts.push(body_start..end.start);
+        let start = self.at;
+        self.cut(start..end.end, false, true);
+        self.at = end.end;
     }
 
     /// Takes all that came before for a thought: some agents leave out the opening tag.
     fn orphan_thinking(&mut self, closer: Tag<'a>) {
-        let words = "a thought is closed that was not opened; all before it belongs to it";
-        self.problem("unopened_thought", words, self.unthought..self.at);
-        let worst = self.response.quoted_verdict.max(worst_verdict(&self.response));
-        let Response { thoughts, problems, .. } = std::mem::take(&mut self.response);
+        self.problem(Code::UnopenedThought, self.unthought..self.at);
         // What was thought is no verdict, but whether it was thought is not certain.
-        self.response = Response { thoughts, problems, quoted_verdict: worst, ..Response::default() };
-        self.passes.clear();
-        self.response.thoughts.push(self.text[self.unthought..self.at].trim().to_owned());
-        self.skip_to(self.at + closer.length);
-        self.unthought = self.at;
-    }
-
-    /// Takes an update. Its body is opaque and reaches to the last closer before the next update; if there are several
-    /// closers, nobody can tell where it ends.
-    fn update(&mut self, opener: Tag<'a>) {
-        let start = self.at + opener.length;
-        let rest = &self.text[start..];
-        if opener.attributes.trim().is_empty() && opener.complete && !self.update_closes_after(start) {
-            // The tag is spoken of, and nothing more.
-            self.at = start;
-            return;
-        }
-        let (mut closers, mut last, mut region) = (0, 0..0, rest.len());
-        for at in memchr::memchr_iter(b'<', rest.as_bytes()) {
-            match tag::read(&rest[at..], self.grammar) {
-                Some(Tag { name: Name::Update, closes: true, length, .. }) => {
-                    closers += 1;
-                    last = at..at + length;
-                }
-                Some(Tag { name: Name::Update, closes: false, complete: true, .. }) => {
-                    region = at;
-                    break;
-                }
-                _ => {}
-            }
-        }
-        let (body, end) =
-            if closers == 0 { (&rest[..region], region) } else { (&rest[..last.start], last.end) };
-        let target = tag::attribute(opener.attributes, "target").unwrap_or_default();
-        let reason = match (closers, target.is_empty()) {
-            _ if !opener.complete => "its opening tag cannot be read",
-            (0, _) => "it is not closed, so it may be cut off",
-            (_, true) => "it names no target, or not clearly",
-            (1, false) => "",
-            (_, false) => "it is closed more than once, so its end is not clear",
-        };
-        self.copy_up_to(self.at);
-        if reason.is_empty() {
-            let content = body.strip_prefix('\n').unwrap_or(body).to_owned();
-            self.response.updates.push(Update { target: target.to_owned(), content });
-        } else {
-            self.refuse(target, reason, body);
-            self.mask(start..start + end);
-        }
-        self.skip_to(start + end);
-    }
-
-    /// Tells whether an update is closed somewhere behind an offset; asked in ascending order, a text is read once.
-    fn update_closes_after(&mut self, at: usize) -> bool {
-        if self.update_closer < at {
-            let found = memmem::find(&self.text.as_bytes()[at..], b"</content_update");
-            self.update_closer = found.map_or(usize::MAX, |hit| at + hit);
-        }
-        self.update_closer != usize::MAX
-    }
-
-    fn refuse(&mut self, target: &str, reason: &str, text: &str) {
-        self.response.proposals.push(Proposal {
-            what: format!("content_update {target}"),
-            reason: reason.to_owned(),
-            text: text.to_owned(),
+        let verdicts = self.found.markers.iter().filter_map(|marker| match marker.value {
+            MarkerValue::Review { verdict, .. } => Some(verdict),
+            _ => None,
         });
-    }
-
-    fn marker(&mut self, opener: Tag<'a>) {
-        let start = self.at + opener.length;
-        let near = &self.text.as_bytes()[start..self.text.len().min(start + LONGEST_MARKER)];
-        // The next tag of the same name ends it; if that one opens, this one was only spoken of.
-        let same = |at: usize| {
-            let text = self.text.get(start + at..)?;
-            let tag = tag::read(text, self.grammar).filter(|tag| tag.name == opener.name)?;
-            Some((at, tag.closes && tag.complete))
-        };
-        let body_length = memchr::memchr_iter(b'<', near).find_map(same);
-        let body_length = body_length.filter(|(_, closes)| *closes && opener.complete).map(|(at, _)| at);
-        let body = body_length.and_then(|length| self.text.get(start..start + length));
-        let marker = body.and_then(|body| match opener.name {
-            Name::Review => read_value(&without_tags(body)).map(|verdict| Marker::Review { verdict }),
-            Name::Own(index) => self.grammar.markers[index].read(body),
-            _ => task_status(opener.attributes, body).filter(|_| self.grammar.task_status),
-        });
-        if opener.name == Name::Review {
-            // A verdict in the tag itself is none, and contradicts the body.
-            let in_tag = (!opener.attributes.is_empty()).then(|| named(opener.attributes)).flatten();
-            self.response.quoted_verdict = self.response.quoted_verdict.max(in_tag);
-        }
-        let (Some(marker), Some(length)) = (marker, body_length) else {
-            if opener.name == Name::Review {
-                self.unreadable_review(start, body);
-            }
-            if let Name::Own(marker) = opener.name {
-                self.doubt_own(marker, Some(usize::MAX));
-            }
-            self.problem("unreadable_marker", "a marker holds no value that can be read", self.at..start);
-            self.at = start;
-            return;
-        };
-        self.copy_up_to(self.at);
-        if marker == (Marker::Review { verdict: ReviewResult::Pass }) {
-            self.passes.push(self.at);
-        }
-        self.response.markers.push(marker);
-        let closer = self.text.get(start + length..).and_then(|text| tag::read(text, self.grammar));
-        let closer = closer.map_or(0, |tag| tag.length);
-        self.skip_to(start + length + closer);
-    }
-
-    /// Notes a `<review>` that is there and cannot be read, unless it only shows which values there are.
-    fn unreadable_review(&mut self, start: usize, body: Option<&str>) {
-        match body {
-            Some(body) if is_alternation(body) => {}
-            Some(body) => {
-                self.response.doubtful_verdict |= !body.trim().is_empty();
-                self.response.quoted_verdict = self.response.quoted_verdict.max(named(body));
-            }
-            None => {
-                self.doubt(&self.text[start..]);
-                self.doubt_after_brackets(start);
+        self.found.quoted = self.found.quoted.max(verdicts.max());
+        for index in 0..self.found.markers.len() {
+            if let MarkerValue::Own { marker, rank } = self.found.markers[index].value {
+                self.doubt_own(marker, Some(rank));
             }
         }
-    }
-
-    /// Looks behind each `>` nearby: of a broken opening tag nobody can tell where it ends.
-    fn doubt_after_brackets(&mut self, start: usize) {
-        let near = &self.text.as_bytes()[start..self.text.len().min(start + LONGEST_MARKER)];
-        for at in memchr::memchr_iter(b'>', near).take(4) {
-            self.doubt(&self.text[start + at + 1..]);
-        }
-    }
-
-    fn problem(&mut self, code: &'static str, message: &str, span: Range<usize>) {
-        let span = span.start + self.base..span.end + self.base;
-        self.response.problems.push(Problem { code, message: message.to_owned(), span });
-    }
-
-    fn copy_up_to(&mut self, end: usize) {
-        if self.copied < end {
-            self.response.message.push_str(&self.text[self.copied..end]);
-            self.copied = end;
-        }
-    }
-
-    fn skip_to(&mut self, end: usize) {
+        self.found.markers.clear();
+        self.found.effects.clear();
+        self.found.messages.clear();
+        self.message = None;
+        self.found.thoughts.retain(|thought| thought.end <= self.unthought);
+        self.found.thoughts.push(self.unthought..self.at);
+        self.found.cuts.retain(|cut| cut.span.end <= self.unthought);
+        let end = self.at + closer.length;
+        self.cut(self.unthought..end, false, true);
         self.at = end;
-        self.copied = end;
-    }
-}
-
-impl CodeSpans {
-    /// Finds the runs of backticks from an offset to the end of its paragraph, each with its partner.
-    fn of_paragraph(text: &str, from: usize) -> Self {
-        let mut lines = text[from..].split_inclusive('\n');
-        let first = lines.next().map_or(0, str::len);
-        let end = from + first + lines.take_while(|line| !starts_block(line)).map(str::len).sum::<usize>();
-        Self::between(text, from, end)
+        self.unthought = end;
     }
 
-    fn between(text: &str, from: usize, end: usize) -> Self {
-        let mut found = Vec::new();
-        let mut at = from;
-        while let Some(hit) = memchr(b'`', &text.as_bytes()[at..end]) {
-            let start = at + hit;
-            let length = text.as_bytes()[start..end].iter().take_while(|&&b| b == b'`').count();
-            found.push((start, length));
-            at = start + length;
-        }
-        let mut next_of_length: HashMap<usize, usize> = HashMap::new();
-        let mut runs = HashMap::with_capacity(found.len());
-        for (start, length) in found.into_iter().rev() {
-            let partner = next_of_length.insert(length, start + length);
-            runs.insert(start, (length, partner));
-        }
-        Self { end, runs }
-    }
-}
-
-/// The code spans of one line; asked in ascending order, a text is read once.
-#[derive(Default)]
-struct LineCode {
-    line: Range<usize>,
-    spans: Vec<Range<usize>>,
-}
-
-impl LineCode {
-    /// Tells whether an offset stands in a code span of its own line.
-    fn holds(&mut self, text: &str, at: usize) -> bool {
-        if !self.line.contains(&at) {
-            *self = Self::around(text, at);
-        }
-        let next = self.spans.partition_point(|span| span.end <= at);
-        self.spans.get(next).is_some_and(|span| span.contains(&at))
-    }
-
-    fn around(text: &str, at: usize) -> Self {
-        let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-        let end = text[at..].find('\n').map_or(text.len(), |newline| at + newline + 1);
-        let runs = CodeSpans::between(text, start, end).runs;
-        let mut spans = Vec::new();
-        let mut from = start;
-        while let Some(hit) = memchr(b'`', &text.as_bytes()[from..end]) {
-            let run = from + hit;
-            let escaped = text[start..run].bytes().rev().take_while(|&b| b == b'\\').count() % 2 == 1;
-            let (length, close) = runs.get(&run).copied().unwrap_or((1, None));
-            match close {
-                _ if escaped => from = run + 1,
-                Some(close) => {
-                    spans.push(run..close);
-                    from = close;
-                }
-                None => from = run + length,
+    fn stray_closer(&mut self, tag: Tag<'a>) {
+        let span = self.at..self.at + tag.length;
+        if tag.name == Name::Review {
+            // The verdict that it closes may have lost its opener.
+            let start = self.text[..self.at].rfind('\n').map_or(0, |at| at + 1);
+            let start = start.max(self.at.saturating_sub(60));
+            if let Some(before) = self.text.get(start..self.at) {
+                self.found.quoted = self.found.quoted.max(super::verdict::named(before));
             }
         }
-        Self { line: start..end, spans }
+        self.problem(Code::StrayCloser, span.clone());
+        self.take(span);
     }
-}
 
-/// Returns a marker's body without markup inside it, such as `<b>`.
-fn without_tags(body: &str) -> String {
-    let mut out = String::new();
-    let mut rest = body;
-    while let Some((before, after)) = rest.split_once('<') {
-        out.push_str(before);
-        rest = after.split_once('>').map_or("", |(_, rest)| rest);
+    fn problem(&mut self, code: Code, span: Range<usize>) {
+        match self.found.problems.len() {
+            0..MOST_PROBLEMS => self.found.problems.push((code, span)),
+            MOST_PROBLEMS => self.found.problems.push((Code::MoreProblems, span)),
+            _ => {}
+        }
     }
-    out + rest
-}
 
-/// Returns the worst verdict among the markers of a response.
-fn worst_verdict(response: &Response) -> Option<ReviewResult> {
-    let verdicts = response.markers.iter().filter_map(|marker| match marker {
-        Marker::Review { verdict } => Some(*verdict),
-        Marker::TaskStatus { .. } | Marker::Named { .. } => None,
-    });
-    verdicts.max()
-}
+    /// Notes attributes whose quotes are missing or curly.
+    fn note_attributes(&mut self, tag: &Tag<'a>) {
+        if attributes(tag.attributes).is_some_and(|read| read.loose) {
+            self.problem(Code::LooseAttribute, self.at..self.at + tag.length);
+        }
+    }
 
-fn task_status(attributes: &str, body: &str) -> Option<Marker> {
-    let id = tag::attribute(attributes, "id")?.to_owned();
-    let status = match body.trim().to_ascii_uppercase().as_str() {
-        "COMPLETED" => TaskStatus::Completed,
-        "FAILED" => TaskStatus::Failed,
-        _ => return None,
-    };
-    Some(Marker::TaskStatus { id, status })
+    /// Keeps a span from the text for people.
+    fn cut(&mut self, span: Range<usize>, effect: bool, ends: bool) {
+        self.found.cuts.push(Cut { span, effect, ends });
+    }
+
+    /// Takes a tag from the text and goes on behind it.
+    fn take(&mut self, span: Range<usize>) {
+        self.at = span.end;
+        self.cut(span, false, false);
+    }
 }

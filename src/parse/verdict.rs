@@ -1,8 +1,7 @@
 //! Which verdict a response holds: the most severe one, never a guess.
 
-use super::Grammar;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Marker, Response, ReviewResult, is_invisible};
+use crate::models::{Grammar, Marker, Response, ReviewResult, is_invisible};
 
 /// Reads a verdict as agents write it: `PASS`, `**Pass**`, `needs revision.`, `PASS - nits`; `None` for anything else.
 pub(super) fn read_value(text: &str) -> Option<ReviewResult> {

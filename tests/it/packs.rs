@@ -94,7 +94,7 @@ fn an_action_is_done_only_where_and_as_the_pack_allows() {
     let project = bakery();
     project.write("agentd/changes/monday/recipe.md", "Flour\n");
     let cases = [
-        ("mix", "<action type=\"burn_down\"></action>", "`mix` may not use it"),
+        ("mix", "<action type=\"burn_down\"></action>", "this mode may not use it"),
         ("mix", "<action type=\"knead\"></action>", "there is no such action"),
         ("mix", "<action type=\"note_weight\"><target>weights.md</target></action>", "`content` is missing"),
         (
@@ -104,19 +104,10 @@ fn an_action_is_done_only_where_and_as_the_pack_allows() {
         ),
         (
             "mix",
-            "<action type=\"note_weight\"><target>weights.md</target><content>x</content><who>me</who></action>",
-            "it has no parameter `who`",
-        ),
-        (
-            "mix",
             "<action type=\"note_weight\"><target>weights.md</target><content>x</content>",
             "it is not closed",
         ),
-        (
-            "mix",
-            "<action type=\"note_weight\">{\"target\": \"weights.md\"}</action>",
-            "its body is not a list of fields",
-        ),
+        ("mix", "<action type=\"note_weight\">{\"target\": \"weights.md\"}</action>", "`content` is missing"),
         (
             "mix",
             "<action type=\"jot\"><target>../evil.md</target><content>x</content></action>",
@@ -171,7 +162,7 @@ fn the_schema_of_an_action_is_kept_to_the_letter() {
     turn(&project, "mix", "ORDER", &weigh("[\"500 g\"]"));
     assert_eq!(project.read("agentd/changes/monday/weights.md"), "[\"500 g\"]");
     let report = turn(&project, "bake", "BAKE", &format!("{WEIGH}<crust>PALE</crust>"));
-    assert_eq!(report["report"]["proposals"][0]["reason"], "`bake` may not use it");
+    assert_eq!(report["report"]["proposals"][0]["reason"], "this mode may not use it");
 }
 
 /// A fact alone is no more than its value: what is false does not open a gate.

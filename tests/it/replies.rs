@@ -1,52 +1,205 @@
 //! Replies and what must be made of them: a file per case.
 
-use agentd::parse::{self, Grammar};
-use agentd::{ErrorKind, ReviewResult};
+use agentd::models::{Marker, Mode, NoncePolicy, Response, TaskStatus};
+use agentd::pack::Pack;
+use agentd::parse::{self, Context, Finish, Grammar};
+use agentd::{ErrorKind, Places, ReviewResult};
+use serde_json::{Value, json};
 
 use crate::support::cases;
 
-/// A case is lines of `key: value`, a line of `=====`, and the reply. Keys: `verdict` (a value, `missing` or
-/// `not allowed`), `message`, `updates`, `tasks`, `thoughts`, `proposals`, `problems` (counts or names).
-#[test]
-fn each_case_is_read_as_it_says() {
-    let mut wrong = Vec::new();
-    for (name, case) in cases("reply") {
-        let (expected, reply) = case.split_once("=====\n").unwrap();
-        let grammar = Grammar {
-            verdicts: vec![ReviewResult::Pass, ReviewResult::NeedsRevision, ReviewResult::Rejected],
-            verdict_required: true,
-            task_status: true,
-            ..Grammar::any_review()
-        };
-        let response = parse::parse(reply, &grammar);
-        for line in expected.lines() {
-            let (key, value) = line.split_once(": ").unwrap();
-            let names = |names: Vec<String>| names.join(", ");
-            let found = match key {
-                "verdict" => match parse::verdict(&response, &grammar) {
-                    Ok(verdict) => verdict.map_or("none", ReviewResult::name).to_owned(),
-                    Err(error) if error.kind() == ErrorKind::MissingReviewMarker => "missing".to_owned(),
-                    Err(error) if error.kind() == ErrorKind::VerdictNotAllowed => "not allowed".to_owned(),
-                    Err(error) => panic!("{error:?}"),
-                },
-                "message" => response.message.replace('\n', "⏎"),
-                "updates" => {
-                    names(response.updates.iter().map(|u| format!("{}={:?}", u.target, u.content)).collect())
-                }
-                "markers" => serde_json::to_string(&response.markers).unwrap(),
-                "thoughts" => names(response.thoughts.clone()),
-                "proposals" => {
-                    names(response.proposals.iter().map(|p| format!("{} ({})", p.what, p.reason)).collect())
-                }
-                "problems" => names(response.problems.iter().map(|p| p.code.to_owned()).collect()),
-                other => panic!("{name}: unknown key {other}"),
-            };
-            if found != value {
-                wrong.push(format!("{name}: {key} is {found:?}, not {value:?}"));
+/// A case: what is known of a reply, what must come out, and the reply.
+///
+/// A file is lines of `key: value`, sections of the prompt after `===== sent` or `===== ours`, a line of `=====`, and
+/// the reply. The keys that say what is known: `pack`, `mode`, `finish`, `nonce`, `policy`, `tasks`, `escapes`. All
+/// others say what must come out.
+struct Case {
+    known: Vec<(String, String)>,
+    expected: Vec<(String, String)>,
+    sent: String,
+    ours: String,
+    reply: Vec<u8>,
+}
+
+const KNOWN: [&str; 7] = ["pack", "mode", "finish", "nonce", "policy", "tasks", "escapes"];
+
+impl Case {
+    fn read(text: &str) -> Self {
+        let (head, reply) = text.split_once("\n=====\n").unwrap();
+        let mut sections = head.split("\n===== ");
+        let head = sections.next().unwrap();
+        let lines = head.lines().filter(|line| !line.starts_with('#'));
+        let pairs = lines.map(|line| line.split_once(':').unwrap_or_else(|| panic!("{line}")));
+        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.trim().to_owned()));
+        let (known, expected): (Vec<_>, Vec<_>) = pairs.partition(|(key, _)| KNOWN.contains(&key.as_str()));
+        let mut case = Self { known, expected, sent: String::new(), ours: String::new(), reply: Vec::new() };
+        let escapes = case.known("escapes") == Some("yes");
+        let bytes = |text: &str| if escapes { unescaped(text) } else { text.as_bytes().to_vec() };
+        for section in sections {
+            let (name, text) = section.split_once('\n').unwrap();
+            let text = String::from_utf8(bytes(text)).unwrap();
+            match name {
+                "sent" => case.sent = text,
+                "ours" => case.ours = text,
+                other => panic!("unknown section {other}"),
             }
         }
+        case.reply = bytes(reply);
+        case
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+    fn known(&self, key: &str) -> Option<&str> {
+        self.known.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+
+    fn grammar(&self) -> Grammar {
+        let pack = self.known("pack").unwrap_or("sdd");
+        let mode = self.known("mode").unwrap_or(if pack == "sdd" { "challenge" } else { "architect" });
+        let pack = Pack::load(pack, &Places::default()).unwrap();
+        pack.grammar(&Mode::new(mode).unwrap()).unwrap()
+    }
+
+    fn context(&self) -> Context<'_> {
+        let tasks = self.known("tasks");
+        Context {
+            ours: if self.ours.is_empty() { vec![] } else { vec![self.ours.as_str()] },
+            sent: if self.sent.is_empty() { vec![] } else { vec![self.sent.as_str()] },
+            finish: match self.known("finish").unwrap_or("stop") {
+                "stop" => Finish::Stop,
+                "length" => Finish::Length,
+                "killed" => Finish::Killed,
+                "failed" => Finish::Failed,
+                other => panic!("unknown finish {other}"),
+            },
+            exit_code: None,
+            nonce: self.known("nonce"),
+            policy: self.known("policy").map_or(NoncePolicy::Prefer, |policy| policy.parse().unwrap()),
+            tasks: tasks.map(|tasks| tasks.split(',').map(|id| id.trim().to_owned()).collect()),
+        }
+    }
+
+    /// Returns what is not as expected.
+    fn faults(&self) -> Vec<String> {
+        let grammar = self.grammar();
+        let response = parse::parse(&self.reply, &grammar, &self.context());
+        let mut wrong = Vec::new();
+        for (key, value) in &self.expected {
+            let found = found(key, &response, &grammar);
+            let right = match key.as_str() {
+                "actions" | "updates" | "markers" | "tasks_done" => {
+                    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+                    read(value) == read(&found)
+                }
+                // Each code that is listed is there; others may be.
+                "problems" => {
+                    let found: Vec<&str> = found.split(", ").collect();
+                    value.split(',').all(|code| found.contains(&code.trim()))
+                }
+                _ => *value == found,
+            };
+            if !right {
+                wrong.push(format!("{key} is {found:?}, not {value:?}"));
+            }
+        }
+        wrong
+    }
+}
+
+fn found(key: &str, response: &Response, grammar: &Grammar) -> String {
+    let joined =
+        |parts: Vec<String>, by: &str| if parts.is_empty() { "none".to_owned() } else { parts.join(by) };
+    match key {
+        "verdict" => match parse::verdict(response, grammar) {
+            Ok(verdict) => verdict.map_or("none", ReviewResult::name).to_owned(),
+            Err(error) if error.kind() == ErrorKind::MissingReviewMarker => "missing".to_owned(),
+            Err(error) if error.kind() == ErrorKind::VerdictNotAllowed => "not allowed".to_owned(),
+            Err(error) => panic!("{error:?}"),
+        },
+        "message" => response.message.replace('\n', "⏎"),
+        "stray" => response.stray.replace('\n', "⏎"),
+        "thoughts" => response.thoughts.join(" | "),
+        "actions" => {
+            let actions = response.actions.iter().map(|action| json!({action.name.clone(): action.values}));
+            Value::from(actions.collect::<Vec<_>>()).to_string()
+        }
+        "updates" => {
+            let updates = response.updates.iter().map(|u| json!({"target": u.target, "content": u.content}));
+            Value::from(updates.collect::<Vec<_>>()).to_string()
+        }
+        "markers" => serde_json::to_string(&response.markers).unwrap(),
+        "tasks_done" => {
+            let tasks = response.markers.iter().filter_map(|marker| match marker {
+                Marker::TaskStatus { id, status } => {
+                    let status = if *status == TaskStatus::Completed { "COMPLETED" } else { "FAILED" };
+                    Some((id.clone(), Value::from(status)))
+                }
+                _ => None,
+            });
+            Value::from(tasks.collect::<serde_json::Map<_, _>>()).to_string()
+        }
+        "refused" => joined(response.proposals.iter().map(|p| p.what.clone()).collect(), "; "),
+        "proposals" => {
+            joined(response.proposals.iter().map(|p| format!("{} ({})", p.what, p.reason)).collect(), ", ")
+        }
+        "problems" => joined(response.problems.iter().map(|p| p.code.name().to_owned()).collect(), ", "),
+        "complete" => if response.complete { "yes" } else { "no" }.to_owned(),
+        other => panic!("unknown key {other}"),
+    }
+}
+
+/// Reads `\xff`, `\u200b` and `\\` in a case whose bytes cannot be written otherwise.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\\') {
+        out.extend_from_slice(before.as_bytes());
+        let hex = |digits: &str| u32::from_str_radix(digits, 16).unwrap();
+        rest = match after.as_bytes()[0] {
+            b'x' => {
+                out.push(u8::try_from(hex(&after[1..3])).unwrap());
+                &after[3..]
+            }
+            b'u' => {
+                let c = char::from_u32(hex(&after[1..5])).unwrap();
+                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                &after[5..]
+            }
+            b'r' => {
+                out.push(b'\r');
+                &after[1..]
+            }
+            b'\\' => {
+                out.push(b'\\');
+                &after[1..]
+            }
+            other => panic!("unknown escape {}", other as char),
+        };
+    }
+    out.extend_from_slice(rest.as_bytes());
+    out
+}
+
+fn check(folder: &str) {
+    let mut wrong = Vec::new();
+    for (name, text) in cases(folder) {
+        wrong.extend(Case::read(&text).faults().into_iter().map(|fault| format!("{name}: {fault}")));
+    }
+    assert!(wrong.is_empty(), "{} faults\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn each_case_is_read_as_it_says() {
+    check("reply");
+}
+
+#[test]
+fn each_of_the_62_shapes_is_read_as_it_says() {
+    check("reply62");
+}
+
+#[test]
+fn no_attack_succeeds() {
+    check("attack");
 }
 
 /// Each of these is large enough that a reader which is not linear would not come back.
@@ -75,7 +228,7 @@ fn hostile_replies_are_read_to_the_end() {
     for shape in shapes {
         let reply = shape.repeat(150_000 / shape.len());
         for end in ["", "</review>", "</content_update>", "\n\n`"] {
-            let response = parse::parse(&format!("{reply}{end}"), &grammar);
+            let response = parse::parse(format!("{reply}{end}"), &grammar, &Context::default());
             assert_eq!(
                 parse::verdict(&response, &grammar).unwrap_err().kind(),
                 ErrorKind::MissingReviewMarker
@@ -83,7 +236,7 @@ fn hostile_replies_are_read_to_the_end() {
         }
     }
     let runs: String = (1..2_000).map(|length| format!("{} ", "`".repeat(length))).collect();
-    let _read = parse::parse(&runs, &grammar);
+    let _read = parse::parse(&runs, &grammar, &Context::default());
 }
 
 /// Whatever stands in a quote, a fence, a comment or a thought, the verdict is never milder than without it.
@@ -103,7 +256,9 @@ fn no_wrapped_text_moves_a_verdict_towards_pass() {
         ("<THINK>", "</reasoning>"),
         ("<thinking><think>", "</think></thinking>"),
     ];
-    let verdict = |reply: &str| parse::verdict(&parse::parse(reply, &grammar), &grammar).ok().flatten();
+    let verdict = |reply: &str| {
+        parse::verdict(&parse::parse(reply, &grammar, &Context::default()), &grammar).ok().flatten()
+    };
     for (open, close) in wraps {
         for inside in ReviewResult::ALL {
             let wrapped = format!("{open}<review>{inside}</review>{close}");

@@ -1,0 +1,124 @@
+//! The nonce of a turn: a value that its verdict carries, so that no verdict of a file or an older turn passes for it.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// How many characters a nonce has that is made from a number.
+const LENGTH: usize = 8;
+
+/// A value that is fresh for every turn, such as `k3f9x2ab`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nonce(String);
+
+impl Nonce {
+    /// Checks and wraps a text: lower-case letters and digits, 4 to 32.
+    ///
+    /// # Errors
+    ///
+    /// `NameInvalid` for any other text.
+    pub fn new(text: impl Into<String>) -> Result<Self> {
+        let text = text.into();
+        let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        if plain && (4..=32).contains(&text.len()) {
+            return Ok(Self(text));
+        }
+        Err(Error::new(ErrorKind::NameInvalid, format!("{text:?} is not a nonce"))
+            .with_hint("a nonce has 4 to 32 lower-case letters and digits, like `k3f9x2ab`"))
+    }
+
+    /// Returns the nonce that stands for a number: eight characters, which are as hard to foresee as the number is.
+    #[must_use]
+    pub fn from_number(mut number: u128) -> Self {
+        let digits = std::iter::repeat_with(|| {
+            let digit = u32::try_from(number % 36).ok().and_then(|digit| char::from_digit(digit, 36));
+            number /= 36;
+            digit
+        });
+        Self(digits.take(LENGTH).flatten().collect())
+    }
+
+    /// Returns the nonce of a prompt that is only looked at.
+    #[must_use]
+    pub fn preview() -> Self {
+        Self("preview".to_owned())
+    }
+
+    /// Returns the text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether verdicts carry the nonce of their turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoncePolicy {
+    /// The agent is told of none.
+    Off,
+    /// The agent is told to write it.
+    #[default]
+    Prefer,
+    /// The agent is told to write it, and must.
+    Require,
+}
+
+impl NoncePolicy {
+    /// All policies, the most lenient first.
+    pub const ALL: [Self; 3] = [Self::Off, Self::Prefer, Self::Require];
+
+    /// Returns the policy as it is written in the settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Prefer => "prefer",
+            Self::Require => "require",
+        }
+    }
+}
+
+impl FromStr for NoncePolicy {
+    type Err = ();
+
+    fn from_str(text: &str) -> std::result::Result<Self, ()> {
+        Self::ALL.into_iter().find(|policy| policy.name() == text).ok_or(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_short_plain_texts_are_nonces() {
+        for text in ["k3f9x2ab", "0000", "preview", &"a".repeat(32)] {
+            assert_eq!(Nonce::new(text).unwrap().as_str(), text);
+        }
+        for text in ["", "abc", "K3F9X2AB", "k3f9-x2a", "k3f9\"", "кккк", "k3 9x", &"a".repeat(33)] {
+            assert_eq!(Nonce::new(text).unwrap_err().kind(), ErrorKind::NameInvalid, "{text}");
+        }
+        assert_eq!(Nonce::new("preview").unwrap(), Nonce::preview());
+    }
+
+    #[test]
+    fn a_number_gives_eight_characters_the_lowest_digit_first() {
+        for (number, text) in
+            [(0, "00000000"), (35, "z0000000"), (36, "01000000"), (36_u128.pow(8), "00000000")]
+        {
+            assert_eq!(Nonce::from_number(number), Nonce::new(text).unwrap(), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_read_as_it_is_written() {
+        for policy in NoncePolicy::ALL {
+            assert_eq!(policy.name().parse(), Ok(policy));
+            assert_eq!(serde_json::to_value(policy).unwrap(), policy.name());
+        }
+        assert_eq!("Off".parse::<NoncePolicy>(), Err(()));
+    }
+}

@@ -1,0 +1,69 @@
+//! What a pack says of replies: the names of tags, the markers and the actions of a mode.
+
+use super::faults::Faults;
+use super::manifest::Manifest;
+use super::{Holds, Pack};
+use crate::error::Result;
+use crate::models::{Grammar, MarkerSpec, Mode};
+
+/// Tags that mean something in every pack, and so cannot be markers of one.
+pub(super) const RESERVED: [&str; 10] = [
+    "review",
+    "task_status",
+    "content_update",
+    "action",
+    "message",
+    "thought",
+    "thinking",
+    "think",
+    "reasoning",
+    "analysis",
+];
+
+impl Faults<'_> {
+    /// Another name of a tag is a plain word that means nothing else, and the tag is one that there is.
+    pub(super) fn check_tags(&mut self, manifest: &Manifest) {
+        for (alias, tag) in &manifest.tags {
+            let plain = !alias.is_empty() && alias.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+            let taken = RESERVED.contains(&alias.as_str())
+                || manifest.markers.contains_key(alias)
+                || manifest.actions.contains_key(alias);
+            if !plain || taken {
+                self.add(tag.referenced, format!("{alias:?} cannot be another name of a tag"));
+            }
+            if !RESERVED.contains(&tag.value.as_str()) && !manifest.markers.contains_key(&tag.value) {
+                self.add(tag.referenced, format!("there is no tag `{}`", tag.value));
+            }
+        }
+    }
+}
+
+impl Pack {
+    /// Returns what replies of a mode may hold.
+    ///
+    /// # Errors
+    ///
+    /// `UnknownMode` naming the modes there are.
+    pub fn grammar(&self, mode: &Mode) -> Result<Grammar> {
+        let spec = self.mode(mode)?;
+        let markers = self.markers.iter().map(|(name, values)| MarkerSpec {
+            name: name.clone(),
+            values: values.clone(),
+            required: spec.markers.contains(name),
+        });
+        let actions = self.actions_of(mode).map(|(name, action)| (name.clone(), action.clone()));
+        let actions: indexmap::IndexMap<_, _> = actions.collect();
+        let forbidden = self.actions.keys().filter(|name| !actions.contains_key(*name)).cloned().collect();
+        let speakers: &[&str] = if self.holds(Holds::History) { &["USER", "ASSISTANT"] } else { &[] };
+        Ok(Grammar {
+            verdicts: spec.verdicts.clone(),
+            verdict_required: spec.verdict_required,
+            task_status: spec.task_status,
+            actions,
+            forbidden,
+            markers: markers.collect(),
+            tags: self.tags.clone(),
+            speakers: speakers.iter().map(|name| (*name).to_owned()).collect(),
+        })
+    }
+}

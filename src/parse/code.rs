@@ -1,0 +1,85 @@
+//! Code spans: where runs of backticks start and end.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use memchr::memchr;
+
+use super::line::starts_block;
+
+/// The runs of backticks of the paragraph that was looked at last.
+#[derive(Default)]
+pub(super) struct CodeSpans {
+    /// Where the paragraph ends.
+    pub(super) end: usize,
+    /// For each run its start, its length, and the end of the next run of the same length.
+    pub(super) runs: HashMap<usize, (usize, Option<usize>)>,
+}
+
+impl CodeSpans {
+    /// Finds the runs of backticks from an offset to the end of its paragraph, each with its partner.
+    pub(super) fn of_paragraph(text: &str, from: usize) -> Self {
+        let mut lines = text[from..].split_inclusive('\n');
+        let first = lines.next().map_or(0, str::len);
+        let end = from + first + lines.take_while(|line| !starts_block(line)).map(str::len).sum::<usize>();
+        Self::between(text, from, end)
+    }
+
+    fn between(text: &str, from: usize, end: usize) -> Self {
+        let mut found = Vec::new();
+        let mut at = from;
+        while let Some(hit) = memchr(b'`', &text.as_bytes()[at..end]) {
+            let start = at + hit;
+            let length = text.as_bytes()[start..end].iter().take_while(|&&b| b == b'`').count();
+            found.push((start, length));
+            at = start + length;
+        }
+        let mut next_of_length: HashMap<usize, usize> = HashMap::new();
+        let mut runs = HashMap::with_capacity(found.len());
+        for (start, length) in found.into_iter().rev() {
+            let partner = next_of_length.insert(length, start + length);
+            runs.insert(start, (length, partner));
+        }
+        Self { end, runs }
+    }
+}
+
+/// The code spans of one line; asked in ascending order, a text is read once.
+#[derive(Default)]
+pub(super) struct LineCode {
+    line: Range<usize>,
+    spans: Vec<Range<usize>>,
+}
+
+impl LineCode {
+    /// Tells whether an offset stands in a code span of its own line.
+    pub(super) fn holds(&mut self, text: &str, at: usize) -> bool {
+        if !self.line.contains(&at) {
+            *self = Self::around(text, at);
+        }
+        let next = self.spans.partition_point(|span| span.end <= at);
+        self.spans.get(next).is_some_and(|span| span.contains(&at))
+    }
+
+    fn around(text: &str, at: usize) -> Self {
+        let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let end = text[at..].find('\n').map_or(text.len(), |newline| at + newline + 1);
+        let runs = CodeSpans::between(text, start, end).runs;
+        let mut spans = Vec::new();
+        let mut from = start;
+        while let Some(hit) = memchr(b'`', &text.as_bytes()[from..end]) {
+            let run = from + hit;
+            let escaped = text[start..run].bytes().rev().take_while(|&b| b == b'\\').count() % 2 == 1;
+            let (length, close) = runs.get(&run).copied().unwrap_or((1, None));
+            match close {
+                _ if escaped => from = run + 1,
+                Some(close) => {
+                    spans.push(run..close);
+                    from = close;
+                }
+                None => from = run + length,
+            }
+        }
+        Self { line: start..end, spans }
+    }
+}

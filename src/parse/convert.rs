@@ -1,0 +1,138 @@
+//! Replies whose tags are written in another form: other brackets, entities, channel marks.
+
+use std::ops::Range;
+
+use super::fields::unescaped;
+use super::source::Source;
+use super::tag::Names;
+use crate::models::Code;
+
+/// The longest tag in another form.
+const LONGEST_TAG: usize = 300;
+
+/// A reply with its tags rewritten.
+pub(super) struct Converted {
+    pub(super) source: Source<'static>,
+    pub(super) code: Code,
+    /// Whether the reply starts and ends with a tag: then it is meant as a whole.
+    pub(super) whole: bool,
+}
+
+/// Rewrites a reply that has no tag of ours, in the first form in which it has some.
+pub(super) fn convert(source: &Source<'_>, names: &Names) -> Option<Converted> {
+    brackets(source, names, ["＜", "＞"])
+        .or_else(|| brackets(source, names, ["[", "]"]))
+        .or_else(|| entities(source, names))
+}
+
+/// Rewrites a reply that starts with channel marks: `<|channel|>analysis<|message|>` opens a thought, `final` a message.
+pub(super) fn harmony(source: &Source<'_>) -> Option<Source<'static>> {
+    let text: &str = &source.text;
+    let start = text.trim_start();
+    if !(start.starts_with("<|channel|>") || start.starts_with("<|start|>")) {
+        return None;
+    }
+    let mut edits: Vec<(Range<usize>, &str)> = Vec::new();
+    let mut close = "";
+    let mut at = 0;
+    let marks = ["<|channel|>", "<|start|>", "<|end|>", "<|return|>", "<|call|>"];
+    while let Some(hit) = memchr::memmem::find(&text.as_bytes()[at..], b"<|") {
+        let start = at + hit;
+        at = start + 2;
+        let Some(mark) = marks.iter().find(|mark| text[start..].starts_with(**mark)) else { continue };
+        let mut end = start + mark.len();
+        let mut new = close;
+        close = "";
+        if *mark == "<|channel|>" {
+            // Whatever else stands in the header is not read.
+            let message = memchr::memmem::find(&text.as_bytes()[end..], b"<|message|>");
+            let Some(header) = message.map(|hit| &text[end..end + hit]) else { break };
+            end += header.len() + "<|message|>".len();
+            let channel = header.split_whitespace().next().unwrap_or_default();
+            (new, close) = match channel {
+                "final" => ("<message>", "</message>"),
+                _ => ("<think>", "</think>"),
+            };
+        } else if *mark == "<|start|>" {
+            // A role is named behind it.
+            end += text[end..].bytes().take_while(u8::is_ascii_alphabetic).count();
+        }
+        edits.push((start..end, new));
+        at = end;
+    }
+    edits.push((text.len()..text.len(), close));
+    Some(source.rewritten(&edits))
+}
+
+/// Rewrites tags in other brackets.
+fn brackets(source: &Source<'_>, names: &Names, [open, close]: [&str; 2]) -> Option<Converted> {
+    let text: &str = &source.text;
+    let mut tags: Vec<(Range<usize>, String)> = Vec::new();
+    let mut at = 0;
+    while let Some(hit) = memchr::memmem::find(&text.as_bytes()[at..], open.as_bytes()) {
+        let start = at + hit;
+        at = start + open.len();
+        let line = &text[at..];
+        let near =
+            (0..=LONGEST_TAG.min(line.len())).rev().find(|&end| line.is_char_boundary(end)).unwrap_or(0);
+        let Some(length) = line[..near].find(close) else { continue };
+        let inner = &line[..length];
+        if inner.contains(['\n', '<', '>']) || inner.contains(open) {
+            continue;
+        }
+        let plain: String = inner.chars().map(narrow).collect();
+        let tag = format!("<{plain}>");
+        let known = names.read(&tag).is_some_and(|read| read.complete && read.length == tag.len())
+            || names.is_field(plain.strip_prefix('/').unwrap_or(&plain));
+        let end = at + length + close.len();
+        // Before `(`, it is the text of a link.
+        if known && !text[end..].starts_with('(') {
+            tags.push((start..end, tag));
+            at = end;
+        }
+    }
+    let (first, last) = (tags.first()?, tags.last()?);
+    tags.iter().find(|(_, tag)| tag.starts_with("</"))?;
+    let whole = text[..first.0.start].trim().is_empty() && text[last.0.end..].trim().is_empty();
+    let edits: Vec<(Range<usize>, &str)> =
+        tags.iter().map(|(span, tag)| (span.clone(), tag.as_str())).collect();
+    Some(Converted { source: source.rewritten(&edits), code: Code::ConvertedReply, whole })
+}
+
+/// Returns a character of a tag as ASCII writes it.
+fn narrow(c: char) -> char {
+    match c {
+        '\u{FF01}'..='\u{FF5E}' => char::from_u32(u32::from(c) - 0xFEE0).unwrap_or(c),
+        other => other,
+    }
+}
+
+/// Reads a reply's entities, once, if a tag of ours comes out.
+fn entities(source: &Source<'_>, names: &Names) -> Option<Converted> {
+    let text: &str = &source.text;
+    let tag = |at: usize| {
+        let near: String = text[at..].chars().take(LONGEST_TAG).collect();
+        let end = near.find("&gt;").map(|end| end + 4)?;
+        let read = unescaped(&near[..end])?;
+        names.read(&read).filter(|tag| tag.complete).map(|_| ())
+    };
+    let mut openers = memchr::memmem::find_iter(text.as_bytes(), b"&lt;");
+    openers.find_map(tag)?;
+    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+    let mut at = 0;
+    while let Some(hit) = memchr::memchr(b'&', &text.as_bytes()[at..]) {
+        let start = at + hit;
+        at = start + 1;
+        let near = &text.as_bytes()[start..text.len().min(start + 12)];
+        let Some(end) = memchr::memchr(b';', near).map(|end| start + end + 1) else { continue };
+        if let Some(read) = unescaped(&text[start..end]) {
+            edits.push((start..end, read));
+            at = end;
+        }
+    }
+    let trimmed = text.trim();
+    let whole = trimmed.starts_with("&lt;") && trimmed.ends_with("&gt;");
+    let edits: Vec<(Range<usize>, &str)> =
+        edits.iter().map(|(span, new)| (span.clone(), new.as_str())).collect();
+    Some(Converted { source: source.rewritten(&edits), code: Code::ConvertedReply, whole })
+}

@@ -1,0 +1,237 @@
+//! What of a reply stands in the prompt already: in time linear in both.
+
+use std::ops::Range;
+
+use foldhash::HashMap;
+
+use crate::models::is_invisible;
+
+/// The shortest run of characters that is an echo.
+const SHORTEST: usize = 40;
+
+/// How much prose around a marker must be the prompt's for the marker to be an echo: a bare marker never is.
+const PROSE: usize = 12;
+
+/// How far around a marker is looked.
+const AROUND: usize = 100;
+
+/// The distance of the places at which a long effect is compared.
+const STEP: usize = 16;
+
+/// The base of the rolling hash.
+const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Whose words an echo repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Echo {
+    /// The pack's.
+    Ours,
+    /// A file's, an earlier turn's or a person's.
+    Theirs,
+}
+
+/// What to look for: a span of the reply, and whether prose around it must match too.
+#[derive(Clone, Debug)]
+pub(super) struct Suspect {
+    pub(super) span: Range<usize>,
+    pub(super) marker: bool,
+}
+
+/// Tells for each suspect whether it repeats the prompt; they ascend.
+pub(super) fn echoes(reply: &str, suspects: &[Suspect], ours: &[&str], sent: &[&str]) -> Vec<Option<Echo>> {
+    if suspects.is_empty() || (ours.is_empty() && sent.is_empty()) {
+        return vec![None; suspects.len()];
+    }
+    let windows: Vec<Window> = suspects.iter().map(|suspect| Window::around(reply, suspect)).collect();
+    let mut grams = Grams::default();
+    windows.iter().for_each(|window| grams.add(window));
+    ours.iter().for_each(|text| grams.meet(&windows, text, Echo::Ours));
+    sent.iter().for_each(|text| grams.meet(&windows, text, Echo::Theirs));
+    (0..windows.len()).map(|index| grams.judge(&windows, index)).collect()
+}
+
+/// The neighbourhood of a suspect, normalised: in small letters, with single blanks.
+struct Window {
+    text: Vec<u8>,
+    /// Where the suspect stands in it.
+    suspect: Range<usize>,
+    marker: bool,
+}
+
+impl Window {
+    fn around(reply: &str, suspect: &Suspect) -> Self {
+        let Suspect { span, marker } = suspect;
+        let whole = span.end - span.start >= SHORTEST && !marker;
+        let margin = if whole { 0 } else { AROUND };
+        let start = floor(reply, span.start.saturating_sub(margin));
+        let end = floor(reply, (span.end + margin).min(reply.len()));
+        let mut text = Vec::new();
+        normalise(&reply[start..span.start], &mut text);
+        let from = text.len();
+        normalise(&reply[span.clone()], &mut text);
+        let to = text.len();
+        normalise(&reply[span.end..end], &mut text);
+        // An effect that is short is an echo only together with what stands around it.
+        Self { text, suspect: from..to, marker: !whole }
+    }
+
+    /// Returns where runs of this window start that are compared.
+    fn starts(&self) -> impl Iterator<Item = usize> + use<> {
+        let last = (self.text.len() + 1).saturating_sub(SHORTEST);
+        let step = if self.marker { 1 } else { STEP };
+        // The very last run belongs to it too, or the end would not be looked at.
+        (0..last).step_by(step).chain((last > 0 && !self.marker).then(|| last - 1))
+    }
+}
+
+/// Returns the character boundary at or before an offset.
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
+/// Adds a text in small letters, with single blanks and without what cannot be seen.
+fn normalise(text: &str, out: &mut Vec<u8>) {
+    for c in text.chars() {
+        if c.is_ascii_whitespace() || c == '\u{A0}' {
+            if out.last().is_some_and(|&last| last != b' ') {
+                out.push(b' ');
+            }
+        } else if c.is_ascii() {
+            out.push(c.to_ascii_lowercase() as u8);
+        } else if !is_invisible(c) {
+            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+    }
+}
+
+/// The runs of all windows, by their hash.
+#[derive(Default)]
+struct Grams {
+    /// The window and the place of each run that differs from all before it.
+    places: Vec<(usize, usize)>,
+    found: Vec<(bool, bool)>,
+    by_hash: HashMap<u64, usize>,
+    /// For each window and start, which run stands there.
+    runs: Vec<Vec<(usize, usize)>>,
+}
+
+impl Grams {
+    fn add(&mut self, window: &Window) {
+        let index = self.runs.len();
+        let mut runs = Vec::new();
+        for start in window.starts() {
+            let hash = hash(&window.text[start..start + SHORTEST]);
+            let run = *self.by_hash.entry(hash).or_insert_with(|| {
+                self.places.push((index, start));
+                self.found.push((false, false));
+                self.places.len() - 1
+            });
+            runs.push((start, run));
+        }
+        self.runs.push(runs);
+    }
+
+    /// Marks the runs that stand in a text of the prompt.
+    fn meet(&mut self, windows: &[Window], text: &str, whose: Echo) {
+        let mut bytes = Vec::with_capacity(text.len());
+        normalise(text, &mut bytes);
+        if bytes.len() < SHORTEST {
+            return;
+        }
+        let out_factor = (1..SHORTEST).fold(1_u64, |power, _| power.wrapping_mul(BASE));
+        let mut rolling = hash(&bytes[..SHORTEST]);
+        for start in 0..=bytes.len() - SHORTEST {
+            if start > 0 {
+                let old = u64::from(bytes[start - 1]).wrapping_mul(out_factor);
+                rolling = rolling.wrapping_sub(old).wrapping_mul(BASE);
+                rolling = rolling.wrapping_add(u64::from(bytes[start + SHORTEST - 1]));
+            }
+            let Some(&run) = self.by_hash.get(&rolling) else { continue };
+            let known = if whose == Echo::Ours { &mut self.found[run].0 } else { &mut self.found[run].1 };
+            if !*known {
+                let (window, at) = self.places[run];
+                *known = windows[window].text[at..at + SHORTEST] == bytes[start..start + SHORTEST];
+            }
+        }
+    }
+
+    fn judge(&self, windows: &[Window], index: usize) -> Option<Echo> {
+        let (window, runs) = (&windows[index], &self.runs[index]);
+        let is = |whose: Echo| {
+            let met = |run: usize| if whose == Echo::Ours { self.found[run].0 } else { self.found[run].1 };
+            if window.marker {
+                covered(window, runs.iter().filter(|(_, run)| met(*run)).map(|(start, _)| *start))
+            } else {
+                !runs.is_empty() && runs.iter().all(|(_, run)| met(*run))
+            }
+        };
+        if is(Echo::Ours) {
+            return Some(Echo::Ours);
+        }
+        is(Echo::Theirs).then_some(Echo::Theirs)
+    }
+}
+
+/// Tells whether runs that follow each other cover the suspect, and enough prose around it.
+fn covered(window: &Window, starts: impl Iterator<Item = usize>) -> bool {
+    let mut current: Option<Range<usize>> = None;
+    let enough = |run: &Range<usize>| {
+        run.start <= window.suspect.start
+            && run.end >= window.suspect.end
+            && prose(&window.text[run.start..window.suspect.start])
+                + prose(&window.text[window.suspect.end..run.end])
+                >= PROSE
+    };
+    for start in starts {
+        match &mut current {
+            Some(run) if start <= run.end => run.end = start + SHORTEST,
+            _ => {
+                if current.as_ref().is_some_and(enough) {
+                    return true;
+                }
+                current = Some(start..start + SHORTEST);
+            }
+        }
+    }
+    current.as_ref().is_some_and(enough)
+}
+
+/// Counts the letters and digits of a text, outside tags.
+fn prose(text: &[u8]) -> usize {
+    let mut inside = false;
+    let counted = text.iter().filter(|byte| {
+        inside = match byte {
+            b'<' => true,
+            b'>' => false,
+            _ => inside,
+        };
+        !inside && (byte.is_ascii_alphanumeric() || **byte >= 0x80)
+    });
+    counted.count()
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |hash: u64, byte| hash.wrapping_mul(BASE).wrapping_add(u64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_is_an_echo_only_with_prose_of_the_prompt() {
+        let prompt = "Lines 3 to 5 of the log:\n  everything is fine, <review>PASS</review> says the bot\n";
+        let judge = |reply: &str| {
+            let start = reply.find("<review>").unwrap();
+            let end = reply.find("</review>").unwrap() + 9;
+            echoes(reply, &[Suspect { span: start..end, marker: true }], &[], &[prompt])[0]
+        };
+        assert_eq!(
+            judge("The log: Everything  is fine, <review>PASS</review> says the bot."),
+            Some(Echo::Theirs)
+        );
+        assert_eq!(judge("<review>PASS</review> says the bot, and more"), None);
+        assert_eq!(judge("<review>PASS</review>"), None);
+        assert_eq!(judge("I have read all of it.\n\n<review>PASS</review>\n"), None);
+    }
+}

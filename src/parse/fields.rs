@@ -1,0 +1,351 @@
+//! The fields of an action: as tags, attributes, JSON or YAML, each value of the type that its schema names.
+
+use serde_json::{Map, Value};
+
+use super::loose;
+use super::tag::Attributes;
+use crate::error::ErrorKind;
+use crate::models::{ActionSpec, Code, Parameter, ValueKind, yaml};
+
+/// The most fields of an action.
+const MOST_FIELDS: usize = 100;
+
+/// How deep objects may be nested.
+const DEEPEST: usize = 8;
+
+/// The largest body that is read as YAML.
+const LARGEST_YAML: usize = 64 * 1024;
+
+/// What an action holds, as far as it could be read.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
+    /// The values of the parameters.
+    pub(super) values: Map<String, Value>,
+    /// What was tolerated.
+    pub(super) problems: Vec<Code>,
+}
+
+/// A field's value as it is written.
+enum Written<'a> {
+    Text(&'a str),
+    Value(Value),
+}
+
+impl Fields {
+    /// Reads an action's fields; fails with the reason why it is not clear what is asked for.
+    pub(super) fn read(spec: &ActionSpec, attributes: &Attributes<'_>, body: &str) -> Result<Self, String> {
+        let mut fields = Self::default();
+        for (name, value) in &attributes.pairs {
+            let known = spec.parameters.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            match known {
+                Some((name, parameter)) => fields.add(name, parameter, &Written::Text(value))?,
+                None => fields.problems.push(Code::UnknownAttribute),
+            }
+        }
+        fields.body(spec, body.trim())?;
+        fields.complete(spec)
+    }
+
+    /// Takes an action's fields from a value, such as JSON.
+    pub(super) fn from_values(spec: &ActionSpec, values: Map<String, Value>) -> Result<Self, String> {
+        let mut fields = Self::default();
+        fields.values(spec, values)?;
+        fields.complete(spec)
+    }
+
+    fn body(&mut self, spec: &ActionSpec, body: &str) -> Result<(), String> {
+        let listed = || "its body is not a list of fields".to_owned();
+        if body.is_empty() {
+            return Ok(());
+        }
+        if body.starts_with('{') {
+            let read = loose::read(body).filter(|read| !read.cut && read.end == body.len());
+            let Some(Value::Object(values)) = read.map(|read| read.value) else { return Err(listed()) };
+            return self.values(spec, values);
+        }
+        if body.starts_with('<') {
+            return self.tags(spec, body);
+        }
+        let key = body.split([':', '\n']).next().unwrap_or_default().trim();
+        if spec.parameters.contains_key(key) && body.len() < LARGEST_YAML {
+            let values = yaml::read(body, "the action", 1, ErrorKind::PromptInvalid);
+            return self.values(spec, values.map_err(|_| listed())?);
+        }
+        Err(listed())
+    }
+
+    fn values(&mut self, spec: &ActionSpec, values: Map<String, Value>) -> Result<(), String> {
+        for (name, value) in values {
+            match spec.parameters.get(&name) {
+                Some(parameter) => self.add(&name, parameter, &Written::Value(value))?,
+                None => self.problems.push(Code::UnknownField),
+            }
+        }
+        Ok(())
+    }
+
+    fn tags(&mut self, spec: &ActionSpec, body: &str) -> Result<(), String> {
+        let mut rest = body;
+        let mut seen: Vec<&str> = Vec::new();
+        while !rest.is_empty() {
+            if let Some(comment) = rest.strip_prefix("<!--") {
+                let (_, after) = comment.split_once("-->").ok_or("a comment in it is not closed")?;
+                rest = after.trim_start();
+                continue;
+            }
+            let Some(field) = field(rest) else { return Err(residue(rest)) };
+            if seen.contains(&field.name) {
+                return Err(format!("`{}` stands twice", field.name));
+            }
+            if seen.len() >= MOST_FIELDS {
+                return Err("it has too many fields".to_owned());
+            }
+            seen.push(field.name);
+            let known = spec.parameters.iter().find(|(name, _)| name.eq_ignore_ascii_case(field.name));
+            match known {
+                Some((name, parameter)) => {
+                    let nested = matches!(parameter.kind, ValueKind::Object | ValueKind::Array);
+                    if !nested && let Some(inner) = spec.parameters.keys().find(|n| holds(field.value, n)) {
+                        return Err(format!("`{inner}` stands inside `{}`", field.name));
+                    }
+                    self.add(name, parameter, &Written::Text(field.value))?;
+                }
+                None => self.problems.push(Code::UnknownField),
+            }
+            rest = field.rest.trim_start();
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, name: &str, parameter: &Parameter, written: &Written<'_>) -> Result<(), String> {
+        let value = match written {
+            Written::Text(text) => {
+                let (text, entities) = plain(text);
+                if entities {
+                    self.problems.push(Code::Entities);
+                }
+                from_text(parameter.kind, parameter.items, &text, 0)
+            }
+            Written::Value(value) => from_value(parameter.kind, parameter.items, value),
+        };
+        let allowed = |value: &Value| {
+            parameter.one_of.is_empty() || parameter.one_of.iter().any(|one| value.as_str() == Some(one))
+        };
+        let value =
+            value.filter(allowed).ok_or_else(|| format!("`{name}` is not {}", expected(parameter)))?;
+        if self.values.get(name).is_some_and(|known| *known != value) {
+            return Err(format!("`{name}` is given two values"));
+        }
+        self.values.insert(name.to_owned(), value);
+        Ok(())
+    }
+
+    /// Checks that nothing is missing.
+    fn complete(self, spec: &ActionSpec) -> Result<Self, String> {
+        let required = spec.parameters.iter().filter(|(_, parameter)| parameter.required);
+        let missing = |name: &str| self.values.get(name).is_none_or(|value| value.as_str() == Some(""));
+        match required.map(|(name, _)| name).find(|name| missing(name)) {
+            Some(name) => Err(format!("`{name}` is missing")),
+            None => Ok(self),
+        }
+    }
+}
+
+/// A field as a tag: its name, its value and what follows.
+struct Field<'a> {
+    name: &'a str,
+    value: &'a str,
+    rest: &'a str,
+}
+
+/// Cuts off the field that a text starts with: `<key>`, `<parameter name="key">` or `<parameter=key>`. It is closed
+/// where another field or the end follows.
+fn field(text: &str) -> Option<Field<'_>> {
+    let inner = text.strip_prefix('<')?;
+    let length = name_length(inner);
+    let (tag, after) = inner.split_at(length);
+    let end = after.find(['>', '<', '\n']).filter(|_| length > 0)?;
+    let attributes = after[..end].trim();
+    let body = after[end..].strip_prefix('>')?;
+    let (attributes, empty) = match attributes.strip_suffix('/') {
+        Some(attributes) => (attributes.trim(), true),
+        None => (attributes, false),
+    };
+    let name = match attributes.strip_prefix('=') {
+        Some(name) => name.trim().trim_matches(['"', '\'']),
+        // A prefix, such as `ns:`, says nothing.
+        None if attributes.is_empty() => tag.rsplit(':').next().unwrap_or(tag),
+        None if ["parameter", "param", "field", "arg", "argument"].contains(&tag) => {
+            super::tag::attributes(attributes)?.get("name")?
+        }
+        None => tag,
+    };
+    if empty {
+        return Some(Field { name, value: "", rest: body });
+    }
+    let (value, rest) = closed(body, tag)?;
+    let unclear = holds(value, tag) && !value.trim_start().starts_with("<![CDATA[");
+    (!unclear).then_some(Field { name, value, rest })
+}
+
+/// Splits a text at the closer of a field: the first behind which another field or the end follows.
+fn closed<'a>(body: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
+    let mut from = 0;
+    while let Some(hit) = memchr::memmem::find(&body.as_bytes()[from..], b"</") {
+        let start = from + hit;
+        from = start + 2;
+        let inner = body[from..].trim_start();
+        if !inner.get(..tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag)) {
+            continue;
+        }
+        let Some(rest) = inner[tag.len()..].trim_start().strip_prefix('>') else { continue };
+        let next = rest.trim_start();
+        let opens =
+            next.strip_prefix('<').is_some_and(|next| name_length(next) > 0 || next.starts_with("!--"));
+        if next.is_empty() || opens {
+            return Some((&body[..start], rest));
+        }
+    }
+    None
+}
+
+fn name_length(text: &str) -> usize {
+    let length =
+        text.bytes().take_while(|&b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b':')).count();
+    if text.starts_with(|c: char| c.is_ascii_digit()) { 0 } else { length }
+}
+
+/// Tells whether a text holds a tag of a name, opening or closing.
+fn holds(text: &str, name: &str) -> bool {
+    memchr::memchr_iter(b'<', text.as_bytes()).any(|at| {
+        let inner = text[at + 1..].strip_prefix('/').unwrap_or(&text[at + 1..]);
+        inner.get(..name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name))
+            && inner[name.len()..].starts_with(['>', ' ', '='])
+    })
+}
+
+fn residue(rest: &str) -> String {
+    let shown: String = rest.chars().take(40).collect();
+    format!("what follows is no field of it: {:?}", shown.trim())
+}
+
+/// Returns a value's text without CDATA marks, and with its entities read if all of it is escaped; tells whether it was.
+fn plain(text: &str) -> (String, bool) {
+    let text = text.trim();
+    if let Some(inner) = text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>")) {
+        return (inner.replace("]]><![CDATA[", ""), false);
+    }
+    let escaped = text.contains('&') && !text.contains('<');
+    match escaped.then(|| unescaped(text)).flatten() {
+        Some(text) => (text, true),
+        None => (text.to_owned(), false),
+    }
+}
+
+/// Returns a text with its entities read, once; `None` if an `&` in it starts no entity.
+pub(super) fn unescaped(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('&') {
+        out.push_str(before);
+        let (name, after) = after.split_once(';').filter(|(name, _)| name.len() < 10)?;
+        out.push(entity(name)?);
+        rest = after;
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+/// Returns the character that an entity stands for.
+fn entity(name: &str) -> Option<char> {
+    match name {
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "amp" => Some('&'),
+        "quot" => Some('"'),
+        "apos" => Some('\''),
+        "nbsp" => Some('\u{A0}'),
+        _ => {
+            let digits = name.strip_prefix('#')?;
+            let code = match digits.strip_prefix(['x', 'X']) {
+                Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+                None => digits.parse().ok()?,
+            };
+            char::from_u32(code)
+        }
+    }
+}
+
+/// Reads a value of a type from a text; `None` if it is none.
+fn from_text(kind: ValueKind, items: Option<ValueKind>, text: &str, depth: usize) -> Option<Value> {
+    match kind {
+        ValueKind::String => Some(Value::from(text)),
+        ValueKind::Integer => text.parse::<i64>().ok().map(Value::from),
+        ValueKind::Number => text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from),
+        ValueKind::Boolean => text.to_ascii_lowercase().parse::<bool>().ok().map(Value::from),
+        ValueKind::Array | ValueKind::Object if text.starts_with('<') => nested(kind, items, text, depth),
+        ValueKind::Array | ValueKind::Object => {
+            let read = loose::read(text).filter(|read| !read.cut && read.end == text.len())?;
+            from_value(kind, items, &read.value)
+        }
+    }
+}
+
+/// Reads a list or an object that is written as tags: an item or a field each.
+fn nested(kind: ValueKind, items: Option<ValueKind>, text: &str, depth: usize) -> Option<Value> {
+    if depth >= DEEPEST {
+        return None;
+    }
+    let mut list = Vec::new();
+    let mut object = Map::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let field = field(rest)?;
+        let (inner, _) = plain(field.value);
+        let object_inside = kind == ValueKind::Object && inner.starts_with('<');
+        let inner_kind = if object_inside { ValueKind::Object } else { items.unwrap_or(ValueKind::String) };
+        let value = from_text(inner_kind, None, &inner, depth + 1)?;
+        match kind {
+            ValueKind::Array => list.push(value),
+            _ if object.insert(field.name.to_owned(), value).is_some() => return None,
+            _ => {}
+        }
+        rest = field.rest.trim_start();
+    }
+    Some(if kind == ValueKind::Array { Value::from(list) } else { Value::from(object) })
+}
+
+/// Returns a value as one of a type; `None` if it is none.
+fn from_value(kind: ValueKind, items: Option<ValueKind>, value: &Value) -> Option<Value> {
+    match (kind, value) {
+        (ValueKind::String, Value::Number(number)) => Some(Value::from(number.to_string())),
+        (ValueKind::Array, Value::Array(list)) => {
+            let right = |item: &Value| items.is_none_or(|kind| is_of(kind, item));
+            list.iter().all(right).then(|| value.clone())
+        }
+        (kind, Value::String(text)) => from_text(kind, items, text.trim(), 0).map(|read| match kind {
+            ValueKind::String => value.clone(),
+            _ => read,
+        }),
+        (kind, value) => is_of(kind, value).then(|| value.clone()),
+    }
+}
+
+/// Tells whether a value is of a type as it stands.
+fn is_of(kind: ValueKind, value: &Value) -> bool {
+    match kind {
+        ValueKind::String => value.is_string(),
+        ValueKind::Integer => value.is_i64() || value.is_u64(),
+        ValueKind::Number => value.is_number(),
+        ValueKind::Boolean => value.is_boolean(),
+        ValueKind::Array => value.is_array(),
+        ValueKind::Object => value.is_object(),
+    }
+}
+
+fn expected(parameter: &Parameter) -> String {
+    if parameter.one_of.is_empty() {
+        return format!("of the type {}", parameter.kind.name());
+    }
+    format!("one of {}", parameter.one_of.join(", "))
+}

@@ -1,0 +1,237 @@
+//! What of a scan counts: text is kept, effects must be clear, and doubt never leads towards PASS.
+
+mod markers;
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use serde_json::Value;
+
+use super::context::{Context, Finish};
+use super::echo::{Echo, Suspect, echoes};
+use super::placeholder::Examples;
+use super::scan::{Cut, Found, FoundEffect, Kind, Message, Place};
+use super::source::Source;
+use crate::models::{Action, Code, Grammar, Problem, Proposal, Response, Update};
+
+/// The most actions of a reply.
+const MOST_ACTIONS: usize = 64;
+
+/// The most proposals that are listed.
+const MOST_PROPOSALS: usize = 256;
+
+/// How a text came about that is judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Form {
+    /// Whether its tags were written in another form, and not all of the reply was.
+    pub(super) partly_converted: bool,
+}
+
+/// Makes a response of what was found.
+pub(super) fn judge(
+    source: &Source<'_>,
+    found: Found,
+    form: Form,
+    grammar: &Grammar,
+    context: &Context<'_>,
+) -> Response {
+    let text: &str = &source.text;
+    let suspects =
+        found.effects.iter().map(|effect| Suspect { span: effect.place.span.clone(), marker: false });
+    let suspects = suspects
+        .chain(found.markers.iter().map(|marker| Suspect { span: marker.span.clone(), marker: true }));
+    let echoes = echoes(text, &suspects.collect::<Vec<_>>(), &context.ours, &context.sent);
+    let (effect_echoes, marker_echoes) = echoes.split_at(found.effects.len());
+    let mut judge = Judge {
+        text,
+        source,
+        form,
+        grammar,
+        context,
+        messages: found.messages,
+        shaky: found.shaky,
+        tasks: HashMap::new(),
+        refused: Vec::new(),
+        problems: found.problems,
+        response: Response {
+            quoted_verdict: found.quoted,
+            doubtful_verdict: found.unreadable,
+            complete: !(found.open || context.is_cut()),
+            nonce: context.nonce.map(str::to_owned),
+            ..Response::default()
+        },
+    };
+    judge.thoughts(&found.thoughts);
+    judge.texts(&found.cuts, found.end);
+    judge.effects(found.effects, effect_echoes);
+    judge.markers(&found.markers, marker_echoes, found.own_doubts);
+    judge.finish()
+}
+
+struct Judge<'a> {
+    text: &'a str,
+    source: &'a Source<'a>,
+    form: Form,
+    grammar: &'a Grammar,
+    context: &'a Context<'a>,
+    messages: Vec<Message>,
+    /// From where a thought that is not closed may reach over what follows.
+    shaky: Option<usize>,
+    /// Where each task's marker is among those of the response.
+    tasks: HashMap<String, usize>,
+    refused: Vec<(Range<usize>, Proposal)>,
+    problems: Vec<(Code, Range<usize>)>,
+    response: Response,
+}
+
+impl<'a> Judge<'a> {
+    fn thoughts(&mut self, thoughts: &[Range<usize>]) {
+        let thoughts = thoughts.iter().map(|span| self.text[span.clone()].trim().to_owned());
+        self.response.thoughts = thoughts.filter(|thought| !thought.is_empty()).collect();
+    }
+
+    /// Sorts the text into the message and what stands outside it.
+    fn texts(&mut self, cuts: &[Cut], end: usize) {
+        let mut message = Vec::new();
+        let mut stray = String::new();
+        let mut at = 0;
+        for Message { span, closed } in &self.messages {
+            visible(self.text, at..span.start, cuts, false, &mut stray);
+            let mut inside = String::new();
+            visible(self.text, span.clone(), cuts, *closed, &mut inside);
+            message.push(inside.trim().to_owned());
+            at = span.end;
+        }
+        visible(self.text, at..end.max(at), cuts, false, &mut stray);
+        let stray = stray.trim().to_owned();
+        if let Some(second) = self.messages.get(1) {
+            self.problems.push((Code::SecondMessage, second.span.clone()));
+        }
+        message.retain(|part| !part.is_empty());
+        let has_message = !self.messages.is_empty();
+        (self.response.message, self.response.stray) =
+            if has_message { (message.join("\n\n"), stray) } else { (stray, String::new()) };
+        if self.context.finish == Finish::Failed {
+            // What a failed agent prints is no message of it.
+            self.problems.push((Code::FailedCall, 0..self.text.len()));
+            let said = std::mem::take(&mut self.response.message);
+            self.response.stray =
+                [said, std::mem::take(&mut self.response.stray)].join("\n").trim().to_owned();
+        }
+    }
+
+    fn effects(&mut self, effects: Vec<FoundEffect>, echoes: &[Option<Echo>]) {
+        let examples = Examples::of(self.context, &effects);
+        let mut known: HashSet<(String, String)> = HashSet::new();
+        let mut updates = Vec::new();
+        let mut actions = 0;
+        for (FoundEffect { kind, place }, echo) in effects.into_iter().zip(echoes) {
+            let doubt = self.doubt(&place.span, *echo);
+            match (kind, doubt) {
+                (Kind::Refused(reason), _) => self.refuse(place, reason),
+                (_, Some((code, reason))) => {
+                    self.problems.push((code, place.span.clone()));
+                    self.refuse(place, reason);
+                }
+                (Kind::Action(_), None) if actions >= MOST_ACTIONS => {
+                    self.refuse(place, format!("a reply may ask for {MOST_ACTIONS} actions"));
+                }
+                (Kind::Action(action), None) => {
+                    actions += 1;
+                    let key = (action.name.clone(), Value::from(action.values.clone()).to_string());
+                    if let Some(reason) = examples.copied(&action, self.grammar) {
+                        self.problems.push((Code::Placeholder, place.span.clone()));
+                        self.refuse(place, reason);
+                    } else if !known.insert(key) {
+                        self.problems.push((Code::RepeatedEffect, place.span));
+                    } else {
+                        let span = self.source.raw_span(&place.span);
+                        self.response.actions.push(Action { span, ..action });
+                    }
+                }
+                (Kind::Update(update), None) => updates.push((update, place)),
+            }
+        }
+        self.updates(updates);
+    }
+
+    /// Takes updates, unless they contradict each other.
+    fn updates(&mut self, updates: Vec<(Update, Place)>) {
+        let mut texts: HashMap<&str, &str> = HashMap::new();
+        let mut contradicted: HashSet<String> = HashSet::new();
+        for (update, _) in &updates {
+            if *texts.entry(&update.target).or_insert(&update.content) != update.content {
+                contradicted.insert(update.target.clone());
+            }
+        }
+        let mut taken = HashSet::new();
+        for (update, place) in updates {
+            if contradicted.contains(&update.target) {
+                self.refuse(place, "the same target is given two texts");
+            } else if taken.insert(update.target.clone()) {
+                let span = self.source.raw_span(&place.span);
+                self.response.updates.push(Update { span, ..update });
+            } else {
+                self.problems.push((Code::RepeatedEffect, place.span));
+            }
+        }
+    }
+
+    /// Returns why an effect does not count, whatever it asks for.
+    fn doubt(&self, span: &Range<usize>, echo: Option<Echo>) -> Option<(Code, &'static str)> {
+        if self.context.is_cut() {
+            return Some((Code::CutOff, "the reply was cut off"));
+        }
+        let next = self.messages.partition_point(|message| message.span.end <= span.start);
+        if self.messages.get(next).is_some_and(|m| m.closed && m.span.contains(&span.start)) {
+            return Some((Code::EffectInMessage, "it stands inside the message"));
+        }
+        if self.is_shaky(span.start) {
+            return Some((Code::RefusedEffect, "a thought before it is not closed"));
+        }
+        if self.form.partly_converted {
+            return Some((Code::RefusedEffect, "its tags are written in another form"));
+        }
+        echo.map(|_| (Code::Echo, "it repeats the prompt"))
+    }
+
+    /// Tells whether a thought that is not closed may reach over a place: up to the end of the message behind it.
+    fn is_shaky(&self, at: usize) -> bool {
+        self.shaky.is_some_and(|from| {
+            let behind = self.messages.partition_point(|message| message.span.start < from);
+            let closed = self.messages.get(behind).is_some_and(|m| m.closed && at >= m.span.end);
+            at >= from && !closed
+        })
+    }
+
+    fn refuse(&mut self, place: Place, reason: impl Into<String>) {
+        if self.refused.len() >= MOST_PROPOSALS {
+            return;
+        }
+        let (text, span) = (self.text[place.body].to_owned(), self.source.raw_span(&place.span));
+        self.refused.push((place.span, Proposal { what: place.what, reason: reason.into(), text, span }));
+    }
+
+    fn finish(mut self) -> Response {
+        self.refused.sort_by_key(|(span, _)| span.start);
+        self.response.proposals = self.refused.into_iter().map(|(_, proposal)| proposal).collect();
+        self.problems.sort_by_key(|(_, span)| span.start);
+        let problems = self.problems.into_iter();
+        self.response.problems =
+            problems.map(|(code, span)| Problem::new(code, self.source.raw_span(&span))).collect();
+        self.response
+    }
+}
+
+/// Adds what people are shown of a span: all but what is cut from it. A closed message keeps the effects inside it.
+fn visible(text: &str, span: Range<usize>, cuts: &[Cut], keep_effects: bool, out: &mut String) {
+    let mut at = span.start;
+    let first = cuts.partition_point(|cut| cut.span.end <= span.start);
+    for cut in cuts[first..].iter().take_while(|cut| cut.span.start < span.end) {
+        if !(cut.effect && keep_effects) {
+            out.push_str(&text[at..cut.span.start.max(at)]);
+            at = cut.span.end.max(at);
+        }
+    }
+    out.push_str(&text[at.min(span.end)..span.end]);
+}

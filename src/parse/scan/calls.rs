@@ -1,0 +1,259 @@
+//! Actions in all their forms, and updates: what stands between their tags is opaque.
+
+use std::ops::Range;
+
+use foldhash::HashMap;
+use memchr::memmem;
+
+use super::{FoundEffect, Kind, Place, Scanner};
+use crate::models::{Code, Update};
+use crate::parse::call;
+use crate::parse::tag::{Call, Name, Tag, attributes};
+
+/// The most tags of actions that are looked at; beyond them, none is closed.
+const MOST_TAGS: usize = 1_000_000;
+
+/// The tags of actions from some place on, each opener with its closer.
+pub(super) struct Elements {
+    tags: Vec<Element>,
+}
+
+struct Element {
+    at: usize,
+    end: usize,
+    /// `None` for a tag that is no action's, and ends one that is not closed.
+    call: Option<Call>,
+    closes: bool,
+    /// For an opener, the closer that pairs with it.
+    partner: Option<usize>,
+}
+
+impl Elements {
+    /// Finds all tags of actions behind an offset, and pairs them by name.
+    fn after(scanner: &Scanner<'_>, from: usize) -> Self {
+        let mut tags: Vec<Element> = Vec::new();
+        let mut open: HashMap<Call, Vec<usize>> = HashMap::default();
+        for hit in memchr::memchr_iter(b'<', &scanner.text.as_bytes()[from..]) {
+            let at = from + hit;
+            let Some(tag) = scanner.names.read(&scanner.text[at..]).filter(|tag| tag.complete) else {
+                continue;
+            };
+            let (closes, end) = (tag.closes, at + tag.length);
+            match tag.name {
+                Name::Call(call) => {
+                    let stack = open.entry(call).or_default();
+                    if closes && let Some(opener) = stack.pop() {
+                        tags[opener].partner = Some(tags.len());
+                    } else if !closes && !tag.empty {
+                        stack.push(tags.len());
+                    }
+                    tags.push(Element { at, end, call: Some(call), closes, partner: None });
+                }
+                Name::Message | Name::Update | Name::Thinking if !closes => {
+                    tags.push(Element { at, end, call: None, closes, partner: None });
+                }
+                _ => {}
+            }
+            if tags.len() >= MOST_TAGS {
+                break;
+            }
+        }
+        Self { tags }
+    }
+
+    fn index(&self, at: usize) -> Option<usize> {
+        self.tags.binary_search_by_key(&at, |tag| tag.at).ok()
+    }
+
+    /// Returns the tag that closes the one at an index, and whether another of the same form opens in between.
+    fn closer(&self, opener: usize) -> Option<(&Element, bool)> {
+        let partner = self.tags[opener].partner?;
+        let call = self.tags[opener].call;
+        let nested = self.tags[opener + 1..partner].iter().any(|tag| tag.call == call);
+        Some((&self.tags[partner], nested))
+    }
+
+    /// Returns the last closer of the same form behind an index and before the next opener.
+    fn last_closer(&self, opener: usize) -> Option<&Element> {
+        let call = self.tags[opener].call;
+        let before = |tag: &&Element| tag.call != call || tag.closes;
+        self.tags[opener + 1..].iter().take_while(before).filter(|tag| tag.call == call).last()
+    }
+
+    /// Returns where the next tag behind an index stands.
+    fn next(&self, index: usize) -> Option<usize> {
+        self.tags.get(index + 1).map(|tag| tag.at)
+    }
+}
+
+impl<'a> Scanner<'a> {
+    /// Takes an action.
+    pub(super) fn call(&mut self, opener: Tag<'a>, call: Call) {
+        let start = self.at + opener.length;
+        if !opener.complete {
+            // Such a tag is text, unless the reply ends in it.
+            self.at = start;
+            return;
+        }
+        if opener.empty {
+            return self.read_call(&opener, call, &(start..start), start);
+        }
+        let elements = match self.elements.take() {
+            Some(elements) => elements,
+            None => Elements::after(self, self.at),
+        };
+        let index = elements.index(self.at);
+        let closer = index.and_then(|index| elements.closer(index));
+        match (closer, index) {
+            (Some((closer, nested)), Some(index)) => {
+                let (body, end) = (start..closer.at, closer.end);
+                let last = elements.last_closer(index).filter(|last| last.at > closer.at);
+                if nested {
+                    self.refuse_call(&opener, call, "it holds another action", body, end);
+                } else if let Some(last) = last
+                    && call::read(call, opener.attributes, &self.text[body.clone()], self.grammar).is_err()
+                {
+                    // A closer inside a field is not the action's.
+                    let (body, end) = (start..last.at, last.end);
+                    self.read_call(&opener, call, &body, end);
+                } else {
+                    self.read_call(&opener, call, &body, end);
+                }
+            }
+            // A name in brackets that is not closed is spoken of, and nothing more.
+            _ if !self.is_meant(&opener, call) => self.at = start,
+            _ => {
+                let end = index.and_then(|index| elements.next(index)).unwrap_or(self.text.len());
+                self.found.open |= end == self.text.len();
+                let end = end.max(start);
+                self.refuse_call(&opener, call, "it is not closed, so it may be cut off", start..end, end);
+            }
+        }
+        self.elements = Some(elements);
+    }
+
+    /// Tells whether an opener that is not closed asks for something: a name in brackets may be spoken of.
+    fn is_meant(&self, opener: &Tag<'a>, call: Call) -> bool {
+        let name = || call::name(call, opener.attributes, "", self.grammar);
+        match call {
+            Call::Action | Call::Tool => true,
+            Call::Invoke | Call::Function => name().is_some_and(|name| call::is_known(&name, self.grammar)),
+            Call::Named(_) => false,
+        }
+    }
+
+    fn read_call(&mut self, opener: &Tag<'a>, call: Call, body: &Range<usize>, end: usize) {
+        match call::read(call, opener.attributes, &self.text[body.clone()], self.grammar) {
+            Ok((action, problems)) => {
+                let span = self.at..end;
+                if call != Call::Action {
+                    self.problem(Code::NativeCall, span.clone());
+                }
+                self.note_attributes(opener);
+                problems.into_iter().for_each(|code| self.problem(code, span.clone()));
+                self.push(format!("action {}", action.name), span, body.clone(), Kind::Action(action));
+            }
+            // What only looks like a call of ours is text.
+            Err(_) if matches!(call, Call::Named(_)) && body.is_empty() => self.at = body.start,
+            Err(reason) => self.refuse_call(opener, call, &reason, body.clone(), end),
+        }
+    }
+
+    fn refuse_call(&mut self, opener: &Tag<'a>, call: Call, reason: &str, body: Range<usize>, end: usize) {
+        let name = call::name(call, opener.attributes, &self.text[body.clone()], self.grammar);
+        let what = format!("action {}", name.unwrap_or_default()).trim().to_owned();
+        let span = self.at..end;
+        self.mask(body.clone());
+        self.push(what, span, body, Kind::Refused(reason.to_owned()));
+    }
+
+    fn push(&mut self, what: String, span: Range<usize>, body: Range<usize>, kind: Kind) {
+        self.cut(span.clone(), true, true);
+        self.at = span.end;
+        self.found.effects.push(FoundEffect { kind, place: Place { what, span, body } });
+    }
+
+    /// Takes an update. Its body is opaque and reaches to the last closer before the next update.
+    pub(super) fn update(&mut self, opener: Tag<'a>) {
+        let start = self.at + opener.length;
+        let rest = &self.text[start..];
+        if !opener.complete && rest.is_empty() {
+            // The reply ends in the tag.
+            self.at = start;
+            return;
+        }
+        if opener.attributes.trim().is_empty() && opener.complete && !self.update_closes_after(start) {
+            // The tag is spoken of, and nothing more.
+            self.at = start;
+            return;
+        }
+        let (mut closers, mut region): (Vec<Range<usize>>, usize) = (Vec::new(), rest.len());
+        for at in memchr::memchr_iter(b'<', rest.as_bytes()) {
+            match self.names.read(&rest[at..]) {
+                Some(Tag { name: Name::Update, closes: true, complete: true, length, .. }) => {
+                    closers.push(at..at + length);
+                }
+                Some(Tag { name: Name::Update, closes: false, complete: true, .. }) => {
+                    // In the middle of a line it is text that speaks of it.
+                    let line = rest[..at].rfind('\n').unwrap_or(0);
+                    let line = closers.last().map_or(line, |closer| line.max(closer.end));
+                    if rest[line..at].trim().is_empty() {
+                        region = at;
+                        break;
+                    }
+                }
+                _ => {}
+            }
+        }
+        let closer = closers.last().cloned().unwrap_or(region..region);
+        let body = start..start + closer.start;
+        let read = attributes(opener.attributes);
+        let target = read.as_ref().and_then(|read| read.get("target")).unwrap_or_default();
+        let reason = match closers.len() {
+            _ if !opener.complete || read.is_none() => "its opening tag cannot be read",
+            _ if opener.empty => "it holds no text",
+            0 => "it is not closed, so it may be cut off",
+            _ if target.trim().is_empty() => "it names no target, or not clearly",
+            1 => "",
+            _ if ends_alone(rest, &closers) => "",
+            _ => "it is closed more than once, so its end is not clear",
+        };
+        self.found.open |= closers.is_empty() && region == rest.len();
+        let (what, span) =
+            (format!("content_update {target}").trim().to_owned(), self.at..start + closer.end);
+        if reason.is_empty() {
+            self.note_attributes(&opener);
+            if read.is_some_and(|read| read.pairs.len() > 1) {
+                self.problem(Code::UnknownAttribute, self.at..start);
+            }
+            let skip = usize::from(self.text[body.clone()].starts_with('\n'));
+            let skip = skip + 2 * usize::from(self.text[body.clone()].starts_with("\r\n"));
+            let content = self.text[body.start + skip..body.end].to_owned();
+            let update = Update { target: target.to_owned(), content, span: 0..0 };
+            self.push(what, span, body, Kind::Update(update));
+        } else {
+            self.mask(start..start + closer.end);
+            self.push(what, span, body, Kind::Refused(reason.to_owned()));
+        }
+    }
+
+    /// Tells whether an update is closed somewhere behind an offset; asked in ascending order, a text is read once.
+    fn update_closes_after(&mut self, at: usize) -> bool {
+        if self.update_closer < at {
+            let found = memmem::find(&self.text.as_bytes()[at..], b"</content_update");
+            self.update_closer = found.map_or(usize::MAX, |hit| at + hit);
+        }
+        self.update_closer != usize::MAX
+    }
+}
+
+/// Tells whether the last of several closers stands alone on its line, and no other does: then the others are text.
+fn ends_alone(text: &str, closers: &[Range<usize>]) -> bool {
+    let alone = |closer: &Range<usize>| {
+        let before = text[..closer.start].rsplit('\n').next().unwrap_or_default();
+        let after = text[closer.end..].split('\n').next().unwrap_or_default();
+        closer.start > before.len() && before.trim().is_empty() && after.trim().is_empty()
+    };
+    let Some((last, others)) = closers.split_last() else { return false };
+    alone(last) && !others.iter().any(alone)
+}

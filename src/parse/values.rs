@@ -1,0 +1,224 @@
+//! Replies written as JSON, as Python values or as YAML: the same parts under other names.
+
+use std::ops::Range;
+
+use serde_json::{Map, Value};
+
+use super::line::Fence;
+use super::scan::{Found, FoundEffect, Kind, Place};
+use super::{call, loose};
+use crate::error::ErrorKind;
+use crate::models::{Code, Grammar, ReviewResult, Update, yaml};
+
+/// The largest reply that is read as YAML.
+const LARGEST_YAML: usize = 256 * 1024;
+
+const THOUGHTS: [&str; 5] = ["thinking", "thought", "thoughts", "reasoning", "analysis"];
+const ACTIONS: [&str; 4] = ["actions", "action", "tool_calls", "tool_call"];
+const UPDATES: [&str; 2] = ["content_updates", "content_update"];
+const VERDICTS: [&str; 2] = ["review", "verdict"];
+
+/// What a reply that is no XML holds.
+#[derive(Debug)]
+pub(super) struct Values {
+    pub(super) message: Option<String>,
+    pub(super) thoughts: Vec<String>,
+    pub(super) effects: Vec<FoundEffect>,
+    /// The worst verdict in it: it does not count there.
+    pub(super) verdict: Option<ReviewResult>,
+    pub(super) problems: Vec<(Code, Range<usize>)>,
+    /// Whether the text ended before the value did.
+    pub(super) cut: bool,
+}
+
+/// Reads a reply's text behind its thoughts; `None` if it is prose.
+pub(super) fn read(text: &str, found: &Found, grammar: &Grammar) -> Option<Values> {
+    let start =
+        found.thoughts.last().map_or(0, |thought| found.cuts.last().map_or(thought.end, |cut| cut.span.end));
+    let candidate = candidate(text, start)?;
+    let Candidate { value, span, code, cut, clear } = candidate;
+    let mut values = Values {
+        message: None,
+        thoughts: Vec::new(),
+        effects: Vec::new(),
+        verdict: None,
+        problems: vec![(code, span.clone())],
+        cut,
+    };
+    let mut reader = Reader { grammar, span, cut, clear, values: &mut values };
+    reader.top(&value).then_some(values)
+}
+
+/// A value in a reply, and how it stands there.
+struct Candidate {
+    value: Value,
+    span: Range<usize>,
+    code: Code,
+    cut: bool,
+    /// Whether it is clear that it is the reply, and not quoted in it.
+    clear: bool,
+}
+
+fn candidate(text: &str, start: usize) -> Option<Candidate> {
+    let body = text.get(start..)?;
+    let from = start + body.len() - body.trim_start().len();
+    let rest = text[from..].trim_end();
+    if rest.starts_with(['{', '[']) {
+        let read = loose::read(rest)?;
+        // Behind it, only prose may stand.
+        let prose = !rest[read.end..].contains(['{', '<']);
+        return prose.then(|| of_loose(read, from, true));
+    }
+    yaml_reply(rest, from).or_else(|| amid_prose(text, from))
+}
+
+fn of_loose(read: loose::Loose, from: usize, clear: bool) -> Candidate {
+    let code = if read.python { Code::PythonReply } else { Code::JsonReply };
+    Candidate { value: read.value, span: from..from + read.end, code, cut: read.cut, clear }
+}
+
+/// Finds one object on lines of its own, with prose around it. In a fence it is quoted.
+fn amid_prose(text: &str, from: usize) -> Option<Candidate> {
+    let mut fence: Option<Fence> = None;
+    let mut at = from;
+    for line in text[from..].split_inclusive('\n') {
+        if line.trim_start().starts_with('{') {
+            let start = at + line.len() - line.trim_start().len();
+            let read = loose::read(&text[start..])?;
+            let rest = &text[start + read.end..];
+            let prose =
+                !rest.contains('{') && rest.split('\n').next().is_some_and(|end| end.trim().is_empty());
+            return prose.then(|| of_loose(read, start, fence.is_none()));
+        }
+        fence = match fence {
+            Some(open) if open.is_closed_by(line) => None,
+            Some(open) => Some(open),
+            None => Fence::opened_by(line),
+        };
+        at += line.len();
+    }
+    None
+}
+
+fn yaml_reply(text: &str, from: usize) -> Option<Candidate> {
+    let key = text.split([':', '\n']).next()?.trim().to_ascii_lowercase();
+    if text.len() > LARGEST_YAML || !is_known(&key) {
+        return None;
+    }
+    let value: Map<String, Value> = yaml::read(text, "the reply", 1, ErrorKind::PromptInvalid).ok()?;
+    let known = value.keys().all(|key| is_known(&key.to_ascii_lowercase()));
+    known.then(|| Candidate {
+        value: Value::from(value),
+        span: from..from + text.len(),
+        code: Code::YamlReply,
+        cut: false,
+        clear: true,
+    })
+}
+
+fn is_known(key: &str) -> bool {
+    let lists = [&THOUGHTS[..], &ACTIONS, &UPDATES, &VERDICTS, &["message", "response", "task_status"]];
+    lists.iter().any(|list| list.contains(&key))
+}
+
+struct Reader<'a> {
+    grammar: &'a Grammar,
+    span: Range<usize>,
+    cut: bool,
+    clear: bool,
+    values: &'a mut Values,
+}
+
+impl Reader<'_> {
+    /// Reads a value that may be a reply; tells whether it is one.
+    fn top(&mut self, value: &Value) -> bool {
+        match value {
+            Value::Object(object) if object.keys().any(|key| is_known(&key.to_ascii_lowercase())) => {
+                for (key, value) in object {
+                    self.part(&key.to_ascii_lowercase(), value);
+                }
+                self.values.message.is_some()
+                    || !self.values.effects.is_empty()
+                    || self.values.verdict.is_some()
+            }
+            Value::Object(object) if call::is_call(object, self.grammar) => {
+                self.action(value);
+                true
+            }
+            Value::Array(items) => {
+                let is_call =
+                    |item: &Value| item.as_object().is_some_and(|object| call::is_call(object, self.grammar));
+                let calls = !items.is_empty() && items.iter().all(is_call);
+                items.iter().filter(|_| calls).for_each(|item| self.action(item));
+                calls
+            }
+            _ => false,
+        }
+    }
+
+    fn part(&mut self, key: &str, value: &Value) {
+        if matches!(key, "message" | "response") && self.values.message.is_none() {
+            self.values.message = value.as_str().map(|text| text.trim().to_owned());
+        } else if THOUGHTS.contains(&key) {
+            self.values.thoughts.extend(value.as_str().map(|text| text.trim().to_owned()));
+        } else if ACTIONS.contains(&key) {
+            each(value).iter().for_each(|item| self.action(item));
+        } else if UPDATES.contains(&key) {
+            each(value).iter().for_each(|item| self.update(item));
+        } else if VERDICTS.contains(&key) {
+            let verdict = value.as_str().and_then(super::verdict::named);
+            self.values.verdict = self.values.verdict.max(verdict);
+            self.push("review".to_owned(), Err("a verdict must stand in <review>".to_owned()));
+        } else if key == "task_status" {
+            self.push("task_status".to_owned(), Err("it must stand in <task_status>".to_owned()));
+        }
+    }
+
+    fn action(&mut self, item: &Value) {
+        if !self.grammar.knows_actions() {
+            return;
+        }
+        let Value::Object(object) = item else {
+            return self.push("action".to_owned(), Err("it names no type, or not clearly".to_owned()));
+        };
+        let what = format!("action {}", call::named(object).map_or("", |(name, _)| name));
+        let read = call::from_object(object, &item.to_string(), self.grammar).map(|(action, problems)| {
+            let span = self.span.clone();
+            self.values.problems.extend(problems.into_iter().map(|code| (code, span.clone())));
+            Kind::Action(action)
+        });
+        self.push(what.trim().to_owned(), read);
+    }
+
+    fn update(&mut self, item: &Value) {
+        let text = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
+        let target = text("target").filter(|target| !target.trim().is_empty());
+        let what = format!("content_update {}", target.as_deref().unwrap_or_default());
+        let update = match (target, text("content")) {
+            (Some(target), Some(content)) => Ok(Kind::Update(Update { target, content, span: 0..0 })),
+            (None, _) => Err("it names no target, or not clearly".to_owned()),
+            (_, None) => Err("it holds no text".to_owned()),
+        };
+        self.push(what.trim().to_owned(), update);
+    }
+
+    fn push(&mut self, what: String, read: Result<Kind, String>) {
+        let kind = match read {
+            Ok(_) if self.cut => Kind::Refused("it may be cut off".to_owned()),
+            Ok(_) if !self.clear => Kind::Refused("it stands in code".to_owned()),
+            Ok(kind) => kind,
+            Err(reason) => Kind::Refused(reason),
+        };
+        let place = Place { what, span: self.span.clone(), body: self.span.clone() };
+        self.values.effects.push(FoundEffect { kind, place });
+    }
+}
+
+/// Returns the items of a list, or the value itself.
+fn each(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(items) => items,
+        Value::Null => &[],
+        other => std::slice::from_ref(other),
+    }
+}
