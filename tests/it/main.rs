@@ -18,6 +18,7 @@ mod line;
 mod packs;
 mod readme;
 mod replies;
+mod screen;
 mod seed_000_prompt;
 mod seed_001_templates;
 mod seed_003_builder;
