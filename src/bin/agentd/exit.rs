@@ -8,7 +8,8 @@ pub(crate) const OK: u8 = 0;
 /// A check found something to complain about.
 pub(crate) const FINDINGS: u8 = 1;
 
-// 2 is clap's: the command line itself cannot be understood.
+/// The command line itself cannot be understood.
+pub(crate) const USAGE: u8 = 2;
 
 /// Something that was given cannot be used: a file, a name, a change, an empty text.
 pub(crate) const INPUT: u8 = 3;

@@ -11,7 +11,10 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return ExitCode::from(out::usage(&error)),
+    };
     out::log_to_stderr(args.verbose);
     match commands::run(&args) {
         Ok(code) => ExitCode::from(code),

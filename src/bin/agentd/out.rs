@@ -1,9 +1,12 @@
-//! The one door to the terminal: data to stdout, talk to stderr.
+//! The one door to the terminal: data to stdout, talk to stderr, neither with anything that would drive a terminal.
 
+use std::borrow::Cow;
+use std::env;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use agentd::Error;
+use agentd::models::screen;
 use anstyle::{AnsiColor, Style};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use serde::Serialize;
@@ -34,22 +37,26 @@ impl From<io::Error> for Failure {
 /// The result of a command: its exit code, or why it ended early.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// Writes data to stdout.
+/// Writes data to stdout: byte by byte, but on a terminal only what may be shown there, up to a line end.
 pub(crate) fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
     let mut out = BufWriter::new(io::stdout().lock());
-    write(&mut out)?;
+    if out.get_ref().is_terminal() {
+        let mut bytes = Vec::new();
+        write(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let shown = screen(&text);
+        out.write_all(shown.as_bytes())?;
+        out.write_all(if shown.is_empty() || shown.ends_with('\n') { b"" } else { b"\n" })?;
+    } else {
+        write(&mut out)?;
+    }
     out.flush()
 }
 
-/// Writes a text to stdout, byte by byte; on a terminal it gets a line end if it has none.
+/// Writes a text to stdout.
 pub(crate) fn text(text: &str) -> io::Result<()> {
-    #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
-    let ends = text.ends_with('\n') || !io::stdout().is_terminal();
-    data(|out| {
-        out.write_all(text.as_bytes())?;
-        out.write_all(if ends { b"" } else { b"\n" })
-    })
+    data(|out| out.write_all(text.as_bytes()))
 }
 
 /// Writes a value to stdout as JSON.
@@ -67,22 +74,48 @@ const FAULT: Style = AnsiColor::Red.on_default().bold();
 
 /// Tells something on stderr.
 pub(crate) fn note(words: impl Display) {
-    talk(format_args!("{NOTE}note{NOTE:#}: {words}"));
+    talk(format_args!("{NOTE}note{NOTE:#}: {}", shown(words)));
 }
 
 /// Warns of something on stderr.
 pub(crate) fn warning(words: impl Display) {
-    talk(format_args!("{WARNING}warning{WARNING:#}: {words}"));
+    talk(format_args!("{WARNING}warning{WARNING:#}: {}", shown(words)));
 }
 
-/// Says a line on stderr under a heading of fixed width.
+/// Says something on stderr under a heading of fixed width; further lines of it stand beside the heading too.
 pub(crate) fn row(heading: &str, words: impl Display) {
-    talk(format_args!("{HEADING}{heading:<10}{HEADING:#} {words}"));
+    let words = shown(words);
+    let mut lines = words.lines();
+    talk(format_args!("{HEADING}{heading:<10}{HEADING:#} {}", lines.next().unwrap_or_default()));
+    // A line that began at the margin could pass for a row of ours.
+    lines.for_each(|line| talk(format_args!("{:<10} {line}", "")));
 }
 
+/// Returns words without what would drive a terminal: many were written by an agent, or stand in a repository.
+fn shown(words: impl Display) -> String {
+    screen(&words.to_string()).into_owned()
+}
+
+/// Says words that are fit to be shown, in our own style.
 fn talk(words: impl Display) {
+    #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
+    let mut out = anstream::stderr();
     // If stderr is gone there is nobody left to tell.
-    let _unheard = writeln!(anstream::stderr(), "{words}");
+    let _unheard = writeln!(out, "{words}");
+}
+
+/// Says why the command line cannot be understood, or the help that it asks for, and returns the exit code.
+pub(crate) fn usage(error: &clap::Error) -> u8 {
+    #[expect(clippy::disallowed_methods, reason = "the binary knows the environment")]
+    let clean = env::args_os().all(|arg| matches!(screen(&arg.to_string_lossy()), Cow::Borrowed(_)));
+    if clean || !error.use_stderr() {
+        // If nobody is left to tell, as with `--help | head`, that is no failure.
+        let _unheard = error.print();
+    } else {
+        // The arguments stand between clap's own colours already, so those go with what is in the arguments.
+        talk(shown(error.render()).trim_end());
+    }
+    if error.use_stderr() { exit::USAGE } else { exit::OK }
 }
 
 /// Says why a command ended, and returns its exit code. A reader that went away is not a failure.
@@ -90,7 +123,7 @@ pub(crate) fn report(failure: &Failure, as_json: bool) -> u8 {
     let error = match failure {
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return exit::OK,
         Failure::Output(error) => {
-            talk(format_args!("{FAULT}error{FAULT:#}: cannot write the output: {error}"));
+            talk(format_args!("{FAULT}error{FAULT:#}: cannot write the output: {}", shown(error)));
             return exit::OUTSIDE;
         }
         Failure::Error(error) => error,
@@ -100,21 +133,22 @@ pub(crate) fn report(failure: &Failure, as_json: bool) -> u8 {
         talk(json_error(error, code));
     } else {
         let name = error.kind().name();
-        talk(format_args!("{FAULT}error[{name}]{FAULT:#}: {error:#}"));
+        talk(format_args!("{FAULT}error[{name}]{FAULT:#}: {}", shown(format_args!("{error:#}"))));
     }
     code
 }
 
+/// Returns an error as JSON. Its words are made fit to be shown one by one, so that it stays one line of JSON.
 fn json_error(error: &Error, code: u8) -> serde_json::Value {
     let place = error
         .place()
-        .map(|place| json!({"origin": place.origin, "line": place.line, "column": place.column}));
+        .map(|place| json!({"origin": shown(&place.origin), "line": place.line, "column": place.column}));
     json!({"error": {
         "kind": error.kind().name(),
-        "message": error.message(),
-        "cause": std::error::Error::source(error).map(ToString::to_string),
+        "message": shown(error.message()),
+        "cause": std::error::Error::source(error).map(shown),
         "place": place,
-        "hint": error.hint(),
+        "hint": error.hint().map(shown),
         "exit_code": code,
     }})
 }
@@ -141,7 +175,7 @@ impl Log for StderrLog {
         match record.level() {
             Level::Error | Level::Warn => warning(record.args()),
             Level::Info => note(record.args()),
-            Level::Debug | Level::Trace => talk(format_args!("debug: {}", record.args())),
+            Level::Debug | Level::Trace => talk(format_args!("debug: {}", shown(record.args()))),
         }
     }
 

@@ -82,7 +82,7 @@ fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> Outcome {
     if as_json {
         out::json(&json!({"origin": prose.origin, "owner": prose.owner.to_string(), "text": prose.text}))?;
     } else {
-        out::data(|out| out.write_all(prose.text.as_bytes()))?;
+        out::text(&prose.text)?;
         out::note(format_args!("from {}", prose.origin));
     }
     Ok(exit::OK)

@@ -73,7 +73,7 @@ fn show(args: &Args, mode: &str, agent: Option<&str>, built_in: bool, as_json: b
             "text": template.text.file,
         }))?;
     } else {
-        out::data(|out| out.write_all(template.text.file.as_bytes()))?;
+        out::text(&template.text.file)?;
         out::note(format_args!("{} from {}", template.text.name, template.text.origin));
     }
     Ok(exit::OK)
