@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::models::{AgentName, Mode, ModelSpec};
+use crate::models::{AgentName, Mode, ModelSpec, NoncePolicy};
 
 /// The settings in force: defaults, overlaid by the user's file, the project's file and flags, in this order.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The pack that is used unless another is named, if one is set.
     pub pack: Option<String>,
+    /// Whether verdicts carry the nonce of their turn.
+    pub verdict_nonce: NoncePolicy,
     /// Whether a missing mandatory variable is an error instead of a visible notice.
     pub strict: bool,
     /// The largest prompt, in bytes.
@@ -37,6 +39,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             pack: None,
+            verdict_nonce: NoncePolicy::default(),
             strict: false,
             max_prompt_bytes: 32 * 1024 * 1024,
             structure: StructureLimits { per_folder: 60, total: 400 },
@@ -52,6 +55,7 @@ impl Default for Settings {
 struct Written {
     format: u64,
     pack: Option<String>,
+    verdict_nonce: Option<NoncePolicy>,
     #[serde(default)]
     prompt: WrittenPrompt,
     #[serde(default)]
@@ -99,6 +103,7 @@ impl Settings {
             )));
         }
         self.pack = written.pack.or(self.pack);
+        self.verdict_nonce = written.verdict_nonce.unwrap_or(self.verdict_nonce);
         self.strict = written.prompt.strict.unwrap_or(self.strict);
         self.max_prompt_bytes = written.prompt.max_bytes.unwrap_or(self.max_prompt_bytes);
         self.structure.per_folder = written.structure.per_folder.unwrap_or(self.structure.per_folder);
@@ -129,11 +134,14 @@ mod tests {
 
     #[test]
     fn later_files_overlay_earlier_ones_key_by_key() {
+        let user = "format = 1\nverdict_nonce = \"require\"\n[modes.plan]\nagent = \"gemini\"\n[structure]\ntotal = 10\n";
         let settings = Settings::default()
-            .overlaid("format = 1\n[modes.plan]\nagent = \"gemini\"\n[structure]\ntotal = 10\n", "user")
+            .overlaid(user, "user")
             .and_then(|user| user.overlaid("format = 1\n[prompt]\nstrict = true\n", "project"))
             .unwrap();
         assert!(settings.strict);
+        assert_eq!(settings.verdict_nonce, NoncePolicy::Require);
+        assert_eq!(Settings::default().verdict_nonce, NoncePolicy::Prefer);
         assert_eq!(settings.structure, StructureLimits { per_folder: 60, total: 10 });
         assert_eq!(settings.agents[&Mode::new("plan").unwrap()].as_str(), "gemini");
     }
@@ -142,6 +150,8 @@ mod tests {
     fn faults_are_placed() {
         let cases = [
             ("format = 1\nstrickt = true\n", 2),
+            ("format = 1\nverdict_nonce = \"maybe\"\n", 2),
+            ("format = 1\nverdict_nonce = true\n", 2),
             ("format = 1\n[modes.Plan]\nagent = \"x\"\n", 2),
             ("format = 1\n\n[modes.plan]\nagent = \"\"\n", 4),
             ("format = 2\n", 1),
