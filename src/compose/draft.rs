@@ -11,10 +11,10 @@ use super::frame::Frame;
 use super::layers::{self, Layers, View};
 use super::pieces::{Contents, Written, contents, walk, xml_segments};
 use super::report::{Absent, FitBlock, FitReport};
-use super::vars::VariableUse;
+use super::vars::{NONCE_VARIABLES, VariableUse};
 use super::{Request, tools};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Format, Mode, Part, Role, Segment, Tier, UnifiedPrompt};
+use crate::models::{Format, Mode, Nonce, Part, Role, Segment, Tier, UnifiedPrompt};
 use crate::pack::{Holds, Pack};
 
 /// A prompt that is ready to be looked at or sent.
@@ -32,6 +32,8 @@ pub struct Draft {
     pub tools: Vec<Value>,
     /// The rendering.
     pub format: Format,
+    /// The nonce that the prompt tells its agent, if it tells one.
+    pub nonce: Option<Nonce>,
 }
 
 /// A message of a chat.
@@ -118,6 +120,7 @@ pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request)
         return Err(Error::new(ErrorKind::PromptInvalid, "the instructions are empty")
             .with_hint("say what the agent shall do"));
     }
+    keep_nonce(pack, view.mode, &mut request);
     let Layers { mut entries, variables, absent } = layers::fill(pack, view, &mut request, tier, &frame)?;
     let tools = if format == Format::Tools { tools_of(pack, view.mode, &request) } else { Vec::new() };
     let window = Window::of(pack, &request, tier, &tools);
@@ -143,6 +146,17 @@ pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request)
         }
     };
     Ok(Composed { entries, frame, fit, counted, window, request, variables, absent, pack, mode: view.mode })
+}
+
+/// Keeps a nonce only where a verdict can carry it, and fills the variables by which it is told.
+fn keep_nonce(pack: &Pack, mode: Option<&Mode>, request: &mut Request) {
+    let verdicts = mode.and_then(|mode| pack.modes.get(mode)).into_iter().flat_map(|spec| &spec.verdicts);
+    let verdicts: Vec<&str> = verdicts.map(|verdict| verdict.name()).collect();
+    request.nonce = request.nonce.take().filter(|_| !verdicts.is_empty());
+    if let Some(nonce) = &request.nonce {
+        let values = [nonce.as_str().to_owned(), verdicts.join("|")];
+        request.variables.extend(NONCE_VARIABLES.map(str::to_owned).into_iter().zip(values));
+    }
 }
 
 /// Returns the tools of a prompt: those given, or the actions of its mode.
@@ -247,6 +261,8 @@ impl Composed<'_> {
         let mut report = self.report();
         let format = self.frame.format;
         let Contents { items, instructions } = contents(&mut self.entries, &self.fit);
+        // A pack need not have a layer that tells it.
+        let nonce = self.request.nonce.take().filter(|nonce| written.system.contains(nonce.as_str()));
         let prompt = UnifiedPrompt::new(instructions)?.with_system(written.system);
         let prompt = items.into_iter().fold(prompt, UnifiedPrompt::with_item);
         let mut segments = written.segments;
@@ -258,7 +274,7 @@ impl Composed<'_> {
         check_bytes(&report, report.bytes)?;
         let tools = tools_of(self.pack, self.mode, &self.request);
         let variables = self.variables;
-        Ok(Draft { segments, prompt, fit_report: report, variables, tools, format })
+        Ok(Draft { segments, prompt, fit_report: report, variables, tools, format, nonce })
     }
 
     fn report(&self) -> FitReport {

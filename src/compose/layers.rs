@@ -121,6 +121,10 @@ fn facts(view: View<'_>, request: &Request, tier: Tier) -> Facts {
     if let Some(agent) = &request.agent {
         facts = facts.with("agent", agent.as_str());
     }
+    // Its value is a variable's: no condition shall depend on what is fresh for every turn.
+    if request.nonce.is_some() {
+        facts = facts.with("nonce", "on");
+    }
     let reminder = if request.thinking_reminder { "on" } else { "off" };
     facts.with("tier", tier.name()).with("thinking_reminder", reminder)
 }

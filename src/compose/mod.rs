@@ -26,10 +26,10 @@ pub use count::{Count, Counter};
 pub use draft::{Draft, Message};
 pub use report::{Absent, FitBlock, FitReport};
 pub use tools::check_tools;
-pub use vars::{Missing, VariableUse, Variables, inject_variables};
+pub use vars::{Missing, NONCE_VARIABLES, VariableUse, Variables, inject_variables};
 
 use crate::error::Result;
-use crate::models::{AgentName, ContextItem, Format, ModelSpec, State, TokenizerSpec};
+use crate::models::{AgentName, ContextItem, Format, ModelSpec, Nonce, State, TokenizerSpec};
 use crate::pack::{Found, Pack};
 use layers::View;
 
@@ -50,6 +50,8 @@ pub struct Request {
     pub project: Option<(String, String)>,
     /// The user's text.
     pub instructions: Option<String>,
+    /// The nonce that the turn's verdict shall carry; it is told in modes that have verdicts.
+    pub nonce: Option<Nonce>,
     /// The tools, as JSON Schema; without any, the mode's actions are.
     pub tools: Vec<serde_json::Value>,
     /// The rendering; without one, the pack's.
@@ -104,6 +106,7 @@ impl Default for Request {
             context: Vec::new(),
             project: None,
             instructions: None,
+            nonce: None,
             tools: Vec::new(),
             format: None,
             max_bytes: 32 * 1024 * 1024,

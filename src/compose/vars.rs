@@ -10,6 +10,9 @@ use serde::Serialize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pack::{ACTIONS_PLACEHOLDER, MISSING_VARIABLE, Text, Token, tokens};
 
+/// The variables that are filled where a nonce is told: the nonce, and the verdicts of the mode.
+pub const NONCE_VARIABLES: [&str; 2] = ["NONCE", "VERDICTS"];
+
 /// The values that one text is filled with: those that are made for it, then those of the request.
 #[derive(Clone, Copy)]
 pub(super) struct Values<'a> {

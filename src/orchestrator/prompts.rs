@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::context::{self, Gathered};
-use crate::compose::{self, Counter, Draft, Missing, Request, Variables};
+use crate::compose::{self, Counter, Draft, Missing, NONCE_VARIABLES, Request, Variables};
 use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::models::{AgentName, Catalogue, Format, Mode, SessionId, State, TokenizerSpec, Work};
+use crate::models::{
+    AgentName, Catalogue, Format, Mode, Nonce, NoncePolicy, SessionId, State, TokenizerSpec, Work,
+};
 use crate::ops;
 use crate::pack::{DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, Pack, Places, Templates};
 
@@ -106,6 +108,8 @@ pub struct Ask {
     pub thoughts: Vec<String>,
     /// Values of variables, before any that is found.
     pub variables: Variables,
+    /// The nonce of the prompt, unless the settings say that there is none; a turn makes its own.
+    pub nonce: Option<Nonce>,
     /// The rendering; without one, the pack's.
     pub format: Option<Format>,
     /// The model to write for.
@@ -129,6 +133,7 @@ impl Ask {
             artifacts: Vec::new(),
             thoughts: Vec::new(),
             variables: Variables::new(),
+            nonce: None,
             format: None,
             model: None,
             count: false,
@@ -164,7 +169,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
     let template =
         if pack.holds(Holds::Template) { Some(template(workspace, &agent, &ask.mode)?) } else { None };
     let spec = pack.mode(&ask.mode)?;
-    let Gathered { variables, sources, items, project } =
+    let Gathered { variables, mut sources, items, project } =
         context::gather(workspace, ask, spec, template.as_deref().map(|found| &found.template))?;
     let (model, tokenizer) = match &ask.model {
         Some(id) => {
@@ -188,6 +193,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         context: items,
         project,
         instructions: Some(ask.instructions.clone()),
+        nonce: ask.nonce.clone().filter(|_| workspace.settings.verdict_nonce != NoncePolicy::Off),
         format: ask.format,
         max_bytes: workspace.settings.max_prompt_bytes,
         agent: Some(agent.clone()),
@@ -198,12 +204,20 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         ..Request::default()
     };
     let draft = compose::compose(pack, state, request)?;
+    if draft.nonce.is_some() {
+        let told = ["this turn", "the mode"].map(str::to_owned);
+        sources.extend(NONCE_VARIABLES.map(str::to_owned).into_iter().zip(told));
+    }
     let overrides = overrides(pack, template.as_deref(), spec);
     Ok(Assembly { draft, agent, template, sources, overrides })
 }
 
 /// A variable that is given a value is one that the pack or a text of it knows.
 fn check_variables(pack: &Pack, template: Option<&Found>, given: &Variables) -> Result<()> {
+    if let Some(name) = NONCE_VARIABLES.iter().find(|name| given.contains_key(**name)) {
+        let message = format!("`{name}` cannot be set: the program fills it for every turn");
+        return Err(Error::new(ErrorKind::NameInvalid, message));
+    }
     let texts = pack.texts.values().chain(template.map(|found| &found.template.text));
     let listed = texts.flat_map(|text| text.variables.iter().map(|variable| &variable.name));
     let known: BTreeSet<&String> = pack.variables.iter().chain(listed).collect();

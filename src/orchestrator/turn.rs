@@ -1,6 +1,8 @@
 //! One turn, from state to state:
 //! before → layers → fit → render → agent → parse → apply → commit → after → settle → advance.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -10,7 +12,7 @@ use crate::agent::{Call, Driver};
 use crate::apply;
 use crate::error::{Error, Result};
 use crate::models::{
-    Effect, Event, Mode, Proposal, Response, ReviewResult, SessionId, Settlement, State, UsageMetrics,
+    Effect, Event, Mode, Nonce, Proposal, Response, ReviewResult, SessionId, Settlement, State, UsageMetrics,
 };
 use crate::ops::{self, Site};
 use crate::pack::{ModeSpec, Pack};
@@ -80,6 +82,8 @@ fn steps(
     }
 
     run_operations(&site, spec.before.iter().map(|name| name.as_str()), &[])?; // before
+    let nonce = fresh_nonce();
+    let ask = &Ask { nonce: Some(nonce), ..ask.clone() };
     let Assembly { draft, agent, .. } = assemble(workspace, &state_now()?, ask)?; // layers, fit, render
     let prompt = draft.rendered();
     let turn = state_now()?.turns + 1;
@@ -157,6 +161,13 @@ fn run_operations<'a>(
         settlements.extend(ops::operation(name)?.run(site, &own)?);
     }
     Ok(settlements)
+}
+
+/// Returns a nonce that cannot be foreseen: std seeds its hash states from the system's randomness.
+#[expect(clippy::disallowed_methods, reason = "chance comes in here and is handed on as a value")]
+fn fresh_nonce() -> Nonce {
+    let random = || u128::from(RandomState::new().build_hasher().finish());
+    Nonce::from_number((random() << 64) | random())
 }
 
 #[expect(clippy::disallowed_methods, reason = "the wall clock is read here and handed on as a value")]

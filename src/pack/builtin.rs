@@ -46,6 +46,7 @@ const FILES: &[(&str, &str)] = files![
     "packs/sdd/skeletons/review.md",
     "packs/sdd/skeletons/spec.md",
     "packs/sdd/skeletons/tasks.md",
+    "packs/sdd/verdict_run.md",
     "packs/taskqueue/controlled-splitting.md",
     "packs/taskqueue/execution-focus.md",
     "packs/taskqueue/hook-executor.md",

@@ -13,8 +13,16 @@ use crate::models::yaml::Placed;
 use crate::models::{Class, Mode, Tier};
 
 /// What a layer's condition may ask for, beside the pack's variables.
-const FACTS: [&str; 7] =
-    ["mode", "tier", "model", "agent", "xml_reliability", "instruction_following", "thinking_reminder"];
+const FACTS: [&str; 8] = [
+    "mode",
+    "tier",
+    "model",
+    "agent",
+    "xml_reliability",
+    "instruction_following",
+    "thinking_reminder",
+    "nonce",
+];
 
 /// The most prose files of a pack.
 const MOST_FILES: usize = 1_000;

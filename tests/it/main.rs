@@ -15,6 +15,7 @@ mod fit;
 mod foreman;
 mod front_matter;
 mod line;
+mod nonce;
 mod packs;
 mod readme;
 mod replies;

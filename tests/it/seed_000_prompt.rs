@@ -149,7 +149,7 @@ fn r2_xml_rendering_to_xml() {
 
 #[test]
 fn r3_phase_specific_template_system() {
-    let project = TestProject::new();
+    let project = TestProject::without_nonce();
     project.write("templates/system/BASE-plan.md", "base").write("templates/system/CODEX-plan.md", "codex");
     for (agent, text) in [("codex", "codex"), ("claude", "base")] {
         let xml = project.run(&["prompt", "plan", "x", "--agent", agent]).ok();
@@ -164,14 +164,17 @@ fn r4_orchestrator_integration() {
     let shown = project.run(&["prompt", "plan", "Add login", "--agent", "scripted"]).ok();
     let prompt = UnifiedPrompt::from_xml(&shown).unwrap();
     assert_eq!(prompt.instructions(), "Add login");
-    let expected = serde_json::to_string(&shown).unwrap();
+    // The nonce is the turn's own.
+    let expected: Vec<&str> = shown.split("run=\"preview\"").collect();
+    assert_eq!(expected.len(), 2, "{shown}");
+    let expected = serde_json::to_string(&expected).unwrap();
     // The script lies outside: in the project it would be part of the tree that the prompt shows.
     let script = project.home().join("script.yaml");
-    write(&script, format!("format: 1\nturns:\n  - expect: [{expected}]\n    reply: fine\n"));
+    write(&script, format!("format: 1\nturns:\n  - expect: {expected}\n    reply: fine\n"));
     let script = script.to_str().unwrap();
     let turn =
         project.run(&["turn", "plan", "Add login", "--agent", "scripted", "--script", script, "--json"]);
-    assert_eq!(turn.json()["report"]["prompt_bytes"], shown.len());
+    assert_eq!(turn.json()["report"]["prompt_bytes"], shown.len() - "preview".len() + "k3f9x2ab".len());
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn r1_template_organization_and_naming() {
 
 #[test]
 fn r1_places_win_in_order_and_agent_wins_over_base_everywhere() {
-    let project = TestProject::new();
+    let project = TestProject::without_nonce();
     let user = project.user_folder().join("templates/system");
     let system = |agent: &str| {
         let json = project.run(&["prompt", "plan", "x", "--agent", agent, "--json"]).json();
@@ -101,7 +101,7 @@ fn r3_phase_specific_directives() {
 
 #[test]
 fn r4_variable_interpolation_support() {
-    let project = TestProject::new();
+    let project = TestProject::without_nonce();
     project
         .write("agentd/project.md", "A notes app.\n")
         .write("agentd/changes/add-login/proposal.md", "# Login\n")
@@ -279,7 +279,7 @@ fn scenario_falling_back_to_base_template_when_agent_specific_is_missing() {
 
 #[test]
 fn scenario_variable_injection_during_template_loading() {
-    let project = TestProject::new();
+    let project = TestProject::without_nonce();
     project.write("templates/system/BASE-plan.md", "<{{PROJECT_CONTEXT}}>");
     let run = project.run(&["prompt", "plan", "x", "--json"]);
     assert!(run.stderr.contains("warning: PROJECT_CONTEXT has no value"), "{}", run.stderr);
@@ -293,7 +293,7 @@ fn scenario_variable_injection_during_template_loading() {
 
 #[test]
 fn scenario_variable_injection_strict_and_optional() {
-    let project = TestProject::new();
+    let project = TestProject::without_nonce();
     project.write("templates/system/BASE-plan.md", "\n  {{TASKS}}");
     project
         .run(&["prompt", "plan", "x", "--strict"])

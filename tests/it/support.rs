@@ -39,6 +39,14 @@ impl TestProject {
         project
     }
 
+    /// Makes one whose prompts tell no nonce, so that their system prompt is the template alone.
+    pub(crate) fn without_nonce() -> Self {
+        let project = Self::new();
+        // With the user, as a file of the project would be part of the tree that prompts show.
+        write(&project.user_folder().join("config.toml"), "format = 1\nverdict_nonce = \"off\"\n");
+        project
+    }
+
     pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("project")
     }

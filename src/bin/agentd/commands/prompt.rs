@@ -1,6 +1,6 @@
 //! `agentd prompt`: the exact prompt, before a token is spent.
 
-use agentd::models::{Format, State};
+use agentd::models::{Format, Nonce, State};
 use agentd::orchestrator::{Ask, Assembly, Workspace, assemble};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
         FormatArg::Chat => Format::Chat,
         FormatArg::Tools => Format::Tools,
     });
-    let ask = Ask { format, count: given.explain, ..ask };
+    let ask = Ask { format, count: given.explain, nonce: Some(Nonce::preview()), ..ask };
     let work = ask.work.clone().unwrap_or_default();
     let state = State { mode: Some(ask.mode.clone()), work, ..State::default() };
     let assembly = assemble(&workspace, &state, &ask)?;
