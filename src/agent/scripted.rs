@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{Call, Driver};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::yaml::{self, Placed};
-use crate::models::{Mode, Reply, UsageMetrics};
+use crate::models::{Mode, Nonce, Reply, UsageMetrics};
 
 /// An agent that plays a script, turn by turn, and refuses to go on when a prompt is not as scripted.
 #[derive(Debug)]
@@ -17,6 +17,9 @@ pub struct Scripted {
     turns: Vec<Placed<ScriptedTurn>>,
     next: AtomicUsize,
 }
+
+/// What stands in a reply for the nonce of its turn, which a script cannot know.
+const NONCE: &str = "{{NONCE}}";
 
 /// How much of an expected string an error shows.
 const SHOWN: usize = 120;
@@ -36,7 +39,7 @@ struct ScriptedTurn {
     /// Strings that the prompt must contain.
     #[serde(default)]
     expect: Vec<String>,
-    /// The reply.
+    /// The reply, in which `{{NONCE}}` is the nonce that the prompt tells.
     reply: String,
 }
 
@@ -86,6 +89,26 @@ impl Driver for Scripted {
                 return Err(self.mismatch(turn, format!("the prompt does not contain {shown:?}")));
             }
         }
-        Ok(Reply { text: turn.value.reply.clone(), usage: UsageMetrics::default() })
+        let mut text = turn.value.reply.clone();
+        if text.contains(NONCE) {
+            let Some(nonce) = told_nonce(call.prompt) else {
+                return Err(
+                    self.mismatch(turn, format!("the reply holds {NONCE}, and the prompt tells none"))
+                );
+            };
+            text = text.replace(NONCE, nonce.as_str());
+        }
+        Ok(Reply { text, usage: UsageMetrics::default() })
     }
+}
+
+/// Returns the nonce of the first `<review run="…"` of a prompt. In JSON the quotes are escaped.
+fn told_nonce(prompt: &str) -> Option<Nonce> {
+    let values = prompt.split("<review run=").skip(1);
+    let mut nonces = values.filter_map(|rest| {
+        let value = rest.trim_start_matches('\\').strip_prefix('"')?;
+        let end = value.find(['"', '\\'])?;
+        Nonce::new(&value[..end]).ok()
+    });
+    nonces.next()
 }

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use agentd::agent::{Call, Driver};
+use agentd::agent::{Call, Driver, Scripted};
 use agentd::compose::Counter;
-use agentd::models::{Mode, Nonce, Reply, State, TokenizerSpec, UsageMetrics};
+use agentd::models::{Mode, Nonce, Permission, Reply, State, TokenizerSpec, UsageMetrics};
 use agentd::orchestrator::{Ask, Workspace, assemble, parse_review_marker, take};
 use agentd::store::MemoryStore;
 use agentd::{ErrorKind, Result, ReviewResult, UnifiedPrompt};
@@ -192,5 +192,41 @@ fn a_value_that_names_it_is_text_and_no_one_sets_it() {
     }
     for pair in ["NONCE=abcd", "VERDICTS=PASS"] {
         project.run(&["prompt", "plan", "x", "--set", pair]).fails(3, &["NameInvalid", "cannot be set"]);
+    }
+}
+
+#[test]
+fn a_script_answers_with_the_nonce_of_its_prompt() {
+    let send = |prompt: &str, reply: &str| {
+        let script = format!("format: 1\nturns:\n  - reply: '{reply}'\n");
+        let call = Call { prompt, mode: &mode("plan"), permission: Permission::ReadOnly };
+        Scripted::read(&script, "script.yaml").unwrap().send(&call).map(|reply| reply.text)
+    };
+    let reply = "<review run=\"{{NONCE}}\">PASS</review> {{NONCE}}";
+    let expected = "<review run=\"k3f9x2ab\">PASS</review> k3f9x2ab";
+    for prompt in [
+        "x `<review run=\"k3f9x2ab\">PASS|REJECTED</review>` <review run=\"older123\">",
+        "a run=\"script\", <review run=\"\">, <review run=\"X Y\">, <review run=\"k3f9x2ab\">",
+        r#"{"content": "<review run=\"k3f9x2ab\">PASS|REJECTED</review>"}"#,
+    ] {
+        assert_eq!(send(prompt, reply).unwrap(), expected, "{prompt}");
+    }
+    for prompt in ["", "<review>PASS</review>", "<review run=", "<review run=\"k3f9x2ab"] {
+        let error = send(prompt, reply).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ScriptMismatch, "{prompt}");
+        assert!(error.message().contains("the prompt tells none"), "{error:#}");
+        assert_eq!(send(prompt, "{{NAME}}").unwrap(), "{{NAME}}");
+    }
+}
+
+#[test]
+fn a_scripted_turn_gives_its_verdict_under_every_policy_that_tells_it() {
+    for policy in ["prefer", "require"] {
+        let project = TestProject::new();
+        project.write("agentd/config.toml", format!("format = 1\nverdict_nonce = \"{policy}\"\n"));
+        project
+            .write("script.yaml", "format: 1\nturns: [{reply: '<review run=\"{{NONCE}}\">PASS</review>'}]\n");
+        let args = ["turn", "plan", "Go", "--agent", "scripted", "--script", "script.yaml", "--json"];
+        assert_eq!(project.run(&args).json()["report"]["verdict"], "PASS", "{policy}");
     }
 }
