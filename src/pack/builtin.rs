@@ -16,6 +16,7 @@ const FILES: &[(&str, &str)] = files![
     "data/pack/draft.md",
     "data/pack/identity.md",
     "data/pack/pack.yaml",
+    "data/pack/verdict_run.md",
     "packs/foreman/actions.yaml",
     "packs/foreman/example.assistant.md",
     "packs/foreman/example.user.md",
@@ -83,6 +84,7 @@ pub const PACK_DRAFT: &[(&str, &str)] = &[
     ("pack.yaml", include_str!("../../data/pack/pack.yaml")),
     ("identity.md", include_str!("../../data/pack/identity.md")),
     ("modes/draft.md", include_str!("../../data/pack/draft.md")),
+    ("verdict_run.md", include_str!("../../data/pack/verdict_run.md")),
     ("modes/check.md", include_str!("../../data/pack/check.md")),
 ];
 

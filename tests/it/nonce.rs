@@ -196,6 +196,15 @@ fn a_value_that_names_it_is_text_and_no_one_sets_it() {
 }
 
 #[test]
+fn a_pack_of_your_own_tells_it_by_a_layer() {
+    let project = TestProject::new();
+    project.run(&["pack", "new", "letters"]).ok();
+    let prompt = |mode: &str| project.run(&["prompt", mode, "Go", "--pack", "letters"]).ok();
+    assert!(prompt("check").contains(&words("preview", "PASS|NEEDS_REVISION")));
+    assert!(!prompt("draft").contains("run="));
+}
+
+#[test]
 fn a_script_answers_with_the_nonce_of_its_prompt() {
     let send = |prompt: &str, reply: &str| {
         let script = format!("format: 1\nturns:\n  - reply: '{reply}'\n");
