@@ -132,15 +132,18 @@ impl fmt::Display for Place {
 const SHOWN: usize = 60;
 
 impl Place {
-    /// Writes the place, its source line and a caret under the column.
-    fn write_snippet(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Returns the place, its source line and carets under as many columns, each on a line of its own.
+    #[must_use]
+    pub fn snippet(&self, width: usize) -> String {
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
         let start = self.column.saturating_sub(SHOWN + 1);
         let visible = |c: char| if c.is_control() { ' ' } else { c };
         let shown: String = self.text.chars().skip(start).take(2 * SHOWN).map(visible).collect();
         let caret = " ".repeat(self.column.saturating_sub(1 + start).min(shown.chars().count()));
-        write!(f, "\n{margin}--> {self}\n{margin} |\n{number} | {shown}\n{margin} | {caret}^")
+        let room = shown.chars().count().saturating_sub(caret.len());
+        let carets = "^".repeat(width.min(room).max(1));
+        format!("\n{margin}--> {self}\n{margin} |\n{number} | {shown}\n{margin} | {caret}{carets}")
     }
 }
 
@@ -206,7 +209,7 @@ impl fmt::Display for Error {
             write!(f, ": {source}")?;
         }
         if let Some(place) = &self.0.place {
-            place.write_snippet(f)?;
+            f.write_str(&place.snippet(1))?;
         }
         if let Some(hint) = &self.0.hint {
             write!(f, "\nhint: {hint}")?;

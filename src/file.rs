@@ -46,6 +46,15 @@ fn inside(folder: &Path, path: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(target))
 }
 
+/// Reads the bytes of a file; `None` if there is none.
+///
+/// # Errors
+///
+/// `FileUnusable` as for [`read_text`], but for what the bytes mean.
+pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+    read_limited(path, limit)
+}
+
 fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     let metadata = match path.metadata() {
         Ok(metadata) => metadata,
@@ -54,8 +63,7 @@ fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     };
     check_kind(path, &metadata)?;
     check_size(path, metadata.len(), limit)?;
-    let bytes =
-        read_bytes(path, limit).map_err(|error| unusable(path, "cannot be read").with_source(error))?;
+    let bytes = read_all(path, limit).map_err(|error| unusable(path, "cannot be read").with_source(error))?;
     check_size(path, bytes.len() as u64, limit)?;
     Ok(Some(bytes))
 }
@@ -125,7 +133,7 @@ fn check_size(path: &Path, size: u64, limit: u64) -> Result<()> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is where files are opened for reading")]
-fn read_bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+fn read_all(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -46,6 +46,7 @@ pub fn apply(
                 reason,
                 text: update.content.clone(),
                 span: update.span.clone(),
+                again: false,
             }),
         }
     }
@@ -54,7 +55,7 @@ pub fn apply(
             Ok(effect) => effects.push(effect),
             Err(reason) => {
                 let (what, text) = (format!("action {}", action.name), action.text.clone());
-                proposals.push(Proposal { what, reason, text, span: action.span.clone() });
+                proposals.push(Proposal { what, reason, text, span: action.span.clone(), again: false });
             }
         }
     }

@@ -31,6 +31,15 @@ pub enum Event {
         /// The first turn of the history that it shows, from 0.
         first_turn: Option<usize>,
     },
+    /// The agent was asked again for what its reply lacked, and answered.
+    Repaired {
+        /// The turn.
+        turn: u64,
+        /// The answer, as it came.
+        reply: String,
+        /// What the call used.
+        usage: UsageMetrics,
+    },
     /// A reply was read, and what follows from it was decided.
     Replied {
         /// The turn.

@@ -99,7 +99,7 @@ codes! {
     SecondMessage "second_message" Note "there are several messages, which are joined",
     SeveralVerdicts "several_verdicts" Warning "there are several verdicts, and the most severe counts",
     StrayCloser "stray_closer" Note "a tag is closed that was not opened",
-    UncertainPass "uncertain_pass" Warning "a PASS may stand in code or in a thought, and does not count",
+    UncertainPass "uncertain_pass" Warning "a PASS is not certain, and does not count",
     UnclosedMessage "unclosed_message" Note "a message is not closed",
     UnclosedThought "unclosed_thought" Warning "a thought is not closed",
     UnknownAttribute "unknown_attribute" Note "an attribute is not known",

@@ -67,4 +67,7 @@ pub struct Proposal {
     pub text: String,
     /// Where in the reply's bytes.
     pub span: Range<usize>,
+    /// Whether it may be meant, so that it helps to ask for it again.
+    #[serde(skip)]
+    pub again: bool,
 }

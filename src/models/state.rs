@@ -30,6 +30,8 @@ pub struct State {
 /// How far the last turn has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Progress {
+    /// How often the agent was asked again for what its reply lacked.
+    pub repairs: u64,
     /// A reply was read and committed.
     pub replied: bool,
     /// Its verdict.
@@ -86,6 +88,7 @@ impl State {
                     }
                 }
             }
+            Event::Repaired { .. } => self.progress.repairs += 1,
             Event::Intended { .. } => self.progress.open += 1,
             Event::Settled { settlement, .. } => {
                 self.progress.open = self.progress.open.saturating_sub(1);

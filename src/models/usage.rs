@@ -10,3 +10,15 @@ pub struct UsageMetrics {
     /// Tokens of the reply.
     pub output_tokens: Option<u64>,
 }
+
+impl UsageMetrics {
+    /// Returns what two calls used together; what one of them does not report is not made up.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+        Self {
+            input_tokens: sum(self.input_tokens, other.input_tokens),
+            output_tokens: sum(self.output_tokens, other.output_tokens),
+        }
+    }
+}

@@ -117,9 +117,24 @@ pub fn open_tasks(tasks: &str) -> OpenTasks {
 
 fn is_open_task(line: &str) -> bool {
     let Some(rest) = line.strip_prefix("- [ ] ") else { return false };
-    let number = rest.split_whitespace().next().unwrap_or_default();
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    number.contains('.') && number.split('.').all(is_number)
+    is_number(rest.split_whitespace().next().unwrap_or_default())
+}
+
+/// Tells a task's number, such as `1.2`.
+fn is_number(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    text.contains('.') && text.split('.').all(digits)
+}
+
+/// Returns the numbers of all tasks of a `tasks.md`, open or done.
+#[must_use]
+pub fn task_ids(tasks: &str) -> Vec<String> {
+    let boxes = ["- [ ] ", "- [x] ", "- [X] "];
+    let numbers = tasks.lines().filter_map(|line| {
+        let rest = boxes.iter().find_map(|mark| line.trim_start().strip_prefix(mark))?;
+        rest.split_whitespace().next().filter(|number| is_number(number))
+    });
+    numbers.map(str::to_owned).collect()
 }
 
 /// `change.require`: refuses a turn on a change that has not been planned.
@@ -162,5 +177,6 @@ mod tests {
             OpenTasks { text: "- [ ] 1.1 a\n\n  - file: b".into(), count: 1, skipped: 1 }
         );
         assert_eq!(open_tasks("- [x] 1.1 done\n"), OpenTasks::default());
+        assert_eq!(task_ids(tasks), ["1.1", "1.2", "2.10"]);
     }
 }

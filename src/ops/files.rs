@@ -12,17 +12,31 @@ use crate::models::{Effect, Settlement};
 /// The largest file that can be part of a prompt.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
+/// The largest reply that is read.
+const LARGEST_REPLY: u64 = 2 * 1024 * 1024 * 1024;
+
 /// Reads a text file that the user has named.
 ///
 /// # Errors
 ///
 /// `FileUnusable` if it is missing, or is not a readable text file of a sensible size.
 pub fn read_text(path: &Path) -> Result<String> {
-    file::read_text(path, LARGEST)?.ok_or_else(|| {
-        let shown = path.display().to_string();
-        Error::new(ErrorKind::FileUnusable, format!("`{}` does not exist", shown.escape_debug()))
-            .with_hint("paths are relative to the current folder, or to the one given with -C")
-    })
+    file::read_text(path, LARGEST)?.ok_or_else(|| missing(path))
+}
+
+/// Reads the reply of an agent, whatever its bytes are.
+///
+/// # Errors
+///
+/// `FileUnusable` if it is missing, or is not a readable file.
+pub fn read_reply(path: &Path) -> Result<Vec<u8>> {
+    file::read_bytes(path, LARGEST_REPLY)?.ok_or_else(|| missing(path))
+}
+
+fn missing(path: &Path) -> Error {
+    let shown = path.display().to_string();
+    Error::new(ErrorKind::FileUnusable, format!("`{}` does not exist", shown.escape_debug()))
+        .with_hint("paths are relative to the current folder, or to the one given with -C")
 }
 
 /// Reads a text file of the project, which must not lead out of it; `None` if there is none.

@@ -7,8 +7,8 @@ mod tree;
 
 use std::path::Path;
 
-pub use change::{OpenTasks, artifacts, has_change, open_tasks};
-pub use files::{create_new, read_project_text, read_text};
+pub use change::{OpenTasks, artifacts, has_change, open_tasks, task_ids};
+pub use files::{create_new, read_project_text, read_reply, read_text};
 pub use survey::{Survey, survey};
 pub use tree::{structure, visible_path};
 

@@ -21,6 +21,8 @@ pub(super) struct Gathered {
     pub(super) variables: Variables,
     /// For each variable with a value, where it came from.
     pub(super) sources: Vec<(String, String)>,
+    /// The numbers of the change's tasks, if it has a list of them.
+    pub(super) tasks: Option<Vec<String>>,
     /// Context items.
     pub(super) items: Vec<Given>,
     /// What the project says of itself, and where.
@@ -99,6 +101,7 @@ fn gather_change(root: &Path, session: &SessionId, spec: &ModeSpec, found: &mut 
     }
     let tasks = ops::artifacts(root, session, &["tasks.md".to_owned()])?;
     if let Some((_, text)) = tasks.first() {
+        found.tasks = Some(ops::task_ids(text));
         let open = ops::open_tasks(text);
         if open.skipped > 0 {
             log::warn!(

@@ -4,11 +4,13 @@ mod context;
 mod init;
 mod project;
 mod prompts;
+mod reading;
 mod turn;
 
 pub use init::{Created, init};
 pub use project::ProjectFiles;
 pub use prompts::{Ask, Assembly, Workspace, assemble, catalogue, settings};
+pub use reading::MOST_REPAIRS;
 pub use turn::{TurnReport, take};
 
 use crate::error::{Error, ErrorKind, Result};

@@ -118,6 +118,8 @@ pub struct Ask {
     pub count: bool,
     /// Whether a missing mandatory variable is an error, whatever the settings say.
     pub strict: bool,
+    /// How often the agent may be asked again for what its reply lacks; twice at most.
+    pub repairs: u8,
 }
 
 impl Ask {
@@ -138,6 +140,7 @@ impl Ask {
             model: None,
             count: false,
             strict: false,
+            repairs: 0,
         }
     }
 }
@@ -153,6 +156,8 @@ pub struct Assembly {
     pub template: Option<Arc<Found>>,
     /// For each variable with a value, where it came from.
     pub sources: Vec<(String, String)>,
+    /// The numbers of the change's tasks, if it has a list of them.
+    pub tasks: Option<Vec<String>>,
     /// Files of the project that stand in for shipped ones.
     pub overrides: Vec<String>,
 }
@@ -169,7 +174,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
     let template =
         if pack.holds(Holds::Template) { Some(template(workspace, &agent, &ask.mode)?) } else { None };
     let spec = pack.mode(&ask.mode)?;
-    let Gathered { variables, mut sources, items, project } =
+    let Gathered { variables, mut sources, tasks, items, project } =
         context::gather(workspace, ask, spec, template.as_deref().map(|found| &found.template))?;
     let (model, tokenizer) = match &ask.model {
         Some(id) => {
@@ -209,7 +214,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         sources.extend(NONCE_VARIABLES.map(str::to_owned).into_iter().zip(told));
     }
     let overrides = overrides(pack, template.as_deref(), spec);
-    Ok(Assembly { draft, agent, template, sources, overrides })
+    Ok(Assembly { draft, agent, template, sources, tasks, overrides })
 }
 
 /// A variable that is given a value is one that the pack or a text of it knows.

@@ -7,16 +7,18 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::prompts::{Ask, Assembly, Workspace, assemble};
+use super::prompts::{Ask, Workspace, assemble};
+use super::reading::Reading;
 use crate::agent::{Call, Driver};
 use crate::apply;
 use crate::error::{Error, Result};
 use crate::models::{
-    Effect, Event, Mode, Nonce, Proposal, Response, ReviewResult, SessionId, Settlement, State, UsageMetrics,
+    Effect, Event, Mode, Nonce, Proposal, Reply, Response, ReviewResult, SessionId, Settlement, State,
+    UsageMetrics,
 };
 use crate::ops::{self, Site};
 use crate::pack::{ModeSpec, Pack};
-use crate::parse::{self, Context};
+use crate::parse;
 use crate::store::{Lease, Store};
 
 /// What became of a turn.
@@ -34,6 +36,8 @@ pub struct TurnReport {
     pub verdict: Option<ReviewResult>,
     /// What the call used.
     pub usage: UsageMetrics,
+    /// How often the agent was asked again for what its reply lacked.
+    pub repairs: usize,
     /// What was done, and what could not be done.
     pub settlements: Vec<Settlement>,
     /// What was asked for and not done, with the reasons.
@@ -84,7 +88,8 @@ fn steps(
     run_operations(&site, spec.before.iter().map(|name| name.as_str()), &[])?; // before
     let nonce = fresh_nonce();
     let ask = &Ask { nonce: Some(nonce), ..ask.clone() };
-    let Assembly { draft, agent, .. } = assemble(workspace, &state_now()?, ask)?; // layers, fit, render
+    let assembly = assemble(workspace, &state_now()?, ask)?; // layers, fit, render
+    let (draft, agent) = (&assembly.draft, &assembly.agent);
     let prompt = draft.rendered();
     let turn = state_now()?.turns + 1;
     store.commit(
@@ -96,14 +101,12 @@ fn steps(
     let call = Call { prompt: &prompt, mode: &ask.mode, permission: spec.permission };
     let reply = driver.send(&call)?; // agent
 
-    let grammar = pack.grammar(&ask.mode)?;
-    let context = Context {
-        sent: draft.segments.iter().map(|segment| segment.text.as_str()).collect(),
-        ..Context::default()
-    };
-    let response = parse::parse(&reply.text, &grammar, &context); // parse
-    let verdict = parse::verdict(&response, &grammar);
-    let verdict = parse::required_markers(&response, &grammar).and(verdict);
+    let reading = Reading::of(workspace, &assembly, &ask.mode)?;
+    let (response, answers) = reading.repaired(reading.read(&reply), driver, &call, ask.repairs); // parse
+    let asked_again: Vec<Event> = answers.iter().map(|answer| repaired(turn, answer)).collect();
+    store.commit(lease, &asked_again, now())?;
+    let verdict = parse::verdict(&response, &reading.grammar);
+    let verdict = parse::required_markers(&response, &reading.grammar).and(verdict);
     let outcome = apply::apply(pack, &state_now()?, &reply, &response, verdict)?; // apply
     store.commit(lease, &outcome.events, now())?; // commit
 
@@ -127,13 +130,18 @@ fn steps(
         prompt_bytes: prompt.len(),
         response,
         verdict: outcome.verdict,
-        usage: reply.usage,
+        usage: answers.iter().fold(reply.usage, |used, answer| used.plus(answer.usage)),
+        repairs: answers.len(),
         settlements,
         proposals: outcome.proposals,
         state,
         closed_gate,
         fault: outcome.fault,
     })
+}
+
+fn repaired(turn: u64, answer: &Reply) -> Event {
+    Event::Repaired { turn, reply: answer.text.clone(), usage: answer.usage }
 }
 
 fn started(turn: u64, ask: &Ask, agent: &str, prompt: &str, first_turn: Option<usize>) -> Event {

@@ -26,6 +26,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
     faults.check_tags(&manifest);
     check_layers::check(&manifest, &mut faults);
     let texts = check_layers::read_texts(name, &manifest, places, &mut faults);
+    let repair = faults.read_repair(name, &manifest, places);
     let actions = faults.read_actions(name, &manifest, places);
     let mut skeletons = BTreeMap::new();
     let templates = manifest.layers.iter().any(|layer| layer.value.holds == Holds::Template);
@@ -63,6 +64,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
         texts,
         places: places.clone(),
         tags: manifest.tags.into_iter().map(|(alias, tag)| (alias, tag.value)).collect(),
+        repair,
         action_lists: HashMap::new(),
     }
     .with_action_lists())

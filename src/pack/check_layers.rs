@@ -203,7 +203,7 @@ fn check_variables(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
 }
 
 /// Tells names of prose files: plain segments that end in `.md` and cannot walk the disk.
-fn is_file_name(name: &str) -> bool {
+pub(super) fn is_file_name(name: &str) -> bool {
     let plain = |segment: &str| {
         !segment.is_empty()
             && !segment.starts_with('.')

@@ -49,6 +49,9 @@ pub(super) struct Manifest {
     /// Other names of tags in replies, such as `mensaje` for `message`.
     #[serde(default)]
     pub(super) tags: IndexMap<String, Placed<String>>,
+    /// The file whose words ask an agent again for what its reply lacks.
+    #[serde(default)]
+    pub(super) repair: Option<Placed<String>>,
     /// The actions of `actions.yaml`, where they may be used and what carries them out.
     #[serde(default)]
     pub(super) actions: IndexMap<String, Placed<ActionUse>>,

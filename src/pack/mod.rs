@@ -75,6 +75,8 @@ pub struct Pack {
     pub markers: IndexMap<String, Vec<String>>,
     /// Other names of tags in replies.
     pub tags: IndexMap<String, String>,
+    /// The words that ask an agent again for what its reply lacks.
+    pub repair: Option<Text>,
     /// What an agent may ask for.
     pub actions: IndexMap<String, ActionSpec>,
     /// Where each action may be used, and what carries it out.

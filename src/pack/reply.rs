@@ -1,8 +1,9 @@
 //! What a pack says of replies: the names of tags, the markers and the actions of a mode.
 
+use super::check_layers::is_file_name;
 use super::faults::Faults;
 use super::manifest::Manifest;
-use super::{Holds, Pack};
+use super::{Holds, Pack, Places, Text};
 use crate::error::Result;
 use crate::models::{Grammar, MarkerSpec, Mode};
 
@@ -35,6 +36,28 @@ impl Faults<'_> {
                 self.add(tag.referenced, format!("there is no tag `{}`", tag.value));
             }
         }
+    }
+}
+
+impl Faults<'_> {
+    /// Reads the words that ask again; nothing can be filled into them.
+    pub(super) fn read_repair(&mut self, pack: &str, manifest: &Manifest, places: &Places) -> Option<Text> {
+        let file = manifest.repair.as_ref()?;
+        let name = file.value.as_str();
+        if !is_file_name(name) {
+            self.add(file.referenced, format!("{name:?} is not the name of a prose file, like `repair.md`"));
+            return None;
+        }
+        let found = places.find(&format!("packs/{pack}/{name}"));
+        match found.and_then(|prose| prose.map(|prose| Text::read(name, &prose)).transpose()) {
+            Ok(Some(text)) if text.variables.is_empty() => return Some(text),
+            Ok(Some(_)) => {
+                self.add(file.referenced, format!("{name} uses variables, and none has a value here"))
+            }
+            Ok(None) => self.add(file.referenced, format!("there is no file {name}")),
+            Err(error) => self.add_error(file.referenced, &error),
+        }
+        None
     }
 }
 

@@ -49,6 +49,7 @@ pub(super) fn judge(
         grammar,
         context,
         messages: found.messages,
+        open: found.open,
         shaky: found.shaky,
         tasks: HashMap::new(),
         refused: Vec::new(),
@@ -75,6 +76,8 @@ struct Judge<'a> {
     grammar: &'a Grammar,
     context: &'a Context<'a>,
     messages: Vec<Message>,
+    /// Whether something is open at the end.
+    open: bool,
     /// From where a thought that is not closed may reach over what follows.
     shaky: Option<usize>,
     /// Where each task's marker is among those of the response.
@@ -128,20 +131,25 @@ impl<'a> Judge<'a> {
         for (FoundEffect { kind, place }, echo) in effects.into_iter().zip(echoes) {
             let doubt = self.doubt(&place.span, *echo);
             match (kind, doubt) {
-                (Kind::Refused(reason), _) => self.refuse(place, reason),
+                (Kind::Refused(reason), _) => {
+                    let known = place.what.strip_prefix("action ");
+                    let known = known.is_none_or(|name| self.grammar.actions.contains_key(name));
+                    let again = known && place.what != "review";
+                    self.refuse(place, reason, again);
+                }
                 (_, Some((code, reason))) => {
                     self.problems.push((code, place.span.clone()));
-                    self.refuse(place, reason);
+                    self.refuse(place, reason, code != Code::Echo);
                 }
                 (Kind::Action(_), None) if actions >= MOST_ACTIONS => {
-                    self.refuse(place, format!("a reply may ask for {MOST_ACTIONS} actions"));
+                    self.refuse(place, format!("a reply may ask for {MOST_ACTIONS} actions"), false);
                 }
                 (Kind::Action(action), None) => {
                     actions += 1;
                     let key = (action.name.clone(), Value::from(action.values.clone()).to_string());
                     if let Some(reason) = examples.copied(&action, self.grammar) {
                         self.problems.push((Code::Placeholder, place.span.clone()));
-                        self.refuse(place, reason);
+                        self.refuse(place, reason, false);
                     } else if !known.insert(key) {
                         self.problems.push((Code::RepeatedEffect, place.span));
                     } else {
@@ -167,7 +175,7 @@ impl<'a> Judge<'a> {
         let mut taken = HashSet::new();
         for (update, place) in updates {
             if contradicted.contains(&update.target) {
-                self.refuse(place, "the same target is given two texts");
+                self.refuse(place, "the same target is given two texts", true);
             } else if taken.insert(update.target.clone()) {
                 let span = self.source.raw_span(&place.span);
                 self.response.updates.push(Update { span, ..update });
@@ -204,12 +212,13 @@ impl<'a> Judge<'a> {
         })
     }
 
-    fn refuse(&mut self, place: Place, reason: impl Into<String>) {
-        if self.refused.len() >= MOST_PROPOSALS {
-            return;
+    /// Lists what is not done. With `again`, it may be meant, and is asked for again.
+    fn refuse(&mut self, place: Place, reason: impl Into<String>, again: bool) {
+        if self.refused.len() < MOST_PROPOSALS {
+            let (text, span) = (self.text[place.span.clone()].to_owned(), self.source.raw_span(&place.span));
+            let proposal = Proposal { what: place.what, reason: reason.into(), text, span, again };
+            self.refused.push((place.span, proposal));
         }
-        let (text, span) = (self.text[place.body].to_owned(), self.source.raw_span(&place.span));
-        self.refused.push((place.span, Proposal { what: place.what, reason: reason.into(), text, span }));
     }
 
     fn finish(mut self) -> Response {

@@ -68,10 +68,7 @@ pub(super) struct FoundEffect {
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) what: String,
-    /// All of it.
     pub(super) span: Range<usize>,
-    /// What stands between its tags.
-    pub(super) body: Range<usize>,
 }
 
 /// What an effect asks for, or why that is not clear.

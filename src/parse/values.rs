@@ -209,7 +209,7 @@ impl Reader<'_> {
             Ok(kind) => kind,
             Err(reason) => Kind::Refused(reason),
         };
-        let place = Place { what, span: self.span.clone(), body: self.span.clone() };
+        let place = Place { what, span: self.span.clone() };
         self.values.effects.push(FoundEffect { kind, place });
     }
 }

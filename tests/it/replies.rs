@@ -1,6 +1,6 @@
 //! Replies and what must be made of them: a file per case.
 
-use agentd::models::{Marker, Mode, NoncePolicy, Response, TaskStatus};
+use agentd::models::{Code, Marker, Mode, NoncePolicy, Response, Severity, TaskStatus};
 use agentd::pack::Pack;
 use agentd::parse::{self, Context, Finish, Grammar};
 use agentd::{ErrorKind, Places, ReviewResult};
@@ -276,5 +276,28 @@ fn no_wrapped_text_moves_a_verdict_towards_pass() {
                 }
             }
         }
+    }
+}
+
+/// A pack can give tags other names.
+#[test]
+fn other_names_of_tags_are_read() {
+    let mut grammar = Grammar::any_review();
+    grammar.tags.insert("mensaje".to_owned(), "message".to_owned());
+    grammar.tags.insert("urteil".to_owned(), "review".to_owned());
+    let reply = "<mensaje>Hola.</mensaje> fuera <Urteil>REJECTED</Urteil>";
+    let response = parse::parse(reply, &grammar, &Context::default());
+    assert_eq!((response.message.as_str(), response.stray.as_str()), ("Hola.", "fuera"));
+    assert_eq!(parse::verdict(&response, &grammar).unwrap(), Some(ReviewResult::Rejected));
+}
+
+/// Every code is listed in the documentation, with its severity and its words.
+#[test]
+fn every_code_is_documented() {
+    let page = std::fs::read_to_string(crate::support::repository().join("docs/replies.md")).unwrap();
+    for code in Code::ALL {
+        let severity = if code.severity() == Severity::Note { "note" } else { "warning" };
+        let row = format!("| `{code}` | {severity} | {} |", code.words());
+        assert!(page.contains(&row), "{row}");
     }
 }

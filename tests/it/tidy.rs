@@ -246,6 +246,7 @@ fn every_shipped_text_is_named_by_a_layer() {
                 }
             }
         }
+        named.extend(pack.repair.iter().map(|text| format!("packs/{name}/{}", text.name)));
         let folder = format!("packs/{name}/");
         let shipped = pack::builtin_names().filter(|file| file.starts_with(&folder) && file.ends_with(".md"));
         for file in shipped.filter(|file| !file.contains("/skeletons/")) {

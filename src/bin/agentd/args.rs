@@ -61,6 +61,16 @@ A script is a YAML file:
         <review>PASS</review>")]
     Turn(TurnArgs),
 
+    /// Read a reply: what it says, what it asks for, and what of it counts
+    #[command(after_help = "\
+Examples:
+  agentd parse reply.txt --pack sdd --mode review
+  claude -p < prompt.xml | agentd parse --mode review --prompt prompt.xml
+  agentd parse reply.txt --pack foreman --mode architect --json | jq .actions
+
+Exit codes: 0 all of it is clear, 1 something is not, 6 the verdict is missing or unclear.")]
+    Parse(ParseArgs),
+
     /// See and check system templates
     Template {
         #[command(subcommand)]
@@ -134,6 +144,7 @@ impl Command {
         match self {
             Self::Prompt(args) => args.json,
             Self::Turn(args) => args.json,
+            Self::Parse(args) => args.json,
             Self::Init { json } | Self::Tokens { json, .. } => *json,
             Self::Models { command } => match command {
                 ModelsCommand::List { json } | ModelsCommand::Show { json, .. } => *json,
@@ -236,9 +247,60 @@ pub(crate) struct TurnArgs {
     #[arg(long, value_name = "FILE", required_if_eq("agent", "scripted"))]
     pub(crate) script: Option<PathBuf>,
 
+    /// Ask the agent again for what its reply lacks, so often at most
+    #[arg(long, value_name = "TIMES", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub(crate) repairs: u8,
+
     /// Print the whole report as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ParseArgs {
+    /// The reply; `-` is stdin
+    #[arg(default_value = "-")]
+    pub(crate) file: PathBuf,
+
+    /// The process that the reply belongs to [default: the one in agentd/config.toml, or sdd, if a mode is named]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pack: Option<String>,
+
+    /// The mode that the reply belongs to [default: the first of the process, if one is named]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) mode: Option<String>,
+
+    /// The prompt that was sent: what the reply repeats of it does not count
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prompt: Option<PathBuf>,
+
+    /// The `run` that verdicts of this turn name: others count less
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Option<String>,
+
+    /// Take no verdict that does not name the `run`
+    #[arg(long, requires = "run")]
+    pub(crate) require_run: bool,
+
+    /// How the reply came to its end; of one that was cut off nothing is done
+    #[arg(long, value_enum, default_value_t = FinishArg::Stop)]
+    pub(crate) finish: FinishArg,
+
+    /// Print the whole response as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FinishArg {
+    /// The agent was done
+    Stop,
+    /// The limit of its length was reached
+    Length,
+    /// The agent was stopped
+    Killed,
+    /// The agent failed, so its output is no reply
+    Failed,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

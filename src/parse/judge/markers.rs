@@ -53,7 +53,7 @@ impl Judge<'_> {
         let (code, reason) = match echo {
             Some(Echo::Ours) => {
                 self.problems.push((Code::Echo, candidate.span.clone()));
-                self.refuse(place("review", candidate.span), "it repeats the prompt");
+                self.refuse(place("review", candidate.span), "it repeats the prompt", false);
                 return None;
             }
             Some(Echo::Theirs) => (Code::Echo, "it repeats the prompt"),
@@ -61,6 +61,7 @@ impl Judge<'_> {
                 (Code::DoubtfulMarker, "its tags are written in another form")
             }
             None if pass && self.context.is_cut() => (Code::CutOff, "the reply was cut off"),
+            None if pass && self.open => (Code::UncertainPass, "the reply ends in the middle of something"),
             None if pass && shaky => (Code::UncertainPass, "a thought before it is not closed"),
             None if self.context.policy == NoncePolicy::Require && !candidate.named => {
                 (Code::WrongRun, "it does not name this turn")
@@ -75,7 +76,7 @@ impl Judge<'_> {
     fn doubt_verdict(&mut self, candidate: Candidate, code: Code, reason: &str) {
         self.response.quoted_verdict = self.response.quoted_verdict.max(Some(candidate.verdict));
         self.problems.push((code, candidate.span.clone()));
-        self.refuse(place("review", candidate.span), reason);
+        self.refuse(place("review", candidate.span), reason, false);
     }
 
     fn verdicts(&mut self, mut candidates: Vec<Candidate>) {
@@ -128,7 +129,8 @@ impl Judge<'_> {
         };
         if let Some((code, reason)) = refused {
             self.problems.push((code, found.span.clone()));
-            return self.refuse(place(&format!("task_status {id}"), found.span.clone()), reason);
+            let again = !matches!(code, Code::Echo | Code::UnknownTask);
+            return self.refuse(place(&format!("task_status {id}"), found.span.clone()), reason, again);
         }
         let next = self.response.markers.len();
         let index = *self.tasks.entry(id.to_owned()).or_insert(next);
@@ -156,5 +158,5 @@ impl Judge<'_> {
 }
 
 fn place(what: &str, span: Range<usize>) -> Place {
-    Place { what: what.to_owned(), span: span.clone(), body: span }
+    Place { what: what.to_owned(), span }
 }

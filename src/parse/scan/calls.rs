@@ -151,7 +151,7 @@ impl<'a> Scanner<'a> {
                 }
                 self.note_attributes(opener);
                 problems.into_iter().for_each(|code| self.problem(code, span.clone()));
-                self.push(format!("action {}", action.name), span, body.clone(), Kind::Action(action));
+                self.push(format!("action {}", action.name), span, Kind::Action(action));
             }
             // What only looks like a call of ours is text.
             Err(_) if matches!(call, Call::Named(_)) && body.is_empty() => self.at = body.start,
@@ -163,14 +163,14 @@ impl<'a> Scanner<'a> {
         let name = call::name(call, opener.attributes, &self.text[body.clone()], self.grammar);
         let what = format!("action {}", name.unwrap_or_default()).trim().to_owned();
         let span = self.at..end;
-        self.mask(body.clone());
-        self.push(what, span, body, Kind::Refused(reason.to_owned()));
+        self.mask(body);
+        self.push(what, span, Kind::Refused(reason.to_owned()));
     }
 
-    fn push(&mut self, what: String, span: Range<usize>, body: Range<usize>, kind: Kind) {
+    fn push(&mut self, what: String, span: Range<usize>, kind: Kind) {
         self.cut(span.clone(), true, true);
         self.at = span.end;
-        self.found.effects.push(FoundEffect { kind, place: Place { what, span, body } });
+        self.found.effects.push(FoundEffect { kind, place: Place { what, span } });
     }
 
     /// Takes an update. Its body is opaque and reaches to the last closer before the next update.
@@ -230,10 +230,10 @@ impl<'a> Scanner<'a> {
             let skip = skip + 2 * usize::from(self.text[body.clone()].starts_with("\r\n"));
             let content = self.text[body.start + skip..body.end].to_owned();
             let update = Update { target: target.to_owned(), content, span: 0..0 };
-            self.push(what, span, body, Kind::Update(update));
+            self.push(what, span, Kind::Update(update));
         } else {
             self.mask(start..start + closer.end);
-            self.push(what, span, body, Kind::Refused(reason.to_owned()));
+            self.push(what, span, Kind::Refused(reason.to_owned()));
         }
     }
 

@@ -14,6 +14,9 @@ use crate::{out, project};
 /// The longest text that is read from stdin.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
+/// The longest reply that is read from stdin.
+const LONGEST_REPLY: u64 = 2 * 1024 * 1024 * 1024;
+
 /// Checks the arguments, reads the text and the state, and opens the project.
 pub(super) fn ask(args: &Args, given: &AskArgs, agent: Option<&str>) -> Result<(Workspace, Ask)> {
     let resolved =
@@ -83,13 +86,30 @@ fn text(given: &str) -> Result<String> {
 
 /// Reads stdin to its end, within a limit.
 pub(super) fn stdin() -> Result<String> {
-    let unusable = |message: &str| Error::new(ErrorKind::FileUnusable, message);
-    let mut bytes = Vec::new();
-    #[expect(clippy::disallowed_methods, reason = "the binary owns the terminal")]
-    let read = io::stdin().lock().take(LONGEST + 1).read_to_end(&mut bytes);
-    read.map_err(|error| unusable("cannot read stdin").with_source(error))?;
+    let bytes = read_stdin(LONGEST)?;
     if bytes.len() as u64 > LONGEST {
         return Err(unusable("the text on stdin is too large: over 16 MiB"));
     }
     String::from_utf8(bytes).map_err(|_| unusable("the text on stdin is not UTF-8"))
+}
+
+/// Reads a reply from stdin, whatever its bytes are.
+pub(super) fn stdin_bytes() -> Result<Vec<u8>> {
+    let bytes = read_stdin(LONGEST_REPLY)?;
+    if bytes.len() as u64 > LONGEST_REPLY {
+        return Err(unusable("the reply on stdin is too large: over 2 GiB"));
+    }
+    Ok(bytes)
+}
+
+fn read_stdin(limit: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    #[expect(clippy::disallowed_methods, reason = "the binary owns the terminal")]
+    let read = io::stdin().lock().take(limit + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unusable("cannot read stdin").with_source(error))?;
+    Ok(bytes)
+}
+
+fn unusable(message: &str) -> Error {
+    Error::new(ErrorKind::FileUnusable, message)
 }

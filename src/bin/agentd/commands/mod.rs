@@ -5,6 +5,7 @@ mod explain;
 mod init;
 mod models;
 mod pack;
+mod parse;
 mod prompt;
 mod schema;
 mod template;
@@ -21,6 +22,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Prompt(prompt) => prompt::run(args, prompt),
         Command::Turn(turn) => turn::run(args, turn),
+        Command::Parse(parse) => parse::run(args, parse),
         Command::Template { command } => template::run(args, command),
         Command::Pack { command } => pack::run(args, command),
         Command::Models { command } => models::run(args, command),

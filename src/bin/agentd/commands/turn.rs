@@ -4,7 +4,7 @@ use std::path::Path;
 
 use agentd::agent::Scripted;
 use agentd::models::{Marker, State};
-use agentd::orchestrator::{TurnReport, take};
+use agentd::orchestrator::{Ask, TurnReport, take};
 use agentd::store::MemoryStore;
 use agentd::{Error, ErrorKind, ops};
 use serde_json::json;
@@ -17,6 +17,7 @@ use crate::out::{self, Outcome};
 pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
     let driver = scripted(args, given)?;
     let (workspace, ask) = ask(args, &given.ask, Some(&given.agent))?;
+    let ask = Ask { repairs: given.repairs, ..ask };
     let report = take(&workspace, &MemoryStore::default(), &driver, &ask)?;
     if given.json {
         out::json(&json!({
@@ -49,6 +50,9 @@ fn scripted(args: &Args, given: &TurnArgs) -> Result<Scripted, Error> {
 
 fn tell(report: &TurnReport) {
     out::row("turn", format_args!("{} by {}, {} bytes sent", report.mode, report.agent, report.prompt_bytes));
+    if report.repairs > 0 {
+        out::row("asked again", format_args!("{} times", report.repairs));
+    }
     if let Some(verdict) = report.verdict {
         out::row("verdict", verdict.name());
     }
