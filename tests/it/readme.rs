@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{TestProject, repository};
+use crate::support::{TestProject, files_below, repository};
 
 fn readme() -> String {
     fs::read_to_string(repository().join("README.md")).unwrap()
@@ -88,20 +88,30 @@ fn the_library_example_is_the_one_that_runs() {
     assert!(roxmltree::Document::parse(&xml).is_ok());
 }
 
+/// Returns the anchors of a page: its headings in small letters, with hyphens for blanks and without other signs.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    headings
+        .map(|line| line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-"))
+        .map(|line| line.chars().filter(|c| plain(*c)).collect())
+        .collect()
+}
+
 #[test]
 fn links_between_pages_lead_somewhere() {
-    for page in [
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "docs/cli.md",
-        "docs/templates.md",
-        "docs/prompt-format.md",
-    ] {
-        let path = repository().join(page);
+    let docs = files_below(&repository().join("docs")).into_iter().map(|file| Path::new("docs").join(file));
+    let pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(Path::new).map(Path::to_path_buf);
+    for page in docs.filter(|page| page.extension().is_some_and(|kind| kind == "md")).chain(pages) {
+        let path = repository().join(&page);
         let text = fs::read_to_string(&path).unwrap();
         for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
-            assert!(path.parent().unwrap().join(link).is_file(), "{page} links to {link}");
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            assert!(target.is_file(), "{} links to {link}", page.display());
+            let there = anchor.is_empty()
+                || anchors(&fs::read_to_string(target).unwrap()).contains(&anchor.to_owned());
+            assert!(there, "{} links to {link}", page.display());
         }
     }
 }
