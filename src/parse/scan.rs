@@ -13,7 +13,7 @@ use memchr::{memchr, memchr3, memmem};
 
 use super::code::{CodeSpans, LineCode};
 use super::line::{Fence, is_quoted, may_be_masked};
-use super::tag::{Name, Names, Tag, attributes};
+use super::tag::{Name, Names, QUOTES, Tag, attributes};
 use super::verdict::{is_alternation, leading};
 use crate::models::{Action, Code, Grammar, ReviewResult, TaskStatus, Update};
 use calls::Elements;
@@ -113,6 +113,7 @@ pub(super) fn scan(text: &str, grammar: &Grammar, names: &Names) -> Found {
         at: 0,
         unthought: 0,
         update_closer: 0,
+        quote_closers: [0; QUOTES.len()],
         unclosed: false,
         grammar,
         names,
@@ -132,6 +133,8 @@ struct Scanner<'a> {
     unthought: usize,
     /// Where the next update is closed, as far as was looked for; past the end if nowhere.
     update_closer: usize,
+    /// Where each kind of quote is closed next, as far as was looked for; past the end if nowhere.
+    quote_closers: [usize; QUOTES.len()],
     /// Whether no thought is closed any more.
     unclosed: bool,
     grammar: &'a Grammar,
@@ -263,7 +266,7 @@ impl<'a> Scanner<'a> {
                     effect = true;
                 }
                 Name::Update | Name::TaskStatus | Name::Call(_) => effect = true,
-                Name::Thinking | Name::Message | Name::Wrapper => {}
+                Name::Thinking | Name::Message | Name::Wrapper | Name::Quote(_) => {}
             }
         }
         if effect {
@@ -293,7 +296,7 @@ impl<'a> Scanner<'a> {
             self.at += 1;
             return false;
         };
-        if tag.loose {
+        if tag.loose && !matches!(tag.name, Name::Quote(_)) {
             self.problem(Code::LooseTag, self.at..self.at + tag.length);
         }
         match (tag.name, tag.closes) {
@@ -304,11 +307,27 @@ impl<'a> Scanner<'a> {
             (Name::Update, false) => self.update(tag),
             (Name::Review | Name::TaskStatus | Name::Own(_), false) => self.marker(tag),
             (Name::Call(call), false) => self.call(tag, call),
+            (Name::Quote(quote), false) if tag.complete && !tag.empty => self.quote(tag, quote),
+            (Name::Quote(_), _) => self.at += tag.length,
             (Name::Wrapper, _) if self.message.is_some() || tag.empty => self.at += tag.length,
             (Name::Wrapper, _) => self.take(self.at..self.at + tag.length),
             (_, true) => self.stray_closer(tag),
         }
         matches!(tag.name, Name::Thinking | Name::Message | Name::Update | Name::Call(_))
+    }
+
+    /// Skips a quote; one that is not closed is text.
+    fn quote(&mut self, tag: Tag<'a>, quote: usize) {
+        let start = self.at + tag.length;
+        if self.quote_closers[quote] < start {
+            let closer = format!("</{}", QUOTES[quote]);
+            let found = memmem::find(&self.text.as_bytes()[start..], closer.as_bytes());
+            self.quote_closers[quote] = found.map_or(usize::MAX, |hit| start + hit);
+        }
+        match self.quote_closers[quote] {
+            usize::MAX => self.at = start,
+            end => self.mask(self.at..end),
+        }
     }
 
     /// Skips a comment or CDATA, which are content. One that is not closed hides all that follows.

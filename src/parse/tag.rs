@@ -7,6 +7,30 @@ use crate::models::{Grammar, is_invisible};
 /// The spellings of thinking; one closes another.
 pub(super) const THINKING: [&str; 5] = ["thought", "thinking", "think", "reasoning", "analysis"];
 
+/// Tags in which others' words are quoted, if they are closed: what a tool printed, what a file holds, code.
+pub(super) const QUOTES: [&str; 20] = [
+    "pre",
+    "code",
+    "samp",
+    "blockquote",
+    "quote",
+    "example",
+    "diff",
+    "file",
+    "file_content",
+    "file_contents",
+    "document",
+    "source",
+    "tool_result",
+    "tool_results",
+    "tool_response",
+    "tool_output",
+    "function_result",
+    "function_results",
+    "stdout",
+    "stderr",
+];
+
 /// The longest name of a tag, a prefix included.
 const LONGEST_NAME: usize = 80;
 
@@ -30,6 +54,8 @@ pub(super) enum Name {
     Own(usize),
     /// What some agents put around their calls.
     Wrapper,
+    /// A quote, by its place among the names of quotes.
+    Quote(usize),
 }
 
 /// The forms of an action.
@@ -103,6 +129,11 @@ impl Names {
                 known.push((name.to_ascii_lowercase(), Name::Call(Call::Named(index))));
             }
         }
+        for (index, name) in QUOTES.iter().enumerate() {
+            if !known.iter().any(|(known, _)| known == name) {
+                known.push(((*name).to_owned(), Name::Quote(index)));
+            }
+        }
         let first_letters = known.iter().filter_map(|(name, _)| letter(*name.as_bytes().first()?));
         let first_letters = first_letters.fold(0, |bits, bit| bits | bit);
         let fields = grammar.actions.values().flat_map(|action| action.parameters.keys().cloned()).collect();
@@ -124,9 +155,11 @@ impl Names {
     pub(super) fn may_start(&self, text: &str) -> bool {
         let inner = text.strip_prefix("</").or_else(|| text.strip_prefix('<')).unwrap_or(text);
         !inner.is_empty()
-            && (self.read(text).is_some()
-                || self.known.iter().any(|(name, _)| {
-                    name.get(..inner.len()).is_some_and(|start| start.eq_ignore_ascii_case(inner))
+            && (self.read(text).is_some_and(|tag| !matches!(tag.name, Name::Quote(_)))
+                || self.known.iter().any(|(name, tag)| {
+                    let start = name.get(..inner.len());
+                    !matches!(tag, Name::Quote(_))
+                        && start.is_some_and(|start| start.eq_ignore_ascii_case(inner))
                 }))
     }
 

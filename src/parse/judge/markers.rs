@@ -109,7 +109,11 @@ impl Judge<'_> {
         places.iter().map(|span| span.start).any(|at| {
             let next = fenced.partition_point(|span| span.end <= at);
             let escaped = self.text[..at].ends_with('\\');
-            escaped || fenced.get(next).is_some_and(|span| span.contains(&at)) || code.holds(self.text, at)
+            let line = self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+            escaped
+                || is_indented(&self.text[line..at])
+                || fenced.get(next).is_some_and(|span| span.contains(&at))
+                || code.holds(self.text, at)
         })
     }
 
@@ -155,6 +159,13 @@ impl Judge<'_> {
             }
         }
     }
+}
+
+/// Tells whether the start of a line indents it as code is indented.
+fn is_indented(start: &str) -> bool {
+    let columns =
+        start.chars().take_while(|c| matches!(c, ' ' | '\t')).map(|c| if c == '\t' { 4 } else { 1 });
+    start.trim().is_empty() && columns.sum::<usize>() >= 4
 }
 
 fn place(what: &str, span: Range<usize>) -> Place {
