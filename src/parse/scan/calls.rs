@@ -136,7 +136,8 @@ impl<'a> Scanner<'a> {
     fn is_meant(&self, opener: &Tag<'a>, call: Call) -> bool {
         let name = || call::name(call, opener.attributes, "", self.grammar);
         match call {
-            Call::Action | Call::Tool => true,
+            Call::Action => !opener.attributes.trim().is_empty(),
+            Call::Tool => true,
             Call::Invoke | Call::Function => name().is_some_and(|name| call::is_known(&name, self.grammar)),
             Call::Named(_) => false,
         }
