@@ -1,0 +1,92 @@
+//! What stands around a reply and is no part of it.
+
+use std::ops::Range;
+
+use super::convert;
+use super::line::Fence;
+use super::source::{Source, escape_sequences};
+use crate::models::{Code, Problem};
+
+/// The shortest reply that may stand twice.
+const SHORTEST_REPEATED: usize = 40;
+
+const BYTE_ORDER_MARK: char = '\u{FEFF}';
+
+/// Takes from a text what was never part of it: a byte order mark, a terminal's escape sequences, a second copy, and a
+/// fence around all of it.
+pub(super) fn cleaned<'a>(source: Source<'a>, problems: &mut Vec<Problem>) -> Source<'a> {
+    let text: &str = &source.text;
+    let mut cuts: Vec<Range<usize>> = Vec::new();
+    if text.starts_with(BYTE_ORDER_MARK) {
+        cuts.push(0..BYTE_ORDER_MARK.len_utf8());
+    }
+    let escapes = escape_sequences(text);
+    if let (Some(first), Some(last)) = (escapes.first(), escapes.last()) {
+        problems.push(Problem::new(Code::EscapeSequences, source.raw_span(&(first.start..last.end))));
+    }
+    cuts.extend(escapes);
+    let source = if cuts.is_empty() { source } else { source.without(&cuts) };
+    let source = match repeated(&source.text) {
+        Some(half) => {
+            problems.push(Problem::new(Code::RepeatedReply, source.raw_span(&half)));
+            source.without(&[half])
+        }
+        None => source,
+    };
+    if let Some(converted) = convert::harmony(&source) {
+        problems.push(Problem::new(Code::Harmony, source.raw_span(&(0..source.text.len()))));
+        return converted;
+    }
+    match fenced(&source.text) {
+        Some(inside) => {
+            problems.push(Problem::new(Code::FencedReply, source.raw_span(&(0..source.text.len()))));
+            source.without(&[0..inside.start, inside.end..source.text.len()])
+        }
+        None => source,
+    }
+}
+
+/// Returns the second half of a text that is the same as the first.
+fn repeated(text: &str) -> Option<Range<usize>> {
+    let trimmed = text.trim();
+    let start = text.len() - text.trim_start().len();
+    if trimmed.len() < 2 * SHORTEST_REPEATED {
+        return None;
+    }
+    let half = (0..3).find_map(|blanks| {
+        let length = (trimmed.len() - blanks) / 2;
+        let same = trimmed.is_char_boundary(length)
+            && trimmed.is_char_boundary(trimmed.len() - length)
+            && trimmed[..length] == trimmed[trimmed.len() - length..]
+            && trimmed[length..trimmed.len() - length].trim().is_empty();
+        same.then_some(length)
+    })?;
+    // Prose may well repeat itself; tags do not.
+    trimmed[..half].contains("</").then_some(start + half..text.len())
+}
+
+/// Returns the inside of a fence that is the entire reply.
+fn fenced(reply: &str) -> Option<Range<usize>> {
+    let trimmed = reply.trim();
+    let (first, rest) = trimmed.split_once('\n')?;
+    let fence = Fence::opened_by(first).filter(|_| first.starts_with(['`', '~']))?;
+    // A fence around code of another language is a quote, even if nothing else is said.
+    let language = first.trim_start_matches(['`', '~']).trim().to_ascii_lowercase();
+    let own =
+        ["", "xml", "html", "json", "yaml", "yml", "python", "text", "txt", "plaintext", "markdown", "md"];
+    if !own.contains(&language.as_str()) {
+        return None;
+    }
+    let (inside, last) = rest.rsplit_once('\n')?;
+    let start = reply.len() - reply.trim_start().len() + first.len() + 1;
+    let only_fence = fence.is_closed_by(last) && !inside.lines().any(|line| fence.is_closed_by(line));
+    only_fence.then_some(start..start + inside.len())
+}
+
+/// Tells whether a text stands as a whole between two tags of one name.
+pub(super) fn is_wrapped(text: &str) -> bool {
+    let text = text.trim();
+    let Some(inner) = text.strip_prefix('<') else { return false };
+    let length = inner.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+    length > 0 && text.ends_with(&format!("</{}>", &inner[..length]))
+}
