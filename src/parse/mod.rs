@@ -53,12 +53,15 @@ fn read(
     problems: &mut Vec<Problem>,
 ) -> Response {
     let names = Names::of(grammar);
-    let found = scan(&source.text, grammar, &names);
-    if !found.has_tags()
+    let mut found = scan(&source.text, grammar, &names);
+    if (!found.has_tags() || found.worst().is_some())
         && let Some(converted) = convert::convert(source, &names)
     {
         let inside = scan(&converted.source.text, grammar, &names);
-        if inside.has_tags() {
+        if found.has_tags() {
+            // Beside a verdict, one in another form is as if quoted.
+            found.quoted = found.quoted.max(inside.worst());
+        } else if inside.has_tags() {
             problems.push(Problem::new(converted.code, source.raw_span(&(0..source.text.len()))));
             let form = Form { partly_converted: !converted.whole };
             return judge(&converted.source, inside, form, grammar, context);

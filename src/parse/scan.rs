@@ -100,6 +100,15 @@ impl Found {
         self.has_parts() || !self.thoughts.is_empty()
     }
 
+    /// Returns the worst verdict among the markers.
+    pub(super) fn worst(&self) -> Option<ReviewResult> {
+        let verdicts = self.markers.iter().filter_map(|marker| match marker.value {
+            MarkerValue::Review { verdict, .. } => Some(verdict),
+            _ => None,
+        });
+        verdicts.max()
+    }
+
     /// Tells whether more than thoughts was found.
     pub(super) fn has_parts(&self) -> bool {
         !(self.messages.is_empty() && self.effects.is_empty() && self.markers.is_empty())
@@ -409,11 +418,7 @@ impl<'a> Scanner<'a> {
     fn orphan_thinking(&mut self, closer: Tag<'a>) {
         self.problem(Code::UnopenedThought, self.unthought..self.at);
         // What was thought is no verdict, but whether it was thought is not certain.
-        let verdicts = self.found.markers.iter().filter_map(|marker| match marker.value {
-            MarkerValue::Review { verdict, .. } => Some(verdict),
-            _ => None,
-        });
-        self.found.quoted = self.found.quoted.max(verdicts.max());
+        self.found.quoted = self.found.quoted.max(self.found.worst());
         for index in 0..self.found.markers.len() {
             if let MarkerValue::Own { marker, rank } = self.found.markers[index].value {
                 self.doubt_own(marker, Some(rank));
