@@ -14,6 +14,7 @@ mod placeholder;
 mod repair;
 mod scan;
 mod source;
+mod stream;
 mod tag;
 mod values;
 mod verdict;
@@ -27,6 +28,7 @@ use judge::{Form, judge};
 pub use repair::{merge, repair_request};
 use scan::{Found, scan};
 use source::Source;
+pub use stream::Stream;
 use tag::Names;
 pub use verdict::{required_markers, verdict};
 

@@ -32,6 +32,7 @@ mod seed_004_assembler;
 mod seed_004_replies;
 mod seed_004_sandwich;
 mod seed_004_state;
+mod stream;
 mod structure;
 mod template_lint;
 mod tidy;

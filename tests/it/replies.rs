@@ -13,18 +13,18 @@ use crate::support::cases;
 /// A file is lines of `key: value`, sections of the prompt after `===== sent` or `===== ours`, a line of `=====`, and
 /// the reply. The keys that say what is known: `pack`, `mode`, `finish`, `nonce`, `policy`, `tasks`, `escapes`. All
 /// others say what must come out.
-struct Case {
+pub(crate) struct Case {
     known: Vec<(String, String)>,
     expected: Vec<(String, String)>,
     sent: String,
     ours: String,
-    reply: Vec<u8>,
+    pub(crate) reply: Vec<u8>,
 }
 
 const KNOWN: [&str; 7] = ["pack", "mode", "finish", "nonce", "policy", "tasks", "escapes"];
 
 impl Case {
-    fn read(text: &str) -> Self {
+    pub(crate) fn read(text: &str) -> Self {
         let (head, reply) = text.split_once("\n=====\n").unwrap();
         let mut sections = head.split("\n===== ");
         let head = sections.next().unwrap();
@@ -52,14 +52,14 @@ impl Case {
         self.known.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
-    fn grammar(&self) -> Grammar {
+    pub(crate) fn grammar(&self) -> Grammar {
         let pack = self.known("pack").unwrap_or("sdd");
         let mode = self.known("mode").unwrap_or(if pack == "sdd" { "challenge" } else { "architect" });
         let pack = Pack::load(pack, &Places::default()).unwrap();
         pack.grammar(&Mode::new(mode).unwrap()).unwrap()
     }
 
-    fn context(&self) -> Context<'_> {
+    pub(crate) fn context(&self) -> Context<'_> {
         let tasks = self.known("tasks");
         Context {
             ours: if self.ours.is_empty() { vec![] } else { vec![self.ours.as_str()] },
