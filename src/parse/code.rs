@@ -1,8 +1,8 @@
 //! Code spans: where runs of backticks start and end.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
+use foldhash::HashMap;
 use memchr::memchr;
 
 use super::line::starts_block;
@@ -12,8 +12,8 @@ use super::line::starts_block;
 pub(super) struct CodeSpans {
     /// Where the paragraph ends.
     pub(super) end: usize,
-    /// For each run its start, its length, and the end of the next run of the same length.
-    pub(super) runs: HashMap<usize, (usize, Option<usize>)>,
+    /// Each run, in order: its start, its length, and the end of the next run of the same length.
+    runs: Vec<(usize, usize, Option<usize>)>,
 }
 
 impl CodeSpans {
@@ -26,21 +26,25 @@ impl CodeSpans {
     }
 
     fn between(text: &str, from: usize, end: usize) -> Self {
-        let mut found = Vec::new();
+        let mut runs = Vec::new();
         let mut at = from;
         while let Some(hit) = memchr(b'`', &text.as_bytes()[at..end]) {
             let start = at + hit;
             let length = text.as_bytes()[start..end].iter().take_while(|&&b| b == b'`').count();
-            found.push((start, length));
+            runs.push((start, length, None));
             at = start + length;
         }
-        let mut next_of_length: HashMap<usize, usize> = HashMap::new();
-        let mut runs = HashMap::with_capacity(found.len());
-        for (start, length) in found.into_iter().rev() {
-            let partner = next_of_length.insert(length, start + length);
-            runs.insert(start, (length, partner));
+        let mut next_of_length: HashMap<usize, usize> = HashMap::default();
+        for (start, length, partner) in runs.iter_mut().rev() {
+            *partner = next_of_length.insert(*length, *start + *length);
         }
         Self { end, runs }
+    }
+
+    /// Returns the length of the run that starts at an offset, and the end of the next run of the same length.
+    pub(super) fn run(&self, at: usize) -> (usize, Option<usize>) {
+        let index = self.runs.binary_search_by_key(&at, |run| run.0);
+        index.map_or((1, None), |index| (self.runs[index].1, self.runs[index].2))
     }
 }
 
@@ -64,13 +68,13 @@ impl LineCode {
     fn around(text: &str, at: usize) -> Self {
         let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
         let end = text[at..].find('\n').map_or(text.len(), |newline| at + newline + 1);
-        let runs = CodeSpans::between(text, start, end).runs;
+        let runs = CodeSpans::between(text, start, end);
         let mut spans = Vec::new();
         let mut from = start;
         while let Some(hit) = memchr(b'`', &text.as_bytes()[from..end]) {
             let run = from + hit;
             let escaped = text[start..run].bytes().rev().take_while(|&b| b == b'\\').count() % 2 == 1;
-            let (length, close) = runs.get(&run).copied().unwrap_or((1, None));
+            let (length, close) = runs.run(run);
             match close {
                 _ if escaped => from = run + 1,
                 Some(close) => {

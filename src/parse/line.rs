@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use memchr::memchr2;
+
 /// An open code fence: its character and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fence(u8, usize);
@@ -18,16 +20,22 @@ impl Fence {
         Self::at_start_of(&line[indent..]).filter(|_| indent < 4)
     }
 
-    fn at_start_of(line: &str) -> Option<Self> {
-        let mark = *line.as_bytes().first()?;
-        let length = line.bytes().take_while(|&b| b == mark).count();
+    fn at_start_of(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let mark = *bytes.first().filter(|b| matches!(b, b'`' | b'~'))?;
+        let length = bytes.iter().take_while(|&&b| b == mark).count();
         // A run of backticks with another behind it on the line is a code span.
-        let span = mark == b'`' && line[length..].contains('`');
-        (length >= 3 && matches!(mark, b'`' | b'~') && !span).then_some(Self(mark, length))
+        let next = || memchr2(b'`', b'\n', &bytes[length..]).map(|at| bytes[length + at]);
+        let span = length >= 3 && mark == b'`' && next() == Some(b'`');
+        (length >= 3 && !span).then_some(Self(mark, length))
     }
 
     /// Tells whether a line closes the fence.
     pub(super) fn is_closed_by(self, line: &str) -> bool {
+        // Most lines start with something else.
+        if !line.trim_start().as_bytes().starts_with(&[self.0]) {
+            return false;
+        }
         // A message may end on the same line.
         let line = line.split("</").next().unwrap_or_default().trim();
         line.len() >= self.1 && line.bytes().all(|b| b == self.0)
@@ -65,26 +73,34 @@ pub(super) fn starts_block(line: &str) -> bool {
         || Fence::opened_by(line).is_some()
 }
 
-/// Tells, from its start alone, whether a line may be a quote or open a fence.
-pub(super) fn may_be_masked(text: &str) -> bool {
-    let end = text.char_indices().nth(HEAD).map_or(text.len(), |(end, _)| end);
-    let inner = inside_lists(&text[..end]);
-    inner.starts_with(['>', '`', '~']) || inner.len() < 2
+/// What the first line of a text is, if it is content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Masked {
+    /// It opens a fence.
+    Fence(Fence),
+    /// It is part of a block quote.
+    Quote,
 }
 
-/// How much of a line is looked at before all of it is.
-const HEAD: usize = 200;
-
-/// Tells whether a line is part of a block quote.
-pub(super) fn is_quoted(line: &str) -> bool {
-    inside_lists(line).starts_with('>')
+/// Tells whether the first line of a text opens a fence or is quoted. Only the start of the line is read: a tag in its
+/// middle may start another.
+pub(super) fn masked(text: &str) -> Option<Masked> {
+    // Most lines start with a letter or a tag.
+    if text.as_bytes().first().is_none_or(|b| b.is_ascii_alphabetic() || matches!(b, b'<' | b'\n')) {
+        return None;
+    }
+    let inner = inside_lists(text);
+    if inner.starts_with('>') {
+        return Some(Masked::Quote);
+    }
+    Fence::at_start_of(inner).map(Masked::Fence)
 }
 
-/// Returns a line without its indentation and the list markers in front.
-fn inside_lists(line: &str) -> &str {
-    let mut rest = line.trim_start();
+/// Returns a text without the indentation and the list markers in front of its first line.
+fn inside_lists(text: &str) -> &str {
+    let mut rest = unindented(text);
     loop {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let digits = rest.bytes().take(10).take_while(u8::is_ascii_digit).count();
         let marker = match rest.as_bytes().get(digits) {
             Some(b'-' | b'*' | b'+') if digits == 0 => 1,
             Some(b'.' | b')') if (1..10).contains(&digits) => digits + 1,
@@ -93,8 +109,13 @@ fn inside_lists(line: &str) -> &str {
         if !rest[marker..].starts_with([' ', '\t']) {
             return rest;
         }
-        rest = rest[marker..].trim_start();
+        rest = unindented(&rest[marker..]);
     }
+}
+
+/// Returns a text without the blanks in front of its first line.
+fn unindented(text: &str) -> &str {
+    text.trim_start_matches(|c: char| c != '\n' && c.is_whitespace())
 }
 
 #[cfg(test)]
@@ -109,7 +130,8 @@ mod tests {
         for line in ["``", "a ```", "-```", "**bold**", "", "- a", "```cargo test``` ran"] {
             assert!(Fence::opened_by(line).is_none(), "{line}");
         }
+        let is_quoted = |text| masked(text) == Some(Masked::Quote);
         assert!(is_quoted("> a") && is_quoted("  - > a") && is_quoted("1. > a"));
-        assert!(!is_quoted("a > b") && !is_quoted("->"));
+        assert!(!is_quoted("a > b") && !is_quoted("->") && !is_quoted("\n> a") && !is_quoted("- \n> a"));
     }
 }

@@ -12,7 +12,7 @@ use std::ops::Range;
 use memchr::{memchr, memchr3, memmem};
 
 use super::code::{CodeSpans, LineCode};
-use super::line::{Fence, is_quoted, may_be_masked};
+use super::line::{Masked, masked};
 use super::tag::{Name, Names, QUOTES, Tag, attributes};
 use super::verdict::{is_alternation, leading};
 use crate::models::{Action, Code, Grammar, ReviewResult, TaskStatus, Update};
@@ -127,6 +127,7 @@ pub(super) fn scan(text: &str, grammar: &Grammar, names: &Names) -> Found {
         grammar,
         names,
         spans: CodeSpans::default(),
+        code: LineCode::default(),
         elements: None,
         message: None,
         found: Found { end: text.len(), ..Found::default() },
@@ -149,6 +150,8 @@ struct Scanner<'a> {
     grammar: &'a Grammar,
     names: &'a Names,
     spans: CodeSpans,
+    /// The code of the line in which a thought was last looked at.
+    code: LineCode,
     /// The tags of actions, once one was met.
     elements: Option<Elements>,
     /// The message that is open.
@@ -202,13 +205,11 @@ impl<'a> Scanner<'a> {
     /// Skips a fence or a quoted line that starts here.
     fn skip_masked_line(&mut self) -> bool {
         let rest = &self.text[self.at..];
-        if !may_be_masked(rest) {
-            return false;
-        }
-        let line = rest.split_inclusive('\n').next().unwrap_or_default();
-        let mut length = line.len();
-        if let Some(fence) = Fence::opened_by(line) {
-            for inner in rest[line.len()..].split_inclusive('\n') {
+        let Some(masked) = masked(rest) else { return false };
+        let mut lines = rest.split_inclusive('\n');
+        let mut length = lines.next().map_or(0, str::len);
+        if let Masked::Fence(fence) = masked {
+            for inner in lines {
                 length += inner.len();
                 if fence.is_closed_by(inner) {
                     // A message may end on the same line.
@@ -216,8 +217,6 @@ impl<'a> Scanner<'a> {
                     break;
                 }
             }
-        } else if !is_quoted(line) {
-            return false;
         }
         self.mask(self.at..self.at + length);
         true
@@ -247,7 +246,7 @@ impl<'a> Scanner<'a> {
         if self.at >= self.spans.end {
             self.spans = CodeSpans::of_paragraph(self.text, self.at);
         }
-        let (length, close) = self.spans.runs.get(&self.at).copied().unwrap_or((1, None));
+        let (length, close) = self.spans.run(self.at);
         match close {
             Some(end) => self.mask(self.at..end),
             None => self.at += length,
@@ -364,7 +363,6 @@ impl<'a> Scanner<'a> {
     fn thinking(&mut self, opener: Tag<'a>) {
         let body_start = self.at + opener.length;
         let mut depth = 1_usize;
-        let mut code = LineCode::default();
         let mut at = body_start;
         let mut last: Option<Range<usize>> = None;
         let mut message = None;
@@ -375,7 +373,7 @@ impl<'a> Scanner<'a> {
             at += hit;
             let known = |name| matches!(name, Name::Thinking | Name::Message);
             let tag = self.names.read(&self.text[at..]).filter(|tag| known(tag.name));
-            let Some(tag) = tag.filter(|_| !code.holds(self.text, at)) else {
+            let Some(tag) = tag.filter(|_| !self.code.holds(self.text, at)) else {
                 at += 1;
                 continue;
             };
@@ -428,9 +426,10 @@ impl<'a> Scanner<'a> {
         self.found.effects.clear();
         self.found.messages.clear();
         self.message = None;
-        self.found.thoughts.retain(|thought| thought.end <= self.unthought);
+        // Both ascend, so that only what is new is looked at.
+        while self.found.thoughts.pop_if(|thought| thought.end > self.unthought).is_some() {}
         self.found.thoughts.push(self.unthought..self.at);
-        self.found.cuts.retain(|cut| cut.span.end <= self.unthought);
+        while self.found.cuts.pop_if(|cut| cut.span.end > self.unthought).is_some() {}
         let end = self.at + closer.length;
         self.cut(self.unthought..end, false, true);
         self.at = end;
@@ -441,11 +440,9 @@ impl<'a> Scanner<'a> {
         let span = self.at..self.at + tag.length;
         if tag.name == Name::Review {
             // The verdict that it closes may have lost its opener.
-            let start = self.text[..self.at].rfind('\n').map_or(0, |at| at + 1);
-            let start = start.max(self.at.saturating_sub(60));
-            if let Some(before) = self.text.get(start..self.at) {
-                self.found.quoted = self.found.quoted.max(super::verdict::named(before));
-            }
+            let near = self.text.floor_char_boundary(self.at.saturating_sub(60));
+            let before = self.text[near..self.at].rsplit('\n').next().unwrap_or_default();
+            self.found.quoted = self.found.quoted.max(super::verdict::named(before));
         }
         self.problem(Code::StrayCloser, span.clone());
         self.take(span);

@@ -14,7 +14,7 @@ use memchr::{memchr, memchr3};
 
 use super::call;
 use super::context::Context;
-use super::line::{Fence, is_quoted};
+use super::line::{Fence, Masked, masked};
 use super::tag::{Call, Name, Names, Tag};
 use crate::models::{Grammar, Response};
 use code::Code;
@@ -323,7 +323,8 @@ impl Reader {
             '\n' => self.start_line(),
             '>' => {
                 self.line.push(c);
-                self.state = if is_quoted(&self.line) { State::Line(None) } else { State::Text };
+                let quoted = masked(&self.line) == Some(Masked::Quote);
+                self.state = if quoted { State::Line(None) } else { State::Text };
             }
             '`' | '~' => {
                 self.state = State::Run { mark: c, length: 0, first: true };

@@ -17,6 +17,11 @@ pub(super) fn read_value(text: &str) -> Option<ReviewResult> {
 
 /// Returns the verdict that a text starts with, whatever follows.
 pub(super) fn leading(text: &str) -> Option<ReviewResult> {
+    let skipped = |c: char| is_decoration(c) || is_invisible(c);
+    let first = text.chars().take(NEAR).find(|c| !skipped(*c))?;
+    if !ReviewResult::ALL.iter().any(|verdict| verdict.name().starts_with(first.to_ascii_uppercase())) {
+        return None;
+    }
     // A verdict stands near the start; what follows need not be looked at.
     let near: String = text.chars().take(NEAR).collect();
     split(&normal(&near)).map(|(verdict, _)| verdict)
@@ -24,12 +29,17 @@ pub(super) fn leading(text: &str) -> Option<ReviewResult> {
 
 /// Returns the worst verdict that a text names anywhere.
 pub(super) fn named(text: &str) -> Option<ReviewResult> {
+    // No word that may be one, no verdict.
+    text.split(|c: char| !c.is_alphanumeric()).find(|word| word.len() >= "PASS".len())?;
     let words = words(text);
     ReviewResult::ALL.into_iter().filter(|verdict| words.contains(&format!("_{}_", verdict.name()))).max()
 }
 
 /// Tells whether a text is a choice between verdicts, as instructions show it: `PASS|NEEDS_REVISION`.
 pub(super) fn is_alternation(text: &str) -> bool {
+    if !text.contains(['|', '/']) && !text.contains(" or ") {
+        return false;
+    }
     let parts: Vec<&str> = text.split(['|', '/']).flat_map(|part| part.split(" or ")).collect();
     parts.len() > 1 && parts.iter().all(|part| read_value(part).is_some())
 }
@@ -60,12 +70,14 @@ fn contradicts(remark: &str, verdict: ReviewResult) -> bool {
         || (verdict == ReviewResult::Pass && negation.iter().any(|word| words.contains(&format!("_{word}_"))))
 }
 
+/// Tells what may stand before a verdict.
+fn is_decoration(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '*' | '_' | '`' | '"' | '\'' | '(' | '[' | '✅' | '✔' | '\u{FE0F}')
+}
+
 /// Cuts off the verdict that a text starts with: its words may be joined by `_`, `-` or a blank, in any case.
 fn split(text: &str) -> Option<(ReviewResult, &str)> {
-    let decoration = |c: char| {
-        c.is_whitespace() || matches!(c, '*' | '_' | '`' | '"' | '\'' | '(' | '[' | '✅' | '✔' | '\u{FE0F}')
-    };
-    let text = text.trim_start_matches(decoration);
+    let text = text.trim_start_matches(is_decoration);
     ReviewResult::ALL.into_iter().find_map(|verdict| {
         let name = verdict.name();
         let head = text.get(..name.len())?;

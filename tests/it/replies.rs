@@ -224,6 +224,12 @@ fn hostile_replies_are_read_to_the_end() {
         "<content_update>",
         "`<think>",
         "< review",
+        "</review>",
+        "<think></think>`a` ",
+        "a <content_update target=\"b\">",
+        "<review a=\"b\"c=\"",
+        "[",
+        "&lt;",
     ];
     for shape in shapes {
         let reply = shape.repeat(150_000 / shape.len());

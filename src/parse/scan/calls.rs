@@ -188,24 +188,7 @@ impl<'a> Scanner<'a> {
             self.at = start;
             return;
         }
-        let (mut closers, mut region): (Vec<Range<usize>>, usize) = (Vec::new(), rest.len());
-        for at in memchr::memchr_iter(b'<', rest.as_bytes()) {
-            match self.names.read(&rest[at..]) {
-                Some(Tag { name: Name::Update, closes: true, complete: true, length, .. }) => {
-                    closers.push(at..at + length);
-                }
-                Some(Tag { name: Name::Update, closes: false, complete: true, .. }) => {
-                    // In the middle of a line it is text that speaks of it.
-                    let line = rest[..at].rfind('\n').unwrap_or(0);
-                    let line = closers.last().map_or(line, |closer| line.max(closer.end));
-                    if rest[line..at].trim().is_empty() {
-                        region = at;
-                        break;
-                    }
-                }
-                _ => {}
-            }
-        }
+        let (closers, region) = self.update_closers(rest);
         let closer = closers.last().cloned().unwrap_or(region..region);
         let body = start..start + closer.start;
         let read = attributes(opener.attributes);
@@ -238,6 +221,35 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Returns the closers of updates in a text, and where the next update opens, or the end.
+    fn update_closers(&self, text: &str) -> (Vec<Range<usize>>, usize) {
+        let mut closers: Vec<Range<usize>> = Vec::new();
+        // Up to where the text was looked at, and whether only blanks stand before it on its line.
+        let (mut seen, mut blank) = (0, true);
+        for at in memchr::memchr_iter(b'<', text.as_bytes()) {
+            match self.names.read(&text[at..]) {
+                Some(Tag { name: Name::Update, closes: true, complete: true, length, .. }) => {
+                    closers.push(at..at + length);
+                    (seen, blank) = (at + length, true);
+                }
+                Some(Tag { name: Name::Update, closes: false, complete: true, .. }) => {
+                    let stretch = &text[seen..at];
+                    blank = match stretch.rfind('\n') {
+                        Some(line) => stretch[line..].trim().is_empty(),
+                        None => blank && stretch.trim().is_empty(),
+                    };
+                    if blank {
+                        return (closers, at);
+                    }
+                    // In the middle of a line it is text that speaks of it.
+                    seen = at;
+                }
+                _ => {}
+            }
+        }
+        (closers, text.len())
+    }
+
     /// Tells whether an update is closed somewhere behind an offset; asked in ascending order, a text is read once.
     fn update_closes_after(&mut self, at: usize) -> bool {
         if self.update_closer < at {
@@ -250,10 +262,11 @@ impl<'a> Scanner<'a> {
 
 /// Tells whether the last of several closers stands alone on its line, and no other does: then the others are text.
 fn ends_alone(text: &str, closers: &[Range<usize>]) -> bool {
+    let blank = |c: char| c != '\n' && c.is_whitespace();
     let alone = |closer: &Range<usize>| {
-        let before = text[..closer.start].rsplit('\n').next().unwrap_or_default();
-        let after = text[closer.end..].split('\n').next().unwrap_or_default();
-        closer.start > before.len() && before.trim().is_empty() && after.trim().is_empty()
+        let after = text[closer.end..].trim_start_matches(blank);
+        text[..closer.start].trim_end_matches(blank).ends_with('\n')
+            && (after.is_empty() || after.starts_with('\n'))
     };
     let Some((last, others)) = closers.split_last() else { return false };
     alone(last) && !others.iter().any(alone)

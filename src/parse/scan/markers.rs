@@ -98,8 +98,12 @@ impl<'a> Scanner<'a> {
 
 /// Tells whether a text, cut off after it, may be the start of a verdict.
 fn starts_verdict(text: &str) -> bool {
-    let text = text.trim().to_ascii_uppercase();
-    ReviewResult::ALL.iter().any(|verdict| verdict.name().starts_with(&text))
+    let text = text.trim_start();
+    let length =
+        text.bytes().take(LONGEST_MARKER).take_while(|b| b.is_ascii_alphabetic() || *b == b'_').count();
+    let (word, rest) = text.split_at(length);
+    let starts = |name: &str| name.get(..length).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    ReviewResult::ALL.iter().any(|verdict| starts(verdict.name())) && rest.trim_start().is_empty()
 }
 
 /// Returns a marker's body without markup inside it, such as `<b>`.
