@@ -87,11 +87,11 @@ fn parts<'a>(call: Call, text: &'a str, body: &'a str, grammar: &Grammar) -> Res
 /// Cuts off `<type>` at the start of a body, unless the action has a parameter of that name.
 fn inner_type<'a>(body: &'a str, grammar: &Grammar, name: Option<&str>) -> (Option<&'a str>, &'a str) {
     let spec = name.and_then(|name| grammar.actions.get(name));
-    let cut = |tag: &str| -> Option<(&'a str, &'a str)> {
-        let inner = body.trim_start().strip_prefix(&format!("<{tag}>"))?;
-        inner.split_once(&format!("</{tag}>")).map(|(value, rest)| (value.trim(), rest))
+    let cut = || -> Option<(&'a str, &'a str)> {
+        let inner = body.trim_start().strip_prefix("<type>")?;
+        inner.split_once("</type>").map(|(value, rest)| (value.trim(), rest))
     };
-    match cut("type").filter(|_| spec.is_none_or(|spec| !spec.parameters.contains_key("type"))) {
+    match cut().filter(|_| spec.is_none_or(|spec| !spec.parameters.contains_key("type"))) {
         Some((inside, rest)) if !inside.contains('<') => (Some(inside), rest),
         _ => (None, body),
     }

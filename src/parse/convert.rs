@@ -72,14 +72,11 @@ fn brackets(source: &Source<'_>, names: &Names, [open, close]: [&str; 2]) -> Opt
     while let Some(hit) = memchr::memmem::find(&text.as_bytes()[at..], open.as_bytes()) {
         let start = at + hit;
         at = start + open.len();
-        let line = &text[at..];
-        let near =
-            (0..=LONGEST_TAG.min(line.len())).rev().find(|&end| line.is_char_boundary(end)).unwrap_or(0);
-        let Some(length) = line[..near].find(close) else { continue };
-        let inner = &line[..length];
-        if inner.contains(['\n', '<', '>']) || inner.contains(open) {
-            continue;
-        }
+        let near = &text[at..text.floor_char_boundary(at + LONGEST_TAG)];
+        // What follows is mostly prose or another bracket: the first character that cannot stand in a tag tells.
+        let stops = |c: char| matches!(c, '\n' | '<' | '>') || open.starts_with(c) || close.starts_with(c);
+        let Some(length) = near.find(stops).filter(|&end| near[end..].starts_with(close)) else { continue };
+        let inner = &near[..length];
         let plain: String = inner.chars().map(narrow).collect();
         let tag = format!("<{plain}>");
         let known = names.read(&tag).is_some_and(|read| read.complete && read.length == tag.len())
@@ -111,8 +108,12 @@ fn narrow(c: char) -> char {
 fn entities(source: &Source<'_>, names: &Names) -> Option<Converted> {
     let text: &str = &source.text;
     let tag = |at: usize| {
-        let near: String = text[at..].chars().take(LONGEST_TAG).collect();
-        let end = near.find("&gt;").map(|end| end + 4)?;
+        let near = &text[at..text.floor_char_boundary(at + LONGEST_TAG)];
+        // A bracket behind a bracket starts no tag.
+        if ["&lt;", "&gt;"].iter().any(|bracket| near[4..].starts_with(bracket)) {
+            return None;
+        }
+        let end = memchr::memmem::find(near.as_bytes(), b"&gt;").map(|end| end + 4)?;
         let read = unescaped(&near[..end])?;
         names.read(&read).filter(|tag| tag.complete).map(|_| ())
     };

@@ -31,7 +31,7 @@ pub(super) enum Echo {
 }
 
 /// What to look for: a span of the reply, and whether prose around it must match too.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Suspect {
     pub(super) span: Range<usize>,
     pub(super) marker: bool,
@@ -42,12 +42,22 @@ pub(super) fn echoes(reply: &str, suspects: &[Suspect], ours: &[&str], sent: &[&
     if suspects.is_empty() || (ours.is_empty() && sent.is_empty()) {
         return vec![None; suspects.len()];
     }
-    let windows: Vec<Window> = suspects.iter().map(|suspect| Window::around(reply, suspect)).collect();
-    let mut grams = Grams::default();
+    // Of several suspects in one place, such as the actions of a reply in JSON, one stands for all.
+    let mut places: Vec<&Suspect> = Vec::new();
+    let mut of_suspect = Vec::with_capacity(suspects.len());
+    for suspect in suspects {
+        if places.last().is_none_or(|last| *last != suspect) {
+            places.push(suspect);
+        }
+        of_suspect.push(places.len() - 1);
+    }
+    let windows: Vec<Window> = places.iter().map(|suspect| Window::around(reply, suspect)).collect();
+    let mut grams = Grams::new();
     windows.iter().for_each(|window| grams.add(window));
     ours.iter().for_each(|text| grams.meet(&windows, text, Echo::Ours));
     sent.iter().for_each(|text| grams.meet(&windows, text, Echo::Theirs));
-    (0..windows.len()).map(|index| grams.judge(&windows, index)).collect()
+    let judged: Vec<Option<Echo>> = (0..windows.len()).map(|index| grams.judge(&windows, index)).collect();
+    of_suspect.into_iter().map(|index| judged[index]).collect()
 }
 
 /// The neighbourhood of a suspect, normalised: in small letters, with single blanks.
@@ -75,12 +85,10 @@ impl Window {
         Self { text, suspect: from..to, marker: !whole }
     }
 
-    /// Returns where runs of this window start that are compared.
-    fn starts(&self) -> impl Iterator<Item = usize> + use<> {
-        let last = (self.text.len() + 1).saturating_sub(SHORTEST);
-        let step = if self.marker { 1 } else { STEP };
-        // The very last run belongs to it too, or the end would not be looked at.
-        (0..last).step_by(step).chain((last > 0 && !self.marker).then(|| last - 1))
+    /// Tells whether the run that starts at an offset is compared. The very last one belongs to them, or the end would
+    /// not be looked at.
+    fn compares(&self, start: usize) -> bool {
+        self.marker || start.is_multiple_of(STEP) || start + SHORTEST == self.text.len()
     }
 }
 
@@ -91,43 +99,73 @@ fn floor(text: &str, at: usize) -> usize {
 
 /// Adds a text in small letters, with single blanks and without what cannot be seen.
 fn normalise(text: &str, out: &mut Vec<u8>) {
-    for c in text.chars() {
-        if c.is_ascii_whitespace() || c == '\u{A0}' {
+    let mut at = 0;
+    while let Some(&byte) = text.as_bytes().get(at) {
+        if byte.is_ascii_whitespace() || text[at..].starts_with('\u{A0}') {
             if out.last().is_some_and(|&last| last != b' ') {
                 out.push(b' ');
             }
-        } else if c.is_ascii() {
-            out.push(c.to_ascii_lowercase() as u8);
-        } else if !is_invisible(c) {
-            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        } else if byte.is_ascii() {
+            out.push(byte.to_ascii_lowercase());
+        } else {
+            let c = text[at..].chars().next().unwrap_or_default();
+            if !is_invisible(c) {
+                out.extend_from_slice(&text.as_bytes()[at..at + c.len_utf8()]);
+            }
+        }
+        at += 1;
+        while !text.is_char_boundary(at) {
+            at += 1;
         }
     }
 }
 
 /// The runs of all windows, by their hash.
-#[derive(Default)]
 struct Grams {
     /// The window and the place of each run that differs from all before it.
     places: Vec<(usize, usize)>,
     found: Vec<(bool, bool)>,
     by_hash: HashMap<u64, usize>,
+    /// The first bits of the hashes that there are: most runs of a prompt are told by one look.
+    first_bits: Vec<bool>,
     /// For each window and start, which run stands there.
     runs: Vec<Vec<(usize, usize)>>,
 }
 
+/// How many bits of a hash are its first ones.
+const FIRST_BITS: u32 = 16;
+
+/// Returns the first bits of a hash.
+fn first_bits(hash: u64) -> usize {
+    (hash >> (u64::BITS - FIRST_BITS)) as usize
+}
+
 impl Grams {
+    fn new() -> Self {
+        Self {
+            places: Vec::new(),
+            found: Vec::new(),
+            by_hash: HashMap::default(),
+            first_bits: vec![false; 1 << FIRST_BITS],
+            runs: Vec::new(),
+        }
+    }
+
     fn add(&mut self, window: &Window) {
         let index = self.runs.len();
         let mut runs = Vec::new();
-        for start in window.starts() {
-            let hash = hash(&window.text[start..start + SHORTEST]);
+        each_run(&window.text, |start, hash| {
+            if !window.compares(start) {
+                return;
+            }
             let run = *self.by_hash.entry(hash).or_insert_with(|| {
                 self.places.push((index, start));
                 self.found.push((false, false));
                 self.places.len() - 1
             });
+            self.first_bits[first_bits(hash)] = true;
             runs.push((start, run));
-        }
+        });
         self.runs.push(runs);
     }
 
@@ -135,24 +173,17 @@ impl Grams {
     fn meet(&mut self, windows: &[Window], text: &str, whose: Echo) {
         let mut bytes = Vec::with_capacity(text.len());
         normalise(text, &mut bytes);
-        if bytes.len() < SHORTEST {
-            return;
-        }
-        let out_factor = (1..SHORTEST).fold(1_u64, |power, _| power.wrapping_mul(BASE));
-        let mut rolling = hash(&bytes[..SHORTEST]);
-        for start in 0..=bytes.len() - SHORTEST {
-            if start > 0 {
-                let old = u64::from(bytes[start - 1]).wrapping_mul(out_factor);
-                rolling = rolling.wrapping_sub(old).wrapping_mul(BASE);
-                rolling = rolling.wrapping_add(u64::from(bytes[start + SHORTEST - 1]));
+        each_run(&bytes, |start, hash| {
+            if !self.first_bits[first_bits(hash)] {
+                return;
             }
-            let Some(&run) = self.by_hash.get(&rolling) else { continue };
+            let Some(&run) = self.by_hash.get(&hash) else { return };
             let known = if whose == Echo::Ours { &mut self.found[run].0 } else { &mut self.found[run].1 };
             if !*known {
                 let (window, at) = self.places[run];
                 *known = windows[window].text[at..at + SHORTEST] == bytes[start..start + SHORTEST];
             }
-        }
+        });
     }
 
     fn judge(&self, windows: &[Window], index: usize) -> Option<Echo> {
@@ -210,8 +241,19 @@ fn prose(text: &[u8]) -> usize {
     counted.count()
 }
 
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |hash: u64, byte| hash.wrapping_mul(BASE).wrapping_add(u64::from(*byte)))
+/// Calls a function for each run of a text, with its start and its hash.
+fn each_run(bytes: &[u8], mut run: impl FnMut(usize, u64)) {
+    let out_factor = (0..SHORTEST).fold(1_u64, |power, _| power.wrapping_mul(BASE));
+    let mut hash = 0_u64;
+    for (at, &byte) in bytes.iter().enumerate() {
+        hash = hash.wrapping_mul(BASE).wrapping_add(u64::from(byte));
+        if let Some(old) = at.checked_sub(SHORTEST) {
+            hash = hash.wrapping_sub(u64::from(bytes[old]).wrapping_mul(out_factor));
+        }
+        if let Some(start) = (at + 1).checked_sub(SHORTEST) {
+            run(start, hash);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The fields of an action: as tags, attributes, JSON or YAML, each value of the type that its schema names.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::loose;
@@ -12,6 +14,9 @@ const MOST_FIELDS: usize = 100;
 
 /// How deep objects may be nested.
 const DEEPEST: usize = 8;
+
+/// The longest name of an entity.
+const LONGEST_ENTITY: usize = 9;
 
 /// The largest body that is read as YAML.
 const LARGEST_YAML: usize = 64 * 1024;
@@ -124,7 +129,10 @@ impl Fields {
                 if entities {
                     self.problems.push(Code::Entities);
                 }
-                from_text(parameter.kind, parameter.items, &text, 0)
+                match parameter.kind {
+                    ValueKind::String => Some(Value::from(text.into_owned())),
+                    kind => from_text(kind, parameter.items, &text, 0),
+                }
             }
             Written::Value(value) => from_value(parameter.kind, parameter.items, value),
         };
@@ -164,7 +172,7 @@ fn field(text: &str) -> Option<Field<'_>> {
     let inner = text.strip_prefix('<')?;
     let length = name_length(inner);
     let (tag, after) = inner.split_at(length);
-    let end = after.find(['>', '<', '\n']).filter(|_| length > 0)?;
+    let end = memchr::memchr3(b'>', b'<', b'\n', after.as_bytes()).filter(|_| length > 0)?;
     let attributes = after[..end].trim();
     let body = after[end..].strip_prefix('>')?;
     let (attributes, empty) = match attributes.strip_suffix('/') {
@@ -191,9 +199,13 @@ fn field(text: &str) -> Option<Field<'_>> {
 /// Splits a text at the closer of a field: the first behind which another field or the end follows.
 fn closed<'a>(body: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
     let mut from = 0;
-    while let Some(hit) = memchr::memmem::find(&body.as_bytes()[from..], b"</") {
+    while let Some(hit) = memchr::memchr(b'<', &body.as_bytes()[from..]) {
         let start = from + hit;
-        from = start + 2;
+        from = start + 1;
+        if !body[from..].starts_with('/') {
+            continue;
+        }
+        from += 1;
         let inner = body[from..].trim_start();
         if !inner.get(..tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag)) {
             continue;
@@ -230,27 +242,30 @@ fn residue(rest: &str) -> String {
 }
 
 /// Returns a value's text without CDATA marks, and with its entities read if all of it is escaped; tells whether it was.
-fn plain(text: &str) -> (String, bool) {
+fn plain(text: &str) -> (Cow<'_, str>, bool) {
     let text = text.trim();
     if let Some(inner) = text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>")) {
-        return (inner.replace("]]><![CDATA[", ""), false);
+        return (Cow::Owned(inner.replace("]]><![CDATA[", "")), false);
     }
-    let escaped = text.contains('&') && !text.contains('<');
+    let has = |byte| memchr::memchr(byte, text.as_bytes()).is_some();
+    let escaped = has(b'&') && !has(b'<');
     match escaped.then(|| unescaped(text)).flatten() {
-        Some(text) => (text, true),
-        None => (text.to_owned(), false),
+        Some(text) => (Cow::Owned(text), true),
+        None => (Cow::Borrowed(text), false),
     }
 }
 
 /// Returns a text with its entities read, once; `None` if an `&` in it starts no entity.
 pub(super) fn unescaped(text: &str) -> Option<String> {
-    let mut out = String::with_capacity(text.len());
+    let mut out = String::new();
     let mut rest = text;
-    while let Some((before, after)) = rest.split_once('&') {
+    while let Some(at) = memchr::memchr(b'&', rest.as_bytes()) {
+        let (before, after) = (&rest[..at], &rest[at + 1..]);
+        let end = after.bytes().take(LONGEST_ENTITY + 1).position(|b| b == b';')?;
+        let read = entity(&after[..end])?;
         out.push_str(before);
-        let (name, after) = after.split_once(';').filter(|(name, _)| name.len() < 10)?;
-        out.push(entity(name)?);
-        rest = after;
+        out.push(read);
+        rest = &after[end + 1..];
     }
     out.push_str(rest);
     Some(out)

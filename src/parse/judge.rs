@@ -5,8 +5,6 @@ mod markers;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use serde_json::Value;
-
 use super::context::{Context, Finish};
 use super::echo::{Echo, Suspect, echoes};
 use super::placeholder::Examples;
@@ -18,7 +16,7 @@ use crate::models::{Action, Code, Grammar, Problem, Proposal, Response, Update};
 const MOST_ACTIONS: usize = 64;
 
 /// The most proposals that are listed.
-const MOST_PROPOSALS: usize = 256;
+pub(super) const MOST_PROPOSALS: usize = 256;
 
 /// How a text came about that is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,18 +100,18 @@ impl<'a> Judge<'a> {
             visible(self.text, at..span.start, cuts, false, &mut stray);
             let mut inside = String::new();
             visible(self.text, span.clone(), cuts, *closed, &mut inside);
-            message.push(inside.trim().to_owned());
+            message.push(trimmed(inside));
             at = span.end;
         }
         visible(self.text, at..end.max(at), cuts, false, &mut stray);
-        let stray = stray.trim().to_owned();
+        let stray = trimmed(stray);
         if let Some(second) = self.messages.get(1) {
             self.problems.push((Code::SecondMessage, second.span.clone()));
         }
         message.retain(|part| !part.is_empty());
         let has_message = !self.messages.is_empty();
         (self.response.message, self.response.stray) =
-            if has_message { (message.join("\n\n"), stray) } else { (stray, String::new()) };
+            if has_message { (joined(message), stray) } else { (stray, String::new()) };
         if self.context.finish == Finish::Failed {
             // What a failed agent prints is no message of it.
             self.problems.push((Code::FailedCall, 0..self.text.len()));
@@ -125,7 +123,6 @@ impl<'a> Judge<'a> {
 
     fn effects(&mut self, effects: Vec<FoundEffect>, echoes: &[Option<Echo>]) {
         let examples = Examples::of(self.context, &effects);
-        let mut known: HashSet<(String, String)> = HashSet::new();
         let mut updates = Vec::new();
         let mut actions = 0;
         for (FoundEffect { kind, place }, echo) in effects.into_iter().zip(echoes) {
@@ -146,11 +143,10 @@ impl<'a> Judge<'a> {
                 }
                 (Kind::Action(action), None) => {
                     actions += 1;
-                    let key = (action.name.clone(), Value::from(action.values.clone()).to_string());
                     if let Some(reason) = examples.copied(&action, self.grammar) {
                         self.problems.push((Code::Placeholder, place.span.clone()));
                         self.refuse(place, reason, false);
-                    } else if !known.insert(key) {
+                    } else if self.response.actions.iter().any(|known| is_same(known, &action)) {
                         self.problems.push((Code::RepeatedEffect, place.span));
                     } else {
                         let span = self.source.raw_span(&place.span);
@@ -230,6 +226,23 @@ impl<'a> Judge<'a> {
             problems.map(|(code, span)| Problem::new(code, self.source.raw_span(&span))).collect();
         self.response
     }
+}
+
+/// Tells whether two actions ask for the same, in the same order.
+fn is_same(one: &Action, other: &Action) -> bool {
+    one.name == other.name && one.values.iter().eq(other.values.iter())
+}
+
+/// Returns the parts of a message as one text.
+fn joined(mut parts: Vec<String>) -> String {
+    if parts.len() == 1 { parts.remove(0) } else { parts.join("\n\n") }
+}
+
+/// Returns a text without blanks around it.
+fn trimmed(mut text: String) -> String {
+    text.truncate(text.trim_end().len());
+    text.drain(..text.len() - text.trim_start().len());
+    text
 }
 
 /// Adds what people are shown of a span: all but what is cut from it. A closed message keeps the effects inside it.

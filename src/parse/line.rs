@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 
 /// An open code fence: its character and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,9 @@ pub(super) fn strictly_fenced(text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     let mut open: Option<(Fence, usize)> = None;
     let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let end = at + line.len();
+    while at < text.len() {
+        let end = memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |hit| at + hit + 1);
+        let line = &text[at..end];
         let indent = line.len() - line.trim_start_matches(' ').len();
         match open {
             Some((fence, start)) if indent < 4 && fence.is_closed_by(line) => {

@@ -1,5 +1,7 @@
 //! Values that only copy a placeholder or an example of the prompt.
 
+use memchr::memmem;
+
 use super::context::Context;
 use super::scan::{FoundEffect, Kind};
 use crate::models::{Action, Grammar, ValueKind};
@@ -52,7 +54,7 @@ impl<'a> Examples<'a> {
             return Some(format!("`{name}` is a placeholder: {value:?}"));
         }
         let shows = |name: &str, value: &str| self.shows(&action.name, name, value);
-        let word = |value: &str| WORDS.contains(&value.to_ascii_lowercase().as_str());
+        let word = |value: &str| WORDS.iter().any(|word| word.eq_ignore_ascii_case(value));
         if let Some((name, value)) = values().find(|(name, value)| word(value) && shows(name, value)) {
             return Some(format!("`{name}` is the prompt's placeholder: {value:?}"));
         }
@@ -64,18 +66,33 @@ impl<'a> Examples<'a> {
     /// Tells whether an example of an action in the prompt has a value.
     fn shows(&self, action: &str, name: &str, value: &str) -> bool {
         let field = format!("<{name}>{value}</{name}>");
-        self.texts.iter().any(|text| {
-            memchr::memmem::find_iter(text.as_bytes(), field.as_bytes()).any(|at| {
-                let before = &text[..at];
-                before.rfind("<action").is_some_and(|open| {
-                    let tag = before[open..].split('>').next().unwrap_or_default();
-                    let named =
-                        tag.contains(&format!("\"{action}\"")) || tag.contains(&format!("'{action}'"));
-                    named && !before[open..].contains("</action>")
-                })
-            })
-        })
+        let names = [format!("\"{action}\""), format!("'{action}'")];
+        self.texts.iter().any(|text| shown_in(text, &field, &names))
     }
+}
+
+/// Tells whether a field stands in an action of one of several quoted names; a text is read once, however often the
+/// field stands in it.
+fn shown_in(text: &str, field: &str, names: &[String]) -> bool {
+    let mut openers = memmem::find_iter(text.as_bytes(), "<action").peekable();
+    let (mut open, mut named) = (None, false);
+    // Up to where the action that is open was looked at.
+    let mut seen = 0;
+    memmem::find_iter(text.as_bytes(), field.as_bytes()).any(|at| {
+        let before = open;
+        while let Some(next) = openers.next_if(|next| next + "<action".len() <= at) {
+            open = Some(next);
+        }
+        let Some(start) = open else { return false };
+        if open != before {
+            let tag = text[start..at].split('>').next().unwrap_or_default();
+            named = names.iter().any(|name| tag.contains(name));
+            seen = start;
+        }
+        named &= memmem::find(&text.as_bytes()[seen..at], b"</action>").is_none();
+        seen = at;
+        named
+    })
 }
 
 /// Tells texts that hold no value at all: `...`, `…`, `{{NAME}}`, `[name]`.

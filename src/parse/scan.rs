@@ -29,6 +29,8 @@ pub(super) struct Found {
     pub(super) thoughts: Vec<Range<usize>>,
     pub(super) messages: Vec<Message>,
     pub(super) effects: Vec<FoundEffect>,
+    /// How many actions among them are refused.
+    pub(super) refused: usize,
     pub(super) markers: Vec<FoundMarker>,
     /// Spans that are not part of the text for people.
     pub(super) cuts: Vec<Cut>,
@@ -301,7 +303,9 @@ impl<'a> Scanner<'a> {
             return false;
         }
         let Some(tag) = self.names.read(rest) else {
-            self.at += 1;
+            // Of several brackets only the last may start a tag.
+            self.at += rest.bytes().take_while(|&b| b == b'<').count();
+            self.at -= usize::from(rest.starts_with("<<"));
             return false;
         };
         if tag.loose && !matches!(tag.name, Name::Quote(_)) {
@@ -424,6 +428,7 @@ impl<'a> Scanner<'a> {
         }
         self.found.markers.clear();
         self.found.effects.clear();
+        self.found.refused = 0;
         self.found.messages.clear();
         self.message = None;
         // Both ascend, so that only what is new is looked at.

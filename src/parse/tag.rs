@@ -40,6 +40,9 @@ const LONGEST_TAG: usize = 2000;
 /// The most blanks and invisible characters before a name.
 const MOST_BLANKS: usize = 4;
 
+/// How many lengths of names are told apart.
+const LENGTHS: usize = 32;
+
 /// What a tag is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Name {
@@ -97,8 +100,8 @@ pub(super) struct Names {
     known: Vec<(String, Name)>,
     /// The names of the actions' parameters.
     fields: HashSet<String>,
-    /// The first letters of the names, as bits.
-    first_letters: u32,
+    /// The first letters of the names, as bits, by the names' length.
+    first_letters: [u32; LENGTHS],
 }
 
 impl Names {
@@ -134,8 +137,11 @@ impl Names {
                 known.push(((*name).to_owned(), Name::Quote(index)));
             }
         }
-        let first_letters = known.iter().filter_map(|(name, _)| letter(*name.as_bytes().first()?));
-        let first_letters = first_letters.fold(0, |bits, bit| bits | bit);
+        let mut first_letters = [0; LENGTHS];
+        for (name, _) in &known {
+            let first = name.bytes().next().and_then(letter);
+            first_letters[name.len().min(LENGTHS - 1)] |= first.unwrap_or_default();
+        }
         let fields = grammar.actions.values().flat_map(|action| action.parameters.keys().cloned()).collect();
         Self { known, fields, first_letters }
     }
@@ -148,6 +154,11 @@ impl Names {
     fn find(&self, name: &[u8]) -> Option<Name> {
         let same = |a: u8, b: u8| a.eq_ignore_ascii_case(&b) || (a == b'_' && b == b'-');
         let is = |known: &str| known.len() == name.len() && known.bytes().zip(name).all(|(a, &b)| same(a, b));
+        // One look tells of most names that there is none.
+        let letters = self.first_letters[name.len().min(LENGTHS - 1)];
+        if letter(*name.first()?).is_some_and(|first| first & letters == 0) {
+            return None;
+        }
         self.known.iter().find(|(known, _)| is(known)).map(|(_, tag)| *tag)
     }
 
@@ -173,9 +184,6 @@ impl Names {
                 let end = start + bytes[start..].iter().take_while(|b| is_plain(**b)).count();
                 let next = bytes.get(end).copied().unwrap_or(b'>');
                 if matches!(next, b'>' | b' ' | b'\t' | b'\n' | b'\r' | b'/' | b'<' | b'=') {
-                    if letter(byte)? & self.first_letters == 0 {
-                        return None;
-                    }
                     let name = self.find(&bytes[start..end])?;
                     let loose = bytes[start..end].contains(&b'-');
                     return tag(text, name, start == 2, end, loose);

@@ -8,6 +8,7 @@ use memchr::memmem;
 use super::{FoundEffect, Kind, Place, Scanner};
 use crate::models::{Code, Update};
 use crate::parse::call;
+use crate::parse::judge::MOST_PROPOSALS;
 use crate::parse::tag::{Call, Name, Tag, attributes};
 
 /// The most tags of actions that are looked at; beyond them, none is closed.
@@ -161,10 +162,17 @@ impl<'a> Scanner<'a> {
     }
 
     fn refuse_call(&mut self, opener: &Tag<'a>, call: Call, reason: &str, body: Range<usize>, end: usize) {
+        let span = self.at..end;
+        self.mask(body.clone());
+        if self.found.refused >= MOST_PROPOSALS {
+            // Nobody is told of it any more, so that it need not be read.
+            self.cut(span, true, true);
+            self.at = end;
+            return;
+        }
         let name = call::name(call, opener.attributes, &self.text[body.clone()], self.grammar);
         let what = format!("action {}", name.unwrap_or_default()).trim().to_owned();
-        let span = self.at..end;
-        self.mask(body);
+        self.found.refused += 1;
         self.push(what, span, Kind::Refused(reason.to_owned()));
     }
 
