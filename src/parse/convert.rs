@@ -68,10 +68,14 @@ pub(super) fn harmony(source: &Source<'_>) -> Option<Source<'static>> {
 fn brackets(source: &Source<'_>, names: &Names, [open, close]: [&str; 2]) -> Option<Converted> {
     let text: &str = &source.text;
     let mut tags: Vec<(Range<usize>, String)> = Vec::new();
+    let finder = memchr::memmem::Finder::new(open);
     let mut at = 0;
-    while let Some(hit) = memchr::memmem::find(&text.as_bytes()[at..], open.as_bytes()) {
+    while let Some(hit) = finder.find(&text.as_bytes()[at..]) {
         let start = at + hit;
         at = start + open.len();
+        if text[at..].starts_with(open) {
+            continue;
+        }
         let near = &text[at..text.floor_char_boundary(at + LONGEST_TAG)];
         // What follows is mostly prose or another bracket: the first character that cannot stand in a tag tells.
         let stops = |c: char| matches!(c, '\n' | '<' | '>') || open.starts_with(c) || close.starts_with(c);

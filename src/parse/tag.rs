@@ -37,6 +37,9 @@ const LONGEST_NAME: usize = 80;
 /// The longest tag in whose attributes brackets may stand.
 const LONGEST_TAG: usize = 2000;
 
+/// The most values in quotes of such a tag: what holds more is looked at no further.
+const MOST_QUOTED: usize = 16;
+
 /// The most blanks and invisible characters before a name.
 const MOST_BLANKS: usize = 4;
 
@@ -259,12 +262,13 @@ fn quoted_end(after: &str) -> Option<usize> {
     if !bytes[..first].contains(&b'"') && !bytes[..first].contains(&b'\'') {
         return None;
     }
-    let (mut quote, mut last) = (None, b' ');
+    let (mut quote, mut last, mut quotes) = (None, b' ', 0);
     for (at, &byte) in bytes.iter().enumerate() {
         match (quote, byte) {
             (_, b'\n') | (None, b'<') => return None,
             (Some(open), _) if open == byte => quote = None,
-            (None, b'"' | b'\'') if last == b'=' => quote = Some(byte),
+            (None, b'"' | b'\'') if last == b'=' && quotes == MOST_QUOTED => return None,
+            (None, b'"' | b'\'') if last == b'=' => (quote, quotes) = (Some(byte), quotes + 1),
             (None, b'>') => return Some(at),
             _ => {}
         }

@@ -5,6 +5,9 @@ use crate::models::{Grammar, Marker, Response, ReviewResult, is_invisible};
 
 /// Reads a verdict as agents write it: `PASS`, `**Pass**`, `needs revision.`, `PASS - nits`; `None` for anything else.
 pub(super) fn read_value(text: &str) -> Option<ReviewResult> {
+    if let Ok(verdict) = text.parse() {
+        return Some(verdict);
+    }
     let text = normal(text);
     let (verdict, rest) = split(&text)?;
     let spaced = rest.starts_with(' ');
@@ -29,10 +32,7 @@ pub(super) fn leading(text: &str) -> Option<ReviewResult> {
 
 /// Returns the worst verdict that a text names anywhere.
 pub(super) fn named(text: &str) -> Option<ReviewResult> {
-    // No word that may be one, no verdict.
-    text.split(|c: char| !c.is_alphanumeric()).find(|word| word.len() >= "PASS".len())?;
-    let words = words(text);
-    ReviewResult::ALL.into_iter().filter(|verdict| words.contains(&format!("_{}_", verdict.name()))).max()
+    names_in(text, ReviewResult::ALL.map(ReviewResult::name)).filter_map(|name| name.parse().ok()).max()
 }
 
 /// Tells whether a text is a choice between verdicts, as instructions show it: `PASS|NEEDS_REVISION`.
@@ -53,21 +53,30 @@ fn normal(text: &str) -> String {
     seen.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the words of a text in capitals, each between underscores.
-fn words(text: &str) -> String {
-    let parts = text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
-    parts.fold("_".to_owned(), |words, part| words + &part.to_uppercase() + "_")
+/// Returns which of several names in capitals a text holds, word for word.
+fn names_in<const N: usize>(text: &str, names: [&'static str; N]) -> impl Iterator<Item = &'static str> {
+    let mut words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).peekable();
+    std::iter::from_fn(move || Some((words.next()?, words.peek().copied().unwrap_or_default()))).filter_map(
+        move |(word, next)| {
+            names.into_iter().find(|name| match name.split_once('_') {
+                Some((first, second)) => is_word(word, first) && is_word(next, second),
+                None => is_word(word, name),
+            })
+        },
+    )
+}
+
+/// Tells whether a word is the same as one in capitals.
+fn is_word(word: &str, capitals: &str) -> bool {
+    word.eq_ignore_ascii_case(capitals) || (!word.is_ascii() && word.to_uppercase() == capitals)
 }
 
 /// Tells whether a remark takes back what stands before it.
 fn contradicts(remark: &str, verdict: ReviewResult) -> bool {
-    let words = words(remark);
-    let other = ReviewResult::ALL
-        .iter()
-        .any(|other| *other != verdict && words.contains(&format!("_{}_", other.name())));
-    let negation = ["NOT", "NO", "FAIL", "FAILED", "FAILS", "REJECT", "UNLESS"];
-    other
-        || (verdict == ReviewResult::Pass && negation.iter().any(|word| words.contains(&format!("_{word}_"))))
+    let others =
+        names_in(remark, ReviewResult::ALL.map(ReviewResult::name)).any(|name| name != verdict.name());
+    let negations = ["NOT", "NO", "FAIL", "FAILED", "FAILS", "REJECT", "UNLESS"];
+    others || (verdict == ReviewResult::Pass && names_in(remark, negations).next().is_some())
 }
 
 /// Tells what may stand before a verdict.

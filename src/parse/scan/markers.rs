@@ -90,9 +90,9 @@ impl<'a> Scanner<'a> {
 
     /// Looks behind each `>` nearby: of a broken opening tag nobody can tell where it ends.
     fn doubt_after_brackets(&mut self, start: usize) {
-        let near = &self.text.as_bytes()[start..self.text.len().min(start + LONGEST_MARKER)];
-        let behind: Vec<usize> = memchr::memchr_iter(b'>', near).take(4).map(|at| start + at + 1).collect();
-        behind.into_iter().for_each(|at| self.doubt(&self.text[at..]));
+        let text = self.text;
+        let near = &text.as_bytes()[start..text.len().min(start + LONGEST_MARKER)];
+        memchr::memchr_iter(b'>', near).take(4).for_each(|at| self.doubt(&text[start + at + 1..]));
     }
 }
 
