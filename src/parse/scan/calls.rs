@@ -34,12 +34,18 @@ impl Elements {
     fn after(scanner: &Scanner<'_>, from: usize) -> Self {
         let mut tags: Vec<Element> = Vec::new();
         let mut open: HashMap<Call, Vec<usize>> = HashMap::default();
+        let mut behind = from;
         for hit in memchr::memchr_iter(b'<', &scanner.text.as_bytes()[from..]) {
             let at = from + hit;
+            // What stands in the quotes of a tag is no tag.
+            if at < behind {
+                continue;
+            }
             let Some(tag) = scanner.names.read(&scanner.text[at..]).filter(|tag| tag.complete) else {
                 continue;
             };
             let (closes, end) = (tag.closes, at + tag.length);
+            behind = end;
             match tag.name {
                 Name::Call(call) => {
                     let stack = open.entry(call).or_default();
