@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::models::{Grammar, MarkerSpec, Mode};
 
 /// Tags that mean something in every pack, and so cannot be markers of one.
-pub(super) const RESERVED: [&str; 10] = [
+pub(super) const RESERVED: [&str; 14] = [
     "review",
     "task_status",
     "content_update",
@@ -17,6 +17,10 @@ pub(super) const RESERVED: [&str; 10] = [
     "thought",
     "thinking",
     "think",
+    "thoughts",
+    "scratchpad",
+    "reasoning_content",
+    "antthinking",
     "reasoning",
     "analysis",
 ];

@@ -26,6 +26,8 @@ pub(super) fn cleaned<'a>(source: Source<'a>, problems: &mut Vec<Problem>) -> So
     }
     cuts.extend(escapes);
     let source = if cuts.is_empty() { source } else { source.without(&cuts) };
+    let returns = lone_returns(&source.text);
+    let source = if returns.is_empty() { source } else { source.rewritten(&returns) };
     let source = match repeated(&source.text) {
         Some(half) => {
             problems.push(Problem::new(Code::RepeatedReply, source.raw_span(&half)));
@@ -44,6 +46,13 @@ pub(super) fn cleaned<'a>(source: Source<'a>, problems: &mut Vec<Problem>) -> So
         }
         None => source,
     }
+}
+
+/// Returns the carriage returns that end a line by themselves, each with a line end in its place.
+fn lone_returns(text: &str) -> Vec<(Range<usize>, &'static str)> {
+    let bytes = text.as_bytes();
+    let lone = |at: &usize| bytes.get(at + 1) != Some(&b'\n');
+    memchr::memchr_iter(b'\r', bytes).filter(lone).map(|at| (at..at + 1, "\n")).collect()
 }
 
 /// Returns the second half of a text that is the same as the first.

@@ -50,40 +50,72 @@ impl CodeSpans {
 
 /// The code spans of one line; asked in ascending order, a text is read once.
 #[derive(Default)]
-pub(super) struct LineCode {
-    line: Range<usize>,
-    spans: Vec<Range<usize>>,
-}
+pub(super) struct LineCode(Part);
+
+/// The code spans of what stands between blank lines, whatever else starts a block.
+#[derive(Default)]
+pub(super) struct ParagraphCode(Part);
 
 impl LineCode {
     /// Tells whether an offset stands in a code span of its own line.
     pub(super) fn holds(&mut self, text: &str, at: usize) -> bool {
-        if !self.line.contains(&at) {
-            *self = Self::around(text, at);
-        }
-        let next = self.spans.partition_point(|span| span.end <= at);
-        self.spans.get(next).is_some_and(|span| span.contains(&at))
+        self.0.holds(
+            text,
+            at,
+            |text| text.rfind('\n').map(|at| at + 1),
+            |text| text.find('\n').map(|at| at + 1),
+        )
     }
+}
 
-    fn around(text: &str, at: usize) -> Self {
-        let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-        let end = text[at..].find('\n').map_or(text.len(), |newline| at + newline + 1);
-        let runs = CodeSpans::between(text, start, end);
-        let mut spans = Vec::new();
-        let mut from = start;
-        while let Some(hit) = memchr(b'`', &text.as_bytes()[from..end]) {
-            let run = from + hit;
-            let escaped = text[start..run].bytes().rev().take_while(|&b| b == b'\\').count() % 2 == 1;
-            let (length, close) = runs.run(run);
-            match close {
-                _ if escaped => from = run + 1,
-                Some(close) => {
-                    spans.push(run..close);
-                    from = close;
-                }
-                None => from = run + length,
-            }
-        }
-        Self { line: start..end, spans }
+impl ParagraphCode {
+    /// Tells whether an offset stands in a code span of its own paragraph.
+    pub(super) fn holds(&mut self, text: &str, at: usize) -> bool {
+        self.0.holds(text, at, |text| text.rfind("\n\n").map(|at| at + 2), |text| text.find("\n\n"))
     }
+}
+
+/// The code spans of a part of a text.
+#[derive(Default)]
+struct Part {
+    span: Range<usize>,
+    codes: Vec<Range<usize>>,
+}
+
+impl Part {
+    fn holds(
+        &mut self,
+        text: &str,
+        at: usize,
+        start: impl Fn(&str) -> Option<usize>,
+        end: impl Fn(&str) -> Option<usize>,
+    ) -> bool {
+        if !self.span.contains(&at) {
+            let start = start(&text[..at]).unwrap_or(0);
+            let end = end(&text[at..]).map_or(text.len(), |end| at + end);
+            *self = Self { span: start..end, codes: codes(text, start, end) };
+        }
+        let next = self.codes.partition_point(|span| span.end <= at);
+        self.codes.get(next).is_some_and(|span| span.contains(&at))
+    }
+}
+
+fn codes(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
+    let runs = CodeSpans::between(text, start, end);
+    let mut spans = Vec::new();
+    let mut from = start;
+    while let Some(hit) = memchr(b'`', &text.as_bytes()[from..end]) {
+        let run = from + hit;
+        let escaped = text[start..run].bytes().rev().take_while(|&b| b == b'\\').count() % 2 == 1;
+        let (length, close) = runs.run(run);
+        match close {
+            _ if escaped => from = run + 1,
+            Some(close) => {
+                spans.push(run..close);
+                from = close;
+            }
+            None => from = run + length,
+        }
+    }
+    spans
 }

@@ -6,8 +6,8 @@ use foldhash::HashMap;
 
 use crate::models::is_invisible;
 
-/// The shortest run of characters that is an echo.
-const SHORTEST: usize = 40;
+/// The shortest run of characters that is an echo, without blanks: some forty with them.
+const SHORTEST: usize = 32;
 
 /// How much prose around a marker must be the prompt's for the marker to be an echo: a bare marker never is.
 const PROSE: usize = 12;
@@ -60,7 +60,7 @@ pub(super) fn echoes(reply: &str, suspects: &[Suspect], ours: &[&str], sent: &[&
     of_suspect.into_iter().map(|index| judged[index]).collect()
 }
 
-/// The neighbourhood of a suspect, normalised: in small letters, with single blanks.
+/// The neighbourhood of a suspect, normalised: in small letters, without blanks.
 struct Window {
     text: Vec<u8>,
     /// Where the suspect stands in it.
@@ -97,19 +97,17 @@ fn floor(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
-/// Adds a text in small letters, with single blanks and without what cannot be seen.
+/// Adds a text in small letters, without blanks and what cannot be seen.
 fn normalise(text: &str, out: &mut Vec<u8>) {
     let mut at = 0;
     while let Some(&byte) = text.as_bytes().get(at) {
-        if byte.is_ascii_whitespace() || text[at..].starts_with('\u{A0}') {
-            if out.last().is_some_and(|&last| last != b' ') {
-                out.push(b' ');
+        if byte.is_ascii() {
+            if !byte.is_ascii_whitespace() {
+                out.push(byte.to_ascii_lowercase());
             }
-        } else if byte.is_ascii() {
-            out.push(byte.to_ascii_lowercase());
         } else {
             let c = text[at..].chars().next().unwrap_or_default();
-            if !is_invisible(c) {
+            if !is_invisible(c) && !c.is_whitespace() {
                 out.extend_from_slice(&text.as_bytes()[at..at + c.len_utf8()]);
             }
         }

@@ -73,8 +73,7 @@ impl Fields {
         }
         let key = body.split([':', '\n']).next().unwrap_or_default().trim();
         if spec.parameters.contains_key(key) && body.len() < LARGEST_YAML {
-            let values = yaml::read(body, "the action", 1, ErrorKind::PromptInvalid);
-            return self.values(spec, values.map_err(|_| listed())?);
+            return self.values(spec, yaml_values(body).ok_or_else(listed)?);
         }
         Err(listed())
     }
@@ -124,6 +123,9 @@ impl Fields {
 
     fn add(&mut self, name: &str, parameter: &Parameter, written: &Written<'_>) -> Result<(), String> {
         let value = match written {
+            Written::Text(text) if is_partly_data(text) => {
+                return Err(format!("`{name}` is CDATA in part"));
+            }
             Written::Text(text) => {
                 let (text, entities) = plain(text);
                 if entities {
@@ -159,6 +161,21 @@ impl Fields {
     }
 }
 
+/// Reads values from YAML, if all of them are written as they are meant: numbers and comments would lose letters.
+pub(super) fn yaml_values(text: &str) -> Option<Map<String, Value>> {
+    let values: Map<String, Value> = yaml::read(text, "the reply", 1, ErrorKind::PromptInvalid).ok()?;
+    let comment = text.lines().any(|line| line.trim_start().starts_with('#') || line.contains(" #"));
+    let plain = text.lines().filter_map(|line| line.split_once(": ").map(|(_, value)| value.trim()));
+    let altered = |value: &str| {
+        value
+            .parse::<f64>()
+            .is_ok_and(|_| value.parse::<i64>().is_err() || value.starts_with('0') && value.len() > 1)
+            || value.starts_with("0x")
+            || value.starts_with("0o")
+    };
+    (!comment && !plain.into_iter().any(altered)).then_some(values)
+}
+
 /// A field as a tag: its name, its value and what follows.
 struct Field<'a> {
     name: &'a str,
@@ -175,6 +192,10 @@ fn field(text: &str) -> Option<Field<'_>> {
     let end = memchr::memchr3(b'>', b'<', b'\n', after.as_bytes()).filter(|_| length > 0)?;
     let attributes = after[..end].trim();
     let body = after[end..].strip_prefix('>')?;
+    // A bracket in quotes does not end the tag.
+    if attributes.matches(['"', '\'']).count() % 2 == 1 {
+        return None;
+    }
     let (attributes, empty) = match attributes.strip_suffix('/') {
         Some(attributes) => (attributes.trim(), true),
         None => (attributes, false),
@@ -255,6 +276,18 @@ fn plain(text: &str) -> (Cow<'_, str>, bool) {
     }
 }
 
+/// Tells whether a value starts with CDATA and goes on with something else.
+fn is_partly_data(text: &str) -> bool {
+    let mut rest = text.trim();
+    if !rest.starts_with("<![CDATA[") {
+        return false;
+    }
+    while let Some((_, after)) = rest.strip_prefix("<![CDATA[").and_then(|text| text.split_once("]]>")) {
+        rest = after;
+    }
+    !rest.is_empty()
+}
+
 /// Returns a text with its entities read, once; `None` if an `&` in it starts no entity.
 pub(super) fn unescaped(text: &str) -> Option<String> {
     let mut out = String::new();
@@ -333,7 +366,10 @@ fn nested(kind: ValueKind, items: Option<ValueKind>, text: &str, depth: usize) -
 /// Returns a value as one of a type; `None` if it is none.
 fn from_value(kind: ValueKind, items: Option<ValueKind>, value: &Value) -> Option<Value> {
     match (kind, value) {
-        (ValueKind::String, Value::Number(number)) => Some(Value::from(number.to_string())),
+        // Of other numbers, the letters are lost.
+        (ValueKind::String, Value::Number(number)) if number.is_i64() => {
+            Some(Value::from(number.to_string()))
+        }
         (ValueKind::Array, Value::Array(list)) => {
             let right = |item: &Value| items.is_none_or(|kind| is_of(kind, item));
             list.iter().all(right).then(|| value.clone())

@@ -1,9 +1,12 @@
 //! What of a scan counts: text is kept, effects must be clear, and doubt never leads towards PASS.
 
+mod certain;
 mod markers;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+
+use certain::Readings;
 
 use super::context::{Context, Finish};
 use super::echo::{Echo, Suspect, echoes};
@@ -48,6 +51,7 @@ pub(super) fn judge(
         context,
         messages: found.messages,
         open: found.open,
+        readings: Readings::of(text, found.unclear, found.stray_quote),
         shaky: found.shaky,
         tasks: HashMap::new(),
         refused: Vec::new(),
@@ -76,6 +80,8 @@ struct Judge<'a> {
     messages: Vec<Message>,
     /// Whether something is open at the end.
     open: bool,
+    /// The other ways to read the text.
+    readings: Readings<'a>,
     /// From where a thought that is not closed may reach over what follows.
     shaky: Option<usize>,
     /// Where each task's marker is among those of the response.
@@ -195,6 +201,9 @@ impl<'a> Judge<'a> {
         }
         if self.form.partly_converted {
             return Some((Code::RefusedEffect, "its tags are written in another form"));
+        }
+        if let Some(reason) = self.readings.doubt(span) {
+            return Some((Code::RefusedEffect, reason));
         }
         echo.map(|_| (Code::Echo, "it repeats the prompt"))
     }

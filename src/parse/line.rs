@@ -27,7 +27,9 @@ impl Fence {
         // A run of backticks with another behind it on the line is a code span.
         let next = || memchr2(b'`', b'\n', &bytes[length..]).map(|at| bytes[length + at]);
         let span = length >= 3 && mark == b'`' && next() == Some(b'`');
-        (length >= 3 && !span).then_some(Self(mark, length))
+        // Compilers underline like this: `~~~^~~~`.
+        let underline = bytes.get(length) == Some(&b'^');
+        (length >= 3 && !span && !underline).then_some(Self(mark, length))
     }
 
     /// Tells whether a line closes the fence.
@@ -36,9 +38,12 @@ impl Fence {
         if !line.trim_start().as_bytes().starts_with(&[self.0]) {
             return false;
         }
+        let line = line.trim();
+        let marks = line.bytes().take_while(|&b| b == self.0).count();
+        let rest = line[marks..].trim_start();
         // A message may end on the same line.
-        let line = line.split("</").next().unwrap_or_default().trim();
-        line.len() >= self.1 && line.bytes().all(|b| b == self.0)
+        let ends = rest.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("</message"));
+        marks >= self.1 && (rest.is_empty() || ends)
     }
 }
 

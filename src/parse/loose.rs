@@ -136,29 +136,35 @@ impl<'a> Reader<'a> {
             out.push_str(&rest[..stop]);
             self.at += stop;
             if rest[stop..].starts_with('\\') {
-                self.escape(&mut out);
-            } else {
-                self.at += 1;
-                if self.ends_string() {
-                    return Some(out);
-                }
-                out.push(quote);
+                self.escape(&mut out)?;
+                continue;
             }
+            self.at += 1;
+            if self.ends_string() {
+                return Some(out);
+            }
+            // Two strings side by side are none.
+            let next = self.text[self.at..].trim_start();
+            if next.starts_with(['"', '\'']) {
+                return None;
+            }
+            out.push(quote);
         }
     }
 
     /// Tells whether what follows a quote can stand behind a string.
     fn ends_string(&self) -> bool {
         let after = self.text[self.at..].trim_start();
-        after.is_empty() || after.starts_with([',', '}', ']', ':', '#']) || after.starts_with("//")
+        after.is_empty() || after.starts_with([',', '}', ']', ':'])
     }
 
-    fn escape(&mut self, out: &mut String) {
+    /// Reads an escape; one that is not known would lose a character.
+    fn escape(&mut self, out: &mut String) -> Option<()> {
         let mut rest = self.text[self.at + 1..].chars();
         let Some(c) = rest.next() else {
             self.cut = true;
             self.at = self.text.len();
-            return;
+            return Some(());
         };
         self.at += 1 + c.len_utf8();
         match c {
@@ -169,8 +175,10 @@ impl<'a> Reader<'a> {
             'f' => out.push('\u{C}'),
             'u' => out.push(self.unicode()),
             '\n' => {}
-            other => out.push(other),
+            '"' | '\'' | '\\' | '/' => out.push(c),
+            _ => return None,
         }
+        Some(())
     }
 
     /// Reads what follows `\u`; a lone half of a pair becomes the replacement character.
@@ -262,6 +270,7 @@ mod tests {
             ("{a: \"x\ny\"}", json!({"a": "x\ny"})),
             (r#"{"a": "She said "no" and left"}"#, json!({"a": "She said \"no\" and left"})),
             (r#"{"a": "\ud83d\ude00 \ud800 \n"}"#, json!({"a": "😀 \u{FFFD} \n"})),
+            (r#"{"a": "see "b" # c"}"#, json!({"a": "see \"b\" # c"})),
             ("[1.5, -2,]", json!([1.5, -2])),
         ];
         for (text, value) in cases {
@@ -270,7 +279,17 @@ mod tests {
         for text in [r#"{"a": "x"#, r#"{"a": 12"#, "{\"a\"", "[1, 2", "{", r#"{"a": "x\"#, "{\"a\":"] {
             assert!(read(text).is_some_and(|read| read.cut), "{text}");
         }
-        for text in ["", "x", "{1 2}", r#"{"a": 1, "a": 2}"#, r#"{"a" "b"}"#, "{\"a\": bare}", "}"] {
+        for text in [
+            r#"["a" "b"]"#,
+            r#"{"a": "\d"}"#,
+            "",
+            "x",
+            "{1 2}",
+            r#"{"a": 1, "a": 2}"#,
+            r#"{"a" "b"}"#,
+            "{\"a\": bare}",
+            "}",
+        ] {
             assert_eq!(read(text), None, "{text}");
         }
         assert_eq!(read(&"[".repeat(100_000)), None);

@@ -56,6 +56,16 @@ fn read(
 ) -> Response {
     let names = Names::of(grammar);
     let mut found = scan(&source.text, grammar, &names);
+    if let Some(values) = values::read_whole(&source.text, &found, grammar) {
+        // Tags in its texts are texts.
+        let quoted = found.quoted.max(found.worst());
+        let start = values.start;
+        found.thoughts.retain(|thought| thought.end <= start);
+        found.problems.retain(|(_, span)| span.end <= start);
+        let Found { thoughts, problems, .. } = found;
+        let found = Found { thoughts, problems, quoted, end: source.text.len(), ..Found::default() };
+        return of_values(source, found, values, grammar, context);
+    }
     if (!found.has_tags() || found.worst().is_some())
         && let Some(converted) = convert::convert(source, &names)
     {
@@ -70,7 +80,7 @@ fn read(
         }
     }
     if !found.has_parts()
-        && let Some(values) = values::read(&source.text, &found, grammar)
+        && let Some(values) = values::read_quoted(&source.text, &found, grammar)
     {
         return of_values(source, found, values, grammar, context);
     }
@@ -93,8 +103,8 @@ fn of_values(
     found.problems.extend(values.problems);
     found.open |= values.cut;
     let mut response = judge(source, found, Form::default(), grammar, context);
-    if context.finish != Finish::Failed {
-        response.message = values.message.unwrap_or_default();
+    if let Some(message) = values.message.filter(|_| context.finish != Finish::Failed) {
+        response.message = message;
     }
     response.thoughts.extend(values.thoughts);
     response

@@ -2,6 +2,8 @@
 
 use memchr::memmem;
 
+use serde_json::Value;
+
 use super::context::Context;
 use super::scan::{FoundEffect, Kind};
 use crate::models::{Action, Grammar, ValueKind};
@@ -50,8 +52,8 @@ impl<'a> Examples<'a> {
                 .filter(|(name, _)| free(name))
                 .filter_map(|(name, value)| Some((name, value.as_str()?)))
         };
-        if let Some((name, value)) = values().find(|(_, value)| is_blank(value)) {
-            return Some(format!("`{name}` is a placeholder: {value:?}"));
+        if let Some((name, value)) = action.values.iter().find(|(_, value)| holds_blank(value)) {
+            return Some(format!("`{name}` is a placeholder: {value}"));
         }
         let shows = |name: &str, value: &str| self.shows(&action.name, name, value);
         let word = |value: &str| WORDS.iter().any(|word| word.eq_ignore_ascii_case(value));
@@ -95,8 +97,18 @@ fn shown_in(text: &str, field: &str, names: &[String]) -> bool {
     })
 }
 
+/// Tells whether a text in a value holds no value at all.
+fn holds_blank(value: &Value) -> bool {
+    match value {
+        Value::String(text) => is_blank(text),
+        Value::Array(items) => items.iter().any(holds_blank),
+        Value::Object(object) => object.values().any(holds_blank),
+        _ => false,
+    }
+}
+
 /// Tells texts that hold no value at all: `...`, `…`, `{{NAME}}`, `[name]`.
-fn is_blank(value: &str) -> bool {
+pub(super) fn is_blank(value: &str) -> bool {
     let value = value.trim();
     let wrapped = |open: &str, close: &str| value.starts_with(open) && value.ends_with(close);
     (!value.is_empty() && value.chars().all(|c| matches!(c, '.' | '…')))

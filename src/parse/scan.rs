@@ -6,6 +6,7 @@
 mod calls;
 mod markers;
 mod messages;
+mod quotes;
 
 use std::ops::Range;
 
@@ -13,11 +14,15 @@ use memchr::{memchr, memchr3, memmem};
 
 use super::code::{CodeSpans, LineCode};
 use super::line::{Masked, masked};
-use super::tag::{Name, Names, QUOTES, Tag, attributes};
-use super::verdict::{is_alternation, leading};
+use super::tag::{Name, Names, Tag, attributes};
+use super::verdict::{is_alternation, leading, named};
 use crate::models::{Action, Code, Grammar, ReviewResult, TaskStatus, Update};
 use calls::Elements;
 pub(super) use messages::Message;
+use quotes::Quotes;
+
+/// The longest body of a marker: a verdict, and perhaps a remark.
+const LONGEST_MARKER: usize = 500;
 
 /// The most problems that are listed.
 const MOST_PROBLEMS: usize = 200;
@@ -41,6 +46,10 @@ pub(super) struct Found {
     /// The severest value of each own marker that does not count.
     pub(super) own_doubts: Vec<Option<usize>>,
     pub(super) problems: Vec<(Code, Range<usize>)>,
+    /// Spans that may be part of something before them.
+    pub(super) unclear: Vec<Range<usize>>,
+    /// The last closer of a quote that was not opened.
+    pub(super) stray_quote: Option<usize>,
     /// From where a thought that is not closed may reach over what follows.
     pub(super) shaky: Option<usize>,
     /// Whether something is open at the end.
@@ -124,7 +133,7 @@ pub(super) fn scan(text: &str, grammar: &Grammar, names: &Names) -> Found {
         at: 0,
         unthought: 0,
         update_closer: 0,
-        quote_closers: [0; QUOTES.len()],
+        quotes: None,
         unclosed: false,
         grammar,
         names,
@@ -145,8 +154,8 @@ struct Scanner<'a> {
     unthought: usize,
     /// Where the next update is closed, as far as was looked for; past the end if nowhere.
     update_closer: usize,
-    /// Where each kind of quote is closed next, as far as was looked for; past the end if nowhere.
-    quote_closers: [usize; QUOTES.len()],
+    /// Quotes in tags, once one was met.
+    quotes: Option<Quotes>,
     /// Whether no thought is closed any more.
     unclosed: bool,
     grammar: &'a Grammar,
@@ -211,14 +220,17 @@ impl<'a> Scanner<'a> {
         let mut lines = rest.split_inclusive('\n');
         let mut length = lines.next().map_or(0, str::len);
         if let Masked::Fence(fence) = masked {
+            let mut closed = false;
             for inner in lines {
                 length += inner.len();
                 if fence.is_closed_by(inner) {
                     // A message may end on the same line.
                     length -= inner.find("</").map_or(0, |at| inner.len() - at);
+                    closed = true;
                     break;
                 }
             }
+            self.found.open |= !closed;
         }
         self.mask(self.at..self.at + length);
         true
@@ -263,13 +275,7 @@ impl<'a> Scanner<'a> {
             let Some(tag) = self.names.read(&text[at..]).filter(|tag| !tag.closes) else { continue };
             let after = &text[at + tag.length..];
             match tag.name {
-                Name::Review => {
-                    let body = after.split('<').next().unwrap_or_default();
-                    if !is_alternation(body) {
-                        self.doubt(after);
-                        effect = true;
-                    }
-                }
+                Name::Review => effect |= self.doubt_quoted(after),
                 Name::Own(marker) => {
                     let body = after.split('<').next().unwrap_or_default();
                     self.doubt_own(marker, self.grammar.markers[marker].rank(body));
@@ -283,6 +289,22 @@ impl<'a> Scanner<'a> {
             self.problem(Code::QuotedEffect, span.clone());
         }
         self.at = span.end;
+    }
+
+    /// Keeps the verdict of a review in mind that is content; tells whether it is one, and not a choice.
+    fn doubt_quoted(&mut self, after: &str) -> bool {
+        let near = (0..=after.len().min(LONGEST_MARKER)).rev().find(|&at| after.is_char_boundary(at));
+        let near = &after[..near.unwrap_or(0)];
+        let body = near.split_once("</").map(|(body, _)| body);
+        if is_alternation(body.unwrap_or(near)) {
+            return false;
+        }
+        match body {
+            // Whatever else stands beside it.
+            Some(body) => self.found.quoted = self.found.quoted.max(named(body)),
+            None => self.doubt(after),
+        }
+        true
     }
 
     /// Keeps a verdict that does not count in mind: beside it, PASS does not count either if it is worse.
@@ -308,6 +330,10 @@ impl<'a> Scanner<'a> {
             self.at -= usize::from(rest.starts_with("<<"));
             return false;
         };
+        if self.is_generic(&tag) {
+            self.at += tag.length;
+            return false;
+        }
         if tag.loose && !matches!(tag.name, Name::Quote(_)) {
             self.problem(Code::LooseTag, self.at..self.at + tag.length);
         }
@@ -319,8 +345,7 @@ impl<'a> Scanner<'a> {
             (Name::Update, false) => self.update(tag),
             (Name::Review | Name::TaskStatus | Name::Own(_), false) => self.marker(tag),
             (Name::Call(call), false) => self.call(tag, call),
-            (Name::Quote(quote), false) if tag.complete && !tag.empty => self.quote(tag, quote),
-            (Name::Quote(_), _) => self.at += tag.length,
+            (Name::Quote(_), _) => self.quote(tag),
             (Name::Wrapper, _) if self.message.is_some() || tag.empty => self.at += tag.length,
             (Name::Wrapper, _) => self.take(self.at..self.at + tag.length),
             (_, true) => self.stray_closer(tag),
@@ -328,18 +353,14 @@ impl<'a> Scanner<'a> {
         matches!(tag.name, Name::Thinking | Name::Message | Name::Update | Name::Call(_))
     }
 
-    /// Skips a quote; one that is not closed is text.
-    fn quote(&mut self, tag: Tag<'a>, quote: usize) {
-        let start = self.at + tag.length;
-        if self.quote_closers[quote] < start {
-            let closer = format!("</{}", QUOTES[quote]);
-            let found = memmem::find(&self.text.as_bytes()[start..], closer.as_bytes());
-            self.quote_closers[quote] = found.map_or(usize::MAX, |hit| start + hit);
-        }
-        match self.quote_closers[quote] {
-            usize::MAX => self.at = start,
-            end => self.mask(self.at..end),
-        }
+    /// Tells whether a tag is the parameter of a type, such as `Option<Thought>`.
+    fn is_generic(&self, tag: &Tag<'a>) -> bool {
+        let bytes = self.text.as_bytes();
+        let glued = self.at > 0 && (bytes[self.at - 1].is_ascii_alphanumeric() || bytes[self.at - 1] == b'_');
+        let name = &bytes[self.at + 1..];
+        let camel = name.len() > 1 && name[0].is_ascii_uppercase() && name[1].is_ascii_lowercase();
+        let marks = matches!(tag.name, Name::Review | Name::TaskStatus | Name::Own(_) | Name::Update);
+        glued && camel && !marks && tag.attributes.is_empty()
     }
 
     /// Skips a comment or CDATA, which are content. One that is not closed hides all that follows.
@@ -349,6 +370,7 @@ impl<'a> Scanner<'a> {
             if rest.starts_with(open) {
                 let inner = memmem::find(rest.as_bytes(), close.as_bytes());
                 let end = self.at + inner.map_or(rest.len(), |hit| hit + close.len());
+                self.found.open |= inner.is_none();
                 if open != "<!--" {
                     // The marks of CDATA are not part of the text.
                     self.cut(self.at..self.at + open.len(), false, false);

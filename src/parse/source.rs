@@ -51,7 +51,9 @@ impl<'a> Source<'a> {
     /// Returns where a span of the text stands in the raw bytes.
     pub(super) fn raw_span(&self, span: &Range<usize>) -> Range<usize> {
         let start = self.raw(span.start);
-        start..self.raw(span.end).max(start)
+        // What was taken out behind the end is no part of it.
+        let end = if span.is_empty() { start } else { self.raw(span.end - 1) + 1 };
+        start..end.clamp(start, self.raw_length)
     }
 
     /// Returns the source with spans replaced by other texts; the spans ascend.

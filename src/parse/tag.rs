@@ -5,13 +5,34 @@ use std::collections::HashSet;
 use crate::models::{Grammar, is_invisible};
 
 /// The spellings of thinking; one closes another.
-pub(super) const THINKING: [&str; 5] = ["thought", "thinking", "think", "reasoning", "analysis"];
+pub(super) const THINKING: [&str; 9] = [
+    "thought",
+    "thoughts",
+    "thinking",
+    "think",
+    "reasoning",
+    "reasoning_content",
+    "analysis",
+    "scratchpad",
+    "antthinking",
+];
 
 /// Tags in which others' words are quoted, if they are closed: what a tool printed, what a file holds, code.
-pub(super) const QUOTES: [&str; 20] = [
+pub(super) const QUOTES: [&str; 34] = [
     "pre",
     "code",
     "samp",
+    "kbd",
+    "tt",
+    "xmp",
+    "script",
+    "textarea",
+    "q",
+    "s",
+    "del",
+    "strike",
+    "history",
+    "observation",
     "blockquote",
     "quote",
     "example",
@@ -27,6 +48,9 @@ pub(super) const QUOTES: [&str; 20] = [
     "tool_output",
     "function_result",
     "function_results",
+    "function_response",
+    "system_reminder",
+    "document_content",
     "stdout",
     "stderr",
 ];

@@ -2,16 +2,21 @@
 
 use std::ops::Range;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::line::Fence;
+use super::fields::yaml_values;
 use super::scan::{Found, FoundEffect, Kind, Place};
 use super::{call, loose};
-use crate::error::ErrorKind;
-use crate::models::{Code, Grammar, ReviewResult, Update, yaml};
+use crate::models::{Code, Grammar, ReviewResult, Update};
+
+/// The largest reply that is read as a value.
+const LARGEST: usize = 4 * 1024 * 1024;
 
 /// The largest reply that is read as YAML.
 const LARGEST_YAML: usize = 256 * 1024;
+
+/// The most effects that are listed.
+const MOST_EFFECTS: usize = 100;
 
 const THOUGHTS: [&str; 5] = ["thinking", "thought", "thoughts", "reasoning", "analysis"];
 const ACTIONS: [&str; 4] = ["actions", "action", "tool_calls", "tool_call"];
@@ -29,13 +34,54 @@ pub(super) struct Values {
     pub(super) problems: Vec<(Code, Range<usize>)>,
     /// Whether the text ended before the value did.
     pub(super) cut: bool,
+    /// Where the value starts.
+    pub(super) start: usize,
 }
 
-/// Reads a reply's text behind its thoughts; `None` if it is prose.
-pub(super) fn read(text: &str, found: &Found, grammar: &Grammar) -> Option<Values> {
-    let start =
-        found.thoughts.last().map_or(0, |thought| found.cuts.last().map_or(thought.end, |cut| cut.span.end));
-    let candidate = candidate(text, start)?;
+/// Reads a reply all of which is a value, but for thoughts before it; `None` if it is prose.
+pub(super) fn read_whole(text: &str, found: &Found, grammar: &Grammar) -> Option<Values> {
+    let start = behind_thoughts(text, found);
+    let from = start + text[start..].len() - text[start..].trim_start().len();
+    let rest = text[from..].trim_end();
+    if !rest.starts_with(['{', '[']) {
+        return read(yaml_reply(rest, from)?, grammar);
+    }
+    let value = loose::read(rest).filter(|_| rest.len() < LARGEST)?;
+    let whole = value.end == rest.len();
+    whole.then(|| read(of_loose(value, from, true), grammar)).flatten()
+}
+
+/// Reads a value that stands on lines of its own, with prose around it: it is quoted.
+pub(super) fn read_quoted(text: &str, found: &Found, grammar: &Grammar) -> Option<Values> {
+    let mut at = behind_thoughts(text, found);
+    for line in text[at..].split_inclusive('\n') {
+        let inner = line.trim_start();
+        if inner.starts_with('{') {
+            let start = at + line.len() - inner.len();
+            let rest = &text[start..text.len().min(start + LARGEST)];
+            let value = loose::read(rest)?;
+            let alone = rest[value.end..].split('\n').next().is_some_and(|end| end.trim().is_empty());
+            return alone.then(|| read(of_loose(value, start, false), grammar)).flatten();
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// Returns where a text goes on behind the thoughts that it starts with.
+fn behind_thoughts(text: &str, found: &Found) -> usize {
+    let mut at = 0;
+    for thought in &found.thoughts {
+        let index = found.cuts.partition_point(|cut| cut.span.end <= thought.start);
+        match found.cuts.get(index) {
+            Some(cut) if text[at..cut.span.start.max(at)].trim().is_empty() => at = cut.span.end.max(at),
+            _ => break,
+        }
+    }
+    at
+}
+
+fn read(candidate: Candidate, grammar: &Grammar) -> Option<Values> {
     let Candidate { value, span, code, cut, clear } = candidate;
     let mut values = Values {
         message: None,
@@ -44,6 +90,7 @@ pub(super) fn read(text: &str, found: &Found, grammar: &Grammar) -> Option<Value
         verdict: None,
         problems: vec![(code, span.clone())],
         cut,
+        start: span.start,
     };
     let mut reader = Reader { grammar, span, cut, clear, values: &mut values };
     reader.top(&value).then_some(values)
@@ -59,45 +106,9 @@ struct Candidate {
     clear: bool,
 }
 
-fn candidate(text: &str, start: usize) -> Option<Candidate> {
-    let body = text.get(start..)?;
-    let from = start + body.len() - body.trim_start().len();
-    let rest = text[from..].trim_end();
-    if rest.starts_with(['{', '[']) {
-        let read = loose::read(rest)?;
-        // Behind it, only prose may stand.
-        let prose = !rest[read.end..].contains(['{', '<']);
-        return prose.then(|| of_loose(read, from, true));
-    }
-    yaml_reply(rest, from).or_else(|| amid_prose(text, from))
-}
-
 fn of_loose(read: loose::Loose, from: usize, clear: bool) -> Candidate {
     let code = if read.python { Code::PythonReply } else { Code::JsonReply };
     Candidate { value: read.value, span: from..from + read.end, code, cut: read.cut, clear }
-}
-
-/// Finds one object on lines of its own, with prose around it. In a fence it is quoted.
-fn amid_prose(text: &str, from: usize) -> Option<Candidate> {
-    let mut fence: Option<Fence> = None;
-    let mut at = from;
-    for line in text[from..].split_inclusive('\n') {
-        if line.trim_start().starts_with('{') {
-            let start = at + line.len() - line.trim_start().len();
-            let read = loose::read(&text[start..])?;
-            let rest = &text[start + read.end..];
-            let prose =
-                !rest.contains('{') && rest.split('\n').next().is_some_and(|end| end.trim().is_empty());
-            return prose.then(|| of_loose(read, start, fence.is_none()));
-        }
-        fence = match fence {
-            Some(open) if open.is_closed_by(line) => None,
-            Some(open) => Some(open),
-            None => Fence::opened_by(line),
-        };
-        at += line.len();
-    }
-    None
 }
 
 fn yaml_reply(text: &str, from: usize) -> Option<Candidate> {
@@ -105,7 +116,7 @@ fn yaml_reply(text: &str, from: usize) -> Option<Candidate> {
     if text.len() > LARGEST_YAML || !is_known(&key) {
         return None;
     }
-    let value: Map<String, Value> = yaml::read(text, "the reply", 1, ErrorKind::PromptInvalid).ok()?;
+    let value = yaml_values(text)?;
     let known = value.keys().all(|key| is_known(&key.to_ascii_lowercase()));
     known.then(|| Candidate {
         value: Value::from(value),
@@ -205,12 +216,14 @@ impl Reader<'_> {
     fn push(&mut self, what: String, read: Result<Kind, String>) {
         let kind = match read {
             Ok(_) if self.cut => Kind::Refused("it may be cut off".to_owned()),
-            Ok(_) if !self.clear => Kind::Refused("it stands in code".to_owned()),
+            Ok(_) if !self.clear => Kind::Refused("other text stands around it".to_owned()),
             Ok(kind) => kind,
             Err(reason) => Kind::Refused(reason),
         };
-        let place = Place { what, span: self.span.clone() };
-        self.values.effects.push(FoundEffect { kind, place });
+        if self.values.effects.len() < MOST_EFFECTS {
+            let place = Place { what, span: self.span.clone() };
+            self.values.effects.push(FoundEffect { kind, place });
+        }
     }
 }
 

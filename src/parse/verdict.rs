@@ -12,10 +12,12 @@ pub(super) fn read_value(text: &str) -> Option<ReviewResult> {
     let (verdict, rest) = split(&text)?;
     let spaced = rest.starts_with(' ');
     let rest = rest.trim_start_matches(['*', '_', '`', '"', '\'', ')', ']', ' ']);
+    // One of several, of which the others are not written out, is none.
+    let alternation = rest.starts_with(['|', '/']);
     let remark = !rest.contains(char::is_alphanumeric)
         || rest.starts_with(['.', '!', ':', ',', ';', '(', '–', '—'])
         || (spaced && rest.starts_with('-'));
-    (remark && !contradicts(rest, verdict)).then_some(verdict)
+    (remark && !alternation && !contradicts(rest, verdict)).then_some(verdict)
 }
 
 /// Returns the verdict that a text starts with, whatever follows.
@@ -41,7 +43,8 @@ pub(super) fn is_alternation(text: &str) -> bool {
         return false;
     }
     let parts: Vec<&str> = text.split(['|', '/']).flat_map(|part| part.split(" or ")).collect();
-    parts.len() > 1 && parts.iter().all(|part| read_value(part).is_some())
+    let open = |part: &str| matches!(part.trim(), "..." | "…");
+    parts.len() > 1 && parts.iter().all(|part| read_value(part).is_some() || open(part))
 }
 
 /// How far into a text a verdict is looked for.
@@ -73,10 +76,108 @@ fn is_word(word: &str, capitals: &str) -> bool {
 
 /// Tells whether a remark takes back what stands before it.
 fn contradicts(remark: &str, verdict: ReviewResult) -> bool {
-    let others =
-        names_in(remark, ReviewResult::ALL.map(ReviewResult::name)).any(|name| name != verdict.name());
-    let negations = ["NOT", "NO", "FAIL", "FAILED", "FAILS", "REJECT", "UNLESS"];
-    others || (verdict == ReviewResult::Pass && names_in(remark, negations).next().is_some())
+    let mut named = names_in(remark, ReviewResult::ALL.map(ReviewResult::name));
+    named.any(|name| name != verdict.name()) || (verdict == ReviewResult::Pass && limits(remark))
+}
+
+/// Words that take back a PASS, or make it depend on something.
+const LIMITS: [&str; 48] = [
+    "NOT",
+    "NO",
+    "NONE",
+    "NEVER",
+    "CANNOT",
+    "CANT",
+    "T",
+    "WON",
+    "FAIL",
+    "FAILS",
+    "FAILED",
+    "FAILING",
+    "FAILURE",
+    "REJECT",
+    "UNLESS",
+    "IF",
+    "ONCE",
+    "WHEN",
+    "AFTER",
+    "UNTIL",
+    "BEFORE",
+    "PENDING",
+    "PROVIDED",
+    "ASSUMING",
+    "CONDITIONAL",
+    "EXCEPT",
+    "WITHHELD",
+    "RETRACTED",
+    "REVOKED",
+    "WITHDRAWN",
+    "REWORK",
+    "NEEDS",
+    "NEED",
+    "MUST",
+    "BLOCKED",
+    "BROKEN",
+    "MISSING",
+    "ONLY",
+    "ALMOST",
+    "NEARLY",
+    "PARTIALLY",
+    "TBD",
+    "TODO",
+    "WOULD",
+    "COULD",
+    "INSTEAD",
+    "WITHOUT",
+    "BUT",
+];
+
+/// What a PASS may well be without.
+const FAULTS: [&str; 24] = [
+    "ISSUE",
+    "ISSUES",
+    "PROBLEM",
+    "PROBLEMS",
+    "REGRESSION",
+    "REGRESSIONS",
+    "BLOCKER",
+    "BLOCKERS",
+    "FINDING",
+    "FINDINGS",
+    "CONCERN",
+    "CONCERNS",
+    "FAILURE",
+    "FAILURES",
+    "ERROR",
+    "ERRORS",
+    "BUG",
+    "BUGS",
+    "DEFECTS",
+    "GAPS",
+    "NITS",
+    "OBJECTIONS",
+    "CHANGES",
+    "FAILED",
+];
+
+/// Tells whether words limit a PASS. That it is without faults is no limit: `no blocking issues`, `nothing failed`.
+pub(super) fn limits(text: &str) -> bool {
+    if text.contains(['?', '❌', '✗', '…']) || text.contains("...") {
+        return true;
+    }
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let words: Vec<String> = words.map(str::to_uppercase).collect();
+    let mut at = 0;
+    while at < words.len() {
+        let without = matches!(words[at].as_str(), "NO" | "NOT" | "NOTHING" | "NONE" | "WITHOUT" | "ZERO");
+        let fault = words[at + 1..].iter().take(4).position(|word| FAULTS.contains(&word.as_str()));
+        match fault.filter(|_| without) {
+            Some(fault) => at += fault + 2,
+            None if LIMITS.contains(&words[at].as_str()) => return true,
+            None => at += 1,
+        }
+    }
+    false
 }
 
 /// Tells what may stand before a verdict.
@@ -127,7 +228,10 @@ pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewRe
     let doubted = response.doubtful_verdict || response.quoted_verdict > Some(ReviewResult::Pass);
     match worst {
         Some(verdict) if verdict != ReviewResult::Pass || !doubted => Ok(Some(verdict)),
-        None if !grammar.verdict_required && !doubted => Ok(None),
+        // Where no verdict is wanted, one in a quote is a piece of text.
+        None if !grammar.verdict_required && (!response.doubtful_verdict || grammar.verdicts.is_empty()) => {
+            Ok(None)
+        }
         _ => Err(missing(response, worst)),
     }
 }

@@ -4,9 +4,7 @@ use std::ops::Range;
 
 use super::Judge;
 use crate::models::{Code, Marker, NoncePolicy, ReviewResult, TaskStatus};
-use crate::parse::code::LineCode;
 use crate::parse::echo::Echo;
-use crate::parse::line::strictly_fenced;
 use crate::parse::scan::{FoundMarker, MarkerValue, Place};
 
 /// A verdict that may count.
@@ -90,7 +88,7 @@ impl Judge<'_> {
         }
         let passes = candidates.iter().filter(|candidate| candidate.verdict == ReviewResult::Pass);
         let passes: Vec<Range<usize>> = passes.map(|candidate| candidate.span.clone()).collect();
-        if let Some(first) = passes.first().filter(|_| self.in_some_code(&passes)) {
+        if let Some(first) = passes.first().filter(|_| self.readings.doubts_pass(&passes)) {
             candidates.retain(|candidate| candidate.verdict != ReviewResult::Pass);
             self.problems.push((Code::UncertainPass, first.clone()));
         }
@@ -99,22 +97,6 @@ impl Judge<'_> {
         }
         let reviews = candidates.into_iter().map(|candidate| Marker::Review { verdict: candidate.verdict });
         self.response.markers.splice(0..0, reviews);
-    }
-
-    /// Tells whether another way of reading Markdown would find one of several places in code: only what no reading
-    /// masks is a pass.
-    fn in_some_code(&self, places: &[Range<usize>]) -> bool {
-        let fenced = strictly_fenced(self.text);
-        let mut code = LineCode::default();
-        places.iter().map(|span| span.start).any(|at| {
-            let next = fenced.partition_point(|span| span.end <= at);
-            let escaped = self.text[..at].ends_with('\\');
-            let line = self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-            escaped
-                || is_indented(&self.text[line..at])
-                || fenced.get(next).is_some_and(|span| span.contains(&at))
-                || code.holds(self.text, at)
-        })
     }
 
     fn task(&mut self, id: &str, status: TaskStatus, found: &FoundMarker, echo: Option<Echo>) {
@@ -159,13 +141,6 @@ impl Judge<'_> {
             }
         }
     }
-}
-
-/// Tells whether the start of a line indents it as code is indented.
-fn is_indented(start: &str) -> bool {
-    let columns =
-        start.chars().take_while(|c| matches!(c, ' ' | '\t')).map(|c| if c == '\t' { 4 } else { 1 });
-    start.trim().is_empty() && columns.sum::<usize>() >= 4
 }
 
 fn place(what: &str, span: Range<usize>) -> Place {

@@ -9,6 +9,7 @@ use super::{FoundEffect, Kind, Place, Scanner};
 use crate::models::{Code, Update};
 use crate::parse::call;
 use crate::parse::judge::MOST_PROPOSALS;
+use crate::parse::placeholder::is_blank;
 use crate::parse::tag::{Call, Name, Tag, attributes};
 
 /// The most tags of actions that are looked at; beyond them, none is closed.
@@ -83,7 +84,8 @@ impl Elements {
     /// Returns the last closer of the same form behind an index and before the next opener.
     fn last_closer(&self, opener: usize) -> Option<&Element> {
         let call = self.tags[opener].call;
-        let before = |tag: &&Element| tag.call != call || tag.closes;
+        // Behind another tag of ours, it is another's.
+        let before = |tag: &&Element| tag.call.is_some() && (tag.call != call || tag.closes);
         self.tags[opener + 1..].iter().take_while(before).filter(|tag| tag.call == call).last()
     }
 
@@ -202,8 +204,14 @@ impl<'a> Scanner<'a> {
             self.at = start;
             return;
         }
-        let (closers, region) = self.update_closers(rest);
-        let closer = closers.last().cloned().unwrap_or(region..region);
+        let (mut closers, region) = self.update_closers(rest);
+        // One in code is spoken of, unless there is no other.
+        if closers.iter().any(|closer| !rest[..closer.start].ends_with('`')) {
+            closers.retain(|closer| !rest[..closer.start].ends_with('`'));
+        }
+        let clear = closers.len() < 2 || self.ends_clearly(rest, &closers);
+        let closer = if clear { closers.last() } else { closers.first() };
+        let closer = closer.cloned().unwrap_or(region..region);
         let body = start..start + closer.start;
         let read = attributes(opener.attributes);
         let target = read.as_ref().and_then(|read| read.get("target")).unwrap_or_default();
@@ -212,10 +220,15 @@ impl<'a> Scanner<'a> {
             _ if opener.empty => "it holds no text",
             0 => "it is not closed, so it may be cut off",
             _ if target.trim().is_empty() => "it names no target, or not clearly",
-            1 => "",
-            _ if ends_alone(rest, &closers) => "",
-            _ => "it is closed more than once, so its end is not clear",
+            _ if !clear => "it is closed more than once, so its end is not clear",
+            _ if self.text[body.clone()].trim().is_empty() => "it holds no text",
+            _ if is_blank(&self.text[body.clone()]) || is_blank(target) => "it is a placeholder",
+            _ => "",
         };
+        if let (false, Some(last)) = (clear, closers.last()) {
+            // What stands up to the last may still be its text.
+            self.found.unclear.push(start + closer.end..start + last.end);
+        }
         self.found.open |= closers.is_empty() && region == rest.len();
         let (what, span) =
             (format!("content_update {target}").trim().to_owned(), self.at..start + closer.end);
@@ -235,6 +248,17 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Tells whether the last of several closers is the right one: the others are text, and nothing of ours stands
+    /// between them.
+    fn ends_clearly(&self, text: &str, closers: &[Range<usize>]) -> bool {
+        let (Some(first), Some(last)) = (closers.first(), closers.last()) else { return true };
+        let between = &text[first.end..last.start];
+        let update = |name: Name| name == Name::Update;
+        let mut tags = memchr::memchr_iter(b'<', between.as_bytes());
+        ends_alone(text, closers)
+            && !tags.any(|at| self.names.read(&between[at..]).is_some_and(|tag| !update(tag.name)))
+    }
+
     /// Returns the closers of updates in a text, and where the next update opens, or the end.
     fn update_closers(&self, text: &str) -> (Vec<Range<usize>>, usize) {
         let mut closers: Vec<Range<usize>> = Vec::new();
@@ -252,7 +276,7 @@ impl<'a> Scanner<'a> {
                         Some(line) => stretch[line..].trim().is_empty(),
                         None => blank && stretch.trim().is_empty(),
                     };
-                    if blank {
+                    if blank || !closers.is_empty() {
                         return (closers, at);
                     }
                     // In the middle of a line it is text that speaks of it.

@@ -1,12 +1,9 @@
 //! Markers: `<review>`, `<task_status>` and those of a pack's own.
 
-use super::{FoundMarker, MarkerValue, Scanner};
+use super::{FoundMarker, LONGEST_MARKER, MarkerValue, Scanner};
 use crate::models::{Code, ReviewResult, TaskStatus};
 use crate::parse::tag::{Name, Tag, attributes};
-use crate::parse::verdict::{is_alternation, named, read_value};
-
-/// The longest body of a marker: a verdict, and perhaps a remark.
-const LONGEST_MARKER: usize = 500;
+use crate::parse::verdict::{is_alternation, leading, named, read_value};
 
 impl<'a> Scanner<'a> {
     pub(super) fn marker(&mut self, opener: Tag<'a>) {
@@ -59,8 +56,11 @@ impl<'a> Scanner<'a> {
         match opener.name {
             Name::Review => {
                 let verdict = read_value(&without_tags(body))?;
-                let run = attributes(opener.attributes).and_then(|read| read.get("run").map(str::to_owned));
-                Some(MarkerValue::Review { verdict, run })
+                let read = attributes(opener.attributes);
+                let run = read.as_ref().and_then(|read| read.get("run").map(str::to_owned));
+                // What else stands in the tag may say anything of a PASS.
+                let plain = read.is_some_and(|read| read.pairs.len() == usize::from(run.is_some()));
+                (plain || verdict != ReviewResult::Pass).then_some(MarkerValue::Review { verdict, run })
             }
             Name::Own(marker) => {
                 let rank = self.grammar.markers[marker].rank(body)?;
@@ -81,7 +81,8 @@ impl<'a> Scanner<'a> {
             }
             None => {
                 // A reply that ends in a verdict may have ended in any.
-                self.found.unreadable |= starts_verdict(&self.text[start..]);
+                let after = &self.text[start..];
+                self.found.unreadable |= starts_verdict(after) || leading(after).is_some();
                 self.doubt(&self.text[start..]);
                 self.doubt_after_brackets(start);
             }
@@ -112,7 +113,8 @@ fn without_tags(body: &str) -> String {
     let mut rest = body;
     while let Some((before, after)) = rest.split_once('<') {
         out.push_str(before);
-        rest = after.split_once('>').map_or("", |(_, rest)| rest);
+        let end = if after.starts_with("!--") { "-->" } else { ">" };
+        rest = after.split_once(end).map_or("", |(_, rest)| rest);
     }
     out + rest
 }

@@ -1,0 +1,177 @@
+//! Whether something is certainly said: in no other reading does it stand in code, in a quote or in a thought.
+
+use std::ops::Range;
+
+use memchr::memmem;
+
+use crate::parse::code::{LineCode, ParagraphCode};
+use crate::parse::line::strictly_fenced;
+use crate::parse::verdict::limits;
+
+/// How far back a line or a clause is looked for.
+const BACK: usize = 1000;
+
+/// Thoughts in forms that are no tags of ours.
+const THOUGHTS: [(&str, &str); 6] = [
+    ("[think", "[/think"),
+    ("[THINK", "[/THINK"),
+    ("&lt;think", "&lt;/think"),
+    ("◁think▷", "◁/think▷"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|channel|>analysis", "<|end|>"),
+];
+
+/// The other ways to read a text.
+pub(super) struct Readings<'a> {
+    text: &'a str,
+    /// What stands in a fence, if any run of three backticks opens and closes one.
+    fenced: Vec<Range<usize>>,
+    thoughts: Vec<Range<usize>>,
+    /// What may be part of something before it.
+    unclear: Vec<Range<usize>>,
+    /// Up to where a quote reaches whose opener is not there.
+    quoted: usize,
+}
+
+impl<'a> Readings<'a> {
+    pub(super) fn of(text: &'a str, unclear: Vec<Range<usize>>, stray_quote: Option<usize>) -> Self {
+        let mut fenced = loosely_fenced(text);
+        if !fenced.is_empty() {
+            fenced.extend(strictly_fenced(text));
+            fenced.sort_by_key(|span| span.start);
+        }
+        let quoted = stray_quote.unwrap_or(0);
+        Self { text, fenced: joined(fenced), thoughts: thoughts(text), unclear, quoted }
+    }
+
+    /// Returns why an effect may not be meant.
+    pub(super) fn doubt(&self, span: &Range<usize>) -> Option<&'static str> {
+        let at = span.start;
+        if at < self.quoted {
+            return Some("it may stand in a quote");
+        }
+        if holds(&self.unclear, at) {
+            return Some("it may be part of an update");
+        }
+        if holds(&self.thoughts, at) {
+            return Some("it may stand in a thought");
+        }
+        let code = holds(&self.fenced, at) || self.is_indented(at, true);
+        code.then_some("it may stand in code")
+    }
+
+    /// Tells whether one of several passes is not certain; they ascend.
+    pub(super) fn doubts_pass(&self, passes: &[Range<usize>]) -> bool {
+        let (mut line, mut paragraph) = (LineCode::default(), ParagraphCode::default());
+        // A plain fence is a fence in the strict reading, even if no backticks pair.
+        let strictly = if self.fenced.is_empty() { strictly_fenced(self.text) } else { Vec::new() };
+        passes.iter().any(|span| {
+            let at = span.start;
+            at < self.quoted
+                || holds(&self.fenced, at)
+                || holds(&strictly, at)
+                || holds(&self.thoughts, at)
+                || holds(&self.unclear, at)
+                || self.text[..at].ends_with('\\')
+                || self.is_indented(at, false)
+                || line.holds(self.text, at)
+                || paragraph.holds(self.text, at)
+                || self.is_between_marks(span)
+                || limits(self.clause_before(at))
+        })
+    }
+
+    /// Tells whether a place stands on a line that is indented as code is. An effect that is alone on its line may be
+    /// indented for its own sake, unless a blank line comes before.
+    fn is_indented(&self, at: usize, effect: bool) -> bool {
+        let before = self.before(at);
+        let Some(line) = before.rfind('\n').map(|newline| newline + 1).or((before.len() == at).then_some(0))
+        else {
+            return false;
+        };
+        let start = &before[line..];
+        let blanks = start.chars().take_while(|c| matches!(c, ' ' | '\t'));
+        let columns: usize = blanks.map(|c| if c == '\t' { 4 } else { 1 }).sum();
+        let above = before[..line].trim_end_matches([' ', '\t', '\r']);
+        let alone = start.trim().is_empty() && !(above.ends_with("\n\n") || above.ends_with("\n\r\n"));
+        columns >= 4 && !(effect && alone)
+    }
+
+    /// Tells whether quotation marks or backticks stand directly on both sides.
+    fn is_between_marks(&self, span: &Range<usize>) -> bool {
+        let mark = |c: char| "\"'`~“”„‘’«»‹›「」".contains(c);
+        self.text[..span.start].ends_with(mark) && self.text[span.end..].starts_with(mark)
+    }
+
+    /// Returns what stands before a place on its line, behind the last end of a sentence.
+    fn clause_before(&self, at: usize) -> &str {
+        let before = self.before(at);
+        let start = before.rfind(['\n', '.', '!', '?', ':', ';', '>']).map_or(0, |end| end + 1);
+        before.get(start..).unwrap_or_default()
+    }
+
+    fn before(&self, at: usize) -> &'a str {
+        let start = (at.saturating_sub(BACK)..=at).find(|&start| self.text.is_char_boundary(start));
+        &self.text[start.unwrap_or(at)..at]
+    }
+}
+
+fn holds(spans: &[Range<usize>], at: usize) -> bool {
+    let next = spans.partition_point(|span| span.end <= at);
+    spans.get(next).is_some_and(|span| span.contains(&at))
+}
+
+/// Joins spans that overlap; they ascend.
+fn joined(spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let mut out: Vec<Range<usize>> = Vec::new();
+    for span in spans {
+        match out.last_mut() {
+            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+            _ => out.push(span),
+        }
+    }
+    out
+}
+
+/// Returns what stands between runs of three backticks, wherever on a line they stand. If they do not pair, nobody can
+/// tell what stands in code: then all between the first and the last may.
+fn loosely_fenced(text: &str) -> Vec<Range<usize>> {
+    let mut marks = Vec::new();
+    let mut at = 0;
+    while let Some(hit) = memmem::find(&text.as_bytes()[at..], b"```") {
+        let start = at + hit;
+        let length = text.as_bytes()[start..].iter().take_while(|&&b| b == b'`').count();
+        at = start + length;
+        marks.push(start..at);
+    }
+    // Two on one line are a code span.
+    let mut lines: Vec<Range<usize>> = Vec::new();
+    for mark in marks {
+        match lines.last() {
+            Some(last) if !text[last.end..mark.start].contains('\n') => {
+                lines.pop();
+            }
+            _ => lines.push(mark),
+        }
+    }
+    if let (Some(first), Some(last), 1) = (lines.first(), lines.last(), lines.len() % 2) {
+        let end = if lines.len() == 1 { text.len() } else { last.end };
+        return std::iter::once(first.start..end).collect();
+    }
+    lines.chunks(2).map(|pair| pair[0].start..pair[1].end).collect()
+}
+
+fn thoughts(text: &str) -> Vec<Range<usize>> {
+    let mut spans = Vec::new();
+    for (open, close) in THOUGHTS {
+        let mut at = 0;
+        while let Some(hit) = memmem::find(&text.as_bytes()[at..], open.as_bytes()) {
+            let start = at + hit;
+            let Some(end) = memmem::find(&text.as_bytes()[start..], close.as_bytes()) else { break };
+            at = start + end + close.len();
+            spans.push(start..at);
+        }
+    }
+    spans.sort_by_key(|span| span.start);
+    joined(spans)
+}
