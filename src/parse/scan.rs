@@ -330,7 +330,7 @@ impl<'a> Scanner<'a> {
             self.at -= usize::from(rest.starts_with("<<"));
             return false;
         };
-        if self.is_generic(&tag) {
+        if tag.is_generic(&self.text[..self.at], rest) {
             self.at += tag.length;
             return false;
         }
@@ -351,16 +351,6 @@ impl<'a> Scanner<'a> {
             (_, true) => self.stray_closer(tag),
         }
         matches!(tag.name, Name::Thinking | Name::Message | Name::Update | Name::Call(_))
-    }
-
-    /// Tells whether a tag is the parameter of a type, such as `Option<Thought>`.
-    fn is_generic(&self, tag: &Tag<'a>) -> bool {
-        let bytes = self.text.as_bytes();
-        let glued = self.at > 0 && (bytes[self.at - 1].is_ascii_alphanumeric() || bytes[self.at - 1] == b'_');
-        let name = &bytes[self.at + 1..];
-        let camel = name.len() > 1 && name[0].is_ascii_uppercase() && name[1].is_ascii_lowercase();
-        let marks = matches!(tag.name, Name::Review | Name::TaskStatus | Name::Own(_) | Name::Update);
-        glued && camel && !marks && tag.attributes.is_empty()
     }
 
     /// Skips a comment or CDATA, which are content. One that is not closed hides all that follows.

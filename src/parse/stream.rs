@@ -235,7 +235,7 @@ impl Reader {
                 self.take(&text[..1])
             }
             State::Run { mark, length, first } => {
-                let fence = if first { Fence::opened_by(&self.line) } else { None };
+                let fence = if first && c != '^' { Fence::opened_by(&self.line) } else { None };
                 self.state = match (mark, fence) {
                     ('`', opener) => State::Code(Code::new(length, opener)),
                     (_, Some(fence)) => State::Line(Some(fence)),

@@ -121,6 +121,20 @@ pub(super) struct Tag<'a> {
     pub(super) loose: bool,
 }
 
+impl Tag<'_> {
+    /// Tells whether a tag is the parameter of a type, such as `Option<Thought>`, by what stands before it and its text.
+    pub(super) fn is_generic(&self, before: &str, text: &str) -> bool {
+        let name = text.as_bytes().get(1..3).unwrap_or_default();
+        let camel =
+            matches!(name, [first, second] if first.is_ascii_uppercase() && second.is_ascii_lowercase());
+        let marks = matches!(self.name, Name::Review | Name::TaskStatus | Name::Own(_) | Name::Update);
+        camel
+            && before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+            && !marks
+            && self.attributes.is_empty()
+    }
+}
+
 /// The names of a grammar's tags.
 #[derive(Debug)]
 pub(super) struct Names {

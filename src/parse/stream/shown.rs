@@ -13,11 +13,16 @@ pub(super) struct Shown {
     any: bool,
     /// Whether a part has begun, with some text.
     inside: bool,
+    /// The last character.
+    last: String,
 }
 
 impl Shown {
     /// Adds text.
     pub(super) fn push(&mut self, text: &str) {
+        if let Some(last) = text.chars().next_back() {
+            self.last = last.to_string();
+        }
         let text = if self.inside { text } else { text.trim_start() };
         let visible = text.trim_end();
         if !visible.is_empty() {
@@ -32,6 +37,11 @@ impl Shown {
         if self.inside {
             self.blanks.push_str(&text[visible.len()..]);
         }
+    }
+
+    /// Returns the last character, whether it was shown already or not.
+    pub(super) fn last(&self) -> &str {
+        &self.last
     }
 
     /// Ends a part: what follows stands apart from it.

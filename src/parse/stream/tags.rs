@@ -44,6 +44,10 @@ impl Reader {
     }
 
     fn in_reply(&mut self, tag: &Tag<'_>, text: &str) {
+        if tag.is_generic(self.shown.last(), text) {
+            self.take(text);
+            return;
+        }
         match (tag.name, tag.closes) {
             (Name::Thinking, false) => {
                 self.inside = Inside::Thought { depth: 1 };
