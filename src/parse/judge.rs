@@ -53,6 +53,7 @@ pub(super) fn judge(
         open: found.open,
         readings: Readings::of(text, found.unclear, found.stray_quote),
         shaky: found.shaky,
+        shaky_to_end: found.shaky_to_end,
         tasks: HashMap::new(),
         refused: Vec::new(),
         problems: found.problems,
@@ -84,6 +85,7 @@ struct Judge<'a> {
     readings: Readings<'a>,
     /// From where a thought that is not closed may reach over what follows.
     shaky: Option<usize>,
+    shaky_to_end: bool,
     /// Where each task's marker is among those of the response.
     tasks: HashMap<String, usize>,
     refused: Vec<(Range<usize>, Proposal)>,
@@ -213,7 +215,7 @@ impl<'a> Judge<'a> {
         self.shaky.is_some_and(|from| {
             let behind = self.messages.partition_point(|message| message.span.start < from);
             let closed = self.messages.get(behind).is_some_and(|m| m.closed && at >= m.span.end);
-            at >= from && !closed
+            at >= from && (self.shaky_to_end || !closed)
         })
     }
 

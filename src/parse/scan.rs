@@ -52,6 +52,8 @@ pub(super) struct Found {
     pub(super) stray_quote: Option<usize>,
     /// From where a thought that is not closed may reach over what follows.
     pub(super) shaky: Option<usize>,
+    /// Whether it may reach to the end: it is closed in code, if at all.
+    pub(super) shaky_to_end: bool,
     /// Whether something is open at the end.
     pub(super) open: bool,
     /// Where the reply ends: another may speak behind it.
@@ -381,6 +383,8 @@ impl<'a> Scanner<'a> {
         let mut depth = 1_usize;
         let mut at = body_start;
         let mut last: Option<Range<usize>> = None;
+        // Behind the first closer, and the first that stands in code.
+        let (mut first, mut hidden) = (None, None);
         let mut message = None;
         // Where no thought is closed any more, the next message is all that matters.
         while !(self.unclosed && message.is_some())
@@ -388,11 +392,17 @@ impl<'a> Scanner<'a> {
         {
             at += hit;
             let known = |name| matches!(name, Name::Thinking | Name::Message);
-            let tag = self.names.read(&self.text[at..]).filter(|tag| known(tag.name));
-            let Some(tag) = tag.filter(|_| !self.code.holds(self.text, at)) else {
+            let Some(tag) = self.names.read(&self.text[at..]).filter(|tag| known(tag.name)) else {
                 at += 1;
                 continue;
             };
+            let closes = tag.name == Name::Thinking && tag.closes;
+            first = first.or(Some(at + tag.length).filter(|_| closes));
+            if self.code.holds(self.text, at) {
+                hidden = hidden.or(Some(at + tag.length).filter(|_| closes));
+                at += 1;
+                continue;
+            }
             match (tag.name, tag.closes) {
                 (Name::Thinking, true) => {
                     depth -= 1;
@@ -413,6 +423,7 @@ impl<'a> Scanner<'a> {
             (Some(closer), _) => closer,
             (None, Some(message)) => {
                 self.found.shaky = Some(message);
+                self.found.shaky_to_end |= hidden.is_some();
                 self.problem(Code::UnclosedThought, self.at..message);
                 message..message
             }
@@ -424,6 +435,11 @@ impl<'a> Scanner<'a> {
         };
         self.found.thoughts.push(body_start..end.start);
         let start = self.at;
+        // Where the tags do not pair, or one stands in code, the thought may have ended before: a verdict behind that
+        // place may be none of it.
+        if let Some(from) = if depth == 0 { hidden } else { first.or(Some(body_start)) } {
+            self.mask(from.min(end.start)..end.start);
+        }
         self.cut(start..end.end, false, true);
         self.at = end.end;
     }
