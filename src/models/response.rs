@@ -63,7 +63,7 @@ pub struct Proposal {
     pub what: String,
     /// Why it is not carried out.
     pub reason: String,
-    /// Its text, as the agent wrote it.
+    /// Its text, as the agent wrote it; empty if the proposal before it has the same.
     pub text: String,
     /// Where in the reply's bytes.
     pub span: Range<usize>,

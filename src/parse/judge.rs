@@ -222,7 +222,10 @@ impl<'a> Judge<'a> {
     /// Lists what is not done. With `again`, it may be meant, and is asked for again.
     fn refuse(&mut self, place: Place, reason: impl Into<String>, again: bool) {
         if self.refused.len() < MOST_PROPOSALS {
-            let (text, span) = (self.text[place.span.clone()].to_owned(), self.source.raw_span(&place.span));
+            // What is asked for in one place, as by a reply in JSON, is shown once: a copy for each would fill the memory.
+            let shown = self.refused.last().is_some_and(|(span, _)| *span == place.span);
+            let text = if shown { String::new() } else { self.text[place.span.clone()].to_owned() };
+            let span = self.source.raw_span(&place.span);
             let proposal = Proposal { what: place.what, reason: reason.into(), text, span, again };
             self.refused.push((place.span, proposal));
         }
