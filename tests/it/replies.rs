@@ -179,6 +179,12 @@ fn unescaped(text: &str) -> Vec<u8> {
     out
 }
 
+/// Returns the replies of all cases, each with the prompt that it answers.
+pub(crate) fn all_replies() -> Vec<(Vec<u8>, String)> {
+    let texts = ["reply", "reply62", "attack"].into_iter().flat_map(cases);
+    texts.map(|(_, text)| Case::read(&text)).map(|case| (case.reply, case.sent)).collect()
+}
+
 fn check(folder: &str) {
     let mut wrong = Vec::new();
     for (name, text) in cases(folder) {
