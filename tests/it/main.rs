@@ -9,6 +9,7 @@
 mod support;
 
 mod bad_input;
+mod bad_replies;
 mod cli;
 mod dependencies;
 mod fit;
