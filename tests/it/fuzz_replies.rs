@@ -15,6 +15,9 @@ use crate::replies::all_replies;
 /// The longest reply that is made.
 const LONGEST: usize = 16 * 1024;
 
+/// How many replies are tried in every test.
+const SHORT: u64 = 3_000;
+
 /// A nonce that no reply of the corpus holds, and no piece.
 const NONCE: &str = "zq7zq7zq";
 
@@ -196,11 +199,11 @@ fn number(variable: &str) -> Option<u64> {
 fn fuzz_replies() {
     let corpus = all_replies();
     let grammars = grammars();
-    let limit = Duration::from_secs(number("AGENTD_FUZZ_SECONDS").unwrap_or(2));
+    let limit = number("AGENTD_FUZZ_SECONDS").map(Duration::from_secs);
     let mut chance = Chance(number("AGENTD_FUZZ_SEED").unwrap_or(1).max(1));
     let start = Instant::now();
     let (mut count, mut bytes, mut slowest) = (0_u64, 0, Duration::ZERO);
-    while start.elapsed() < limit {
+    while limit.map_or(count < SHORT, |limit| start.elapsed() < limit) {
         let (reply, sent) = chance.of(&corpus);
         let mut reply = reply.clone();
         for _ in 0..=chance.below(12) {
@@ -218,10 +221,9 @@ fn fuzz_replies() {
             assert!(count % 16 != 0 || response == parse::parse(&reply, grammar, &context));
         }));
         assert!(done.is_ok(), "run {count}: {}\n{context:?}", reply.escape_ascii());
-        assert!(began.elapsed() < Duration::from_secs(5), "run {count} is slow: {}", reply.escape_ascii());
         (count, bytes) = (count + 1, bytes + reply.len());
     }
-    if number("AGENTD_FUZZ_SECONDS").is_some() {
+    if limit.is_some() {
         let line = format!("{count} replies, {} MB, slowest {slowest:?}", bytes / 1_000_000);
         std::fs::write(crate::support::repository().join("target/fuzz-replies.txt"), line + "\n").unwrap();
     }
