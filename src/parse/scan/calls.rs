@@ -265,6 +265,10 @@ impl<'a> Scanner<'a> {
         // Up to where the text was looked at, and whether only blanks stand before it on its line.
         let (mut seen, mut blank) = (0, true);
         for at in memchr::memchr_iter(b'<', text.as_bytes()) {
+            // What stands in the quotes of a closer is no tag.
+            if at < seen {
+                continue;
+            }
             match self.names.read(&text[at..]) {
                 Some(Tag { name: Name::Update, closes: true, complete: true, length, .. }) => {
                     closers.push(at..at + length);
