@@ -99,21 +99,14 @@ fn floor(text: &str, at: usize) -> usize {
 
 /// Adds a text in small letters, without blanks and what cannot be seen.
 fn normalise(text: &str, out: &mut Vec<u8>) {
-    let mut at = 0;
-    while let Some(&byte) = text.as_bytes().get(at) {
-        if byte.is_ascii() {
-            if !byte.is_ascii_whitespace() {
-                out.push(byte.to_ascii_lowercase());
+    out.reserve(text.len());
+    for c in text.chars() {
+        if c.is_ascii() {
+            if !c.is_ascii_whitespace() {
+                out.push(c.to_ascii_lowercase() as u8);
             }
-        } else {
-            let c = text[at..].chars().next().unwrap_or_default();
-            if !is_invisible(c) && !c.is_whitespace() {
-                out.extend_from_slice(&text.as_bytes()[at..at + c.len_utf8()]);
-            }
-        }
-        at += 1;
-        while !text.is_char_boundary(at) {
-            at += 1;
+        } else if !is_invisible(c) && !c.is_whitespace() {
+            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
         }
     }
 }
@@ -169,7 +162,7 @@ impl Grams {
 
     /// Marks the runs that stand in a text of the prompt.
     fn meet(&mut self, windows: &[Window], text: &str, whose: Echo) {
-        let mut bytes = Vec::with_capacity(text.len());
+        let mut bytes = Vec::new();
         normalise(text, &mut bytes);
         each_run(&bytes, |start, hash| {
             if !self.first_bits[first_bits(hash)] {

@@ -112,8 +112,7 @@ fn of_loose(read: loose::Loose, from: usize, clear: bool) -> Candidate {
 }
 
 fn yaml_reply(text: &str, from: usize) -> Option<Candidate> {
-    let key = text.split([':', '\n']).next()?.trim().to_ascii_lowercase();
-    if text.len() > LARGEST_YAML || !is_known(&key) {
+    if text.len() > LARGEST_YAML || !is_known(&text.split([':', '\n']).next()?.trim().to_ascii_lowercase()) {
         return None;
     }
     let value = yaml_values(text)?;
