@@ -7,6 +7,7 @@
     reason = "a bench sets up the world it measures and prints what it finds"
 )]
 
+mod parse;
 mod sandwich;
 
 use std::fs;
@@ -32,11 +33,12 @@ fn main() {
     println!("{:<44} {:>12} {:>12} {:>8}", "", "ours", "limit", "ratio");
     // `cargo bench -- sandwich` takes one part alone.
     let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let parts: [(&str, fn()); 5] = [
+    let parts: [(&str, fn()); 6] = [
         ("xml", xml),
         ("template", template),
         ("structure", structure),
         ("sandwich", sandwich::run),
+        ("parse", parse::run),
         ("start", start),
     ];
     for (name, part) in parts {

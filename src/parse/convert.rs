@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::fields::unescaped;
 use super::source::Source;
 use super::tag::Names;
-use crate::models::Code;
+use crate::models::{Code, Grammar};
 
 /// The longest tag in another form.
 const LONGEST_TAG: usize = 300;
@@ -19,9 +19,9 @@ pub(super) struct Converted {
 }
 
 /// Rewrites a reply that has no tag of ours, in the first form in which it has some.
-pub(super) fn convert(source: &Source<'_>, names: &Names) -> Option<Converted> {
-    brackets(source, names, ["＜", "＞"])
-        .or_else(|| brackets(source, names, ["[", "]"]))
+pub(super) fn convert(source: &Source<'_>, grammar: &Grammar, names: &Names) -> Option<Converted> {
+    brackets(source, grammar, names, ["＜", "＞"])
+        .or_else(|| brackets(source, grammar, names, ["[", "]"]))
         .or_else(|| entities(source, names))
 }
 
@@ -65,7 +65,12 @@ pub(super) fn harmony(source: &Source<'_>) -> Option<Source<'static>> {
 }
 
 /// Rewrites tags in other brackets.
-fn brackets(source: &Source<'_>, names: &Names, [open, close]: [&str; 2]) -> Option<Converted> {
+fn brackets(
+    source: &Source<'_>,
+    grammar: &Grammar,
+    names: &Names,
+    [open, close]: [&str; 2],
+) -> Option<Converted> {
     let text: &str = &source.text;
     let mut tags: Vec<(Range<usize>, String)> = Vec::new();
     let finder = memchr::memmem::Finder::new(open);
@@ -84,7 +89,7 @@ fn brackets(source: &Source<'_>, names: &Names, [open, close]: [&str; 2]) -> Opt
         let plain: String = inner.chars().map(narrow).collect();
         let tag = format!("<{plain}>");
         let known = names.read(&tag).is_some_and(|read| read.complete && read.length == tag.len())
-            || names.is_field(plain.strip_prefix('/').unwrap_or(&plain));
+            || is_field(plain.strip_prefix('/').unwrap_or(&plain), grammar);
         let end = at + length + close.len();
         // Before `(`, it is the text of a link.
         if known && !text[end..].starts_with('(') {
@@ -140,4 +145,9 @@ fn entities(source: &Source<'_>, names: &Names) -> Option<Converted> {
     let edits: Vec<(Range<usize>, &str)> =
         edits.iter().map(|(span, new)| (span.clone(), new.as_str())).collect();
     Some(Converted { source: source.rewritten(&edits), code: Code::ConvertedReply, whole })
+}
+
+/// Tells whether a parameter of an action has a name.
+fn is_field(name: &str, grammar: &Grammar) -> bool {
+    grammar.actions.values().any(|action| action.parameters.contains_key(name))
 }

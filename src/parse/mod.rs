@@ -67,7 +67,7 @@ fn read(
         return of_values(source, found, values, grammar, context);
     }
     if (!found.has_tags() || found.worst().is_some())
-        && let Some(converted) = convert::convert(source, &names)
+        && let Some(converted) = convert::convert(source, grammar, &names)
     {
         let inside = scan(&converted.source.text, grammar, &names);
         if found.has_tags() {

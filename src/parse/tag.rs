@@ -1,6 +1,6 @@
 //! Tags of the grammar: their names, attributes and closers.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
 
 use crate::models::{Grammar, is_invisible};
 
@@ -54,6 +54,9 @@ pub(super) const QUOTES: [&str; 34] = [
     "stdout",
     "stderr",
 ];
+
+/// How many names there are, more or less.
+const MOST_NAMES: usize = 80;
 
 /// The longest name of a tag, a prefix included.
 const LONGEST_NAME: usize = 80;
@@ -138,9 +141,8 @@ impl Tag<'_> {
 /// The names of a grammar's tags.
 #[derive(Debug)]
 pub(super) struct Names {
-    known: Vec<(String, Name)>,
-    /// The names of the actions' parameters.
-    fields: HashSet<String>,
+    /// The names with what they mean, the shortest first.
+    known: Vec<(Cow<'static, str>, Name)>,
     /// The first letters of the names, as bits, by the names' length.
     first_letters: [u32; LENGTHS],
 }
@@ -148,9 +150,9 @@ pub(super) struct Names {
 impl Names {
     /// Returns the names of a grammar's tags.
     pub(super) fn of(grammar: &Grammar) -> Self {
-        let mut known: Vec<(String, Name)> =
-            THINKING.iter().map(|name| ((*name).to_owned(), Name::Thinking)).collect();
-        let mut add = |name: &str, tag| known.push((name.to_ascii_lowercase(), tag));
+        let mut known: Vec<(Cow<'static, str>, Name)> = Vec::with_capacity(MOST_NAMES);
+        let mut add = |name: &'static str, tag| known.push((Cow::Borrowed(name), tag));
+        THINKING.iter().for_each(|name| add(name, Name::Thinking));
         add("message", Name::Message);
         add("review", Name::Review);
         add("task_status", Name::TaskStatus);
@@ -162,45 +164,42 @@ impl Names {
             add("tool_call", Name::Call(Call::Tool));
             ["function_calls", "tool_calls", "actions"].iter().for_each(|name| add(name, Name::Wrapper));
         }
-        grammar.markers.iter().enumerate().for_each(|(index, marker)| add(&marker.name, Name::Own(index)));
-        for (alias, name) in &grammar.tags {
-            if let Some((_, tag)) = known.iter().find(|(known, _)| known == name).cloned() {
-                known.push((alias.to_ascii_lowercase(), tag));
-            }
-        }
-        for (index, name) in grammar.actions.keys().enumerate() {
-            if !known.iter().any(|(known, _)| known == name) {
-                known.push((name.to_ascii_lowercase(), Name::Call(Call::Named(index))));
-            }
-        }
-        for (index, name) in QUOTES.iter().enumerate() {
-            if !known.iter().any(|(known, _)| known == name) {
-                known.push(((*name).to_owned(), Name::Quote(index)));
-            }
-        }
+        // Of two that have a name, the first is meant.
+        QUOTES.iter().enumerate().for_each(|(index, name)| add(name, Name::Quote(index)));
+        let fixed = known.len() - QUOTES.len();
+        let own = grammar.markers.iter().enumerate().map(|(index, marker)| (&marker.name, Name::Own(index)));
+        let own: Vec<_> = own.map(|(name, tag)| (Cow::Owned(name.to_ascii_lowercase()), tag)).collect();
+        known.splice(fixed..fixed, own);
+        let meant = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, tag)| *tag);
+        let aliases = grammar.tags.iter().filter_map(|(alias, name)| Some((alias, meant(name)?)));
+        let calls = grammar.actions.keys().enumerate();
+        let calls =
+            calls.filter(|(_, name)| !matches!(meant(name), Some(tag) if !matches!(tag, Name::Quote(_))));
+        let calls = calls.map(|(index, name)| (name, Name::Call(Call::Named(index))));
+        let others = aliases.chain(calls).map(|(name, tag)| (Cow::Owned(name.to_ascii_lowercase()), tag));
+        let others: Vec<_> = others.collect();
+        let quotes = known.len() - QUOTES.len();
+        known.splice(quotes..quotes, others);
+        known.sort_by_key(|(name, _)| name.len());
         let mut first_letters = [0; LENGTHS];
         for (name, _) in &known {
             let first = name.bytes().next().and_then(letter);
             first_letters[name.len().min(LENGTHS - 1)] |= first.unwrap_or_default();
         }
-        let fields = grammar.actions.values().flat_map(|action| action.parameters.keys().cloned()).collect();
-        Self { known, fields, first_letters }
-    }
-
-    /// Tells whether a parameter of an action has a name.
-    pub(super) fn is_field(&self, name: &str) -> bool {
-        self.fields.contains(name)
+        Self { known, first_letters }
     }
 
     fn find(&self, name: &[u8]) -> Option<Name> {
         let same = |a: u8, b: u8| a.eq_ignore_ascii_case(&b) || (a == b'_' && b == b'-');
-        let is = |known: &str| known.len() == name.len() && known.bytes().zip(name).all(|(a, &b)| same(a, b));
+        let is = |known: &str| known.bytes().zip(name).all(|(a, &b)| same(a, b));
         // One look tells of most names that there is none.
         let letters = self.first_letters[name.len().min(LENGTHS - 1)];
         if letter(*name.first()?).is_some_and(|first| first & letters == 0) {
             return None;
         }
-        self.known.iter().find(|(known, _)| is(known)).map(|(_, tag)| *tag)
+        let start = self.known.partition_point(|(known, _)| known.len() < name.len());
+        let same_length = self.known[start..].iter().take_while(|(known, _)| known.len() == name.len());
+        same_length.into_iter().find(|(known, _)| is(known)).map(|(_, tag)| *tag)
     }
 
     /// Tells whether a text, cut off after it, may be the start of a tag.
