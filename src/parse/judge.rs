@@ -18,6 +18,9 @@ use crate::models::{Action, Code, Grammar, Problem, Proposal, Response, Update};
 /// The most actions of a reply.
 const MOST_ACTIONS: usize = 64;
 
+/// The most problems that are listed.
+const MOST_PROBLEMS: usize = 256;
+
 /// The most proposals that are listed.
 pub(super) const MOST_PROPOSALS: usize = 256;
 
@@ -235,6 +238,10 @@ impl<'a> Judge<'a> {
         self.refused.sort_by_key(|(span, _)| span.start);
         self.response.proposals = self.refused.into_iter().map(|(_, proposal)| proposal).collect();
         self.problems.sort_by_key(|(_, span)| span.start);
+        if self.problems.len() > MOST_PROBLEMS {
+            self.problems.truncate(MOST_PROBLEMS);
+            self.problems.push((Code::MoreProblems, self.text.len()..self.text.len()));
+        }
         let problems = self.problems.into_iter();
         self.response.problems =
             problems.map(|(code, span)| Problem::new(code, self.source.raw_span(&span))).collect();

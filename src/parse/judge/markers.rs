@@ -34,7 +34,10 @@ impl Judge<'_> {
                 }
                 MarkerValue::Task { id, status } => self.task(id, *status, found, *echo),
                 MarkerValue::Own { marker, rank } => {
-                    let clear = echo.is_none() && !self.context.is_cut() && !self.form.partly_converted;
+                    let clear = echo.is_none()
+                        && !self.context.is_cut()
+                        && !self.form.partly_converted
+                        && self.readings.doubt(&found.span).is_none();
                     let known = if clear { &mut own[*marker] } else { &mut own_doubts[*marker] };
                     *known = (*known).max(Some(*rank));
                 }
@@ -111,7 +114,7 @@ impl Judge<'_> {
                 Some((Code::DoubtfulMarker, "a thought before it is not closed"))
             }
             None if !known => Some((Code::UnknownTask, "there is no such task")),
-            None => None,
+            None => self.readings.doubt(&found.span).map(|reason| (Code::DoubtfulMarker, reason)),
         };
         if let Some((code, reason)) = refused {
             self.problems.push((code, found.span.clone()));
