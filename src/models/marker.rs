@@ -63,6 +63,17 @@ pub enum TaskStatus {
     Failed,
 }
 
+impl TaskStatus {
+    /// Returns the status as it is written inside `<task_status>`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+        }
+    }
+}
+
 /// A marker that a reply holds, outside thoughts, quotes and code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "marker", rename_all = "snake_case")]

@@ -76,7 +76,7 @@ codes! {
     CutTag "cut_tag" Warning "the reply ends inside a tag",
     DoubtfulMarker "doubtful_marker" Warning "a marker stands in a quote or cannot be read, and does not count",
     Echo "echo" Warning "this repeats the prompt, and does not count",
-    EffectInMessage "effect_in_message" Warning "an effect inside the message does not count",
+    EffectInMessage "effect_in_message" Warning "an action or an update inside the message does not count",
     Entities "entities" Note "entities in a value are read as the characters they stand for",
     EscapeSequences "escape_sequences" Note "the escape sequences of a terminal are left out",
     FailedCall "failed_call" Warning "the agent failed, so its output is no message",

@@ -47,7 +47,15 @@ impl<'a> Reading<'a> {
         times: u8,
     ) -> (Response, Vec<Reply>) {
         let mut answers = Vec::new();
-        let Some(words) = self.workspace.pack.repair.as_ref() else { return (response, answers) };
+        let Some(words) = self.workspace.pack.repair.as_ref() else {
+            if times > 0 {
+                log::warn!(
+                    "the pack `{}` has no `repair` words, so nothing is asked for again",
+                    self.workspace.pack.name
+                );
+            }
+            return (response, answers);
+        };
         for _ in 0..times.min(MOST_REPAIRS) {
             let Some(request) = parse::repair_request(&response, &self.grammar, words.body()) else { break };
             let prompt = request.to_xml();

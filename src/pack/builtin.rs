@@ -16,6 +16,7 @@ const FILES: &[(&str, &str)] = files![
     "data/pack/draft.md",
     "data/pack/identity.md",
     "data/pack/pack.yaml",
+    "data/pack/repair.md",
     "data/pack/verdict_run.md",
     "packs/foreman/actions.yaml",
     "packs/foreman/example.assistant.md",
@@ -88,6 +89,7 @@ pub const PACK_DRAFT: &[(&str, &str)] = &[
     ("modes/draft.md", include_str!("../../data/pack/draft.md")),
     ("verdict_run.md", include_str!("../../data/pack/verdict_run.md")),
     ("modes/check.md", include_str!("../../data/pack/check.md")),
+    ("repair.md", include_str!("../../data/pack/repair.md")),
 ];
 
 /// The catalogue of models.

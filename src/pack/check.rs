@@ -25,8 +25,9 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
     faults.check_head(name, &manifest);
     faults.check_tags(&manifest);
     check_layers::check(&manifest, &mut faults);
-    let texts = check_layers::read_texts(name, &manifest, places, &mut faults);
+    let mut texts = check_layers::read_texts(name, &manifest, places, &mut faults);
     let repair = faults.read_repair(name, &manifest, places);
+    texts.extend(repair.iter().map(|text| (text.name.clone(), text.clone())));
     let actions = faults.read_actions(name, &manifest, places);
     let mut skeletons = BTreeMap::new();
     let templates = manifest.layers.iter().any(|layer| layer.value.holds == Holds::Template);

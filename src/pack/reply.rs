@@ -30,10 +30,11 @@ impl Faults<'_> {
     pub(super) fn check_tags(&mut self, manifest: &Manifest) {
         for (alias, tag) in &manifest.tags {
             let plain = !alias.is_empty() && alias.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-            let taken = RESERVED.contains(&alias.as_str())
+            let taken = RESERVED.contains(&alias.to_ascii_lowercase().as_str())
                 || manifest.markers.contains_key(alias)
                 || manifest.actions.contains_key(alias);
-            if !plain || taken {
+            let twice = manifest.tags.keys().filter(|other| other.eq_ignore_ascii_case(alias)).count() > 1;
+            if !plain || taken || twice {
                 self.add(tag.referenced, format!("{alias:?} cannot be another name of a tag"));
             }
             if !RESERVED.contains(&tag.value.as_str()) && !manifest.markers.contains_key(&tag.value) {

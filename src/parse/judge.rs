@@ -68,6 +68,9 @@ pub(super) fn judge(
             ..Response::default()
         },
     };
+    if context.is_cut() {
+        judge.problems.push((Code::CutOff, text.len()..text.len()));
+    }
     judge.thoughts(&found.thoughts);
     judge.texts(&found.cuts, found.end);
     judge.effects(found.effects, effect_echoes);

@@ -84,7 +84,7 @@ fn read(
     {
         return of_values(source, found, values, grammar, context);
     }
-    if !found.has_tags() && is_wrapped(&source.text) {
+    if !found.has_tags() && found.problems.is_empty() && is_wrapped(&source.text) {
         problems.push(Problem::new(Code::UnknownTag, source.raw_span(&(0..source.text.len()))));
     }
     judge(source, found, Form::default(), grammar, context)

@@ -87,7 +87,8 @@ fn review_form(response: &Response, grammar: &Grammar) -> String {
 pub fn merge(first: Response, answer: Response, grammar: &Grammar) -> Response {
     let lacked_verdict = verdict(&first, grammar).is_err();
     let mut merged = first;
-    let Response { actions, updates, markers, quoted_verdict, doubtful_verdict, complete, .. } = answer;
+    let Response { actions, updates, markers, quoted_verdict, doubtful_verdict, complete, proposals, .. } =
+        answer;
     let asked = |merged: &mut Response, what: String| take_proposal(&mut merged.proposals, &what);
     for action in actions {
         if asked(&mut merged, format!("action {}", action.name)) {
@@ -108,7 +109,9 @@ pub fn merge(first: Response, answer: Response, grammar: &Grammar) -> Response {
         if answered.is_some_and(|answered| answered > ReviewResult::Pass) {
             merged.markers.retain(|marker| review(marker).is_none());
         }
+        // Why the answer does not count is what there is to know now.
         merged.proposals.retain(|proposal| proposal.what != "review");
+        merged.proposals.extend(proposals.into_iter().filter(|proposal| proposal.what == "review"));
     }
     for marker in markers {
         let wanted = match &marker {

@@ -21,6 +21,9 @@ use code::Code;
 use held::{COMMENT, DATA, Held};
 use shown::Shown;
 
+/// What may stand behind the marks that close a fence.
+const MESSAGE_END: &str = "</message";
+
 /// The longest body of a marker that is waited for.
 const LONGEST_MARKER: usize = 500;
 
@@ -102,11 +105,11 @@ enum State {
     Code(Code),
     /// The rest of a line that is content, and the fence that opens behind it.
     Line(Option<Fence>),
-    /// A fence; whether this line may close it; and whether a `<` behind the closing line waits.
+    /// A fence; whether this line may close it; and how much of the end of a message waits behind it.
     Fence {
         fence: Fence,
         fresh: bool,
-        bracket: bool,
+        waits: usize,
     },
     /// A comment, and how many dashes were last.
     Comment(usize),
@@ -250,11 +253,11 @@ impl Reader {
                     self.start_line();
                 }
                 if let (Some(fence), Some(_)) = (opened, end) {
-                    self.state = State::Fence { fence, fresh: true, bracket: false };
+                    self.state = State::Fence { fence, fresh: true, waits: 0 };
                 }
                 self.take(&text[..end.map_or(text.len(), |end| end + 1)])
             }
-            State::Fence { fence, fresh, bracket } => self.fence(c, text, fence, fresh, bracket),
+            State::Fence { fence, fresh, waits } => self.fence(c, text, fence, fresh, waits),
             State::Comment(dashes) => {
                 self.state = match c {
                     '-' => State::Comment(dashes + 1),
@@ -375,28 +378,36 @@ impl Reader {
         self.take_char(c)
     }
 
-    fn fence(&mut self, c: char, text: &str, fence: Fence, fresh: bool, bracket: bool) -> usize {
-        let same = |fresh, bracket| State::Fence { fence, fresh, bracket };
+    fn fence(&mut self, c: char, text: &str, fence: Fence, fresh: bool, waits: usize) -> usize {
+        let same = |fresh, waits| State::Fence { fence, fresh, waits };
         if !fresh {
             let end = memchr(b'\n', text.as_bytes());
-            self.state = same(end.is_some(), false);
+            self.state = same(end.is_some(), 0);
             return self.take(&text[..end.map_or(text.len(), |end| end + 1)]);
         }
         match c {
             // A message may end on the line that closes the fence.
-            '/' if bracket => {
-                self.start_line();
-                self.again.push_str("</");
+            _ if waits > 0 && MESSAGE_END[waits..].starts_with(c.to_ascii_lowercase()) => {
+                self.line.push(c);
+                if waits + 1 < MESSAGE_END.len() {
+                    self.state = same(true, waits + 1);
+                } else {
+                    let end = self.line.split_off(self.line.len() - MESSAGE_END.len());
+                    self.start_line();
+                    self.again.push_str(&end);
+                }
                 return 1;
             }
-            _ if bracket => {
-                self.take("<");
+            _ if waits > 0 => {
+                let held = self.line.split_off(self.line.len() - waits);
+                self.take(&held);
                 self.line.clear();
-                self.state = same(false, false);
+                self.state = same(false, 0);
                 return 0;
             }
             '<' if fence.is_closed_by(&self.line) => {
-                self.state = same(true, true);
+                self.line.push(c);
+                self.state = same(true, 1);
                 return 1;
             }
             '\n' if fence.is_closed_by(&self.line) => self.start_line(),
@@ -404,7 +415,7 @@ impl Reader {
             c if c.is_whitespace() || matches!(c, '`' | '~') => self.line.push(c),
             _ => {
                 self.line.clear();
-                self.state = same(false, false);
+                self.state = same(false, 0);
                 return 0;
             }
         }
@@ -482,9 +493,9 @@ impl Reader {
                 State::Code(_) => self.end_in_code(),
                 State::Speaker => self.no_speaker(),
                 State::Closed => self.leave_update(),
-                State::Fence { bracket: waits @ true, .. } => {
-                    *waits = false;
-                    self.take("<");
+                State::Fence { waits: waits @ 1.., .. } => {
+                    let held = self.line.split_off(self.line.len() - std::mem::take(waits));
+                    self.take(&held);
                 }
                 State::Data(brackets) => {
                     let brackets = std::mem::take(brackets);

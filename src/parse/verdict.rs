@@ -254,7 +254,11 @@ pub fn required_markers(response: &Response, grammar: &Grammar) -> Result<()> {
 }
 
 fn missing(response: &Response, outside: Option<ReviewResult>) -> Error {
+    let refused = response.proposals.iter().find(|proposal| proposal.what == "review");
     let message = match (response.quoted_verdict, outside) {
+        _ if refused.is_some() && outside.is_none() => {
+            format!("the verdict does not count: {}", refused.map_or("", |proposal| proposal.reason.as_str()))
+        }
         (Some(quoted), Some(verdict)) => {
             format!("the reply says {verdict}, and {quoted} in a quote, in code or unclearly")
         }

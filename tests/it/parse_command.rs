@@ -58,8 +58,8 @@ fn people_see_the_place_of_each_problem() {
     );
     let run = project.run(&["parse", "reply.txt", "--pack", "foreman", "--mode", "architect"]);
     assert_eq!(run.code, 1);
-    assert_eq!(run.stdout, "message    Saved.\nbeside it  ä\nverdict    none\ncomplete   yes\n");
-    let expected = "warning: action save_decision is not done: `category` is missing\n --> reply.txt:2:3\n  |\n\
+    assert_eq!(run.stdout, "message    Saved.\nbeside it  ä\ncomplete   yes\n");
+    let expected = "warning: action save_decision does not count: `category` is missing\n --> reply.txt:2:3\n  |\n\
                     2 | ä <action type=\"save_decision\"><key>a</key></action>\n  |   ";
     assert_eq!(run.stderr, format!("{expected}{}\n", "^".repeat(50)));
 }
@@ -89,9 +89,11 @@ fn a_run_binds_a_verdict_to_its_turn() {
     assert_eq!(parse(&require, other).0, 6);
     assert_eq!(parse(&require, bare).0, 6);
     assert_eq!(parse(&prefer, other).1["verdict"], "PASS");
+    assert_eq!(parse(&prefer, other).1["problems"][0]["code"], "wrong_run");
     assert_eq!(parse(&prefer, b"<review run=\"k3f9\">PASS</review><review>MAJOR_ISSUES</review>").0, 6);
     let worse = b"<review run=\"k3f9\">NEEDS_CHANGES</review><review>PASS</review>";
     assert_eq!(parse(&prefer, worse).1["verdict"], "NEEDS_CHANGES");
+    TestProject::new().run(&["parse", "--run", "a b<"]).fails(3, &["is not a nonce"]);
     TestProject::new().run(&["parse", "--require-run"]).fails(2, &["--run"]);
 }
 

@@ -60,24 +60,27 @@ impl<'a> Readings<'a> {
         code.then_some("it may stand in code")
     }
 
-    /// Tells whether one of several passes is not certain; they ascend.
-    pub(super) fn doubts_pass(&self, passes: &[Range<usize>]) -> bool {
+    /// Returns why one of several passes is not certain; they ascend.
+    pub(super) fn doubts_pass(&self, passes: &[Range<usize>]) -> Option<&'static str> {
         let (mut line, mut paragraph) = (LineCode::default(), ParagraphCode::default());
         // A plain fence is a fence in the strict reading, even if no backticks pair.
         let strictly = if self.fenced.is_empty() { strictly_fenced(self.text) } else { Vec::new() };
-        passes.iter().any(|span| {
+        passes.iter().find_map(|span| {
             let at = span.start;
-            at < self.quoted
-                || holds(&self.fenced, at)
-                || holds(&strictly, at)
-                || holds(&self.thoughts, at)
-                || holds(&self.unclear, at)
+            let code = holds(&strictly, at)
                 || self.text[..at].ends_with('\\')
                 || self.is_indented(at, false)
                 || line.holds(self.text, at)
-                || paragraph.holds(self.text, at)
-                || self.is_between_marks(span)
-                || limits(self.clause_before(at))
+                || paragraph.holds(self.text, at);
+            if let Some(reason) = self.doubt(span) {
+                Some(reason)
+            } else if code {
+                Some("it may stand in code")
+            } else if self.is_between_marks(span) {
+                Some("it stands between quotation marks")
+            } else {
+                limits(self.clause_before(at)).then_some("the words before it may take it back")
+            }
         })
     }
 

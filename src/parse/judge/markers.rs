@@ -29,6 +29,9 @@ impl Judge<'_> {
             match &found.value {
                 MarkerValue::Review { verdict, run } => {
                     let named = run.is_some() && run.as_deref() == self.context.nonce;
+                    if run.is_some() && self.context.nonce.is_some() && !named {
+                        self.problems.push((Code::WrongRun, found.span.clone()));
+                    }
                     let candidate = Candidate { verdict: *verdict, named, span: found.span.clone() };
                     candidates.extend(self.review(candidate, *echo));
                 }
@@ -91,9 +94,10 @@ impl Judge<'_> {
         }
         let passes = candidates.iter().filter(|candidate| candidate.verdict == ReviewResult::Pass);
         let passes: Vec<Range<usize>> = passes.map(|candidate| candidate.span.clone()).collect();
-        if let Some(first) = passes.first().filter(|_| self.readings.doubts_pass(&passes)) {
+        if let (Some(reason), Some(first)) = (self.readings.doubts_pass(&passes), passes.first()) {
             candidates.retain(|candidate| candidate.verdict != ReviewResult::Pass);
             self.problems.push((Code::UncertainPass, first.clone()));
+            self.refuse(place("review", first.clone()), reason, false);
         }
         if let Some(other) = candidates.iter().find(|candidate| candidate.verdict != candidates[0].verdict) {
             self.problems.push((Code::SeveralVerdicts, other.span.clone()));
@@ -105,6 +109,7 @@ impl Judge<'_> {
     fn task(&mut self, id: &str, status: TaskStatus, found: &FoundMarker, echo: Option<Echo>) {
         let known = self.context.tasks.as_ref().is_none_or(|tasks| tasks.iter().any(|task| task == id));
         let refused = match echo {
+            _ if !self.grammar.task_status => Some((Code::DoubtfulMarker, "this mode reports on no tasks")),
             _ if self.context.is_cut() => Some((Code::CutOff, "the reply was cut off")),
             Some(_) => Some((Code::Echo, "it repeats the prompt")),
             None if self.form.partly_converted => {
@@ -118,7 +123,7 @@ impl Judge<'_> {
         };
         if let Some((code, reason)) = refused {
             self.problems.push((code, found.span.clone()));
-            let again = !matches!(code, Code::Echo | Code::UnknownTask);
+            let again = self.grammar.task_status && !matches!(code, Code::Echo | Code::UnknownTask);
             return self.refuse(place(&format!("task_status {id}"), found.span.clone()), reason, again);
         }
         let next = self.response.markers.len();

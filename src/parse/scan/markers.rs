@@ -24,7 +24,13 @@ impl<'a> Scanner<'a> {
             }
             self.problem(Code::UnreadableMarker, self.at..start);
             self.found.open |= start >= self.text.len();
-            self.at = start;
+            // What is closed and cannot be read stays in the text as it is.
+            let closer = body_length.and_then(|length| self.names.read(&self.text[start + length..]));
+            let inside = body.is_some_and(|body| self.holds_tag(body));
+            self.at = match (closer, body_length) {
+                (Some(closer), Some(length)) if !inside => start + length + closer.length,
+                _ => start,
+            };
             return;
         };
         self.note_attributes(&opener);
@@ -50,7 +56,7 @@ impl<'a> Scanner<'a> {
 
     fn marker_value(&self, opener: &Tag<'a>, body: &str) -> Option<MarkerValue> {
         // Another tag of ours inside it: nobody can tell what belongs to what.
-        if memchr::memchr_iter(b'<', body.as_bytes()).any(|at| self.names.read(&body[at..]).is_some()) {
+        if self.holds_tag(body) {
             return None;
         }
         match opener.name {
@@ -66,9 +72,12 @@ impl<'a> Scanner<'a> {
                 let rank = self.grammar.markers[marker].rank(body)?;
                 Some(MarkerValue::Own { marker, rank })
             }
-            _ if self.grammar.task_status => task_status(opener.attributes, body),
-            _ => None,
+            _ => task_status(opener.attributes, body),
         }
+    }
+
+    fn holds_tag(&self, body: &str) -> bool {
+        memchr::memchr_iter(b'<', body.as_bytes()).any(|at| self.names.read(&body[at..]).is_some())
     }
 
     /// Notes a `<review>` that is there and cannot be read, unless it only shows which values there are.

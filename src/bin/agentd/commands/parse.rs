@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use agentd::models::{Grammar, Marker, Mode, NoncePolicy, Response, ReviewResult, Severity, TaskStatus};
+use agentd::models::{Grammar, Marker, Mode, Nonce, NoncePolicy, Response, ReviewResult, Severity};
+use agentd::orchestrator::Workspace;
 use agentd::parse::{self, Context, Finish};
 use agentd::{Error, Pack, Place, Result, ops};
 use serde_json::{Value, json};
@@ -22,8 +23,10 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
         file => ops::read_reply(&from_here(args, file)?)?,
     };
     let prompt = given.prompt.as_ref().map(|path| ops::read_text(&from_here(args, path)?)).transpose()?;
-    let pack = pack(args, given)?;
-    let grammar = grammar(pack.as_ref(), given)?;
+    let workspace = workspace(args, given)?;
+    let pack = workspace.as_ref().map(|workspace| &workspace.pack);
+    let run = given.run.as_deref().map(Nonce::new).transpose()?;
+    let grammar = grammar(pack, given)?;
     let context = Context {
         ours: pack.iter().flat_map(|pack| pack.texts.values().map(|text| text.body())).collect(),
         sent: prompt.iter().map(String::as_str).collect(),
@@ -33,8 +36,12 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
             FinishArg::Killed => Finish::Killed,
             FinishArg::Failed => Finish::Failed,
         },
-        nonce: given.run.as_deref(),
-        policy: if given.require_run { NoncePolicy::Require } else { NoncePolicy::Prefer },
+        nonce: run.as_ref().map(Nonce::as_str),
+        policy: match &workspace {
+            _ if given.require_run => NoncePolicy::Require,
+            Some(workspace) if run.is_some() => workspace.settings.verdict_nonce,
+            _ => NoncePolicy::Prefer,
+        },
         ..Context::default()
     };
     let response = parse::parse(&reply, &grammar, &context);
@@ -43,25 +50,21 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
     if given.json {
         out::json(&envelope(&response, &verdict))?;
     } else {
-        let text = shown(&response, verdict.as_ref().ok().copied().flatten());
+        let text = shown(&response, verdict.as_ref().ok().copied().flatten(), !grammar.verdicts.is_empty());
         out::data(|out| out.write_all(text.as_bytes()))?;
         tell(&response, &reply, &given.file.display().to_string());
     }
     let troubled = response.problems.iter().any(|problem| problem.severity == Severity::Warning);
     match verdict {
-        // The envelope holds the fault; an exit code says it too.
-        Err(error) if given.json => Ok(exit::code(error.kind())),
         Err(error) => Err(error.into()),
         Ok(_) if !response.complete || troubled || !response.proposals.is_empty() => Ok(exit::FINDINGS),
         Ok(_) => Ok(exit::OK),
     }
 }
 
-fn pack(args: &Args, given: &ParseArgs) -> Result<Option<Pack>> {
-    if given.pack.is_none() && given.mode.is_none() {
-        return Ok(None);
-    }
-    Ok(Some(project::workspace(args, given.pack.as_deref())?.pack))
+fn workspace(args: &Args, given: &ParseArgs) -> Result<Option<Workspace>> {
+    let wanted = given.pack.is_some() || given.mode.is_some();
+    wanted.then(|| project::workspace(args, given.pack.as_deref())).transpose()
 }
 
 /// Returns what the reply may hold: what the mode says, or any marker that there is.
@@ -106,7 +109,7 @@ fn fault(error: &Error) -> Value {
 }
 
 /// Returns the response as people read it.
-fn shown(response: &Response, verdict: Option<ReviewResult>) -> String {
+fn shown(response: &Response, verdict: Option<ReviewResult>, has_verdicts: bool) -> String {
     let mut out = String::new();
     let mut row = |heading: &str, words: &str| {
         let _infallible = writeln!(out, "{heading:<10} {}", words.replace('\n', "\n           "));
@@ -126,15 +129,14 @@ fn shown(response: &Response, verdict: Option<ReviewResult>) -> String {
     }
     for marker in &response.markers {
         match marker {
-            Marker::TaskStatus { id, status: TaskStatus::Completed } => {
-                row("task", &format!("{id} COMPLETED"))
-            }
-            Marker::TaskStatus { id, status: TaskStatus::Failed } => row("task", &format!("{id} FAILED")),
+            Marker::TaskStatus { id, status } => row("task", &format!("{id} {}", status.name())),
             Marker::Named { name, value } => row("marker", &format!("{name} {value}")),
             Marker::Review { .. } => {}
         }
     }
-    row("verdict", verdict.map_or("none", ReviewResult::name));
+    if has_verdicts {
+        row("verdict", verdict.map_or("none", ReviewResult::name));
+    }
     row("complete", if response.complete { "yes" } else { "no" });
     out
 }
@@ -142,7 +144,7 @@ fn shown(response: &Response, verdict: Option<ReviewResult>) -> String {
 /// Tells what was refused and what was tolerated, each with its place in the reply.
 fn tell(response: &Response, reply: &[u8], origin: &str) {
     let refused = response.proposals.iter().map(|proposal| {
-        (&proposal.span, Severity::Warning, format!("{} is not done: {}", proposal.what, proposal.reason))
+        (&proposal.span, Severity::Warning, format!("{} does not count: {}", proposal.what, proposal.reason))
     });
     let problems = response
         .problems

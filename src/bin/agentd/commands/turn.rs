@@ -51,14 +51,16 @@ fn scripted(args: &Args, given: &TurnArgs) -> Result<Scripted, Error> {
 fn tell(report: &TurnReport) {
     out::row("turn", format_args!("{} by {}, {} bytes sent", report.mode, report.agent, report.prompt_bytes));
     if report.repairs > 0 {
-        out::row("asked again", format_args!("{} times", report.repairs));
+        out::row("repairs", report.repairs);
     }
     if let Some(verdict) = report.verdict {
         out::row("verdict", verdict.name());
     }
     for marker in &report.response.markers {
-        if let Marker::Named { name, value } = marker {
-            out::row("marker", format_args!("{name} {value}"));
+        match marker {
+            Marker::Named { name, value } => out::row("marker", format_args!("{name} {value}")),
+            Marker::TaskStatus { id, status } => out::row("task", format_args!("{id} {}", status.name())),
+            Marker::Review { .. } => {}
         }
     }
     for settlement in &report.settlements {
