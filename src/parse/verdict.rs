@@ -228,10 +228,8 @@ pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewRe
     let doubted = response.doubtful_verdict || response.quoted_verdict > Some(ReviewResult::Pass);
     match worst {
         Some(verdict) if verdict != ReviewResult::Pass || !doubted => Ok(Some(verdict)),
-        // Where no verdict is wanted, one in a quote is a piece of text.
-        None if !grammar.verdict_required && (!response.doubtful_verdict || grammar.verdicts.is_empty()) => {
-            Ok(None)
-        }
+        // Where no verdict is known, one in a quote is a piece of text.
+        None if !grammar.verdict_required && (grammar.verdicts.is_empty() || !doubted) => Ok(None),
         _ => Err(missing(response, worst)),
     }
 }

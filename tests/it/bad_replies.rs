@@ -27,19 +27,19 @@ fn has(response: &Response, code: Code) -> bool {
 /// The same in 100 MB is part of the benches.
 #[test]
 fn large_replies_without_sense_are_read_to_the_end() {
-    let brackets = read("<".repeat(10_000_000));
+    let brackets = read("<".repeat(3_000_000));
     assert!(has_no_effect(&brackets) && !brackets.message.is_empty());
-    let line = read("a".repeat(10_000_000));
-    assert!(has_no_effect(&line) && line.message.len() == 10_000_000);
-    let tags = read("<a>".repeat(1_000_000));
-    assert!(has_no_effect(&tags) && tags.message.len() == 3_000_000);
+    let line = read("a".repeat(3_000_000));
+    assert!(has_no_effect(&line) && line.message.len() == 3_000_000);
+    let tags = read("<a>".repeat(300_000));
+    assert!(has_no_effect(&tags) && tags.message.len() == 900_000);
     let actions = read("<action type=\"save_decision\">".repeat(100_000));
     assert!(has_no_effect(&actions) && actions.proposals.len() == 256);
 }
 
 #[test]
 fn deep_nesting_is_read_to_the_end() {
-    const DEPTH: usize = 100_000;
+    const DEPTH: usize = 30_000;
     for (open, close) in [
         ("<message>", "</message>"),
         ("<think>", "</think>"),

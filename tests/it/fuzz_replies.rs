@@ -1,7 +1,7 @@
 //! Replies broken at random: whatever comes, `parse` returns, and what it returns keeps the promises made of it.
 //!
-//! `AGENTD_FUZZ_SECONDS=600 cargo test --release --test it fuzz_replies -- --nocapture` runs it for ten minutes;
-//! `AGENTD_FUZZ_SEED` starts another sequence.
+//! `AGENTD_FUZZ_SECONDS=600 cargo test --release --test it fuzz_replies` runs it for ten minutes and writes what it did
+//! to `target/fuzz-replies.txt`; `AGENTD_FUZZ_SEED` starts another sequence.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -202,7 +202,7 @@ fn fuzz_replies() {
     let limit = number("AGENTD_FUZZ_SECONDS").map(Duration::from_secs);
     let mut chance = Chance(number("AGENTD_FUZZ_SEED").unwrap_or(1).max(1));
     let start = Instant::now();
-    let (mut count, mut bytes, mut slowest) = (0_u64, 0, Duration::ZERO);
+    let (mut count, mut bytes, mut slowest) = (0_u64, 0, (Duration::ZERO, Vec::new()));
     while limit.map_or(count < SHORT, |limit| start.elapsed() < limit) {
         let (reply, sent) = chance.of(&corpus);
         let mut reply = reply.clone();
@@ -216,7 +216,9 @@ fn fuzz_replies() {
         let began = Instant::now();
         let done = catch_unwind(AssertUnwindSafe(|| {
             let response = parse::parse(&reply, grammar, &context);
-            slowest = slowest.max(began.elapsed());
+            if began.elapsed() > slowest.0 {
+                slowest = (began.elapsed(), reply.clone());
+            }
             check(&reply, &response, grammar, &context);
             assert!(count % 16 != 0 || response == parse::parse(&reply, grammar, &context));
         }));
@@ -224,7 +226,9 @@ fn fuzz_replies() {
         (count, bytes) = (count + 1, bytes + reply.len());
     }
     if limit.is_some() {
-        let line = format!("{count} replies, {} MB, slowest {slowest:?}", bytes / 1_000_000);
-        std::fs::write(crate::support::repository().join("target/fuzz-replies.txt"), line + "\n").unwrap();
+        let (time, reply) = slowest;
+        let line = format!("{count} replies, {} MB, the slowest {time:?}: ", bytes / 1_000_000);
+        let text = line + &reply.escape_ascii().to_string() + "\n";
+        std::fs::write(crate::support::repository().join("target/fuzz-replies.txt"), text).unwrap();
     }
 }

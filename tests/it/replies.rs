@@ -238,7 +238,7 @@ fn hostile_replies_are_read_to_the_end() {
         "&lt;",
     ];
     for shape in shapes {
-        let reply = shape.repeat(80_000 / shape.len());
+        let reply = shape.repeat(30_000 / shape.len());
         for end in ["", "</review>", "</content_update>", "\n\n`"] {
             let response = parse::parse(format!("{reply}{end}"), &grammar, &Context::default());
             assert_eq!(

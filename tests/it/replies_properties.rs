@@ -18,7 +18,7 @@ fn a_prefix_that_is_known_to_be_cut_has_no_effect() {
         let sent = if sent.is_empty() { vec![] } else { vec![sent.as_str()] };
         let context =
             Context { sent, finish: Finish::Length, policy: NoncePolicy::Off, ..Context::default() };
-        for end in 0..=reply.len() {
+        for end in (0..=reply.len()).step_by(1 + reply.len() / 150) {
             let response = parse::parse(&reply[..end], grammar, &context);
             check(&reply[..end], &response, grammar, &context);
         }
@@ -149,7 +149,7 @@ fn effects(response: &Response) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 25, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_prefix_of_a_reply_has_an_effect_that_the_reply_has_not(reply in well_formed()) {

@@ -145,6 +145,8 @@ fn read_strictly(reply: &str) -> Value {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn well_formed_replies_are_read_as_a_strict_parser_reads_them(
         thought in "[a-zäß,.!?\n ]{1,40}[a-z]",

@@ -50,7 +50,8 @@ fn check_cuts(folder: &str) {
         let whole = read([reply], &grammar, &context);
         assert_eq!(whole.1, response, "{name}");
         assert_eq!(read(reply.chunks(1), &grammar, &context), whole, "{name}, byte by byte");
-        for at in 0..reply.len() {
+        // Of a long reply, some of the places will do.
+        for at in (0..reply.len()).step_by(1 + reply.len() / 300) {
             let (before, after) = reply.split_at(at);
             assert_eq!(read([before, after], &grammar, &context), whole, "{name}, cut at {at}");
         }
@@ -389,7 +390,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_text_is_the_same_however_the_reply_is_cut(
@@ -452,7 +453,7 @@ fn message() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Code, quotes and markers in any order: the text is that of the whole, unless the whole is odd.
     #[test]
