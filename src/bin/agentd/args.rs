@@ -58,7 +58,7 @@ A script is a YAML file:
         <content_update target=\"proposal.md\">
         # Add login
         </content_update>
-        <review>PASS</review>")]
+        <review run=\"{{NONCE}}\">PASS</review>")]
     Turn(TurnArgs),
 
     /// Read a reply: what it says, what it asks for, and what of it counts
