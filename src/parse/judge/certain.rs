@@ -166,6 +166,13 @@ fn loosely_fenced(text: &str) -> Vec<Range<usize>> {
 
 fn thoughts(text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
+    // Most texts hold nothing that could start one.
+    let foreign = |byte: u8| memchr::memchr(byte, text.as_bytes()).is_some();
+    let marks = memmem::find(text.as_bytes(), b"<|").is_some()
+        || memmem::find(text.as_bytes(), "◁".as_bytes()).is_some();
+    if !marks && !foreign(b'[') && !foreign(b'&') {
+        return spans;
+    }
     for (open, close) in THOUGHTS {
         let mut at = 0;
         while let Some(hit) = memmem::find(&text.as_bytes()[at..], open.as_bytes()) {
