@@ -71,18 +71,21 @@ struct Window {
 impl Window {
     fn around(reply: &str, suspect: &Suspect) -> Self {
         let Suspect { span, marker } = suspect;
-        let whole = span.end - span.start >= SHORTEST && !marker;
-        let margin = if whole { 0 } else { AROUND };
-        let start = floor(reply, span.start.saturating_sub(margin));
-        let end = floor(reply, (span.end + margin).min(reply.len()));
-        let mut text = Vec::new();
-        normalise(&reply[start..span.start], &mut text);
-        let from = text.len();
-        normalise(&reply[span.clone()], &mut text);
-        let to = text.len();
-        normalise(&reply[span.end..end], &mut text);
+        let mut own = Vec::new();
+        normalise(&reply[span.clone()], &mut own);
+        if own.len() >= SHORTEST && !marker {
+            return Self { suspect: 0..own.len(), text: own, marker: false };
+        }
         // An effect that is short is an echo only together with what stands around it.
-        Self { text, suspect: from..to, marker: !whole }
+        let mut text = Vec::new();
+        normalise(
+            &reply[reply.floor_char_boundary(span.start.saturating_sub(AROUND))..span.start],
+            &mut text,
+        );
+        let suspect = text.len()..text.len() + own.len();
+        text.append(&mut own);
+        normalise(&reply[span.end..reply.floor_char_boundary(span.end + AROUND)], &mut text);
+        Self { text, suspect, marker: true }
     }
 
     /// Tells whether the run that starts at an offset is compared. The very last one belongs to them, or the end would
@@ -90,11 +93,6 @@ impl Window {
     fn compares(&self, start: usize) -> bool {
         self.marker || start.is_multiple_of(STEP) || start + SHORTEST == self.text.len()
     }
-}
-
-/// Returns the character boundary at or before an offset.
-fn floor(text: &str, at: usize) -> usize {
-    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
 /// Adds a text in small letters, without blanks and what cannot be seen.

@@ -47,8 +47,7 @@ fn quote(text: &str) -> String {
     if text.len() <= head + tail {
         return text.to_owned();
     }
-    let head = (0..=head).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    let tail = (text.len() - tail..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+    let (head, tail) = (text.floor_char_boundary(head), text.ceil_char_boundary(text.len() - tail));
     format!("{}\n[…]\n{}", &text[..head], &text[tail..])
 }
 

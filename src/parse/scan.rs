@@ -200,8 +200,7 @@ impl<'a> Scanner<'a> {
 
     /// Closes what is open, and takes a tag from the text in whose middle the reply ends.
     fn finish(mut self) -> Found {
-        let tail = self.text.len().saturating_sub(300);
-        let tail = (tail..self.text.len()).find(|&at| self.text.is_char_boundary(at)).unwrap_or(0);
+        let tail = self.text.ceil_char_boundary(self.text.len().saturating_sub(300));
         let cut = self.text[tail..].rfind('<').map(|at| tail + at);
         let covered = |at: usize| self.found.cuts.last().is_some_and(|cut| cut.span.contains(&at));
         if let Some(at) = cut.filter(|&at| !self.text[at..].contains(['>', '\n']) && !covered(at))
@@ -295,8 +294,7 @@ impl<'a> Scanner<'a> {
 
     /// Keeps the verdict of a review in mind that is content; tells whether it is one, and not a choice.
     fn doubt_quoted(&mut self, after: &str) -> bool {
-        let near = (0..=after.len().min(LONGEST_MARKER)).rev().find(|&at| after.is_char_boundary(at));
-        let near = &after[..near.unwrap_or(0)];
+        let near = &after[..after.floor_char_boundary(LONGEST_MARKER)];
         let body = near.split_once("</").map(|(body, _)| body);
         if is_alternation(body.unwrap_or(near)) {
             return false;

@@ -46,7 +46,10 @@ pub(super) fn read_whole(text: &str, found: &Found, grammar: &Grammar) -> Option
     if !rest.starts_with(['{', '[']) {
         return read(yaml_reply(rest, from)?, grammar);
     }
-    let value = loose::read(rest).filter(|_| rest.len() < LARGEST)?;
+    if rest.len() > LARGEST {
+        return None;
+    }
+    let value = loose::read(rest)?;
     let whole = value.end == rest.len();
     whole.then(|| read(of_loose(value, from, true), grammar)).flatten()
 }
@@ -58,7 +61,7 @@ pub(super) fn read_quoted(text: &str, found: &Found, grammar: &Grammar) -> Optio
         let inner = line.trim_start();
         if inner.starts_with('{') {
             let start = at + line.len() - inner.len();
-            let rest = &text[start..text.len().min(start + LARGEST)];
+            let rest = &text[start..text.floor_char_boundary(start + LARGEST)];
             let value = loose::read(rest)?;
             let alone = rest[value.end..].split('\n').next().is_some_and(|end| end.trim().is_empty());
             return alone.then(|| read(of_loose(value, start, false), grammar)).flatten();

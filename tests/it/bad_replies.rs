@@ -37,6 +37,16 @@ fn large_replies_without_sense_are_read_to_the_end() {
     assert!(has_no_effect(&actions) && actions.proposals.len() == 256);
 }
 
+/// Limits fall into the middle of characters.
+#[test]
+fn large_values_amid_prose_are_cut_between_characters() {
+    let wide = "é".repeat(2_100_000);
+    for start in ["{\"a\": \"", " {\"a\": \"", "{\"message\": \""] {
+        let response = read(format!("See:\n{start}{wide}\"}}\nDone."));
+        assert!(has_no_effect(&response) && !response.message.is_empty());
+    }
+}
+
 #[test]
 fn deep_nesting_is_read_to_the_end() {
     const DEPTH: usize = 30_000;

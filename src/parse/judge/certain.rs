@@ -114,8 +114,7 @@ impl<'a> Readings<'a> {
     }
 
     fn before(&self, at: usize) -> &'a str {
-        let start = (at.saturating_sub(BACK)..=at).find(|&start| self.text.is_char_boundary(start));
-        &self.text[start.unwrap_or(at)..at]
+        &self.text[self.text.ceil_char_boundary(at.saturating_sub(BACK))..at]
     }
 }
 
