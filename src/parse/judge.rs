@@ -10,7 +10,7 @@ use certain::Readings;
 
 use super::context::{Context, Finish};
 use super::echo::{Echo, Suspect, echoes};
-use super::placeholder::Examples;
+use super::placeholder::{Examples, is_blank};
 use super::scan::{Cut, Found, FoundEffect, Kind, Message, Place};
 use super::source::Source;
 use crate::models::{Action, Code, Grammar, Problem, Proposal, Response, Update};
@@ -166,6 +166,13 @@ impl<'a> Judge<'a> {
                         let span = self.source.raw_span(&place.span);
                         self.response.actions.push(Action { span, ..action });
                     }
+                }
+                (Kind::Update(update), None) if update.content.trim().is_empty() => {
+                    self.refuse(place, "it holds no text", true);
+                }
+                (Kind::Update(update), None) if is_blank(&update.content) || is_blank(&update.target) => {
+                    self.problems.push((Code::Placeholder, place.span.clone()));
+                    self.refuse(place, "it is a placeholder", false);
                 }
                 (Kind::Update(update), None) => updates.push((update, place)),
             }

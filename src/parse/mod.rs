@@ -103,8 +103,8 @@ fn of_values(
     found.problems.extend(values.problems);
     found.open |= values.cut;
     let mut response = judge(source, found, Form::default(), grammar, context);
-    if let Some(message) = values.message.filter(|_| context.finish != Finish::Failed) {
-        response.message = message;
+    if context.finish != Finish::Failed && (values.whole || values.message.is_some()) {
+        response.message = values.message.unwrap_or_default();
     }
     response.thoughts.extend(values.thoughts);
     response

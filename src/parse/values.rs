@@ -36,6 +36,8 @@ pub(super) struct Values {
     pub(super) cut: bool,
     /// Where the value starts.
     pub(super) start: usize,
+    /// Whether it is all of the reply, but for thoughts.
+    pub(super) whole: bool,
 }
 
 /// Reads a reply all of which is a value, but for thoughts before it; `None` if it is prose.
@@ -44,7 +46,7 @@ pub(super) fn read_whole(text: &str, found: &Found, grammar: &Grammar) -> Option
     let from = start + text[start..].len() - text[start..].trim_start().len();
     let rest = text[from..].trim_end();
     if !rest.starts_with(['{', '[']) {
-        return read(yaml_reply(rest, from)?, grammar);
+        return read(yaml_reply(rest, from, found.has_parts())?, grammar);
     }
     if rest.len() > LARGEST {
         return None;
@@ -94,6 +96,7 @@ fn read(candidate: Candidate, grammar: &Grammar) -> Option<Values> {
         problems: vec![(code, span.clone())],
         cut,
         start: span.start,
+        whole: clear,
     };
     let mut reader = Reader { grammar, span, cut, clear, values: &mut values };
     reader.top(&value).then_some(values)
@@ -114,13 +117,21 @@ fn of_loose(read: loose::Loose, from: usize, clear: bool) -> Candidate {
     Candidate { value: read.value, span: from..from + read.end, code, cut: read.cut, clear }
 }
 
-fn yaml_reply(text: &str, from: usize) -> Option<Candidate> {
+/// Reads a reply as YAML. Prose with tags in it, such as `Verdict: <review>PASS</review>`, looks like YAML too: it is
+/// only if there is a message among several parts, or a tag stands in a thought.
+fn yaml_reply(text: &str, from: usize, tags: bool) -> Option<Candidate> {
     if text.len() > LARGEST_YAML || !is_known(&text.split([':', '\n']).next()?.trim().to_ascii_lowercase()) {
         return None;
     }
     let value = yaml_values(text)?;
     let known = value.keys().all(|key| is_known(&key.to_ascii_lowercase()));
-    known.then(|| Candidate {
+    let has = |names: &[&str]| value.keys().any(|key| names.contains(&key.to_ascii_lowercase().as_str()));
+    let thought = |(key, value): (&String, &Value)| {
+        let thought = THOUGHTS.contains(&key.to_ascii_lowercase().as_str());
+        thought && value.as_str().is_some_and(|text| text.contains('<'))
+    };
+    let meant = !tags || (value.len() > 1 && has(&["message", "response"])) || value.iter().any(thought);
+    (known && meant).then(|| Candidate {
         value: Value::from(value),
         span: from..from + text.len(),
         code: Code::YamlReply,
@@ -150,9 +161,11 @@ impl Reader<'_> {
                 for (key, value) in object {
                     self.part(&key.to_ascii_lowercase(), value);
                 }
+                // Nothing but thoughts is prose with a label, unless tags stand in them that must not count.
                 self.values.message.is_some()
                     || !self.values.effects.is_empty()
                     || self.values.verdict.is_some()
+                    || self.values.thoughts.iter().any(|thought| thought.contains('<'))
             }
             Value::Object(object) if call::is_call(object, self.grammar) => {
                 self.action(value);

@@ -9,7 +9,6 @@ use super::{FoundEffect, Kind, Place, Scanner};
 use crate::models::{Code, Update};
 use crate::parse::call;
 use crate::parse::judge::MOST_PROPOSALS;
-use crate::parse::placeholder::is_blank;
 use crate::parse::tag::{Call, Name, Tag, attributes};
 
 /// The most tags of actions that are looked at; beyond them, none is closed.
@@ -221,8 +220,6 @@ impl<'a> Scanner<'a> {
             0 => "it is not closed, so it may be cut off",
             _ if target.trim().is_empty() => "it names no target, or not clearly",
             _ if !clear => "it is closed more than once, so its end is not clear",
-            _ if self.text[body.clone()].trim().is_empty() => "it holds no text",
-            _ if is_blank(&self.text[body.clone()]) || is_blank(target) => "it is a placeholder",
             _ => "",
         };
         if let (false, Some(last)) = (clear, closers.last()) {
