@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use agentd::models::Mode;
-use agentd::parse::{Context, Grammar, parse};
+use agentd::parse::{Context, Grammar, Stream, parse};
 use agentd::{Pack, Places};
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -20,6 +20,7 @@ pub(crate) fn run() {
     clean(&grammar);
     hostile(&grammar);
     echo(&grammar);
+    stream(&grammar);
 }
 
 /// Prose in lines of about 200 bytes.
@@ -197,4 +198,26 @@ fn echo(grammar: &Grammar) {
     let without = least(200, || drop(black_box(parse(black_box(&text), grammar, &alone))));
     let with = least(50, || drop(black_box(parse(black_box(&text), grammar, &sent))));
     row("parse M with a prompt of 1 MB: to without", with, without);
+}
+
+/// What showing a reply while it comes in costs beside reading it at its end, by the size of its pieces.
+fn stream(grammar: &Grammar) {
+    let text = reply(100_000, 50);
+    let context = Context::default();
+    let whole = least(100, || drop(black_box(parse(black_box(&text), grammar, &context))));
+    for size in [16, 256, 4096] {
+        let pieces = text.len().div_ceil(size);
+        let ours = least(30, || {
+            let mut stream = Stream::new(grammar);
+            let shown: usize = text.as_bytes().chunks(size).map(|piece| stream.push(piece).len()).sum();
+            drop(black_box((shown, stream.finish(&context))));
+        });
+        row(&format!("stream M in pieces of {size}: to parse"), ours, whole);
+        let each = ours.saturating_sub(whole) / u32::try_from(pieces).unwrap_or(u32::MAX);
+        println!(
+            "{:<44} {:>12}",
+            format!("stream M in pieces of {size}: more, per piece"),
+            super::shown(each)
+        );
+    }
 }

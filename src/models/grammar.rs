@@ -4,6 +4,19 @@ use indexmap::IndexMap;
 
 use super::{ActionSpec, Marker, ReviewResult};
 
+/// The spellings of thoughts; one closes another.
+pub const THOUGHT_TAGS: [&str; 9] = [
+    "thought",
+    "thoughts",
+    "thinking",
+    "think",
+    "reasoning",
+    "reasoning_content",
+    "analysis",
+    "scratchpad",
+    "antthinking",
+];
+
 /// What a mode's replies may hold, as a value made from the pack.
 #[derive(Clone, Debug, Default)]
 pub struct Grammar {

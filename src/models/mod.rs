@@ -30,7 +30,7 @@ pub use block::{Class, Part, Role, Segment, Zone};
 pub use catalogue::Catalogue;
 pub use event::{Effect, Event, Settlement};
 pub use format::Format;
-pub use grammar::{Grammar, MarkerSpec};
+pub use grammar::{Grammar, MarkerSpec, THOUGHT_TAGS};
 pub use marker::{Marker, ReviewResult, TaskStatus};
 pub use mode::{Mode, Permission};
 pub use model::{CountKind, ModelSpec, Price, Reliability, Tier, TokenizerSpec};

@@ -48,7 +48,7 @@ impl<'a> Reading<'a> {
     ) -> (Response, Vec<Reply>) {
         let mut answers = Vec::new();
         let Some(words) = self.workspace.pack.repair.as_ref() else {
-            if times > 0 {
+            if times > 0 && parse::repair_request(&response, &self.grammar, "").is_some() {
                 log::warn!(
                     "the pack `{}` has no `repair` words, so nothing is asked for again",
                     self.workspace.pack.name

@@ -109,10 +109,7 @@ impl Faults<'_> {
         for (marker, values) in &manifest.markers {
             let usable =
                 |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-            if Mode::new(marker.as_str()).is_err()
-                || !usable(marker)
-                || reply::RESERVED.contains(&marker.as_str())
-            {
+            if Mode::new(marker.as_str()).is_err() || !usable(marker) || reply::is_reserved(marker) {
                 self.add(values.referenced, format!("{marker:?} cannot be a marker"));
             }
             if values.value.is_empty() || !values.value.iter().all(|value| usable(value)) {

@@ -5,39 +5,29 @@ use super::faults::Faults;
 use super::manifest::Manifest;
 use super::{Holds, Pack, Places, Text};
 use crate::error::Result;
-use crate::models::{Grammar, MarkerSpec, Mode};
+use crate::models::{Grammar, MarkerSpec, Mode, Role, THOUGHT_TAGS};
 
-/// Tags that mean something in every pack, and so cannot be markers of one.
-pub(super) const RESERVED: [&str; 14] = [
-    "review",
-    "task_status",
-    "content_update",
-    "action",
-    "message",
-    "thought",
-    "thinking",
-    "think",
-    "thoughts",
-    "scratchpad",
-    "reasoning_content",
-    "antthinking",
-    "reasoning",
-    "analysis",
-];
+/// The tags that mean something in every pack, beside those of thoughts.
+const TAGS: [&str; 5] = ["review", "task_status", "content_update", "action", "message"];
+
+/// Tells a tag that means something in every pack, and so cannot be a marker of one.
+pub(super) fn is_reserved(name: &str) -> bool {
+    TAGS.contains(&name) || THOUGHT_TAGS.contains(&name)
+}
 
 impl Faults<'_> {
     /// Another name of a tag is a plain word that means nothing else, and the tag is one that there is.
     pub(super) fn check_tags(&mut self, manifest: &Manifest) {
         for (alias, tag) in &manifest.tags {
             let plain = !alias.is_empty() && alias.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-            let taken = RESERVED.contains(&alias.to_ascii_lowercase().as_str())
+            let taken = is_reserved(&alias.to_ascii_lowercase())
                 || manifest.markers.contains_key(alias)
                 || manifest.actions.contains_key(alias);
             let twice = manifest.tags.keys().filter(|other| other.eq_ignore_ascii_case(alias)).count() > 1;
             if !plain || taken || twice {
                 self.add(tag.referenced, format!("{alias:?} cannot be another name of a tag"));
             }
-            if !RESERVED.contains(&tag.value.as_str()) && !manifest.markers.contains_key(&tag.value) {
+            if !is_reserved(&tag.value) && !manifest.markers.contains_key(&tag.value) {
                 self.add(tag.referenced, format!("there is no tag `{}`", tag.value));
             }
         }
@@ -82,7 +72,7 @@ impl Pack {
         let actions = self.actions_of(mode).map(|(name, action)| (name.clone(), action.clone()));
         let actions: indexmap::IndexMap<_, _> = actions.collect();
         let forbidden = self.actions.keys().filter(|name| !actions.contains_key(*name)).cloned().collect();
-        let speakers: &[&str] = if self.holds(Holds::History) { &["USER", "ASSISTANT"] } else { &[] };
+        let speakers = [Role::User, Role::Assistant].iter().filter(|_| self.holds(Holds::History));
         Ok(Grammar {
             verdicts: spec.verdicts.clone(),
             verdict_required: spec.verdict_required,
@@ -91,7 +81,7 @@ impl Pack {
             forbidden,
             markers: markers.collect(),
             tags: self.tags.clone(),
-            speakers: speakers.iter().map(|name| (*name).to_owned()).collect(),
+            speakers: speakers.map(|role| role.name().to_ascii_uppercase()).collect(),
         })
     }
 }

@@ -2,20 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::models::{Grammar, is_invisible};
-
-/// The spellings of thinking; one closes another.
-pub(super) const THINKING: [&str; 9] = [
-    "thought",
-    "thoughts",
-    "thinking",
-    "think",
-    "reasoning",
-    "reasoning_content",
-    "analysis",
-    "scratchpad",
-    "antthinking",
-];
+use crate::models::{Grammar, THOUGHT_TAGS, is_invisible};
 
 /// Tags in which others' words are quoted, if they are closed: what a tool printed, what a file holds, code.
 pub(super) const QUOTES: [&str; 34] = [
@@ -152,7 +139,7 @@ impl Names {
     pub(super) fn of(grammar: &Grammar) -> Self {
         let mut known: Vec<(Cow<'static, str>, Name)> = Vec::with_capacity(MOST_NAMES);
         let mut add = |name: &'static str, tag| known.push((Cow::Borrowed(name), tag));
-        THINKING.iter().for_each(|name| add(name, Name::Thinking));
+        THOUGHT_TAGS.iter().for_each(|name| add(name, Name::Thinking));
         add("message", Name::Message);
         add("review", Name::Review);
         add("task_status", Name::TaskStatus);

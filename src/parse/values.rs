@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields::yaml_values;
 use super::scan::{Found, FoundEffect, Kind, Place};
 use super::{call, loose};
-use crate::models::{Code, Grammar, ReviewResult, Update};
+use crate::models::{Code, Grammar, ReviewResult, THOUGHT_TAGS, Update};
 
 /// The largest reply that is read as a value.
 const LARGEST: usize = 4 * 1024 * 1024;
@@ -18,7 +18,6 @@ const LARGEST_YAML: usize = 256 * 1024;
 /// The most effects that are listed.
 const MOST_EFFECTS: usize = 100;
 
-const THOUGHTS: [&str; 5] = ["thinking", "thought", "thoughts", "reasoning", "analysis"];
 const ACTIONS: [&str; 4] = ["actions", "action", "tool_calls", "tool_call"];
 const UPDATES: [&str; 2] = ["content_updates", "content_update"];
 const VERDICTS: [&str; 2] = ["review", "verdict"];
@@ -127,7 +126,7 @@ fn yaml_reply(text: &str, from: usize, tags: bool) -> Option<Candidate> {
     let known = value.keys().all(|key| is_known(&key.to_ascii_lowercase()));
     let has = |names: &[&str]| value.keys().any(|key| names.contains(&key.to_ascii_lowercase().as_str()));
     let thought = |(key, value): (&String, &Value)| {
-        let thought = THOUGHTS.contains(&key.to_ascii_lowercase().as_str());
+        let thought = THOUGHT_TAGS.contains(&key.to_ascii_lowercase().as_str());
         thought && value.as_str().is_some_and(|text| text.contains('<'))
     };
     let meant = !tags || (value.len() > 1 && has(&["message", "response"])) || value.iter().any(thought);
@@ -141,7 +140,7 @@ fn yaml_reply(text: &str, from: usize, tags: bool) -> Option<Candidate> {
 }
 
 fn is_known(key: &str) -> bool {
-    let lists = [&THOUGHTS[..], &ACTIONS, &UPDATES, &VERDICTS, &["message", "response", "task_status"]];
+    let lists = [&THOUGHT_TAGS[..], &ACTIONS, &UPDATES, &VERDICTS, &["message", "response", "task_status"]];
     lists.iter().any(|list| list.contains(&key))
 }
 
@@ -185,7 +184,7 @@ impl Reader<'_> {
     fn part(&mut self, key: &str, value: &Value) {
         if matches!(key, "message" | "response") && self.values.message.is_none() {
             self.values.message = value.as_str().map(|text| text.trim().to_owned());
-        } else if THOUGHTS.contains(&key) {
+        } else if THOUGHT_TAGS.contains(&key) {
             self.values.thoughts.extend(value.as_str().map(|text| text.trim().to_owned()));
         } else if ACTIONS.contains(&key) {
             each(value).iter().for_each(|item| self.action(item));

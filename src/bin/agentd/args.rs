@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use agentd::orchestrator::MOST_REPAIRS;
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -248,7 +249,7 @@ pub(crate) struct TurnArgs {
     pub(crate) script: Option<PathBuf>,
 
     /// Ask the agent again for what its reply lacks, so often at most
-    #[arg(long, value_name = "TIMES", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=2))]
+    #[arg(long, value_name = "TIMES", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=i64::from(MOST_REPAIRS)))]
     pub(crate) repairs: u8,
 
     /// Print the whole report as JSON

@@ -168,7 +168,7 @@ fn tell(response: &Response, reply: &[u8], origin: &str) {
 /// Returns the place of a span, and how many characters of its first line belong to it.
 fn place(reply: &[u8], start: usize, end: usize, origin: &str) -> (Place, usize) {
     let start = start.min(reply.len());
-    let line_start = memchr_back(&reply[..start]).map_or(0, |at| at + 1);
+    let line_start = reply[..start].iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
     let line_end = reply[start..].iter().position(|&b| b == b'\n').map_or(reply.len(), |at| start + at);
     let count = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().count();
     let place = Place {
@@ -178,8 +178,4 @@ fn place(reply: &[u8], start: usize, end: usize, origin: &str) -> (Place, usize)
         text: String::from_utf8_lossy(&reply[line_start..line_end]).into_owned(),
     };
     (place, count(&reply[start..end.clamp(start, line_end)]).max(1))
-}
-
-fn memchr_back(bytes: &[u8]) -> Option<usize> {
-    bytes.iter().rposition(|&b| b == b'\n')
 }
