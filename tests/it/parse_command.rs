@@ -78,6 +78,23 @@ fn what_repeats_the_prompt_does_not_count() {
     assert!(run.stderr.contains("MissingReviewMarker") && run.stderr.contains("(echo)"), "{}", run.stderr);
 }
 
+/// What repeats the template is nothing, as in a turn; what repeats a file is doubt beside a PASS.
+#[test]
+fn the_words_of_the_template_are_ours() {
+    let project = TestProject::new();
+    let line = "If it cannot be mended at all, you write <review>MAJOR_ISSUES</review> and stop.";
+    let template = project.run(&["template", "show", "review", "--built-in"]).ok();
+    project
+        .write("templates/system/BASE-review.md", format!("{template}\n{line}\n"))
+        .write("prompt.xml", format!("<prompt>{line}</prompt>"))
+        .write("reply.txt", format!("I was told: {line}\n\n<review>PASS</review>\n"));
+    let args = ["parse", "reply.txt", "--mode", "review", "--prompt", "prompt.xml", "--json"];
+    let run = project.run(&args);
+    assert_eq!((run.code, run.stdout.contains("\"verdict\": \"PASS\"")), (1, true), "{}", run.stdout);
+    std::fs::remove_file(project.root().join("templates/system/BASE-review.md")).unwrap();
+    assert_eq!(project.run(&args).code, 6);
+}
+
 #[test]
 fn a_run_binds_a_verdict_to_its_turn() {
     let named = b"<review run=\"k3f9\">PASS</review>";

@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
-use agentd::models::{Grammar, Marker, Mode, Nonce, NoncePolicy, Response, ReviewResult, Severity};
+use agentd::models::{
+    AgentName, Grammar, Marker, Mode, Nonce, NoncePolicy, Response, ReviewResult, Severity,
+};
 use agentd::orchestrator::Workspace;
+use agentd::pack::{Found, Holds};
 use agentd::parse::{self, Context, Finish};
 use agentd::{Error, Pack, Place, Result, ops};
 use serde_json::{Value, json};
@@ -26,9 +30,16 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
     let workspace = workspace(args, given)?;
     let pack = workspace.as_ref().map(|workspace| &workspace.pack);
     let run = given.run.as_deref().map(Nonce::new).transpose()?;
-    let grammar = grammar(pack, given)?;
+    let mode = pack.map(|pack| mode(pack, given)).transpose()?;
+    let grammar = grammar(pack.zip(mode.as_ref()))?;
+    let template =
+        workspace.as_ref().zip(mode.as_ref()).and_then(|(workspace, mode)| template(workspace, mode));
+    let texts = pack
+        .iter()
+        .flat_map(|pack| pack.texts.values())
+        .chain(template.as_ref().map(|found| &found.template.text));
     let context = Context {
-        ours: pack.iter().flat_map(|pack| pack.texts.values().map(|text| text.body())).collect(),
+        ours: texts.map(|text| text.body()).collect(),
         sent: prompt.iter().map(String::as_str).collect(),
         finish: match given.finish {
             FinishArg::Stop => Finish::Stop,
@@ -67,15 +78,25 @@ fn workspace(args: &Args, given: &ParseArgs) -> Result<Option<Workspace>> {
     wanted.then(|| project::workspace(args, given.pack.as_deref())).transpose()
 }
 
+fn mode(pack: &Pack, given: &ParseArgs) -> Result<Mode> {
+    let mode = given.mode.as_deref().map(Mode::new).transpose()?;
+    Ok(mode.map_or_else(|| pack.start.clone(), |mode| pack.resolved(&mode)))
+}
+
 /// Returns what the reply may hold: what the mode says, or any marker that there is.
-fn grammar(pack: Option<&Pack>, given: &ParseArgs) -> Result<Grammar> {
-    let Some(pack) = pack else {
+fn grammar(place: Option<(&Pack, &Mode)>) -> Result<Grammar> {
+    let Some((pack, mode)) = place else {
         out::note("without --pack and --mode, actions are not known and no verdict is required");
         return Ok(Grammar { verdict_required: false, task_status: true, ..Grammar::any_review() });
     };
-    let mode = given.mode.as_deref().map(Mode::new).transpose()?;
-    let mode = mode.map_or_else(|| pack.start.clone(), |mode| pack.resolved(&mode));
-    pack.grammar(&mode)
+    pack.grammar(mode)
+}
+
+/// Returns the template that the mode's prompt is made from: its words are ours, as in a turn.
+fn template(workspace: &Workspace, mode: &Mode) -> Option<Arc<Found>> {
+    let agent = workspace.settings.agents.get(mode).cloned().unwrap_or_else(AgentName::base);
+    let found = workspace.pack.holds(Holds::Template).then(|| workspace.templates.find(&agent, mode));
+    found.and_then(Result::ok)
 }
 
 fn envelope(response: &Response, verdict: &Result<Option<ReviewResult>>) -> Value {
