@@ -18,7 +18,7 @@ fn a_prefix_that_is_known_to_be_cut_has_no_effect() {
         let sent = if sent.is_empty() { vec![] } else { vec![sent.as_str()] };
         let context =
             Context { sent, finish: Finish::Length, policy: NoncePolicy::Off, ..Context::default() };
-        for end in (0..=reply.len()).step_by(1 + reply.len() / 150) {
+        for end in 0..=reply.len() {
             let response = parse::parse(&reply[..end], grammar, &context);
             check(&reply[..end], &response, grammar, &context);
         }
