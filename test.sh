@@ -1,8 +1,19 @@
 #!/bin/sh
 # Sets up what is missing and runs everything: format, lints, the three builds, all tests, doc tests.
-# The last line counts what did not run and why.
+# The last line counts what did not run and why. With --soak a thousand turns are killed, too.
 set -eu
 cd "$(dirname "$0")"
+
+soak=
+for argument in "$@"; do
+    case $argument in
+    --soak) soak=1000 ;;
+    *)
+        echo "usage: ./test.sh [--soak]" >&2
+        exit 2
+        ;;
+    esac
+done
 
 need() {
     command -v "$1" >/dev/null 2>&1 && return
@@ -46,6 +57,11 @@ cargo build --offline --locked --quiet
 
 step "tests"
 cargo test --offline --locked --all-targets
+
+if [ -n "$soak" ]; then
+    step "soak: $soak kills"
+    AGENTD_SOAK=$soak cargo test --offline --locked --test it kill_loop -- --nocapture
+fi
 
 step "documentation"
 cargo test --offline --locked --doc

@@ -69,6 +69,50 @@ pub enum ErrorKind {
     ScriptInvalid,
     /// A script that does not fit the turn it was asked to play.
     ScriptMismatch,
+    /// An agent that is not logged in.
+    AgentAuth,
+    /// An agent whose account has nothing left.
+    AgentQuota,
+    /// An agent that asks to wait longer than is waited.
+    AgentRateLimited,
+    /// An agent that does not take a prompt of this size.
+    AgentTooLarge,
+    /// An agent whose reply lacks its end.
+    AgentCutOff,
+    /// An agent whose model declines to answer.
+    AgentRefused,
+    /// An agent that said nothing.
+    AgentEmpty,
+    /// An agent that failed on its own.
+    AgentCrashed,
+    /// An agent that took too long.
+    AgentTimedOut,
+    /// An agent whose command is not there.
+    AgentNotInstalled,
+    /// An agent whose output is not understood.
+    AgentOutputUnknown,
+    /// An agent that wrote too much.
+    AgentOutputTooLarge,
+    /// An agent that the user stopped.
+    AgentStopped,
+    /// An agent that had not finished when the program ended.
+    AgentLost,
+    /// An agent that cannot be started: its folder, its guard or its arguments.
+    AgentUnusable,
+    /// A call that would exceed a budget.
+    BudgetExhausted,
+    /// A model without a known price under a budget of money.
+    PriceUnknown,
+    /// Files of the project that would run or steer something, and have not been accepted.
+    NotTrusted,
+    /// A ledger that cannot be opened, read or written.
+    LedgerUnusable,
+    /// A place that has no room left.
+    StorageFull,
+    /// A turn that cannot be taken once more.
+    NotResumable,
+    /// A turn or session that is not in the ledger.
+    TurnNotFound,
     /// A session that someone else holds, or a step that is no longer ours to write.
     SessionBusy,
 }

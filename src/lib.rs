@@ -40,6 +40,9 @@ pub mod apply;
 pub mod compose;
 pub mod config;
 pub mod error;
+#[cfg(feature = "run")]
+#[doc(hidden)]
+pub mod fail;
 pub mod file;
 pub mod models;
 #[cfg(feature = "run")]
@@ -48,6 +51,8 @@ pub mod ops;
 pub mod orchestrator;
 pub mod pack;
 pub mod parse;
+#[cfg(feature = "run")]
+pub mod secret;
 #[cfg(feature = "run")]
 pub mod store;
 

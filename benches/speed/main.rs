@@ -7,8 +7,10 @@
     reason = "a bench sets up the world it measures and prints what it finds"
 )]
 
+mod ledger;
 mod parse;
 mod sandwich;
+mod turn;
 
 use std::fs;
 use std::hint::black_box;
@@ -33,12 +35,14 @@ fn main() {
     println!("{:<44} {:>12} {:>12} {:>8}", "", "ours", "limit", "ratio");
     // `cargo bench -- sandwich` takes one part alone.
     let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let parts: [(&str, fn()); 6] = [
+    let parts: [(&str, fn()); 8] = [
         ("xml", xml),
         ("template", template),
         ("structure", structure),
         ("sandwich", sandwich::run),
         ("parse", parse::run),
+        ("ledger", ledger::run),
+        ("turn", turn::run),
         ("start", start),
     ];
     for (name, part) in parts {

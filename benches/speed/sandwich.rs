@@ -51,7 +51,7 @@ fn pack(folder: &Path) -> Pack {
     let path = folder.join("agentd/packs/foreman/pack.yaml");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, manifest.join("\n")).unwrap();
-    Pack::load("foreman", &Places { project: Some(folder.to_path_buf()), user: None }).unwrap()
+    Pack::load("foreman", &Places::new(Some(folder.to_path_buf()), None)).unwrap()
 }
 
 fn model(window: u64) -> ModelSpec {

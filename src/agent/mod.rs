@@ -1,11 +1,38 @@
 //! Agents: what receives a prompt and answers.
 
+mod command;
+mod contain;
+mod drivers;
+mod facts;
+mod failure;
+mod guard;
+mod listen;
+mod output;
+mod process;
+mod ready;
+mod script_turn;
 mod scripted;
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "other.rs")]
+mod system;
+mod text;
 
+use std::path::Path;
+use std::time::Duration;
+
+pub use command::CommandAgent;
+pub use contain::{Cause, Contained, Containment, Exit, Job, discard, exit_record, launch, prepare};
+pub use drivers::Drivers;
+pub use facts::{ContainmentFacts, network_filesystem};
+pub use guard::guard_main;
+pub use output::OutputReader;
+pub use process::{is_alive, reap, this_process};
+pub use ready::{Echo, Replay};
 pub use scripted::Scripted;
 
+pub use crate::config::CallLimits as Limits;
 use crate::error::Result;
-use crate::models::{Mode, Permission, Reply};
+use crate::models::{Mode, Permission, Process, Reply};
 
 /// One call to an agent: complete in itself, with nothing remembered from an earlier one.
 #[derive(Clone, Copy, Debug)]
@@ -16,16 +43,56 @@ pub struct Call<'a> {
     pub mode: &'a Mode,
     /// What the agent may do to the work tree.
     pub permission: Permission,
+    /// The model, if one was named.
+    pub model: Option<&'a str>,
+    /// The folder that the agent works in.
+    pub root: &'a Path,
+    /// An empty or missing folder of the call's own, for what goes in and out of the agent.
+    pub folder: &'a Path,
+    /// What the call's processes are marked with, so that they can be found again.
+    pub marker: &'a str,
+    /// How long it may take, and how much it may write.
+    pub limits: Limits,
 }
 
 /// Our code that speaks to a kind of agent.
 ///
 /// Implementers send the prompt unchanged and keep nothing between calls that would change an answer.
 pub trait Driver {
-    /// Sends a prompt and waits for the reply.
+    /// Tells whether a call runs a command or costs something. What does must be trusted, and counts.
+    fn spends(&self) -> bool;
+
+    /// Sends a prompt.
     ///
     /// # Errors
     ///
-    /// A typed end other than success; what to do next is its hint.
-    fn send(&self, call: &Call<'_>) -> Result<Reply>;
+    /// Whatever keeps the agent from being started. How a started one ends is told by its reply.
+    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>>;
+
+    /// Returns what came of a call that nobody waits for any more: its reply if it came to its own end, or else what it
+    /// had said by then, with the end `Lost`; `None` if nothing of it is there.
+    ///
+    /// # Errors
+    ///
+    /// `FileUnusable` if what it left cannot be read.
+    fn salvage(&self, folder: &Path) -> Result<Option<Reply>>;
+}
+
+/// An agent at work.
+pub trait Running {
+    /// Returns the process to look for should the program end before the agent does.
+    fn process(&self) -> Option<&Process>;
+
+    /// Waits for the end, for so long at most; `None` if it has not come. After a reply nothing of the agent is alive.
+    ///
+    /// # Errors
+    ///
+    /// `FileUnusable` if what the agent wrote cannot be read.
+    fn wait(&mut self, patience: Duration) -> Result<Option<Reply>>;
+
+    /// Returns what the agent has said since this was last asked, as far as it can be told before the end.
+    fn said(&mut self) -> String;
+
+    /// Asks the agent to end, or ends it at once; `wait` then tells of it.
+    fn stop(&mut self, at_once: bool);
 }

@@ -1,13 +1,16 @@
 //! An agent that plays a script: for tests, demonstrations and trials without a model.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
 
-use super::{Call, Driver};
+use super::ready::Ready;
+use super::script_turn::ScriptedTurn;
+use super::{Call, Driver, Running};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::yaml::{self, Placed};
-use crate::models::{Mode, Nonce, Reply, UsageMetrics};
+use crate::models::{Nonce, Permission, Reply};
 
 /// An agent that plays a script, turn by turn, and refuses to go on when a prompt is not as scripted.
 #[derive(Debug)]
@@ -31,18 +34,6 @@ struct Script {
     turns: Vec<Placed<ScriptedTurn>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ScriptedTurn {
-    /// The mode that the turn is meant for.
-    mode: Option<Mode>,
-    /// Strings that the prompt must contain.
-    #[serde(default)]
-    expect: Vec<String>,
-    /// The reply, in which `{{NONCE}}` is the nonce that the prompt tells.
-    reply: String,
-}
-
 impl Scripted {
     /// Reads a script.
     ///
@@ -55,6 +46,12 @@ impl Scripted {
             let place = yaml::place(text, origin, 1, script.format.referenced);
             let message = "only scripts of format 1 are understood";
             return Err(Error::new(ErrorKind::ScriptInvalid, message).with_place(place));
+        }
+        for turn in &script.turns {
+            if let Some(fault) = turn.value.fault() {
+                let place = yaml::place(text, origin, 1, turn.referenced);
+                return Err(Error::new(ErrorKind::ScriptInvalid, fault).with_place(place));
+            }
         }
         Ok(Self {
             origin: origin.to_owned(),
@@ -72,7 +69,21 @@ impl Scripted {
 }
 
 impl Driver for Scripted {
-    fn send(&self, call: &Call<'_>) -> Result<Reply> {
+    fn spends(&self) -> bool {
+        false
+    }
+
+    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
+        self.answer(call).map(|reply| -> Box<dyn Running> { Ready::boxed(reply) })
+    }
+
+    fn salvage(&self, _folder: &Path) -> Result<Option<Reply>> {
+        Ok(None)
+    }
+}
+
+impl Scripted {
+    fn answer(&self, call: &Call<'_>) -> Result<Reply> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(turn) = self.turns.get(index) else {
             let message = format!("{} has {} turns, and this is one more", self.origin, self.turns.len());
@@ -89,7 +100,7 @@ impl Driver for Scripted {
                 return Err(self.mismatch(turn, format!("the prompt does not contain {shown:?}")));
             }
         }
-        let mut text = turn.value.reply.clone();
+        let mut text = turn.value.reply.clone().unwrap_or_default();
         if text.contains(NONCE) {
             let Some(nonce) = told_nonce(call.prompt) else {
                 return Err(
@@ -98,7 +109,13 @@ impl Driver for Scripted {
             };
             text = text.replace(NONCE, nonce.as_str());
         }
-        Ok(Reply { text, usage: UsageMetrics::default() })
+        if call.permission == Permission::ReadOnly && !turn.value.files.is_empty() {
+            let message = format!("the turn edits files, and mode `{}` is read-only", call.mode);
+            return Err(self.mismatch(turn, message));
+        }
+        turn.value.write_files(call.root).map_err(|message| self.mismatch(turn, message))?;
+        let (end, usage) = (turn.value.end(&call.limits), turn.value.usage.into());
+        Ok(Reply { text, usage, end, ..Reply::default() })
     }
 }
 

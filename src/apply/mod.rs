@@ -4,7 +4,7 @@ mod action;
 mod permit;
 
 use crate::error::{Error, Result};
-use crate::models::{Effect, Event, Proposal, Reply, Response, ReviewResult, State};
+use crate::models::{Effect, Event, Proposal, Response, ReviewResult, State};
 use crate::pack::{Condition, Facts, Pack, Target, Value};
 
 /// What follows from a response.
@@ -30,7 +30,6 @@ pub struct Outcome {
 pub fn apply(
     pack: &Pack,
     state: &State,
-    reply: &Reply,
     response: &Response,
     verdict: Result<Option<ReviewResult>>,
 ) -> Result<Outcome> {
@@ -64,16 +63,13 @@ pub fn apply(
         Err(error) => (None, Some(error)),
     };
     let turn = state.turns;
-    let mut events = vec![Event::Replied {
+    let events = vec![Event::Replied {
         turn,
-        reply: reply.text.clone(),
         markers: response.markers.clone(),
         verdict,
         unclear: response.proposals.len() as u64,
         fault: fault.as_ref().map(ToString::to_string),
-        usage: reply.usage,
     }];
-    events.extend(effects.iter().map(|effect| Event::Intended { turn, effect: effect.clone() }));
     Ok(Outcome { events, effects, proposals, verdict, fault })
 }
 

@@ -1,11 +1,29 @@
 //! Settings: a text and its origin in, a typed value out. Where the text came from is the caller's business.
 
+mod agent_spec;
+mod agents;
+mod argument;
+mod environment;
+mod event_rule;
+mod limits;
+
 use std::collections::BTreeMap;
 
+pub use agent_spec::{
+    AgentSpec, EndRule, Failure, OutputKind, OutputSpec, PathList, Permissions, PromptWay, UsageSpec,
+    WordPlace,
+};
+pub use agents::{Agents, Failures};
+pub use argument::{Argument, Blanks};
+pub use environment::{Environment, NamePattern};
+pub use event_rule::{EventRule, JsonPath, When};
 use serde::Deserialize;
 
+pub use limits::{CallLimits, Containment};
+
+use self::limits::{WrittenBudget, WrittenLimits};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::models::{AgentName, Mode, ModelSpec, NoncePolicy};
+use crate::models::{AgentName, Budget, Mode, ModelSpec, NoncePolicy};
 
 /// The settings in force: defaults, overlaid by the user's file, the project's file and flags, in this order.
 #[derive(Clone, Debug)]
@@ -24,6 +42,12 @@ pub struct Settings {
     pub agents: BTreeMap<Mode, AgentName>,
     /// Models that are added to the catalogue.
     pub models: Vec<ModelSpec>,
+    /// What keeps the processes of an agent together.
+    pub containment: Containment,
+    /// How long a call to an agent may take, and how much it may write.
+    pub limits: CallLimits,
+    /// What a run and a session may spend.
+    pub budget: Budget,
 }
 
 /// How much of the project's tree a prompt shows.
@@ -45,6 +69,9 @@ impl Default for Settings {
             structure: StructureLimits { per_folder: 60, total: 400 },
             agents: BTreeMap::new(),
             models: Vec::new(),
+            containment: Containment::default(),
+            limits: CallLimits::default(),
+            budget: Budget::default(),
         }
     }
 }
@@ -56,6 +83,7 @@ struct Written {
     format: u64,
     pack: Option<String>,
     verdict_nonce: Option<NoncePolicy>,
+    containment: Option<Containment>,
     #[serde(default)]
     prompt: WrittenPrompt,
     #[serde(default)]
@@ -64,6 +92,10 @@ struct Written {
     modes: BTreeMap<Mode, WrittenMode>,
     #[serde(default)]
     models: Vec<ModelSpec>,
+    #[serde(default)]
+    limits: WrittenLimits,
+    #[serde(default)]
+    budget: WrittenBudget,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -109,6 +141,9 @@ impl Settings {
         self.structure.per_folder = written.structure.per_folder.unwrap_or(self.structure.per_folder);
         self.structure.total = written.structure.total.unwrap_or(self.structure.total);
         self.models.extend(written.models);
+        self.containment = written.containment.unwrap_or(self.containment);
+        written.limits.overlay(&mut self.limits);
+        written.budget.overlay(&mut self.budget);
         for (mode, settings) in written.modes {
             let Some(agent) = settings.agent else { continue };
             let place = || Place::at_offset(origin, text, text.find(&format!("{agent:?}")).unwrap_or(0));
@@ -130,7 +165,10 @@ fn invalid(text: &str, origin: &str, error: &toml::de::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::models::Caps;
 
     #[test]
     fn later_files_overlay_earlier_ones_key_by_key() {
@@ -147,6 +185,40 @@ mod tests {
     }
 
     #[test]
+    fn limits_and_budgets_are_set_one_by_one() {
+        let defaults = Settings::default();
+        let seconds = Duration::from_secs;
+        let limits = CallLimits {
+            wall: seconds(3_600),
+            idle: seconds(600),
+            grace: seconds(10),
+            output: 33_554_432,
+            max_wait: seconds(600),
+        };
+        assert_eq!((defaults.limits, defaults.containment), (limits, Containment::Guard));
+        assert_eq!(defaults.budget, Budget::default());
+
+        let user = "format = 1\ncontainment = \"namespace\"\n[limits]\nwall_seconds = 7200\ngrace_seconds = 0\n\
+                    [budget.run]\ndollars = 0.1\nturns = 20\n[budget.session]\ndollars = 25\nminutes = 90\n";
+        let project = "format = 1\n[limits]\nidle_seconds = 60\noutput_bytes = 1000\nmax_wait_seconds = 0\n\
+                       [budget.run]\nturns = 5\ntokens = 2000000\n";
+        let settings =
+            defaults.overlaid(user, "user").and_then(|user| user.overlaid(project, "project")).unwrap();
+        let limits = CallLimits {
+            wall: seconds(7_200),
+            idle: seconds(60),
+            grace: seconds(0),
+            output: 1_000,
+            max_wait: seconds(0),
+        };
+        assert_eq!((settings.limits, settings.containment), (limits, Containment::Namespace));
+        let run =
+            Caps { tokens: Some(2_000_000), micro_dollars: Some(100_000), turns: Some(5), ..Caps::default() };
+        let session = Caps { micro_dollars: Some(25_000_000), seconds: Some(5_400), ..Caps::default() };
+        assert_eq!(settings.budget, Budget { run, session });
+    }
+
+    #[test]
     fn faults_are_placed() {
         let cases = [
             ("format = 1\nstrickt = true\n", 2),
@@ -154,6 +226,19 @@ mod tests {
             ("format = 1\nverdict_nonce = true\n", 2),
             ("format = 1\n[modes.Plan]\nagent = \"x\"\n", 2),
             ("format = 1\n\n[modes.plan]\nagent = \"\"\n", 4),
+            ("format = 1\n[limits]\nwall = 1\n", 3),
+            ("format = 1\n[limits]\nidle_seconds = 5\nwall_seconds = 0\n", 4),
+            ("format = 1\n[limits]\nidle_seconds = 31536001\n", 3),
+            ("format = 1\n[limits]\ngrace_seconds = -1\n", 3),
+            ("format = 1\n[limits]\noutput_bytes = 0\n", 3),
+            ("format = 1\n[limits]\nmax_wait_seconds = \"1\"\n", 3),
+            ("format = 1\ncontainment = \"none\"\n", 2),
+            ("format = 1\n[budget]\ntokens = 1\n", 3),
+            ("format = 1\n[budget.run]\ndollars = -0.5\n", 3),
+            ("format = 1\n[budget.run]\ndollars = nan\n", 3),
+            ("format = 1\n[budget.run]\ndollars = inf\n", 3),
+            ("format = 1\n[budget.session]\nturns = 1.5\n", 3),
+            ("format = 1\n[budget.session]\nminutes = 9223372036854775807\n", 3),
             ("format = 2\n", 1),
             ("format = \n", 1),
             ("pack = \"sdd\"\n", 1),

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Marker, Mode, ReviewResult, UsageMetrics, Work};
+use super::{
+    Amount, BlobId, End, Marker, Mode, Nonce, Permission, Process, ReviewResult, SegmentRef, UsageMetrics,
+    Work,
+};
 
 /// One thing that happened to a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,34 +21,38 @@ pub enum Event {
         /// What it works on.
         work: Box<Work>,
     },
-    /// A prompt is about to be sent.
-    Started {
-        /// The turn's number in the session, from 1.
-        turn: u64,
-        /// The mode it is taken in.
-        mode: Mode,
-        /// The agent it goes to.
-        agent: String,
-        /// The prompt's length in bytes.
-        prompt_bytes: u64,
-        /// The first turn of the history that it shows, from 0.
-        first_turn: Option<usize>,
-    },
-    /// The agent was asked again for what its reply lacked, and answered.
-    Repaired {
+    /// A turn begins: its prompt is made.
+    Started(Box<Started>),
+    /// The turn's agent is about to be called.
+    Called {
         /// The turn.
         turn: u64,
-        /// The answer, as it came.
-        reply: String,
-        /// What the call used.
-        usage: UsageMetrics,
+        /// The call's number in the turn, from 1.
+        call: u64,
+        /// Why it is called.
+        why: Why,
+        /// The prompt's segments if it is not the turn's own.
+        prompt: Vec<SegmentRef>,
+        /// The run it belongs to.
+        run: String,
+        /// What is set aside for it.
+        reserved: Amount,
     },
+    /// The agent runs as a process.
+    Launched {
+        /// The turn.
+        turn: u64,
+        /// The call.
+        call: u64,
+        /// The process that guards the agent.
+        process: Process,
+    },
+    /// A call came to its end.
+    Answered(Box<Answered>),
     /// A reply was read, and what follows from it was decided.
     Replied {
         /// The turn.
         turn: u64,
-        /// The reply, as it came.
-        reply: String,
         /// The markers that count.
         markers: Vec<Marker>,
         /// The verdict, if the reply holds one.
@@ -54,15 +61,13 @@ pub enum Event {
         unclear: u64,
         /// Why the turn cannot leave its mode, if it cannot.
         fault: Option<String>,
-        /// What the call used.
-        usage: UsageMetrics,
     },
     /// The program is about to do something that the reply asked for.
     Intended {
         /// The turn.
         turn: u64,
         /// What is to be done.
-        effect: Effect,
+        intent: Intent,
     },
     /// Something intended was done, or was not.
     Settled {
@@ -78,6 +83,101 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Returns the texts of the ledger that it names.
+    #[must_use]
+    pub fn texts(&self) -> Vec<&BlobId> {
+        match self {
+            Self::Started(started) => {
+                let segments = started.prompt.iter().flat_map(|segment| &segment.texts);
+                segments.chain(&started.sent).chain([&started.fit]).collect()
+            }
+            Self::Called { prompt, .. } => prompt.iter().flat_map(|segment| &segment.texts).collect(),
+            Self::Answered(answered) => vec![&answered.reply],
+            Self::Intended { intent, .. } => vec![&intent.content],
+            Self::Entered { .. }
+            | Self::Described { .. }
+            | Self::Launched { .. }
+            | Self::Replied { .. }
+            | Self::Settled { .. }
+            | Self::Ended { .. } => Vec::new(),
+        }
+    }
+}
+
+/// A turn as it begins: enough to read its reply, and to send its prompt once more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The turn's number in the session, from 1.
+    pub turn: u64,
+    /// The mode it is taken in.
+    pub mode: Mode,
+    /// The agent it goes to.
+    pub agent: String,
+    /// The model it is written for, if one was named.
+    pub model: Option<String>,
+    /// The pack.
+    pub pack: String,
+    /// The hash of all of the pack that the turn rests on.
+    pub pack_hash: BlobId,
+    /// What the agent may do to the work tree.
+    pub permission: Permission,
+    /// Whether the session has a folder that updates go to.
+    pub named: bool,
+    /// The prompt, piece by piece.
+    pub prompt: Vec<SegmentRef>,
+    /// The prompt as it is sent, if it is not its pieces one after the other.
+    pub sent: Option<BlobId>,
+    /// The prompt's length in bytes.
+    pub prompt_bytes: u64,
+    /// The fit report, as JSON.
+    pub fit: BlobId,
+    /// The first turn of the history that the prompt shows, from 0.
+    pub first_turn: Option<usize>,
+    /// What verdicts of this turn name, if the prompt tells it.
+    pub nonce: Option<Nonce>,
+    /// The numbers of the change's tasks, if it has a list of them.
+    pub tasks: Option<Vec<String>>,
+    /// How often the agent may be asked again.
+    pub repairs: u8,
+}
+
+/// Why an agent is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// For the turn's reply.
+    Ask,
+    /// For what the reply lacked.
+    Repair,
+}
+
+/// A call that came to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    /// The turn.
+    pub turn: u64,
+    /// The call.
+    pub call: u64,
+    /// How it ended.
+    #[serde(flatten)]
+    pub end: End,
+    /// What the agent said of a failure.
+    pub detail: String,
+    /// The reply, as it came.
+    pub reply: BlobId,
+    /// What the agent reports to have used.
+    pub usage: UsageMetrics,
+    /// What the budgets count for it.
+    pub spent: Amount,
+    /// How long it took, in milliseconds.
+    pub milliseconds: u64,
+    /// How many processes the agent had left behind.
+    pub left_behind: u64,
+    /// Whether it was found finished by a later run.
+    pub salvaged: bool,
+}
+
 /// A request to run an operation on a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
@@ -87,6 +187,19 @@ pub struct Effect {
     pub target: String,
     /// What it is done with.
     pub content: String,
+}
+
+/// An effect as the ledger keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// The operation's name.
+    pub operation: String,
+    /// What it is done to.
+    pub target: String,
+    /// What it is done with.
+    pub content: BlobId,
+    /// What the target held when this was decided; `None` if there was none.
+    pub before: Option<BlobId>,
 }
 
 /// What became of an effect.

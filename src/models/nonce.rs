@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 const LENGTH: usize = 8;
 
 /// A value that is fresh for every turn, such as `k3f9x2ab`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Nonce(String);
 
 impl Nonce {
@@ -50,6 +50,12 @@ impl Nonce {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Nonce {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 

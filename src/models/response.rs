@@ -4,15 +4,29 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{Action, Marker, Problem, ReviewResult, UsageMetrics};
+use super::{Action, End, Marker, Problem, ReviewResult, UsageMetrics};
 
-/// What an agent answered: the raw text and what it cost.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What an agent answered: the raw text, how it ended and what it cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// The text, as it came.
     pub text: String,
     /// What the call used.
     pub usage: UsageMetrics,
+    /// How the call ended.
+    pub end: End,
+    /// What the agent said of a failure.
+    pub detail: String,
+    /// How many processes the agent had left behind; none is alive any more.
+    pub left_behind: u64,
+}
+
+impl Reply {
+    /// Returns a reply that came to its end.
+    #[must_use]
+    pub fn of(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
 }
 
 /// A reply as it was read: text for people, effects for the program, and what had to be tolerated.

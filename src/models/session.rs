@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, de};
+
 use crate::error::{Error, ErrorKind, Result};
 
 /// The id of a session, such as the change `add-login`. It is ours, never an agent's.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct SessionId(String);
 
 impl SessionId {
@@ -24,7 +26,7 @@ impl SessionId {
         if usable {
             return Ok(Self(id));
         }
-        Err(Error::new(ErrorKind::NameInvalid, format!("{id:?} is not a change's id"))
+        Err(Error::new(ErrorKind::NameInvalid, format!("{id:?} is not a session's id"))
             .with_hint("use letters, digits, `-`, `_` and `.`, like `add-login`"))
     }
 
@@ -38,5 +40,11 @@ impl SessionId {
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for SessionId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }

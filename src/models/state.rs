@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Event, Marker, Mode, ReviewResult, TaskStatus, Work};
+use super::{Event, Marker, Mode, ReviewResult, TaskStatus, Why, Work};
 
 /// What is true of a session now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -52,11 +52,16 @@ impl State {
     /// Returns the state that a list of events leads to.
     #[must_use]
     pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
-        let mut state = Self::default();
+        Self::default().after(events)
+    }
+
+    /// Returns the state that further events lead to.
+    #[must_use]
+    pub fn after<'a>(mut self, events: impl IntoIterator<Item = &'a Event>) -> Self {
         for event in events {
-            state.take(event);
+            self.take(event);
         }
-        state
+        self
     }
 
     fn take(&mut self, event: &Event) {
@@ -66,11 +71,13 @@ impl State {
                 self.mode_turns = 0;
                 self.done.clear();
                 self.progress = Progress::default();
+                // Whoever enters a mode of a session that is over takes it up again.
+                self.ended = None;
             }
             Event::Described { work } => self.work = (**work).clone(),
-            Event::Started { turn, first_turn, .. } => {
-                self.first_turn = *first_turn;
-                self.turns = *turn;
+            Event::Started(started) => {
+                self.first_turn = started.first_turn;
+                self.turns = started.turn;
                 self.mode_turns += 1;
                 self.progress = Progress::default();
             }
@@ -88,7 +95,16 @@ impl State {
                     }
                 }
             }
-            Event::Repaired { .. } => self.progress.repairs += 1,
+            Event::Called { why, .. } => {
+                self.progress.repairs += u64::from(*why == Why::Repair);
+                self.progress.fault = None;
+            }
+            Event::Launched { .. } => {}
+            // A failure to answer a repair takes nothing back.
+            Event::Answered(answered) if !answered.end.is_ok() && self.progress.repairs == 0 => {
+                self.progress.fault = Some(format!("the agent's reply: {}", answered.end.name()));
+            }
+            Event::Answered(_) => {}
             Event::Intended { .. } => self.progress.open += 1,
             Event::Settled { settlement, .. } => {
                 self.progress.open = self.progress.open.saturating_sub(1);

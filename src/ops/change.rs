@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::files::read_project_text;
 use super::tree::visible_name;
-use super::{Operation, Site};
+use super::{Operation, Planned, Site};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::models::{Effect, SessionId, Settlement, matches_pattern};
+use crate::models::{SessionId, Settlement, matches_pattern};
 
 /// The folder of changes, in the project.
 const CHANGES: &str = "agentd/changes";
@@ -145,7 +145,7 @@ impl Operation for Require {
         "change.require"
     }
 
-    fn run(&self, site: &Site<'_>, _effects: &[&Effect]) -> Result<Vec<Settlement>> {
+    fn check(&self, site: &Site<'_>) -> Result<()> {
         let Some(session) = site.session else {
             return Err(Error::new(
                 ErrorKind::ChangeNotFound,
@@ -157,7 +157,11 @@ impl Operation for Require {
             let message = format!("the change `{session}` has no proposal.md");
             return Err(Error::new(ErrorKind::ChangeNotFound, message).with_hint("plan it first"));
         }
-        Ok(Vec::new())
+        Ok(())
+    }
+
+    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        Ok(planned.settled(false, "this operation only checks".to_owned()))
     }
 }
 

@@ -4,10 +4,12 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::{Operation, Site, change};
+use super::{Operation, Planned, Site, change};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fail;
 use crate::file;
-use crate::models::{Effect, Settlement};
+use crate::models::{BlobId, SessionId, Settlement};
+use crate::store::blob_id;
 
 /// The largest file that can be part of a prompt.
 const LARGEST: u64 = 16 * 1024 * 1024;
@@ -82,11 +84,38 @@ fn write_whole(root: &Path, relative: &str, content: &str, existing: Existing) -
         temporary.as_file().set_permissions(before.permissions())?;
     }
     temporary.as_file().sync_all()?;
+    fail::point("writing").map_err(io::Error::other)?;
     match existing {
         Existing::Keep => temporary.persist_noclobber(path)?,
         Existing::Replace => temporary.persist(path)?,
     };
-    Ok(())
+    sync_folder(&folder)?;
+    fail::point("written").map_err(io::Error::other)
+}
+
+/// Makes what was renamed in a folder outlast a loss of power.
+#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    fs::File::open(folder)?.sync_all()
+}
+
+/// Removes what writes that were interrupted have left in the session's folder.
+#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+pub fn sweep(site: &Site<'_>) {
+    let Some(session) = site.session else { return };
+    let mut waiting = vec![site.root.join(change::folder(session))];
+    while let Some(folder) = waiting.pop() {
+        for name in file::names_in(&folder).unwrap_or_default() {
+            let path = folder.join(&name);
+            let Ok(found) = path.symlink_metadata() else { continue };
+            if found.is_dir() {
+                waiting.push(path);
+            } else if name.to_string_lossy().starts_with(UNFINISHED) {
+                // One that cannot be removed does no harm.
+                let _stays = fs::remove_file(path);
+            }
+        }
+    }
 }
 
 /// Makes the folders of a path below a root, one by one, and refuses to go through a link.
@@ -106,16 +135,22 @@ fn make_folders(root: &Path, folders: &str) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
+/// What the name of a file starts with that is not written yet.
+const UNFINISHED: &str = ".agentd-unfinished-";
+
 /// Makes a temporary file with the permissions that any new file gets.
 #[cfg(unix)]
 fn ordinary_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
-    tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder)
+    tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder)
 }
 
 #[cfg(not(unix))]
 fn ordinary_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    tempfile::NamedTempFile::new_in(folder)
+    tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)
 }
 
 /// `files.write`: writes updates into the session's folder.
@@ -126,30 +161,41 @@ impl Operation for Write {
         "files.write"
     }
 
-    fn run(&self, site: &Site<'_>, effects: &[&Effect]) -> Result<Vec<Settlement>> {
-        Ok(effects.iter().map(|effect| settle(site, effect)).collect())
+    fn before(&self, site: &Site<'_>, target: &str) -> Option<BlobId> {
+        current(site.root, &relative(site.session?, target))
+    }
+
+    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        let Some(session) = site.session else {
+            return Ok(planned.settled(false, "no change was named; name one with --change".to_owned()));
+        };
+        let relative = relative(session, &planned.effect.target);
+        Ok(match write_target(site.root, &relative, planned) {
+            Ok(words) => planned.settled(true, format!("{words} {relative}")),
+            Err(error) => planned.settled(false, format!("cannot write {relative}: {error}")),
+        })
     }
 }
 
-fn settle(site: &Site<'_>, effect: &Effect) -> Settlement {
-    let (done, detail) = match site.session {
-        None => (false, "no change was named; name one with --change".to_owned()),
-        Some(session) => {
-            let relative = format!("{}/{}", change::folder(session), effect.target);
-            match write_target(site.root, &relative, &effect.content) {
-                Ok(words) => (true, format!("{words} {relative}")),
-                Err(error) => (false, format!("cannot write {relative}: {error}")),
-            }
-        }
-    };
-    Settlement { operation: effect.operation.clone(), target: effect.target.clone(), done, detail }
+fn relative(session: &SessionId, target: &str) -> String {
+    format!("{}/{target}", change::folder(session))
 }
 
-fn write_target(root: &Path, relative: &str, content: &str) -> io::Result<&'static str> {
-    let before = read_project_text(root, relative).ok().flatten();
-    if before.as_deref() == Some(content) {
+/// Returns the hash of what a file of the project holds; `None` if it cannot be read.
+fn current(root: &Path, relative: &str) -> Option<BlobId> {
+    read_project_text(root, relative).ok().flatten().map(|text| blob_id(text.as_bytes()))
+}
+
+/// Writes a file if it still holds what it held when this was decided, or does nothing if it was written already.
+fn write_target(root: &Path, relative: &str, planned: &Planned) -> io::Result<&'static str> {
+    let content = &planned.effect.content;
+    let now = current(root, relative);
+    if now == Some(blob_id(content.as_bytes())) {
         return Ok("left unchanged");
     }
+    if now != planned.before {
+        return Err(io::Error::other("it has changed since the reply was read"));
+    }
     write_whole(root, relative, content, Existing::Replace)?;
-    Ok(if before.is_some() { "replaced" } else { "wrote" })
+    Ok(if now.is_some() { "replaced" } else { "wrote" })
 }

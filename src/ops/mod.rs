@@ -2,18 +2,21 @@
 
 mod change;
 mod files;
+mod private;
 mod survey;
 mod tree;
 
 use std::path::Path;
 
 pub use change::{OpenTasks, artifacts, has_change, open_tasks, task_ids};
-pub use files::{create_new, read_project_text, read_reply, read_text};
+pub use files::{create_new, read_project_text, read_reply, read_text, sweep};
+pub use private::{private_names, write_private};
 pub use survey::{Survey, survey};
 pub use tree::{structure, visible_path};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Effect, SessionId, Settlement};
+use crate::models::{BlobId, Effect, Intent, SessionId, Settlement};
+use crate::store::blob_id;
 
 /// Where an operation works.
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +35,75 @@ pub trait Operation {
     /// Returns the name by which packs call it.
     fn name(&self) -> &'static str;
 
-    /// Carries out the effects that name this operation; before a turn there are none.
+    /// Checks, before a turn, that it can be taken.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the turn from being taken.
+    fn check(&self, _site: &Site<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the hash of what a target holds now; `None` if it holds nothing.
+    fn before(&self, _site: &Site<'_>, _target: &str) -> Option<BlobId> {
+        None
+    }
+
+    /// Carries out an effect, once: one that was carried out already is left as it is.
     ///
     /// # Errors
     ///
     /// Whatever keeps the turn from going on.
-    fn run(&self, site: &Site<'_>, effects: &[&Effect]) -> Result<Vec<Settlement>>;
+    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement>;
+}
+
+/// An effect, and what its target held when it was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// What is to be done.
+    pub effect: Effect,
+    /// The hash of what the target held then; `None` if it held nothing.
+    pub before: Option<BlobId>,
+}
+
+impl Planned {
+    /// Returns it as the ledger keeps it.
+    #[must_use]
+    pub fn intent(&self) -> Intent {
+        Intent {
+            operation: self.effect.operation.clone(),
+            target: self.effect.target.clone(),
+            content: blob_id(self.effect.content.as_bytes()),
+            before: self.before.clone(),
+        }
+    }
+
+    /// Returns what became of it.
+    #[must_use]
+    pub fn settled(&self, done: bool, detail: String) -> Settlement {
+        let Effect { operation, target, .. } = self.effect.clone();
+        Settlement { operation, target, done, detail }
+    }
+}
+
+/// Notes for each effect what its target holds before it: what is there now, or what an earlier one puts there.
+///
+/// # Errors
+///
+/// `UnknownOperation`.
+pub fn plan(site: &Site<'_>, effects: Vec<Effect>) -> Result<Vec<Planned>> {
+    let mut planned: Vec<Planned> = Vec::new();
+    for effect in effects {
+        let same = |other: &&Planned| {
+            (&other.effect.operation, &other.effect.target) == (&effect.operation, &effect.target)
+        };
+        let before = match planned.iter().rev().find(same) {
+            Some(earlier) => Some(blob_id(earlier.effect.content.as_bytes())),
+            None => operation(&effect.operation)?.before(site, &effect.target),
+        };
+        planned.push(Planned { effect, before });
+    }
+    Ok(planned)
 }
 
 /// The operations that there are.

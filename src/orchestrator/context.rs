@@ -1,42 +1,98 @@
 //! What a prompt is made from: the project's own words, its tree, a change's artifacts, and what the caller gives.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::project::ProjectFiles;
 use super::prompts::{Ask, Workspace};
+use super::secret_files;
 use crate::compose::{Given, Variables};
 use crate::error::Result;
-use crate::models::{ContextItem, ContextKind, SessionId};
+use crate::models::{ContextItem, ContextKind, SessionId, Work};
 use crate::ops;
 use crate::pack::{Holds, ModeSpec, Owner, Prose, Template};
+use crate::secret::Secrets;
 
 /// Where the project describes itself.
 const PROJECT_FILE: &str = "agentd/project.md";
 
-/// Values, items and where each came from.
+/// What a prompt is made from: values, items and where each came from, without anything that no prompt may hold.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub struct PromptContext {
     /// The values of variables.
-    pub(super) variables: Variables,
+    pub variables: Variables,
     /// For each variable with a value, where it came from.
-    pub(super) sources: Vec<(String, String)>,
+    pub sources: Vec<(String, String)>,
     /// The numbers of the change's tasks, if it has a list of them.
-    pub(super) tasks: Option<Vec<String>>,
+    pub tasks: Option<Vec<String>>,
     /// Context items.
-    pub(super) items: Vec<Given>,
+    pub items: Vec<Given>,
     /// What the project says of itself, and where.
-    pub(super) project: Option<(String, String)>,
+    pub project: Option<(String, String)>,
 }
 
-impl Gathered {
+impl PromptContext {
     fn add(&mut self, item: ContextItem, source: impl Into<String>) {
         self.items.push(Given { item, source: source.into(), own: false });
+    }
+
+    /// Takes out what no prompt may hold.
+    fn without(mut self, secrets: &Secrets) -> Self {
+        let clean = |text: &mut String| {
+            if let Cow::Owned(clean) = secrets.redact(text) {
+                *text = clean;
+            }
+        };
+        self.variables.values_mut().for_each(clean);
+        self.project.iter_mut().for_each(|(text, _)| clean(text));
+        for given in &mut self.items {
+            let (name, content) = (secrets.redact(given.item.name()), secrets.redact(given.item.content()));
+            if let (Cow::Owned(_), _) | (_, Cow::Owned(_)) = (&name, &content) {
+                given.item = ContextItem::new(given.item.kind(), name, content);
+            }
+        }
+        self
     }
 
     fn set(&mut self, name: &str, value: String, source: impl Into<String>) {
         self.variables.insert(name.to_owned(), value);
         self.sources.push((name.to_owned(), source.into()));
+    }
+}
+
+impl Ask {
+    /// Returns the same without what no prompt may hold and no ledger may keep.
+    pub(super) fn without(&self, secrets: &Secrets) -> Self {
+        let clean = |text: &String| secrets.redact(text).into_owned();
+        Self {
+            instructions: clean(&self.instructions),
+            thoughts: self.thoughts.iter().map(clean).collect(),
+            variables: self.variables.iter().map(|(name, value)| (name.clone(), clean(value))).collect(),
+            work: self.work.as_ref().map(|work| clean_work(work, secrets)),
+            ..self.clone()
+        }
+    }
+}
+
+/// Returns a description of work without secrets, wherever in it they stand.
+fn clean_work(work: &Work, secrets: &Secrets) -> Work {
+    let clean = |value| serde_json::from_value(without_secrets(value, secrets));
+    // A description is made of names and texts, and stays one whatever they are.
+    serde_json::to_value(work).and_then(clean).unwrap_or_default()
+}
+
+fn without_secrets(value: Value, secrets: &Secrets) -> Value {
+    match value {
+        Value::String(text) => Value::String(secrets.redact(&text).into_owned()),
+        Value::Array(values) => values.into_iter().map(|value| without_secrets(value, secrets)).collect(),
+        Value::Object(members) => members
+            .into_iter()
+            .map(|(name, value)| (secrets.redact(&name).into_owned(), without_secrets(value, secrets)))
+            .collect(),
+        other => other,
     }
 }
 
@@ -46,13 +102,13 @@ pub(super) fn gather(
     ask: &Ask,
     spec: &ModeSpec,
     template: Option<&Template>,
-) -> Result<Gathered> {
+) -> Result<PromptContext> {
     let root = workspace.root.as_path();
     let uses = |name: &str| match template {
         Some(template) => template.text.variables.iter().any(|variable| variable.name == name),
         None => workspace.pack.variables.iter().any(|variable| variable == name),
     };
-    let mut found = Gathered::default();
+    let mut found = PromptContext::default();
     if workspace.pack.holds(Holds::Project) {
         found.project = ProjectFiles { root: root.to_path_buf() }.read()?;
     }
@@ -80,6 +136,8 @@ pub(super) fn gather(
     let is_new = |id: &SessionId| ask.mode == workspace.pack.start && !ops::has_change(root, id);
     match &ask.session {
         Some(session) if is_new(session) => log::info!("`{session}` is a new change"),
+        // A mode that shows no artifacts works on a session that needs no folder.
+        Some(session) if spec.artifacts.is_empty() && !ops::has_change(root, session) => {}
         Some(session) => gather_change(root, session, spec, &mut found)?,
         None => {}
     }
@@ -91,10 +149,10 @@ pub(super) fn gather(
         found.sources.retain(|(known, _)| known != name);
         found.set(name, value.clone(), "the caller");
     }
-    Ok(found)
+    Ok(found.without(&workspace.secrets))
 }
 
-fn gather_change(root: &Path, session: &SessionId, spec: &ModeSpec, found: &mut Gathered) -> Result<()> {
+fn gather_change(root: &Path, session: &SessionId, spec: &ModeSpec, found: &mut PromptContext) -> Result<()> {
     for (name, text) in ops::artifacts(root, session, &spec.artifacts)? {
         let source = format!("the change {session}");
         found.add(ContextItem::new(ContextKind::Artifact, name, text), source);
@@ -116,10 +174,13 @@ fn gather_change(root: &Path, session: &SessionId, spec: &ModeSpec, found: &mut 
     Ok(())
 }
 
-fn gather_given(root: &Path, ask: &Ask, found: &mut Gathered) -> Result<()> {
+fn gather_given(root: &Path, ask: &Ask, found: &mut PromptContext) -> Result<()> {
     let given = [(ContextKind::Artifact, &ask.artifacts), (ContextKind::File, &ask.files)];
     for (kind, paths) in given {
         for path in paths {
+            if !ask.secret_files {
+                secret_files::refuse(path)?;
+            }
             let item = ContextItem::new(kind, shown_path(root, path), ops::read_text(path)?);
             found.add(item, "given by the caller");
         }

@@ -1,20 +1,42 @@
 //! Where both ends meet: prompts are assembled, turns are taken.
 
+mod again;
+mod call;
+mod chance;
+mod clock;
 mod context;
 mod init;
+mod pieces;
+mod prepare;
 mod project;
 mod prompts;
 mod reading;
+mod recorded;
+mod recover;
+mod run;
+mod secret_files;
+mod trust;
 mod turn;
 
+pub use again::{replay, resume};
+pub use clock::utc;
+pub use context::PromptContext;
 pub use init::{Created, init};
+pub use prepare::next_state;
 pub use project::ProjectFiles;
-pub use prompts::{Ask, Assembly, Workspace, assemble, catalogue, settings};
+pub use prompts::{Ask, Assembly, Workspace, assemble, assemble_context, catalogue, settings};
 pub use reading::MOST_REPAIRS;
-pub use turn::{TurnReport, take};
+pub use recorded::{Recorded, RecordedCall, RecordedReply};
+pub use recover::recover_all;
+pub use run::{Run, Sign, Stop};
+pub use trust::{Definition, Standing, Trust, check_trust, definitions};
+pub use turn::{Desk, TurnReport, take};
 
+use std::fmt;
+
+use crate::agent::Driver;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::ReviewResult;
+use crate::models::{AgentName, Marker, Mode, ReviewResult, SessionId, UsageMetrics};
 use crate::parse::{self, Context, Grammar};
 
 /// Returns the verdict of an agent's output, of all five the most severe. Verdicts in thoughts, quotes and code do
@@ -27,4 +49,49 @@ pub fn parse_review_marker(output: &str) -> Result<ReviewResult> {
     let grammar = Grammar::any_review();
     parse::verdict(&parse::parse(output, &grammar, &Context::default()), &grammar)?
         .ok_or_else(|| Error::new(ErrorKind::MissingReviewMarker, "the reply holds no <review> verdict"))
+}
+
+/// Runs phases of changes with one agent. It keeps nothing between them: every call is complete.
+#[derive(Clone, Copy)]
+pub struct Orchestrator<'a> {
+    /// What turns are taken with.
+    pub desk: Desk<'a>,
+    /// The agent's name.
+    pub agent: &'a AgentName,
+    /// The code that speaks to it.
+    pub driver: &'a dyn Driver,
+}
+
+impl fmt::Debug for Orchestrator<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Orchestrator")
+            .field("desk", &self.desk)
+            .field("agent", self.agent)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Orchestrator<'_> {
+    /// Takes one turn of a change. Returns the reply as it came, its markers, and what the calls used.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the turn from being taken, how the agent failed, or what its reply lacks.
+    pub fn run_phase(
+        &self,
+        change_id: &str,
+        phase: &Mode,
+        instructions: &str,
+    ) -> Result<(String, Vec<Marker>, UsageMetrics)> {
+        let ask = Ask {
+            agent: Some(self.agent.clone()),
+            session: Some(SessionId::new(change_id)?),
+            ..Ask::new(phase.clone(), instructions)
+        };
+        let report = take(&self.desk, self.driver, &ask)?;
+        match report.fault {
+            Some(fault) => Err(fault),
+            None => Ok((report.reply, report.response.markers, report.usage)),
+        }
+    }
 }

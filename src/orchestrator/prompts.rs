@@ -1,25 +1,21 @@
 //! The one way a prompt is assembled, whoever asks for it.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::context::{self, Gathered};
+use super::context::{self, PromptContext};
 use crate::compose::{self, Counter, Draft, Missing, NONCE_VARIABLES, Request, Variables};
-use crate::config::Settings;
+use crate::config::{Agents, Settings};
 use crate::error::{Error, ErrorKind, Result};
-use crate::file;
 use crate::models::{
-    AgentName, Catalogue, Format, Mode, Nonce, NoncePolicy, SessionId, State, TokenizerSpec, Work,
+    AgentName, Catalogue, Format, Mode, ModelSpec, Nonce, NoncePolicy, SessionId, State, TokenizerSpec, Work,
 };
-use crate::ops;
-use crate::pack::{DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, Pack, Places, Templates};
+use crate::pack::{AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, Pack, Places, Templates};
+use crate::secret::Secrets;
 
-/// The project's settings file.
-const PROJECT_SETTINGS: &str = "agentd/config.toml";
-
-/// The largest settings file of the user.
-const LARGEST_SETTINGS: u64 = 1024 * 1024;
+/// The settings file, in the project's `agentd/` and in the user's folder.
+const SETTINGS: &str = "config.toml";
 
 /// A project, its settings, its pack and its templates.
 #[derive(Debug)]
@@ -32,17 +28,23 @@ pub struct Workspace {
     pub pack: Pack,
     /// The templates.
     pub templates: Templates,
+    /// Where all of these were looked for, and what of the project's was used.
+    pub places: Places,
+    /// The definitions of agents that are commands.
+    pub agents: Agents,
+    /// What no prompt may hold.
+    pub secrets: Secrets,
 }
 
 impl Workspace {
-    /// Opens a project: reads the user's and the project's settings, and loads the pack that is named or set.
+    /// Opens a project: reads the user's and the project's settings and agents, and loads the pack that is named or set.
     ///
     /// # Errors
     ///
     /// `ConfigInvalid`, `PackNotFound` or `PackInvalid`, with the place.
     pub fn open(root: PathBuf, user: Option<PathBuf>, pack: Option<&str>) -> Result<Self> {
-        let settings = settings(&root, user.as_deref())?;
-        let places = Places { project: Some(root.clone()), user };
+        let places = Places::new(Some(root.clone()), user);
+        let settings = settings(&places)?;
         let pack = Pack::load(pack.or(settings.pack.as_deref()).unwrap_or(DEFAULT_PACK), &places)?;
         for mode in settings.agents.keys().filter(|mode| !pack.modes.contains_key(*mode)) {
             log::warn!(
@@ -50,7 +52,36 @@ impl Workspace {
                 pack.name
             );
         }
-        Ok(Self { root, settings, pack, templates: Templates::new(places) })
+        let (templates, secrets) = (Templates::new(places.clone()), Secrets::default());
+        let agents = agents(&places)?;
+        Ok(Self { root, settings, pack, templates, places, agents, secrets })
+    }
+
+    /// Returns the same project with another pack; `None` if it is the same one.
+    pub(super) fn with_pack(&self, name: &str) -> Result<Option<Self>> {
+        if self.pack.name == name {
+            return Ok(None);
+        }
+        let other = Self::open(self.root.clone(), self.places.user.clone(), Some(name))?;
+        Ok(Some(Self { secrets: self.secrets.clone(), ..other }))
+    }
+
+    /// Returns the agent that is asked: the one that is named, or the mode's from the settings.
+    #[must_use]
+    pub fn agent(&self, ask: &Ask) -> Option<AgentName> {
+        ask.agent.clone().or_else(|| self.settings.agents.get(&ask.mode).cloned())
+    }
+
+    /// Returns the model to write for: the one that is named, or the one that the agent's definition names.
+    #[must_use]
+    pub fn model(&self, ask: &Ask) -> Option<String> {
+        let defined = || self.agents.find(self.agent(ask)?.as_str())?.model.clone();
+        ask.model.clone().or_else(defined)
+    }
+
+    /// Returns the template for an agent and a mode, if the pack has a layer for one.
+    pub(super) fn template(&self, agent: &AgentName, mode: &Mode) -> Result<Option<Arc<Found>>> {
+        self.pack.holds(Holds::Template).then(|| template(self, agent, mode)).transpose()
     }
 }
 
@@ -59,19 +90,16 @@ impl Workspace {
 /// # Errors
 ///
 /// `ConfigInvalid` with the place.
-pub fn settings(root: &Path, user: Option<&Path>) -> Result<Settings> {
-    let mut settings = Settings::default();
-    // The user's own file may be a link to anywhere, as dotfiles often are.
-    let own = user.map(|folder| folder.join("config.toml"));
-    if let Some(path) = own
-        && let Some(text) = file::read_text(&path, LARGEST_SETTINGS)?
-    {
-        settings = settings.overlaid(&text, &path.display().to_string())?;
-    }
-    match ops::read_project_text(root, PROJECT_SETTINGS)? {
-        Some(text) => settings.overlaid(&text, PROJECT_SETTINGS),
-        None => Ok(settings),
-    }
+pub fn settings(places: &Places) -> Result<Settings> {
+    let mut files = places.layers(SETTINGS)?.into_iter();
+    files.try_fold(Settings::default(), |settings, file| settings.overlaid(&file.text, &file.origin))
+}
+
+/// Returns the definitions of agents: the shipped ones, overlaid by the user's and the project's.
+fn agents(places: &Places) -> Result<Agents> {
+    let shipped = Agents::read(AGENTS, "built-in:data/agents.yaml")?;
+    let files = places.layers("agents.yaml")?;
+    files.iter().try_fold(shipped, |agents, file| agents.overlaid(&file.text, &file.origin))
 }
 
 /// Returns the catalogue: the shipped models and those of the settings.
@@ -104,6 +132,8 @@ pub struct Ask {
     pub files: Vec<PathBuf>,
     /// Artifacts to show.
     pub artifacts: Vec<PathBuf>,
+    /// Whether files and artifacts that by their name hold secrets are shown, too.
+    pub secret_files: bool,
     /// Thoughts to hand on.
     pub thoughts: Vec<String>,
     /// Values of variables, before any that is found.
@@ -112,7 +142,7 @@ pub struct Ask {
     pub nonce: Option<Nonce>,
     /// The rendering; without one, the pack's.
     pub format: Option<Format>,
-    /// The model to write for.
+    /// The model to write for; without one, the agent's own.
     pub model: Option<String>,
     /// Whether tokens are counted even if the bytes already fit.
     pub count: bool,
@@ -133,6 +163,7 @@ impl Ask {
             session: None,
             files: Vec::new(),
             artifacts: Vec::new(),
+            secret_files: false,
             thoughts: Vec::new(),
             variables: Variables::new(),
             nonce: None,
@@ -152,6 +183,8 @@ pub struct Assembly {
     pub draft: Draft,
     /// The agent whose template was asked for.
     pub agent: AgentName,
+    /// The model it is written for, if one was named.
+    pub model: Option<ModelSpec>,
     /// The template that won, and what was searched, if the pack has a layer for one.
     pub template: Option<Arc<Found>>,
     /// For each variable with a value, where it came from.
@@ -162,6 +195,19 @@ pub struct Assembly {
     pub overrides: Vec<String>,
 }
 
+/// Gathers what the prompt of a change is made from: project.md, the project's tree, the change's artifacts and tasks,
+/// and the files that are given. The change is the session of the ask; what the template does not use is not looked for.
+///
+/// # Errors
+///
+/// `TemplateNotFound`, `ChangeNotFound`, and those of files that cannot be read.
+pub fn assemble_context(workspace: &Workspace, ask: &Ask) -> Result<PromptContext> {
+    let agent = workspace.agent(ask).unwrap_or_else(AgentName::base);
+    let template = workspace.template(&agent, &ask.mode)?;
+    let spec = workspace.pack.mode(&ask.mode)?;
+    context::gather(workspace, ask, spec, template.as_deref().map(|found| &found.template))
+}
+
 /// Assembles a prompt: template, variables, context, layers, fit, render.
 ///
 /// # Errors
@@ -169,17 +215,14 @@ pub struct Assembly {
 /// `TemplateNotFound` also for a mode that the pack does not have, and whatever else keeps the prompt from being whole.
 pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assembly> {
     let pack = &workspace.pack;
-    let set = || workspace.settings.agents.get(&ask.mode).cloned();
-    let agent = ask.agent.clone().or_else(set).unwrap_or_else(AgentName::base);
-    let template =
-        if pack.holds(Holds::Template) { Some(template(workspace, &agent, &ask.mode)?) } else { None };
+    let agent = workspace.agent(ask).unwrap_or_else(AgentName::base);
+    let template = workspace.template(&agent, &ask.mode)?;
     let spec = pack.mode(&ask.mode)?;
-    let Gathered { variables, mut sources, tasks, items, project } =
-        context::gather(workspace, ask, spec, template.as_deref().map(|found| &found.template))?;
-    let (model, tokenizer) = match &ask.model {
+    let PromptContext { variables, mut sources, tasks, items, project } = assemble_context(workspace, ask)?;
+    let (model, tokenizer) = match workspace.model(ask) {
         Some(id) => {
             let catalogue = catalogue(&workspace.settings)?;
-            let model = catalogue.find_or_assume(id);
+            let model = catalogue.find_or_assume(&id);
             let tokenizer = catalogue.tokenizer(&model);
             (Some(model), tokenizer)
         }
@@ -190,19 +233,21 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         log::warn!("the pack `{}` has no layer for what the state file says", pack.name);
     }
     let strict = ask.strict || workspace.settings.strict;
+    // A fact may be told in the prompt as well, so it is the value without secrets.
+    let told = |name: &String| Some((name.clone(), variables.get(name)?.clone()));
     let request = Request {
         template: template.clone(),
+        facts: ask.variables.keys().filter_map(told).collect(),
         variables,
-        facts: ask.variables.clone(),
         missing: if strict { Missing::Error } else { Missing::Notice },
         context: items,
         project,
-        instructions: Some(ask.instructions.clone()),
+        instructions: Some(workspace.secrets.redact(&ask.instructions).into_owned()),
         nonce: ask.nonce.clone().filter(|_| workspace.settings.verdict_nonce != NoncePolicy::Off),
         format: ask.format,
         max_bytes: workspace.settings.max_prompt_bytes,
         agent: Some(agent.clone()),
-        model,
+        model: model.clone(),
         counter: Arc::new(Counter::new(tokenizer)),
         previous: state.first_turn,
         count: ask.count,
@@ -214,7 +259,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         sources.extend(NONCE_VARIABLES.map(str::to_owned).into_iter().zip(told));
     }
     let overrides = overrides(pack, template.as_deref(), spec);
-    Ok(Assembly { draft, agent, template, sources, tasks, overrides })
+    Ok(Assembly { draft, agent, model, template, sources, tasks, overrides })
 }
 
 /// A variable that is given a value is one that the pack or a text of it knows.

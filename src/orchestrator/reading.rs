@@ -1,75 +1,87 @@
-//! Reading a turn's reply with all that is known of it, and asking again for what it lacks.
+//! Reading a turn's replies with all that is known of it, and asking again for what they lack.
 
-use super::prompts::{Assembly, Workspace};
-use crate::agent::{Call, Driver};
+use super::prompts::Workspace;
 use crate::error::Result;
-use crate::models::{Mode, NoncePolicy, Reply, Response};
-use crate::parse::{self, Context, Grammar};
+use crate::models::{AgentName, End, NoncePolicy, Response, Started, UnifiedPrompt};
+use crate::parse::{self, Context, Finish, Grammar};
 
 /// How often an agent is asked again at most.
 pub const MOST_REPAIRS: u8 = 2;
 
-/// What a turn's replies are read with.
+/// What a turn's replies are read with: the turn as the ledger keeps it, and the pack.
 pub(super) struct Reading<'a> {
     workspace: &'a Workspace,
-    assembly: &'a Assembly,
+    started: &'a Started,
+    sent: &'a [String],
+    template: Option<String>,
     pub(super) grammar: Grammar,
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn of(workspace: &'a Workspace, assembly: &'a Assembly, mode: &Mode) -> Result<Self> {
-        Ok(Self { workspace, assembly, grammar: workspace.pack.grammar(mode)? })
+    /// Prepares to read; `sent` are the texts of the prompt's segments.
+    pub(super) fn of(workspace: &'a Workspace, started: &'a Started, sent: &'a [String]) -> Result<Self> {
+        let template = workspace.template(&AgentName::new(started.agent.as_str())?, &started.mode)?;
+        let template = template.map(|found| found.template.text.body().to_owned());
+        let grammar = workspace.pack.grammar(&started.mode)?;
+        Ok(Self { workspace, started, sent, template, grammar })
     }
 
     /// Reads a reply to the turn's prompt.
-    pub(super) fn read(&self, reply: &Reply) -> Response {
-        let template = self.assembly.template.as_ref().map(|found| found.template.text.body());
-        let told = self.assembly.draft.nonce.is_some();
+    pub(super) fn read(&self, text: &str, end: &End) -> Response {
+        let nonce = self.started.nonce.as_ref();
         let context = Context {
-            ours: self.workspace.pack.texts.values().map(|text| text.body()).chain(template).collect(),
-            sent: self.assembly.draft.segments.iter().map(|segment| segment.text.as_str()).collect(),
-            nonce: self.assembly.draft.nonce.as_ref().map(|nonce| nonce.as_str()),
+            ours: self
+                .workspace
+                .pack
+                .texts
+                .values()
+                .map(|text| text.body())
+                .chain(self.template.as_deref())
+                .collect(),
+            sent: self.sent.iter().map(String::as_str).collect(),
+            finish: finish(end),
+            nonce: nonce.map(|nonce| nonce.as_str()),
             // A pack that tells no nonce cannot require one.
-            policy: if told { self.workspace.settings.verdict_nonce } else { NoncePolicy::Off },
-            tasks: self.assembly.tasks.clone(),
+            policy: nonce.map_or(NoncePolicy::Off, |_| self.workspace.settings.verdict_nonce),
+            tasks: self.started.tasks.clone(),
             ..Context::default()
         };
-        parse::parse(&reply.text, &self.grammar, &context)
+        parse::parse(text, &self.grammar, &context)
     }
 
-    /// Asks again for what a response lacks, a few times at most; returns the response with the answers in their
-    /// places, and the answers. An agent that fails now does not take back what it has said before.
-    pub(super) fn repaired(
-        &self,
-        mut response: Response,
-        driver: &dyn Driver,
-        call: &Call<'_>,
-        times: u8,
-    ) -> (Response, Vec<Reply>) {
-        let mut answers = Vec::new();
-        let Some(words) = self.workspace.pack.repair.as_ref() else {
-            if times > 0 && parse::repair_request(&response, &self.grammar, "").is_some() {
-                log::warn!(
-                    "the pack `{}` has no `repair` words, so nothing is asked for again",
-                    self.workspace.pack.name
-                );
-            }
-            return (response, answers);
-        };
-        for _ in 0..times.min(MOST_REPAIRS) {
-            let Some(request) = parse::repair_request(&response, &self.grammar, words.body()) else { break };
-            let prompt = request.to_xml();
-            let answer = match driver.send(&Call { prompt: &prompt, ..*call }) {
-                Ok(answer) => answer,
-                Err(error) => {
-                    log::warn!("the agent was asked again for what its reply lacks, and failed: {error}");
-                    break;
+    /// Reads a reply that came to its end, and puts the answers that belong to it into their places.
+    pub(super) fn read_all(&self, replies: &[String]) -> Response {
+        let first = replies.first().map_or("", String::as_str);
+        let answers = replies.iter().skip(1);
+        answers.fold(self.read(first, &End::Ok), |response, answer| self.merged(response, answer))
+    }
+
+    /// Returns the prompt that asks again for what a response lacks, if it lacks something and the pack has the words.
+    pub(super) fn request(&self, response: &Response) -> Option<UnifiedPrompt> {
+        match &self.workspace.pack.repair {
+            Some(words) => parse::repair_request(response, &self.grammar, words.body()),
+            None => {
+                if parse::repair_request(response, &self.grammar, "").is_some() {
+                    let pack = &self.workspace.pack.name;
+                    log::warn!("the pack `{pack}` has no `repair` words, so nothing is asked for again");
                 }
-            };
-            // What the answer repeats of the prompt of the turn is an echo; what it repeats of this one was asked for.
-            response = parse::merge(response, self.read(&answer), &self.grammar);
-            answers.push(answer);
+                None
+            }
         }
-        (response, answers)
+    }
+
+    /// Puts the answer to a request into its place. What it repeats of the turn's prompt is an echo; what it repeats of
+    /// the request was asked for.
+    pub(super) fn merged(&self, response: Response, answer: &str) -> Response {
+        parse::merge(response, self.read(answer, &End::Ok), &self.grammar)
+    }
+}
+
+fn finish(end: &End) -> Finish {
+    match end {
+        End::Ok => Finish::Stop,
+        End::Cut => Finish::Length,
+        End::TimedOut { .. } | End::Stopped | End::Lost | End::OutputTooLarge { .. } => Finish::Killed,
+        _ => Finish::Failed,
     }
 }

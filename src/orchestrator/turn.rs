@@ -1,43 +1,79 @@
 //! One turn, from state to state:
 //! before → layers → fit → render → agent → parse → apply → commit → after → settle → advance.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
-use std::time::SystemTime;
+use std::fmt;
 
 use serde::Serialize;
 
+use super::call::{Answer, folder};
+use super::prepare::{self, Prepared};
 use super::prompts::{Ask, Workspace, assemble};
-use super::reading::Reading;
-use crate::agent::{Call, Driver};
+use super::reading::{MOST_REPAIRS, Reading};
+use super::run::{Run, Sign};
+use super::{chance, clock, recover};
+use crate::agent::{self, Driver, Drivers};
 use crate::apply;
 use crate::error::{Error, Result};
+use crate::fail;
 use crate::models::{
-    Effect, Event, Mode, Nonce, Proposal, Reply, Response, ReviewResult, SessionId, Settlement, State,
-    UsageMetrics,
+    End, Event, Mode, Proposal, Reply, Response, ReviewResult, SessionId, Settlement, State, UsageMetrics,
 };
-use crate::ops::{self, Site};
-use crate::pack::{ModeSpec, Pack};
+use crate::ops::{self, Planned, Site};
 use crate::parse;
-use crate::store::{Lease, Store};
+use crate::store::{Entry, Lease, Store};
+
+/// What turns are taken with.
+#[derive(Clone, Copy)]
+pub struct Desk<'a> {
+    /// The project, its settings and its pack.
+    pub workspace: &'a Workspace,
+    /// The ledger.
+    pub store: &'a dyn Store,
+    /// The agents there are; what an earlier run has left may be of any of them.
+    pub drivers: &'a Drivers,
+    /// The run.
+    pub run: &'a Run,
+}
+
+impl fmt::Debug for Desk<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk")
+            .field("workspace", self.workspace)
+            .field("run", self.run)
+            .finish_non_exhaustive()
+    }
+}
 
 /// What became of a turn.
 #[derive(Debug, Serialize)]
 pub struct TurnReport {
+    /// The session it belongs to.
+    pub session: SessionId,
+    /// Its number in the session.
+    pub turn: u64,
     /// The mode it was taken in.
     pub mode: Mode,
     /// The agent it went to.
     pub agent: String,
     /// The prompt's length in bytes.
-    pub prompt_bytes: usize,
+    pub prompt_bytes: u64,
+    /// How the last call for its reply ended.
+    pub end: End,
+    /// How many processes the agent had left behind.
+    pub left_behind: u64,
+    /// The reply, as it came.
+    #[serde(skip)]
+    pub reply: String,
     /// The reply, as it was read.
     pub response: Response,
     /// The verdict, if the reply holds one.
     pub verdict: Option<ReviewResult>,
-    /// What the call used.
+    /// What the calls used.
     pub usage: UsageMetrics,
-    /// How often the agent was asked again for what its reply lacked.
-    pub repairs: usize,
+    /// How often the agent was called.
+    pub calls: u64,
+    /// How often it was asked again for what its reply lacked.
+    pub repairs: u64,
     /// What was done, and what could not be done.
     pub settlements: Vec<Settlement>,
     /// What was asked for and not done, with the reasons.
@@ -55,130 +91,224 @@ pub struct TurnReport {
 ///
 /// # Errors
 ///
-/// Whatever keeps the turn from being taken. Once a reply is there, nothing does: what is wrong with it is in the
-/// report.
-pub fn take(workspace: &Workspace, store: &dyn Store, driver: &dyn Driver, ask: &Ask) -> Result<TurnReport> {
-    let spec = workspace.pack.mode(&ask.mode)?;
-    resolve_operations(&workspace.pack, &ask.mode, spec)?;
-    let session = ask.session.clone().map_or_else(|| SessionId::new("turn"), Ok)?;
-    let lease = store.claim(&session, "agentd turn", now())?;
-    let report = steps(workspace, store, driver, ask, spec, &lease);
-    store.release(&lease)?;
-    report
-}
-
-fn steps(
-    workspace: &Workspace,
-    store: &dyn Store,
-    driver: &dyn Driver,
-    ask: &Ask,
-    spec: &ModeSpec,
-    lease: &Lease,
-) -> Result<TurnReport> {
-    let pack = &workspace.pack;
-    let site = Site { root: &workspace.root, session: ask.session.as_ref() };
-    let state_now = || store.events(&lease.session).map(|events| State::fold(&events));
-    if state_now()?.mode.as_ref() != Some(&ask.mode) {
-        store.commit(lease, &[Event::Entered { mode: ask.mode.clone() }], now())?;
-    }
-    if let Some(work) = &ask.work {
-        store.commit(lease, &[Event::Described { work: Box::new(work.clone()) }], now())?;
-    }
-
-    run_operations(&site, spec.before.iter().map(|name| name.as_str()), &[])?; // before
-    let nonce = fresh_nonce();
-    let ask = &Ask { nonce: Some(nonce), ..ask.clone() };
-    let assembly = assemble(workspace, &state_now()?, ask)?; // layers, fit, render
-    let (draft, agent) = (&assembly.draft, &assembly.agent);
-    let prompt = draft.rendered();
-    let turn = state_now()?.turns + 1;
-    store.commit(
-        lease,
-        &[started(turn, ask, agent.as_str(), &prompt, draft.fit_report.first_turn)],
-        now(),
-    )?;
-
-    let call = Call { prompt: &prompt, mode: &ask.mode, permission: spec.permission };
-    let reply = driver.send(&call)?; // agent
-
-    let reading = Reading::of(workspace, &assembly, &ask.mode)?;
-    let (response, answers) = reading.repaired(reading.read(&reply), driver, &call, ask.repairs); // parse
-    let asked_again: Vec<Event> = answers.iter().map(|answer| repaired(turn, answer)).collect();
-    store.commit(lease, &asked_again, now())?;
-    let verdict = parse::verdict(&response, &reading.grammar);
-    let verdict = parse::required_markers(&response, &reading.grammar).and(verdict);
-    let outcome = apply::apply(pack, &state_now()?, &reply, &response, verdict)?; // apply
-    store.commit(lease, &outcome.events, now())?; // commit
-
-    let after = spec.after.iter().map(|name| name.as_str());
-    let settlements = run_operations(&site, after, &outcome.effects)?; // after
-    let settled: Vec<Event> = settlements
-        .iter()
-        .map(|settlement| Event::Settled { turn, settlement: settlement.clone() })
-        .collect();
-    store.commit(lease, &settled, now())?; // settle
-
-    if let Some(event) = apply::advance(pack, &state_now()?)? {
-        store.commit(lease, &[event], now())?; // advance
-    }
-    let state = state_now()?;
-    let stays = state.mode.as_ref() == Some(&ask.mode) && state.ended.is_none();
-    let closed_gate = apply::closed_gate(pack, &state)?.filter(|_| stays).map(|gate| gate.text().to_owned());
-    Ok(TurnReport {
-        mode: ask.mode.clone(),
-        agent: agent.as_str().to_owned(),
-        prompt_bytes: prompt.len(),
-        response,
-        verdict: outcome.verdict,
-        usage: answers.iter().fold(reply.usage, |used, answer| used.plus(answer.usage)),
-        repairs: answers.len(),
-        settlements,
-        proposals: outcome.proposals,
-        state,
-        closed_gate,
-        fault: outcome.fault,
+/// Whatever keeps the turn from being taken. Once the agent has answered, nothing does: what is wrong with its reply
+/// is in the report.
+pub fn take(desk: &Desk<'_>, driver: &dyn Driver, ask: &Ask) -> Result<TurnReport> {
+    prepare::check(desk, ask)?;
+    let ask = ask.without(&desk.workspace.secrets);
+    let session = match &ask.session {
+        Some(session) => session.clone(),
+        None => SessionId::new(format!("turn-{}", chance::word()))?,
+    };
+    recover::holding(desk, &session, |lease| {
+        let (_, state) = recover::recover(desk, lease)?;
+        let site = Site { root: &desk.workspace.root, session: ask.session.as_ref() };
+        for name in &desk.workspace.pack.mode(&ask.mode)?.before {
+            ops::operation(name.as_str())?.check(&site)?; // before
+        }
+        let opening = prepare::opening(&state, &ask);
+        let state = state.after(&opening);
+        let model = desk.workspace.model(&ask);
+        let ask = Ask { nonce: Some(chance::nonce()), model, ..ask };
+        let assembly = assemble(desk.workspace, &state, &ask)?; // layers, fit, render
+        let prepared = prepare::prepared(desk, driver, &state, &ask, &assembly)?;
+        fail::point("prepared")?;
+        Turning::new(desk, driver, lease, state, &prepared).carry_on(opening)
     })
 }
 
-fn repaired(turn: u64, answer: &Reply) -> Event {
-    Event::Repaired { turn, reply: answer.text.clone(), usage: answer.usage }
+/// A turn that is being taken.
+pub(super) struct Turning<'a> {
+    pub(super) desk: &'a Desk<'a>,
+    pub(super) driver: &'a dyn Driver,
+    pub(super) lease: &'a Lease,
+    pub(super) prepared: &'a Prepared,
+    /// The state, as far as the ledger knows of it.
+    pub(super) state: State,
+    /// How often the agent was called.
+    pub(super) calls: u64,
+    /// How often it was asked again for what its reply lacked.
+    repairs: u64,
 }
 
-fn started(turn: u64, ask: &Ask, agent: &str, prompt: &str, first_turn: Option<usize>) -> Event {
-    let (agent, prompt_bytes) = (agent.to_owned(), prompt.len() as u64);
-    Event::Started { turn, mode: ask.mode.clone(), agent, prompt_bytes, first_turn }
-}
-
-/// Refuses a mode that names an operation which does not exist, before anything is spent.
-fn resolve_operations(pack: &Pack, mode: &Mode, spec: &ModeSpec) -> Result<()> {
-    let used = pack.uses.values().filter(|used| used.modes.contains(mode));
-    let named = spec.before.iter().chain(&spec.after).chain(used.filter_map(|used| used.operation.as_ref()));
-    let mut named = named.map(|name| name.as_str());
-    named.try_for_each(|name| ops::operation(name).map(|_| ()))
-}
-
-/// Runs operations in order, each on the effects that name it.
-fn run_operations<'a>(
-    site: &Site<'_>,
-    names: impl Iterator<Item = &'a str>,
-    effects: &[Effect],
-) -> Result<Vec<Settlement>> {
-    let mut settlements = Vec::new();
-    for name in names {
-        let own: Vec<&Effect> = effects.iter().filter(|effect| effect.operation == name).collect();
-        settlements.extend(ops::operation(name)?.run(site, &own)?);
+impl<'a> Turning<'a> {
+    pub(super) fn new(
+        desk: &'a Desk<'a>,
+        driver: &'a dyn Driver,
+        lease: &'a Lease,
+        state: State,
+        prepared: &'a Prepared,
+    ) -> Self {
+        Self { desk, driver, lease, prepared, state, calls: prepared.calls, repairs: 0 }
     }
-    Ok(settlements)
-}
 
-/// Returns a nonce that cannot be foreseen: std seeds its hash states from the system's randomness.
-#[expect(clippy::disallowed_methods, reason = "chance comes in here and is handed on as a value")]
-fn fresh_nonce() -> Nonce {
-    let random = || u128::from(RandomState::new().build_hasher().finish());
-    Nonce::from_number((random() << 64) | random())
-}
+    pub(super) fn site(&self) -> Site<'a> {
+        let session = Some(&self.lease.session).filter(|_| self.prepared.started.named);
+        Site { root: &self.desk.workspace.root, session }
+    }
 
-#[expect(clippy::disallowed_methods, reason = "the wall clock is read here and handed on as a value")]
-fn now() -> SystemTime {
-    SystemTime::now()
+    /// Records events, and what they name, in one transaction.
+    pub(super) fn commit(&mut self, events: &[Event], blobs: &[&[u8]]) -> Result<()> {
+        let entry = Entry { events, blobs, budget: self.desk.run.budget };
+        self.desk.store.commit(self.lease, &entry, clock::now())?;
+        for event in events {
+            if let Event::Answered(answered) = event {
+                self.clear(answered.turn, answered.call)?;
+            }
+        }
+        self.state = std::mem::take(&mut self.state).after(events);
+        Ok(())
+    }
+
+    /// Removes the files of a call: the ledger has all of it.
+    fn clear(&self, turn: u64, call: u64) -> Result<()> {
+        fail::point("kept")?;
+        agent::discard(&self.desk.workspace.root.join(folder(&self.lease.session, turn, call)));
+        fail::point("cleared")
+    }
+
+    /// Takes the turn from the call on; `opening` is recorded with it.
+    pub(super) fn carry_on(mut self, opening: Vec<Event>) -> Result<TurnReport> {
+        let answer = self.ask(opening)?; // agent
+        fail::point("replied")?;
+        if !answer.reply.end.is_ok() {
+            return self.failed(&answer);
+        }
+        let prepared = self.prepared;
+        let (reply, left_behind) = (answer.reply.text.clone(), answer.reply.left_behind);
+        let reading = Reading::of(self.desk.workspace, &prepared.started, &prepared.texts)?;
+        let (response, pending, usage) = self.repaired(&reading, answer)?; // parse
+        let report = self.decide(&reading, response, pending.as_ref())?;
+        Ok(TurnReport { reply, left_behind, usage, ..report })
+    }
+
+    /// Decides on a response, records it together with the call it came from, does what it asks for and goes on.
+    pub(super) fn decide(
+        &mut self,
+        reading: &Reading<'_>,
+        response: Response,
+        last: Option<&Answer>,
+    ) -> Result<TurnReport> {
+        let pack = &self.desk.workspace.pack;
+        let verdict = parse::verdict(&response, &reading.grammar);
+        let verdict = parse::required_markers(&response, &reading.grammar).and(verdict);
+        let outcome = apply::apply(pack, &self.state, &response, verdict)?; // apply
+        let planned = ops::plan(&self.site(), outcome.effects)?;
+        let turn = self.prepared.started.turn;
+        let mut blobs: Vec<&[u8]> = planned.iter().map(|planned| planned.effect.content.as_bytes()).collect();
+        let mut events = Vec::new();
+        if let Some(answer) = last {
+            events.push(Event::Answered(Box::new(answer.answered())));
+            blobs.push(answer.reply.text.as_bytes());
+        }
+        events.extend(outcome.events);
+        events.extend(planned.iter().map(|planned| Event::Intended { turn, intent: planned.intent() }));
+        if planned.is_empty() {
+            events.extend(apply::advance(pack, &self.state.clone().after(&events))?); // advance
+        }
+        fail::point("committing")?;
+        self.commit(&events, &blobs)?; // commit
+        fail::point("committed")?;
+        let settlements = self.settle(&planned)?;
+        let (verdict, proposals, fault) = (outcome.verdict, outcome.proposals, outcome.fault);
+        Ok(TurnReport { verdict, settlements, proposals, fault, ..self.report(response)? })
+    }
+
+    /// Does what is intended, records what became of it, and goes on to the next mode if nothing keeps the session.
+    pub(super) fn settle(&mut self, planned: &[Planned]) -> Result<Vec<Settlement>> {
+        let turn = self.prepared.started.turn;
+        if planned.is_empty() {
+            return Ok(Vec::new());
+        }
+        let site = self.site();
+        let mut settlements = Vec::new();
+        for planned in planned {
+            let settlement = ops::operation(&planned.effect.operation)?.carry_out(&site, planned)?; // after
+            self.desk.run.tell(Sign::Settled(settlement.clone()));
+            settlements.push(settlement);
+        }
+        let settled =
+            settlements.iter().map(|settlement| Event::Settled { turn, settlement: settlement.clone() });
+        let mut events: Vec<Event> = settled.collect();
+        events.extend(apply::advance(&self.desk.workspace.pack, &self.state.clone().after(&events))?); // advance
+        fail::point("settling")?;
+        self.commit(&events, &[])?; // settle
+        fail::point("settled")?;
+        Ok(settlements)
+    }
+
+    /// Asks again for what a response lacks, a few times at most. Returns the response with the answers in their places,
+    /// the last answer that is not recorded yet, and what all calls used. An agent that fails now does not take back
+    /// what it has said before.
+    fn repaired(
+        &mut self,
+        reading: &Reading<'_>,
+        first: Answer,
+    ) -> Result<(Response, Option<Answer>, UsageMetrics)> {
+        let mut response = reading.read(&first.reply.text, &first.reply.end);
+        let mut usage = first.reply.usage;
+        let mut pending = Some(first);
+        for _ in 0..self.prepared.started.repairs.min(MOST_REPAIRS) {
+            let Some(request) = reading.request(&response) else { break };
+            if let Some(answer) = pending.take() {
+                self.record(&answer)?;
+            }
+            let answer = match self.repair(&request.to_xml()) {
+                Ok(answer) => answer,
+                Err(error) => {
+                    log::warn!("the agent was asked again for what its reply lacks, and failed: {error}");
+                    break;
+                }
+            };
+            self.repairs += 1;
+            usage = usage.plus(answer.reply.usage);
+            if !answer.reply.end.is_ok() {
+                let end = answer.reply.end.name();
+                log::warn!("the agent was asked again for what its reply lacks, and failed: {end}");
+                pending = Some(answer);
+                break;
+            }
+            response = reading.merged(response, &answer.reply.text);
+            pending = Some(answer);
+        }
+        Ok((response, pending, usage))
+    }
+
+    /// Records a call that failed; what it said is shown, and has no effect.
+    fn failed(&mut self, answer: &Answer) -> Result<TurnReport> {
+        self.record(answer)?;
+        let prepared = self.prepared;
+        let reading = Reading::of(self.desk.workspace, &prepared.started, &prepared.texts)?;
+        let Reply { text, usage, end, detail, left_behind } = answer.reply.clone();
+        let report = self.report(reading.read(&text, &end))?;
+        let fault = end.error(&prepared.started.agent, &detail);
+        Ok(TurnReport { reply: text, usage, end, left_behind, fault, ..report })
+    }
+
+    fn report(&self, response: Response) -> Result<TurnReport> {
+        let started = &self.prepared.started;
+        let state = self.state.clone();
+        let stays = state.mode.as_ref() == Some(&started.mode) && state.ended.is_none();
+        let gate = apply::closed_gate(&self.desk.workspace.pack, &state)?;
+        Ok(TurnReport {
+            session: self.lease.session.clone(),
+            turn: started.turn,
+            mode: started.mode.clone(),
+            agent: started.agent.clone(),
+            prompt_bytes: started.prompt_bytes,
+            end: End::Ok,
+            left_behind: 0,
+            reply: String::new(),
+            response,
+            verdict: None,
+            usage: UsageMetrics::default(),
+            calls: self.calls,
+            repairs: self.repairs,
+            settlements: Vec::new(),
+            proposals: Vec::new(),
+            closed_gate: gate.filter(|_| stays).map(|gate| gate.text().to_owned()),
+            state,
+            fault: None,
+        })
+    }
 }

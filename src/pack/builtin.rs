@@ -9,6 +9,7 @@ macro_rules! files {
 }
 
 const FILES: &[(&str, &str)] = files![
+    "data/agents.yaml",
     "data/init/config.toml",
     "data/init/project.md",
     "data/models.yaml",
@@ -18,6 +19,7 @@ const FILES: &[(&str, &str)] = files![
     "data/pack/pack.yaml",
     "data/pack/repair.md",
     "data/pack/verdict_run.md",
+    "data/secret_files.txt",
     "packs/foreman/actions.yaml",
     "packs/foreman/example.assistant.md",
     "packs/foreman/example.user.md",
@@ -94,6 +96,12 @@ pub const PACK_DRAFT: &[(&str, &str)] = &[
 
 /// The catalogue of models.
 pub const MODELS: &str = include_str!("../../data/models.yaml");
+
+/// The definitions of agents, and what holds for all of them.
+pub const AGENTS: &str = include_str!("../../data/agents.yaml");
+
+/// Patterns of files that by their name hold secrets, one in each line.
+pub const SECRET_FILES: &str = include_str!("../../data/secret_files.txt");
 
 /// The first `agentd/config.toml`.
 pub const CONFIG_DRAFT: &str = include_str!("../../data/init/config.toml");

@@ -250,7 +250,7 @@ impl Faults<'_> {
         for name in &spec.templates {
             if template::split_name(name).is_none_or(|(_, named)| named != *mode) {
                 self.add(location, format!("{name} is not a template of mode `{mode}`"));
-            } else if matches!(places.find(&format!("templates/system/{name}.md")), Ok(None)) {
+            } else if !places.has(&format!("templates/system/{name}.md")) {
                 // A file that is there and cannot be read is named, with its reason, when it is used.
                 self.add(location, format!("there is no template {name}"));
             }

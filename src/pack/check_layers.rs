@@ -7,7 +7,7 @@ use super::faults::Faults;
 use super::file_at;
 use super::layer::{Holds, Layer, file_for};
 use super::manifest::Manifest;
-use super::source::Places;
+use super::source::{Places, is_plain};
 use super::text::Text;
 use crate::models::yaml::Placed;
 use crate::models::{Class, Mode, Tier};
@@ -204,10 +204,5 @@ fn check_variables(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
 
 /// Tells names of prose files: plain segments that end in `.md` and cannot walk the disk.
 pub(super) fn is_file_name(name: &str) -> bool {
-    let plain = |segment: &str| {
-        !segment.is_empty()
-            && !segment.starts_with('.')
-            && segment.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-    };
-    name.len() <= 200 && name.ends_with(".md") && name.replace("{mode}", "mode").split('/').all(plain)
+    name.len() <= 200 && name.ends_with(".md") && name.replace("{mode}", "mode").split('/').all(is_plain)
 }

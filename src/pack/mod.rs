@@ -26,7 +26,10 @@ pub use actions::PLACEHOLDER as ACTIONS_PLACEHOLDER;
 pub(crate) use builtin::{BUILDER_PACK, MISSING_VARIABLE};
 use indexmap::IndexMap;
 
-pub use builtin::{CONFIG_DRAFT, DEFAULT_PACK, MODELS, PACK_DRAFT, PROJECT_DRAFT, names as builtin_names};
+pub use builtin::{
+    AGENTS, CONFIG_DRAFT, DEFAULT_PACK, MODELS, PACK_DRAFT, PROJECT_DRAFT, SECRET_FILES,
+    names as builtin_names,
+};
 pub use condition::Condition;
 pub use front_matter::{FrontMatter, VariableSpec};
 pub use headings::Headings;

@@ -3,23 +3,35 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::builtin;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 
 /// The largest prose file.
 const LARGEST: u64 = 1024 * 1024;
 
-/// The folders in which prose is looked for before the compiled-in files.
+/// The most files and folders that are looked through for what a project defines.
+const MOST_ENTRIES: usize = 2_000;
+
+/// The folders of a project whose files define something, and files that do so by themselves.
+const DEFINITIONS: [&str; 5] =
+    ["templates/system", "agentd/templates", "agentd/packs", "agentd/config.toml", "agentd/agents.yaml"];
+
+/// The folders in which prose is looked for before the compiled-in files. Clones share what they have used.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     /// The project's root.
     pub project: Option<PathBuf>,
     /// The user's configuration folder for this program.
     pub user: Option<PathBuf>,
+    used: Arc<Mutex<Used>>,
 }
+
+/// What was used of the project's files: where it is, and its text at that moment.
+type Used = BTreeSet<(String, Arc<str>)>;
 
 /// Who a prose file belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +76,18 @@ pub struct Candidate {
 }
 
 impl Places {
+    /// Makes places of a project's root and of the user's folder for this program.
+    #[must_use]
+    pub fn new(project: Option<PathBuf>, user: Option<PathBuf>) -> Self {
+        Self { project, user, used: Arc::default() }
+    }
+
+    /// Returns the files of the project that were used so far, each with every text that it then had.
+    #[must_use]
+    pub fn used(&self) -> Vec<(String, Arc<str>)> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
     /// Returns where a file may be, the most important place first.
     #[must_use]
     pub fn candidates(&self, name: &str) -> Vec<Candidate> {
@@ -86,12 +110,22 @@ impl Places {
         found
     }
 
-    /// Reads what stands at one place; `None` if nothing does.
+    /// Reads what stands at one place in order to use it; `None` if nothing does.
     ///
     /// # Errors
     ///
     /// `FileUnusable` if something is there that cannot be used: it is never passed over in silence.
     pub fn read(&self, candidate: &Candidate) -> Result<Option<Prose>> {
+        let found = self.look(candidate)?;
+        if let Some(prose) = found.as_ref().filter(|prose| prose.owner == Owner::Project) {
+            let used = (prose.origin.clone(), Arc::from(prose.text.as_ref()));
+            self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(used);
+        }
+        Ok(found)
+    }
+
+    /// Reads what stands at one place only to see whether something does.
+    pub(super) fn look(&self, candidate: &Candidate) -> Result<Option<Prose>> {
         let text = match (candidate.owner, &self.project) {
             (Owner::BuiltIn, _) => builtin::find(&candidate.path).map(Cow::Borrowed),
             (Owner::Project, Some(root)) => {
@@ -117,6 +151,52 @@ impl Places {
         Ok(None)
     }
 
+    /// Returns all files with a name, the least important first, for what overlays instead of replacing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Places::read`].
+    pub fn layers(&self, name: &str) -> Result<Vec<Prose>> {
+        let candidates = self.candidates(name);
+        candidates.iter().rev().filter_map(|candidate| self.read(candidate).transpose()).collect()
+    }
+
+    /// Tells whether a file is at any place, readable or not.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.candidates(name).iter().any(|candidate| !matches!(self.look(candidate), Ok(None)))
+    }
+
+    /// Returns all files of the project that would define something if they were used, sorted, or why one cannot be.
+    ///
+    /// # Errors
+    ///
+    /// `FileUnusable` if there are too many to look at.
+    pub fn definitions(&self) -> Result<Vec<(String, Result<Prose>)>> {
+        let Some(root) = &self.project else { return Ok(Vec::new()) };
+        let mut waiting: Vec<String> = DEFINITIONS.map(str::to_owned).into();
+        let mut found = Vec::new();
+        let mut entries = 0;
+        while let Some(origin) = waiting.pop() {
+            let path = root.join(&origin);
+            if path.is_dir() {
+                let names = if leads_out(root, &path) { Vec::new() } else { file::names_in(&path)? };
+                let names = names.into_iter().filter_map(|name| name.into_string().ok());
+                waiting.extend(names.filter(|name| is_plain(name)).map(|name| format!("{origin}/{name}")));
+            } else if [".md", ".yaml", ".toml"].iter().any(|end| origin.ends_with(end)) {
+                let candidate = Candidate { owner: Owner::Project, origin: origin.clone(), path };
+                found.extend(self.look(&candidate).transpose().map(|prose| (origin, prose)));
+            }
+            entries += 1;
+            if entries + waiting.len() > MOST_ENTRIES {
+                let message = format!("the project's definitions are over {MOST_ENTRIES} files and folders");
+                return Err(Error::new(ErrorKind::FileUnusable, message)
+                    .with_hint("look into templates/system and agentd/ for links that lead in a circle"));
+            }
+        }
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(found)
+    }
+
     /// Returns the names of the folders below a folder that hold a certain file, at every place, sorted.
     #[must_use]
     pub fn folders_with(&self, folder: &str, file: &str) -> BTreeSet<String> {
@@ -130,7 +210,7 @@ impl Places {
                         let path =
                             Candidate { path: candidate.path.join(name).join(file), ..candidate.clone() };
                         // What is there and cannot be read is listed, and says why when it is used.
-                        !matches!(self.read(&path), Ok(None))
+                        !matches!(self.look(&path), Ok(None))
                     };
                     names.extend(found.into_iter().filter_map(|name| name.into_string().ok()).filter(holds));
                 }
@@ -155,5 +235,20 @@ impl Places {
         }
         names.retain(|name| name.ends_with(".md"));
         names
+    }
+}
+
+/// Tells names that a file or folder of a pack or a template can have.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('.')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+/// Tells whether a folder of the project is a link that leads out of it: nothing in there is ever read.
+fn leads_out(root: &Path, folder: &Path) -> bool {
+    match (root.canonicalize(), folder.canonicalize()) {
+        (Ok(root), Ok(folder)) => !folder.starts_with(root),
+        _ => true,
     }
 }

@@ -140,7 +140,7 @@ impl Templates {
         let candidates = self.places.candidates(&format!("{FOLDER}/{base}.md"));
         for candidate in candidates.iter().filter(|candidate| candidate.owner == Owner::Project) {
             // One that cannot be read is shadowed all the same, and is no obstacle to the one that is used.
-            if !matches!(self.places.read(candidate), Ok(None)) {
+            if !matches!(self.places.look(candidate), Ok(None)) {
                 return Some(candidate.origin.clone());
             }
         }

@@ -3,13 +3,22 @@
 //! Every method takes `&self`, is one whole transaction and deals in values; ids and time are arguments.
 
 mod memory;
+mod sqlite;
+mod tally;
 
 use std::time::SystemTime;
 
 pub use memory::MemoryStore;
+pub use sqlite::SqliteStore;
 
 use crate::error::Result;
-use crate::models::{Event, SessionId};
+use crate::models::{BlobId, Budget, Event, Held, Holder, SessionId, Spent, TurnRow, UsageRow};
+
+/// Returns the name of some bytes in the ledger.
+#[must_use]
+pub fn blob_id(bytes: &[u8]) -> BlobId {
+    BlobId(blake3::hash(bytes).to_hex().to_string())
+}
 
 /// The right to write to a session. A newer lease of the same session has a higher fence and voids this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,17 +29,59 @@ pub struct Lease {
     pub fence: u64,
 }
 
+/// What came of asking for a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It is the caller's.
+    Granted(Lease),
+    /// Someone else holds it.
+    Busy(Held),
+}
+
+/// What is recorded in one transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entry<'a> {
+    /// What happened, in order.
+    pub events: &'a [Event],
+    /// Texts that the events name, or that later ones will.
+    pub blobs: &'a [&'a [u8]],
+    /// What each `Called` among the events is held to.
+    pub budget: Budget,
+}
+
+/// Which turns are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Turns<'a> {
+    /// Of this session only.
+    pub session: Option<&'a SessionId>,
+    /// At most so many, the newest.
+    pub newest: usize,
+}
+
 /// The ledger of sessions.
 ///
-/// Implementers append all events of a call or none, and refuse every write under a lease that is no longer the
-/// newest of its session.
+/// Implementers append all of an entry or nothing, and refuse every write under a lease that is no longer the newest
+/// of its session.
 pub trait Store {
-    /// Takes a session for a holder.
+    /// Takes a session for a holder, if nobody holds it or the one with the fence `over` does.
     ///
     /// # Errors
     ///
-    /// `SessionBusy`, naming the holder and since when, if someone else holds it.
-    fn claim(&self, session: &SessionId, holder: &str, now: SystemTime) -> Result<Lease>;
+    /// Those of the database.
+    fn claim(
+        &self,
+        session: &SessionId,
+        holder: &Holder,
+        over: Option<u64>,
+        now: SystemTime,
+    ) -> Result<Claim>;
+
+    /// Says that the holder is still there.
+    ///
+    /// # Errors
+    ///
+    /// `SessionBusy` if the lease is void.
+    fn heartbeat(&self, lease: &Lease, now: SystemTime) -> Result<()>;
 
     /// Gives a session back.
     ///
@@ -39,17 +90,80 @@ pub trait Store {
     /// `SessionBusy` if the lease is void.
     fn release(&self, lease: &Lease) -> Result<()>;
 
-    /// Records events in one transaction: before a wait, after a reply, or when effects are settled.
+    /// Records an entry: before a wait, after a reply, or when effects are settled.
     ///
     /// # Errors
     ///
-    /// `SessionBusy` if the lease is void; nothing is recorded then.
-    fn commit(&self, lease: &Lease, events: &[Event], now: SystemTime) -> Result<()>;
+    /// `SessionBusy` if the lease is void, `BudgetExhausted` if a call among the events would exceed its budget,
+    /// `LedgerUnusable` if an event names a text that is not there or cannot follow those before it; nothing is
+    /// recorded then.
+    fn commit(&self, lease: &Lease, entry: &Entry<'_>, now: SystemTime) -> Result<()>;
 
-    /// Returns all events of a session, in order.
+    /// Returns all events of a session, in order, each with when it was recorded.
     ///
     /// # Errors
     ///
     /// Those of the database.
-    fn events(&self, session: &SessionId) -> Result<Vec<Event>>;
+    fn events(&self, session: &SessionId) -> Result<Vec<(SystemTime, Event)>>;
+
+    /// Returns the bytes of a text; `None` if the ledger has none of that name.
+    ///
+    /// # Errors
+    ///
+    /// `LedgerUnusable` if they are not those of the name.
+    fn blob(&self, id: &BlobId) -> Result<Option<Vec<u8>>>;
+
+    /// Returns turns, the newest last.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    fn turns(&self, wanted: &Turns<'_>) -> Result<Vec<TurnRow>>;
+
+    /// Returns the name of every session, sorted.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    fn sessions(&self) -> Result<Vec<SessionId>>;
+
+    /// Returns every session that is held, by name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    fn held(&self) -> Result<Vec<Held>>;
+
+    /// Returns what a run has spent, or a session over all runs.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    fn spent(&self, scope: &Scope<'_>) -> Result<Spent>;
+
+    /// Returns what each agent has used in each session, by session and agent.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    fn usage(&self, session: Option<&SessionId>) -> Result<Vec<UsageRow>>;
+}
+
+/// What spending is counted over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope<'a> {
+    /// One invocation of the program.
+    Run(&'a str),
+    /// A session, over all runs.
+    Session(&'a SessionId),
+}
+
+impl Scope<'_> {
+    /// Returns the scope as two words that no other scope has.
+    fn key(&self) -> (&'static str, &str) {
+        match self {
+            Self::Run(run) => ("run", run),
+            Self::Session(session) => ("session", session.as_str()),
+        }
+    }
 }

@@ -174,7 +174,7 @@ fn init_works_in_an_empty_folder_without_git() {
 fn every_command_and_flag_is_documented_and_has_examples() {
     let project = TestProject::new();
     let docs = std::fs::read_to_string(repository().join("docs/cli.md")).unwrap();
-    let commands: [&[&str]; 11] = [
+    let commands: [&[&str]; 12] = [
         &[],
         &["prompt"],
         &["turn"],
@@ -182,6 +182,7 @@ fn every_command_and_flag_is_documented_and_has_examples() {
         &["template", "show"],
         &["template", "check"],
         &["init"],
+        &["trust"],
         &["schema"],
         &["completions"],
         &["tokens"],

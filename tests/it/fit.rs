@@ -113,7 +113,7 @@ impl Case {
              modes:\n  go:\n    permission: read-only\n    state: {{shown: [knowledge_context]}}\n    next: {{otherwise: done}}\n"
         );
         file("pack.yaml".to_owned(), manifest);
-        let places = Places { project: Some(folder.path().to_path_buf()), user: None };
+        let places = Places::new(Some(folder.path().to_path_buf()), None);
         let pack = Pack::load("trial", &places).unwrap();
         (folder, pack)
     }

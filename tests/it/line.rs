@@ -2,11 +2,11 @@
 
 use agentd::agent::Scripted;
 use agentd::models::{Event, Mode, SessionId, State, Turn, Work};
-use agentd::orchestrator::{Ask, Workspace, take};
+use agentd::orchestrator::{Ask, Workspace};
 use agentd::store::{MemoryStore, Store};
 use agentd::{ErrorKind, ReviewResult};
 
-use crate::support::{Run, TestProject};
+use crate::support::{Run, TestProject, events, take};
 
 fn workspace(project: &TestProject) -> Workspace {
     Workspace::open(project.root(), None, None).unwrap()
@@ -45,12 +45,15 @@ fn a_turn_goes_through_all_rooms() {
     );
     assert!(!project.root().join("evil.md").exists() && !project.root().join("src").exists());
 
-    let events = store.events(&SessionId::new("add-login").unwrap()).unwrap();
+    let events = events(&store, "add-login");
     let names: Vec<_> =
         events.iter().map(|event| serde_json::to_value(event).unwrap()["event"].clone()).collect();
     assert_eq!(
         names,
-        ["entered", "started", "replied", "intended", "intended", "settled", "settled", "entered"]
+        [
+            "entered", "started", "called", "answered", "replied", "intended", "intended", "settled",
+            "settled", "entered"
+        ]
     );
     assert_eq!(State::fold(&events), report.state);
     assert_eq!(report.state.mode, Some(Mode::new("challenge").unwrap()));
@@ -88,31 +91,10 @@ fn a_script_that_does_not_fit_ends_the_turn_and_leaves_a_trace() {
     assert_eq!(error.kind(), ErrorKind::ScriptMismatch);
     assert!(error.message().contains("Add login</instructions>"), "{error:#}");
     assert_eq!(error.place().map(|place| place.line), Some(3));
-    let session = SessionId::new("add-login").unwrap();
-    assert!(matches!(store.events(&session).unwrap().last(), Some(Event::Started { turn: 1, .. })));
+    let events = events(&store, "add-login");
+    assert!(matches!(events.last(), Some(Event::Answered(answered)) if !answered.end.is_ok()), "{events:?}");
     assert!(!project.root().join("agentd").exists());
-    assert!(
-        store.claim(&session, "next", std::time::SystemTime::UNIX_EPOCH).is_ok(),
-        "the session is free again"
-    );
-}
-
-#[test]
-fn a_held_session_is_refused_and_a_void_lease_writes_nothing() {
-    let store = MemoryStore::default();
-    let session = SessionId::new("a").unwrap();
-    let start = std::time::SystemTime::UNIX_EPOCH;
-    let first = store.claim(&session, "one", start).unwrap();
-    let error = store.claim(&session, "two", start + std::time::Duration::from_secs(9)).unwrap_err();
-    assert_eq!(error.to_string(), "a has been held by one for 9 s");
-    store.release(&first).unwrap();
-    let second = store.claim(&session, "two", start).unwrap();
-    assert!(second.fence > first.fence);
-    let event = [Event::Ended { done: true }];
-    assert_eq!(store.commit(&first, &event, start).unwrap_err().kind(), ErrorKind::SessionBusy);
-    assert_eq!(store.events(&session).unwrap(), []);
-    store.commit(&second, &event, start).unwrap();
-    assert_eq!(store.events(&session).unwrap(), event);
+    assert_eq!(store.held().unwrap(), [], "the session is free again");
 }
 
 #[test]
@@ -126,7 +108,7 @@ fn the_command_takes_a_turn() {
         assert!(run.stderr.contains(words), "{}", run.stderr);
     }
     assert_eq!(run.ok(), "Planned.\n");
-    let again = turn(&project, "plan", "Add login", &["--json"]).json();
+    let again = turn(&project, "plan", "Add login", &["--json"]).report();
     assert_eq!(again["report"]["verdict"], "PASS");
     let detail = "left unchanged agentd/changes/add-login/proposal.md";
     assert_eq!(again["report"]["settlements"][0]["detail"], detail);
@@ -216,8 +198,8 @@ fn a_reply_that_is_cut_off_does_not_leave_its_mode() {
 #[test]
 fn other_agents_and_missing_scripts_are_refused_clearly() {
     let project = TestProject::new();
-    project.run(&["turn", "plan", "x", "--agent", "claude"]).fails(5, &["UnknownAgent", "agentd prompt"]);
-    project.run(&["turn", "plan", "x", "--agent", "scripted"]).fails(2, &["--script <FILE>"]);
+    project.run(&["turn", "plan", "x", "--agent", "claude"]).fails(5, &["UnknownAgent", "agents.yaml"]);
+    project.run(&["turn", "plan", "x", "--agent", "scripted"]).fails(3, &["ScriptInvalid", "--script FILE"]);
     project.write("bad.yaml", "format: 1\nturns:\n  - repli: x\n");
     project
         .run(&["turn", "plan", "x", "--agent", "scripted", "--script", "bad.yaml"])
@@ -297,9 +279,9 @@ fn the_start_of_the_history_stays_from_turn_to_turn() {
         let work = Some(Work { history, ..Work::default() });
         take(&workspace, &store, &driver, &Ask { work, ..ask("architect", "Go") }).unwrap();
     }
-    let events = store.events(&SessionId::new("add-login").unwrap()).unwrap();
+    let events = events(&store, "add-login");
     let first = events.iter().filter_map(|event| match event {
-        Event::Started { first_turn, .. } => *first_turn,
+        Event::Started(started) => started.first_turn,
         _ => None,
     });
     assert_eq!(first.collect::<Vec<_>>(), [2, 5, 5]);

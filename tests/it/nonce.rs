@@ -2,15 +2,17 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
 
-use agentd::agent::{Call, Driver, Scripted};
+use agentd::agent::{Call, Driver, Limits, Replay, Running, Scripted};
 use agentd::compose::Counter;
-use agentd::models::{Mode, Nonce, Permission, Reply, State, TokenizerSpec, UsageMetrics};
-use agentd::orchestrator::{Ask, Workspace, assemble, parse_review_marker, take};
+use agentd::models::{Mode, Nonce, Permission, Reply, State, TokenizerSpec};
+use agentd::orchestrator::{Ask, Workspace, assemble, parse_review_marker};
 use agentd::store::MemoryStore;
 use agentd::{ErrorKind, Result, ReviewResult, UnifiedPrompt};
 
-use crate::support::{TestProject, repository};
+use crate::support::{TestProject, repository, take};
 
 /// What the agent is told in each mode with verdicts.
 const FORMS: [(&str, &str); 3] = [
@@ -30,13 +32,26 @@ fn mode(name: &str) -> Mode {
 }
 
 /// An agent that keeps the prompts it was sent.
-#[derive(Default)]
-struct Recorder(RefCell<Vec<String>>);
+struct Recorder(RefCell<Vec<String>>, Replay);
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self(RefCell::default(), Replay::new(Reply::of("Fine.")))
+    }
+}
 
 impl Driver for Recorder {
-    fn send(&self, call: &Call<'_>) -> Result<Reply> {
+    fn spends(&self) -> bool {
+        false
+    }
+
+    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
         self.0.borrow_mut().push(call.prompt.to_owned());
-        Ok(Reply { text: "Fine.".to_owned(), usage: UsageMetrics::default() })
+        self.1.start(call)
+    }
+
+    fn salvage(&self, _: &std::path::Path) -> Result<Option<Reply>> {
+        Ok(None)
     }
 }
 
@@ -208,8 +223,19 @@ fn a_pack_of_your_own_tells_it_by_a_layer() {
 fn a_script_answers_with_the_nonce_of_its_prompt() {
     let send = |prompt: &str, reply: &str| {
         let script = format!("format: 1\nturns:\n  - reply: '{reply}'\n");
-        let call = Call { prompt, mode: &mode("plan"), permission: Permission::ReadOnly };
-        Scripted::read(&script, "script.yaml").unwrap().send(&call).map(|reply| reply.text)
+        let call = Call {
+            prompt,
+            mode: &mode("plan"),
+            permission: Permission::ReadOnly,
+            model: None,
+            root: Path::new("."),
+            folder: Path::new("."),
+            marker: "test",
+            limits: Limits::default(),
+        };
+        let script = Scripted::read(&script, "script.yaml").unwrap();
+        let mut running = script.start(&call)?;
+        running.wait(Duration::ZERO).map(|reply| reply.unwrap().text)
     };
     let reply = "<review run=\"{{NONCE}}\">PASS</review> {{NONCE}}";
     let expected = "<review run=\"k3f9x2ab\">PASS</review> k3f9x2ab";
@@ -236,6 +262,6 @@ fn a_scripted_turn_gives_its_verdict_under_every_policy_that_tells_it() {
         project
             .write("script.yaml", "format: 1\nturns: [{reply: '<review run=\"{{NONCE}}\">PASS</review>'}]\n");
         let args = ["turn", "plan", "Go", "--agent", "scripted", "--script", "script.yaml", "--json"];
-        assert_eq!(project.run(&args).json()["report"]["verdict"], "PASS", "{policy}");
+        assert_eq!(project.run(&args).report()["report"]["verdict"], "PASS", "{policy}");
     }
 }

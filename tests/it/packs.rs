@@ -26,7 +26,7 @@ fn turn(project: &TestProject, mode: &str, expect: &str, reply: &str) -> serde_j
     project.write("script.yaml", script);
     let args = ["turn", mode, "Two loaves", "--pack", "bakery", "--change", "monday", "--json"];
     let run = project.run(&[&args[..], &["--agent", "scripted", "--script", "script.yaml"]].concat());
-    serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr))
+    run.last_line()
 }
 
 const MIX: &str = "<content_update target=\"recipe.md\">\nFlour\n</content_update>\n";
@@ -178,9 +178,9 @@ fn a_false_fact_opens_no_gate() {
     project.write("script.yaml", script);
     let args = ["turn", "mix", "Go", "--pack", "bakery", "--change", "monday", "--agent", "scripted"];
     let args = [&args[..], &["--script", "script.yaml", "--state", "state.yaml", "--json"]].concat();
-    assert_eq!(project.run(&args).json()["report"]["state"]["mode"], "mix");
+    assert_eq!(project.run(&args).report()["report"]["state"]["mode"], "mix");
     project.write("state.yaml", "voice_context: {locked: true}\n");
-    assert_eq!(project.run(&args).json()["report"]["state"]["mode"], "bake");
+    assert_eq!(project.run(&args).report()["report"]["state"]["mode"], "bake");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn each_faulty_pack_names_every_fault_with_its_place() {
             .write("agentd/packs/trial/pack.yaml", &manifest)
             .write("agentd/packs/trial/a.md", "# A\n\nText.\n")
             .write("agentd/packs/trial/open.md", "Text.\n\n{{nowhere}}\n");
-        let places = Places { project: Some(project.root()), user: None };
+        let places = Places::new(Some(project.root()), None);
         let error = Pack::load("trial", &places).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PackInvalid, "{name}: {error:#}");
         let place = error.place().map(ToString::to_string).unwrap_or_default();

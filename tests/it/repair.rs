@@ -144,7 +144,7 @@ fn turn(replies: &[&str], repairs: &str) -> (i32, serde_json::Value) {
     let args =
         ["turn", "challenge", "Look", "--change", "a", "--agent", "scripted", "--script", "script.yaml"];
     let run = project.run(&[&args[..], &["--repairs", repairs, "--json"]].concat());
-    (run.code, serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr)))
+    (run.code, run.last_line())
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_turn_knows_the_tasks_of_its_change() {
         "script.yaml",
         "--json",
     ];
-    let report = project.run(&args).json();
+    let report = project.run(&args).report();
     assert_eq!(report["report"]["response"]["markers"].as_array().unwrap().len(), 2);
     assert_eq!(report["report"]["proposals"][0]["what"], "task_status 9.9");
     assert_eq!(report["report"]["proposals"][0]["reason"], "there is no such task");

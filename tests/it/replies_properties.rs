@@ -193,8 +193,10 @@ proptest! {
         // A thought whose closer stands in code is not closed: it may reach over the second verdict, or end at a message
         // inside it. Then of several verdicts the milder may be left, but none is PASS.
         let open = wrap == Wrap::Thought && inside.contains('`') && found != Ok(Some(ReviewResult::Pass));
-        // Two verdicts alone may repeat the prompt, where two with a quote between them do not.
-        let own = told && found == Ok(first.max(second));
+        // Two verdicts alone may repeat the prompt, where two with a quote between them do not; and behind a quote of the
+        // prompt a verdict may pass for a part of it. Then the other is left, but none is PASS.
+        let other = [Ok(first), Ok(second)].contains(&found) && found != Ok(Some(ReviewResult::Pass));
+        let own = told && (found == Ok(first.max(second)) || other);
         // It may become doubtful, but no other verdict comes of it.
         prop_assert!(found.is_err() || found == plain || open || own, "{plain:?} became {found:?}: {reply}");
     }

@@ -98,7 +98,7 @@ fn no_name_or_error_drives_the_terminal() {
         (&["models", "show", EVIL], 3, "there is no model `abcdefg`"),
         (&["models", "show", EVIL, "--json"], 3, "there is no model `abcdefg`"),
         (&["models", "show", "a\u{9d}b\u{2028}c", "--json"], 3, "there is no model `a\\nc`"),
-        (&["turn", "plan", "x", "--agent", EVIL, "--script", "x"], 5, "the agent `abcdefg`"),
+        (&["turn", "plan", "x", "--agent", EVIL, "--script", "x"], 3, "is not an agent's name"),
         (&["tokens", EVIL], 3, "does not exist"),
         (&[EVIL], 2, "unrecognized subcommand 'abcdefg'"),
     ];

@@ -174,7 +174,7 @@ fn r4_orchestrator_integration() {
     let script = script.to_str().unwrap();
     let turn =
         project.run(&["turn", "plan", "Add login", "--agent", "scripted", "--script", script, "--json"]);
-    assert_eq!(turn.json()["report"]["prompt_bytes"], shown.len() - "preview".len() + "k3f9x2ab".len());
+    assert_eq!(turn.report()["report"]["prompt_bytes"], shown.len() - "preview".len() + "k3f9x2ab".len());
 }
 
 #[test]

@@ -321,7 +321,7 @@ fn scenario_instruction_for_outputting_review_markers() {
 fn templates_are_cached_until_reloaded_and_shared_between_threads() {
     let project = TestProject::new();
     project.write("templates/system/BASE-plan.md", "old");
-    let places = Places { project: Some(project.root()), user: None };
+    let places = Places::new(Some(project.root()), None);
     let templates = Arc::new(Templates::new(places));
     let load = |templates: &Templates| {
         templates.load_system_template(&AgentName::base(), &Mode::new("plan").unwrap()).unwrap()

@@ -22,7 +22,7 @@ pub(crate) fn builder_in<'m>(project: &TestProject) -> PromptBuilder<'m> {
 }
 
 fn pack_in(project: &TestProject) -> Pack {
-    Pack::load("taskqueue", &Places { project: Some(project.root()), user: None }).unwrap()
+    Pack::load("taskqueue", &Places::new(Some(project.root()), None)).unwrap()
 }
 
 /// The body of a shipped template, as it stands in its file behind the front matter.

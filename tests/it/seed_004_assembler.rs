@@ -183,7 +183,7 @@ fn section_10_1_clear_cache() {
     let project = TestProject::new();
     let identity = "agentd/packs/foreman/identity.md";
     project.write(identity, "# THE FOREMAN\n\nThe old one.\n");
-    let pack = Pack::load("foreman", &Places { project: Some(project.root()), user: None }).unwrap();
+    let pack = Pack::load("foreman", &Places::new(Some(project.root()), None)).unwrap();
     let assembler = PromptAssembler::new(pack, Vec::new()).unwrap();
     let assemble = || {
         let work = Work::default();

@@ -351,7 +351,7 @@ modes:
         .write("agentd/packs/small/pack.yaml", manifest)
         .write("agentd/packs/small/rules.md", "# Rules\n\n{{AVAILABLE_ACTIONS}}\n")
         .write("agentd/packs/small/actions.yaml", file("tests/cases/pack/section_8_2_actions.yaml"));
-    let small = Pack::load("small", &Places { project: Some(project.root()), user: None }).unwrap();
+    let small = Pack::load("small", &Places::new(Some(project.root()), None)).unwrap();
     let names: Vec<_> = small.actions.keys().collect();
     assert_eq!(names, ["query_notebook", "save_decision", "write_template", "generate_scaffold"]);
     let parameter = |action: &str, name: &str| small.actions[action].parameters[name].clone();

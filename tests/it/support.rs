@@ -5,8 +5,12 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
+use agentd::agent::{Driver, Drivers};
+use agentd::models::{Event, SessionId};
+use agentd::orchestrator::{self, Ask, Desk, TurnReport, Workspace};
+use agentd::store::Store;
 use log::{LevelFilter, Log, Metadata, Record};
 use tempfile::TempDir;
 
@@ -133,6 +137,20 @@ impl Run {
     pub(crate) fn json(self) -> serde_json::Value {
         serde_json::from_str(&self.ok()).unwrap()
     }
+
+    /// Returns the last of the JSON lines that a turn prints: its report.
+    pub(crate) fn last_line(&self) -> serde_json::Value {
+        let last = self.stdout.lines().last().unwrap_or_else(|| panic!("{}", self.stderr));
+        let report: serde_json::Value = serde_json::from_str(last).unwrap();
+        assert_eq!(report["event"], "report");
+        report
+    }
+
+    /// Returns the report of a turn that went well.
+    pub(crate) fn report(self) -> serde_json::Value {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        self.last_line()
+    }
 }
 
 pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) {
@@ -170,6 +188,23 @@ pub(crate) fn cases(folder: &str) -> Vec<(String, String)> {
     cases
 }
 
+/// Returns an example program, built as the tests were.
+pub(crate) fn example(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let profile = Path::new(env!("CARGO_BIN_EXE_agentd")).parent().unwrap();
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--offline", "--locked", "--quiet", "--examples", "--target-dir"]);
+        build.arg(profile.parent().unwrap()).current_dir(repository());
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success());
+        profile.join("examples")
+    });
+    folder.join(name)
+}
+
 /// Notes that a test did not run, for `test.sh` to count.
 pub(crate) fn did_not_run(test: &str, why: &str) {
     let folder = repository().join("target/not-run");
@@ -205,4 +240,21 @@ pub(crate) fn logged<T>(run: impl FnOnce() -> T) -> (T, Vec<String>) {
     LOG.take();
     let value = run();
     (value, LOG.take())
+}
+
+/// Takes a turn with a run of its own.
+pub(crate) fn take(
+    workspace: &Workspace,
+    store: &dyn Store,
+    driver: &dyn Driver,
+    ask: &Ask,
+) -> agentd::Result<TurnReport> {
+    let (drivers, run) = (Drivers::default(), orchestrator::Run::new("test"));
+    orchestrator::take(&Desk { workspace, store, drivers: &drivers, run: &run }, driver, ask)
+}
+
+/// Returns the events of a session.
+pub(crate) fn events(store: &dyn Store, session: &str) -> Vec<Event> {
+    let events = store.events(&SessionId::new(session).unwrap()).unwrap();
+    events.into_iter().map(|(_, event)| event).collect()
 }

@@ -1,10 +1,16 @@
 //! Every command and flag, documented where it is declared.
 
+mod data;
+mod ledger;
+
 use std::path::PathBuf;
 
+use agentd::models::Format;
 use agentd::orchestrator::MOST_REPAIRS;
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+pub(crate) use data::{ModelsCommand, PackCommand, TemplateCommand};
+pub(crate) use ledger::{LogArgs, ReplayArgs, ResumeArgs, ShowArgs};
 
 /// Prompts from layers, any agent, a verdict you can trust.
 #[derive(Debug, Parser)]
@@ -49,6 +55,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   agentd turn plan \"Add login\" --change add-login --agent scripted --script plan.yaml
+  agentd turn plan \"Add login\" --agent echo      the prompt comes back as the reply
+  agentd turn plan \"Add login\" --agent my-agent  any command that agents.yaml describes
 
 A script is a YAML file:
   format: 1
@@ -61,6 +69,90 @@ A script is a YAML file:
         </content_update>
         <review run=\"{{NONCE}}\">PASS</review>")]
     Turn(TurnArgs),
+
+    /// Tell what this machine gives to agents: how their processes are contained
+    #[command(after_help = "\
+Examples:
+  agentd doctor
+  agentd doctor --json | jq .namespace.works
+
+Exit codes: 0 all is well, 1 something is not.")]
+    Doctor {
+        /// Print the facts as JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// List the turns that were taken
+    #[command(after_help = "\
+Examples:
+  agentd log
+  agentd log add-login -n 5
+  agentd log --json | jq '.[] | select(.verdict == \"MAJOR_ISSUES\")'")]
+    Log(LogArgs),
+
+    /// Show a turn: what was sent, what came back, what was made of it
+    #[command(after_help = "\
+Examples:
+  agentd show last
+  agentd show add-login/3 --prompt > prompt.xml
+  agentd show add-login --reply")]
+    Show(ShowArgs),
+
+    /// Compare the prompts of two turns, segment by segment
+    #[command(after_help = "\
+Examples:
+  agentd diff add-login/1 add-login/2")]
+    Diff {
+        /// The one turn: SESSION/NUMBER, SESSION for its last one, `last` for the newest of all
+        #[arg(value_name = "TURN")]
+        old: String,
+        /// The other turn
+        #[arg(value_name = "TURN")]
+        new: String,
+        /// Print the segments as JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Read a recorded reply again, or send a recorded prompt to another agent
+    #[command(after_help = "\
+Examples:
+  agentd replay add-login/3                      is it still read as it was?
+  agentd replay add-login/3 --agent echo         the same bytes to another agent; no effects
+
+Exit codes: 0 it is read as it was, 1 it is not.")]
+    Replay(ReplayArgs),
+
+    /// Bring to an end what was interrupted; with a session, call its agent again if it gave no whole reply
+    #[command(after_help = "\
+Examples:
+  agentd resume
+  agentd resume add-login")]
+    Resume(ResumeArgs),
+
+    /// Tell what agents have used: turns, tokens, money, time
+    #[command(after_help = "\
+Examples:
+  agentd usage
+  agentd usage add-login --json")]
+    Usage {
+        /// The session [default: all]
+        session: Option<String>,
+        /// Print the figures as JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Print the whole ledger, or one session of it, as JSON lines
+    #[command(after_help = "\
+Examples:
+  agentd export > ledger.jsonl
+  agentd export add-login | jq -r 'select(.event.event == \"answered\") | .event.reply'")]
+    Export {
+        /// The session [default: all]
+        session: Option<String>,
+    },
 
     /// Read a reply: what it says, what it asks for, and what of it counts
     #[command(after_help = "\
@@ -118,6 +210,20 @@ Examples:
         json: bool,
     },
 
+    /// Accept this project's own templates, packs, agents and settings as they are now
+    #[command(after_help = "\
+Examples:
+  agentd trust --show                            what there is, and what is new or changed
+  agentd trust                                   accept all of it, once you have read it")]
+    Trust {
+        /// List them with how each stands, and accept nothing; exit code 1 if one is not accepted
+        #[arg(long)]
+        show: bool,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+
     /// Print the JSON Schema of a value
     #[command(after_help = "\
 Examples:
@@ -146,7 +252,13 @@ impl Command {
             Self::Prompt(args) => args.json,
             Self::Turn(args) => args.json,
             Self::Parse(args) => args.json,
-            Self::Init { json } | Self::Tokens { json, .. } => *json,
+            Self::Log(args) => args.json,
+            Self::Show(args) => args.json,
+            Self::Replay(args) => args.json,
+            Self::Resume(args) => args.json,
+            Self::Doctor { json } | Self::Diff { json, .. } | Self::Usage { json, .. } => *json,
+            Self::Export { .. } => true,
+            Self::Init { json } | Self::Tokens { json, .. } | Self::Trust { json, .. } => *json,
             Self::Models { command } => match command {
                 ModelsCommand::List { json } | ModelsCommand::Show { json, .. } => *json,
             },
@@ -180,9 +292,9 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) pack: Option<String>,
 
-    /// The change to work on: agentd/changes/ID
-    #[arg(long, value_name = "ID")]
-    pub(crate) change: Option<String>,
+    /// The session to work on, such as a change: agentd/changes/ID
+    #[arg(long, visible_alias = "change", value_name = "ID")]
+    pub(crate) session: Option<String>,
 
     /// Show this file to the agent; may be given several times
     #[arg(long = "file", value_name = "PATH")]
@@ -191,6 +303,10 @@ pub(crate) struct AskArgs {
     /// Show this file as an artifact of an earlier step; may be given several times
     #[arg(long = "artifact", value_name = "PATH")]
     pub(crate) artifacts: Vec<PathBuf>,
+
+    /// Show files given with --file or --artifact even if by their name they hold secrets
+    #[arg(long)]
+    pub(crate) force_secret_files: bool,
 
     /// Hand on this remark; may be given several times
     #[arg(long = "thought", value_name = "TEXT")]
@@ -211,20 +327,20 @@ pub(crate) struct AskArgs {
     /// Refuse a prompt in which a mandatory variable has no value
     #[arg(long)]
     pub(crate) strict: bool,
-}
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct PromptArgs {
-    #[command(flatten)]
-    pub(crate) ask: AskArgs,
-
-    /// The agent to write for, such as claude, gemini, codex or any other [default: the mode's in agentd/config.toml]
+    /// The agent, such as claude, gemini, codex or any other [default: the mode's in agentd/config.toml]
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
 
     /// How the prompt is written [default: as the pack says]
     #[arg(long, value_enum)]
     pub(crate) format: Option<FormatArg>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PromptArgs {
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
 
     /// Print an envelope with parts and segments as JSON
     #[arg(long)]
@@ -240,21 +356,28 @@ pub(crate) struct TurnArgs {
     #[command(flatten)]
     pub(crate) ask: AskArgs,
 
-    /// The agent; `scripted` is the one there is so far
-    #[arg(long, value_name = "NAME")]
-    pub(crate) agent: String,
-
-    /// The script of the scripted agent
-    #[arg(long, value_name = "FILE", required_if_eq("agent", "scripted"))]
-    pub(crate) script: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) send: SendArgs,
 
     /// Ask the agent again for what its reply lacks, so often at most
     #[arg(long, value_name = "TIMES", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=i64::from(MOST_REPAIRS)))]
     pub(crate) repairs: u8,
 
-    /// Print the whole report as JSON
+    /// Print what happens as it happens, and the whole report at the end, one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How a prompt is sent.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SendArgs {
+    /// The script of the agent `scripted`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+
+    /// Use the project's own definitions in this run although nobody has accepted them with `agentd trust`
+    #[arg(long)]
+    pub(crate) trust: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -316,125 +439,21 @@ pub(crate) enum FormatArg {
     Tools,
 }
 
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Xml => Self::Xml,
+            FormatArg::Flat => Self::Flat,
+            FormatArg::Chat => Self::Chat,
+            FormatArg::Tools => Self::Tools,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum SchemaOf {
     /// The unified prompt
     Prompt,
     /// The state file, and the XML it becomes
     State,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ModelsCommand {
-    /// List the models that are known
-    List {
-        /// Print the list as JSON
-        #[arg(long)]
-        json: bool,
-    },
-
-    /// Show one model
-    #[command(after_help = "\
-Examples:
-  agentd models show llama3.2:3b")]
-    Show {
-        /// The model's name or an alias
-        id: String,
-        /// Print it as JSON
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum TemplateCommand {
-    /// List every template at every place, and which are in force
-    List {
-        /// Print the list as JSON, each with its metadata
-        #[arg(long)]
-        json: bool,
-    },
-
-    /// Print the template for a mode, as it stands in its file
-    #[command(after_help = "\
-Examples:
-  agentd template show plan --agent gemini
-  agentd template show plan --built-in > templates/system/BASE-plan.md    start your own")]
-    Show {
-        /// The mode
-        mode: String,
-        /// The agent [default: the mode's in agentd/config.toml, or BASE]
-        #[arg(long, value_name = "NAME")]
-        agent: Option<String>,
-        /// Print the one that is compiled in, whatever the project and the user have
-        #[arg(long)]
-        built_in: bool,
-        /// Print it with its metadata as JSON
-        #[arg(long)]
-        json: bool,
-    },
-
-    /// Check that templates hold what their mode needs: sections, placeholders, markers
-    #[command(after_help = "\
-Examples:
-  agentd template check                  all templates, shipped and your own
-  agentd template check BASE-plan")]
-    Check {
-        /// Names of templates, such as BASE-plan [default: all]
-        names: Vec<String>,
-        /// Print the findings as JSON
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum PackCommand {
-    /// List the packs at every place
-    List {
-        /// Print the list as JSON
-        #[arg(long)]
-        json: bool,
-    },
-
-    /// Show a pack: its modes, layers, actions and files, or one of its files
-    #[command(after_help = "\
-Examples:
-  agentd pack show foreman
-  agentd pack show foreman identity.md > agentd/packs/foreman/identity.md    start your own
-  agentd pack show sdd --json | jq '.modes | keys'")]
-    Show {
-        /// The pack's name
-        name: String,
-        /// Print this file of it instead
-        file: Option<String>,
-        /// Print it as JSON
-        #[arg(long)]
-        json: bool,
-    },
-
-    /// Check that packs hold together, and what their prose takes at every tier against its budget
-    #[command(after_help = "\
-Examples:
-  agentd pack check                  all packs, shipped and your own
-  agentd pack check foreman")]
-    Check {
-        /// Names of packs [default: all]
-        names: Vec<String>,
-        /// Print the figures as JSON
-        #[arg(long)]
-        json: bool,
-    },
-
-    /// Start a pack of your own in agentd/packs/NAME; never overwrite
-    #[command(after_help = "\
-Examples:
-  agentd pack new letters && agentd prompt draft \"Thank the referee\" --pack letters")]
-    New {
-        /// The pack's name
-        name: String,
-        /// Print the result as JSON
-        #[arg(long)]
-        json: bool,
-    },
 }

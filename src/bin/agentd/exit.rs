@@ -14,7 +14,7 @@ pub(crate) const USAGE: u8 = 2;
 /// Something that was given cannot be used: a file, a name, a change, an empty text.
 pub(crate) const INPUT: u8 = 3;
 
-/// A template, a pack or a settings file is missing or broken.
+/// A template, a pack or a settings file is missing, broken or not accepted.
 pub(crate) const DEFINITION: u8 = 4;
 
 /// The agent did not do its part.
@@ -23,8 +23,17 @@ pub(crate) const AGENT: u8 = 5;
 /// The reply does not hold the verdict that its mode requires.
 pub(crate) const VERDICT: u8 = 6;
 
-/// The outside world failed: output that cannot be written, a session that someone else holds.
+/// The outside world failed: output or a ledger that cannot be written.
 pub(crate) const OUTSIDE: u8 = 7;
+
+/// Something forbids it: a budget, or work that may be half done.
+pub(crate) const FORBIDDEN: u8 = 8;
+
+/// Someone else holds the session.
+pub(crate) const BUSY: u8 = 75;
+
+/// The user has stopped it.
+pub(crate) const STOPPED: u8 = 130;
 
 /// Returns the code of a kind of failure.
 pub(crate) fn code(kind: ErrorKind) -> u8 {
@@ -34,10 +43,28 @@ pub(crate) fn code(kind: ErrorKind) -> u8 {
         | ErrorKind::PackNotFound
         | ErrorKind::PackInvalid
         | ErrorKind::UnknownOperation
-        | ErrorKind::ConfigInvalid => DEFINITION,
+        | ErrorKind::ConfigInvalid
+        | ErrorKind::NotTrusted => DEFINITION,
         ErrorKind::ScriptMismatch | ErrorKind::UnknownAgent => AGENT,
         ErrorKind::MissingReviewMarker | ErrorKind::MissingMarker | ErrorKind::VerdictNotAllowed => VERDICT,
-        ErrorKind::SessionBusy => OUTSIDE,
+        ErrorKind::AgentAuth
+        | ErrorKind::AgentQuota
+        | ErrorKind::AgentRateLimited
+        | ErrorKind::AgentTooLarge
+        | ErrorKind::AgentCutOff
+        | ErrorKind::AgentRefused
+        | ErrorKind::AgentEmpty
+        | ErrorKind::AgentCrashed
+        | ErrorKind::AgentTimedOut
+        | ErrorKind::AgentNotInstalled
+        | ErrorKind::AgentOutputUnknown
+        | ErrorKind::AgentOutputTooLarge
+        | ErrorKind::AgentLost
+        | ErrorKind::AgentUnusable => AGENT,
+        ErrorKind::AgentStopped => STOPPED,
+        ErrorKind::BudgetExhausted | ErrorKind::PriceUnknown | ErrorKind::NotResumable => FORBIDDEN,
+        ErrorKind::LedgerUnusable | ErrorKind::StorageFull => OUTSIDE,
+        ErrorKind::SessionBusy => BUSY,
         _ => INPUT,
     }
 }

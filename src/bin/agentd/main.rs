@@ -5,12 +5,16 @@ mod commands;
 mod exit;
 mod out;
 mod project;
+mod signals;
+mod watch;
+mod when;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
+    agentd::agent::guard_main();
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => return ExitCode::from(out::usage(&error)),

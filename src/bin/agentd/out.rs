@@ -4,9 +4,12 @@ use std::borrow::Cow;
 use std::env;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use agentd::Error;
 use agentd::models::screen;
+use agentd::secret::Secrets;
 use anstyle::{AnsiColor, Style};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use serde::Serialize;
@@ -67,6 +70,77 @@ pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
     })
 }
 
+/// Writes a value to stdout as one line of JSON.
+pub(crate) fn json_line(value: &impl Serialize) -> io::Result<()> {
+    data(|out| {
+        serde_json::to_writer(&mut *out, value)?;
+        out.write_all(b"\n")
+    })
+}
+
+/// Writes rows to stdout, each under a heading of fixed width.
+pub(crate) fn rows(rows: &[(&str, String)]) -> io::Result<()> {
+    data(|out| {
+        for (heading, words) in rows {
+            let words = words.replace('\n', "\n           ");
+            writeln!(out, "{heading:<10} {words}")?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes a table to stdout, each column as wide as its widest cell.
+pub(crate) fn table<const N: usize>(
+    heads: &[&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> io::Result<()> {
+    let rows: Vec<[String; N]> = std::iter::once(heads.map(str::to_owned)).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: [usize; N] = std::array::from_fn(width);
+    data(|out| {
+        for row in &rows {
+            let cells: Vec<String> =
+                row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            writeln!(out, "{}", cells.join("  ").trim_end())?;
+        }
+        Ok(())
+    })
+}
+
+/// Tells whether someone watches stderr on a terminal that can change a line.
+pub(crate) fn talks_to_terminal() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "the binary owns the terminal and knows the environment")]
+    let (terminal, dumb) =
+        (io::stderr().is_terminal(), env::var_os("TERM").is_some_and(|term| term == "dumb"));
+    terminal && !dumb
+}
+
+/// The most characters of the line that changes.
+const LIVE_WIDTH: usize = 79;
+
+/// Writes a line on the terminal over the one before.
+pub(crate) fn live_line(words: &str) {
+    let line: String = shown(words.replace(['\n', '\t'], " ")).chars().take(LIVE_WIDTH).collect();
+    live(format_args!("\r\x1b[2K{line}"));
+    LIVE.store(true, Ordering::Relaxed);
+}
+
+/// Removes the line that changes, if there is one.
+pub(crate) fn clear_line() {
+    if LIVE.swap(false, Ordering::Relaxed) {
+        live("\r\x1b[2K");
+    }
+}
+
+/// Whether a line stands on the terminal that is not ended.
+static LIVE: AtomicBool = AtomicBool::new(false);
+
+fn live(words: impl Display) {
+    #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
+    let mut out = io::stderr();
+    let _unheard = write!(out, "{words}").and_then(|()| out.flush());
+}
+
 const HEADING: Style = Style::new().bold();
 const NOTE: Style = AnsiColor::Cyan.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -91,13 +165,25 @@ pub(crate) fn row(heading: &str, words: impl Display) {
     lines.for_each(|line| talk(format_args!("{:<10} {line}", "")));
 }
 
-/// Returns words without what would drive a terminal: many were written by an agent, or stand in a repository.
+/// What must not be seen, once it is known.
+static SECRETS: OnceLock<Secrets> = OnceLock::new();
+
+/// Keeps secrets out of all talk from here on: words of ours may quote what others wrote.
+pub(crate) fn keep_back(secrets: &Secrets) {
+    let _known = SECRETS.set(secrets.clone());
+}
+
+/// Returns words without secrets, and without what would drive a terminal: many were written by an agent, or stand in
+/// a repository.
 fn shown(words: impl Display) -> String {
-    screen(&words.to_string()).into_owned()
+    let words = words.to_string();
+    let words = SECRETS.get().map_or(Cow::Borrowed(words.as_str()), |secrets| secrets.redact(&words));
+    screen(&words).into_owned()
 }
 
 /// Says words that are fit to be shown, in our own style.
 fn talk(words: impl Display) {
+    clear_line();
     #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
     let mut out = anstream::stderr();
     // If stderr is gone there is nobody left to tell.

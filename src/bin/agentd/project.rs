@@ -3,12 +3,16 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use agentd::agent::Drivers;
+use agentd::config::Environment;
 use agentd::models::Catalogue;
 use agentd::orchestrator::{self, Workspace};
+use agentd::secret::Secrets;
 use agentd::{Error, ErrorKind, Places, Result};
 use etcetera::BaseStrategy;
 
 use crate::args::Args;
+use crate::out;
 
 /// Returns the folder that the command was told to work in, or the current one.
 ///
@@ -48,20 +52,47 @@ pub(crate) fn root(args: &Args) -> Result<PathBuf> {
 
 /// Returns where prose is looked for.
 pub(crate) fn places(args: &Args) -> Result<Places> {
-    Ok(Places { project: Some(root(args)?), user: user_folder() })
+    Ok(Places::new(Some(root(args)?), user_folder()))
 }
 
 /// Opens the project with its settings, pack and templates.
 pub(crate) fn workspace(args: &Args, pack: Option<&str>) -> Result<Workspace> {
-    Workspace::open(root(args)?, user_folder(), pack)
+    let mut workspace = Workspace::open(root(args)?, user_folder(), pack)?;
+    workspace.secrets = Secrets::new(workspace.agents.secrets(&environment()));
+    out::keep_back(&workspace.secrets);
+    Ok(workspace)
 }
 
 /// Returns the catalogue of models; no pack is needed for it.
 pub(crate) fn catalogue(args: &Args) -> Result<Catalogue> {
-    orchestrator::catalogue(&orchestrator::settings(&root(args)?, user_folder().as_deref())?)
+    orchestrator::catalogue(&orchestrator::settings(&places(args)?)?)
 }
 
 /// Returns the user's configuration folder for this program.
 fn user_folder() -> Option<PathBuf> {
     etcetera::choose_base_strategy().ok().map(|strategy| strategy.config_dir().join("agentd"))
+}
+
+/// Returns the agents, ready to be called with what they may see of the environment.
+pub(crate) fn drivers(workspace: &Workspace) -> Result<Drivers> {
+    Ok(Drivers {
+        secrets: workspace.secrets.clone(),
+        environment: environment(),
+        guard: own_file()?,
+        containment: workspace.settings.containment,
+        agents: workspace.agents.clone(),
+    })
+}
+
+/// Returns the program's own file, which guards agents.
+pub(crate) fn own_file() -> Result<PathBuf> {
+    env::current_exe().map_err(|error| {
+        Error::new(ErrorKind::AgentUnusable, "the program cannot find its own file").with_source(error)
+    })
+}
+
+/// Returns the variables of the environment.
+fn environment() -> Environment {
+    #[expect(clippy::disallowed_methods, reason = "the binary knows the environment")]
+    Environment(env::vars_os().collect())
 }

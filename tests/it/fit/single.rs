@@ -173,8 +173,7 @@ fn xml_that_grows_in_cdata_stays_within_the_window() {
             "  - {id: project, holds: project, class: optional, zone: turn}\n  - {id: state,",
         ),
     );
-    let pack =
-        Pack::load("trial", &Places { project: Some(folder.path().to_path_buf()), user: None }).unwrap();
+    let pack = Pack::load("trial", &Places::new(Some(folder.path().to_path_buf()), None)).unwrap();
     let mut before = 0;
     for window in [400, 500, 600, 800, 1_000, 2_000, 3_000, 4_000, 8_000, 12_000, 20_000] {
         let project = Some((format!("<a {}", "x\r".repeat(1_000)), "a test".to_owned()));
@@ -219,8 +218,7 @@ fn an_elastic_layer_may_be_the_first() {
          go: {permission: read-only, next: {otherwise: done}}\n";
     write(&folder.path().join("agentd/packs/trial/pack.yaml"), manifest);
     write(&folder.path().join("agentd/packs/trial/a.md"), "Rules.\n");
-    let pack =
-        Pack::load("trial", &Places { project: Some(folder.path().to_path_buf()), user: None }).unwrap();
+    let pack = Pack::load("trial", &Places::new(Some(folder.path().to_path_buf()), None)).unwrap();
     let file = |name: &str| agentd::compose::Given {
         item: agentd::ContextItem::new(agentd::ContextKind::File, name, "code"),
         ..Default::default()

@@ -18,9 +18,11 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 const LONGEST_REPLY: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Checks the arguments, reads the text and the state, and opens the project.
-pub(super) fn ask(args: &Args, given: &AskArgs, agent: Option<&str>) -> Result<(Workspace, Ask)> {
+pub(super) fn ask(args: &Args, given: &AskArgs) -> Result<(Workspace, Ask)> {
     let resolved =
         |paths: &[PathBuf]| paths.iter().map(|path| from_here(args, path)).collect::<Result<Vec<_>>>();
+    // First of all: what must not be seen is known from here on, also in what is said of a state file.
+    let workspace = project::workspace(args, given.pack.as_deref())?;
     let work = match &given.state {
         Some(path) => {
             let path = from_here(args, path)?;
@@ -29,18 +31,19 @@ pub(super) fn ask(args: &Args, given: &AskArgs, agent: Option<&str>) -> Result<(
         None => None,
     };
     let ask = Ask {
-        agent: agent.map(AgentName::new).transpose()?,
-        session: given.change.as_deref().map(SessionId::new).transpose()?,
+        agent: given.agent.as_deref().map(AgentName::new).transpose()?,
+        session: given.session.as_deref().map(SessionId::new).transpose()?,
         files: resolved(&given.files)?,
         artifacts: resolved(&given.artifacts)?,
+        secret_files: given.force_secret_files,
         thoughts: given.thoughts.clone(),
         model: given.model.clone(),
         variables: variables(&given.variables)?,
         strict: given.strict,
+        format: given.format.map(Into::into),
         work,
         ..Ask::new(Mode::new(given.mode.as_str())?, text(&given.text)?)
     };
-    let workspace = project::workspace(args, given.pack.as_deref())?;
     check_mode(&workspace, &ask)?;
     let mode = workspace.pack.resolved(&ask.mode);
     Ok((workspace, Ask { mode, ..ask }))

@@ -1,26 +1,25 @@
 //! `agentd prompt`: the exact prompt, before a token is spent.
 
-use agentd::models::{Format, Nonce, State};
-use agentd::orchestrator::{Ask, Assembly, Workspace, assemble};
+use agentd::models::Nonce;
+use agentd::orchestrator::{Ask, Assembly, Workspace, assemble, next_state};
+use agentd::store::{SqliteStore, Store};
 use serde_json::{Value, json};
 
 use super::ask::ask;
 use super::explain::explain;
-use crate::args::{Args, FormatArg, PromptArgs};
+use crate::args::{Args, PromptArgs};
 use crate::exit;
 use crate::out::{self, Outcome};
 
 pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
-    let (workspace, ask) = ask(args, &given.ask, given.agent.as_deref())?;
-    let format = given.format.map(|format| match format {
-        FormatArg::Xml => Format::Xml,
-        FormatArg::Flat => Format::Flat,
-        FormatArg::Chat => Format::Chat,
-        FormatArg::Tools => Format::Tools,
-    });
-    let ask = Ask { format, count: given.explain, nonce: Some(Nonce::preview()), ..ask };
-    let work = ask.work.clone().unwrap_or_default();
-    let state = State { mode: Some(ask.mode.clone()), work, ..State::default() };
+    let (workspace, ask) = ask(args, &given.ask)?;
+    let ask = Ask { count: given.explain, nonce: Some(Nonce::preview()), ..ask };
+    // A command that only looks makes no ledger, and needs none for a prompt that belongs to no session.
+    let store = match &ask.session {
+        Some(_) => SqliteStore::open_existing(&workspace.root)?,
+        None => None,
+    };
+    let state = next_state(&workspace, store.as_ref().map(|store| store as &dyn Store), &ask)?;
     let assembly = assemble(&workspace, &state, &ask)?;
     for origin in &assembly.overrides {
         out::note(format_args!("this project's own {origin} is used"));

@@ -1,0 +1,99 @@
+//! A whole turn beside the bare start of the same child: what agentd adds around an agent.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use agentd::agent::Drivers;
+use agentd::config::{Agents, Environment};
+use agentd::models::{AgentName, Mode, SessionId};
+use agentd::orchestrator::{Ask, Desk, Run, Workspace, take};
+use agentd::pack::AGENTS;
+use agentd::store::SqliteStore;
+
+/// How many turns are taken, and how many of them each session has.
+const TURNS: usize = 300;
+const EACH: usize = 20;
+
+/// An agent that reads its prompt and answers at once.
+const CHILD: &str = "cat > /dev/null; echo '<review>PASS</review>'";
+
+pub(crate) fn run() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let definitions = format!(
+        "format: 1\nagents:\n  quick:\n    argv: [sh, -c, {}]\n    output: {{kind: text}}\n",
+        serde_json::to_string(CHILD).unwrap()
+    );
+    let workspace = Workspace::open(root.to_path_buf(), None, None).unwrap();
+    let drivers = Drivers {
+        agents: Agents::read(AGENTS, "shipped")
+            .and_then(|agents| agents.overlaid(&definitions, "bench"))
+            .unwrap(),
+        environment: Environment(std::env::vars_os().collect()),
+        guard: env!("CARGO_BIN_EXE_agentd").into(),
+        ..Drivers::default()
+    };
+    let store = SqliteStore::open(root).unwrap();
+    let driver = drivers.find("quick").unwrap();
+    let mut taken = 0;
+    let turn = || {
+        let ask = Ask {
+            agent: Some(AgentName::new("quick").unwrap()),
+            session: Some(SessionId::new(format!("bench-{}", taken / EACH)).unwrap()),
+            ..Ask::new(Mode::new("plan").unwrap(), "Add login")
+        };
+        taken += 1;
+        let run = Run::new("bench");
+        let desk = Desk { workspace: &workspace, store: &store, drivers: &drivers, run: &run };
+        assert!(take(&desk, driver.as_ref(), &ask).unwrap().verdict.is_some());
+    };
+    let prompt = root.join("prompt");
+    fs::write(&prompt, "x".repeat(8_000)).unwrap();
+    let (ours, bare) = interleaved(turn, || spawn(&prompt));
+    let sync = fsync(root);
+    for (name, at) in [("median", TURNS / 2), ("p99", TURNS * 99 / 100)] {
+        super::row(&format!("turn around an agent, {name}"), ours[at], bare[at]);
+        println!("{:<44} {:>9.2} ms more", "", (ours[at].saturating_sub(bare[at])).as_secs_f64() * 1e3);
+    }
+    println!("{:<44} {:>9.2} ms for one write with fsync, median", "", sync.as_secs_f64() * 1e3);
+}
+
+/// Takes the times of two things in turns, sorted.
+fn interleaved(mut one: impl FnMut(), mut other: impl FnMut()) -> (Vec<Duration>, Vec<Duration>) {
+    let time = |work: &mut dyn FnMut()| {
+        let start = Instant::now();
+        work();
+        start.elapsed()
+    };
+    let (mut ones, mut others): (Vec<_>, Vec<_>) =
+        (0..TURNS).map(|_| (time(&mut one), time(&mut other))).unzip();
+    ones.sort_unstable();
+    others.sort_unstable();
+    (ones, others)
+}
+
+/// Starts the same child with nothing around it.
+fn spawn(prompt: &Path) {
+    let input = fs::File::open(prompt).unwrap();
+    let mut child = Command::new("sh");
+    child.args(["-c", CHILD]).stdin(input).stdout(Stdio::null());
+    assert!(child.status().unwrap().success());
+}
+
+/// Returns what it takes to write a page so that it outlasts a loss of power: a turn does this several times.
+fn fsync(root: &Path) -> Duration {
+    let path = root.join("page");
+    let mut times: Vec<Duration> = (0..50)
+        .map(|number| {
+            let start = Instant::now();
+            let mut file = fs::OpenOptions::new().append(true).create(true).open(&path).unwrap();
+            std::io::Write::write_all(&mut file, &[number; 4096]).unwrap();
+            file.sync_all().unwrap();
+            start.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    times[25]
+}

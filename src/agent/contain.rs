@@ -1,0 +1,396 @@
+//! Containment: an agent is started so that nothing of it outlives its call.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf, absolute};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde::{Deserialize, Serialize};
+
+use super::Limits;
+use super::guard;
+use super::process::{MARKER, identity, reap};
+use super::system;
+pub use crate::config::Containment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::Process;
+
+/// The longest argument, and the longest variable with its name, that Linux hands to a program.
+const LONGEST_STRING: usize = 131_071;
+
+/// How long a guard may take to say that it is there. It needs milliseconds; a wrong program never says it.
+const READY: Duration = Duration::from_secs(20);
+
+/// How long a dropped call waits for its guard, which ends everything by force.
+const DROPPED: Duration = Duration::from_secs(2);
+
+/// The most bytes of a guard's own files.
+const LONGEST_RECORD: u64 = 16 * 1024 * 1024;
+
+/// What is to be run, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// The path of a program whose `main` begins with `guard_main`.
+    pub guard: &'a Path,
+    /// The agent's command and its arguments.
+    pub argv: &'a [String],
+    /// The whole environment of the agent; its command is looked for in the `PATH` of it.
+    pub env: &'a [(OsString, OsString)],
+    /// The folder that the agent works in.
+    pub cwd: &'a Path,
+    /// The folder of the call, as `prepare` leaves it.
+    pub folder: &'a Path,
+    /// What the call's processes carry in their environment, so that they can be found again.
+    pub marker: &'a str,
+    /// How long it may take, and how much it may write to stdout and to stderr.
+    pub limits: Limits,
+    /// How the agent is contained.
+    pub containment: Containment,
+}
+
+/// How an agent ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// The exit code, if it came to one.
+    pub code: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+    /// Why it ended.
+    pub cause: Cause,
+    /// How many processes were alive after it had ended, and had to be ended too.
+    pub left_behind: u64,
+    /// How long it took until nothing of it was alive, in milliseconds.
+    pub milliseconds: u64,
+}
+
+/// Why an agent ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// It ended by itself, or something other than its guard ended it.
+    Ended,
+    /// Its command is not there.
+    NotInstalled,
+    /// Its command is there and cannot be started; the words say why.
+    NotStarted(String),
+    /// It took too long.
+    Wall,
+    /// It was silent for too long.
+    Idle,
+    /// It wrote too much.
+    Output,
+    /// It was asked to end.
+    Stopped,
+    /// The program that made the call, or the guard, was gone.
+    Abandoned,
+}
+
+/// What a guard leaves behind. It is not made to outlast a loss of power, which what the agent wrote may not have done
+/// either; so it counts only while the system that wrote it runs.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) boot: String,
+    pub(super) exit: Exit,
+}
+
+/// What a guard is told through a file. The environment is not in it: it may hold secrets.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) argv: Vec<String>,
+    pub(super) wall: Duration,
+    pub(super) idle: Duration,
+    pub(super) grace: Duration,
+    pub(super) output: u64,
+    pub(super) containment: Containment,
+}
+
+/// Makes the folder of a call and puts the prompt into it, for nobody else to read.
+///
+/// # Errors
+///
+/// `StorageFull` or `AgentUnusable` if that cannot be done.
+pub fn prepare(folder: &Path, prompt: &[u8]) -> Result<()> {
+    let written = || {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+        let mut file = create(&folder.join("prompt"))?;
+        file.write_all(prompt)
+    };
+    written().map_err(|cause| unwritable(folder, cause))
+}
+
+/// Removes the folder of a call. What cannot be removed does no harm.
+#[expect(clippy::disallowed_methods, reason = "what goes in and out of agents belongs to this room")]
+pub fn discard(folder: &Path) {
+    let _stays = fs::remove_dir_all(folder);
+}
+
+fn unwritable(folder: &Path, cause: io::Error) -> Error {
+    let kind = match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::StorageFull,
+        _ => ErrorKind::AgentUnusable,
+    };
+    Error::new(kind, format!("the folder of the call, {}, cannot be written", folder.display()))
+        .with_hint("make room, or let the user write there")
+        .with_source(cause)
+}
+
+/// Starts an agent under a guard.
+///
+/// # Errors
+///
+/// `AgentUnusable` if the guard cannot be started or cannot contain an agent here, or if the arguments are too long;
+/// `StorageFull` if there is no room for what it writes.
+pub fn launch(job: &Job<'_>) -> Result<Contained> {
+    check_strings(job)?;
+    if !job.cwd.is_dir() {
+        let message = format!("{}, where the agent is to work, is no folder", job.cwd.display());
+        return Err(Error::new(ErrorKind::AgentUnusable, message));
+    }
+    let folder = absolute(job.folder).map_err(|cause| unwritable(job.folder, cause))?;
+    let order = Order {
+        argv: job.argv.to_vec(),
+        wall: job.limits.wall,
+        idle: job.limits.idle,
+        grace: job.limits.grace,
+        output: job.limits.output,
+        containment: job.containment,
+    };
+    write_json(&folder.join("job"), &order).map_err(|cause| unwritable(&folder, cause))?;
+    let started = Instant::now();
+    let mut child = start_guard(job, &folder)?;
+    let (Some(lifeline), Some(ended)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(not_ready(job, "it has no pipes"));
+    };
+    let process = identity(child.id());
+    let mut contained = Contained {
+        child,
+        lifeline: Some(lifeline),
+        ended,
+        process,
+        folder,
+        marker: job.marker.to_owned(),
+        started,
+        exit: None,
+    };
+    match contained.first_words() {
+        Ok(words) if words == guard::READY => Ok(contained),
+        Ok(words) => Err(contained.refused(job, words.trim())),
+        Err(cause) => Err(contained.refused(job, &cause.to_string())),
+    }
+}
+
+/// Checks what no program could be started with, before anything is spent on it.
+fn check_strings(job: &Job<'_>) -> Result<()> {
+    if job.argv.is_empty() {
+        return Err(Error::new(ErrorKind::AgentUnusable, "the agent has no command"));
+    }
+    if let Some(at) = job.argv.iter().position(|argument| argument.len() > LONGEST_STRING) {
+        let length = job.argv[at].len();
+        let what = format!("argument {at} of the agent's command is {length} bytes long");
+        return Err(too_long(&what));
+    }
+    let long = |(name, value): &&(OsString, OsString)| name.len() + 1 + value.len() > LONGEST_STRING;
+    match job.env.iter().find(long) {
+        Some((name, _)) => Err(too_long(&format!("the variable {} is too long", name.display()))),
+        None => Ok(()),
+    }
+}
+
+fn too_long(what: &str) -> Error {
+    let message = format!("{what}, and the system hands over at most {LONGEST_STRING} bytes at once (E2BIG)");
+    Error::new(ErrorKind::AgentUnusable, message).with_hint("give the prompt by stdin or as a file")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the guard is how this room starts agents")]
+fn start_guard(job: &Job<'_>, folder: &Path) -> Result<Child> {
+    let program = absolute(job.guard).unwrap_or_else(|_| job.guard.to_path_buf());
+    let mut command = Command::new(&program);
+    command.args([guard::WORD, guard::CALL]).arg(folder);
+    command.env_clear().envs(job.env.iter().map(|(name, value)| (name, value))).env(MARKER, job.marker);
+    command.current_dir(job.cwd).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().map_err(|cause| match cause.raw_os_error() {
+        Some(code) if code == Errno::E2BIG as i32 => too_long("the environment as a whole is too long"),
+        _ => not_ready(job, "it cannot be started").with_source(cause),
+    })
+}
+
+fn not_ready(job: &Job<'_>, why: &str) -> Error {
+    let hint = match job.containment {
+        Containment::Namespace => {
+            "take `containment = \"guard\"`, or let the system grant user and PID namespaces"
+        }
+        Containment::Guard => {
+            "the guard must be an agentd, or a program that calls `agent::guard_main` first"
+        }
+    };
+    let message = format!("the guard {} cannot contain an agent: {why}", job.guard.display());
+    Error::new(ErrorKind::AgentUnusable, message).with_hint(hint)
+}
+
+/// An agent under its guard. Dropping it ends the agent.
+#[derive(Debug)]
+pub struct Contained {
+    child: Child,
+    /// Held open as long as the agent may live: the guard ends everything when it closes, however it closes.
+    lifeline: Option<ChildStdin>,
+    /// Closes when the guard has ended.
+    ended: ChildStdout,
+    process: Process,
+    folder: PathBuf,
+    marker: String,
+    started: Instant,
+    exit: Option<Exit>,
+}
+
+impl Contained {
+    /// Returns the guard.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Waits for the end, for so long at most; `None` if it has not come. After an end nothing of the agent is alive.
+    ///
+    /// # Errors
+    ///
+    /// `AgentUnusable` if the guard was killed and what it left cannot be ended; `FileUnusable` if its record cannot
+    /// be read.
+    pub fn wait(&mut self, patience: Duration) -> Result<Option<Exit>> {
+        if self.exit.is_none() && self.is_heard_within(patience) {
+            let status = self.child.wait().ok();
+            let exit = match exit_record(&self.folder)? {
+                Some(exit) => exit,
+                None => Exit {
+                    code: None,
+                    signal: status.and_then(|status| status.signal()),
+                    cause: Cause::Abandoned,
+                    left_behind: reap(&self.marker)?,
+                    milliseconds: milliseconds(self.started.elapsed()),
+                },
+            };
+            self.exit = Some(exit);
+        }
+        Ok(self.exit.clone())
+    }
+
+    /// Asks the agent to end, or ends it at once; `wait` then tells of it.
+    pub fn stop(&mut self, at_once: bool) {
+        let word = if at_once { guard::KILL } else { guard::END };
+        // A guard that is gone has nothing left to stop.
+        let _gone = self.lifeline.as_mut().map(|lifeline| lifeline.write_all(&[word]));
+    }
+
+    /// Tells whether the guard says something or ends within a time. After its first words it only ends.
+    fn is_heard_within(&self, patience: Duration) -> bool {
+        let begun = Instant::now();
+        loop {
+            let left = patience.saturating_sub(begun.elapsed());
+            // Rounded up, so that the last part of a millisecond is slept and not spun.
+            let left = PollTimeout::try_from(left + Duration::from_micros(999)).unwrap_or(PollTimeout::MAX);
+            let mut ends = [PollFd::new(self.ended.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut ends, left) {
+                Ok(0) | Err(Errno::EINTR) if begun.elapsed() < patience => {}
+                Ok(0) | Err(Errno::EINTR) => return false,
+                Ok(_) | Err(_) => return true,
+            }
+        }
+    }
+
+    /// Returns the line that a guard begins with.
+    fn first_words(&mut self) -> io::Result<String> {
+        let begun = Instant::now();
+        let mut words = Vec::new();
+        while !words.ends_with(b"\n") {
+            if !self.is_heard_within(READY.saturating_sub(begun.elapsed())) {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
+            }
+            let mut bytes = [0; 512];
+            match self.ended.read(&mut bytes)? {
+                0 => break,
+                count => words.extend_from_slice(&bytes[..count]),
+            }
+        }
+        Ok(String::from_utf8_lossy(&words).into_owned())
+    }
+
+    /// Ends a guard that cannot do its work, and says why it cannot.
+    fn refused(mut self, job: &Job<'_>, words: &str) -> Error {
+        let _gone = self.child.kill();
+        let words = if words.is_empty() { "it ended at once" } else { words };
+        not_ready(job, words)
+    }
+}
+
+impl Drop for Contained {
+    fn drop(&mut self) {
+        self.lifeline = None;
+        if self.exit.is_none() && self.is_heard_within(DROPPED) {
+            // Collected, so that it does not stay in the list of processes.
+            let _status = self.child.wait();
+        }
+    }
+}
+
+/// Returns how the agent of a call ended, as its guard recorded it; `None` if it did not come to that.
+///
+/// # Errors
+///
+/// `FileUnusable` if the record cannot be read.
+pub fn exit_record(folder: &Path) -> Result<Option<Exit>> {
+    let path = folder.join("exit");
+    match read_json::<Record>(&path) {
+        Ok(record) => Ok(Some(record.exit).filter(|_| record.boot == system::boot())),
+        // One that is not whole was not there when the power went.
+        Err(cause) if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
+            Ok(None)
+        }
+        Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(cause) => {
+            let message = format!("the guard's record {} cannot be read", path.display());
+            Err(Error::new(ErrorKind::FileUnusable, message).with_source(cause))
+        }
+    }
+}
+
+/// Makes an empty file that the user alone may read and that is only ever added to.
+#[expect(clippy::disallowed_methods, reason = "the files of a call belong to this room")]
+pub(super) fn create(path: &Path) -> io::Result<File> {
+    // What an agent opens once more by its name, such as /dev/stderr, must not leave holes.
+    let append = OFlag::O_APPEND.bits();
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(append).open(path)
+}
+
+/// Opens a file of a call for reading.
+#[expect(clippy::disallowed_methods, reason = "the files of a call belong to this room")]
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Moves a file of a call, so that it is there whole or not at all.
+#[expect(clippy::disallowed_methods, reason = "the files of a call belong to this room")]
+pub(super) fn put(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
+pub(super) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    create(path)?.write_all(&serde_json::to_vec(value)?)
+}
+
+pub(super) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<T> {
+    let mut bytes = Vec::new();
+    open(path)?.take(LONGEST_RECORD).read_to_end(&mut bytes)?;
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
+pub(super) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

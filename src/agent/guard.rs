@@ -1,0 +1,431 @@
+//! The guard: the program once more, as a process between agentd and an agent.
+//!
+//! It adopts whatever the agent's processes leave behind, watches the limits, and ends everything when the agent ends,
+//! when it is asked to, or when the lifeline to agentd closes. Its last act is the record of how the agent ended.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, setsid};
+
+use super::contain::{Cause, Containment, Exit, Order, Record, create, milliseconds, open, put, read_json};
+use super::system::{self, Family, Signals};
+
+/// The first argument of a program that is started as a guard.
+pub(super) const WORD: &str = "__guard";
+/// The second one, when it guards a call.
+pub(super) const CALL: &str = "call";
+/// The second one, when it is the first process of a namespace.
+const NAMESPACE: &str = "namespace";
+/// The second one, when there is nothing to do but to have been started.
+pub(super) const NOTHING: &str = "nothing";
+
+/// What a guard says when it is about to start the agent.
+pub(super) const READY: &str = "ready\n";
+/// What a guard is told through its lifeline to ask the agent to end.
+pub(super) const END: u8 = b'e';
+/// What a guard is told through its lifeline to end the agent by force.
+pub(super) const KILL: u8 = b'k';
+
+/// How often the limits are looked at.
+const TICK: Duration = Duration::from_millis(20);
+/// How often is looked at what is left, once the agent has ended.
+const SHORT_TICK: Duration = Duration::from_millis(2);
+/// What ends by itself within this time after its agent was not left behind.
+const SETTLING: Duration = Duration::from_millis(100);
+/// How long what was left behind has between the request to end and the end by force.
+const MERCY: Duration = Duration::from_millis(200);
+/// The room that is kept for the record, so that a full disk cannot keep it from being written.
+const RECORD: usize = 1024;
+
+/// Runs the guard and ends the process, if the program was started as one; otherwise returns at once.
+///
+/// A program that runs agents calls it first in its `main` and names itself as the guard.
+#[expect(clippy::disallowed_methods, reason = "the guard is told by its arguments what it is")]
+#[expect(clippy::exit, reason = "a guard is a whole program")]
+pub fn guard_main() {
+    let mut arguments = env::args_os().skip(1);
+    if arguments.next().as_deref() != Some(OsStr::new(WORD)) {
+        return;
+    }
+    let role = arguments.next().unwrap_or_default();
+    let folder = PathBuf::from(arguments.next().unwrap_or_default());
+    let done = match role.to_str() {
+        Some(CALL) => call(&folder),
+        Some(NAMESPACE) => system::end_with_parent().and_then(|()| guard(&folder, Lifeline::take()?, true)),
+        _ => Ok(()),
+    };
+    let code = done.map_or_else(
+        |cause| {
+            say(&format!("{cause}\n"));
+            1
+        },
+        |()| 0,
+    );
+    process::exit(code);
+}
+
+/// Says a line to agentd, which may be gone.
+#[expect(clippy::disallowed_methods, reason = "the stdout of a guard is a pipe to agentd")]
+fn say(line: &str) {
+    let mut out = io::stdout();
+    let _gone = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+}
+
+fn call(folder: &Path) -> io::Result<()> {
+    let lifeline = Lifeline::take()?;
+    // A session of its own, so that no agent reads from the user's terminal, writes to it or gets its signals.
+    setsid()?;
+    match read_json::<Order>(&folder.join("job"))?.containment {
+        Containment::Guard => guard(folder, lifeline, false),
+        Containment::Namespace => stand_outside(folder, lifeline),
+    }
+}
+
+/// Starts the guard proper as the first process of a namespace, and hands on what it is told.
+#[expect(clippy::disallowed_methods, reason = "the guard is how this room starts agents")]
+fn stand_outside(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
+    let refused = |cause: io::Error| io::Error::other(format!("namespaces are not granted ({cause})"));
+    system::enter_namespace().map_err(refused)?;
+    let mut command = Command::new(system::SELF);
+    command.args([WORD, NAMESPACE]).arg(folder).stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut inner = lifeline.signals.start(&mut command).map_err(refused)?;
+    let mut words = inner.stdin.take();
+    while inner.try_wait()?.is_none() {
+        let heard = lifeline.listen(TICK);
+        let word = if heard.kill { Some(KILL) } else { heard.end.then_some(END) };
+        if let (Some(words), Some(word)) = (&mut words, word) {
+            let _gone = words.write_all(&[word]);
+        }
+        if heard.gone {
+            words = None;
+        }
+    }
+    Ok(())
+}
+
+/// The way by which agentd speaks to its guard, and by which the guard knows that agentd is alive.
+struct Lifeline {
+    pipe: Option<File>,
+    signals: Signals,
+}
+
+/// What was heard since the last time.
+#[derive(Default)]
+struct Heard {
+    end: bool,
+    kill: bool,
+    gone: bool,
+}
+
+impl Lifeline {
+    #[expect(clippy::disallowed_methods, reason = "the stdin of a guard is its lifeline")]
+    fn take() -> io::Result<Self> {
+        let signals = Signals::hold()?;
+        Ok(Self { pipe: Some(File::from(io::stdin().as_fd().try_clone_to_owned()?)), signals })
+    }
+
+    /// Waits until something is heard, for so long at most.
+    fn listen(&mut self, patience: Duration) -> Heard {
+        let ends = [self.pipe.as_ref().map(AsFd::as_fd), self.signals.file()];
+        let mut ends: Vec<PollFd<'_>> =
+            ends.into_iter().flatten().map(|end| PollFd::new(end, PollFlags::POLLIN)).collect();
+        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
+        let came = poll(&mut ends, patience).is_ok_and(|count| count > 0);
+        // If there is a pipe, it is the first of them.
+        let spoken = came && self.pipe.is_some() && ends[0].any() == Some(true);
+        drop(ends);
+
+        let mut heard = Heard { end: self.signals.ask_to_end(), ..Heard::default() };
+        if let (true, Some(pipe)) = (spoken, &mut self.pipe) {
+            let mut words = [0; 16];
+            let count = pipe.read(&mut words).unwrap_or(0);
+            heard.end |= words[..count].contains(&END);
+            heard.kill = words[..count].contains(&KILL);
+            heard.gone = count == 0;
+        }
+        if heard.gone {
+            self.pipe = None;
+        }
+        heard
+    }
+}
+
+/// Guards an agent from its start to its record.
+fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()> {
+    let order: Order = read_json(&folder.join("job"))?;
+    system::adopt()?;
+    let record = folder.join("exit.part");
+    let mut file = create_record(&record)?;
+    let outputs = [create(&folder.join("stdout"))?, create(&folder.join("stderr"))?];
+    let prompt = open(&folder.join("prompt"))?;
+    say(READY);
+
+    let started = Instant::now();
+    let exit = match start(&order, prompt, &outputs, &lifeline.signals) {
+        Ok(leader) => {
+            let family = Family::of(leader, in_namespace);
+            let watch = Watch {
+                lifeline,
+                leader,
+                family,
+                order,
+                outputs,
+                started,
+                sizes: [0; 2],
+                grown: started,
+                ended: None,
+                cause: None,
+                ending: None,
+                kill: false,
+            };
+            watch.watch()?
+        }
+        Err(cause) => Exit {
+            code: None,
+            signal: None,
+            cause,
+            left_behind: 0,
+            milliseconds: milliseconds(started.elapsed()),
+        },
+    };
+
+    let written = serde_json::to_vec(&Record { boot: system::boot(), exit })?;
+    file.write_all(&written)?;
+    put(&record, &folder.join("exit"))
+}
+
+/// Makes the file of the record with room for it: blanks, which may follow a JSON value.
+#[expect(clippy::disallowed_methods, reason = "the files of a call belong to this room")]
+fn create_record(path: &Path) -> io::Result<File> {
+    create(path)?.write_all(&[b' '; RECORD])?;
+    let mut file = File::options().write(true).open(path)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Starts the agent as the leader of a process group.
+#[expect(clippy::disallowed_methods, reason = "this is where agents are started")]
+fn start(order: &Order, prompt: File, outputs: &[File; 2], signals: &Signals) -> Result<Pid, Cause> {
+    let Some((name, arguments)) = order.argv.split_first() else { return Err(Cause::NotInstalled) };
+    let not_started = |cause: io::Error| Cause::NotStarted(cause.to_string());
+    let [out, err] = outputs;
+    let (out, err) = (out.try_clone().map_err(not_started)?, err.try_clone().map_err(not_started)?);
+    let mut command = Command::new(name);
+    command.args(arguments).stdin(prompt).stdout(out).stderr(err).process_group(0);
+    match signals.start(&mut command) {
+        // Collected with everything else, never through this handle.
+        Ok(child) => Ok(Pid::from_raw(child.id().cast_signed())),
+        Err(_) if !is_there(name) => Err(Cause::NotInstalled),
+        Err(cause) if cause.raw_os_error() == Some(Errno::E2BIG as i32) => {
+            let why = "its arguments and its environment together are too long (E2BIG)";
+            Err(Cause::NotStarted(why.to_owned()))
+        }
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+            Err(Cause::NotStarted(format!("{name} is there, and the program that runs it is not")))
+        }
+        Err(cause) => Err(Cause::NotStarted(format!("{name}: {cause}"))),
+    }
+}
+
+/// Tells whether a path leads to a command, or whether a folder of `PATH` holds it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment of a guard is the one that its agent is given"
+)]
+fn is_there(name: &str) -> bool {
+    if name.contains('/') {
+        return Path::new(name).is_file();
+    }
+    let folders = env::var_os("PATH").unwrap_or_else(|| OsString::from("/bin:/usr/bin"));
+    folders.as_bytes().split(|byte| *byte == b':').any(|folder| {
+        let folder = if folder.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(folder)) };
+        folder.join(name).is_file()
+    })
+}
+
+/// A guard at work.
+struct Watch {
+    lifeline: Lifeline,
+    leader: Pid,
+    family: Family,
+    order: Order,
+    outputs: [File; 2],
+    started: Instant,
+    /// How large the outputs were when last looked at, and when one of them was last seen to have grown.
+    sizes: [u64; 2],
+    grown: Instant,
+    /// The exit code or the signal of the leader, once it has ended.
+    ended: Option<(Option<i32>, Option<i32>)>,
+    /// Why the agent is made to end, if it is.
+    cause: Option<Cause>,
+    /// Since when it has been asked to end.
+    ending: Option<Instant>,
+    /// Whether it is to be ended by force.
+    kill: bool,
+}
+
+impl Watch {
+    /// Stays until nothing of the agent is alive.
+    fn watch(mut self) -> io::Result<Exit> {
+        // Looked at before anything is waited for: what ended while signals were not held back sent none.
+        self.collect();
+        while self.ended.is_none() {
+            let heard = self.lifeline.listen(TICK);
+            self.collect();
+            if self.ended.is_some() {
+                break;
+            }
+            self.hear(&heard);
+            self.judge()?;
+            if self.kill && !self.kill_all() {
+                break;
+            }
+        }
+        let left_behind = self.end_the_rest();
+        self.cut_outputs()?;
+        let (code, signal) = self.ended.unwrap_or_default();
+        Ok(Exit {
+            code,
+            signal,
+            cause: self.cause.unwrap_or(Cause::Ended),
+            left_behind,
+            milliseconds: milliseconds(self.started.elapsed()),
+        })
+    }
+
+    /// Collects the processes that have ended, and tells whether no child is left.
+    fn collect(&mut self) -> bool {
+        loop {
+            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) if pid == self.leader => {
+                    self.ended = Some((Some(code), None));
+                }
+                Ok(WaitStatus::Signaled(pid, signal, _)) if pid == self.leader => {
+                    self.ended = Some((None, Some(signal as i32)));
+                }
+                Ok(WaitStatus::StillAlive) => return false,
+                Ok(_) | Err(Errno::EINTR) => {}
+                // Something has ended by a signal without a name.
+                Err(Errno::EINVAL) => {
+                    if kill(self.leader, None) == Err(Errno::ESRCH) {
+                        self.ended.get_or_insert_default();
+                    }
+                }
+                // Without a child there is no leader either, whoever has collected it.
+                Err(_) => {
+                    self.ended.get_or_insert_default();
+                    return true;
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, heard: &Heard) {
+        if heard.gone {
+            self.end_by_force(Cause::Abandoned);
+        } else if heard.kill || (heard.end && self.cause.is_some()) {
+            self.end_by_force(Cause::Stopped);
+        } else if heard.end {
+            self.ask_to_end(Cause::Stopped);
+        }
+    }
+
+    /// Looks at the limits.
+    fn judge(&mut self) -> io::Result<()> {
+        let sizes = self.sizes()?;
+        if sizes != self.sizes {
+            self.sizes = sizes;
+            self.grown = Instant::now();
+        }
+        if sizes.iter().any(|size| *size > self.order.output) {
+            // What writes without end is not asked: it would go on writing.
+            self.end_by_force(Cause::Output);
+        } else if self.cause.is_none() && self.started.elapsed() >= self.order.wall {
+            self.ask_to_end(Cause::Wall);
+        } else if self.cause.is_none() && self.grown.elapsed() >= self.order.idle {
+            self.ask_to_end(Cause::Idle);
+        } else if self.ending.is_some_and(|since| since.elapsed() >= self.order.grace) {
+            self.kill = true;
+        }
+        Ok(())
+    }
+
+    fn sizes(&self) -> io::Result<[u64; 2]> {
+        Ok([self.outputs[0].metadata()?.len(), self.outputs[1].metadata()?.len()])
+    }
+
+    fn ask_to_end(&mut self, cause: Cause) {
+        self.cause.get_or_insert(cause);
+        self.ending = Some(Instant::now());
+        self.family.signal(Signal::SIGTERM);
+    }
+
+    fn end_by_force(&mut self, cause: Cause) {
+        self.cause.get_or_insert(cause);
+        self.kill = true;
+    }
+
+    /// Ends what is alive after the leader, and returns how many it left behind.
+    fn end_the_rest(&mut self) -> u64 {
+        let mut left_behind = 0;
+        if !self.kill && !self.is_gone_within(SETTLING) {
+            left_behind = self.family.count();
+            self.family.signal(Signal::SIGTERM);
+            self.is_gone_within(MERCY);
+        }
+        // Killed ones cannot start others, and what others have started in the meantime is found the next time.
+        while !self.is_gone_within(Duration::ZERO) && self.kill_all() {
+            self.is_gone_within(SHORT_TICK);
+        }
+        left_behind
+    }
+
+    /// Ends everything by force, and tells whether that can be done: what has become another user's, such as through
+    /// sudo, is out of reach.
+    fn kill_all(&self) -> bool {
+        let reach = self.family.signal(Signal::SIGKILL);
+        reach.reached > 0 || reach.refused == 0
+    }
+
+    /// Tells whether nothing of the agent is left within a time, which is cut short when there is to be none.
+    fn is_gone_within(&mut self, patience: Duration) -> bool {
+        let begun = Instant::now();
+        loop {
+            let childless = self.collect();
+            if self.family.is_gone(childless) {
+                return true;
+            }
+            if begun.elapsed() >= patience {
+                return false;
+            }
+            let heard = self.lifeline.listen(SHORT_TICK);
+            if heard.gone || heard.kill {
+                return false;
+            }
+        }
+    }
+
+    /// Cuts what is over the limit of the outputs.
+    fn cut_outputs(&mut self) -> io::Result<()> {
+        for (output, size) in self.outputs.iter().zip(self.sizes()?) {
+            if size > self.order.output {
+                output.set_len(self.order.output)?;
+                self.cause.get_or_insert(Cause::Output);
+            }
+        }
+        Ok(())
+    }
+}

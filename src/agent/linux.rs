@@ -1,0 +1,325 @@
+//! What containment asks of Linux: adoption of orphans, signals as a file, the list of processes, namespaces.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::process::{self, Child, Command};
+
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::statfs::statfs;
+use nix::unistd::{Pid, getegid, geteuid};
+
+use super::process::Marked;
+
+/// The program that is running, even if its file was replaced.
+pub(super) const SELF: &str = "/proc/self/exe";
+
+/// How often is looked for new processes before those that were found are ended.
+const MOST_LOOKS: u32 = 100;
+
+/// A process as the kernel lists it.
+struct Listed {
+    pid: i32,
+    parent: i32,
+    state: u8,
+    started: u64,
+    size: u64,
+}
+
+impl Listed {
+    fn is_alive(&self) -> bool {
+        !matches!(self.state, b'Z' | b'X' | b'x')
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the list of processes is this room's to read")]
+fn read(path: &str) -> Option<Vec<u8>> {
+    fs::read(path).ok()
+}
+
+/// Reads the line of a process: number, name in parentheses, state, parent and more.
+fn listed(pid: &str) -> Option<Listed> {
+    parse(&read(&format!("/proc/{pid}/stat"))?)
+}
+
+fn parse(line: &[u8]) -> Option<Listed> {
+    // The name may hold spaces and parentheses; nothing after it does.
+    let end = line.iter().rposition(|byte| *byte == b')')?;
+    let pid = str::from_utf8(&line[..line.iter().position(|byte| *byte == b' ')?]).ok()?;
+    let fields: Vec<&str> = str::from_utf8(&line[end + 1..]).ok()?.split_ascii_whitespace().collect();
+    Some(Listed {
+        pid: pid.parse().ok()?,
+        state: *fields.first()?.as_bytes().first()?,
+        parent: fields.get(1)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+        size: fields.get(20)?.parse().ok()?,
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "the list of processes is this room's to read")]
+fn list() -> impl Iterator<Item = Listed> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter_map(|name| listed(&name))
+}
+
+/// Adds all living descendants to a set of processes.
+fn with_descendants(list: &[Listed], roots: impl IntoIterator<Item = i32>) -> BTreeSet<i32> {
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for one in list.iter().filter(|one| one.is_alive()) {
+        children.entry(one.parent).or_default().push(one.pid);
+    }
+    let mut found: BTreeSet<i32> = roots.into_iter().collect();
+    let mut waiting: Vec<i32> = found.iter().copied().collect();
+    while let Some(parent) = waiting.pop() {
+        for child in children.get(&parent).into_iter().flatten() {
+            if found.insert(*child) {
+                waiting.push(*child);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the number of this process as the list has it, which in a namespace is not what the process is told.
+fn own_number() -> Option<i32> {
+    fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
+}
+
+/// Returns when a process was started, in the system's own ticks.
+pub(super) fn started(pid: u32) -> Option<u64> {
+    listed(&pid.to_string()).map(|one| one.started)
+}
+
+/// Returns when a living process was started.
+pub(super) fn alive_since(pid: u32) -> Option<u64> {
+    listed(&pid.to_string()).filter(Listed::is_alive).map(|one| one.started)
+}
+
+/// Returns which boot of the system this is.
+pub(super) fn boot() -> String {
+    let id = read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    String::from_utf8_lossy(&id).trim().to_owned()
+}
+
+/// Kills the processes whose environment holds a variable with a value, and their descendants.
+pub(super) fn kill_marked(variable: &str, value: &str) -> Marked {
+    let wanted = format!("{variable}={value}");
+    let own = process::id().cast_signed();
+    let mut marked = Marked::default();
+    let mut seen = Vec::new();
+    for one in list() {
+        // Kernel threads have no memory and no environment.
+        if one.is_alive() && one.size > 0 && one.pid != own {
+            // That of another user cannot be read.
+            let environment = read(&format!("/proc/{}/environ", one.pid));
+            marked.unsure |= environment.as_ref().is_some_and(Vec::is_empty);
+            let mut entries = environment.iter().flat_map(|bytes| bytes.split(|byte| *byte == 0));
+            if entries.any(|entry| entry == wanted.as_bytes()) {
+                // At once, as what starts others without end may be gone a moment later; and not yet killed, as its
+                // children could not be told from others any more.
+                let _gone = kill(Pid::from_raw(one.pid), Signal::SIGSTOP);
+                marked.killed.push(one.pid);
+            }
+        }
+        seen.push(one);
+    }
+    let mut found = with_descendants(&seen, marked.killed.iter().copied());
+    found.remove(&own);
+    for pid in &found {
+        let _gone = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+    }
+    marked.killed = found.into_iter().collect();
+    marked
+}
+
+/// Makes this process the parent of what its descendants leave behind.
+pub(super) fn adopt() -> io::Result<()> {
+    Ok(prctl::set_child_subreaper(true)?)
+}
+
+/// The signals that a guard is sent, held back to be read when it looks for them.
+pub(super) struct Signals {
+    held: SigSet,
+    file: SignalFd,
+}
+
+impl Signals {
+    /// Holds them back from now on.
+    pub(super) fn hold() -> io::Result<Self> {
+        let held: SigSet =
+            [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD].into_iter().collect();
+        held.thread_set_mask()?;
+        let file = SignalFd::with_flags(&held, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self { held, file })
+    }
+
+    /// Returns what becomes readable when one has come.
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+
+    /// Tells whether one of those that have come asks to end.
+    pub(super) fn ask_to_end(&self) -> bool {
+        let mut end = false;
+        while let Ok(Some(signal)) = self.file.read_signal() {
+            end |= signal.ssi_signo != Signal::SIGCHLD as u32;
+        }
+        end
+    }
+
+    /// Starts a program to which no signal is blocked: a blocked one would stay so in it.
+    ///
+    /// A signal that ends the guard in between ends it before it has begun; agentd then cleans up by the marker.
+    pub(super) fn start(&self, command: &mut Command) -> io::Result<Child> {
+        SigSet::empty().thread_set_mask()?;
+        let started = command.spawn();
+        self.held.thread_set_mask()?;
+        started
+    }
+}
+
+/// How many processes a signal has reached, and how many refused it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reach {
+    pub(super) reached: u64,
+    pub(super) refused: u64,
+}
+
+/// An agent and all that descends from it, as its guard reaches them.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Family {
+    /// Whatever descends from the guard: orphans become its children.
+    Descendants,
+    /// Everything in the namespace whose first process the guard is.
+    Namespace,
+}
+
+impl Family {
+    /// Returns the family of an agent.
+    pub(super) fn of(_leader: Pid, in_namespace: bool) -> Self {
+        if in_namespace { Self::Namespace } else { Self::Descendants }
+    }
+
+    /// Returns how many are alive.
+    pub(super) fn count(self) -> u64 {
+        descendants().len() as u64
+    }
+
+    /// Sends a signal to all.
+    pub(super) fn signal(self, signal: Signal) -> Reach {
+        let targets = match self {
+            Self::Descendants if signal == Signal::SIGKILL => halted(),
+            Self::Descendants => descendants(),
+            // The kernel sends it to all at once; the numbers in its list are those of another namespace.
+            Self::Namespace => vec![-1],
+        };
+        let mut reach = Reach::default();
+        for target in targets {
+            match kill(Pid::from_raw(target), signal) {
+                Ok(()) => reach.reached += 1,
+                Err(Errno::EPERM) => reach.refused += 1,
+                Err(_) => {}
+            }
+        }
+        reach
+    }
+
+    /// Tells whether none is left, given whether the guard has children. A living process always has a living parent,
+    /// so that without children there are no descendants.
+    pub(super) fn is_gone(self, childless: bool) -> bool {
+        childless
+    }
+}
+
+/// Stops all descendants until no new one is found, and returns them. Ending them one by one would give those that
+/// start others without end the time to go on; stopped ones cost nothing and start nothing.
+fn halted() -> Vec<i32> {
+    let mut halted = BTreeSet::new();
+    for _ in 0..MOST_LOOKS {
+        let found = descendants();
+        let new: Vec<i32> = found.into_iter().filter(|pid| halted.insert(*pid)).collect();
+        if new.is_empty() {
+            break;
+        }
+        for pid in new {
+            let _gone = kill(Pid::from_raw(pid), Signal::SIGSTOP);
+        }
+    }
+    halted.into_iter().collect()
+}
+
+fn descendants() -> Vec<i32> {
+    let Some(own) = own_number() else { return Vec::new() };
+    let mut found = with_descendants(&list().collect::<Vec<_>>(), [own]);
+    found.remove(&own);
+    found.into_iter().collect()
+}
+
+/// Makes the next child of this process the first of a new PID namespace, with the same user and group.
+pub(super) fn enter_namespace() -> io::Result<()> {
+    let (user, group) = (geteuid(), getegid());
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID)?;
+    // The kernel asks for this before a group is mapped.
+    tell("/proc/self/setgroups", "deny")?;
+    tell("/proc/self/uid_map", &format!("{user} {user} 1"))?;
+    tell("/proc/self/gid_map", &format!("{group} {group} 1"))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the kernel takes the names of a namespace through these files"
+)]
+fn tell(path: &str, words: &str) -> io::Result<()> {
+    fs::write(path, words)
+}
+
+/// Makes the kernel end this process with its parent.
+pub(super) fn end_with_parent() -> io::Result<()> {
+    Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)
+}
+
+/// The file systems that are shared over a network, by the kernel's numbers for them.
+const NETWORK: [(u32, &str); 10] = [
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "SMB"),
+    (0xfe53_4d42, "SMB"),
+    (0x0102_1997, "9p"),
+    (0x5346_414f, "AFS"),
+    (0x6b41_4653, "AFS"),
+    (0x00c3_6400, "Ceph"),
+    (0x7375_7245, "Coda"),
+    (0x0bd0_0bd0, "Lustre"),
+];
+
+/// Returns the name of a network file system that holds a path.
+pub(super) fn network_filesystem(path: &Path) -> Option<&'static str> {
+    let kind = statfs(path).ok()?.filesystem_type().0;
+    NETWORK.iter().find(|(number, _)| i64::from(*number) == kind as i64 & 0xffff_ffff).map(|(_, name)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
+        let line = b"42 (a) R 1 (b c)) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 98765 4096 10 1";
+        let one = parse(line).unwrap();
+        assert_eq!((one.pid, one.state, one.parent, one.started, one.size), (42, b'S', 7, 98765, 4096));
+    }
+
+    #[test]
+    fn descendants_are_found_through_every_generation_and_dead_ones_are_not() {
+        let one = |pid, parent, state| Listed { pid, parent, state, started: 0, size: 1 };
+        let list = [one(9, 5, b'S'), one(5, 2, b'R'), one(2, 1, b'S'), one(3, 1, b'S'), one(6, 2, b'Z')];
+        assert_eq!(with_descendants(&list, [2]), BTreeSet::from([2, 5, 9]));
+    }
+}

@@ -1,0 +1,418 @@
+//! What an agent says, read from its output while it comes in: memory is bounded by the text that is kept.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::text::{Clip, Utf8, trim_to_end};
+use crate::config::{OutputKind, OutputSpec, PathList, UsageSpec};
+use crate::models::UsageMetrics;
+use crate::secret::{Redactor, Secrets};
+
+/// The longest line, or the longest JSON, that is read as an event.
+const LONGEST: usize = 8 * 1024 * 1024;
+
+/// The most values of an event.
+const MOST_VALUES: usize = 200_000;
+
+/// How much is kept of output that is no event.
+const STRAY: usize = 16 * 1024;
+
+/// Listens to an agent.
+#[derive(Debug)]
+pub(super) struct Listener<'a> {
+    spec: &'a OutputSpec,
+    utf8: Utf8,
+    raw: Clip,
+    redactor: Redactor,
+    text: String,
+    told: usize,
+    /// A line that has not come in whole, or all of the JSON.
+    waiting: Vec<u8>,
+    overlong: bool,
+    spoken: bool,
+    heard: Heard,
+}
+
+/// What an agent has said.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// The reply's text, without its secrets.
+    pub(super) text: String,
+    /// Whether anything of the output is what its definition describes.
+    pub(super) recognised: bool,
+    /// Whether the final event came.
+    pub(super) ended: bool,
+    /// Whether an event says that the agent failed.
+    pub(super) failed: bool,
+    /// What it says of that.
+    pub(super) error: String,
+    /// The end of what is no event.
+    pub(super) stray: String,
+    /// Both ends of all output, without its secrets, if it consists of events.
+    pub(super) raw: String,
+    /// What the agent says that it used.
+    pub(super) usage: UsageMetrics,
+    used: bool,
+}
+
+impl<'a> Listener<'a> {
+    pub(super) fn new(spec: &'a OutputSpec, secrets: &Secrets) -> Self {
+        Self {
+            spec,
+            utf8: Utf8::default(),
+            raw: Clip::new(secrets),
+            redactor: secrets.stream(),
+            text: String::new(),
+            told: 0,
+            waiting: Vec::new(),
+            overlong: false,
+            spoken: false,
+            heard: Heard::default(),
+        }
+    }
+
+    /// Takes more of the output.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let text = self.utf8.push(bytes);
+        match self.spec.kind {
+            OutputKind::Text => {
+                let shown = self.redactor.push(&text);
+                self.text.push_str(&shown);
+            }
+            OutputKind::Json => {
+                self.raw.push(&text);
+                self.wait(bytes);
+            }
+            OutputKind::Jsonl => {
+                self.raw.push(&text);
+                let mut lines = bytes.split(|&byte| byte == b'\n');
+                // The first piece goes on where the last ended, and the last has no end yet.
+                self.wait(lines.next().unwrap_or_default());
+                for line in lines {
+                    self.line();
+                    self.wait(line);
+                }
+            }
+        }
+    }
+
+    /// Returns what was said since this was last asked.
+    pub(super) fn said(&mut self) -> String {
+        let said = self.text.get(self.told..).unwrap_or_default().to_owned();
+        self.told = self.text.len();
+        said
+    }
+
+    /// Ends the output.
+    pub(super) fn finish(&mut self) {
+        let rest = self.utf8.finish();
+        match self.spec.kind {
+            OutputKind::Text => {
+                let shown = self.redactor.push(rest);
+                self.text.push_str(&shown);
+                self.heard.recognised = true;
+                self.heard.ended = true;
+            }
+            OutputKind::Json => {
+                self.raw.push(rest);
+                let written = std::mem::take(&mut self.waiting);
+                let written = String::from_utf8_lossy(&written);
+                match last_value(&written) {
+                    Some(Value::Array(events)) => events.iter().for_each(|event| self.event(event)),
+                    Some(event) => self.event(&event),
+                    None => self.stray(&written),
+                }
+            }
+            OutputKind::Jsonl => {
+                self.raw.push(rest);
+                self.line();
+            }
+        }
+        let shown = self.redactor.finish();
+        self.text.push_str(&shown);
+        self.heard.raw = self.raw.finish();
+    }
+
+    /// Returns what was heard.
+    pub(super) fn heard(self) -> Heard {
+        Heard { text: self.text, ..self.heard }
+    }
+
+    fn wait(&mut self, bytes: &[u8]) {
+        self.overlong |= self.waiting.len() + bytes.len() > LONGEST;
+        if self.overlong {
+            self.waiting = Vec::new();
+        } else {
+            self.waiting.extend_from_slice(bytes);
+        }
+    }
+
+    /// Reads the line that has come in.
+    fn line(&mut self) {
+        self.overlong = false;
+        let line = std::mem::take(&mut self.waiting);
+        let written = String::from_utf8_lossy(&line);
+        match value(&written) {
+            Some(event) => self.event(&event),
+            None => self.stray(&written),
+        }
+        self.waiting = line;
+        self.waiting.clear();
+    }
+
+    fn stray(&mut self, written: &str) {
+        if written.trim().is_empty() {
+            return;
+        }
+        let from = written.ceil_char_boundary(written.len().saturating_sub(STRAY));
+        self.heard.stray.push_str(&written[from..]);
+        self.heard.stray.push('\n');
+        trim_to_end(&mut self.heard.stray, STRAY);
+    }
+
+    fn event(&mut self, event: &Value) {
+        for rule in self.spec.text.iter().filter(|rule| rule.when.fits(event)) {
+            for text in rule.path.find(event).into_iter().filter_map(Value::as_str) {
+                let between = if self.spoken { self.spec.join.as_str() } else { "" };
+                (self.spoken, self.heard.recognised) = (true, true);
+                let shown = [self.redactor.push(between), self.redactor.push(text)].concat();
+                self.text.push_str(&shown);
+            }
+        }
+        for rule in self.spec.error.iter().filter(|rule| rule.when.fits(event)) {
+            let words = rule.path.find(event).into_iter().filter(|value| !value.is_null());
+            let words: Vec<Cow<'_, str>> = words.map(words_of).collect();
+            // Without a condition, it is what stands there that says so.
+            if words.is_empty() && rule.when.is_empty() {
+                continue;
+            }
+            self.heard.recognised = true;
+            self.heard.failed = true;
+            for words in words {
+                // The same is often said twice, and what is said endlessly need not be kept.
+                if self.heard.error.len() < STRAY && !self.heard.error.contains(words.as_ref()) {
+                    self.heard.error.push_str(&words);
+                    self.heard.error.push('\n');
+                }
+            }
+        }
+        let last = self.spec.last.fits(event);
+        self.heard.ended |= last;
+        self.heard.recognised |= last && !self.spec.last.is_empty();
+        match &self.spec.usage.when {
+            None if last => self.heard.usage = used(&self.spec.usage, event),
+            Some(when) if when.fits(event) => {
+                let more = used(&self.spec.usage, event);
+                self.heard.usage = if self.heard.used { self.heard.usage.plus(more) } else { more };
+                self.heard.used = true;
+            }
+            None | Some(_) => {}
+        }
+    }
+}
+
+fn words_of(value: &Value) -> Cow<'_, str> {
+    value.as_str().map_or_else(|| Cow::Owned(value.to_string()), Cow::Borrowed)
+}
+
+/// Returns what an event says that was used.
+fn used(spec: &UsageSpec, event: &Value) -> UsageMetrics {
+    let numbers = |paths: &Option<PathList>| -> Option<f64> {
+        let paths = &paths.as_ref()?.0;
+        let found = paths.iter().flat_map(|path| path.find(event)).filter_map(Value::as_f64);
+        found.filter(|number| *number >= 0.0).reduce(|a, b| a + b)
+    };
+    let tokens = |paths: &Option<PathList>| numbers(paths).map(whole);
+    let cache_read = tokens(&spec.cache_read);
+    let cached = cache_read.filter(|_| spec.input_includes_cache).unwrap_or(0);
+    UsageMetrics {
+        input_tokens: tokens(&spec.input).map(|input| input.saturating_sub(cached)),
+        cache_read_tokens: cache_read,
+        cache_write_tokens: tokens(&spec.cache_write),
+        output_tokens: tokens(&spec.output),
+        reasoning_tokens: tokens(&spec.reasoning),
+        micro_dollars: numbers(&spec.cost_dollars).map(|dollars| whole(dollars * 1e6)),
+    }
+}
+
+/// Returns a count, or a cost in small coin, as a whole number.
+pub(super) fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+/// Returns the value that a text is; `None` if it is none, or one of too many values.
+fn value(written: &str) -> Option<Value> {
+    let written = written.trim_start_matches('\u{FEFF}').trim();
+    if !written.starts_with(['{', '[']) || !is_modest(written) {
+        return None;
+    }
+    serde_json::from_str(written).or_else(|_| serde_json::from_str(&without_halves(written))).ok()
+}
+
+/// Returns the last value of a text that may hold other lines before and after it.
+fn last_value(written: &str) -> Option<Value> {
+    if let Some(whole) = value(written) {
+        return Some(whole);
+    }
+    if !is_modest(written) {
+        return None;
+    }
+    let written = without_halves(written);
+    let (mut last, mut at) = (None, 0);
+    while at < written.len() {
+        let rest = &written[at..];
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter();
+        let found = if rest.starts_with(['{', '[']) { values.next() } else { None };
+        at += match found {
+            Some(Ok(value)) => {
+                last = Some(value);
+                values.byte_offset()
+            }
+            _ => rest.find('\n').map_or(rest.len(), |end| end + 1),
+        };
+        // A value ends where the next line starts, or text that is none.
+        at += written[at..].len() - written[at..].trim_start().len();
+    }
+    last
+}
+
+/// Tells whether a JSON text holds no more values than an event may, by what stands outside its strings.
+fn is_modest(written: &str) -> bool {
+    let (mut values, mut inside, mut escaped) = (0, false, false);
+    for byte in written.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if inside => escaped = true,
+            b'"' => inside = !inside,
+            b',' | b'[' | b'{' if !inside => values += 1,
+            _ => {}
+        }
+    }
+    values <= MOST_VALUES
+}
+
+/// Returns a JSON text in which an escaped half of a surrogate pair stands for U+FFFD, as pieces of a text may have.
+fn without_halves(written: &str) -> Cow<'_, str> {
+    let half = |at: usize| -> Option<u16> {
+        let digits = written.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok().filter(|code| (0xD800..0xE000).contains(code))
+    };
+    let mut mended = String::new();
+    let (mut from, mut at) = (0, 0);
+    while let Some(escape) = written[at..].find('\\').map(|escape| at + escape) {
+        at = match (half(escape), half(escape + 6)) {
+            (Some(high), Some(low)) if high < 0xDC00 && low >= 0xDC00 => escape + 12,
+            (Some(_), _) => {
+                mended.push_str(&written[from..escape]);
+                mended.push_str("\\ufffd");
+                from = escape + 6;
+                from
+            }
+            (None, _) => (written.len().min(escape + 2)..)
+                .find(|&at| written.is_char_boundary(at))
+                .unwrap_or(escape + 1),
+        };
+    }
+    if from == 0 {
+        return Cow::Borrowed(written);
+    }
+    mended.push_str(&written[from..]);
+    Cow::Owned(mended)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn halves_of_pairs_are_mended_and_pairs_are_kept() {
+        let cases = [
+            (r#"{"a":"\ud83d\ude00"}"#, json!({"a": "😀"})),
+            (r#"{"a":"x\ud83d"}"#, json!({"a": "x\u{FFFD}"})),
+            (r#"{"a":"\ude00y\ud83dz"}"#, json!({"a": "\u{FFFD}y\u{FFFD}z"})),
+            (r#"{"a":"\\ud83d"}"#, json!({"a": "\\ud83d"})),
+            (r#"{"a":"\ud83dü"}"#, json!({"a": "\u{FFFD}ü"})),
+        ];
+        for (written, expected) in cases {
+            assert_eq!(value(written), Some(expected), "{written}");
+        }
+        assert_eq!(without_halves("\\"), "\\");
+        assert_eq!(without_halves("\\ü\\ud83"), "\\ü\\ud83");
+    }
+
+    #[test]
+    fn the_last_value_counts_whatever_stands_around_it() {
+        let cases = [
+            ("{\"a\":1}", Some(json!({"a": 1}))),
+            ("log\n{\n  \"a\": [\n    1\n  ]\n}\n", Some(json!({"a": [1]}))),
+            ("[INFO] start\n{\"a\":1}\n{\"a\":2}\nbye", Some(json!({"a": 2}))),
+            ("{\"a\":1} {\"a\":3}", Some(json!({"a": 3}))),
+            ("{\"a\":", None),
+            ("nothing", None),
+            ("", None),
+        ];
+        for (written, expected) in cases {
+            assert_eq!(last_value(written), expected, "{written}");
+        }
+    }
+
+    #[test]
+    fn an_event_of_too_many_values_is_none() {
+        assert!(value(&format!("[{}0]", "0,".repeat(MOST_VALUES / 2))).is_some());
+        assert!(value(&format!("[{}0]", "0,".repeat(MOST_VALUES + 1))).is_none());
+        assert!(value(&format!("[\"{}\"]", "0,".repeat(MOST_VALUES + 1))).is_some());
+    }
+
+    const LINES: &str = concat!(
+        "{\"type\":\"text\",\"text\":\"grüße 😀 \\ud83d\\ude00 sk-cana\"}\r\n",
+        "noise\n\n",
+        "{\"type\":\"text\",\"text\":\"ry-123 und sk-canary-12\"}\n",
+        "{\"type\":\"end\",\"n\":3}",
+    );
+
+    fn listened(kind: OutputKind, pieces: &[&[u8]]) -> (String, Heard) {
+        let spec: OutputSpec = serde_json::from_value(match kind {
+            OutputKind::Text => json!({}),
+            OutputKind::Json => json!({"kind": "json", "text": [{"path": "text"}]}),
+            OutputKind::Jsonl => json!({
+                "kind": "jsonl",
+                "text": [{"path": "text"}],
+                "final": {"type": "end"},
+                "usage": {"input": "n"},
+            }),
+        })
+        .unwrap();
+        let secrets = Secrets::new([("KEY".to_owned(), b"sk-canary-123".to_vec())]);
+        let mut listener = Listener::new(&spec, &secrets);
+        let mut said = String::new();
+        for piece in pieces {
+            listener.push(piece);
+            said.push_str(&listener.said());
+        }
+        listener.finish();
+        said.push_str(&listener.said());
+        (said, listener.heard())
+    }
+
+    #[test]
+    fn output_may_be_split_at_every_byte() {
+        let bytes = LINES.as_bytes();
+        let single: Vec<&[u8]> = bytes.chunks(1).collect();
+        let splits = (0..=bytes.len()).map(|at| vec![&bytes[..at], &bytes[at..]]);
+        let shown = "grüße 😀 😀 [secret KEY] und [secret KEY]";
+        for pieces in splits.chain([single]) {
+            let (said, heard) = listened(OutputKind::Jsonl, &pieces);
+            assert_eq!((said.as_str(), heard.text.as_str()), (shown, shown));
+            assert_eq!((heard.ended, heard.failed, heard.stray.as_str()), (true, false, "noise\n"));
+            assert_eq!(heard.usage.input_tokens, Some(3));
+            let (said, heard) = listened(OutputKind::Text, &pieces);
+            assert_eq!(said, heard.text);
+            assert_eq!(said, LINES, "nothing of it is a whole secret");
+            let (_, heard) = listened(OutputKind::Json, &pieces);
+            assert_eq!((heard.text.as_str(), heard.recognised), ("", false), "the last value has no text");
+        }
+    }
+}

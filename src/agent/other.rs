@@ -1,0 +1,119 @@
+//! What containment asks of systems other than Linux: process groups are all there is.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::process::{Child, Command};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use super::process::Marked;
+
+/// The program that is running. Never started: it would be the guard in a namespace.
+pub(super) const SELF: &str = "/dev/null";
+
+/// Returns nothing that could tell a process from a later one with the same number.
+pub(super) fn started(_pid: u32) -> Option<u64> {
+    Some(0)
+}
+
+/// Tells whether there is a process with a number.
+pub(super) fn alive_since(pid: u32) -> Option<u64> {
+    kill(Pid::from_raw(pid.cast_signed()), None).is_ok().then_some(0)
+}
+
+/// Returns nothing that could tell one boot from another.
+pub(super) fn boot() -> String {
+    String::new()
+}
+
+/// Kills none: the environment of other processes cannot be read.
+pub(super) fn kill_marked(_variable: &str, _value: &str) -> Marked {
+    Marked::default()
+}
+
+/// Does nothing: orphans cannot be adopted.
+#[expect(clippy::unnecessary_wraps, reason = "Linux can refuse it")]
+pub(super) fn adopt() -> io::Result<()> {
+    Ok(())
+}
+
+/// The signals that a guard is sent. They cannot be held back, and end it.
+pub(super) struct Signals;
+
+impl Signals {
+    /// Does nothing.
+    #[expect(clippy::unnecessary_wraps, reason = "Linux can refuse it")]
+    pub(super) fn hold() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// Returns none.
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Tells of none.
+    pub(super) fn ask_to_end(&self) -> bool {
+        false
+    }
+
+    /// Starts a program.
+    pub(super) fn start(&self, command: &mut Command) -> io::Result<Child> {
+        command.spawn()
+    }
+}
+
+/// How many processes a signal has reached, and how many refused it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reach {
+    pub(super) reached: u64,
+    pub(super) refused: u64,
+}
+
+/// The process group of an agent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Family(Pid);
+
+impl Family {
+    /// Returns the family of an agent, which leads its group.
+    pub(super) fn of(leader: Pid, _in_namespace: bool) -> Self {
+        Self(leader)
+    }
+
+    /// Returns 1 if any is alive.
+    pub(super) fn count(self) -> u64 {
+        u64::from(!self.is_gone(true))
+    }
+
+    /// Sends a signal to all.
+    pub(super) fn signal(self, signal: Signal) -> Reach {
+        match killpg(self.0, signal) {
+            Ok(()) => Reach { reached: 1, refused: 0 },
+            Err(Errno::EPERM) => Reach { reached: 0, refused: 1 },
+            Err(_) => Reach::default(),
+        }
+    }
+
+    /// Tells whether none is left.
+    pub(super) fn is_gone(self, _childless: bool) -> bool {
+        killpg(self.0, None) == Err(Errno::ESRCH)
+    }
+}
+
+/// Refuses: there are no PID namespaces.
+pub(super) fn enter_namespace() -> io::Result<()> {
+    Err(Errno::ENOSYS.into())
+}
+
+/// Refuses, as nobody is in a namespace.
+pub(super) fn end_with_parent() -> io::Result<()> {
+    Err(Errno::ENOSYS.into())
+}
+
+/// Knows none.
+pub(super) fn network_filesystem(_path: &Path) -> Option<&'static str> {
+    None
+}

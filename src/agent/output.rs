@@ -1,0 +1,146 @@
+//! What an agent wrote and how it ended, read as a reply. Exit code 0 alone is never success.
+
+use super::failure;
+use super::listen::{Heard, Listener};
+use super::text::Clip;
+use super::{Cause, Exit, Limits};
+use crate::config::{AgentSpec, Failures, OutputKind};
+use crate::models::{End, Reply};
+use crate::secret::Secrets;
+
+/// How much of what an agent says of a failure is told.
+const DETAIL: usize = 2 * 1024;
+
+/// How much of the end of standard error is looked at.
+pub(super) const STDERR: usize = 64 * 1024;
+
+/// How much of a long text is looked at at once.
+const PIECE: usize = 64 * 1024;
+
+/// What the output of an agent is read by.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputReader<'a> {
+    /// The agent's definition.
+    pub spec: &'a AgentSpec,
+    /// How failures of every agent are told apart.
+    pub failures: &'a Failures,
+    /// What must not get into the reply.
+    pub secrets: &'a Secrets,
+    /// What the call was held to.
+    pub limits: Limits,
+}
+
+impl<'a> OutputReader<'a> {
+    /// Reads all that an agent wrote.
+    #[must_use]
+    pub fn read(&self, stdout: &[u8], stderr: &[u8], exit: &Exit) -> Reply {
+        let mut listener = self.listen();
+        listener.push(stdout);
+        listener.finish();
+        self.reply(listener.heard(), stderr, exit)
+    }
+
+    pub(super) fn listen(&self) -> Listener<'a> {
+        Listener::new(&self.spec.output, self.secrets)
+    }
+
+    /// Judges what was heard, by what an agent wrote to standard error, or the end of that, and by how it ended.
+    pub(super) fn reply(&self, heard: Heard, stderr: &[u8], exit: &Exit) -> Reply {
+        let stderr = self.last_lines(stderr);
+        let is_text = self.spec.output.kind == OutputKind::Text;
+        let error = match heard.error.trim() {
+            "" if is_text => last(&heard.text),
+            "" => last(&self.secrets.redact(&heard.stray)),
+            error => self.secrets.redact(error).into_owned(),
+        };
+        let end = self.end(&heard, &error, &stderr, exit);
+        let mut text = heard.text;
+        match end {
+            End::OutputTooLarge { .. } => text = clipped(&text),
+            // What could not be read can at least be looked at.
+            End::UnknownOutput | End::Crashed { .. } if !is_text && text.trim().is_empty() => {
+                text = heard.raw
+            }
+            _ => {}
+        }
+        let detail = match (&end, &exit.cause) {
+            (End::Ok, _) => String::new(),
+            (_, Cause::NotStarted(why)) => why.clone(),
+            _ if heard.failed && !heard.error.trim().is_empty() => first(&error),
+            _ if stderr.trim().is_empty() && !is_text => error,
+            _ => last(&stderr),
+        };
+        Reply {
+            text,
+            usage: heard.usage,
+            end,
+            detail: detail.trim().to_owned(),
+            left_behind: exit.left_behind,
+        }
+    }
+
+    fn end(&self, heard: &Heard, error: &str, stderr: &str, exit: &Exit) -> End {
+        match &exit.cause {
+            Cause::NotInstalled => return End::NotInstalled,
+            Cause::NotStarted(_) => return End::Crashed { code: None, signal: None },
+            Cause::Wall => return End::TimedOut { idle: false, seconds: self.limits.wall.as_secs() },
+            Cause::Idle => return End::TimedOut { idle: true, seconds: self.limits.idle.as_secs() },
+            Cause::Output => return End::OutputTooLarge { limit: self.limits.output },
+            Cause::Stopped => return End::Stopped,
+            Cause::Abandoned => return End::Lost,
+            Cause::Ended => {}
+        }
+        if let Some(signal) = exit.signal {
+            return End::Crashed { code: None, signal: Some(signal) };
+        }
+        let fine = exit.code.is_some_and(|code| self.spec.output.exit_codes.contains(&code));
+        if heard.failed || !fine {
+            let rules = self.spec.ends.iter().chain(&self.failures.ends);
+            let told = failure::tell(rules, self.failures, error, stderr, exit.code);
+            return told.unwrap_or(End::Crashed { code: exit.code.filter(|_| !fine), signal: None });
+        }
+        if !heard.recognised && !heard.raw.trim().is_empty() {
+            return End::UnknownOutput;
+        }
+        if heard.recognised && !heard.ended {
+            return End::Cut;
+        }
+        if heard.text.trim().is_empty() { End::Empty } else { End::Ok }
+    }
+
+    /// Returns the end of standard error in whole lines, without its secrets.
+    fn last_lines(&self, stderr: &[u8]) -> String {
+        let from = stderr.len().saturating_sub(STDERR);
+        let text = String::from_utf8_lossy(&stderr[from..]);
+        let redacted = self.secrets.redact(&text);
+        // A line that lost its start may hold the end of a secret.
+        let is_cut = stderr.len() >= STDERR;
+        let whole = if is_cut { redacted.split_once('\n').map_or("", |(_, lines)| lines) } else { &redacted };
+        whole.to_owned()
+    }
+}
+
+/// Returns both ends of a text, without a copy of the whole.
+fn clipped(text: &str) -> String {
+    let mut clip = Clip::new(&Secrets::default());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (piece, later) = rest.split_at(rest.ceil_char_boundary(PIECE));
+        clip.push(piece);
+        rest = later;
+    }
+    clip.finish()
+}
+
+/// Returns the end of a text, in whole lines if there are several.
+fn last(text: &str) -> String {
+    let text = text.trim_end();
+    let cut = text.ceil_char_boundary(text.len().saturating_sub(DETAIL));
+    let line = text[cut..].find('\n').filter(|_| cut > 0).map_or(cut, |line| cut + line + 1);
+    text[line..].to_owned()
+}
+
+/// Returns the start of a text.
+fn first(text: &str) -> String {
+    text[..text.floor_char_boundary(DETAIL)].to_owned()
+}

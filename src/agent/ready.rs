@@ -1,0 +1,81 @@
+//! Agents whose reply is there at once: an echo, and the replay of a reply that was recorded.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Call, Driver, Running};
+use crate::error::Result;
+use crate::models::{Process, Reply};
+
+/// An agent that answers with the prompt itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Echo;
+
+impl Driver for Echo {
+    fn spends(&self) -> bool {
+        false
+    }
+
+    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
+        Ok(Ready::boxed(Reply::of(call.prompt)))
+    }
+
+    fn salvage(&self, _folder: &Path) -> Result<Option<Reply>> {
+        Ok(None)
+    }
+}
+
+/// An agent that answers every prompt with a reply that was recorded.
+#[derive(Clone, Debug)]
+pub struct Replay(Reply);
+
+impl Replay {
+    /// Returns an agent that gives this reply.
+    #[must_use]
+    pub fn new(reply: Reply) -> Self {
+        Self(reply)
+    }
+}
+
+impl Driver for Replay {
+    fn spends(&self) -> bool {
+        false
+    }
+
+    fn start(&self, _call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
+        Ok(Ready::boxed(self.0.clone()))
+    }
+
+    fn salvage(&self, _folder: &Path) -> Result<Option<Reply>> {
+        Ok(None)
+    }
+}
+
+/// A reply that is there at once.
+#[derive(Debug)]
+pub(super) struct Ready {
+    reply: Option<Reply>,
+    said: String,
+}
+
+impl Ready {
+    pub(super) fn boxed(reply: Reply) -> Box<dyn Running> {
+        Box::new(Self { said: reply.text.clone(), reply: Some(reply) })
+    }
+}
+
+impl Running for Ready {
+    fn process(&self) -> Option<&Process> {
+        None
+    }
+
+    fn wait(&mut self, _patience: Duration) -> Result<Option<Reply>> {
+        Ok(self.reply.take())
+    }
+
+    fn said(&mut self) -> String {
+        std::mem::take(&mut self.said)
+    }
+
+    fn stop(&mut self, _at_once: bool) {}
+}

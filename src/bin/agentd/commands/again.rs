@@ -1,0 +1,78 @@
+//! `agentd resume` and `agentd replay`: bringing turns to an end, and taking them once more.
+
+use agentd::models::{AgentName, SessionId};
+use agentd::orchestrator::{Recorded, replay, resume};
+use agentd::store::{SqliteStore, Store};
+use serde_json::json;
+
+use super::sending::{Sending, ledger, no_turn};
+use super::show::workspace;
+use crate::args::{Args, ReplayArgs, ResumeArgs};
+use crate::out::{self, Outcome};
+use crate::{exit, project};
+
+pub(super) fn resume_turn(args: &Args, given: &ResumeArgs) -> Outcome {
+    let Some(session) = &given.session else { return resume_all(args, given) };
+    let session = SessionId::new(session.as_str())?;
+    let store = ledger(args)?;
+    if store.events(&session)?.is_empty() {
+        return Err(no_turn(&session).into());
+    }
+    let recorded = Recorded::find(&store, session.as_str())?;
+    let started = &recorded.started;
+    let agent = AgentName::new(started.agent.as_str())?;
+    let workspace = workspace(args, &recorded)?;
+    let grammar = workspace.pack.grammar(&started.mode).ok();
+    let sending = Sending::open("agentd resume", workspace, &given.send, given.json)?;
+    if recorded.replied.is_some() && !recorded.is_unfinished() {
+        out::note(format_args!("nothing is left to do: {} has its reply", recorded.name()));
+        return sending.run(None, |_| Ok(None));
+    }
+    let driver = sending.driver(args, &agent, &given.send)?;
+    sending.run(grammar.as_ref(), |desk| resume(desk, driver.as_ref(), &session, given.again))
+}
+
+/// Brings to an end what earlier runs have left in any session; where no turn was taken there is nothing to do.
+fn resume_all(args: &Args, given: &ResumeArgs) -> Outcome {
+    let workspace = project::workspace(args, None)?;
+    let held = match SqliteStore::open_existing(&workspace.root)? {
+        Some(store) => store.held()?,
+        None => Vec::new(),
+    };
+    if held.is_empty() {
+        out::note("nothing is left to do");
+        return Ok(exit::OK);
+    }
+    Sending::open("agentd resume", workspace, &given.send, given.json)?.run(None, |_| Ok(None))
+}
+
+pub(super) fn replay_turn(args: &Args, given: &ReplayArgs) -> Outcome {
+    let store = ledger(args)?;
+    let turn = Recorded::find(&store, &given.turn)?;
+    let workspace = workspace(args, &turn)?;
+    if let Some(agent) = &given.agent {
+        let agent = AgentName::new(agent.as_str())?;
+        let grammar = workspace.pack.grammar(&turn.started.mode).ok();
+        let sending = Sending::open("agentd replay", workspace, &given.send, given.json)?;
+        let driver = sending.driver(args, &agent, &given.send)?;
+        return sending.run(grammar.as_ref(), |desk| replay(desk, driver.as_ref(), &agent, &turn).map(Some));
+    }
+    let (response, verdict) = turn.read_again(&workspace, &store)?;
+    let recorded = turn.replied.as_ref();
+    let then = (recorded.and_then(|replied| replied.verdict), recorded.map(|replied| &replied.markers));
+    let now = (verdict.as_ref().ok().copied().flatten(), Some(&response.markers));
+    let same = recorded.is_none() || then == now;
+    let name = |verdict: Option<agentd::ReviewResult>| verdict.map(|verdict| verdict.name());
+    if given.json {
+        out::json_line(&json!({
+            "turn": turn.name(), "same": same, "verdict_then": name(then.0), "verdict_now": name(now.0), "response": response,
+        }))?;
+    } else {
+        out::data(|out| writeln!(out, "{}", response.message))?;
+        let words = |verdict| name(verdict).unwrap_or("none");
+        out::row("turn", turn.name());
+        out::row("then", words(then.0));
+        out::row("now", words(now.0));
+    }
+    Ok(if same { exit::OK } else { exit::FINDINGS })
+}

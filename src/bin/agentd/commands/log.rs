@@ -1,0 +1,129 @@
+//! `agentd log` and `agentd usage`: the turns that were taken, and what they used.
+
+use agentd::models::{SessionId, TurnRow, UsageRow, dollars};
+use agentd::orchestrator::utc;
+use agentd::store::{Store, Turns};
+use serde_json::{Value, json};
+
+use super::sending::{ledger, no_turn};
+use crate::args::{Args, LogArgs};
+use crate::out::{self, Outcome};
+use crate::{exit, when};
+
+/// The columns of the log.
+const COLUMNS: [&str; 9] =
+    ["TURN", "STARTED", "MODE", "AGENT", "RESULT", "VERDICT", "TOKENS", "COST", "TIME"];
+
+pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
+    let session = given.session.as_deref().map(SessionId::new).transpose()?;
+    let store = ledger(args)?;
+    let rows = store.turns(&Turns { session: session.as_ref(), newest: given.number })?;
+    if let Some(session) = session.filter(|_| rows.is_empty() && given.number > 0) {
+        return Err(no_turn(&session).into());
+    }
+    if given.json {
+        out::json(&rows.iter().map(row_json).collect::<Vec<_>>())?;
+    } else {
+        let lines = rows.iter().map(|row| {
+            [
+                format!("{}/{}", row.session, row.turn),
+                utc(row.started),
+                row.mode.to_string(),
+                row.agent.clone(),
+                result(row),
+                row.verdict.map(|verdict| verdict.name().to_owned()).unwrap_or_default(),
+                row.spent.tokens.to_string(),
+                cost(row.spent.micro_dollars),
+                when::duration(row.seconds),
+            ]
+        });
+        out::table(&COLUMNS, lines)?;
+    }
+    Ok(exit::OK)
+}
+
+/// Returns what came of a turn, in few words.
+fn result(row: &TurnRow) -> String {
+    match (&row.end, row.replied, &row.fault) {
+        (None, ..) => "running".to_owned(),
+        (Some(_), true, None) => "ok".to_owned(),
+        (Some(end), true, Some(_)) if end.is_ok() => "unclear".to_owned(),
+        (Some(end), false, _) if end.is_ok() => "not read".to_owned(),
+        (Some(end), ..) => end.name().to_owned(),
+    }
+}
+
+fn cost(micros: u64) -> String {
+    if micros == 0 { "-".to_owned() } else { dollars(micros) }
+}
+
+fn row_json(row: &TurnRow) -> Value {
+    json!({
+        "session": row.session,
+        "turn": row.turn,
+        "started": utc(row.started),
+        "mode": row.mode,
+        "agent": row.agent,
+        "model": row.model,
+        "result": result(row),
+        "end": row.end,
+        "verdict": row.verdict.map(|verdict| verdict.name()),
+        "fault": row.fault,
+        "calls": row.calls,
+        "tokens": row.spent.tokens,
+        "micro_dollars": row.spent.micro_dollars,
+        "seconds": row.seconds,
+    })
+}
+
+pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
+    let session = session.map(SessionId::new).transpose()?;
+    let rows = ledger(args)?.usage(session.as_ref())?;
+    if let Some(session) = session.filter(|_| rows.is_empty()) {
+        return Err(no_turn(&session).into());
+    }
+    if json {
+        let rows: Vec<Value> = rows.iter().map(usage_json).collect();
+        out::json(&rows)?;
+        return Ok(exit::OK);
+    }
+    let total = |sum: fn(&UsageRow) -> u64| rows.iter().map(sum).sum::<u64>();
+    let sum = [
+        "all".to_owned(),
+        String::new(),
+        String::new(),
+        total(|row| row.turns).to_string(),
+        total(|row| row.calls).to_string(),
+        total(|row| row.spent.tokens).to_string(),
+        cost(total(|row| row.spent.micro_dollars)),
+        when::duration(total(|row| row.seconds)),
+    ];
+    let lines = rows.iter().map(|row| {
+        [
+            row.session.to_string(),
+            row.agent.clone(),
+            row.model.clone().unwrap_or_default(),
+            row.turns.to_string(),
+            row.calls.to_string(),
+            row.spent.tokens.to_string(),
+            cost(row.spent.micro_dollars),
+            when::duration(row.seconds),
+        ]
+    });
+    let columns = ["SESSION", "AGENT", "MODEL", "TURNS", "CALLS", "TOKENS", "COST", "TIME"];
+    out::table(&columns, lines.chain([sum]))?;
+    Ok(exit::OK)
+}
+
+fn usage_json(row: &UsageRow) -> Value {
+    json!({
+        "session": row.session,
+        "agent": row.agent,
+        "model": row.model,
+        "turns": row.turns,
+        "calls": row.calls,
+        "tokens": row.spent.tokens,
+        "micro_dollars": row.spent.micro_dollars,
+        "seconds": row.seconds,
+    })
+}

@@ -1,0 +1,119 @@
+//! What commands that send a prompt have in common: the ledger, the agents, the live view, and how they are stopped.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+
+use agentd::agent::{Driver, Drivers, Echo, Replay, Scripted};
+use agentd::models::{AgentName, Reply, SessionId};
+use agentd::orchestrator::{Desk, Recorded, Run, TurnReport, Workspace, recover_all};
+use agentd::parse::Grammar;
+use agentd::store::SqliteStore;
+use agentd::{Error, ErrorKind, Result, ops};
+use serde_json::json;
+
+use super::ask::from_here;
+use super::report;
+use crate::args::{Args, SendArgs};
+use crate::out::{self, Failure, Outcome};
+use crate::{exit, project, signals, watch};
+
+/// What a command that sends a prompt works with.
+pub(super) struct Sending {
+    workspace: Workspace,
+    drivers: Drivers,
+    run: Run,
+    json: bool,
+}
+
+impl Sending {
+    /// Finds the agents.
+    pub(super) fn open(name: &str, workspace: Workspace, given: &SendArgs, json: bool) -> Result<Self> {
+        let drivers = project::drivers(&workspace)?;
+        let (budget, limits) = (workspace.settings.budget, workspace.settings.limits);
+        let run = Run { budget, limits, trust: given.trust, ..Run::new(name) };
+        Ok(Self { workspace, drivers, run, json })
+    }
+
+    /// Returns the driver of an agent.
+    pub(super) fn driver(&self, args: &Args, agent: &AgentName, given: &SendArgs) -> Result<Box<dyn Driver>> {
+        if let Some(turn) = agent.as_str().strip_prefix("replay:") {
+            let store = ledger(args)?;
+            let (text, end) = Recorded::find(&store, turn)?.reply(&store)?;
+            return Ok(Box::new(Replay::new(Reply { end, ..Reply::of(text) })));
+        }
+        match agent.as_str() {
+            "scripted" => scripted(args, given.script.as_deref()),
+            "echo" => Ok(Box::new(Echo)),
+            name => self.drivers.find(name),
+        }
+    }
+
+    /// Does something with a desk: what earlier runs have left is brought to an end first, what happens is shown while
+    /// it happens, and signals stop it.
+    pub(super) fn run(
+        mut self,
+        grammar: Option<&Grammar>,
+        work: impl FnOnce(&Desk<'_>) -> Result<Option<TurnReport>>,
+    ) -> Outcome {
+        let store = SqliteStore::open(&self.workspace.root)?;
+        let (signs, seen) = mpsc::channel();
+        self.run.signs = Some(signs);
+        signals::stop_on(&self.run.stop);
+        let view = watch::View::new(self.json, grammar);
+        let watcher = thread::spawn(move || view.show(&seen));
+        let desk = Desk { workspace: &self.workspace, store: &store, drivers: &self.drivers, run: &self.run };
+        let result = recover_all(&desk).and_then(|_| work(&desk));
+        self.run.signs = None;
+        let shown = watcher.join().unwrap_or(Ok(()));
+        let outcome = match result? {
+            Some(report) => self.tell(report),
+            None => Ok(exit::OK),
+        };
+        // A reader that went away does not undo the turn.
+        shown.map_err(Failure::Output).and(outcome)
+    }
+
+    fn tell(&self, report: TurnReport) -> Outcome {
+        if self.json {
+            let fault = report.fault.as_ref().map(|fault| {
+                json!({"kind": fault.kind().name(), "message": fault.message(), "hint": fault.hint()})
+            });
+            out::json_line(&json!({"event": "report", "report": report, "fault": fault}))?;
+        } else {
+            if !report.response.message.is_empty() {
+                out::data(|out| writeln!(out, "{}", report.response.message))?;
+            }
+            report::tell(&report);
+        }
+        match report.fault {
+            Some(fault) => Err(fault.into()),
+            None => Ok(exit::OK),
+        }
+    }
+}
+
+fn scripted(args: &Args, script: Option<&Path>) -> Result<Box<dyn Driver>> {
+    let Some(script) = script else {
+        return Err(Error::new(ErrorKind::ScriptInvalid, "the agent `scripted` has no script")
+            .with_hint("name one with --script FILE; `agentd turn --help` shows one"));
+    };
+    let path = from_here(args, script)?;
+    Ok(Box::new(Scripted::read(&ops::read_text(&path)?, &path.display().to_string())?))
+}
+
+/// Returns the error for a session of which the ledger has nothing.
+pub(super) fn no_turn(session: &SessionId) -> Error {
+    Error::new(ErrorKind::TurnNotFound, format!("no turn of `{session}` was taken yet"))
+        .with_hint("`agentd log` lists the turns")
+}
+
+/// Returns the ledger of the project if there is one; a command that only looks makes none.
+pub(super) fn ledger(args: &Args) -> Result<SqliteStore> {
+    let root = project::root(args)?;
+    SqliteStore::open_existing(&root)?.ok_or_else(|| {
+        let message = format!("no turn was taken in `{}` yet", root.display().to_string().escape_debug());
+        Error::new(ErrorKind::TurnNotFound, message)
+            .with_hint("`agentd turn` takes one, and `agentd log` lists them")
+    })
+}

@@ -1,0 +1,198 @@
+//! `agentd show`, `agentd diff` and `agentd export`: what the ledger holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use agentd::models::{BlobId, SegmentRef, SessionId, dollars};
+use agentd::orchestrator::{Recorded, Workspace, utc};
+use agentd::store::{SqliteStore, Store};
+use agentd::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use super::sending::{ledger, no_turn};
+use crate::args::{Args, ShowArgs};
+use crate::out::{self, Outcome};
+use crate::{exit, project};
+
+pub(super) fn run(args: &Args, given: &ShowArgs) -> Outcome {
+    let store = ledger(args)?;
+    let turn = Recorded::find(&store, &given.turn)?;
+    if given.prompt {
+        out::text(&turn.prompt(&store)?)?;
+    } else if given.reply {
+        out::text(&turn.reply(&store)?.0)?;
+    } else if given.fit {
+        let fit: Value = serde_json::from_str(&text(&store, &turn.started.fit)?).unwrap_or_default();
+        out::json(&fit)?;
+    } else if given.response {
+        let (response, _) = turn.read_again(&workspace(args, &turn)?, &store)?;
+        out::json(&response)?;
+    } else if given.json {
+        out::json(&json!({"started_at": utc(turn.at), "turn": turn}))?;
+    } else {
+        tell(&store, &turn)?;
+    }
+    Ok(exit::OK)
+}
+
+/// Opens the project with the pack of a turn.
+pub(super) fn workspace(args: &Args, turn: &Recorded) -> Result<Workspace> {
+    project::workspace(args, Some(&turn.started.pack))
+}
+
+fn text(store: &SqliteStore, id: &BlobId) -> Result<String> {
+    let unusable = |what: &str| Error::new(ErrorKind::LedgerUnusable, format!("the text {id} {what}"));
+    let bytes = store.blob(id)?.ok_or_else(|| unusable("is named in the ledger, which lacks it"))?;
+    String::from_utf8(bytes).map_err(|_| unusable("of the ledger is not UTF-8"))
+}
+
+fn tell(store: &SqliteStore, turn: &Recorded) -> Result<(), out::Failure> {
+    let started = &turn.started;
+    let mut rows = vec![
+        ("turn", turn.name()),
+        ("started", utc(turn.at)),
+        ("mode", format!("{} of the pack {}", started.mode, started.pack)),
+        ("agent", started.agent.clone()),
+    ];
+    rows.extend(started.model.iter().map(|model| ("model", model.clone())));
+    rows.push(("prompt", format!("{} bytes in {} segments", started.prompt_bytes, started.prompt.len())));
+    for (number, call) in turn.calls.iter().enumerate() {
+        let words = match &call.answered {
+            None => "running".to_owned(),
+            Some(answered) => {
+                let salvaged = if answered.salvaged { ", found later" } else { "" };
+                let left = match answered.left_behind {
+                    0 => String::new(),
+                    left => format!(", {left} processes left behind"),
+                };
+                let spent = answered.spent;
+                let cost = match spent.micro_dollars {
+                    0 => String::new(),
+                    micros => format!(", {}", dollars(micros)),
+                };
+                let (end, tokens, time) = (answered.end.name(), spent.tokens, answered.milliseconds);
+                format!("{end}{salvaged}, {tokens} tokens{cost}, {time} ms{left}")
+            }
+        };
+        rows.push(("call", format!("{}: {words}", number + 1)));
+        let detail = call.answered.as_ref().map(|answered| answered.detail.trim().to_owned());
+        rows.extend(detail.filter(|detail| !detail.is_empty()).map(|detail| ("said", detail)));
+    }
+    if let Some(replied) = &turn.replied {
+        rows.extend(replied.verdict.map(|verdict| ("verdict", verdict.name().to_owned())));
+        rows.extend(replied.fault.iter().map(|fault| ("fault", fault.clone())));
+    }
+    for settlement in &turn.settlements {
+        let heading = if settlement.done { "done" } else { "not done" };
+        rows.push((heading, settlement.detail.clone()));
+    }
+    rows.extend(turn.next.iter().map(|mode| ("next", mode.to_string())));
+    rows.extend(turn.ended.map(|done| ("next", if done { "done" } else { "stopped" }.to_owned())));
+    out::rows(&rows)?;
+    if let Ok((reply, _)) = turn.reply(store) {
+        out::note(format_args!(
+            "--prompt, --reply ({} bytes), --response and --fit print those",
+            reply.len()
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> Outcome {
+    let store = ledger(args)?;
+    let (old, new) = (Recorded::find(&store, old)?, Recorded::find(&store, new)?);
+    let pairs = pairs(&old.started.prompt, &new.started.prompt);
+    if json {
+        let rows: Vec<Value> = pairs.iter().map(|pair| pair.json()).collect();
+        out::json(&rows)?;
+        return Ok(exit::OK);
+    }
+    let mut all = String::new();
+    for pair in &pairs {
+        let name = pair.name();
+        match (pair.old, pair.new) {
+            (Some(a), Some(b)) if a.texts == b.texts => {
+                all.push_str(&format!("  {name}: the same, {} bytes\n", a.bytes));
+            }
+            (a, b) => {
+                let read = |segment: Option<&SegmentRef>| {
+                    let texts = segment.map_or(&[][..], |segment| &segment.texts);
+                    texts.iter().map(|id| text(&store, id)).collect::<Result<String>>()
+                };
+                let (a, b) = (read(a)?, read(b)?);
+                let heads = (format!("{}: {name}", old.name()), format!("{}: {name}", new.name()));
+                let diff = TextDiff::from_lines(&a, &b);
+                all.push_str(&diff.unified_diff().context_radius(3).header(&heads.0, &heads.1).to_string());
+            }
+        }
+    }
+    out::text(&all)?;
+    Ok(exit::OK)
+}
+
+/// A segment of the one prompt, and its counterpart in the other.
+struct Pair<'a> {
+    old: Option<&'a SegmentRef>,
+    new: Option<&'a SegmentRef>,
+}
+
+impl Pair<'_> {
+    fn name(&self) -> String {
+        let segment = self.new.or(self.old);
+        segment.map_or_else(String::new, |segment| format!("{} ({})", segment.block, segment.part))
+    }
+
+    fn json(&self) -> Value {
+        let change = match (self.old, self.new) {
+            (Some(old), Some(new)) if old.texts == new.texts => "same",
+            (Some(_), Some(_)) => "changed",
+            (None, _) => "added",
+            (_, None) => "removed",
+        };
+        json!({"change": change, "old": self.old, "new": self.new})
+    }
+}
+
+/// Pairs segments by block and part, in the new prompt's order; what is only in the old one follows.
+fn pairs<'a>(old: &'a [SegmentRef], new: &'a [SegmentRef]) -> Vec<Pair<'a>> {
+    let mut left: BTreeMap<(&str, &str), Vec<&SegmentRef>> = BTreeMap::new();
+    for segment in old.iter().rev() {
+        left.entry((&segment.block, &segment.part)).or_default().push(segment);
+    }
+    let mut pairs: Vec<Pair<'a>> = new
+        .iter()
+        .map(|segment| {
+            let old = left.get_mut(&(segment.block.as_str(), segment.part.as_str())).and_then(Vec::pop);
+            Pair { old, new: Some(segment) }
+        })
+        .collect();
+    pairs.extend(left.into_values().flatten().map(|segment| Pair { old: Some(segment), new: None }));
+    pairs
+}
+
+pub(super) fn export(args: &Args, session: Option<&str>) -> Outcome {
+    let store = ledger(args)?;
+    let sessions: Vec<SessionId> = match session {
+        Some(session) => vec![SessionId::new(session)?],
+        None => store.sessions()?,
+    };
+    let mut lost = None;
+    for session in &sessions {
+        let events = store.events(session)?;
+        if events.is_empty() {
+            return Err(no_turn(session).into());
+        }
+        let mut texts = BTreeSet::new();
+        for (at, event) in &events {
+            texts.extend(event.texts().into_iter().cloned());
+            out::json_line(&json!({"session": session, "at": utc(*at), "event": event}))?;
+        }
+        for id in texts {
+            let found = text(&store, &id);
+            out::json_line(&json!({"text": id, "is": found.as_ref().ok()}))?;
+            // What is left of a damaged ledger is printed all the same.
+            lost = lost.or(found.err());
+        }
+    }
+    lost.map_or(Ok(exit::OK), |error| Err(error.into()))
+}

@@ -1,0 +1,83 @@
+//! `agentd trust`: what of a project may steer or run something.
+
+use agentd::models::BlobId;
+use agentd::orchestrator::{Definition, Standing, Trust, definitions};
+use serde_json::{Value, json};
+
+use crate::args::Args;
+use crate::out::{self, Outcome};
+use crate::{exit, project};
+
+pub(super) fn run(args: &Args, show: bool, as_json: bool) -> Outcome {
+    let places = project::places(args)?;
+    let root = project::root(args)?;
+    let trust = Trust::open(places.user.as_deref())?;
+    let files = definitions(&places, &trust)?;
+    let open = open(&files);
+    if !show && !open.is_empty() {
+        trust.accept(&root, &open)?;
+    }
+    if as_json {
+        let files: Vec<Value> = files.iter().map(|file| described(file, !show)).collect();
+        out::json(&json!({"root": root.display().to_string(), "files": files}))?;
+    } else {
+        print(&files, !show)?;
+    }
+    for file in &files {
+        if let Err(error) = &file.found {
+            out::warning(format_args!("{} cannot be accepted: {error}", file.file));
+        }
+    }
+    if files.is_empty() {
+        out::note("this project has no templates, packs, agents or settings of its own");
+    } else if show && !open.is_empty() {
+        out::note("read them; `agentd trust` accepts them as they are now");
+    }
+    let readable = files.iter().all(|file| file.found.is_ok());
+    let accepted = !show || open.is_empty();
+    Ok(if readable && accepted { exit::OK } else { exit::FINDINGS })
+}
+
+/// Returns the files that are not accepted as they are.
+fn open(files: &[Definition]) -> Vec<(String, BlobId)> {
+    let open = files.iter().filter_map(|file| match &file.found {
+        Ok((content, Standing::New | Standing::Changed)) => Some((file.file.clone(), content.clone())),
+        Ok((_, Standing::Accepted)) | Err(_) => None,
+    });
+    open.collect()
+}
+
+fn print(files: &[Definition], accepted: bool) -> std::io::Result<()> {
+    out::data(|out| {
+        for file in files {
+            let now = state(file);
+            if accepted && matches!(now, "new" | "changed") {
+                writeln!(out, "accepted  {} ({now})", file.file)?;
+            } else {
+                writeln!(out, "{now:<8}  {}", file.file)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn described(file: &Definition, accepted: bool) -> Value {
+    let content = file.found.as_ref().ok().map(|(content, _)| content);
+    json!({
+        "file": file.file,
+        "blake3": content,
+        "state": state(file),
+        "accepted": content.is_some() && (accepted || state(file) == "accepted"),
+        "error": file.found.as_ref().err().map(|error| format!("{error:#}")),
+    })
+}
+
+/// Returns how a file stood with the user when the command began.
+fn state(file: &Definition) -> &'static str {
+    match &file.found {
+        Ok((_, Standing::Accepted)) => "accepted",
+        Ok((_, Standing::New)) => "new",
+        Ok((_, Standing::Changed)) => "changed",
+        Err(_) => "unusable",
+    }
+}

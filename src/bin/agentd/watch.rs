@@ -1,0 +1,123 @@
+//! The live view of a run: a line that changes on a terminal, plain lines elsewhere, JSON lines if asked for.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use agentd::models::Why;
+use agentd::orchestrator::Sign;
+use agentd::parse::{Grammar, Stream};
+
+use crate::out;
+
+/// How often the line on a terminal changes.
+const TICK: Duration = Duration::from_millis(200);
+
+/// When a run that is not watched on a terminal first says that it still goes on, and how often then.
+const FIRST: Duration = Duration::from_secs(5);
+const STILL: Duration = Duration::from_secs(30);
+
+/// How much of a line is kept, in bytes.
+const LONGEST_LINE: usize = 4096;
+
+/// How many bytes a token has, roughly.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// The live view of a run.
+pub(crate) struct View {
+    json: bool,
+    terminal: bool,
+    grammar: Grammar,
+    stream: Option<Stream>,
+    head: String,
+    called: Option<Instant>,
+    next: Duration,
+    bytes: usize,
+    message: String,
+}
+
+impl View {
+    /// Makes a view; a grammar tells what of a reply is its message.
+    pub(crate) fn new(json: bool, grammar: Option<&Grammar>) -> Self {
+        Self {
+            json,
+            terminal: !json && out::talks_to_terminal(),
+            grammar: grammar.cloned().unwrap_or_default(),
+            stream: None,
+            head: String::new(),
+            called: None,
+            next: FIRST,
+            bytes: 0,
+            message: String::new(),
+        }
+    }
+
+    /// Shows signs until there are no more.
+    pub(crate) fn show(mut self, signs: &Receiver<Sign>) -> io::Result<()> {
+        let mut result = Ok(());
+        loop {
+            match signs.recv_timeout(TICK) {
+                Ok(sign) if self.json => {
+                    // If nobody reads any more, the run goes on all the same.
+                    result = result.and(out::json_line(&sign));
+                }
+                Ok(sign) => self.take(sign),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.draw();
+        }
+        out::clear_line();
+        result
+    }
+
+    fn take(&mut self, sign: Sign) {
+        match sign {
+            Sign::Recovered { what, .. } => what.iter().for_each(out::note),
+            Sign::Started { session, turn, mode, agent, .. } => {
+                self.head = format!("{session}/{turn} {mode} by {agent}");
+            }
+            Sign::Called { call, why } => {
+                self.called = Some(Instant::now());
+                self.next = FIRST;
+                self.bytes = 0;
+                self.message.clear();
+                self.stream = Some(Stream::new(&self.grammar));
+                if why == Why::Repair {
+                    out::note(format_args!("call {call}: the agent is asked again for what its reply lacks"));
+                }
+            }
+            Sign::Said { text } => {
+                self.bytes += text.len();
+                if let Some(stream) = self.stream.as_mut().filter(|_| self.terminal) {
+                    self.message.push_str(&stream.push(text.as_bytes()));
+                }
+                // Of a long message the last line is shown, so the rest need not be kept.
+                if let Some((_, last)) = self.message.trim_end().rsplit_once('\n') {
+                    self.message = last.to_owned();
+                }
+                let start = self.message.ceil_char_boundary(self.message.len().saturating_sub(LONGEST_LINE));
+                self.message.drain(..start);
+            }
+            Sign::Waiting { seconds } => {
+                self.called = None;
+                out::note(format_args!("the agent asks to wait: {seconds} s"));
+            }
+            Sign::Answered { .. } => self.called = None,
+            Sign::Settled(_) => {}
+        }
+    }
+
+    fn draw(&mut self) {
+        let Some(called) = self.called else { return };
+        let seconds = called.elapsed().as_secs();
+        let tokens = self.bytes / BYTES_PER_TOKEN;
+        if self.terminal {
+            let last = self.message.trim();
+            out::live_line(&format!("{} · {seconds} s · ~{tokens} tokens · {last}", self.head));
+        } else if !self.json && called.elapsed() >= self.next {
+            self.next += STILL;
+            out::note(format_args!("{}: {seconds} s, about {tokens} tokens so far", self.head));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! How long something took, as people read it.
+
+/// Returns a number of seconds as people say it.
+pub(crate) fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}

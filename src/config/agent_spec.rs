@@ -1,0 +1,282 @@
+//! What is known of an agent that is a command: how it is started, and how its output is read.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, de};
+
+use super::argument::{Argument, OneOrMore};
+use super::{EventRule, JsonPath, NamePattern, When};
+use crate::models::Permission;
+
+/// A command that is an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentSpec {
+    /// Its name.
+    #[serde(skip)]
+    pub name: String,
+    /// The command and its arguments.
+    pub argv: Vec<Argument>,
+    /// How the prompt gets to it.
+    #[serde(default)]
+    pub prompt: PromptWay,
+    /// The model that it is asked for unless another is named.
+    pub model: Option<String>,
+    /// Variables that it may see beside those that every agent may.
+    #[serde(default)]
+    pub environment: Vec<NamePattern>,
+    /// Variables that it may not see, whatever else is said.
+    #[serde(default)]
+    pub unset: Vec<NamePattern>,
+    /// Variables that it always gets.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+    /// Arguments that hold it to a permission, in the place of `{permissions}`.
+    pub permissions: Option<Permissions>,
+    /// How its output is read.
+    #[serde(default)]
+    pub output: OutputSpec,
+    /// How its failures are told apart, before what holds for every agent.
+    #[serde(default)]
+    pub ends: Vec<EndRule>,
+}
+
+/// How a prompt gets to an agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PromptWay {
+    /// It reads the prompt from its standard input.
+    #[default]
+    Stdin,
+    /// It reads the file that `{prompt_file}` names; its standard input is empty.
+    File,
+}
+
+/// The arguments that hold an agent to each permission.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Permissions {
+    /// It may read.
+    pub read_only: Option<Vec<Argument>>,
+    /// It may edit the work tree.
+    pub edit: Option<Vec<Argument>>,
+}
+
+impl Permissions {
+    /// Returns the arguments for a permission; `None` if the agent cannot be held to it.
+    #[must_use]
+    pub fn arguments(&self, permission: Permission) -> Option<&[Argument]> {
+        match permission {
+            Permission::ReadOnly => self.read_only.as_deref(),
+            Permission::Edit => self.edit.as_deref(),
+        }
+    }
+}
+
+/// How an agent's output is read.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputSpec {
+    /// What it consists of.
+    #[serde(default)]
+    pub kind: OutputKind,
+    /// Where the reply's text stands.
+    #[serde(default)]
+    pub text: Vec<EventRule>,
+    /// What is put between two texts.
+    #[serde(default)]
+    pub join: String,
+    /// The event with which the agent says that it came to its end.
+    #[serde(default, rename = "final")]
+    pub last: When,
+    /// The events that say that it failed, and where they say why.
+    #[serde(default)]
+    pub error: Vec<EventRule>,
+    /// Where it tells what it used.
+    #[serde(default)]
+    pub usage: UsageSpec,
+    /// The exit codes that a good end may have.
+    #[serde(default = "zero")]
+    pub exit_codes: Vec<i32>,
+}
+
+fn zero() -> Vec<i32> {
+    vec![0]
+}
+
+impl Default for OutputSpec {
+    fn default() -> Self {
+        Self {
+            kind: OutputKind::Text,
+            text: Vec::new(),
+            join: String::new(),
+            last: When::default(),
+            error: Vec::new(),
+            usage: UsageSpec::default(),
+            exit_codes: zero(),
+        }
+    }
+}
+
+/// What an agent's output consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputKind {
+    /// The reply and nothing else.
+    #[default]
+    Text,
+    /// A JSON value, the last one if there are several: an event, or a list of them.
+    Json,
+    /// An event on each line.
+    Jsonl,
+}
+
+/// Where an agent tells what it used; several places are added up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UsageSpec {
+    /// The events that tell it, added up; the final one if nothing is said.
+    pub when: Option<When>,
+    /// Tokens of the prompt.
+    pub input: Option<PathList>,
+    /// Tokens of the prompt that came from a cache.
+    pub cache_read: Option<PathList>,
+    /// Tokens of the prompt that were put into a cache.
+    pub cache_write: Option<PathList>,
+    /// Tokens of the reply.
+    pub output: Option<PathList>,
+    /// Tokens of the reply that were thoughts.
+    pub reasoning: Option<PathList>,
+    /// What it cost, in US dollars.
+    pub cost_dollars: Option<PathList>,
+    /// Whether `input` counts the tokens of `cache_read` too.
+    #[serde(default)]
+    pub input_includes_cache: bool,
+}
+
+/// One path or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathList(pub Vec<JsonPath>);
+
+/// How a failure is told from others: what it is if everything named here fits.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndRule {
+    /// What the failure is.
+    pub end: Failure,
+    /// Words of which one must stand there, as whole words; case does not matter.
+    #[serde(default)]
+    pub contains: Vec<String>,
+    /// Where they must stand.
+    #[serde(default = "everywhere", rename = "in")]
+    pub places: Vec<WordPlace>,
+    /// Exit codes of which it must have one.
+    #[serde(default)]
+    pub exit_codes: Vec<i32>,
+}
+
+fn everywhere() -> Vec<WordPlace> {
+    vec![WordPlace::Error, WordPlace::Stderr]
+}
+
+/// Where an agent speaks of its failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WordPlace {
+    /// In what its output says of the error; if it says nothing, at the end of its output.
+    Error,
+    /// At the end of its standard error.
+    Stderr,
+}
+
+/// What a failure can be told to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Failure {
+    /// Not logged in.
+    Auth,
+    /// Nothing left on the account.
+    Quota,
+    /// Asked to wait.
+    RateLimited,
+    /// The prompt is too large.
+    TooLarge,
+    /// The reply lacks its end.
+    Cut,
+    /// The model declines.
+    Refused,
+    /// The command is not there.
+    NotInstalled,
+}
+
+impl<'de> Deserialize<'de> for PathList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let texts = deserializer.deserialize_any(OneOrMore)?;
+        let paths = texts.into_iter().map(JsonPath::new).collect::<Result<Vec<_>, String>>();
+        paths.map(Self).map_err(de::Error::custom)
+    }
+}
+
+impl AgentSpec {
+    /// Returns what is wrong with a definition, in words.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.fault_of_command().or_else(|| self.fault_of_output()).or_else(|| {
+            let names = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
+            self.set
+                .keys()
+                .find(names)
+                .map(|name| format!("{name:?} cannot be set: it is no variable's name"))
+        })
+    }
+
+    fn fault_of_command(&self) -> Option<String> {
+        let Some(Argument(command)) = self.argv.first() else { return Some("`argv` is empty".to_owned()) };
+        if !matches!(&command[..], [command] if !command.is_empty() && !command.contains('{')) {
+            return Some("the first of `argv` is the command: one plain text".to_owned());
+        }
+        let permissions = self.permissions.iter().flat_map(|given| [&given.read_only, &given.edit]).flatten();
+        let all = || self.argv.iter().chain(permissions.clone().flatten());
+        if let Some(fault) = all().find_map(Argument::fault) {
+            return Some(fault);
+        }
+        if permissions.clone().flatten().any(Argument::is_permissions) {
+            return Some("`{permissions}` cannot stand in `permissions`".to_owned());
+        }
+        let named = self.argv.iter().any(Argument::is_permissions);
+        if named != self.permissions.is_some() {
+            return Some("`permissions` and `{permissions}` in `argv` need each other".to_owned());
+        }
+        if all().any(Argument::names_prompt_file) != (self.prompt == PromptWay::File) {
+            return Some("`prompt: file` and `{prompt_file}` in `argv` need each other".to_owned());
+        }
+        None
+    }
+
+    fn fault_of_output(&self) -> Option<String> {
+        let output = &self.output;
+        let rules = self.ends.iter().find_map(EndRule::fault);
+        match output.kind {
+            OutputKind::Text => {
+                let plain = OutputSpec { exit_codes: output.exit_codes.clone(), ..OutputSpec::default() };
+                (*output != plain)
+                    .then(|| "output of the kind `text` has `exit_codes` and nothing else".to_owned())
+            }
+            OutputKind::Json | OutputKind::Jsonl if output.text.is_empty() => {
+                Some("`output` does not say where its `text` stands".to_owned())
+            }
+            OutputKind::Jsonl if output.last.is_empty() => {
+                Some("`output` does not say which event is the `final` one".to_owned())
+            }
+            OutputKind::Json | OutputKind::Jsonl => None,
+        }
+        .or(rules)
+    }
+}
+
+impl EndRule {
+    /// Returns what is wrong with a rule, in words.
+    pub(super) fn fault(&self) -> Option<String> {
+        let idle = self.contains.is_empty() && self.exit_codes.is_empty();
+        idle.then(|| "a rule of `ends` needs `contains` or `exit_codes`".to_owned())
+    }
+}

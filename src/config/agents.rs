@@ -1,0 +1,147 @@
+//! The definitions of agents that are commands: what is shipped, what the user adds, what the project adds.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use serde::Deserialize;
+
+use super::{AgentSpec, EndRule, Environment, NamePattern};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::AgentName;
+use crate::models::yaml::{self, Placed};
+
+/// The definitions in force: the shipped ones, overlaid by the user's file and the project's, in this order.
+#[derive(Clone, Debug, Default)]
+pub struct Agents {
+    environment: Vec<NamePattern>,
+    secrets: Vec<NamePattern>,
+    agents: BTreeMap<String, AgentSpec>,
+    failures: Failures,
+}
+
+/// How the failures of every agent are told apart.
+#[derive(Clone, Debug, Default)]
+pub struct Failures {
+    /// What a failure is, the first rule that fits.
+    pub ends: Vec<EndRule>,
+    /// Words that stand before how long to wait.
+    pub retry_after: Vec<String>,
+    /// Words that stand before when there is more.
+    pub resets: Vec<String>,
+}
+
+/// The file as it is written. Any other key is an error.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    format: Placed<u64>,
+    #[serde(default)]
+    environment: Vec<NamePattern>,
+    #[serde(default)]
+    secrets: Vec<NamePattern>,
+    #[serde(default)]
+    ends: Vec<Placed<EndRule>>,
+    #[serde(default)]
+    retry_after: Vec<String>,
+    #[serde(default)]
+    resets: Vec<String>,
+    #[serde(default)]
+    agents: BTreeMap<String, Placed<AgentSpec>>,
+}
+
+impl Agents {
+    /// Reads definitions.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn read(text: &str, origin: &str) -> Result<Self> {
+        Self::default().overlaid(text, origin)
+    }
+
+    /// Returns these definitions overlaid by those of a file: its lists are added, its agents replace those of the
+    /// same name, and its rules for failures come first.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn overlaid(mut self, text: &str, origin: &str) -> Result<Self> {
+        let written: Written = yaml::read(text, origin, 1, ErrorKind::ConfigInvalid)?;
+        let invalid = |location, message: String| {
+            Error::new(ErrorKind::ConfigInvalid, message)
+                .with_place(yaml::place(text, origin, 1, location))
+                .with_hint("docs/agents.md describes every key")
+        };
+        if written.format.value != 1 {
+            let message = "only definitions of agents of format 1 are understood".to_owned();
+            return Err(invalid(written.format.referenced, message));
+        }
+        let mut ends = Vec::new();
+        for rule in written.ends {
+            if let Some(fault) = rule.value.fault() {
+                return Err(invalid(rule.referenced, fault));
+            }
+            ends.push(rule.value);
+        }
+        for (name, placed) in written.agents {
+            let location = placed.referenced;
+            let named = AgentName::new(name.as_str());
+            named.map_err(|error| invalid(location, error.message().to_owned()))?;
+            if let Some(fault) = placed.value.fault() {
+                return Err(invalid(location, format!("`{name}`: {fault}")));
+            }
+            self.agents.insert(name.clone(), AgentSpec { name, ..placed.value });
+        }
+        ends.append(&mut self.failures.ends);
+        self.failures.ends = ends;
+        self.failures.retry_after.extend(written.retry_after);
+        self.failures.resets.extend(written.resets);
+        self.environment.extend(written.environment);
+        self.secrets.extend(written.secrets);
+        Ok(self)
+    }
+
+    /// Returns a definition by its name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&AgentSpec> {
+        self.agents.get(name)
+    }
+
+    /// Returns all definitions, by name.
+    pub fn all(&self) -> impl Iterator<Item = &AgentSpec> {
+        self.agents.values()
+    }
+
+    /// Returns how the failures of every agent are told apart.
+    #[must_use]
+    pub fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    /// Returns the variables that an agent gets: what it may see of an environment, and what is set for it.
+    #[must_use]
+    pub fn variables(&self, spec: &AgentSpec, environment: &Environment) -> Environment {
+        let fits = |patterns: &[NamePattern], name: &str| patterns.iter().any(|pattern| pattern.fits(name));
+        let seen = environment.0.iter().filter(|(name, _)| {
+            name.to_str().is_some_and(|name| {
+                (fits(&self.environment, name) || fits(&spec.environment, name))
+                    && !fits(&spec.unset, name)
+                    && !spec.set.contains_key(name)
+            })
+        });
+        let set = spec.set.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        Environment(seen.cloned().chain(set).collect())
+    }
+
+    /// Returns the names and values that must not be seen: of an environment, and of what is set for agents.
+    #[must_use]
+    pub fn secrets(&self, environment: &Environment) -> Vec<(String, Vec<u8>)> {
+        let seen = environment.0.iter().filter_map(|(name, value)| {
+            Some((name.to_str()?.to_owned(), value.as_encoded_bytes().to_owned()))
+        });
+        let set = self.agents.values().flat_map(|spec| &spec.set);
+        let set = set.map(|(name, value)| (name.clone(), value.clone().into_bytes()));
+        let is_secret = |(name, _): &(String, _)| self.secrets.iter().any(|pattern| pattern.fits(name));
+        seen.chain(set).filter(is_secret).collect()
+    }
+}

@@ -1,0 +1,114 @@
+//! Where in an agent's JSON something stands: paths, and what an event must hold.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, de};
+use serde_json::Value;
+
+/// A path into a JSON value: names joined by `/`, in which `*` stands for every item of a list or an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct JsonPath(String);
+
+impl JsonPath {
+    /// Checks and wraps a path; the error says what is wrong.
+    pub(super) fn new(written: String) -> Result<Self, String> {
+        if written.split('/').any(str::is_empty) {
+            return Err(format!("{written:?} is not a path: names are joined by `/`, as in `message/text`"));
+        }
+        Ok(Self(written))
+    }
+
+    /// Returns every value that the path leads to, in order.
+    #[must_use]
+    pub fn find<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
+        let mut found = vec![value];
+        for name in self.0.split('/') {
+            found = found
+                .into_iter()
+                .flat_map(|value| match (value, name) {
+                    (Value::Array(items), "*") => items.iter().collect(),
+                    (Value::Object(items), "*") => items.values().collect(),
+                    (Value::Array(items), _) => {
+                        name.parse().ok().and_then(|at: usize| items.get(at)).into_iter().collect()
+                    }
+                    (Value::Object(items), _) => items.get(name).into_iter().collect::<Vec<_>>(),
+                    _ => Vec::new(),
+                })
+                .collect();
+        }
+        found
+    }
+}
+
+impl<'de> Deserialize<'de> for JsonPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+/// What an event must hold: at each path this value. `null` stands for nothing there as well.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct When(BTreeMap<JsonPath, Value>);
+
+impl When {
+    /// Tells whether an event fits. An empty condition fits every event.
+    #[must_use]
+    pub fn fits(&self, event: &Value) -> bool {
+        self.0.iter().all(|(path, wanted)| {
+            let found = path.find(event);
+            found.contains(&wanted) || (wanted.is_null() && found.is_empty())
+        })
+    }
+
+    /// Tells whether it asks for nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Where a text stands: in the events that fit, at a path.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventRule {
+    /// What the event must hold.
+    #[serde(default)]
+    pub when: When,
+    /// Where in it the text stands.
+    pub path: JsonPath,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_path_leads_through_lists_and_objects() {
+        let event = json!({"type": "a", "content": [{"text": "x"}, {"think": 1}, {"text": "y"}], "by": {"m": {"n": 1}, "o": {"n": 2}}});
+        let cases = [
+            ("type", vec![json!("a")]),
+            ("content/*/text", vec![json!("x"), json!("y")]),
+            ("content/2/text", vec![json!("y")]),
+            ("by/*/n", vec![json!(1), json!(2)]),
+            ("type/x", vec![]),
+            ("none", vec![]),
+        ];
+        for (path, expected) in cases {
+            let found: Vec<Value> = JsonPath(path.to_owned()).find(&event).into_iter().cloned().collect();
+            assert_eq!(found, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_condition_holds_for_all_its_paths_and_null_also_for_nothing() {
+        let when: When =
+            serde_json::from_value(json!({"type": "result", "parent": null, "bad": false})).unwrap();
+        assert!(when.fits(&json!({"type": "result", "bad": false})));
+        assert!(when.fits(&json!({"type": "result", "bad": false, "parent": null})));
+        assert!(!when.fits(&json!({"type": "result", "bad": false, "parent": "x"})));
+        assert!(!when.fits(&json!({"type": "result"})));
+        assert!(!when.fits(&json!([])));
+    }
+}

@@ -1,0 +1,79 @@
+//! The door to what the program keeps for the user alone.
+
+use std::fs::DirBuilder;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::file;
+
+/// Returns the names in a folder that only the user can write to; none if it is not there.
+///
+/// # Errors
+///
+/// `FileUnusable` if others can write to it, or if it is no folder.
+pub fn private_names(folder: &Path) -> Result<Vec<String>> {
+    match check_private(folder) {
+        Ok(()) => {
+            Ok(file::names_in(folder)?.into_iter().filter_map(|name| name.into_string().ok()).collect())
+        }
+        Err(error) if file::is_missing(&error) => Ok(Vec::new()),
+        Err(error) => Err(unusable(folder, "cannot be relied on").with_source(error).with_hint(format!(
+            "see who has written to it; then take it over with `chown` and `chmod 700 {}`",
+            folder.display().to_string().escape_debug()
+        ))),
+    }
+}
+
+/// Writes a file that only the user can read, into a folder that only the user can use. Readers see all of it or
+/// nothing.
+///
+/// # Errors
+///
+/// `FileUnusable` if it cannot be written, or if others can write to the folder.
+pub fn write_private(folder: &Path, name: &str, content: &str) -> Result<()> {
+    let write = || {
+        make_private(folder)?;
+        check_private(folder)?;
+        // A temporary file is one that only the user can read, and stays so under its name.
+        let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+        temporary.write_all(content.as_bytes())?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(folder.join(name))?;
+        Ok::<(), io::Error>(())
+    };
+    write().map_err(|error| unusable(folder, "cannot be written to").with_source(error))
+}
+
+fn unusable(folder: &Path, what: &str) -> Error {
+    let shown = folder.display().to_string();
+    Error::new(ErrorKind::FileUnusable, format!("`{}` {what}", shown.escape_debug()))
+}
+
+/// Makes a folder, and those above it that are missing, for the user alone.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Refuses what is not a folder of the user's own, or is one that others can write to.
+fn check_private(folder: &Path) -> io::Result<()> {
+    let metadata = folder.symlink_metadata()?;
+    if !metadata.is_dir() {
+        return Err(io::Error::other("it is not a folder"));
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        if metadata.uid() != nix::unistd::geteuid().as_raw() {
+            return Err(io::Error::other("it belongs to someone else"));
+        }
+        if metadata.mode() & 0o022 != 0 {
+            return Err(io::Error::other("others can write to it"));
+        }
+    }
+    Ok(())
+}

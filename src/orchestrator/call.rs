@@ -1,0 +1,278 @@
+//! One call of an agent: recorded before it is made, watched while it runs, recorded when it ends.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::clock;
+use super::pieces::pieces;
+use super::prepare::roughly;
+use super::run::Sign;
+use super::turn::Turning;
+use crate::agent::{self, Call, Limits, Running};
+use crate::error::{Error, Result};
+use crate::fail;
+use crate::models::{Amount, Answered, End, Event, Reply, SegmentRef, SessionId, UsageMetrics, Why};
+use crate::store::{Scope, blob_id};
+
+/// How long a look at a running agent takes.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How often the ledger is told that we are still there.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// How long to wait for an agent that does not say how long.
+const PAUSE: u64 = 20;
+
+/// A call that came to its end, and is not recorded yet.
+#[derive(Debug)]
+pub(super) struct Answer {
+    turn: u64,
+    call: u64,
+    pub(super) reply: Reply,
+    spent: Amount,
+    milliseconds: u64,
+}
+
+impl Answer {
+    /// Returns it as the ledger keeps it.
+    pub(super) fn answered(&self) -> Answered {
+        Answered {
+            turn: self.turn,
+            call: self.call,
+            end: self.reply.end.clone(),
+            detail: self.reply.detail.clone(),
+            reply: blob_id(self.reply.text.as_bytes()),
+            usage: self.reply.usage,
+            spent: self.spent,
+            milliseconds: self.milliseconds,
+            left_behind: self.reply.left_behind,
+            salvaged: false,
+        }
+    }
+}
+
+/// Returns what the processes of a call are marked with.
+pub(super) fn marker(run: &str, turn: u64, call: u64) -> String {
+    format!("{run}.{turn}.{call}")
+}
+
+/// Returns the folder of a call, below the project's root.
+pub(super) fn folder(session: &SessionId, turn: u64, call: u64) -> PathBuf {
+    PathBuf::from(format!(".agentd/runs/{session}.{turn}.{call}"))
+}
+
+impl Turning<'_> {
+    /// Calls the agent for the turn's reply, and again if it asks to wait and that is not too long.
+    pub(super) fn ask(&mut self, mut opening: Vec<Event>) -> Result<Answer> {
+        let prepared = self.prepared;
+        let mut blobs: Vec<&[u8]> = Vec::new();
+        if prepared.calls == 0 {
+            opening.push(Event::Started(Box::new(prepared.started.clone())));
+            let fresh = prepared.started.nonce.as_ref().map(|nonce| nonce.as_str());
+            blobs.extend(prepared.texts.iter().flat_map(|text| pieces(text, fresh)).map(str::as_bytes));
+            blobs.extend([prepared.fit.as_bytes()]);
+            blobs.extend(prepared.started.sent.as_ref().map(|_| prepared.prompt.as_bytes()));
+        }
+        self.desk.run.tell(Sign::Started {
+            session: self.lease.session.clone(),
+            turn: prepared.started.turn,
+            mode: prepared.started.mode.clone(),
+            agent: prepared.started.agent.clone(),
+            model: prepared.started.model.clone(),
+            prompt_bytes: prepared.started.prompt_bytes,
+        });
+        let mut waited = 0;
+        loop {
+            let reserved = prepared.reserve(prepared.prompt_tokens);
+            let events = std::mem::take(&mut opening);
+            let answer = self.call(Why::Ask, &prepared.prompt, Vec::new(), reserved, events, &blobs)?;
+            blobs.clear();
+            let End::RateLimited { retry_after } = answer.reply.end else { return Ok(answer) };
+            let pause = retry_after.unwrap_or(PAUSE).max(1);
+            waited += pause;
+            if waited > self.desk.run.limits.max_wait.as_secs() || self.desk.run.stop.asked() > 0 {
+                return Ok(answer);
+            }
+            self.record(&answer)?;
+            self.desk.run.tell(Sign::Waiting { seconds: pause });
+            if !self.pause(Duration::from_secs(pause))? {
+                // The call is over and recorded; it is the wait that is stopped.
+                return self.stopped("it had asked to wait").map_or(Ok(answer), Err);
+            }
+        }
+    }
+
+    /// Returns the error of a run that the user has stopped where no agent is at work.
+    fn stopped(&self, why: &str) -> Option<Error> {
+        End::Stopped.error(&self.prepared.started.agent, why).filter(|_| self.desk.run.stop.asked() > 0)
+    }
+
+    /// Calls the agent for what its reply lacked.
+    pub(super) fn repair(&mut self, prompt: &str) -> Result<Answer> {
+        let segment = SegmentRef {
+            block: "repair".to_owned(),
+            part: "prompt".to_owned(),
+            source: "what the reply lacked".to_owned(),
+            texts: vec![blob_id(prompt.as_bytes())],
+            bytes: prompt.len() as u64,
+        };
+        let reserved = self.prepared.reserve(roughly(prompt));
+        self.call(Why::Repair, prompt, vec![segment], reserved, Vec::new(), &[prompt.as_bytes()])
+    }
+
+    /// Records a call that came to its end.
+    pub(super) fn record(&mut self, answer: &Answer) -> Result<()> {
+        let answered = Event::Answered(Box::new(answer.answered()));
+        self.commit(&[answered], &[answer.reply.text.as_bytes()])
+    }
+
+    /// Waits, and says meanwhile that we are still there; tells whether nobody has stopped us.
+    fn pause(&self, pause: Duration) -> Result<bool> {
+        let start = Instant::now();
+        let mut beat = Instant::now();
+        while start.elapsed() < pause {
+            if self.desk.run.stop.asked() > 0 {
+                return Ok(false);
+            }
+            self.heartbeat(&mut beat)?;
+            thread::sleep(PATIENCE.min(pause.saturating_sub(start.elapsed())));
+        }
+        Ok(true)
+    }
+
+    fn heartbeat(&self, beat: &mut Instant) -> Result<()> {
+        if beat.elapsed() >= HEARTBEAT {
+            self.desk.store.heartbeat(self.lease, clock::now())?;
+            *beat = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        why: Why,
+        prompt: &str,
+        segments: Vec<SegmentRef>,
+        reserved: Amount,
+        mut events: Vec<Event>,
+        blobs: &[&[u8]],
+    ) -> Result<Answer> {
+        if let Some(stopped) = self.stopped("it was not called yet") {
+            return Err(stopped);
+        }
+        let started = &self.prepared.started;
+        let (turn, call) = (started.turn, self.calls + 1);
+        let run = self.desk.run;
+        let reserved = if self.driver.spends() { reserved } else { Amount::default() };
+        let limits = self.limits()?;
+        events.push(Event::Called { turn, call, why, prompt: segments, run: run.id.clone(), reserved });
+        self.commit(&events, blobs)?;
+        self.calls = call;
+        fail::point("called")?;
+        run.tell(Sign::Called { call, why });
+
+        let folder = self.desk.workspace.root.join(folder(&self.lease.session, turn, call));
+        let start = Instant::now();
+        let request = Call {
+            prompt,
+            mode: &started.mode,
+            permission: started.permission,
+            model: started.model.as_deref(),
+            root: &self.desk.workspace.root,
+            folder: &folder,
+            marker: &marker(&run.id, turn, call),
+            limits,
+        };
+        let driver = self.driver;
+        let mut running = match driver.start(&request) {
+            Ok(running) => running,
+            Err(error) => {
+                // The call is over before it began, and has cost nothing.
+                let reply = Reply {
+                    end: End::Crashed { code: None, signal: None },
+                    detail: error.to_string(),
+                    ..Reply::default()
+                };
+                self.record(&Answer { turn, call, reply, spent: Amount::default(), milliseconds: 0 })?;
+                agent::discard(&folder);
+                return Err(error);
+            }
+        };
+        fail::point("launched")?;
+        if let Some(process) = running.process() {
+            let process = process.clone();
+            self.commit(&[Event::Launched { turn, call, process }], &[])?;
+        }
+        fail::point("recorded")?;
+        let reply = self.watch(running.as_mut())?;
+        let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        run.tell(Sign::Answered {
+            call,
+            end: reply.end.clone(),
+            usage: reply.usage,
+            milliseconds,
+            left_behind: reply.left_behind,
+        });
+        let spent = self.spent(prompt, &reply);
+        Ok(Answer { turn, call, reply, spent, milliseconds })
+    }
+
+    /// Waits for the agent's end, hands on what it says, and stops it when the run is stopped.
+    fn watch(&self, running: &mut dyn Running) -> Result<Reply> {
+        let run = self.desk.run;
+        let mut beat = Instant::now();
+        let mut stopped = 0;
+        loop {
+            let reply = running.wait(PATIENCE)?;
+            let text = running.said();
+            if !text.is_empty() {
+                run.tell(Sign::Said { text });
+            }
+            if let Some(reply) = reply {
+                return Ok(reply);
+            }
+            let asked = run.stop.asked();
+            if asked > stopped {
+                running.stop(asked > 1);
+                stopped = asked;
+            }
+            self.heartbeat(&mut beat)?;
+        }
+    }
+
+    /// Returns the limits of a call: those of the run, and no more time than its budgets leave.
+    fn limits(&self) -> Result<Limits> {
+        let run = self.desk.run;
+        let scopes = [
+            (run.budget.run.seconds, Scope::Run(&run.id)),
+            (run.budget.session.seconds, Scope::Session(&self.lease.session)),
+        ];
+        let mut limits = run.limits;
+        for (cap, scope) in scopes {
+            if let Some(cap) = cap {
+                let left = cap.saturating_sub(self.desk.store.spent(&scope)?.seconds);
+                limits.wall = limits.wall.min(Duration::from_secs(left.max(1)));
+            }
+        }
+        Ok(limits)
+    }
+
+    /// Returns what the budgets count for a call: what the agent reports, or else what its texts come to.
+    fn spent(&self, prompt: &str, reply: &Reply) -> Amount {
+        if !self.driver.spends() {
+            return Amount::default();
+        }
+        let UsageMetrics { input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, .. } =
+            reply.usage;
+        let read = [input_tokens, cache_read_tokens, cache_write_tokens]
+            .into_iter()
+            .flatten()
+            .reduce(u64::saturating_add);
+        let amount = self.prepared.amount(
+            read.unwrap_or_else(|| roughly(prompt)),
+            output_tokens.unwrap_or_else(|| roughly(&reply.text)),
+        );
+        Amount { micro_dollars: reply.usage.micro_dollars.unwrap_or(amount.micro_dollars), ..amount }
+    }
+}

@@ -1,0 +1,219 @@
+//! What is settled before an agent is called: that it may be, and the turn as the ledger will keep it.
+
+use serde_json::json;
+
+use super::pieces::pieces;
+use super::prompts::{Ask, Assembly, Workspace};
+use super::trust::check_trust;
+use super::turn::Desk;
+use crate::agent::Driver;
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{
+    AgentName, Amount, BlobId, Event, ModelSpec, Part, Price, Segment, SegmentRef, Started, State,
+};
+use crate::ops;
+use crate::store::{Store, blob_id};
+
+/// What of a reply is set aside if nothing else is known of its length, in tokens.
+const REPLY_TOKENS: u64 = 8_000;
+
+/// How many bytes a token has, where nothing was counted.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// A turn that is ready to be sent.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// The turn as the ledger keeps it.
+    pub(super) started: Started,
+    /// The texts of the prompt's segments.
+    pub(super) texts: Vec<String>,
+    /// The prompt, as it is sent.
+    pub(super) prompt: String,
+    /// The fit report, as JSON.
+    pub(super) fit: String,
+    /// What is set aside for a call with this prompt, beside the prompt's own tokens.
+    pub(super) reply_tokens: u64,
+    /// The prompt's tokens.
+    pub(super) prompt_tokens: u64,
+    /// What the model costs, if that is known.
+    pub(super) price: Option<Price>,
+    /// How often the agent was called for this turn before.
+    pub(super) calls: u64,
+}
+
+/// Refuses a turn in a mode without a template, or that names an operation which does not exist.
+pub(super) fn check(desk: &Desk<'_>, ask: &Ask) -> Result<()> {
+    let pack = &desk.workspace.pack;
+    // A mode that there is no template for is told as that, as it is for a prompt.
+    let agent = desk.workspace.agent(ask).unwrap_or_else(AgentName::base);
+    desk.workspace.template(&agent, &ask.mode)?;
+    let spec = pack.mode(&ask.mode)?;
+    let used = pack.uses.values().filter(|used| used.modes.contains(&ask.mode));
+    let named = spec.before.iter().chain(&spec.after).chain(used.filter_map(|used| used.operation.as_ref()));
+    for name in named {
+        ops::operation(name.as_str())?;
+    }
+    Ok(())
+}
+
+/// Returns what is recorded at the start of a turn, before the turn itself.
+pub(super) fn opening(state: &State, ask: &Ask) -> Vec<Event> {
+    let mut events = Vec::new();
+    if state.mode.as_ref() != Some(&ask.mode) || state.ended.is_some() {
+        events.push(Event::Entered { mode: ask.mode.clone() });
+    }
+    if let Some(work) = &ask.work {
+        events.push(Event::Described { work: Box::new(work.clone()) });
+    }
+    events
+}
+
+/// Returns the state with which the next turn of a session begins: what the ledger has of it, and what the caller says.
+///
+/// # Errors
+///
+/// Those of the ledger.
+pub fn next_state(workspace: &Workspace, store: Option<&dyn Store>, ask: &Ask) -> Result<State> {
+    let ask = ask.without(&workspace.secrets);
+    let events = match (store, &ask.session) {
+        (Some(store), Some(session)) => store.events(session)?,
+        _ => Vec::new(),
+    };
+    let state = State::fold(events.iter().map(|(_, event)| event));
+    let opening = opening(&state, &ask);
+    Ok(state.after(&opening))
+}
+
+/// Makes of a prompt a turn that is ready to be sent.
+pub(super) fn prepared(
+    desk: &Desk<'_>,
+    driver: &dyn Driver,
+    state: &State,
+    ask: &Ask,
+    assembly: &Assembly,
+) -> Result<Prepared> {
+    if driver.spends() {
+        check_trust(desk.workspace, desk.run.trust)?;
+    }
+    let draft = &assembly.draft;
+    let price = price(desk, driver, assembly.model.as_ref())?;
+    let prompt = draft.rendered();
+    let texts: Vec<String> = draft.segments.iter().map(|segment| segment.text.clone()).collect();
+    let fit = serde_json::to_string(&draft.fit_report).unwrap_or_default();
+    let sent = (draft.text() != prompt).then(|| blob_id(prompt.as_bytes()));
+    let prompt_bytes = prompt.len() as u64;
+    let max_output = assembly.model.as_ref().and_then(|model| model.max_output);
+    let fresh = draft.nonce.as_ref().map(|nonce| nonce.as_str());
+    let started = Started {
+        turn: state.turns + 1,
+        mode: ask.mode.clone(),
+        agent: assembly.agent.as_str().to_owned(),
+        model: ask.model.clone(),
+        pack: desk.workspace.pack.name.clone(),
+        pack_hash: pack_hash(desk.workspace, assembly),
+        permission: desk.workspace.pack.mode(&ask.mode)?.permission,
+        named: ask.session.is_some(),
+        prompt: draft.segments.iter().map(|segment| segment_ref(segment, fresh)).collect(),
+        sent,
+        prompt_bytes,
+        fit: blob_id(fit.as_bytes()),
+        first_turn: draft.fit_report.first_turn,
+        nonce: draft.nonce.clone(),
+        tasks: assembly.tasks.clone(),
+        repairs: ask.repairs,
+    };
+    Ok(Prepared {
+        started,
+        texts,
+        prompt,
+        fit,
+        reply_tokens: max_output.unwrap_or(REPLY_TOKENS).min(draft.fit_report.reserve.max(REPLY_TOKENS)),
+        prompt_tokens: draft.fit_report.tokens.unwrap_or(prompt_bytes / BYTES_PER_TOKEN),
+        price,
+        calls: 0,
+    })
+}
+
+/// Returns what a model costs; one that spends must have a price if there is a budget in dollars.
+pub(super) fn price(
+    desk: &Desk<'_>,
+    driver: &dyn Driver,
+    model: Option<&ModelSpec>,
+) -> Result<Option<Price>> {
+    let price = model.and_then(|model| model.price);
+    let budget = &desk.run.budget;
+    let has_money_cap = [budget.run, budget.session].iter().any(|caps| caps.micro_dollars.is_some());
+    if price.is_some() || !driver.spends() || !has_money_cap {
+        return Ok(price);
+    }
+    let what = match model {
+        Some(model) => format!("`{}` has none", model.id),
+        None => "no model is named".to_owned(),
+    };
+    let message = format!("a budget in dollars needs a price, and {what}");
+    Err(Error::new(ErrorKind::PriceUnknown, message)
+        .with_hint("name a model that `agentd models list` has a price of, or limit tokens instead"))
+}
+
+/// Returns a segment as the ledger keeps it.
+fn segment_ref(segment: &Segment, fresh: Option<&str>) -> SegmentRef {
+    let part = match &segment.part {
+        Part::Context { name, .. } => format!("{} {name}", segment.part.label()),
+        Part::History { role } => format!("{} {}", segment.part.label(), role.name()),
+        Part::System | Part::Instructions => segment.part.label().to_owned(),
+    };
+    SegmentRef {
+        block: segment.block.clone(),
+        part,
+        source: segment.source.clone(),
+        texts: pieces(&segment.text, fresh).into_iter().map(|piece| blob_id(piece.as_bytes())).collect(),
+        bytes: segment.text.len() as u64,
+    }
+}
+
+/// Returns the hash of all that a reply's reading and its effects rest on.
+fn pack_hash(workspace: &Workspace, assembly: &Assembly) -> BlobId {
+    let template = assembly.template.as_ref().map(|found| found.template.text.body());
+    hash_of(workspace, template)
+}
+
+/// Returns the hash of a workspace's pack with a template.
+pub(super) fn hash_of(workspace: &Workspace, template: Option<&str>) -> BlobId {
+    let pack = &workspace.pack;
+    let rules = (&pack.modes, &pack.actions, &pack.uses, &pack.markers, &pack.tags);
+    let texts: Vec<(&String, &str)> = pack.texts.iter().map(|(name, text)| (name, text.body())).collect();
+    let all =
+        json!([format!("{rules:?}"), texts, template, format!("{:?}", workspace.settings.verdict_nonce)]);
+    blob_id(all.to_string().as_bytes())
+}
+
+impl Prepared {
+    /// Returns what a call with a prompt of so many tokens may take.
+    pub(super) fn reserve(&self, prompt_tokens: u64) -> Amount {
+        self.amount(prompt_tokens, self.reply_tokens)
+    }
+
+    /// Returns what tokens of a prompt and of a reply come to.
+    pub(super) fn amount(&self, prompt: u64, reply: u64) -> Amount {
+        let tokens = prompt.saturating_add(reply);
+        let micro_dollars =
+            self.price.map_or(0, |price| cost(prompt, price.input) + cost(reply, price.output));
+        Amount { tokens, micro_dollars }
+    }
+}
+
+/// Returns what tokens cost in millionths of a dollar, at a price in dollars per million: the same number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a price is positive, and a cost below 2^52 millionths"
+)]
+fn cost(tokens: u64, price: f64) -> u64 {
+    (tokens as f64 * price.max(0.0)).ceil() as u64
+}
+
+/// Returns how many tokens a text has, roughly.
+pub(super) fn roughly(text: &str) -> u64 {
+    (text.len() as u64).div_ceil(BYTES_PER_TOKEN)
+}

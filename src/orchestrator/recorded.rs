@@ -1,0 +1,305 @@
+//! Turns as the ledger has them: to be looked at, brought to an end, or taken once more.
+
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use super::prepare::{Prepared, hash_of, roughly};
+use super::prompts::Workspace;
+use super::reading::Reading;
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{
+    AgentName, Amount, Answered, BlobId, End, Event, Intent, Marker, Mode, Response, ReviewResult, SessionId,
+    Settlement, Started, Why,
+};
+use crate::parse;
+use crate::store::{Store, Turns};
+
+/// The word for the newest turn of all.
+const LAST: &str = "last";
+
+/// A turn as the ledger has it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Recorded {
+    /// The session.
+    pub session: SessionId,
+    /// When it was started.
+    #[serde(skip)]
+    pub at: SystemTime,
+    /// The turn as it began.
+    pub started: Started,
+    /// Its calls, in order.
+    pub calls: Vec<RecordedCall>,
+    /// What was read from its reply, if that was read.
+    pub replied: Option<RecordedReply>,
+    /// What was to be done.
+    pub intents: Vec<Intent>,
+    /// What became of that.
+    pub settlements: Vec<Settlement>,
+    /// The mode that it led to, if it led to another.
+    pub next: Option<Mode>,
+    /// Whether the session ended with it, and if so, whether it reached its goal.
+    pub ended: Option<bool>,
+    /// When the last of it was decided or settled.
+    #[serde(skip)]
+    end: Option<SystemTime>,
+}
+
+/// A call as the ledger has it.
+#[derive(Clone, Debug, Serialize)]
+pub struct RecordedCall {
+    /// Why the agent was called.
+    pub why: Why,
+    /// The run it belongs to.
+    pub run: String,
+    /// What was set aside for it.
+    pub reserved: Amount,
+    /// How it ended; `None` while it runs, or if nobody was there to see.
+    pub answered: Option<Answered>,
+}
+
+/// What was read from a reply.
+#[derive(Clone, Debug, Serialize)]
+pub struct RecordedReply {
+    /// The markers that count.
+    pub markers: Vec<Marker>,
+    /// The verdict.
+    pub verdict: Option<ReviewResult>,
+    /// Why the mode could not be left, if it could not.
+    pub fault: Option<String>,
+}
+
+impl Recorded {
+    /// Returns the turns of a session, in order, from its events.
+    #[must_use]
+    pub fn all(session: &SessionId, events: &[(SystemTime, Event)]) -> Vec<Self> {
+        let mut turns: Vec<Self> = Vec::new();
+        for (at, event) in events {
+            if let Event::Started(started) = event {
+                turns.push(Self::begun(session, *at, started));
+            } else if let Some(turn) = turns.last_mut() {
+                turn.take(*at, event);
+            }
+        }
+        turns
+    }
+
+    /// Returns the last turn of a session, from its events.
+    #[must_use]
+    pub fn last(session: &SessionId, events: &[(SystemTime, Event)]) -> Option<Self> {
+        let start = events.iter().rposition(|(_, event)| matches!(event, Event::Started(_)))?;
+        Self::all(session, &events[start..]).pop()
+    }
+
+    /// Returns the turn that a text names: `SESSION/NUMBER`, `SESSION` for its last one, or `last` for the newest of all.
+    ///
+    /// # Errors
+    ///
+    /// `TurnNotFound` or `NameInvalid`.
+    pub fn find(store: &dyn Store, name: &str) -> Result<Self> {
+        let (session, number) = match name.split_once('/') {
+            Some((session, number)) => (session.to_owned(), Some(turn_number(name, number)?)),
+            None if name == LAST => match store.turns(&Turns { session: None, newest: 1 })?.pop() {
+                Some(row) => (row.session.to_string(), Some(row.turn)),
+                None => return Err(not_found("the ledger holds no turn yet", "take one with `agentd turn`")),
+            },
+            None => (name.to_owned(), None),
+        };
+        let session = SessionId::new(session)?;
+        let mut turns = Self::all(&session, &store.events(&session)?);
+        let found = match number {
+            Some(number) => turns.into_iter().find(|turn| turn.started.turn == number),
+            None => turns.pop(),
+        };
+        found.ok_or_else(|| not_found(&format!("there is no turn `{name}`"), "`agentd log` lists the turns"))
+    }
+
+    fn begun(session: &SessionId, at: SystemTime, started: &Started) -> Self {
+        Self {
+            session: session.clone(),
+            at,
+            started: started.clone(),
+            calls: Vec::new(),
+            replied: None,
+            intents: Vec::new(),
+            settlements: Vec::new(),
+            next: None,
+            ended: None,
+            end: None,
+        }
+    }
+
+    fn take(&mut self, at: SystemTime, event: &Event) {
+        if matches!(event, Event::Replied { .. } | Event::Settled { .. }) {
+            self.end = Some(at);
+        }
+        match event {
+            Event::Called { why, run, reserved, .. } => {
+                self.calls.push(RecordedCall {
+                    why: *why,
+                    run: run.clone(),
+                    reserved: *reserved,
+                    answered: None,
+                });
+            }
+            Event::Answered(answered) => {
+                if let Some(call) = self.calls.last_mut() {
+                    call.answered = Some((**answered).clone());
+                }
+            }
+            Event::Replied { markers, verdict, fault, .. } => {
+                let (markers, fault) = (markers.clone(), fault.clone());
+                self.replied = Some(RecordedReply { markers, verdict: *verdict, fault });
+            }
+            Event::Intended { intent, .. } => self.intents.push(intent.clone()),
+            Event::Settled { settlement, .. } => self.settlements.push(settlement.clone()),
+            // The mode that the turn led to is recorded with its end; a later one was chosen for the next turn.
+            Event::Entered { mode } if self.end == Some(at) => self.next = Some(mode.clone()),
+            Event::Ended { done } => self.ended = Some(*done),
+            Event::Entered { .. } | Event::Described { .. } | Event::Started(_) | Event::Launched { .. } => {}
+        }
+    }
+
+    /// Returns the name by which it can be found.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.session, self.started.turn)
+    }
+
+    /// Returns the call that gave the turn its reply, if one did.
+    #[must_use]
+    pub fn answered(&self) -> Option<&Answered> {
+        let asked = self.calls.iter().filter(|call| call.why == Why::Ask);
+        asked.filter_map(|call| call.answered.as_ref()).find(|answered| answered.end.is_ok())
+    }
+
+    /// Tells whether something of it was left undone: a call, a reply that was not read, effects that were not settled.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        let open = self.calls.last().is_some_and(|call| call.answered.is_none());
+        let unread = self.answered().is_some() && self.replied.is_none();
+        open || unread || self.intents.len() != self.settlements.len()
+    }
+
+    /// Returns the texts of the prompt's segments.
+    ///
+    /// # Errors
+    ///
+    /// `LedgerUnusable` if the ledger lacks one.
+    pub fn segments(&self, store: &dyn Store) -> Result<Vec<String>> {
+        let joined = |texts: &[BlobId]| texts.iter().map(|id| text(store, id)).collect::<Result<String>>();
+        self.started.prompt.iter().map(|segment| joined(&segment.texts)).collect()
+    }
+
+    /// Returns the prompt, byte for byte as it was sent.
+    ///
+    /// # Errors
+    ///
+    /// `LedgerUnusable` if the ledger lacks a part of it.
+    pub fn prompt(&self, store: &dyn Store) -> Result<String> {
+        match &self.started.sent {
+            Some(sent) => text(store, sent),
+            None => Ok(self.segments(store)?.concat()),
+        }
+    }
+
+    /// Returns the reply: the whole one, or what came of the last call for one.
+    ///
+    /// # Errors
+    ///
+    /// `TurnNotFound` if nothing came, `LedgerUnusable` if the ledger lacks it.
+    pub fn reply(&self, store: &dyn Store) -> Result<(String, End)> {
+        let asked = self.calls.iter().filter(|call| call.why == Why::Ask);
+        let last = asked.filter_map(|call| call.answered.as_ref()).next_back();
+        let Some(answered) = self.answered().or(last) else {
+            return Err(not_found(
+                &format!("{} has no reply yet", self.name()),
+                "`agentd resume` asks for one",
+            ));
+        };
+        Ok((text(store, &answered.reply)?, answered.end.clone()))
+    }
+
+    /// Returns the texts of the reply and of the answers that belong to it; none if there is no whole reply.
+    pub(super) fn replies(&self, store: &dyn Store) -> Result<Vec<String>> {
+        let Some(asked) = self.answered() else { return Ok(Vec::new()) };
+        let mut replies = vec![text(store, &asked.reply)?];
+        let repairs = self.calls.iter().filter(|call| call.why == Why::Repair);
+        for answered in
+            repairs.filter_map(|call| call.answered.as_ref()).filter(|answered| answered.end.is_ok())
+        {
+            replies.push(text(store, &answered.reply)?);
+        }
+        Ok(replies)
+    }
+
+    /// Reads the reply again with a workspace as it is now. Returns the response, and the verdict or why there is none.
+    ///
+    /// # Errors
+    ///
+    /// `TurnNotFound` if nothing came, and those of the pack.
+    pub fn read_again(
+        &self,
+        workspace: &Workspace,
+        store: &dyn Store,
+    ) -> Result<(Response, Result<Option<ReviewResult>>)> {
+        let sent = self.segments(store)?;
+        let reading = Reading::of(workspace, &self.started, &sent)?;
+        let replies = self.replies(store)?;
+        let response = if replies.is_empty() {
+            let (reply, end) = self.reply(store)?;
+            reading.read(&reply, &end)
+        } else {
+            reading.read_all(&replies)
+        };
+        let verdict = parse::verdict(&response, &reading.grammar);
+        let verdict = parse::required_markers(&response, &reading.grammar).and(verdict);
+        Ok((response, verdict))
+    }
+
+    /// Tells whether the pack still is as it was when the prompt was made.
+    pub(super) fn has_its_pack(&self, workspace: &Workspace) -> Result<bool> {
+        let agent = AgentName::new(self.started.agent.as_str())?;
+        let template = workspace.template(&agent, &self.started.mode)?;
+        let template = template.as_ref().map(|found| found.template.text.body());
+        Ok(hash_of(workspace, template) == self.started.pack_hash)
+    }
+
+    /// Returns the turn, ready to be carried on with.
+    pub(super) fn prepared(&self, store: &dyn Store) -> Result<Prepared> {
+        let (texts, prompt) = (self.segments(store)?, self.prompt(store)?);
+        let prompt_tokens = roughly(&prompt);
+        let reserved = self.calls.first().map(|call| call.reserved).unwrap_or_default();
+        Ok(Prepared {
+            started: self.started.clone(),
+            texts,
+            prompt,
+            fit: text(store, &self.started.fit)?,
+            reply_tokens: reserved.tokens.saturating_sub(prompt_tokens),
+            prompt_tokens,
+            price: None,
+            calls: self.calls.len() as u64,
+        })
+    }
+}
+
+fn turn_number(name: &str, number: &str) -> Result<u64> {
+    number.parse().map_err(|_| {
+        Error::new(ErrorKind::NameInvalid, format!("{name:?} does not name a turn"))
+            .with_hint("write `SESSION/NUMBER`, `SESSION` for its last turn, or `last` for the newest of all")
+    })
+}
+
+fn not_found(message: &str, hint: &str) -> Error {
+    Error::new(ErrorKind::TurnNotFound, message).with_hint(hint)
+}
+
+/// Returns a text of the ledger.
+pub(super) fn text(store: &dyn Store, id: &BlobId) -> Result<String> {
+    let bytes = store.blob(id)?.ok_or_else(|| {
+        Error::new(ErrorKind::LedgerUnusable, format!("the ledger lacks the text {id}, which it names"))
+    })?;
+    String::from_utf8(bytes).map_err(|_| {
+        Error::new(ErrorKind::LedgerUnusable, format!("the text {id} of the ledger is not UTF-8"))
+    })
+}

@@ -1,0 +1,202 @@
+//! Holding a session, and bringing to an end what an earlier run has left: its processes, its reply, its effects.
+
+use std::time::Duration;
+
+use super::call::{folder, marker};
+use super::clock;
+use super::reading::Reading;
+use super::recorded::{Recorded, text};
+use super::run::Sign;
+use super::turn::{Desk, Turning};
+use crate::agent::{self, Echo};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fail;
+use crate::models::{Amount, Answered, Effect, End, Event, Held, Holder, Intent, Reply, SessionId, State};
+use crate::ops::{self, Planned};
+use crate::store::{Claim, Entry, Lease, Store, blob_id};
+
+/// How long a holder of another boot may be silent before it counts as gone.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Takes a session, does something with it, and gives it back, whatever came of it.
+pub(super) fn holding<T>(
+    desk: &Desk<'_>,
+    session: &SessionId,
+    work: impl FnOnce(&Lease) -> Result<T>,
+) -> Result<T> {
+    let lease = claim(desk, session)?;
+    fail::point("claimed")?;
+    let result = work(&lease);
+    if let Err(error) = &result
+        && error.kind() != ErrorKind::SessionBusy
+        // Nobody looks for what was begun once the session is given back.
+        && let Err(error) = recover(desk, &lease)
+    {
+        log::warn!("`{session}` cannot be brought to an end: {error:#}");
+    }
+    let released = desk.store.release(&lease);
+    fail::point("released")?;
+    let value = result?;
+    released.map(|()| value)
+}
+
+/// Takes a session: a free one, or one whose holder is gone.
+fn claim(desk: &Desk<'_>, session: &SessionId) -> Result<Lease> {
+    let holder = Holder { name: desk.run.name.clone(), process: agent::this_process() };
+    let mut over = None;
+    loop {
+        match desk.store.claim(session, &holder, over, clock::now())? {
+            Claim::Granted(lease) => return Ok(lease),
+            Claim::Busy(held) if over != Some(held.fence) && is_gone(&held) => over = Some(held.fence),
+            Claim::Busy(held) => return Err(busy(&held)),
+        }
+    }
+}
+
+/// Tells whether the holder of a session is gone: by its process, or, if that was of another boot, by its silence.
+fn is_gone(held: &Held) -> bool {
+    let process = &held.holder.process;
+    if process.boot == agent::this_process().boot {
+        return !agent::is_alive(process);
+    }
+    clock::now().duration_since(held.seen).is_ok_and(|silence| silence > SILENCE)
+}
+
+fn busy(held: &Held) -> Error {
+    let seconds = clock::now().duration_since(held.since).unwrap_or_default().as_secs();
+    let Held { session, holder, .. } = held;
+    let message = format!(
+        "`{session}` has been held by `{}` (process {}) for {seconds} s",
+        holder.name, holder.process.pid
+    );
+    Error::new(ErrorKind::SessionBusy, message).with_hint("wait for it, stop it, or work on another session")
+}
+
+/// Returns what is true of a session now.
+fn state(desk: &Desk<'_>, lease: &Lease) -> Result<State> {
+    let events = desk.store.events(&lease.session)?;
+    Ok(State::fold(events.iter().map(|(_, event)| event)))
+}
+
+/// Brings to an end what runs that are gone have left in any session. Returns what was found and done.
+///
+/// # Errors
+///
+/// Those of the ledger. A session that cannot be brought to an end is told of, and left as it is.
+pub fn recover_all(desk: &Desk<'_>) -> Result<Vec<(SessionId, Vec<String>)>> {
+    let mut all = Vec::new();
+    for held in desk.store.held()?.into_iter().filter(is_gone) {
+        match holding(desk, &held.session, |lease| recover(desk, lease)) {
+            Ok((what, _)) => all.push((held.session, what)),
+            // Someone else may have been quicker.
+            Err(error) if error.kind() == ErrorKind::SessionBusy => {}
+            Err(error) => log::warn!("`{}` cannot be brought to an end: {error:#}", held.session),
+        }
+    }
+    Ok(all)
+}
+
+/// Brings to an end what an earlier run has left in a session: nothing, if that run came to its own end. Returns what
+/// was found and done, and what is true of the session then.
+pub(super) fn recover(desk: &Desk<'_>, lease: &Lease) -> Result<(Vec<String>, State)> {
+    let events = desk.store.events(&lease.session)?;
+    let last = Recorded::last(&lease.session, &events);
+    last.iter().for_each(|turn| discard_recorded(desk, turn));
+    let Some(mut turn) = last.filter(Recorded::is_unfinished) else {
+        return Ok((Vec::new(), State::fold(events.iter().map(|(_, event)| event))));
+    };
+    let other = desk.workspace.with_pack(&turn.started.pack)?;
+    let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
+    let mut what = Vec::new();
+    end_call(desk, lease, &mut turn, &mut what)?;
+    let replies = turn.replies(desk.store)?;
+    let prepared = turn.prepared(desk.store)?;
+    let mut turning = Turning::new(desk, &Echo, lease, state(desk, lease)?, &prepared);
+    if !replies.is_empty() && turn.replied.is_none() {
+        what.push(format!("the reply of {} was there and is read now", turn.name()));
+        turning.read_late(&turn, &replies)?;
+    } else if turn.intents.len() > turn.settlements.len() {
+        ops::sweep(&turning.site());
+        let planned = planned(desk.store, &turn.intents)?;
+        turning.settle(&planned)?;
+        what.push(format!("{} effects of {} are settled now", planned.len(), turn.name()));
+    }
+    desk.run.tell(Sign::Recovered { session: lease.session.clone(), what: what.clone() });
+    Ok((what, turning.state))
+}
+
+/// Removes the files of calls that the ledger has all of: they hold what an agent said as it said it.
+fn discard_recorded(desk: &Desk<'_>, turn: &Recorded) {
+    for (call, _) in (1..).zip(&turn.calls).filter(|(_, call)| call.answered.is_some()) {
+        agent::discard(&desk.workspace.root.join(folder(&turn.session, turn.started.turn, call)));
+    }
+}
+
+/// Ends a call that nobody waits for any more, its processes with it; what it has said is kept, and counts if it is whole.
+fn end_call(desk: &Desk<'_>, lease: &Lease, recorded: &mut Recorded, what: &mut Vec<String>) -> Result<()> {
+    let name = recorded.name();
+    let (turn, call) = (recorded.started.turn, recorded.calls.len() as u64);
+    let Some(last) = recorded.calls.last_mut().filter(|call| call.answered.is_none()) else { return Ok(()) };
+    let killed = agent::reap(&marker(&last.run, turn, call))?;
+    if killed > 0 {
+        what.push(format!("{killed} processes of {name} were still running and are ended"));
+    }
+    let folder = desk.workspace.root.join(folder(&lease.session, turn, call));
+    let found = desk.drivers.salvage(&recorded.started.agent, &folder)?;
+    let reply = found.unwrap_or_else(|| Reply { end: End::Lost, ..Reply::default() });
+    let salvaged = reply.end != End::Lost;
+    what.push(match (salvaged, reply.text.len()) {
+        (true, _) => format!("the call of {name} had come to its end ({})", reply.end.name()),
+        (false, 0) => format!("the call of {name} is lost"),
+        (false, bytes) => format!("the call of {name} is lost; the {bytes} bytes it had said are kept"),
+    });
+    // What a lost call has used is not known, so what was set aside counts in full.
+    let spent = Amount {
+        tokens: reply.usage.tokens().unwrap_or(last.reserved.tokens),
+        micro_dollars: reply.usage.micro_dollars.unwrap_or(last.reserved.micro_dollars),
+    };
+    let answered = Answered {
+        turn,
+        call,
+        end: reply.end,
+        detail: reply.detail,
+        reply: blob_id(reply.text.as_bytes()),
+        usage: reply.usage,
+        spent,
+        milliseconds: 0,
+        left_behind: reply.left_behind + killed,
+        salvaged,
+    };
+    last.answered = Some(answered.clone());
+    let events = [Event::Answered(Box::new(answered))];
+    let entry = Entry { events: &events, blobs: &[reply.text.as_bytes()], ..Entry::default() };
+    desk.store.commit(lease, &entry, clock::now())?;
+    agent::discard(&folder);
+    Ok(())
+}
+
+impl Turning<'_> {
+    /// Reads replies that are recorded and were not read, and does what follows.
+    fn read_late(&mut self, turn: &Recorded, replies: &[String]) -> Result<()> {
+        let prepared = self.prepared;
+        if !turn.has_its_pack(self.desk.workspace)? {
+            let fault =
+                "the pack has changed since the prompt was sent, so the reply was not read".to_owned();
+            let turn = prepared.started.turn;
+            let replied =
+                Event::Replied { turn, markers: Vec::new(), verdict: None, unclear: 0, fault: Some(fault) };
+            return self.commit(&[replied], &[]);
+        }
+        let reading = Reading::of(self.desk.workspace, &prepared.started, &prepared.texts)?;
+        let response = reading.read_all(replies);
+        self.decide(&reading, response, None).map(|_| ())
+    }
+}
+
+fn planned(store: &dyn Store, intents: &[Intent]) -> Result<Vec<Planned>> {
+    let planned = |intent: &Intent| {
+        let Intent { operation, target, content, before } = intent.clone();
+        Ok(Planned { effect: Effect { operation, target, content: text(store, &content)? }, before })
+    };
+    intents.iter().map(planned).collect()
+}

@@ -1,0 +1,132 @@
+//! A run: one invocation of the program, what it is held to, how it is watched, and how it is stopped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::Sender;
+
+use serde::Serialize;
+
+use super::chance;
+use crate::agent::Limits;
+use crate::models::{Budget, End, Mode, SessionId, Settlement, UsageMetrics, Why};
+
+/// One invocation of the program.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// What it does, as others who want the same session are told.
+    pub name: String,
+    /// What tells it from all others.
+    pub id: String,
+    /// What its calls are held to.
+    pub budget: Budget,
+    /// How long a call may take, how much an agent may write, and how long it is waited for.
+    pub limits: Limits,
+    /// Whether definitions of the project count as accepted.
+    pub trust: bool,
+    /// Where it tells what happens, if someone wants to know.
+    pub signs: Option<Sender<Sign>>,
+    /// How it is stopped.
+    pub stop: Stop,
+}
+
+impl Run {
+    /// Begins a run without a budget.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            id: chance::word(),
+            budget: Budget::default(),
+            limits: Limits::default(),
+            trust: false,
+            signs: None,
+            stop: Stop::default(),
+        }
+    }
+
+    /// Tells whoever watches. Nobody has to.
+    pub(super) fn tell(&self, sign: Sign) {
+        if let Some(signs) = &self.signs {
+            let _unwatched = signs.send(sign);
+        }
+    }
+}
+
+/// Something that can be seen of a run while it goes on.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Sign {
+    /// What an earlier run had left was brought to an end.
+    Recovered {
+        /// The session.
+        session: SessionId,
+        /// What was found and done, in words.
+        what: Vec<String>,
+    },
+    /// A turn begins.
+    Started {
+        /// The session.
+        session: SessionId,
+        /// The turn's number in it.
+        turn: u64,
+        /// The mode.
+        mode: Mode,
+        /// The agent.
+        agent: String,
+        /// The model, if one was named.
+        model: Option<String>,
+        /// The prompt's length in bytes.
+        prompt_bytes: u64,
+    },
+    /// The agent is called.
+    Called {
+        /// The call's number in the turn.
+        call: u64,
+        /// Why.
+        why: Why,
+    },
+    /// The agent says something.
+    Said {
+        /// What is new of it.
+        text: String,
+    },
+    /// The agent asks to wait, and is waited for.
+    Waiting {
+        /// How long, in seconds.
+        seconds: u64,
+    },
+    /// A call came to its end.
+    Answered {
+        /// The call's number in the turn.
+        call: u64,
+        /// How.
+        #[serde(flatten)]
+        end: End,
+        /// What the agent reports to have used.
+        usage: UsageMetrics,
+        /// How long it took.
+        milliseconds: u64,
+        /// How many processes the agent had left behind.
+        left_behind: u64,
+    },
+    /// Something that the reply asked for was done, or was not.
+    Settled(Settlement),
+}
+
+/// How a run is stopped: once for a graceful end, twice for one at once.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicU8>);
+
+impl Stop {
+    /// Asks the run to stop; asked again, at once.
+    pub fn ask(&self) {
+        let _before =
+            self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |times| Some(times.saturating_add(1)));
+    }
+
+    /// Returns how often that was asked.
+    #[must_use]
+    pub fn asked(&self) -> u8 {
+        self.0.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,162 @@
+//! What of a project the user has accepted: by content, kept with the user and not in the project.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::clock;
+use super::prompts::Workspace;
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::BlobId;
+use crate::ops;
+use crate::pack::{CONFIG_DRAFT, Places, Prose};
+use crate::store;
+
+/// What the user has accepted, as it stood when it was opened.
+#[derive(Debug)]
+pub struct Trust {
+    folder: Option<PathBuf>,
+    records: BTreeSet<String>,
+}
+
+/// How a file of a project stands with the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It was accepted as it is.
+    Accepted,
+    /// It was never accepted.
+    New,
+    /// It was accepted with another content.
+    Changed,
+}
+
+/// A file of a project that says what is sent or run.
+#[derive(Debug)]
+pub struct Definition {
+    /// Where it is in the project.
+    pub file: String,
+    /// Its content and how it stands with the user, or why it cannot be read.
+    pub found: Result<(BlobId, Standing)>,
+}
+
+impl Trust {
+    /// Reads what the user has accepted. Without a folder of the user's that is nothing.
+    ///
+    /// # Errors
+    ///
+    /// `FileUnusable` if others could have written there.
+    pub fn open(user: Option<&Path>) -> Result<Self> {
+        let folder = user.map(|folder| folder.join("trust"));
+        let records = folder.as_deref().map(ops::private_names).transpose()?.unwrap_or_default();
+        Ok(Self { folder, records: records.into_iter().collect() })
+    }
+
+    /// Returns how a file of a project stands with the user.
+    #[must_use]
+    pub fn standing(&self, root: &Path, file: &str, content: &BlobId) -> Standing {
+        let start = format!("{}-", subject(root, file));
+        let known = self.records.range(start.clone()..).next().is_some_and(|name| name.starts_with(&start));
+        // What `agentd init` writes holds comments alone.
+        let is_draft = file == "agentd/config.toml" && *content == store::blob_id(CONFIG_DRAFT.as_bytes());
+        if is_draft || self.records.contains(&format!("{start}{content}")) {
+            Standing::Accepted
+        } else if known {
+            Standing::Changed
+        } else {
+            Standing::New
+        }
+    }
+
+    /// Returns those of some files of a project that are not accepted as they are, each once.
+    #[must_use]
+    pub fn untrusted(&self, root: &Path, used: &[(String, BlobId)]) -> Vec<String> {
+        let open =
+            |(file, content): &&(String, BlobId)| self.standing(root, file, content) != Standing::Accepted;
+        let files: BTreeSet<&String> = used.iter().filter(open).map(|(file, _)| file).collect();
+        files.into_iter().cloned().collect()
+    }
+
+    /// Accepts files of a project with the content they have.
+    ///
+    /// # Errors
+    ///
+    /// `FileUnusable` if the user has no folder to keep it in, or if it cannot be written.
+    pub fn accept(&self, root: &Path, files: &[(String, BlobId)]) -> Result<()> {
+        let folder = self.folder.as_deref().ok_or_else(|| {
+            Error::new(ErrorKind::FileUnusable, "there is no home folder to keep what is accepted")
+                .with_hint("set HOME, or accept for one run with --trust")
+        })?;
+        let date = clock::utc(clock::now());
+        for (file, content) in files {
+            let shown = root.display().to_string();
+            // The name alone decides; the words are for people who look.
+            let words = format!(
+                "project   {}\nfile      {}\nblake3    {content}\naccepted  {date}\n",
+                shown.escape_debug(),
+                file.escape_debug()
+            );
+            ops::write_private(folder, &format!("{}-{content}", subject(root, file)), &words)?;
+        }
+        Ok(())
+    }
+}
+
+/// Names a file of a project, wherever the user comes from.
+fn subject(root: &Path, file: &str) -> BlobId {
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+    let mut bytes = root.as_os_str().as_encoded_bytes().to_vec();
+    // No path holds a zero byte, so no other root and file are written alike.
+    bytes.push(0);
+    bytes.extend_from_slice(file.as_bytes());
+    store::blob_id(&bytes)
+}
+
+/// Returns every file of the project that says what is sent or run, sorted, with how it stands with the user.
+///
+/// # Errors
+///
+/// Those of [`Places::definitions`].
+pub fn definitions(places: &Places, trust: &Trust) -> Result<Vec<Definition>> {
+    let Some(root) = &places.project else { return Ok(Vec::new()) };
+    let described = |(file, prose): (String, Result<Prose>)| {
+        let found = prose.map(|prose| {
+            let content = store::blob_id(prose.text.as_bytes());
+            let standing = trust.standing(root, &file, &content);
+            (content, standing)
+        });
+        Definition { file, found }
+    };
+    Ok(places.definitions()?.into_iter().map(described).collect())
+}
+
+impl Workspace {
+    /// Returns the project's own files that were used so far, each with the content that was used.
+    #[must_use]
+    pub fn used_project_files(&self) -> Vec<(String, BlobId)> {
+        let used = self.places.used().into_iter();
+        used.map(|(file, text)| (file, store::blob_id(text.as_bytes()))).collect()
+    }
+}
+
+/// Refuses to go on with files of the project that the user has not accepted, unless they are accepted for this run.
+///
+/// To be called when the prompt is assembled and the agent is known, and before anything is spent or run: what is
+/// checked is the very text that is in use.
+///
+/// # Errors
+///
+/// `NotTrusted` naming the files; `FileUnusable` if others could have written what the user has accepted.
+pub fn check_trust(workspace: &Workspace, accept_now: bool) -> Result<()> {
+    let used = workspace.used_project_files();
+    if used.is_empty() || accept_now {
+        return Ok(());
+    }
+    let untrusted = Trust::open(workspace.places.user.as_deref())?.untrusted(&workspace.root, &used);
+    if untrusted.is_empty() {
+        return Ok(());
+    }
+    let files: String = untrusted.iter().map(|file| format!("\n  {file}")).collect();
+    let message = format!("files of this project would be used, and you have not accepted them:{files}");
+    Err(Error::new(ErrorKind::NotTrusted, message).with_hint(
+        "`agentd trust --show` lists them; accept them with `agentd trust`, or for this run with --trust",
+    ))
+}

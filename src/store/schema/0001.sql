@@ -1,0 +1,84 @@
+-- The ledger, version 1. Times are milliseconds since 1970.
+
+-- Sessions, who holds them, and where the chain of their events ends.
+CREATE TABLE sessions (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    fence INTEGER NOT NULL,
+    holder TEXT,
+    since INTEGER,
+    seen INTEGER,
+    events INTEGER NOT NULL DEFAULT 0,
+    head BLOB NOT NULL DEFAULT x''
+) STRICT;
+CREATE INDEX sessions_held ON sessions (name) WHERE holder IS NOT NULL;
+
+-- What happened. A body is JSON, or compressed JSON if it is long. Each row holds the hash of the one before it in
+-- its session, and its own over everything that it says.
+CREATE TABLE events (
+    sequence INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL REFERENCES sessions (id),
+    number INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    body ANY NOT NULL,
+    before BLOB NOT NULL,
+    hash BLOB NOT NULL,
+    UNIQUE (session, number)
+) STRICT;
+
+-- Texts by the hash of their bytes. They are compressed if that makes them shorter than `size`.
+CREATE TABLE blobs (
+    number INTEGER PRIMARY KEY,
+    id BLOB NOT NULL UNIQUE,
+    size INTEGER NOT NULL,
+    bytes BLOB NOT NULL
+) STRICT;
+
+CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events
+BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
+CREATE TRIGGER events_are_not_removed BEFORE DELETE ON events
+BEGIN SELECT RAISE(ABORT, 'events are never removed'); END;
+CREATE TRIGGER blobs_are_not_changed BEFORE UPDATE ON blobs
+BEGIN SELECT RAISE(ABORT, 'texts are never changed'); END;
+CREATE TRIGGER blobs_are_not_removed BEFORE DELETE ON blobs
+BEGIN SELECT RAISE(ABORT, 'texts are never removed'); END;
+
+-- What follows from the events, kept so that lists and budgets need not read them all. Ids grow as turns are started.
+CREATE TABLE turns (
+    id INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL REFERENCES sessions (id),
+    turn INTEGER NOT NULL,
+    mode TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    model TEXT,
+    started INTEGER NOT NULL,
+    calls INTEGER NOT NULL,
+    outcome TEXT,
+    replied INTEGER NOT NULL,
+    verdict TEXT,
+    fault TEXT,
+    tokens INTEGER NOT NULL,
+    micro_dollars INTEGER NOT NULL,
+    milliseconds INTEGER NOT NULL,
+    UNIQUE (session, turn)
+) STRICT;
+
+CREATE TABLE calls (
+    turn INTEGER NOT NULL REFERENCES turns (id),
+    number INTEGER NOT NULL,
+    run TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    micro_dollars INTEGER NOT NULL,
+    answered INTEGER NOT NULL,
+    PRIMARY KEY (turn, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE totals (
+    scope TEXT NOT NULL,
+    name TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    micro_dollars INTEGER NOT NULL,
+    turns INTEGER NOT NULL,
+    milliseconds INTEGER NOT NULL,
+    PRIMARY KEY (scope, name)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,5 @@
+-- All events of a session: its name.
+SELECT at, body
+FROM events
+WHERE session = (SELECT id FROM sessions WHERE name = ?1)
+ORDER BY number

@@ -1,0 +1,389 @@
+//! The ledger as a SQLite database at `.agentd/ledger.db`.
+
+mod open;
+mod pack;
+mod place;
+mod tables;
+mod verify;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use blake3::Hash;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+
+use self::open::{count, damaged, failed};
+use self::tables::{KeptTurn, SessionTables, TURNS};
+use super::{Claim, Entry, Lease, Scope, Store, Turns, tally};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{BlobId, Event, Held, Holder, SessionId, Spent, TurnRow, UsageRow};
+
+/// A ledger on disk, shared by all processes that work on a project.
+#[derive(Debug)]
+pub struct SqliteStore {
+    connection: Mutex<Connection>,
+}
+
+impl SqliteStore {
+    /// Opens the ledger of a project, and makes one if there is none.
+    ///
+    /// # Errors
+    ///
+    /// `LedgerUnusable` if it is damaged, newer than the program, or not the user's alone; `StorageFull`.
+    pub fn open(root: &Path) -> Result<Self> {
+        let folder = place::make(root)?;
+        if !place::has_ledger(&folder)? {
+            open::create(&folder)?;
+        }
+        Ok(Self { connection: Mutex::new(open::open(&folder)?) })
+    }
+
+    /// Opens the ledger of a project; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::open`].
+    pub fn open_existing(root: &Path) -> Result<Option<Self>> {
+        let Some(folder) = place::find(root)? else {
+            return Ok(None);
+        };
+        if !place::has_ledger(&folder)? {
+            return Ok(None);
+        }
+        Ok(Some(Self { connection: Mutex::new(open::open(&folder)?) }))
+    }
+
+    /// Returns what of the ledger is not as it was recorded, in words; of each session the first event that is not.
+    ///
+    /// # Errors
+    ///
+    /// `LedgerUnusable` if it is damaged so that it cannot be read to its end.
+    pub fn verify(&self) -> Result<Vec<String>> {
+        verify::verify(&self.connection())
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a record outlasts. Who holds a session, and with which process, means nothing once the power was off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outlasts {
+    TheProcess,
+    ThePower,
+}
+
+/// Does all of something or nothing. The lock is taken at once: one that is asked for later is refused, not waited for.
+fn write<T>(
+    connection: &mut Connection,
+    outlasts: Outlasts,
+    work: impl FnOnce(&Transaction<'_>) -> Result<T>,
+) -> Result<T> {
+    let level = match outlasts {
+        Outlasts::TheProcess => "normal",
+        Outlasts::ThePower => "full",
+    };
+    connection.pragma_update(None, "synchronous", level).map_err(failed)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    let value = work(&transaction)?;
+    transaction.commit().map_err(failed)?;
+    Ok(value)
+}
+
+impl Store for SqliteStore {
+    fn claim(
+        &self,
+        session: &SessionId,
+        holder: &Holder,
+        over: Option<u64>,
+        now: SystemTime,
+    ) -> Result<Claim> {
+        let mut connection = self.connection();
+        let other = |connection: &Connection| {
+            let held = held_by(connection, session)?;
+            Ok(held.filter(|held| over != Some(held.fence)))
+        };
+        // Whoever is refused need not wait for writers.
+        if let Some(held) = other(&connection)? {
+            return Ok(Claim::Busy(held));
+        }
+        let holder = serde_json::to_string(holder).map_err(unwritable)?;
+        write(&mut connection, Outlasts::TheProcess, |transaction| {
+            if let Some(held) = other(transaction)? {
+                return Ok(Claim::Busy(held));
+            }
+            let take = include_str!("sql/claim.sql");
+            let values = params![session.as_str(), holder, tally::to_millis(now)];
+            let fence = transaction.query_row(take, values, |row| tables::number(row, 0)).map_err(failed)?;
+            Ok(Claim::Granted(Lease { session: session.clone(), fence }))
+        })
+    }
+
+    fn heartbeat(&self, lease: &Lease, now: SystemTime) -> Result<()> {
+        write(&mut self.connection(), Outlasts::TheProcess, |transaction| {
+            let chain = leased(transaction, lease)?;
+            let values = params![tally::to_millis(now), chain.session];
+            transaction.execute("UPDATE sessions SET seen = ?1 WHERE id = ?2", values).map_err(failed)?;
+            Ok(())
+        })
+    }
+
+    fn release(&self, lease: &Lease) -> Result<()> {
+        write(&mut self.connection(), Outlasts::TheProcess, |transaction| {
+            let chain = leased(transaction, lease)?;
+            let free = "UPDATE sessions SET holder = NULL, since = NULL, seen = NULL WHERE id = ?1";
+            transaction.execute(free, [chain.session]).map_err(failed)?;
+            Ok(())
+        })
+    }
+
+    fn commit(&self, lease: &Lease, entry: &Entry<'_>, now: SystemTime) -> Result<()> {
+        let bodies = entry.events.iter().map(serde_json::to_string);
+        let bodies = bodies.collect::<Result<Vec<_>, _>>().map_err(unwritable)?;
+        let mut connection = self.connection();
+        // Compressed before the transaction, for others wait while it lasts.
+        let (given, blobs) = new_blobs(&connection, entry.blobs)?;
+        let passing = entry.events.iter().all(|event| matches!(event, Event::Launched { .. }));
+        let outlasts = if passing { Outlasts::TheProcess } else { Outlasts::ThePower };
+        write(&mut connection, outlasts, |transaction| {
+            let mut chain = leased(transaction, lease)?;
+            for blob in &blobs {
+                let insert =
+                    "INSERT INTO blobs (id, size, bytes) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO NOTHING";
+                let values = params![blob.id.as_bytes(), count(blob.size), blob.kept];
+                transaction.execute(insert, values).map_err(failed)?;
+            }
+            for id in entry.events.iter().flat_map(Event::texts) {
+                let there = |hash: Hash| Ok(given.contains(&hash) || has_blob(transaction, &hash)?);
+                if hash_of(id).map(there).transpose()? != Some(true) {
+                    return Err(tally::missing(id));
+                }
+            }
+            let mut tables = SessionTables { connection: transaction, id: chain.session };
+            for (event, body) in entry.events.iter().zip(&bodies) {
+                tally::count(&mut tables, &lease.session, event, &entry.budget, now)?;
+                chain.append(transaction, &lease.session, body, tally::to_millis(now))?;
+            }
+            chain.keep(transaction)
+        })
+    }
+
+    fn events(&self, session: &SessionId) -> Result<Vec<(SystemTime, Event)>> {
+        rows(&self.connection(), include_str!("sql/events.sql"), params![session.as_str()], |row| {
+            Ok((tally::from_millis(row.get(0)?), tables::event(row, 1)?))
+        })
+    }
+
+    fn blob(&self, id: &BlobId) -> Result<Option<Vec<u8>>> {
+        let Some(hash) = hash_of(id) else {
+            return Ok(None);
+        };
+        let read = |row: &rusqlite::Row<'_>| Ok((tables::number(row, 0)?, row.get::<_, Vec<u8>>(1)?));
+        let select = "SELECT size, bytes FROM blobs WHERE id = ?1";
+        let found = self.connection().query_row(select, [hash.as_bytes()], read).optional();
+        let Some((size, kept)) = found.map_err(failed)? else {
+            return Ok(None);
+        };
+        let bytes = usize::try_from(size).ok().and_then(|size| pack::unpack(&kept, size));
+        let whole = bytes.filter(|bytes| blake3::hash(bytes) == hash);
+        whole.map(Some).ok_or_else(|| damaged(&format!("no longer holds the text {id}")))
+    }
+
+    fn turns(&self, wanted: &Turns<'_>) -> Result<Vec<TurnRow>> {
+        let mut kept = kept_turns(&self.connection(), wanted.session, wanted.newest)?;
+        kept.reverse();
+        Ok(kept.into_iter().map(|kept| kept.row).collect())
+    }
+
+    fn sessions(&self) -> Result<Vec<SessionId>> {
+        let names =
+            rows(&self.connection(), "SELECT name FROM sessions ORDER BY name", [], |row| row.get(0))?;
+        names.into_iter().map(|name: String| SessionId::new(name)).collect()
+    }
+
+    fn held(&self) -> Result<Vec<Held>> {
+        let select =
+            "SELECT name, holder, since, seen, fence FROM sessions WHERE holder IS NOT NULL ORDER BY name";
+        let found = rows(&self.connection(), select, [], tables::held)?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    fn spent(&self, scope: &Scope<'_>) -> Result<Spent> {
+        Ok(tables::total_of(&self.connection(), scope)?.spent())
+    }
+
+    fn usage(&self, session: Option<&SessionId>) -> Result<Vec<UsageRow>> {
+        let kept = kept_turns(&self.connection(), session, usize::MAX)?;
+        Ok(tally::usage_of(kept.into_iter().map(|kept| (kept.row, kept.milliseconds))))
+    }
+}
+
+/// Returns who holds a session.
+fn held_by(connection: &Connection, session: &SessionId) -> Result<Option<Held>> {
+    let select = "SELECT name, holder, since, seen, fence FROM sessions WHERE name = ?1";
+    let found = connection.query_row(select, [session.as_str()], tables::held).optional();
+    Ok(found.map_err(failed)?.flatten())
+}
+
+/// Returns turns, the newest first.
+fn kept_turns(connection: &Connection, session: Option<&SessionId>, newest: usize) -> Result<Vec<KeptTurn>> {
+    match session {
+        // Numbers grow as turns are started, so either order has an index.
+        Some(session) => {
+            let select = format!("{TURNS} WHERE s.name = ?1 ORDER BY t.turn DESC LIMIT ?2");
+            rows(connection, &select, params![session.as_str(), count(newest)], tables::turn)
+        }
+        None => {
+            let select = format!("{TURNS} ORDER BY t.id DESC LIMIT ?1");
+            rows(connection, &select, [count(newest)], tables::turn)
+        }
+    }
+}
+
+fn rows<T>(
+    connection: &Connection,
+    select: &str,
+    values: impl rusqlite::Params,
+    read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>> {
+    let all = || connection.prepare(select)?.query_map(values, read)?.collect::<rusqlite::Result<_>>();
+    all().map_err(failed)
+}
+
+/// Where the chain of a session's events ends.
+struct Chain {
+    session: i64,
+    events: u64,
+    head: Vec<u8>,
+}
+
+/// Returns the end of the chain of a session that a lease is good for.
+fn leased(transaction: &Transaction<'_>, lease: &Lease) -> Result<Chain> {
+    let values = params![lease.session.as_str(), count(lease.fence)];
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Chain { session: row.get(0)?, events: tables::number(row, 1)?, head: row.get(2)? })
+    };
+    let found =
+        transaction.query_row(include_str!("sql/leased.sql"), values, read).optional().map_err(failed)?;
+    found.ok_or_else(|| tally::void(&lease.session))
+}
+
+impl Chain {
+    /// Records an event.
+    fn append(
+        &mut self,
+        transaction: &Transaction<'_>,
+        session: &SessionId,
+        body: &str,
+        at: i64,
+    ) -> Result<()> {
+        self.events += 1;
+        let hash = link(&self.head, session, self.events, at, body);
+        let (packed, number) = (pack::pack_body(body), count(self.events));
+        let kept: &dyn rusqlite::ToSql = match &packed {
+            Some(packed) => packed,
+            None => &body,
+        };
+        let insert =
+            "INSERT INTO events (session, number, at, body, before, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let values = params![self.session, number, at, kept, self.head, hash.as_bytes()];
+        transaction.execute(insert, values).map_err(failed)?;
+        self.head = hash.as_bytes().to_vec();
+        Ok(())
+    }
+
+    /// Keeps where the chain ends.
+    fn keep(&self, transaction: &Transaction<'_>) -> Result<()> {
+        let values = params![count(self.events), self.head, self.session];
+        let update = "UPDATE sessions SET events = ?1, head = ?2 WHERE id = ?3";
+        transaction.execute(update, values).map_err(failed)?;
+        Ok(())
+    }
+}
+
+/// Returns the hash of an event: over all that its row says, and the hash of the one before.
+fn link(before: &[u8], session: &SessionId, number: u64, at: i64, body: &str) -> Hash {
+    let mut hasher = blake3::Hasher::new();
+    for part in [before, session.as_str().as_bytes()] {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+    }
+    hasher.update(&number.to_le_bytes()).update(&at.to_le_bytes()).update(body.as_bytes());
+    hasher.finalize()
+}
+
+/// A text as it is kept.
+struct KeptBlob<'a> {
+    id: Hash,
+    size: usize,
+    kept: Cow<'a, [u8]>,
+}
+
+/// Returns the names of texts, and those that the ledger lacks as they will be kept, in the same order.
+fn new_blobs<'a>(connection: &Connection, blobs: &[&'a [u8]]) -> Result<(HashSet<Hash>, Vec<KeptBlob<'a>>)> {
+    let (mut given, mut lacking) = (HashSet::new(), Vec::new());
+    for bytes in blobs {
+        let id = blake3::hash(bytes);
+        if given.insert(id) && !has_blob(connection, &id)? {
+            lacking.push(KeptBlob { id, size: bytes.len(), kept: pack::pack(bytes) });
+        }
+    }
+    Ok((given, lacking))
+}
+
+fn has_blob(connection: &Connection, hash: &Hash) -> Result<bool> {
+    let select = "SELECT EXISTS (SELECT 1 FROM blobs WHERE id = ?1)";
+    connection.query_row(select, [hash.as_bytes()], |row| row.get(0)).map_err(failed)
+}
+
+/// Returns the hash that a name stands for; `None` if it is no text's name.
+fn hash_of(id: &BlobId) -> Option<Hash> {
+    Hash::from_hex(&id.0).ok().filter(|hash| hash.to_hex().as_str() == id.0)
+}
+
+fn unwritable(error: serde_json::Error) -> Error {
+    Error::new(ErrorKind::LedgerUnusable, "an event cannot be written as JSON").with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::Process;
+
+    /// A disk of its own is more than every machine grants, so here the database is told to be full.
+    #[test]
+    fn what_does_not_fit_is_refused_and_the_next_entry_that_fits_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
+        let session = SessionId::new("add-login").unwrap();
+        let process = Process { pid: 1, started: 1, boot: String::new() };
+        let holder = Holder { name: String::new(), process };
+        let Claim::Granted(lease) = store.claim(&session, &holder, None, SystemTime::UNIX_EPOCH).unwrap()
+        else {
+            panic!("nobody else is there");
+        };
+        let mut noise = vec![0; 100_000];
+        blake3::Hasher::new().finalize_xof().fill(&mut noise);
+        let record = || {
+            let events = [Event::Ended { done: true }];
+            let entry = Entry { events: &events, blobs: &[&noise], ..Entry::default() };
+            store.commit(&lease, &entry, SystemTime::UNIX_EPOCH)
+        };
+        let allow = |pages: i64| {
+            let set = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+            store.connection().pragma_update_and_check(None, "max_page_count", pages, set).unwrap()
+        };
+        allow(30);
+        for _ in 0..2 {
+            assert_eq!(record().unwrap_err().kind(), ErrorKind::StorageFull);
+            assert_eq!(store.events(&session).unwrap(), []);
+        }
+        allow(1_000);
+        record().unwrap();
+        assert_eq!(store.events(&session).unwrap().len(), 1);
+        assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,173 @@
+//! How the database is opened: made whole or not at all, brought up to date, and refused if it is not ours to read.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
+
+use super::place::{self, FILE};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What version n + 1 adds to version n.
+const MIGRATIONS: [&str; 1] = [include_str!("../schema/0001.sql")];
+
+/// What marks a database as a ledger: "agnt".
+const OURS: i32 = 0x6167_6e74;
+
+/// How long a writer waits for others.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Opens the ledger of a folder, which must have one.
+pub(super) fn open(folder: &Path) -> Result<Connection> {
+    let path = folder.join(FILE);
+    let size = path.metadata().map_err(|error| place::unwritable(&place::ledger(), error))?.len();
+    // It is made under another name, so that no moment leaves an empty one.
+    if size == 0 {
+        return Err(damaged("is empty"));
+    }
+    let mut connection = connect(&path)?;
+    let marked: i32 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(failed)?;
+    if marked != OURS {
+        return Err(damaged("is a database, but not a ledger"));
+    }
+    migrate(&mut connection, &MIGRATIONS)?;
+    Ok(connection)
+}
+
+/// Makes the ledger of a folder that has none.
+pub(super) fn create(folder: &Path) -> Result<()> {
+    let unwritable = |error: io::Error| place::unwritable(&place::ledger(), error);
+    // It gets its name when it is whole. Only its owner may look into it, from the start.
+    let draft = tempfile::Builder::new().prefix(FILE).tempfile_in(folder).map_err(unwritable)?;
+    let mut connection = connect(draft.path())?;
+    connection.pragma_update(None, "application_id", OURS).map_err(failed)?;
+    migrate(&mut connection, &MIGRATIONS)?;
+    connection.close().map_err(|(_, error)| failed(error))?;
+    match draft.persist_noclobber(folder.join(FILE)) {
+        // Another process was faster; its ledger is as good.
+        Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(refused) => Err(unwritable(refused.error)),
+        Ok(_) => place::sync(folder).map_err(unwritable),
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW
+        | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let set_up = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        // A repository may bring a database of its own: what is written in it must not act.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        connection.pragma_update(None, "cell_size_check", true)?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        // No prompt gets into a temporary file.
+        connection.pragma_update(None, "temp_store", "memory")?;
+        connection.pragma_update(None, "synchronous", "full")?;
+        let mode: String =
+            connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+        Ok((connection, mode))
+    };
+    let (connection, mode) = set_up().map_err(failed)?;
+    if mode != "wal" {
+        return Err(unusable("cannot be shared by processes where it lies")
+            .with_hint("keep the project on a disk of this machine"));
+    }
+    Ok(connection)
+}
+
+/// Brings a database up to date, all at once or not at all.
+fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<()> {
+    if version(connection, migrations)? == migrations.len() {
+        return Ok(());
+    }
+    let update = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    // Another process may have done it while this one waited.
+    for migration in migrations.iter().skip(version(&update, migrations)?) {
+        update.execute_batch(migration).map_err(failed)?;
+    }
+    update.pragma_update(None, "user_version", count(migrations.len())).map_err(failed)?;
+    update.commit().map_err(failed)
+}
+
+/// Returns the version of a database.
+fn version(connection: &Connection, migrations: &[&str]) -> Result<usize> {
+    let version: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+    let version = usize::try_from(version).map_err(|_| damaged("has no version"))?;
+    if version > migrations.len() {
+        return Err(
+            unusable("was written by a newer version of agentd").with_hint("install that version, or newer")
+        );
+    }
+    Ok(version)
+}
+
+/// Returns a number as the database keeps it.
+pub(super) fn count(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
+fn unusable(what: &str) -> Error {
+    Error::new(ErrorKind::LedgerUnusable, format!("{} {what}", place::ledger()))
+}
+
+/// Returns the error for a ledger that does not hold what was recorded.
+pub(super) fn damaged(what: &str) -> Error {
+    unusable(what).with_hint("put a copy of it back, or move it away to begin a new one")
+}
+
+/// Returns what a failure of the database means.
+pub(super) fn failed(error: rusqlite::Error) -> Error {
+    let Some(code) = error.sqlite_error() else {
+        return damaged("holds something that agentd did not write").with_source(error);
+    };
+    let full = code.extended_code == ffi::SQLITE_IOERR_SHMSIZE;
+    let told = match code.code {
+        _ if full => storage_full(),
+        ErrorCode::DiskFull => storage_full(),
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => damaged("is damaged"),
+        ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
+            unusable("cannot be written").with_hint("the folder and its files must be yours to write to")
+        }
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+            unusable("is kept busy by another process").with_hint("try again when that one is done")
+        }
+        _ => unusable("cannot be used"),
+    };
+    told.with_source(error)
+}
+
+fn storage_full() -> Error {
+    Error::new(ErrorKind::StorageFull, format!("there is no room left for {}", place::ledger()))
+        .with_hint("free some space and try again; what was recorded is kept")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables(connection: &Connection) -> i64 {
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn a_migration_that_breaks_off_changes_nothing_and_can_be_taken_again() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, &["CREATE TABLE a (x TEXT) STRICT;"]).unwrap();
+        let broken = ["", "CREATE TABLE b (x TEXT) STRICT; INSERT INTO nowhere VALUES (1);"];
+        assert!(migrate(&mut connection, &broken).is_err());
+        assert_eq!((tables(&connection), version(&connection, &broken).unwrap()), (1, 1));
+        let whole = ["", "CREATE TABLE b (x TEXT) STRICT;", "CREATE TABLE c (x TEXT) STRICT;"];
+        migrate(&mut connection, &whole).unwrap();
+        migrate(&mut connection, &whole).unwrap();
+        assert_eq!((tables(&connection), version(&connection, &whole).unwrap()), (3, 3));
+        assert!(migrate(&mut connection, &whole[..1]).unwrap_err().message().contains("newer"));
+    }
+}

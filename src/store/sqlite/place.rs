@@ -1,0 +1,113 @@
+//! Where the ledger lies: a folder of the project that only its owner may look into.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::unistd;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The folder of the ledger in a project.
+pub(super) const FOLDER: &str = ".agentd";
+
+/// The ledger in it.
+pub(super) const FILE: &str = "ledger.db";
+
+/// Makes the folder of a project's ledger if need be, and returns it.
+pub(super) fn make(root: &Path) -> Result<PathBuf> {
+    let folder = inside(root)?;
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(unwritable(FOLDER, error)),
+        _ => {}
+    }
+    check(&folder, FOLDER, Metadata::is_dir)?;
+    ignore(&folder)?;
+    Ok(folder)
+}
+
+/// Returns the folder of a project's ledger; `None` if there is none.
+pub(super) fn find(root: &Path) -> Result<Option<PathBuf>> {
+    let folder = inside(root)?;
+    Ok(check(&folder, FOLDER, Metadata::is_dir)?.then_some(folder))
+}
+
+/// Tells whether the ledger is there. What is there must be a file of ours.
+pub(super) fn has_ledger(folder: &Path) -> Result<bool> {
+    check(&folder.join(FILE), &ledger(), Metadata::is_file)
+}
+
+/// Makes what was renamed in a folder outlast a loss of power.
+#[expect(clippy::disallowed_methods, reason = "this is the door to the database")]
+pub(super) fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Returns the ledger as messages name it.
+pub(super) fn ledger() -> String {
+    format!("{FOLDER}/{FILE}")
+}
+
+/// Returns the error for something that cannot be written.
+pub(super) fn unwritable(name: &str, error: io::Error) -> Error {
+    let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    let (kind, hint) = if full {
+        (ErrorKind::StorageFull, "free some space and try again; what was recorded is kept")
+    } else {
+        (ErrorKind::LedgerUnusable, "the project's folder must be yours to write to")
+    };
+    Error::new(kind, format!("cannot write {name}")).with_source(error).with_hint(hint)
+}
+
+/// Returns where the folder is or would be. Links above the project are the user's own, and are resolved here.
+fn inside(root: &Path) -> Result<PathBuf> {
+    let root = root.canonicalize().map_err(|error| {
+        let message = format!("`{}` cannot be entered", root.display());
+        Error::new(ErrorKind::LedgerUnusable, message).with_source(error)
+    })?;
+    Ok(root.join(FOLDER))
+}
+
+/// Tells whether something is there; it must be of the right kind and ours, and is made ours alone.
+fn check(path: &Path, name: &str, right: impl Fn(&Metadata) -> bool) -> Result<bool> {
+    let found = match path.symlink_metadata() {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(unwritable(name, error)),
+    };
+    let refuse = |what: &str| {
+        Error::new(ErrorKind::LedgerUnusable, format!("{name} {what}"))
+            .with_hint("the record holds prompts and replies; move that away and try again")
+    };
+    if found.is_symlink() {
+        return Err(refuse("is a link"));
+    }
+    if !right(&found) {
+        return Err(refuse("is not what agentd made"));
+    }
+    if found.uid() != unistd::geteuid().as_raw() {
+        return Err(refuse("belongs to another user"));
+    }
+    if found.mode() & 0o077 != 0 {
+        let narrow = Permissions::from_mode(found.mode() & 0o700);
+        fs::set_permissions(path, narrow).map_err(|error| unwritable(name, error))?;
+    }
+    Ok(true)
+}
+
+/// Keeps the folder out of the repository, so that no command makes a work tree look changed.
+#[expect(clippy::disallowed_methods, reason = "this is the door to the database")]
+fn ignore(folder: &Path) -> Result<()> {
+    let path = folder.join(".gitignore");
+    if path.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let write = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?.write_all(b"*\n");
+    match write() {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(unwritable(&format!("{FOLDER}/.gitignore"), error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,181 @@
+//! Whether a ledger still says what was recorded.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use rusqlite::{Connection, Row};
+
+use super::open::failed;
+use super::{hash_of, link, pack, rows, tables};
+use crate::error::{Error, Result};
+use crate::models::{Budget, Event, SessionId};
+use crate::store::memory::{Draft, Kept};
+use crate::store::tally::{self, Call, Tally, Total};
+
+/// Returns what is not as it was recorded, in words.
+pub(super) fn verify(connection: &Connection) -> Result<Vec<String>> {
+    let mut faults: Vec<String> = rows(connection, "PRAGMA integrity_check(10)", [], |row| row.get(0))?;
+    faults.retain(|fault| fault != "ok");
+    let blobs = texts(connection, &mut faults)?;
+    let empty = Kept::default();
+    let mut draft = Draft::over(&empty);
+    chains(connection, &blobs, &mut draft, &mut faults)?;
+    let derived = draft.changed();
+    // What follows from events is not judged where they themselves are in doubt.
+    if faults.is_empty() {
+        turns(connection, &derived, &mut faults)?;
+        totals(connection, &derived, &mut faults)?;
+    }
+    Ok(faults)
+}
+
+/// Reads every text, and returns the names of those that are whole.
+fn texts(connection: &Connection, faults: &mut Vec<String>) -> Result<HashSet<[u8; 32]>> {
+    let mut whole = HashSet::new();
+    each(connection, "SELECT number, id, size, bytes FROM blobs ORDER BY number", |row| {
+        let (number, id): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
+        let size = usize::try_from(tables::number(row, 2)?).ok();
+        let bytes = size.and_then(|size| pack::unpack(row.get_ref(3).ok()?.as_blob().ok()?, size));
+        match bytes.map(|bytes| *blake3::hash(&bytes).as_bytes()).filter(|hash| hash[..] == id) {
+            Some(hash) => drop(whole.insert(hash)),
+            None => faults.push(format!("text {number} is not as it was recorded")),
+        }
+        Ok(())
+    })?;
+    Ok(whole)
+}
+
+/// A session whose events are being read.
+struct Reading {
+    session: SessionId,
+    events: u64,
+    head: Vec<u8>,
+    broken: bool,
+}
+
+/// Reads every event, counts it, and follows the chains.
+fn chains(
+    connection: &Connection,
+    blobs: &HashSet<[u8; 32]>,
+    draft: &mut Draft<'_>,
+    faults: &mut Vec<String>,
+) -> Result<()> {
+    let mut sessions = BTreeMap::new();
+    each(connection, "SELECT id, name FROM sessions", |row| {
+        let session = tables::session(row, 1)?;
+        sessions
+            .insert(row.get::<_, i64>(0)?, Reading { session, events: 0, head: Vec::new(), broken: false });
+        Ok(())
+    })?;
+    let select = "SELECT session, number, at, body, before, hash FROM events ORDER BY session, number";
+    each(connection, select, |row| {
+        let Some(reading) = sessions.get_mut(&row.get(0)?) else {
+            faults.push("an event belongs to no session".to_owned());
+            return Ok(());
+        };
+        if reading.broken {
+            return Ok(());
+        }
+        if let Err(why) = follow(row, reading, blobs, draft) {
+            faults.push(format!("event {} of the session `{}` {why}", reading.events + 1, reading.session));
+            reading.broken = true;
+        }
+        reading.events += 1;
+        Ok(())
+    })?;
+    each(connection, "SELECT id, events, head FROM sessions ORDER BY name", |row| {
+        if let Some(reading) = sessions.get(&row.get(0)?)
+            && !reading.broken
+            && (tables::number(row, 1)?, row.get(2)?) != (reading.events, reading.head.clone())
+        {
+            let after = format!("event {} of the session `{}`", reading.events, reading.session);
+            faults.push(format!("{after} is not the last that was recorded"));
+        }
+        Ok(())
+    })
+}
+
+/// Reads one event; an error says what is wrong with it.
+fn follow(
+    row: &Row<'_>,
+    reading: &mut Reading,
+    blobs: &HashSet<[u8; 32]>,
+    draft: &mut Draft<'_>,
+) -> Result<(), String> {
+    let changed = || "is not as it was recorded".to_owned();
+    let read = || {
+        let (number, at) = (tables::number(row, 1)?, row.get::<_, i64>(2)?);
+        Ok((number, at, tables::body(row, 3)?, row.get::<_, Vec<u8>>(4)?, row.get::<_, Vec<u8>>(5)?))
+    };
+    let (number, at, body, before, hash) = read().map_err(|_: rusqlite::Error| changed())?;
+    let right = link(&reading.head, &reading.session, reading.events + 1, at, &body);
+    if number != reading.events + 1 || before != reading.head || right.as_bytes()[..] != hash {
+        return Err(changed());
+    }
+    reading.head = hash;
+    let event: Event = serde_json::from_str(&body).map_err(|_| changed())?;
+    let lost = |id: &&_| hash_of(id).is_none_or(|hash| !blobs.contains(hash.as_bytes()));
+    if let Some(id) = event.texts().into_iter().find(lost) {
+        return Err(format!("names the text {id}, which is not there"));
+    }
+    let counted = tally::count(draft, &reading.session, &event, &Budget::default(), tally::from_millis(at));
+    counted.map_err(|error: Error| format!("cannot follow: {error}"))
+}
+
+/// Compares the turns that are kept with those that follow from the events.
+fn turns(connection: &Connection, derived: &Kept, faults: &mut Vec<String>) -> Result<()> {
+    let mut calls: HashMap<i64, Vec<Call>> = HashMap::new();
+    let select = "SELECT number, run, tokens, micro_dollars, answered, turn FROM calls ORDER BY turn, number";
+    each(connection, select, |row| {
+        calls.entry(row.get(5)?).or_default().push(tables::call(row)?);
+        Ok(())
+    })?;
+    let mut kept = 0;
+    for turn in super::kept_turns(connection, None, usize::MAX)? {
+        kept += 1;
+        let calls = calls.remove(&turn.id).unwrap_or_default();
+        let tally = Tally { row: turn.row, milliseconds: turn.milliseconds, calls };
+        let (session, number) = (tally.row.session.clone(), tally.row.turn);
+        if derived.tallies.get(&(session.clone(), number)) != Some(&tally) {
+            faults.push(format!("turn {number} of the session `{session}` is not what its events say"));
+        }
+    }
+    if kept != derived.tallies.len() {
+        faults.push(format!("{kept} turns are listed, and the events tell of {}", derived.tallies.len()));
+    }
+    Ok(())
+}
+
+/// Compares what budgets count with what follows from the events.
+fn totals(connection: &Connection, derived: &Kept, faults: &mut Vec<String>) -> Result<()> {
+    let mut kept: BTreeMap<(String, String), Total> = BTreeMap::new();
+    let select = "SELECT tokens, micro_dollars, turns, milliseconds, scope, name FROM totals";
+    each(connection, select, |row| {
+        kept.insert((row.get(4)?, row.get(5)?), tables::total(row)?);
+        Ok(())
+    })?;
+    let right =
+        derived.totals.iter().map(|((kind, name), total)| (((*kind).to_owned(), name.clone()), *total));
+    let right: BTreeMap<_, _> = right.collect();
+    let names: BTreeSet<_> = kept.keys().chain(right.keys()).collect();
+    for key in names.into_iter().filter(|key| kept.get(*key) != right.get(*key)) {
+        faults.push(format!("what the {} `{}` has used is not what its events say", key.0, key.1));
+    }
+    Ok(())
+}
+
+/// Reads every row of a query.
+fn each(
+    connection: &Connection,
+    select: &str,
+    mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
+) -> Result<()> {
+    let mut all = || {
+        let mut statement = connection.prepare(select)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            read(row)?;
+        }
+        Ok(())
+    };
+    all().map_err(failed)
+}
