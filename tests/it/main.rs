@@ -16,6 +16,7 @@ mod fit;
 mod foreman;
 mod front_matter;
 mod fuzz_replies;
+mod ledger;
 mod line;
 mod nonce;
 mod packs;

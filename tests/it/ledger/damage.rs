@@ -1,0 +1,182 @@
+//! A ledger that was changed behind our back: what of it is wrong is named, and nothing panics.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agentd::ErrorKind;
+use agentd::store::{Entry, Scope, SqliteStore, Store, Turns, blob_id};
+use rusqlite::Connection;
+
+use super::{TEXTS, at, claim, commit, every_event, session};
+
+const LONG: &[u8] = &[b'x'; 10_000];
+
+/// Makes a ledger with two sessions of ten events each; returns its file.
+fn ledger(root: &Path) -> PathBuf {
+    let store = SqliteStore::open(root).unwrap();
+    for name in ["a", "b"] {
+        let lease = claim(&store, name);
+        for event in every_event() {
+            commit(&store, &lease, &[event]).unwrap();
+        }
+        store.commit(&lease, &Entry { blobs: &[LONG], ..Entry::default() }, at(0)).unwrap();
+        store.release(&lease).unwrap();
+    }
+    assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+    root.join(".agentd/ledger.db")
+}
+
+#[test]
+fn verifying_names_the_first_event_that_is_not_as_it_was() {
+    let prompt = blob_id(b"prompt");
+    let named = format!("event 3 of the session `a` names the text {prompt}, which is not there");
+    let cases = [
+        (
+            "UPDATE events SET body = replace(body, 'PASS', 'REJECTED') WHERE sequence = 7",
+            "event 7 of the session `a` is not as it was recorded",
+        ),
+        (
+            "UPDATE events SET at = at + 1 WHERE sequence = 2",
+            "event 2 of the session `a` is not as it was recorded",
+        ),
+        (
+            "UPDATE events SET body = x'00' WHERE sequence = 12",
+            "event 2 of the session `b` is not as it was recorded",
+        ),
+        (
+            "UPDATE events SET hash = zeroblob(32) WHERE sequence = 1",
+            "event 1 of the session `a` is not as it was recorded",
+        ),
+        (
+            "UPDATE events SET before = zeroblob(32) WHERE sequence = 5",
+            "event 5 of the session `a` is not as it was recorded",
+        ),
+        ("DELETE FROM events WHERE sequence = 4", "event 4 of the session `a` is not as it was recorded"),
+        (
+            "DELETE FROM events WHERE sequence = 10",
+            "event 9 of the session `a` is not the last that was recorded",
+        ),
+        ("DELETE FROM blobs WHERE number = 1", &named),
+        (
+            "PRAGMA foreign_keys = off; UPDATE sessions SET id = 9 WHERE id = 1",
+            "an event belongs to no session",
+        ),
+        ("UPDATE blobs SET bytes = x'00' WHERE size = 10000", "text 4 is not as it was recorded"),
+        ("UPDATE blobs SET size = 9223372036854775807 WHERE number = 4", "text 4 is not as it was recorded"),
+        (
+            "UPDATE turns SET verdict = 'REJECTED' WHERE id = 2",
+            "turn 1 of the session `b` is not what its events say",
+        ),
+        (
+            "UPDATE calls SET answered = 0 WHERE turn = 1",
+            "turn 1 of the session `a` is not what its events say",
+        ),
+        ("DELETE FROM calls", "turn 1 of the session `b` is not what its events say"),
+        ("DELETE FROM calls; DELETE FROM turns", "0 turns are listed, and the events tell of 2"),
+        (
+            "UPDATE totals SET tokens = 0 WHERE scope = 'run'",
+            "what the run `run` has used is not what its events say",
+        ),
+        ("DELETE FROM totals WHERE name = 'a'", "what the session `a` has used is not what its events say"),
+    ];
+    let original = tempfile::tempdir().unwrap();
+    let file = ledger(original.path());
+    for (change, fault) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join(".agentd")).unwrap();
+        let copy = folder.path().join(".agentd/ledger.db");
+        fs::copy(&file, &copy).unwrap();
+        let database = Connection::open(&copy).unwrap();
+        for trigger in [
+            "events_are_not_changed",
+            "events_are_not_removed",
+            "blobs_are_not_changed",
+            "blobs_are_not_removed",
+        ] {
+            database.execute_batch(&format!("DROP TRIGGER {trigger}")).unwrap();
+        }
+        database.execute_batch(change).unwrap();
+        assert!(database.changes() > 0, "{change}");
+        drop(database);
+        let store = SqliteStore::open(folder.path()).unwrap();
+        assert_eq!(store.verify().unwrap().first().map(String::as_str), Some(fault), "{change}");
+    }
+}
+
+#[test]
+fn a_text_that_is_no_longer_what_its_name_says_is_not_given_out() {
+    for change in
+        ["bytes = zeroblob(length(bytes))", "bytes = zeroblob(10000)", "size = size + 1", "size = 0"]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Connection::open(ledger(folder.path())).unwrap();
+        let change =
+            format!("DROP TRIGGER blobs_are_not_changed; UPDATE blobs SET {change} WHERE size = 10000");
+        database.execute_batch(&change).unwrap();
+        drop(database);
+        let store = SqliteStore::open(folder.path()).unwrap();
+        let error = store.blob(&blob_id(LONG)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LedgerUnusable);
+        assert!(error.message().contains(&blob_id(LONG).0), "{error}");
+        assert_eq!(store.blob(&blob_id(b"prompt")).unwrap().as_deref(), Some(&b"prompt"[..]));
+    }
+}
+
+/// Returns all that a ledger tells of what happened; an error if something of it is not as it was recorded.
+fn told(root: &Path) -> Result<String, String> {
+    let words = |error: agentd::Error| {
+        assert_eq!(error.kind(), ErrorKind::LedgerUnusable, "{error:?}");
+        error.to_string()
+    };
+    let store = SqliteStore::open_existing(root).map_err(words)?.unwrap();
+    let faults = store.verify().map_err(words)?;
+    if !faults.is_empty() {
+        return Err(faults.join("\n"));
+    }
+    let mut told = format!("{:?}", store.turns(&Turns { session: None, newest: 99 }).map_err(words)?);
+    for name in ["a", "b"].map(session) {
+        told += &format!("{:?}", store.events(&name).map_err(words)?);
+        told += &format!("{:?}", store.spent(&Scope::Session(&name)).map_err(words)?);
+    }
+    told += &format!("{:?}", store.usage(None).map_err(words)?);
+    for text in TEXTS.into_iter().chain([LONG]) {
+        told += &format!("{:?}", store.blob(&blob_id(text)).map_err(words)?);
+    }
+    Ok(told)
+}
+
+/// Whatever byte of the file is changed, what happened is told as it was or not at all.
+#[test]
+fn a_changed_byte_is_noticed_or_without_meaning() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ledger(folder.path());
+    let original = fs::read(&file).unwrap();
+    let before = told(folder.path()).unwrap();
+    let mut noticed = 0;
+    // The whole header, and then every so many bytes, so that every kind of page has its turn.
+    for offset in (0..100).step_by(3).chain((100..original.len()).step_by(211)) {
+        let mut bytes = original.clone();
+        bytes[offset] ^= 1 << (offset % 8);
+        fs::write(&file, &bytes).unwrap();
+        match told(folder.path()) {
+            Ok(after) => assert_eq!(after, before, "byte {offset}"),
+            Err(_) => noticed += 1,
+        }
+        let _none = fs::remove_file(file.with_extension("db-wal"));
+        let _none = fs::remove_file(file.with_extension("db-shm"));
+    }
+    assert!(noticed > 20, "{noticed}");
+}
+
+#[test]
+fn a_ledger_that_was_cut_short_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ledger(folder.path());
+    let original = fs::read(&file).unwrap();
+    for length in [1, 99, 100, 512, 4_096, original.len() / 2, original.len() - 4_096, original.len() - 1] {
+        fs::write(&file, &original[..length]).unwrap();
+        assert!(told(folder.path()).is_err(), "{length}");
+    }
+    fs::write(&file, &original).unwrap();
+    told(folder.path()).unwrap();
+}

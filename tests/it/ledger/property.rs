@@ -1,0 +1,127 @@
+//! Whatever is asked of them in whatever order, the stores give the same answers.
+
+use agentd::models::{Amount, Answered, Budget, Caps, End, Event, SessionId};
+use agentd::store::{Claim, Entry, Lease, MemoryStore, Scope, SqliteStore, Store, Turns, blob_id};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::{answered, at, called, holder, replied, session, started};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Claim { session: usize, over: Option<u64> },
+    Heartbeat { lease: usize },
+    Release { lease: usize },
+    Commit { lease: usize, events: Vec<Event>, blobs: Vec<&'static [u8]>, budget: Budget },
+}
+
+const SESSIONS: [&str; 2] = ["one", "two"];
+const RUNS: [&str; 2] = ["one", "other"];
+const TEXTS: [&[u8]; 4] = [b"prompt", b"fit", b"reply", b"unnamed"];
+
+fn amount() -> impl Strategy<Value = Amount> {
+    (0..50_u64, 0..50_u64).prop_map(|(tokens, micro_dollars)| Amount { tokens, micro_dollars })
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let place = || (1..4_u64, 1..3_u64);
+    let call = (place(), 0..RUNS.len(), amount());
+    let end = prop_oneof![Just(End::Ok), Just(End::Lost), Just(End::TimedOut { idle: true, seconds: 3 })];
+    let answer = (place(), amount(), 0..2_500_u64, end);
+    prop_oneof![
+        2 => (1..4_u64).prop_map(|turn| Event::Started(Box::new(started(turn)))),
+        3 => call.prop_map(|((turn, call), run, reserved)| called(turn, call, RUNS[run], reserved)),
+        3 => answer.prop_map(|((turn, call), spent, time, end)| {
+            Event::Answered(Box::new(Answered { end, ..answered(turn, call, spent, time) }))
+        }),
+        1 => (1..4_u64).prop_map(|turn| replied(turn, None, Some("why"))),
+        1 => any::<bool>().prop_map(|done| Event::Ended { done }),
+    ]
+}
+
+fn caps() -> impl Strategy<Value = Caps> {
+    let cap = |most: u64| option::weighted(0.2, 0..most);
+    (cap(200), cap(200), cap(4), cap(6)).prop_map(|(tokens, micro_dollars, turns, seconds)| Caps {
+        tokens,
+        micro_dollars,
+        turns,
+        seconds,
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let budget = (caps(), caps()).prop_map(|(run, session)| Budget { run, session });
+    let blobs = vec(0..TEXTS.len(), 0..5)
+        .prop_map(|numbers| numbers.into_iter().map(|number| TEXTS[number]).collect::<Vec<_>>());
+    let commit = (0..4_usize, vec(event(), 0..4), blobs, budget);
+    prop_oneof![
+        2 => (0..SESSIONS.len(), option::of(0..4_u64)).prop_map(|(session, over)| Step::Claim { session, over }),
+        1 => (0..4_usize).prop_map(|lease| Step::Heartbeat { lease }),
+        1 => (0..4_usize).prop_map(|lease| Step::Release { lease }),
+        8 => commit.prop_map(|(lease, events, blobs, budget)| Step::Commit { lease, events, blobs, budget }),
+    ]
+}
+
+/// Takes a step and returns the answer in words. `leases` are those that were granted, the newest first.
+fn take(store: &dyn Store, leases: &mut Vec<Lease>, step: &Step, now: u64) -> String {
+    let done = |result: agentd::Result<()>| match result {
+        Ok(()) => "done".to_owned(),
+        Err(error) => format!("{:?}: {error:#}", error.kind()),
+    };
+    let nobody = || Lease { session: session("one"), fence: 9 };
+    let lease = |number: &usize| leases.get(*number).cloned().unwrap_or_else(nobody);
+    match step {
+        Step::Claim { session: number, over } => {
+            let claim = store.claim(&session(SESSIONS[*number]), &holder("x"), *over, at(now)).unwrap();
+            if let Claim::Granted(lease) = &claim {
+                leases.insert(0, lease.clone());
+            }
+            format!("{claim:?}")
+        }
+        Step::Heartbeat { lease: number } => done(store.heartbeat(&lease(number), at(now))),
+        Step::Release { lease: number } => done(store.release(&lease(number))),
+        Step::Commit { lease: number, events, blobs, budget } => {
+            done(store.commit(&lease(number), &Entry { events, blobs, budget: *budget }, at(now)))
+        }
+    }
+}
+
+/// Returns all that a store tells.
+fn told(store: &dyn Store) -> Vec<String> {
+    let sessions: Vec<SessionId> = SESSIONS.map(session).into();
+    let mut told = vec![format!("{:?}", store.held()), format!("{:?}", store.usage(None))];
+    for newest in [0, 2, usize::MAX] {
+        told.push(format!("{:?}", store.turns(&Turns { session: None, newest })));
+        told.push(format!("{:?}", store.turns(&Turns { session: sessions.first(), newest })));
+    }
+    for session in &sessions {
+        told.push(format!("{:?}", store.events(session)));
+        told.push(format!("{:?}", store.usage(Some(session))));
+        told.push(format!("{:?}", store.spent(&Scope::Session(session))));
+    }
+    told.extend(RUNS.map(|run| format!("{:?}", store.spent(&Scope::Run(run)))));
+    told.extend(TEXTS.map(|text| format!("{:?}", store.blob(&blob_id(text)))));
+    told
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn the_stores_give_the_same_answers(steps in vec(step(), 1..40)) {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = MemoryStore::default();
+        let disk = SqliteStore::open(folder.path()).unwrap();
+        let (mut in_memory, mut on_disk) = (Vec::new(), Vec::new());
+        for (now, step) in (0..).zip(&steps) {
+            let expected = take(&memory, &mut in_memory, step, now);
+            prop_assert_eq!(take(&disk, &mut on_disk, step, now), expected, "{:?}", step);
+        }
+        prop_assert_eq!(told(&disk), told(&memory));
+        prop_assert_eq!(disk.verify().unwrap(), Vec::<String>::new());
+        // What was told was kept.
+        drop(disk);
+        let reopened = SqliteStore::open_existing(folder.path()).unwrap().unwrap();
+        prop_assert_eq!(told(&reopened), told(&memory));
+    }
+}
