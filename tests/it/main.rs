@@ -11,6 +11,7 @@ mod support;
 mod bad_input;
 mod bad_replies;
 mod cli;
+mod containment;
 mod dependencies;
 mod fit;
 mod foreman;

@@ -1,0 +1,197 @@
+//! How an agent ends by itself, how it is stopped, and how its processes are told from others.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use agentd::agent::{
+    Cause, Containment, ContainmentFacts, Limits, exit_record, is_alive, network_filesystem, this_process,
+};
+use agentd::models::Process;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{Call, HANG, guard, kinds, milliseconds, seconds};
+use crate::support::did_not_run;
+
+#[test]
+fn exit_codes_and_signals_are_told_apart() {
+    for containment in kinds("exit_codes_and_signals_are_told_apart") {
+        let call = Call { containment, ..Call::new() };
+        for (step, code, signal) in [
+            ("exit 0", Some(0), None),
+            ("exit 7", Some(7), None),
+            ("raise 9", None, Some(9)),
+            ("raise 11", None, Some(11)),
+        ] {
+            let exit = call.run_agent(&[step]);
+            assert_eq!((exit.code, exit.signal, &exit.cause), (code, signal, &Cause::Ended), "{step}");
+            assert_eq!(call.stdout(), b"");
+            assert_eq!(exit_record(&call.folder()).unwrap(), Some(exit));
+        }
+    }
+}
+
+#[test]
+fn output_is_kept_byte_for_byte() {
+    let call = Call::new();
+    call.run_agent(&["hex 00ff80c3", "split 1 \u{1f600}é", "hex efbbbf0d0a"]);
+    let expected = [b"\x00\xff\x80\xc3".as_slice(), "\u{1f600}é".as_bytes(), b"\xef\xbb\xbf\r\n"].concat();
+    assert_eq!(call.stdout(), expected);
+}
+
+#[test]
+fn a_line_of_100_mb_is_kept_whole() {
+    let call = Call::within(Limits { output: 128 << 20, ..Limits::default() });
+    assert_eq!(call.run_agent(&["line 104857600"]).cause, Cause::Ended);
+    assert_eq!(fs::metadata(call.folder().join("stdout")).unwrap().len(), 104_857_600);
+}
+
+#[test]
+fn a_wait_that_is_too_short_leaves_the_agent_at_work() {
+    let call = Call::new();
+    let mut contained = call.start_agent(&["out begun", "hang"]);
+    assert_eq!(contained.wait(Duration::ZERO).unwrap(), None);
+    assert_eq!(contained.wait(milliseconds(30)).unwrap(), None);
+    assert_eq!(exit_record(&call.folder()).unwrap(), None);
+    call.wait_for("begun");
+    contained.stop(false);
+    let exit = contained.wait(HANG).unwrap().unwrap();
+    assert_eq!((exit.signal, &exit.cause), (Some(15), &Cause::Stopped));
+    assert_eq!(contained.wait(Duration::ZERO).unwrap(), Some(exit), "an end can be asked for again");
+}
+
+#[test]
+fn an_agent_that_ignores_sigterm_is_ended_after_the_grace() {
+    for containment in kinds("an_agent_that_ignores_sigterm_is_ended_after_the_grace") {
+        let limits = Limits { grace: milliseconds(300), ..Limits::default() };
+        let call = Call { containment, ..Call::within(limits) };
+        let mut contained = call.start_agent(&["trap-term", "setsid 60000", "out deaf", "hang"]);
+        call.wait_for("deaf");
+        contained.stop(false);
+        let asked = Instant::now();
+        let exit = call.end_of(contained);
+        assert_eq!((exit.signal, exit.cause), (Some(9), Cause::Stopped));
+        assert!(asked.elapsed() >= milliseconds(300), "it had no grace");
+        assert!(asked.elapsed() < seconds(10));
+    }
+}
+
+#[test]
+fn a_child_that_ignores_sigterm_is_ended_though_its_agent_ended_politely() {
+    for containment in kinds("a_child_that_ignores_sigterm_is_ended_though_its_agent_ended_politely") {
+        let call = Call { containment, ..Call::new() };
+        let mut contained = call.start_agent(&["deaf-fork 60000", "out ready", "hang"]);
+        call.wait_for("ready");
+        contained.stop(false);
+        let exit = call.end_of(contained);
+        assert_eq!((exit.signal, exit.cause, exit.left_behind), (Some(15), Cause::Stopped, 1));
+    }
+}
+
+#[test]
+fn a_stop_at_once_and_a_second_stop_have_no_grace() {
+    for containment in kinds("a_stop_at_once_and_a_second_stop_have_no_grace") {
+        for stops in [[true].as_slice(), &[false, false]] {
+            let limits = Limits { grace: seconds(3600), ..Limits::default() };
+            let call = Call { containment, ..Call::within(limits) };
+            let mut contained = call.start_agent(&["trap-term", "out deaf", "hang"]);
+            call.wait_for("deaf");
+            for at_once in stops {
+                contained.stop(*at_once);
+                // Two requests that come together may be heard as one.
+                thread::sleep(milliseconds(200));
+            }
+            let exit = call.end_of(contained);
+            assert_eq!((exit.signal, exit.cause), (Some(9), Cause::Stopped));
+        }
+    }
+}
+
+#[test]
+fn sigterm_to_the_guard_is_a_request_to_end() {
+    for containment in kinds("sigterm_to_the_guard_is_a_request_to_end") {
+        let call = Call { containment, ..Call::new() };
+        let contained = call.start_agent(&["out begun", "hang"]);
+        call.wait_for("begun");
+        let guard = contained.process().pid;
+        // While it starts the agent it holds no signals back, and would be ended by them.
+        let begun = Instant::now();
+        while !fs::read_to_string(format!("/proc/{guard}/status"))
+            .unwrap()
+            .contains("SigBlk:\t0000000000014003")
+        {
+            assert!(begun.elapsed() < HANG);
+        }
+        kill(Pid::from_raw(guard.cast_signed()), Signal::SIGTERM).unwrap();
+        let exit = call.end_of(contained);
+        assert_eq!((exit.signal, exit.cause), (Some(15), Cause::Stopped));
+    }
+}
+
+#[test]
+fn a_process_is_alive_from_its_start_to_its_end_and_not_mistaken_for_another() {
+    let this = this_process();
+    assert_eq!(this.pid, std::process::id());
+    assert!(is_alive(&this));
+    assert!(!is_alive(&Process { started: this.started + 1, ..this.clone() }));
+    assert!(!is_alive(&Process { boot: "another".to_owned(), ..this.clone() }));
+
+    let call = Call::new();
+    let contained = call.start_agent(&["out begun", "hang"]);
+    let guard = contained.process().clone();
+    assert!(is_alive(&guard));
+    drop(contained);
+    assert!(!is_alive(&guard));
+}
+
+#[test]
+fn a_process_that_has_ended_and_was_not_collected_is_not_alive() {
+    let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let started = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
+    let process = Process { pid: child.id(), started, boot: this_process().boot };
+    assert!(is_alive(&process));
+    child.kill().unwrap();
+    let begun = Instant::now();
+    while is_alive(&process) {
+        assert!(begun.elapsed() < HANG);
+        thread::sleep(milliseconds(5));
+    }
+    assert!(fs::exists(format!("/proc/{}", child.id())).unwrap(), "it was collected");
+    child.wait().unwrap();
+}
+
+#[test]
+fn the_facts_are_found_out_by_trying() {
+    let facts = ContainmentFacts::find(guard());
+    assert!(facts.guard.is_ok(), "{facts:?}");
+    assert_eq!(facts.when_killed(), "everything an agent has started ends within a second");
+    match &facts.namespace {
+        Ok(()) => assert!(facts.when_guard_killed().contains("the kernel ends everything")),
+        Err(error) => {
+            did_not_run("the_facts_are_found_out_by_trying (namespace)", "namespaces are not granted");
+            assert!(error.hint().unwrap().contains("containment"), "{error:#}");
+            assert!(facts.when_guard_killed().contains("marker"));
+        }
+    }
+    let facts = ContainmentFacts::find("/bin/true".as_ref());
+    assert!(facts.guard.is_err() && facts.namespace.is_err());
+    assert_eq!(facts.when_killed(), "no agent is started");
+}
+
+#[test]
+fn a_temporary_folder_is_on_no_network_whether_it_is_there_or_not() {
+    let call = Call::new();
+    assert_eq!(network_filesystem(call.parent.path()), None);
+    assert_eq!(network_filesystem(&call.parent.path().join("not/yet")), None);
+}
+
+#[test]
+fn containment_is_a_word_of_the_settings() {
+    let read = |word: &str| serde_json::from_str::<Containment>(word).ok();
+    assert_eq!(read("\"guard\""), Some(Containment::default()));
+    assert_eq!(read("\"namespace\""), Some(Containment::Namespace));
+    assert_eq!(read("\"none\""), None);
+}

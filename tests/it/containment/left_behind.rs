@@ -1,0 +1,58 @@
+//! What an agent leaves behind when it ends.
+
+use std::fs;
+use std::thread;
+use std::time::Instant;
+
+use agentd::agent::Cause;
+
+use super::{Call, kinds, milliseconds, seconds};
+
+#[test]
+fn a_child_that_is_left_behind_is_counted_and_ended_however_it_was_left() {
+    let test = "a_child_that_is_left_behind_is_counted_and_ended_however_it_was_left";
+    for containment in kinds(test) {
+        for step in ["fork", "silent-fork", "deaf-fork", "setsid", "double-fork", "bare-fork"] {
+            let call = Call { containment, ..Call::new() };
+            let begun = Instant::now();
+            let exit = call.run_agent(&["out <review>PASS</review>", &format!("{step} 60000"), "exit 0"]);
+            assert_eq!((exit.code, &exit.cause, exit.left_behind), (Some(0), &Cause::Ended, 1), "{step}");
+            assert!(begun.elapsed() < seconds(5), "{step}");
+            assert_eq!(call.stdout_text(), "<review>PASS</review>\n");
+        }
+    }
+}
+
+#[test]
+fn a_child_without_a_marker_is_ended_too() {
+    for containment in kinds("a_child_without_a_marker_is_ended_too") {
+        let call = Call { containment, ..Call::new() };
+        let late = call.parent.path().join("late");
+        // It would write a file if it were still alive after its agent.
+        let script = format!("env -i setsid sh -c 'sleep 1; echo late > {}' & sleep 0.2", late.display());
+        assert_eq!(call.run(&["sh", "-c", &script]).left_behind, 2, "the shell and its sleep");
+        thread::sleep(seconds(2));
+        assert!(!late.exists());
+    }
+}
+
+#[test]
+fn a_child_that_ends_right_after_its_agent_was_not_left_behind() {
+    let call = Call::new();
+    assert_eq!(call.run_agent(&["setsid 20"]).left_behind, 0);
+}
+
+#[test]
+fn what_starts_itself_over_and_over_is_caught() {
+    for containment in kinds("what_starts_itself_over_and_over_is_caught") {
+        let call = Call { containment, ..Call::new() };
+        let log = call.parent.path().join("log");
+        let endless = format!("fork-loop 2000 {}", log.display());
+        assert_eq!(call.run_agent(&[&endless, &endless, "sleep 50"]).cause, Cause::Ended);
+        // Each generation is gone before it could be seen, but for the line that it has written.
+        let count = fs::read_to_string(&log).unwrap().lines().count();
+        assert!((1..4000).contains(&count), "{count} generations");
+        thread::sleep(milliseconds(300));
+        assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), count);
+    }
+}

@@ -1,0 +1,164 @@
+//! How an agent is started: its files, its environment, and what keeps it from being started.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use agentd::agent::{Cause, Containment, Job, Limits, launch};
+use agentd::{Error, ErrorKind};
+
+use super::{Call, guard, kinds};
+use crate::support::files_below;
+
+#[test]
+fn an_agent_reads_its_prompt_and_its_output_and_its_exit_code_are_kept() {
+    for containment in kinds("an_agent_reads_its_prompt_and_its_output_and_its_exit_code_are_kept") {
+        let call = Call { containment, ..Call::new() };
+        let exit = call.run_agent(&["echo", "err trouble", "exit 3"]);
+        assert_eq!((exit.code, exit.signal, exit.cause, exit.left_behind), (Some(3), None, Cause::Ended, 0));
+        assert_eq!(call.stdout_text(), "hello\n");
+        assert_eq!(fs::read_to_string(call.folder().join("stderr")).unwrap(), "trouble\n");
+    }
+}
+
+#[test]
+fn an_agent_has_the_environment_it_is_given_and_works_in_its_folder() {
+    for containment in kinds("an_agent_has_the_environment_it_is_given_and_works_in_its_folder") {
+        let mut call = Call { containment, ..Call::new() };
+        call.env = vec![("ONE".into(), "1".into())];
+        call.run_agent(&["env", "pwd"]);
+        let folder = call.parent.path().canonicalize().unwrap();
+        assert_eq!(
+            call.stdout_text(),
+            format!("AGENTD_CALL={}\nONE=1\n{}\n", call.marker(), folder.display())
+        );
+    }
+}
+
+#[test]
+fn nobody_else_may_read_the_files_of_a_call_and_no_secret_of_the_environment_is_among_them() {
+    let mut call = Call::new();
+    call.env.push(("KEY".into(), "canary-4711".into()));
+    call.run_agent(&["out words"]);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&call.folder()), mode(call.folder().parent().unwrap())), (0o700, 0o700));
+    let files = files_below(&call.folder());
+    assert_eq!(files, ["exit", "job", "prompt", "stderr", "stdout"].map(std::path::PathBuf::from));
+    for file in files.iter().map(|file| call.folder().join(file)) {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+        assert!(!String::from_utf8(fs::read(&file).unwrap()).unwrap().contains("canary-4711"));
+    }
+}
+
+#[test]
+fn no_signal_is_blocked_in_an_agent_and_no_terminal_is_in_its_reach() {
+    let call = Call::new();
+    call.run(&["grep", "SigBlk", "/proc/self/status"]);
+    assert_eq!(call.stdout_text(), "SigBlk:\t0000000000000000\n");
+    // The session is the guard's own, and has no terminal.
+    let contained = call.start(&["cut", "-d ", "-f6,7", "/proc/self/stat"]).unwrap();
+    let session = contained.process().pid;
+    call.end_of(contained);
+    assert_eq!(call.stdout_text(), format!("{session} 0\n"));
+}
+
+#[test]
+fn a_prompt_of_50_mb_comes_in_whole_while_as_much_goes_out() {
+    let mut call = Call::within(Limits { output: 64 << 20, ..Limits::default() });
+    call.prompt = (0..50 << 20).map(|at: u32| at.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+    assert_eq!(call.run_agent(&["echo"]).code, Some(0));
+    assert!(call.stdout() == call.prompt);
+}
+
+#[test]
+fn an_agent_that_does_not_read_its_prompt_is_no_failure() {
+    let mut call = Call::new();
+    call.prompt = vec![b'x'; 10 << 20];
+    let exit = call.run_agent(&["read-stdin 1024", "close-stdin", "out done"]);
+    assert_eq!((exit.code, exit.cause), (Some(0), Cause::Ended));
+    assert_eq!(call.stdout_text(), "read 1024 bytes\ndone\n");
+}
+
+#[test]
+fn a_command_that_is_not_there_is_not_installed() {
+    for containment in kinds("a_command_that_is_not_there_is_not_installed") {
+        let mut call = Call { containment, ..Call::new() };
+        assert_eq!(call.run(&["no-such-agent"]).cause, Cause::NotInstalled);
+        assert_eq!(call.run(&["./no-such-agent"]).cause, Cause::NotInstalled);
+        // It is looked for where the agent would look, not where we would.
+        call.env = vec![("PATH".into(), call.parent.path().into())];
+        assert_eq!(call.run(&["sh"]).cause, Cause::NotInstalled);
+    }
+}
+
+#[test]
+fn a_command_that_is_there_and_cannot_be_started_says_why() {
+    let call = Call::new();
+    let path = call.parent.path().join("agent");
+    let why = |content: &str, mode: u32| {
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        match call.run(&[path.to_str().unwrap()]).cause {
+            Cause::NotStarted(why) => why,
+            cause => panic!("{cause:?}"),
+        }
+    };
+    assert!(why("#!/bin/sh\n", 0o600).contains("ermission denied"));
+    assert!(why("#!/no/such/shell\n", 0o700).contains("the program that runs it is not"));
+}
+
+#[test]
+fn arguments_that_the_system_does_not_take_are_told_as_such() {
+    let mut call = Call::new();
+    let longest = "x".repeat(131_071);
+    assert_eq!(call.run(&["true", &longest]).code, Some(0));
+
+    let error = call.start(&["true", &format!("{longest}x")]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AgentUnusable);
+    assert!(
+        format!("{error:#}").contains("131072 bytes") && format!("{error:#}").contains("E2BIG"),
+        "{error:#}"
+    );
+
+    let many: Vec<&str> = ["true"].into_iter().chain([longest.as_str(); 64]).collect();
+    let Cause::NotStarted(why) = call.run(&many).cause else { panic!() };
+    assert!(why.contains("E2BIG"), "{why}");
+
+    call.env.push(("LONG".into(), OsString::from(longest)));
+    let error = call.start(&["true"]).unwrap_err();
+    assert!(format!("{error:#}").contains("LONG") && format!("{error:#}").contains("E2BIG"), "{error:#}");
+}
+
+#[test]
+fn what_cannot_guard_is_refused_before_anything_is_started() {
+    let call = Call::new();
+    call.run(&["true"]);
+    let argv = ["touch".to_owned(), "started".to_owned()];
+    let refused = |program: &str, argv: &[String], cwd: &Path| -> Error {
+        let error = launch(&Job {
+            guard: Path::new(program),
+            argv,
+            env: &call.env,
+            cwd,
+            folder: &call.folder(),
+            marker: &call.marker(),
+            limits: Limits::default(),
+            containment: Containment::Guard,
+        });
+        error.unwrap_err()
+    };
+    let here = call.parent.path();
+    for program in ["/no/such/program", "/bin/true", "/bin/echo"] {
+        let error = refused(program, &argv, here);
+        assert_eq!(error.kind(), ErrorKind::AgentUnusable);
+        assert!(
+            error.message().contains(program) && error.hint().unwrap().contains("guard_main"),
+            "{error:#}"
+        );
+    }
+    let program = guard().to_str().unwrap();
+    assert_eq!(refused(program, &argv, &here.join("missing")).kind(), ErrorKind::AgentUnusable);
+    assert_eq!(refused(program, &[], here).kind(), ErrorKind::AgentUnusable);
+    assert!(!here.join("started").exists());
+}
