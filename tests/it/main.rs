@@ -8,9 +8,12 @@
 
 mod support;
 
+mod agent_output;
+mod agents;
 mod bad_input;
 mod bad_replies;
 mod cli;
+mod command_agent;
 mod containment;
 mod dependencies;
 mod fit;
@@ -27,6 +30,7 @@ mod repair;
 mod replies;
 mod replies_properties;
 mod screen;
+mod secrets;
 mod seed_000_prompt;
 mod seed_001_templates;
 mod seed_002_replies;
