@@ -1,0 +1,144 @@
+//! A repository whose configuration makes plain git run commands does not run them through us.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use crate::support::{TestProject, write};
+
+/// Every command that works in a project. What needs an input finds it in the project.
+const COMMANDS: [&[&str]; 30] = [
+    &["prompt", "plan", "Go", "--file", "a.txt", "--explain"],
+    &["prompt", "implement", "Go", "--change", "x", "--json"],
+    &["prompt", "architect", "Go", "--pack", "foreman", "--model", "llama3.2:3b"],
+    &["prompt", "task-agent", "Go", "--pack", "taskqueue"],
+    &["init"],
+    &["template", "list"],
+    &["template", "show", "plan"],
+    &["template", "check"],
+    &["pack", "list"],
+    &["pack", "show", "sdd"],
+    &["pack", "check"],
+    &["pack", "new", "own"],
+    &["trust", "--show"],
+    &["trust"],
+    &["parse", "reply.txt", "--mode", "review"],
+    &["models", "list"],
+    &["models", "show", "gpt-4o"],
+    &["tokens", "a.txt"],
+    &["schema", "prompt"],
+    &["completions", "bash"],
+    &["turn", "plan", "Go", "--change", "x", "--agent", "scripted", "--script", "script.yaml"],
+    &["doctor"],
+    &["log"],
+    &["show", "last"],
+    &["diff", "last", "last"],
+    &["replay", "last"],
+    &["resume"],
+    &["resume", "x"],
+    &["usage"],
+    &["export"],
+];
+
+const SCRIPT: &str = "format: 1\nturns:\n  - reply: |\n      <review run=\"{{NONCE}}\">PASS</review>\n";
+
+/// Makes a repository in which every command that git's configuration can name leaves a mark.
+fn hostile() -> TestProject {
+    let project = TestProject::new();
+    let evil = project.home().join("evil");
+    let mark = mark(&project);
+    write(&evil, format!("#!/bin/sh\ntouch '{}'\n", mark.display()));
+    fs::set_permissions(&evil, fs::Permissions::from_mode(0o755)).unwrap();
+    let evil = evil.to_str().unwrap();
+    let hooks = project.home().join("hooks");
+    for hook in ["post-checkout", "post-index-change", "pre-commit", "reference-transaction"] {
+        fs::create_dir_all(&hooks).unwrap();
+        fs::copy(evil, hooks.join(hook)).unwrap();
+    }
+    project
+        .write("a.txt", "one\n")
+        .write("reply.txt", "<review>PASS</review>\n")
+        .write("script.yaml", SCRIPT);
+    project
+        .write("agentd/changes/x/proposal.md", "# X\n")
+        .write("agentd/changes/x/tasks.md", "- [ ] 1.1 y\n");
+    git(&project, &["add", "-A"]);
+    project.write(".gitattributes", "* filter=evil diff=evil\n").write("a.txt", "two\n");
+    let settings = [
+        ("core.fsmonitor", evil),
+        ("core.hooksPath", hooks.to_str().unwrap()),
+        ("core.sshCommand", evil),
+        ("core.pager", evil),
+        ("core.editor", evil),
+        ("core.askPass", evil),
+        ("diff.external", evil),
+        ("diff.evil.command", evil),
+        ("diff.evil.textconv", evil),
+        ("filter.evil.clean", evil),
+        ("filter.evil.smudge", evil),
+        ("filter.evil.process", evil),
+        ("credential.helper", evil),
+        ("gpg.program", evil),
+    ];
+    for (name, value) in settings {
+        git(&project, &["config", name, value]);
+    }
+    let turn = ["turn", "plan", "Go", "--change", "x", "--agent", "scripted", "--script", "script.yaml"];
+    project.run(&turn).ok();
+    let _unmarked = fs::remove_file(mark);
+    project
+}
+
+fn mark(project: &TestProject) -> std::path::PathBuf {
+    project.home().join("mark")
+}
+
+/// Runs git as anyone would, whatever comes of it.
+fn git(project: &TestProject, args: &[&str]) {
+    let mut git = Command::new("git");
+    git.args(args).current_dir(project.root()).env("HOME", project.home()).env("GIT_TERMINAL_PROMPT", "0");
+    git.output().unwrap();
+}
+
+#[test]
+fn no_command_runs_what_the_repository_names() {
+    for command in COMMANDS {
+        let project = hostile();
+        let run = project.run(command);
+        assert!(run.code < 2, "{command:?} did not get to its work: {}", run.stderr);
+        assert!(!mark(&project).exists(), "{command:?} ran a command of the repository");
+    }
+}
+
+/// Without this the test above would say nothing.
+#[test]
+fn plain_git_does_run_it() {
+    for args in [&["status"][..], &["diff"], &["add", "a.txt"]] {
+        let project = hostile();
+        git(&project, args);
+        assert!(mark(&project).exists(), "git {args:?} ran nothing: this repository is no test");
+    }
+    // Each alone, so that none hides that another has no effect.
+    for name in ["core.fsmonitor", "diff.external", "filter.evil.clean"] {
+        let project = TestProject::new();
+        let evil = project.home().join("evil");
+        write(&evil, format!("#!/bin/sh\ntouch '{}'\n", mark(&project).display()));
+        fs::set_permissions(&evil, fs::Permissions::from_mode(0o755)).unwrap();
+        project.write("a.txt", "one\n");
+        git(&project, &["add", "-A"]);
+        project.write("a.txt", "two\n").write(".gitattributes", "* filter=evil\n");
+        git(&project, &["config", name, evil.to_str().unwrap()]);
+        git(&project, &[if name == "core.fsmonitor" { "status" } else { "diff" }]);
+        assert!(mark(&project).exists(), "{name} has no effect");
+    }
+}
+
+#[test]
+fn the_list_of_commands_is_whole() {
+    let help = TestProject::new().run(&["--help"]).ok();
+    let list = help.split("Commands:").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    for name in names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        assert!(COMMANDS.iter().any(|command| command[0] == name), "{name} is not tried");
+    }
+}

@@ -1,0 +1,50 @@
+//! Settings as they are written down for people: the file of `agentd init`, and docs/cli.md.
+
+use std::fs;
+
+use agentd::config::{CallLimits, Settings};
+use agentd::pack::CONFIG_DRAFT;
+
+use crate::support::repository;
+
+/// Returns the settings of a text with all its commented-out lines taken in, and how many those were.
+fn taken_in(draft: &str) -> (Settings, usize) {
+    let is_setting = |line: &str| {
+        let key = line.split('=').next().unwrap_or_default().trim();
+        line.starts_with('[')
+            || (line.contains('=') && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'))
+    };
+    let mut count = 0;
+    let mut text = String::new();
+    for line in draft.lines() {
+        let line = match line.strip_prefix("# ").filter(|line| is_setting(line)) {
+            Some(setting) => {
+                count += 1;
+                setting
+            }
+            None => line,
+        };
+        text.push_str(line);
+        text.push('\n');
+    }
+    (Settings::default().overlaid(&text, "draft").unwrap(), count)
+}
+
+#[test]
+fn every_line_of_the_draft_can_be_taken_in() {
+    let (settings, count) = taken_in(CONFIG_DRAFT);
+    assert!(count > 20, "{count}");
+    // What is shown as a limit is the default.
+    assert_eq!(settings.limits, CallLimits::default());
+    assert_eq!(settings.budget.run.micro_dollars, Some(5_000_000));
+    assert_eq!(settings.budget.session.micro_dollars, Some(25_000_000));
+}
+
+#[test]
+fn the_settings_of_the_documentation_are_understood() {
+    let docs = fs::read_to_string(repository().join("docs/cli.md")).unwrap();
+    let text = docs.split("```toml").nth(1).unwrap().split("```").next().unwrap();
+    let settings = Settings::default().overlaid(text, "docs/cli.md").unwrap();
+    assert_eq!(settings.limits, CallLimits::default());
+    assert_eq!(settings.budget.run.seconds, Some(7_200));
+}
