@@ -15,6 +15,7 @@ mod bad_replies;
 mod cli;
 mod command_agent;
 mod containment;
+mod crash;
 mod dependencies;
 mod fit;
 mod foreman;

@@ -1,0 +1,154 @@
+//! Budgets: what would exceed one is refused before the call, and none is ever exceeded by more than one call.
+
+use agentd::models::Amount;
+use agentd::store::{Scope, Store};
+
+use super::{Stage, TURN, WRITTEN, answers, session};
+
+/// A turn for a model with a price: $2.50 and $10 for a million tokens.
+const PRICED: [&str; 9] =
+    ["turn", "plan", "Add login", "--agent", "fake", "--session", "s", "--model", "gpt-4o"];
+
+/// A project whose agent reports what it used.
+fn stage(input: u64, output: u64, settings: &str) -> Stage {
+    let reply = "Planned.\\n<content_update target=\\\"proposal.md\\\">\\n# Login\\n</content_update>\\n<review>PASS</review>";
+    let event = format!("out {{\"say\":\"{reply}\",\"end\":true,\"in\":{input},\"out\":{output}}}");
+    let stage = Stage::with(&[&event]);
+    stage.define(
+        "    output: {kind: jsonl, text: [{path: say}], final: {end: true}, usage: {input: in, output: out}}\n",
+    );
+    stage.settings(settings);
+    stage
+}
+
+fn spent(stage: &Stage) -> Amount {
+    stage.store().unwrap().spent(&Scope::Session(&session())).unwrap().amount
+}
+
+/// Takes turns until one is refused, and returns how many were taken.
+fn turns_until_refused(stage: &Stage, turn: &[&str], words: &[&str]) -> usize {
+    for taken in 0..20 {
+        let (before, calls) = (stage.events(), stage.calls());
+        let run = stage.run(turn);
+        if run.code == 0 {
+            assert_eq!(stage.calls(), calls + 1);
+            continue;
+        }
+        run.fails(8, words);
+        assert_eq!(stage.calls(), calls, "it was refused before the call");
+        assert_eq!(stage.events(), before, "and nothing is recorded of it");
+        return taken;
+    }
+    panic!("nothing is refused");
+}
+
+#[test]
+fn a_session_takes_no_turn_that_may_exceed_its_tokens() {
+    let stage = stage(20_000, 1_000, "[budget.session]\ntokens = 60000");
+    let words = ["BudgetExhausted", "60000 tokens"];
+    // 21 000 are used each time, and a call may take the prompt's tokens and 8 000 more.
+    assert_eq!(turns_until_refused(&stage, &TURN, &words), 3);
+    assert_eq!(spent(&stage).tokens, 63_000, "over by less than one call");
+}
+
+#[test]
+fn an_agent_that_uses_more_than_was_set_aside_exceeds_a_budget_by_one_call_only() {
+    let stage = stage(1_000_000, 1_000_000, "[budget.session]\ntokens = 30000");
+    assert_eq!(turns_until_refused(&stage, &TURN, &["BudgetExhausted"]), 1);
+    assert_eq!(spent(&stage).tokens, 2_000_000, "one call");
+}
+
+#[test]
+fn a_run_makes_no_call_that_may_exceed_its_tokens() {
+    let stage = stage(10, 10, "[budget.run]\ntokens = 5000");
+    assert_eq!(turns_until_refused(&stage, &TURN, &["BudgetExhausted", "5000 tokens"]), 0);
+    // Each invocation is a run of its own.
+    stage.settings("[budget.run]\ntokens = 15000");
+    for _ in 0..3 {
+        stage.run(&TURN).ok();
+    }
+    assert_eq!(spent(&stage).tokens, 60);
+}
+
+#[test]
+fn a_session_takes_no_turn_that_may_exceed_its_dollars() {
+    // 40 000 tokens in and 1 000 out cost 11 cents; up to about 9 cents are set aside.
+    let stage = stage(40_000, 1_000, "[budget.session]\ndollars = 0.30");
+    let words = ["BudgetExhausted", "$0.3000", "$0.2200 is used"];
+    assert_eq!(turns_until_refused(&stage, &PRICED, &words), 2);
+    assert_eq!(spent(&stage).micro_dollars, 220_000);
+    let usage = stage.run(&["usage", "s", "--json"]).json();
+    assert_eq!((&usage[0]["micro_dollars"], &usage[0]["calls"]), (&220_000.into(), &2.into()));
+}
+
+#[test]
+fn what_costs_nobody_knows_how_much_is_not_begun_under_a_budget_in_dollars() {
+    for scope in ["run", "session"] {
+        let stage = stage(10, 10, &format!("[budget.{scope}]\ndollars = 100"));
+        for model in [&[][..], &["--model", "nobody-knows"]] {
+            let run = stage.run(&[&TURN[..], model].concat());
+            run.fails(8, &["PriceUnknown", "agentd models list"]);
+        }
+        assert_eq!((stage.calls(), stage.events().len()), (0, 0));
+        stage.run(&PRICED).ok();
+    }
+}
+
+#[test]
+fn a_turn_taken_once_more_is_held_to_the_same_budget() {
+    let stage = stage(40_000, 1_000, "[budget.session]\ndollars = 0.30");
+    stage.run_with(&PRICED, "called=abort");
+    stage.run(&["resume"]).ok();
+    let lost = spent(&stage).micro_dollars;
+    assert!(lost > 80_000, "a lost call counts with what was set aside: {lost}");
+    stage.run(&["resume", "s"]).ok();
+    assert_eq!(spent(&stage).micro_dollars, lost + 110_000, "the call once more has its price");
+
+    stage.run_with(&PRICED, "called=abort");
+    let run = stage.run(&["resume", "s"]);
+    assert_eq!(run.code, 8, "{}", run.stderr);
+    assert!(run.stderr.contains("BudgetExhausted"), "{}", run.stderr);
+    assert!(spent(&stage).micro_dollars <= 300_000, "I6");
+    assert_eq!(stage.calls(), 1);
+
+    stage.settings("[budget.session]\ndollars = 3.00");
+    stage.run(&["resume", "s"]).ok();
+    stage.check_end(2, WRITTEN);
+}
+
+/// The agent of a model that is not in the catalogue any more, or never was.
+#[test]
+fn a_turn_taken_once_more_needs_a_price_too() {
+    let stage = stage(10, 10, "");
+    stage.run_with(&TURN, "called=abort");
+    stage.settings("[budget.run]\ndollars = 1");
+    let run = stage.run(&["resume", "s"]);
+    assert_eq!(run.code, 8, "{}", run.stderr);
+    assert!(run.stderr.contains("PriceUnknown"), "{}", run.stderr);
+    assert_eq!(stage.calls(), 0);
+    stage.run(&["replay", "s/1", "--agent", "fake"]).fails(8, &["PriceUnknown"]);
+    assert_eq!(stage.calls(), 0);
+}
+
+#[test]
+fn a_session_takes_so_many_turns_and_no_more() {
+    let stage = stage(10, 10, "[budget.session]\nturns = 2");
+    assert_eq!(turns_until_refused(&stage, &TURN, &["BudgetExhausted", "2 turns, and 2 are taken"]), 2);
+}
+
+#[test]
+fn a_session_whose_time_is_used_up_makes_no_call() {
+    let stage = stage(10, 10, "[budget.session]\nminutes = 0");
+    assert_eq!(turns_until_refused(&stage, &TURN, &["BudgetExhausted", "0 seconds"]), 0);
+}
+
+#[test]
+fn what_is_set_aside_for_a_call_counts_until_the_call_is_over() {
+    let stage = stage(10, 10, "[budget.session]\ntokens = 12000");
+    stage.run_with(&TURN, "recorded=abort");
+    let reserved = spent(&stage).tokens;
+    assert!((8_000..12_000).contains(&reserved), "{reserved}");
+    stage.run(&["resume"]).ok();
+    let answered = &answers(&stage.events())[0];
+    assert_eq!(spent(&stage), answered.spent);
+}

@@ -1,0 +1,105 @@
+//! Several programs at once: on one session, on several, and on one whose holder sleeps or is gone.
+
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::{Stage, TURN, UNDISTURBED, WRITTEN, code_of, names, send, until_written};
+use crate::support::Run;
+
+/// The most time that a refusal may take on a machine that has much else to do.
+const REFUSED: Duration = Duration::from_secs(3);
+
+/// Runs a program to its end, and tells how long that took.
+fn timed(child: Child, begun: Instant) -> (Run, Duration) {
+    let run = Run::from(child.wait_with_output().unwrap());
+    (run, begun.elapsed())
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "a figure to be looked at")]
+fn of_sixteen_that_take_a_turn_of_one_session_one_takes_it_and_the_others_are_told_who() {
+    let stage = Stage::with(&["sleep 4000", "reply"]);
+    let (told, results) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..16 {
+            let told = told.clone();
+            let mut command = stage.command(&[&TURN[..], &["--json"]].concat(), "");
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            scope.spawn(move || {
+                let begun = Instant::now();
+                told.send(timed(command.spawn().unwrap(), begun)).unwrap();
+            });
+        }
+    });
+    drop(told);
+    let (taken, refused): (Vec<_>, Vec<_>) = results.iter().partition(|(run, _)| run.code == 0);
+    assert_eq!((taken.len(), refused.len()), (1, 15));
+    let mut times: Vec<Duration> = Vec::new();
+    for (run, time) in refused {
+        assert_eq!(run.code, 75, "{}", run.stderr);
+        let last: Value = serde_json::from_str(run.stderr.lines().last().unwrap()).unwrap();
+        assert_eq!(last["error"]["kind"], "SessionBusy");
+        let message = last["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with("`s` has been held by `agentd turn` (process "), "{message}");
+        assert!(message.ends_with(" s"), "since when: {message}");
+        assert!(time < REFUSED, "{time:?}");
+        times.push(time);
+    }
+    times.sort();
+    println!("16 at once: median refusal {:?}, slowest {:?}", times[7], times[14]);
+    assert_eq!(stage.calls(), 1, "one turn, one call");
+    assert_eq!(names(&stage.events()), UNDISTURBED);
+    stage.check(&[], &[Some(WRITTEN)]);
+    stage.check_end(1, WRITTEN);
+}
+
+#[test]
+fn four_sessions_are_worked_on_at_once() {
+    let stage = Stage::with(&["sleep 500", "reply"]);
+    let start = |session: &str| {
+        let mut args = TURN;
+        args[6] = session;
+        stage.start(&args, "")
+    };
+    let programs: Vec<Child> = ["s", "t", "u", "v"].iter().map(|session| start(session)).collect();
+    for program in programs {
+        assert_eq!(code_of(program), Some(0));
+    }
+    assert_eq!(stage.calls(), 4);
+    for session in ["s", "t", "u", "v"] {
+        assert_eq!(stage.project.read(&format!("agentd/changes/{session}/proposal.md")), WRITTEN);
+    }
+    assert_eq!(stage.store().unwrap().verify().unwrap(), Vec::<String>::new());
+    stage.check_secrets();
+}
+
+#[test]
+fn a_session_whose_holder_sleeps_is_busy_and_one_whose_holder_was_killed_is_taken_over() {
+    let stage = Stage::with(&["out begun", "hang"]);
+    let mut owner = stage.start(&TURN, "");
+    until_written(&stage.project.root().join(".agentd/runs/s.1.1/stdout"), "begun");
+    send(&owner, Signal::SIGSTOP);
+    let before = stage.events();
+    for args in [&TURN[..], &["resume", "s"]] {
+        let words = ["SessionBusy", &format!("(process {})", owner.id())];
+        stage.run(args).fails(75, &words);
+    }
+    assert_eq!(stage.run(&["resume"]).stderr, "", "a sleeping holder is no dead one");
+    assert_eq!(stage.events(), before);
+    assert!(!stage.alive().is_empty(), "its agent was left alone");
+
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    stage.steps(&["reply"]);
+    let next = stage.run(&TURN);
+    assert!(next.stderr.contains("the call of s/1 is lost"), "{}", next.stderr);
+    next.ok();
+    stage.check(&before, &[Some(WRITTEN)]);
+    stage.check_end(2, WRITTEN);
+    assert_eq!(stage.calls(), 2);
+}

@@ -1,0 +1,242 @@
+//! Agents that misbehave: what the program says, what the ledger keeps, and that nothing follows from it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Stage, TARGET, TURN, WRITTEN, answers, ends};
+
+/// What a call that failed comes to.
+struct Failure {
+    steps: &'static [&'static str],
+    kind: &'static str,
+    /// Words of the error.
+    words: &'static [&'static str],
+    /// The result in the log.
+    result: &'static str,
+}
+
+/// Takes a turn that fails; nothing may follow from it, and it can be taken again.
+fn check_failure(stage: &Stage, failure: &Failure) {
+    let run = stage.turn();
+    assert_eq!(run.code, 5, "{}: {}", failure.kind, run.stderr);
+    let report = run.last_line();
+    assert_eq!(report["fault"]["kind"], failure.kind, "{}", run.stderr);
+    let message = report["fault"].to_string();
+    for words in failure.words {
+        assert!(message.contains(words), "{words} is not in {message}");
+    }
+    assert!(report["fault"]["hint"].is_string(), "{} says what to do next", failure.kind);
+    assert_eq!(
+        (&report["report"]["verdict"], &report["report"]["state"]["mode"]),
+        (&Value::Null, &"plan".into())
+    );
+    let row = stage.last_row();
+    assert_eq!((&row["result"], &row["verdict"]), (&failure.result.into(), &Value::Null));
+    stage.check(&[], &[None]);
+    assert_eq!(stage.calls(), 1, "{}", failure.kind);
+    stage.steps(&["reply"]);
+    stage.run(&["resume", "s"]).ok();
+    stage.check_end(1, WRITTEN);
+}
+
+/// F15, F17, F18, F22, F23: exit code 0 alone is no success, and a failure wins over whatever was said.
+#[test]
+fn an_agent_that_fails_is_told_by_how_and_nothing_follows_from_what_it_said() {
+    let failures = [
+        Failure { steps: &["exit 0"], kind: "AgentEmpty", words: &["said nothing"], result: "empty" },
+        Failure { steps: &["out   "], kind: "AgentEmpty", words: &["fake"], result: "empty" },
+        Failure {
+            steps: &["reply", "err went wrong", "exit 3"],
+            kind: "AgentCrashed",
+            words: &["exit code 3", "went wrong"],
+            result: "crashed",
+        },
+        Failure {
+            steps: &["reply", "raise 9"],
+            kind: "AgentCrashed",
+            words: &["signal 9", "memory"],
+            result: "crashed",
+        },
+        Failure {
+            steps: &["reply", "raise 11"],
+            kind: "AgentCrashed",
+            words: &["signal 11"],
+            result: "crashed",
+        },
+        Failure {
+            steps: &["reply", "err 401 Unauthorized", "exit 1"],
+            kind: "AgentAuth",
+            words: &["log in"],
+            result: "auth",
+        },
+        Failure {
+            steps: &["reply", "err usage limit reached, resets at 3pm", "exit 1"],
+            kind: "AgentQuota",
+            words: &["3pm"],
+            result: "quota",
+        },
+        Failure {
+            steps: &["err prompt is too long", "exit 1"],
+            kind: "AgentTooLarge",
+            words: &["--model"],
+            result: "too large",
+        },
+    ];
+    for failure in failures {
+        check_failure(&Stage::with(failure.steps), &failure);
+    }
+}
+
+#[test]
+fn an_agent_that_is_not_installed_is_told_so() {
+    let stage = Stage::new();
+    let definition = "format: 1\nagents:\n  fake: {argv: [no-such-agent-anywhere]}\n";
+    crate::support::write(&stage.project.user_folder().join("agents.yaml"), definition);
+    stage.run(&TURN).fails(5, &["AgentNotInstalled", "install it"]);
+    assert_eq!(stage.last_row()["result"], "not installed");
+}
+
+/// F16.
+#[test]
+fn a_reply_without_the_verdict_that_its_mode_requires_does_not_leave_the_mode() {
+    let stage = Stage::with(&["out I see no problem."]);
+    stage.project.write(TARGET, WRITTEN);
+    let mut args = TURN;
+    args[1] = "challenge";
+    let run = stage.run(&args);
+    assert_eq!((run.code, run.stdout.as_str()), (6, "I see no problem.\n"));
+    assert!(run.stderr.contains("error[MissingReviewMarker]"), "{}", run.stderr);
+    let row = stage.last_row();
+    assert_eq!(
+        (&row["result"], &row["verdict"], &row["mode"]),
+        (&"unclear".into(), &Value::Null, &"challenge".into())
+    );
+    let resumed = stage.run(&["resume", "s"]);
+    assert!(resumed.stderr.contains("nothing is left to do"), "{}", resumed.stderr);
+    assert_eq!(stage.calls(), 1, "it is not asked again unless the user wants it");
+}
+
+/// F13: more than the longest line of events, in a plain text.
+#[test]
+fn a_reply_of_one_long_line_is_kept_whole() {
+    let stage = Stage::with(&["line 9000000"]);
+    stage.turn().report();
+    let kept = stage.run(&["show", "s/1", "--reply"]).ok();
+    assert_eq!(kept.len(), 9_000_000);
+    assert!(kept.bytes().all(|byte| byte == b'x'));
+}
+
+#[test]
+fn a_line_that_is_too_long_is_no_event() {
+    let stage = Stage::with(&[
+        "line 9000000",
+        "out ",
+        "out {\"say\":\"<review>PASS</review>\"}",
+        "out {\"end\":true}",
+    ]);
+    stage.define("    output: {kind: jsonl, text: [{path: say}], final: {end: true}}\n");
+    let report = stage.turn().report();
+    assert_eq!(report["report"]["verdict"], "PASS", "what follows it is read");
+    assert_eq!(stage.run(&["show", "s/1", "--reply"]).ok(), "<review>PASS</review>");
+}
+
+/// F14.
+#[test]
+fn bytes_that_are_no_text_do_not_hide_the_reply() {
+    let stage = Stage::with(&["hex efbbbf", "hex 00ff80c30d0a", "split 1 Grün \u{1f600}", "reply"]);
+    stage.turn().report();
+    let kept = stage.run(&["show", "s/1", "--reply"]).ok();
+    assert!(kept.contains("\u{0}\u{fffd}\u{fffd}\u{fffd}\r\nGrün \u{1f600}"), "{kept:?}");
+    stage.check(&[], &[Some(WRITTEN)]);
+    stage.check_end(1, WRITTEN);
+}
+
+/// F19: the reply counts, what was left is ended and told.
+#[test]
+fn what_an_agent_leaves_behind_is_ended_and_counted() {
+    for (step, least) in [
+        ("fork 60000", 1),
+        ("silent-fork 60000", 1),
+        ("deaf-fork 60000", 1),
+        ("setsid 60000", 1),
+        ("double-fork 60000", 1),
+    ] {
+        let stage = Stage::with(&[step, "reply"]);
+        let begun = Instant::now();
+        let report = stage.turn().report();
+        assert!(begun.elapsed() < Duration::from_secs(20), "{step}: {:?}", begun.elapsed());
+        assert_eq!(report["report"]["left_behind"], least, "{step}");
+        assert_eq!(answers(&stage.events())[0].left_behind, least, "{step}");
+        stage.check(&[], &[Some(WRITTEN)]);
+        stage.check_end(1, WRITTEN);
+    }
+}
+
+/// F21.
+#[test]
+fn an_agent_that_takes_too_long_is_ended_by_the_limits_of_the_settings() {
+    let steps = &["reply", "hang"];
+    let stage = Stage::with(steps);
+    stage.settings("[limits]\nidle_seconds = 1");
+    let words = &["silent for 1 s", "idle_seconds"];
+    check_failure(&stage, &Failure { steps, kind: "AgentTimedOut", words, result: "timed out" });
+
+    let speaks = ["reply"].into_iter().chain(["out more", "sleep 100"].into_iter().cycle().take(200));
+    let speaks: Vec<&str> = speaks.collect();
+    let stage = Stage::with(&speaks);
+    stage.settings("[limits]\nwall_seconds = 1");
+    let words = &["took more than 1 s", "wall_seconds"];
+    check_failure(&stage, &Failure { steps, kind: "AgentTimedOut", words, result: "timed out" });
+}
+
+/// F22: a limit that passes is waited for; it is one turn all the same.
+#[test]
+fn a_rate_limit_is_waited_for_and_the_agent_asked_again() {
+    let stage = Stage::new();
+    let calls = stage.outside("calls");
+    // The second call finds that there was a first.
+    let script = format!(
+        "if [ $(wc -l < {calls}) -lt 2 ]; then echo 'rate limit exceeded, retry-after: 1' >&2; exit 1; fi; cat {reply}",
+        calls = calls.display(),
+        reply = stage.outside("reply").display()
+    );
+    shell_agent(&stage, &script);
+    let begun = Instant::now();
+    let run = stage.turn();
+    assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait");
+    assert!(
+        run.stdout.contains(r#"{"event":"waiting","seconds":1}"#),
+        "the wait can be seen: {}",
+        run.stdout
+    );
+    let report = run.report();
+    assert_eq!((&report["report"]["turn"], &report["report"]["calls"]), (&1.into(), &2.into()));
+    assert_eq!((ends(&stage.events()), stage.calls()), (vec!["rate limited", "ok"], 2));
+    stage.check(&[], &[Some(WRITTEN)]);
+    stage.check_end(1, WRITTEN);
+}
+
+/// Lets the agent be a shell that notes its call and does as it is told.
+fn shell_agent(stage: &Stage, script: &str) {
+    let script = format!("echo called >> {}; {script}", stage.outside("calls").display());
+    let definition = serde_json::json!({"format": 1, "agents": {"fake": {"argv": ["sh", "-c", script]}}});
+    crate::support::write(&stage.project.user_folder().join("agents.yaml"), definition.to_string());
+}
+
+#[test]
+fn a_rate_limit_is_not_waited_for_longer_than_the_settings_allow() {
+    let stage = Stage::with(&["err rate limit exceeded, retry-after: 30", "exit 1"]);
+    stage.settings("[limits]\nmax_wait_seconds = 29");
+    let begun = Instant::now();
+    let words = &["asks to wait 30 s", "max_wait_seconds"];
+    check_failure(&stage, &Failure { steps: &[], kind: "AgentRateLimited", words, result: "rate limited" });
+    assert!(begun.elapsed() < Duration::from_secs(20));
+
+    let stage = Stage::with(&["err rate limit exceeded, retry-after: 1", "exit 1"]);
+    stage.settings("[limits]\nmax_wait_seconds = 2");
+    let run = stage.turn();
+    assert_eq!((run.code, stage.calls()), (5, 3), "two waits of a second, and no more: {}", run.stderr);
+    assert_eq!(ends(&stage.events()), ["rate limited"; 3]);
+    stage.check(&[], &[None]);
+}

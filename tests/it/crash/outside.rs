@@ -1,0 +1,202 @@
+//! What fails around a turn: its folder, its reader, its memory, the size of what goes in.
+
+use std::fs;
+use std::process::Stdio;
+
+use super::{Stage, TARGET, TURN, UNDISTURBED, WRITTEN, names, until};
+use crate::support::Run;
+
+/// The most memory that the program may need, whatever an agent writes.
+const MOST_MEMORY: u64 = 64 << 20;
+
+/// F9: what cannot be recorded is not begun.
+#[test]
+fn a_turn_that_cannot_be_recorded_calls_no_agent() {
+    let stage = Stage::new();
+    stage.project.write(".agentd", "in the way");
+    stage.run(&TURN).fails(7, &["LedgerUnusable", ".agentd"]);
+    assert_eq!(stage.calls(), 0);
+    fs::remove_file(stage.project.root().join(".agentd")).unwrap();
+    stage.run(&TURN).ok();
+    stage.check_end(1, WRITTEN);
+}
+
+#[test]
+fn a_call_whose_folder_cannot_be_made_is_over_before_it_began_and_costs_nothing() {
+    let stage = Stage::new();
+    stage.project.write(".agentd/runs", "in the way");
+    stage.run(&TURN).fails(5, &["AgentUnusable", "runs"]);
+    assert_eq!(stage.calls(), 0);
+    let row = stage.last_row();
+    assert_eq!((&row["result"], &row["tokens"]), (&"crashed".into(), &0.into()));
+    fs::remove_file(stage.project.root().join(".agentd/runs")).unwrap();
+    stage.finish();
+    stage.check(&[], &[Some(WRITTEN)]);
+    stage.check_end(1, WRITTEN);
+    assert_eq!(stage.calls(), 1);
+}
+
+/// F11: a reader that goes away does not end a turn.
+#[test]
+fn a_turn_goes_on_when_nobody_reads_what_it_prints() {
+    for json in [&["--json"][..], &[]] {
+        let stage = Stage::with(&["out early", "sleep 100", "reply"]);
+        let mut command = stage.command(&[&TURN[..], json].concat(), "");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let run = Run::from(child.wait_with_output().unwrap());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert!(!run.stderr.contains("panicked") && !run.stderr.contains("error"), "{}", run.stderr);
+        assert_eq!(names(&stage.events()), UNDISTURBED);
+        stage.check(&[], &[Some(WRITTEN)]);
+        stage.check_end(1, WRITTEN);
+    }
+}
+
+#[test]
+fn a_turn_goes_on_when_nobody_hears_what_it_says() {
+    let stage = Stage::new();
+    let mut child = stage.command(&TURN, "").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    assert!(child.wait().unwrap().success());
+    stage.check_end(1, WRITTEN);
+}
+
+/// F12.
+#[test]
+fn an_agent_that_writes_a_gigabyte_is_stopped_and_the_program_needs_no_memory_for_it() {
+    for (step, more) in [("bytes 1073741824", &["--json"][..]), ("line 1073741824", &[])] {
+        check_gigabyte(step, more);
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a figure to be looked at")]
+fn check_gigabyte(step: &str, more: &[&str]) {
+    let stage = Stage::with(&["out <review>PASS</review>", step]);
+    let mut command = stage.command(&[&TURN[..], more].concat(), "");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut memory = 0;
+    until("the program hangs", || {
+        memory = peak_memory(child.id()).unwrap_or(memory);
+        child.try_wait().unwrap().is_some()
+    });
+    let run = Run::from(child.wait_with_output().unwrap());
+    assert_eq!(run.code, 5, "{}", run.stderr);
+    assert!(run.stderr.contains("AgentOutputTooLarge"), "{}", run.stderr);
+    println!("1 GB of output: {} KiB at most", memory >> 10);
+    assert!(memory > 0 && memory < MOST_MEMORY, "{memory} bytes");
+    let row = stage.last_row();
+    assert_eq!((&row["result"], &row["verdict"]), (&"output too large".into(), &serde_json::Value::Null));
+    let kept = stage.run(&["show", "s/1", "--reply"]).ok();
+    assert!(kept.starts_with("<review>PASS</review>\nxxx") && kept.ends_with('x'), "both ends are kept");
+    stage.check(&[], &[None]);
+}
+
+/// Returns the most memory that a living process has needed so far.
+fn peak_memory(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    Some(peak?.parse::<u64>().unwrap() << 10)
+}
+
+/// F24: the prompt goes in whole, whatever its size, and an agent that speaks before it has read all does no harm.
+#[test]
+fn a_prompt_of_fifty_megabytes_reaches_the_agent_whole() {
+    let stage = Stage::with(&["out begun", "read-stdin", "reply"]);
+    stage.settings("[prompt]\nmax_bytes = 60000000\n[budget.session]\ntokens = 100000000");
+    let line = "some words of a long file, again and again and again\n";
+    let file = line.repeat(10_000_000 / line.len());
+    let mut args: Vec<String> = TURN.iter().map(|&arg| arg.to_owned()).collect();
+    for number in 1..=5 {
+        stage.project.write(&format!("long/{number}.txt"), &file);
+        args.extend(["--file".to_owned(), format!("long/{number}.txt")]);
+    }
+    let args: Vec<&str> = args.iter().map(String::as_str).chain(["--json"]).collect();
+    let report = stage.run(&args).report();
+    let bytes = report["report"]["prompt_bytes"].as_u64().unwrap();
+    assert!(bytes > 49_000_000, "{bytes}");
+    let said = stage.run(&["show", "s/1", "--reply"]).ok();
+    assert!(said.contains(&format!("read {bytes} bytes\n")), "{said}");
+    stage.check_end(1, WRITTEN);
+}
+
+/// F10: an agent need not read all of its prompt.
+#[test]
+fn an_agent_that_closes_its_input_early_is_judged_by_what_it_says() {
+    let stage = Stage::with(&["read-stdin 1024", "close-stdin", "reply"]);
+    stage.project.write("long.txt", "words ".repeat(200_000));
+    let run = stage.run(&[&TURN[..], &["--file", "long.txt"]].concat());
+    run.ok();
+    stage.check_end(1, WRITTEN);
+}
+
+/// The user's own work wins over what an agent wants to put in its place.
+#[test]
+fn a_target_that_was_changed_meanwhile_is_left_alone_and_keeps_the_mode() {
+    let stage = Stage::new();
+    stage.run_with(&TURN, "committed=abort");
+    stage.project.write(TARGET, "mine\n");
+    stage.run(&["resume"]).ok();
+    assert_eq!(stage.project.read(TARGET), "mine\n");
+    let shown = stage.run(&["show", "s/1"]).ok();
+    let words = format!("not done   cannot write {TARGET}: it has changed since the reply was read");
+    assert!(shown.contains(&words), "{shown}");
+    stage.run(&TURN).ok();
+    stage.check_end(2, WRITTEN);
+}
+
+/// F3: what an agent had said when the program was killed is kept, shown, and counts for nothing.
+#[test]
+fn half_a_reply_of_a_killed_program_is_kept_and_never_read_as_a_verdict() {
+    let stage = Stage::with(&["bytes 65536", "reply", "hang"]);
+    let mut child = stage.start(&TURN, "");
+    let stdout = stage.project.root().join(".agentd/runs/s.1.1/stdout");
+    super::until_written(&stdout, "</review>");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    stage.is_alone_soon();
+    let before = stage.events();
+    let said = stage.run(&["resume"]).stderr;
+    assert!(said.contains("the call of s/1 is lost; the 65") && said.contains("are kept"), "{said}");
+    let row = stage.last_row();
+    assert_eq!((&row["result"], &row["verdict"]), (&"lost".into(), &serde_json::Value::Null));
+    let kept = stage.run(&["show", "s/1", "--reply"]).ok();
+    assert!(kept.starts_with("xxx") && kept.ends_with("<review>PASS</review>\n"));
+    stage.check(&before, &[None]);
+    stage.steps(&["reply"]);
+    stage.finish();
+    stage.check(&before, &[Some(WRITTEN)]);
+    stage.check_end(1, WRITTEN);
+    assert_eq!(stage.calls(), 2);
+}
+
+/// F4: a reply without its exit record is no whole one, however it reads.
+#[test]
+fn a_finished_reply_without_its_exit_record_is_asked_for_again() {
+    let stage = Stage::new();
+    stage.run_with(&TURN, "replied=abort");
+    fs::remove_file(stage.project.root().join(".agentd/runs/s.1.1/exit")).unwrap();
+    stage.run(&["resume"]).ok();
+    assert_eq!(super::ends(&stage.events()), ["lost"]);
+    let spent = super::answers(&stage.events())[0].spent.tokens;
+    assert!(spent > 8_000, "what a lost call may have cost counts: {spent}");
+    stage.finish();
+    stage.check(&[], &[Some(WRITTEN)]);
+    stage.check_end(1, WRITTEN);
+    assert_eq!(stage.calls(), 2);
+}
+
+/// F1, F2: nothing is called twice that was not called once, and nothing outlives its program.
+#[test]
+fn a_program_killed_around_the_start_of_its_agent_leaves_nothing_running() {
+    let stage = Stage::with(&["setsid 60000", "double-fork 60000", "hang"]);
+    for (point, calls) in [("called", 0), ("launched", 1), ("recorded", 1)] {
+        stage.run_with(&TURN, &format!("{point}=abort"));
+        stage.is_alone_soon();
+        stage.run(&["resume"]).ok();
+        assert_eq!(stage.last_row()["result"], "lost");
+        assert!(stage.calls() <= calls, "{point}");
+        stage.check(&[], &[None]);
+        let _none = fs::remove_file(stage.outside("calls"));
+    }
+}

@@ -1,0 +1,189 @@
+//! A turn that ends, fails or dawdles at each of the points that it passes, and its recovery.
+
+use std::thread;
+
+use agentd::fail::POINTS;
+
+use super::{NOTHING, Stage, TARGET, TURN, UNDISTURBED, WRITTEN, answers, ends, names, until_written};
+
+/// What the target holds before the turn.
+const OLD: &str = "# Old\n";
+
+/// The points that recovery passes when a reply was there and was not read.
+const RECOVERING: [&str; 8] =
+    ["claimed", "committing", "committed", "writing", "written", "settling", "settled", "released"];
+
+/// Does something at each point, with a target that is new and with one that is there, in two threads.
+fn at_each_point(points: &[&str], work: impl Fn(&Stage, &str, &[Option<&str>]) + Sync) {
+    thread::scope(|scope| {
+        for old in [None, Some(OLD)] {
+            let work = &work;
+            scope.spawn(move || {
+                for point in points {
+                    let stage = Stage::new();
+                    if let Some(old) = old {
+                        stage.project.write(TARGET, old);
+                    }
+                    work(&stage, point, &[old, Some(WRITTEN)]);
+                }
+            });
+        }
+    });
+}
+
+fn place(point: &str) -> usize {
+    POINTS.iter().position(|known| *known == point).unwrap()
+}
+
+#[test]
+fn a_turn_passes_all_points_that_there_are_in_their_order() {
+    let stage = Stage::new();
+    stage.turn().report();
+    assert_eq!(stage.trace(), POINTS, "each point, once: a new one is tried by the tests below");
+    assert_eq!(names(&stage.events()), UNDISTURBED);
+    stage.check(&stage.events(), &[Some(WRITTEN)]);
+    stage.check_end(1, WRITTEN);
+    assert_eq!(stage.calls(), 1);
+}
+
+#[test]
+fn a_turn_that_is_killed_at_a_point_comes_to_the_same_end() {
+    at_each_point(&POINTS, |stage, point, images| {
+        let run = stage.run_with(&TURN, &format!("{point}=abort"));
+        assert_eq!(run.code, -1, "{point}: {}", run.stderr);
+        assert_eq!(stage.trace(), POINTS[..=place(point)], "it ended at {point}");
+        // What came before a point is in the ledger.
+        let before = stage.events();
+        let there = |event: &str| names(&before).iter().any(|name| name == event);
+        for (from, event) in [
+            ("called", "called"),
+            ("recorded", "launched"),
+            ("kept", "answered"),
+            ("committed", "replied"),
+            ("committed", "intended"),
+            ("settled", "settled"),
+        ] {
+            assert!(place(point) < place(from) || there(event), "I1: {event} is lost at {point}");
+        }
+        stage.is_alone_soon();
+
+        stage.finish();
+        stage.check(&before, images);
+        stage.check_end(1, WRITTEN);
+        let calls = match point {
+            "launched" | "recorded" => 1..=2,
+            _ => 1..=1,
+        };
+        assert!(calls.contains(&stage.calls()), "{point}: {} calls", stage.calls());
+        if place(point) >= place("replied") {
+            assert_eq!(ends(&stage.events()), ["ok"], "{point}: a reply that was there was paid twice");
+        }
+    });
+}
+
+#[test]
+fn a_reply_that_was_there_with_its_exit_record_is_found_and_not_asked_for_again() {
+    for point in ["replied", "committing"] {
+        let stage = Stage::new();
+        stage.run_with(&TURN, &format!("{point}=abort"));
+        let run = stage.run(&["resume"]);
+        assert!(run.stderr.contains("the call of s/1 had come to its end (ok)"), "{}", run.stderr);
+        assert!(run.stderr.contains("the reply of s/1 was there and is read now"), "{}", run.stderr);
+        assert_eq!(
+            answers(&stage.events()).iter().map(|answered| answered.salvaged).collect::<Vec<_>>(),
+            [true]
+        );
+        assert_eq!(stage.calls(), 1);
+        stage.check_end(1, WRITTEN);
+    }
+}
+
+#[test]
+fn a_turn_that_fails_at_a_point_comes_to_the_same_end() {
+    at_each_point(&POINTS, |stage, point, images| {
+        let run = stage.run_with(&TURN, &format!("{point}=error"));
+        assert!(stage.trace().iter().any(|passed| passed == point), "{point} was not reached");
+        assert!(stage.alive().is_empty(), "{point}: the agent is ended when the program ends by itself");
+        let before = stage.events();
+        if matches!(point, "writing" | "written") {
+            // A file that cannot be written does not end a turn: it is told, and keeps the mode.
+            let words = format!("cannot write {TARGET}: the fail point `{point}` was asked to fail");
+            assert!(run.stderr.contains(&words) && run.stderr.contains("next       plan"), "{}", run.stderr);
+            assert_eq!(run.code, 0);
+            stage.finish();
+            assert_eq!(stage.events(), before, "there is nothing left to do");
+            stage.check(&before, images);
+            stage.run(&TURN).ok();
+            stage.check_end(2, WRITTEN);
+            return;
+        }
+        assert_eq!(run.code, 7, "{point}: {}", run.stderr);
+        assert!(run.stderr.contains("error[LedgerUnusable]"), "{point}: {}", run.stderr);
+        if names(&before).contains(&"started".to_owned()) {
+            assert_ne!(stage.last_row()["result"], "running", "{point}: nobody is there any more");
+        }
+        stage.finish();
+        stage.check(&before, images);
+        stage.check_end(1, WRITTEN);
+        let calls = if matches!(point, "launched" | "recorded") { 1..=2 } else { 1..=1 };
+        assert!(calls.contains(&stage.calls()), "{point}: {} calls", stage.calls());
+    });
+}
+
+/// Whoever is slow is not taken for dead.
+#[test]
+fn a_turn_that_dawdles_at_a_point_is_left_alone_by_recovery() {
+    at_each_point(&POINTS, |stage, point, images| {
+        let mut child = stage.start(&TURN, &format!("{point}=400"));
+        until_written(&stage.trace_file(), &format!("{point}\n"));
+        let recovery = stage.project.command(&["resume"]).output().unwrap();
+        assert!(
+            recovery.status.success() && [&b""[..], NOTHING.as_bytes()].contains(&&*recovery.stderr),
+            "{point}: {recovery:?}"
+        );
+        assert!(child.wait().unwrap().success());
+        assert_eq!(names(&stage.events()), UNDISTURBED, "{point}");
+        assert_eq!(stage.calls(), 1);
+        stage.check(&[], images);
+        stage.check_end(1, WRITTEN);
+    });
+}
+
+#[test]
+fn a_recovery_that_is_killed_at_a_point_is_taken_up_by_the_next() {
+    let stage = Stage::new();
+    stage.run_with(&TURN, "replied=abort");
+    stage.run(&["resume"]).ok();
+    assert_eq!(stage.trace(), RECOVERING, "these are the points that recovery passes");
+    at_each_point(&RECOVERING, |stage, point, images| {
+        stage.run_with(&TURN, "replied=abort");
+        let first = stage.events();
+        assert_eq!(stage.run_with(&["resume"], &format!("{point}=abort")).code, -1, "{point}");
+        let second = stage.events();
+        assert!(second.starts_with(&first));
+        // Once more at the same point, or past it.
+        stage.run_with(&["resume"], &format!("{point}=abort"));
+        stage.finish();
+        stage.check(&second, images);
+        stage.check_end(1, WRITTEN);
+        assert_eq!(stage.calls(), 1, "{point}");
+    });
+}
+
+#[test]
+fn a_turn_taken_once_more_that_is_killed_at_a_point_comes_to_the_same_end() {
+    let again: Vec<&str> = POINTS.into_iter().filter(|point| *point != "prepared").collect();
+    at_each_point(&again, |stage, point, images| {
+        stage.run_with(&TURN, "called=abort");
+        stage.run(&["resume"]).ok();
+        assert_eq!((ends(&stage.events()), stage.calls()), (vec!["lost"], 0));
+        let run = stage.run_with(&["resume", "s"], &format!("{point}=abort"));
+        assert_eq!(run.code, -1, "{point}: {}", run.stderr);
+        stage.is_alone_soon();
+        let before = stage.events();
+        stage.finish();
+        stage.check(&before, images);
+        stage.check_end(1, WRITTEN);
+        assert!(stage.calls() <= 2, "{point}: {} calls", stage.calls());
+    });
+}

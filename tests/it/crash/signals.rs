@@ -1,0 +1,104 @@
+//! Signals to the program: a graceful end, one at once, and what the ledger says of it.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use super::{Stage, TURN, WRITTEN, code_of, ends, send, until, until_written};
+use crate::support::Run;
+
+/// Starts a turn whose agent has said something and goes on.
+fn started(stage: &Stage) -> std::process::Child {
+    let child = stage.start(&TURN, "");
+    until_written(&stage.project.root().join(".agentd/runs/s.1.1/stdout"), "PASS");
+    child
+}
+
+/// Checks that a turn was stopped: its words are kept and count for nothing, and it can be taken again.
+fn check_stopped(stage: &Stage) {
+    assert!(stage.alive().is_empty(), "the agent is gone");
+    assert_eq!(ends(&stage.events()), ["stopped"]);
+    let row = stage.last_row();
+    assert_eq!((&row["result"], &row["verdict"]), (&"stopped".into(), &serde_json::Value::Null));
+    assert!(stage.run(&["show", "s/1", "--reply"]).ok().contains("<review>PASS</review>"));
+    stage.check(&[], &[None]);
+    stage.steps(&["reply"]);
+    stage.run(&["resume", "s"]).ok();
+    stage.check_end(1, WRITTEN);
+}
+
+#[test]
+fn one_signal_stops_a_turn_gracefully() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let stage = Stage::with(&["reply", "hang"]);
+        let child = started(&stage);
+        send(&child, signal);
+        assert_eq!(code_of(child), Some(130), "{signal}");
+        check_stopped(&stage);
+    }
+}
+
+/// F20, F25: an agent that is deaf to the request has its grace; the second signal takes that away.
+#[test]
+fn a_second_signal_ends_a_deaf_agent_at_once() {
+    let stage = Stage::with(&["trap-term", "reply", "hang"]);
+    stage.settings("[limits]\ngrace_seconds = 3600");
+    let mut child = started(&stage);
+    send(&child, Signal::SIGINT);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "the agent has its grace");
+    // Two that come together may be taken for one, so until it is heard.
+    until("the second signal is not heard", || {
+        if child.try_wait().unwrap().is_none() {
+            send(&child, Signal::SIGINT);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        child.try_wait().unwrap().is_some()
+    });
+    assert_eq!(code_of(child), Some(130));
+    check_stopped(&stage);
+}
+
+#[test]
+fn a_deaf_agent_is_ended_when_its_grace_is_over() {
+    let stage = Stage::with(&["trap-term", "reply", "setsid 60000", "hang"]);
+    stage.settings("[limits]\ngrace_seconds = 1");
+    let child = started(&stage);
+    let asked = Instant::now();
+    send(&child, Signal::SIGTERM);
+    assert_eq!(code_of(child), Some(130));
+    assert!(asked.elapsed() >= Duration::from_secs(1), "it had no grace");
+    assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
+    check_stopped(&stage);
+}
+
+#[test]
+fn a_signal_while_an_agent_is_waited_for_ends_the_wait() {
+    let stage = Stage::with(&["err rate limit exceeded, retry-after: 300", "exit 1"]);
+    let mut command = stage.command(&TURN, "");
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the agent is not waited for", || ends(&stage.events()) == ["rate limited"]);
+    let asked = Instant::now();
+    send(&child, Signal::SIGINT);
+    Run::from(child.wait_with_output().unwrap())
+        .fails(130, &["AgentStopped", "it had asked to wait", "resume"]);
+    assert!(asked.elapsed() < Duration::from_secs(30));
+    assert_eq!((ends(&stage.events()), stage.calls()), (vec!["rate limited"], 1));
+    stage.check(&[], &[None]);
+    stage.steps(&["reply"]);
+    stage.run(&["resume", "s"]).ok();
+    stage.check_end(1, WRITTEN);
+}
+
+#[test]
+fn a_signal_before_the_agent_is_called_keeps_it_from_being_called() {
+    let stage = Stage::new();
+    let child = stage.start(&TURN, "prepared=1000");
+    until_written(&stage.trace_file(), "prepared\n");
+    send(&child, Signal::SIGTERM);
+    assert_eq!(code_of(child), Some(130));
+    assert_eq!((stage.calls(), stage.events().len()), (0, 0));
+    stage.run(&TURN).ok();
+    stage.check_end(1, WRITTEN);
+}
