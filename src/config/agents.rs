@@ -101,6 +101,14 @@ impl Agents {
         Ok(self)
     }
 
+    /// Returns these definitions with further patterns of secret variables, one in each line.
+    #[must_use]
+    pub fn with_secrets(mut self, names: &str) -> Self {
+        let names = names.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        self.secrets.extend(names.map(NamePattern::new));
+        self
+    }
+
     /// Returns a definition by its name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&AgentSpec> {

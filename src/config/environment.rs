@@ -20,6 +20,12 @@ impl fmt::Debug for Environment {
 pub struct NamePattern(String);
 
 impl NamePattern {
+    /// Returns the pattern that a text writes.
+    #[must_use]
+    pub fn new(written: &str) -> Self {
+        Self(written.to_ascii_uppercase())
+    }
+
     /// Tells whether a name fits.
     #[must_use]
     pub fn fits(&self, name: &str) -> bool {
@@ -44,7 +50,7 @@ impl<'de> Deserialize<'de> for NamePattern {
                 "{written:?} is not a variable's name, or a pattern of one"
             )));
         }
-        Ok(Self(written.to_ascii_uppercase()))
+        Ok(Self::new(&written))
     }
 }
 

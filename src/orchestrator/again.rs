@@ -88,7 +88,7 @@ pub fn replay(
         if agent.as_str() != turn.started.agent {
             // The prompt stays as it is; another agent may not know the model that it was written for.
             turn.started.model =
-                desk.workspace.agents.find(agent.as_str()).and_then(|spec| spec.model.clone());
+                desk.workspace.agents()?.find(agent.as_str()).and_then(|spec| spec.model.clone());
         }
         // Nothing follows from a replay, whatever the turn was allowed to do.
         turn.started.permission = Permission::ReadOnly;

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::context::{self, PromptContext};
 use crate::compose::{self, Counter, Draft, Missing, NONCE_VARIABLES, Request, Variables};
-use crate::config::{Agents, Settings};
+use crate::config::{Agents, Environment, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
     AgentName, Catalogue, Format, Mode, ModelSpec, Nonce, NoncePolicy, SessionId, State, TokenizerSpec, Work,
 };
-use crate::pack::{AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, Pack, Places, Templates};
+use crate::pack::{
+    AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, Pack, Places, Prose, SECRET_NAMES, Templates,
+};
 use crate::secret::Secrets;
 
 /// The settings file, in the project's `agentd/` and in the user's folder.
@@ -30,8 +32,10 @@ pub struct Workspace {
     pub templates: Templates,
     /// Where all of these were looked for, and what of the project's was used.
     pub places: Places,
-    /// The definitions of agents that are commands.
-    pub agents: Agents,
+    /// The user's and the project's definitions of agents, as they were read.
+    own_agents: Vec<Prose>,
+    /// All definitions of agents, once someone has asked for one.
+    agents: OnceLock<Agents>,
     /// What no prompt may hold.
     pub secrets: Secrets,
 }
@@ -53,8 +57,35 @@ impl Workspace {
             );
         }
         let (templates, secrets) = (Templates::new(places.clone()), Secrets::default());
-        let agents = agents(&places)?;
-        Ok(Self { root, settings, pack, templates, places, agents, secrets })
+        let own_agents = places.layers("agents.yaml")?;
+        // One that cannot be used is told of at once, not when an agent of it is called.
+        overlaid(Agents::default(), &own_agents)?;
+        let agents = OnceLock::new();
+        Ok(Self { root, settings, pack, templates, places, own_agents, agents, secrets })
+    }
+
+    /// Returns the definitions of agents that are commands: the shipped ones, overlaid by the user's and the project's.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn agents(&self) -> Result<&Agents> {
+        if let Some(agents) = self.agents.get() {
+            return Ok(agents);
+        }
+        let shipped = Agents::read(AGENTS, "built-in:data/agents.yaml")?;
+        let all = overlaid(shipped, &self.own_agents)?;
+        Ok(self.agents.get_or_init(|| all))
+    }
+
+    /// Returns the names and values of an environment, and of what is set for agents, that must not be seen.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn secret_values(&self, environment: &Environment) -> Result<Vec<(String, Vec<u8>)>> {
+        let known = Agents::default().with_secrets(SECRET_NAMES);
+        Ok(overlaid(known, &self.own_agents)?.secrets(environment))
     }
 
     /// Returns the same project with another pack; `None` if it is the same one.
@@ -73,10 +104,15 @@ impl Workspace {
     }
 
     /// Returns the model to write for: the one that is named, or the one that the agent's definition names.
-    #[must_use]
-    pub fn model(&self, ask: &Ask) -> Option<String> {
-        let defined = || self.agents.find(self.agent(ask)?.as_str())?.model.clone();
-        ask.model.clone().or_else(defined)
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn model(&self, ask: &Ask) -> Result<Option<String>> {
+        let Some(agent) = self.agent(ask).filter(|_| ask.model.is_none()) else {
+            return Ok(ask.model.clone());
+        };
+        Ok(self.agents()?.find(agent.as_str()).and_then(|spec| spec.model.clone()))
     }
 
     /// Returns the template for an agent and a mode, if the pack has a layer for one.
@@ -95,11 +131,8 @@ pub fn settings(places: &Places) -> Result<Settings> {
     files.try_fold(Settings::default(), |settings, file| settings.overlaid(&file.text, &file.origin))
 }
 
-/// Returns the definitions of agents: the shipped ones, overlaid by the user's and the project's.
-fn agents(places: &Places) -> Result<Agents> {
-    let shipped = Agents::read(AGENTS, "built-in:data/agents.yaml")?;
-    let files = places.layers("agents.yaml")?;
-    files.iter().try_fold(shipped, |agents, file| agents.overlaid(&file.text, &file.origin))
+fn overlaid(agents: Agents, files: &[Prose]) -> Result<Agents> {
+    files.iter().try_fold(agents, |agents, file| agents.overlaid(&file.text, &file.origin))
 }
 
 /// Returns the catalogue: the shipped models and those of the settings.
@@ -219,7 +252,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
     let template = workspace.template(&agent, &ask.mode)?;
     let spec = pack.mode(&ask.mode)?;
     let PromptContext { variables, mut sources, tasks, items, project } = assemble_context(workspace, ask)?;
-    let (model, tokenizer) = match workspace.model(ask) {
+    let (model, tokenizer) = match workspace.model(ask)? {
         Some(id) => {
             let catalogue = catalogue(&workspace.settings)?;
             let model = catalogue.find_or_assume(&id);

@@ -108,7 +108,7 @@ pub fn take(desk: &Desk<'_>, driver: &dyn Driver, ask: &Ask) -> Result<TurnRepor
         }
         let opening = prepare::opening(&state, &ask);
         let state = state.after(&opening);
-        let model = desk.workspace.model(&ask);
+        let model = desk.workspace.model(&ask)?;
         let ask = Ask { nonce: Some(chance::nonce()), model, ..ask };
         let assembly = assemble(desk.workspace, &state, &ask)?; // layers, fit, render
         let prepared = prepare::prepared(desk, driver, &state, &ask, &assembly)?;

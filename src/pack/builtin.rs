@@ -20,6 +20,7 @@ const FILES: &[(&str, &str)] = files![
     "data/pack/repair.md",
     "data/pack/verdict_run.md",
     "data/secret_files.txt",
+    "data/secret_names.txt",
     "packs/foreman/actions.yaml",
     "packs/foreman/example.assistant.md",
     "packs/foreman/example.user.md",
@@ -99,6 +100,9 @@ pub const MODELS: &str = include_str!("../../data/models.yaml");
 
 /// The definitions of agents, and what holds for all of them.
 pub const AGENTS: &str = include_str!("../../data/agents.yaml");
+
+/// Patterns of variables whose values are secret, one in each line.
+pub const SECRET_NAMES: &str = include_str!("../../data/secret_names.txt");
 
 /// Patterns of files that by their name hold secrets, one in each line.
 pub const SECRET_FILES: &str = include_str!("../../data/secret_files.txt");

@@ -27,7 +27,7 @@ pub(crate) use builtin::{BUILDER_PACK, MISSING_VARIABLE};
 use indexmap::IndexMap;
 
 pub use builtin::{
-    AGENTS, CONFIG_DRAFT, DEFAULT_PACK, MODELS, PACK_DRAFT, PROJECT_DRAFT, SECRET_FILES,
+    AGENTS, CONFIG_DRAFT, DEFAULT_PACK, MODELS, PACK_DRAFT, PROJECT_DRAFT, SECRET_FILES, SECRET_NAMES,
     names as builtin_names,
 };
 pub use condition::Condition;

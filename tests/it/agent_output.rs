@@ -8,7 +8,7 @@ use agentd::agent::{Cause, Exit, Limits, OutputReader};
 use agentd::config::Agents;
 use agentd::models::yaml;
 use agentd::models::{End, Reply, UsageMetrics};
-use agentd::pack::AGENTS;
+use agentd::pack::{AGENTS, SECRET_NAMES};
 use agentd::secret::Secrets;
 use serde::Deserialize;
 
@@ -18,7 +18,7 @@ use crate::support::{files_below, repository};
 const ANSWER: &str = "<thought>short</thought>\nAll good.\n<review>PASS</review>\n<task_status id=\"1.1\">COMPLETED</task_status>";
 
 pub(crate) fn shipped() -> Agents {
-    Agents::read(AGENTS, "built-in:data/agents.yaml").unwrap()
+    Agents::read(AGENTS, "built-in:data/agents.yaml").unwrap().with_secrets(SECRET_NAMES)
 }
 
 fn vendors() -> Agents {

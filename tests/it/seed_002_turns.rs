@@ -46,7 +46,7 @@ fn run_phase(
     let foreign = ["GEMINI_SYSTEM_MD", "CLAUDE_SESSION_ID", "CODEX_RESUME"].map(|name| (name, "x".into()));
     let variables = given.into_iter().chain(foreign).map(|(name, value)| (OsString::from(name), value));
     let drivers = Drivers {
-        agents: workspace.agents.clone(),
+        agents: workspace.agents().unwrap().clone(),
         environment: Environment(variables.collect()),
         guard: Path::new(env!("CARGO_BIN_EXE_agentd")).to_path_buf(),
         ..Drivers::default()

@@ -58,7 +58,7 @@ pub(crate) fn places(args: &Args) -> Result<Places> {
 /// Opens the project with its settings, pack and templates.
 pub(crate) fn workspace(args: &Args, pack: Option<&str>) -> Result<Workspace> {
     let mut workspace = Workspace::open(root(args)?, user_folder(), pack)?;
-    workspace.secrets = Secrets::new(workspace.agents.secrets(&environment()));
+    workspace.secrets = Secrets::new(workspace.secret_values(&environment())?);
     out::keep_back(&workspace.secrets);
     Ok(workspace)
 }
@@ -80,7 +80,7 @@ pub(crate) fn drivers(workspace: &Workspace) -> Result<Drivers> {
         environment: environment(),
         guard: own_file()?,
         containment: workspace.settings.containment,
-        agents: workspace.agents.clone(),
+        agents: workspace.agents()?.clone(),
     })
 }
 
