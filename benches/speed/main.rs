@@ -35,7 +35,7 @@ fn main() {
     println!("{:<44} {:>12} {:>12} {:>8}", "", "ours", "limit", "ratio");
     // `cargo bench -- sandwich` takes one part alone.
     let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let parts: [(&str, fn()); 8] = [
+    let parts: [(&str, fn()); 9] = [
         ("xml", xml),
         ("template", template),
         ("structure", structure),
@@ -43,6 +43,7 @@ fn main() {
         ("parse", parse::run),
         ("ledger", ledger::run),
         ("turn", turn::run),
+        ("recovery", turn::recover),
         ("start", start),
     ];
     for (name, part) in parts {

@@ -3,18 +3,21 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use agentd::agent::Drivers;
+use agentd::agent::{self, Drivers, Echo};
 use agentd::config::{Agents, Environment};
-use agentd::models::{AgentName, Mode, SessionId};
-use agentd::orchestrator::{Ask, Desk, Run, Workspace, take};
+use agentd::models::{AgentName, Event, Holder, Mode, Process, SessionId};
+use agentd::orchestrator::{Ask, Desk, Run, Workspace, recover_all, take};
 use agentd::pack::AGENTS;
-use agentd::store::SqliteStore;
+use agentd::store::{Claim, Entry, SqliteStore, Store};
 
 /// How many turns are taken, and how many of them each session has.
 const TURNS: usize = 300;
 const EACH: usize = 20;
+
+/// How many sessions were left behind.
+const LEFT: usize = 1_000;
 
 /// An agent that reads its prompt and answers at once.
 const CHILD: &str = "cat > /dev/null; echo '<review>PASS</review>'";
@@ -96,4 +99,40 @@ fn fsync(root: &Path) -> Duration {
         .collect();
     times.sort_unstable();
     times[25]
+}
+
+/// Brings to an end what a thousand killed runs have left, each with a call that nobody waits for.
+pub(crate) fn recover() {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = Workspace::open(folder.path().to_path_buf(), None, None).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
+    let (drivers, run) = (Drivers::default(), Run::new("bench"));
+    let desk = Desk { workspace: &workspace, store: &store, drivers: &drivers, run: &run };
+    let gone = Process { started: 1, ..agent::this_process() };
+    let holder = Holder { name: "agentd turn".to_owned(), process: gone };
+    for number in 0..LEFT {
+        let session = SessionId::new(format!("left-{number}")).unwrap();
+        let ask = Ask { session: Some(session.clone()), ..Ask::new(Mode::new("plan").unwrap(), "Add login") };
+        take(&desk, &Echo, &ask).unwrap();
+        // As if the run had been killed right after the call was recorded.
+        let Claim::Granted(lease) = store.claim(&session, &holder, None, SystemTime::now()).unwrap() else {
+            unreachable!("nobody else is there")
+        };
+        let events = store.events(&session).unwrap();
+        let mut again = events.into_iter().map(|(_, event)| event).filter_map(|event| match event {
+            Event::Started(mut started) => {
+                started.turn = 2;
+                Some(Event::Started(started))
+            }
+            Event::Called { call, why, prompt, run, reserved, .. } => {
+                Some(Event::Called { turn: 2, call, why, prompt, run, reserved })
+            }
+            _ => None,
+        });
+        let events: Vec<Event> = again.by_ref().collect();
+        store.commit(&lease, &Entry { events: &events, ..Entry::default() }, SystemTime::now()).unwrap();
+    }
+    let start = Instant::now();
+    assert_eq!(recover_all(&desk).unwrap().len(), LEFT);
+    println!("{:<44} {:>9.1} ms", "recovery of 1000 killed sessions", start.elapsed().as_secs_f64() * 1e3);
 }

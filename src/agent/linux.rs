@@ -108,6 +108,22 @@ pub(super) fn boot() -> String {
     String::from_utf8_lossy(&id).trim().to_owned()
 }
 
+/// Returns the values that a variable has in the environments of processes; `None` if one was just starting a program.
+pub(super) fn markers(variable: &str) -> Option<BTreeSet<String>> {
+    let start = format!("{variable}=");
+    let mut found = BTreeSet::new();
+    for one in list().filter(|one| one.is_alive() && one.size > 0) {
+        let Some(environment) = read(&format!("/proc/{}/environ", one.pid)) else { continue };
+        if environment.is_empty() {
+            return None;
+        }
+        let entries = environment.split(|byte| *byte == 0);
+        let values = entries.filter_map(|entry| entry.strip_prefix(start.as_bytes()));
+        found.extend(values.map(|value| String::from_utf8_lossy(value).into_owned()));
+    }
+    Some(found)
+}
+
 /// Kills the processes whose environment holds a variable with a value, and their descendants.
 pub(super) fn kill_marked(variable: &str, value: &str) -> Marked {
     let wanted = format!("{variable}={value}");

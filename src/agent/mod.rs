@@ -26,7 +26,7 @@ pub use drivers::Drivers;
 pub use facts::{ContainmentFacts, network_filesystem};
 pub use guard::guard_main;
 pub use output::OutputReader;
-pub use process::{is_alive, reap, this_process};
+pub use process::{is_alive, marked_calls, reap, this_process};
 pub use ready::{Echo, Replay};
 pub use scripted::Scripted;
 

@@ -1,5 +1,6 @@
 //! What containment asks of systems other than Linux: process groups are all there is.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -27,6 +28,12 @@ pub(super) fn alive_since(pid: u32) -> Option<u64> {
 /// Returns nothing that could tell one boot from another.
 pub(super) fn boot() -> String {
     String::new()
+}
+
+/// Returns none: the environment of other processes cannot be read.
+#[expect(clippy::unnecessary_wraps, reason = "Linux may not be able to tell")]
+pub(super) fn markers(_variable: &str) -> Option<BTreeSet<String>> {
+    Some(BTreeSet::new())
 }
 
 /// Kills none: the environment of other processes cannot be read.

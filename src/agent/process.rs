@@ -48,6 +48,12 @@ pub(super) struct Marked {
     pub(super) unsure: bool,
 }
 
+/// Returns the markers that processes of this user carry; `None` if one of them could not be told.
+#[must_use]
+pub fn marked_calls() -> Option<BTreeSet<String>> {
+    system::markers(MARKER)
+}
+
 /// Ends every process of this user that carries a call's marker, its guard included, and returns how many there were.
 ///
 /// On systems other than Linux none can be found.

@@ -1,5 +1,6 @@
 //! Holding a session, and bringing to an end what an earlier run has left: its processes, its reply, its effects.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::call::{folder, marker};
@@ -85,8 +86,11 @@ fn state(desk: &Desk<'_>, lease: &Lease) -> Result<State> {
 /// Those of the ledger. A session that cannot be brought to an end is told of, and left as it is.
 pub fn recover_all(desk: &Desk<'_>) -> Result<Vec<(SessionId, Vec<String>)>> {
     let mut all = Vec::new();
-    for held in desk.store.held()?.into_iter().filter(is_gone) {
-        match holding(desk, &held.session, |lease| recover(desk, lease)) {
+    let held: Vec<Held> = desk.store.held()?.into_iter().filter(is_gone).collect();
+    // Looked for once: of many sessions few have left something that runs.
+    let running = if held.len() > 1 { agent::marked_calls() } else { None };
+    for held in held {
+        match holding(desk, &held.session, |lease| recover_from(desk, lease, running.as_ref())) {
             Ok((what, _)) => all.push((held.session, what)),
             // Someone else may have been quicker.
             Err(error) if error.kind() == ErrorKind::SessionBusy => {}
@@ -99,6 +103,15 @@ pub fn recover_all(desk: &Desk<'_>) -> Result<Vec<(SessionId, Vec<String>)>> {
 /// Brings to an end what an earlier run has left in a session: nothing, if that run came to its own end. Returns what
 /// was found and done, and what is true of the session then.
 pub(super) fn recover(desk: &Desk<'_>, lease: &Lease) -> Result<(Vec<String>, State)> {
+    recover_from(desk, lease, None)
+}
+
+/// The same, where the markers of all calls that run are known.
+fn recover_from(
+    desk: &Desk<'_>,
+    lease: &Lease,
+    running: Option<&BTreeSet<String>>,
+) -> Result<(Vec<String>, State)> {
     let events = desk.store.events(&lease.session)?;
     let last = Recorded::last(&lease.session, &events);
     last.iter().for_each(|turn| discard_recorded(desk, turn));
@@ -108,7 +121,7 @@ pub(super) fn recover(desk: &Desk<'_>, lease: &Lease) -> Result<(Vec<String>, St
     let other = desk.workspace.with_pack(&turn.started.pack)?;
     let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
     let mut what = Vec::new();
-    end_call(desk, lease, &mut turn, &mut what)?;
+    end_call(desk, lease, &mut turn, running, &mut what)?;
     let replies = turn.replies(desk.store)?;
     let prepared = turn.prepared(desk.store)?;
     let mut turning = Turning::new(desk, &Echo, lease, state(desk, lease)?, &prepared);
@@ -133,11 +146,19 @@ fn discard_recorded(desk: &Desk<'_>, turn: &Recorded) {
 }
 
 /// Ends a call that nobody waits for any more, its processes with it; what it has said is kept, and counts if it is whole.
-fn end_call(desk: &Desk<'_>, lease: &Lease, recorded: &mut Recorded, what: &mut Vec<String>) -> Result<()> {
+fn end_call(
+    desk: &Desk<'_>,
+    lease: &Lease,
+    recorded: &mut Recorded,
+    running: Option<&BTreeSet<String>>,
+    what: &mut Vec<String>,
+) -> Result<()> {
     let name = recorded.name();
     let (turn, call) = (recorded.started.turn, recorded.calls.len() as u64);
     let Some(last) = recorded.calls.last_mut().filter(|call| call.answered.is_none()) else { return Ok(()) };
-    let killed = agent::reap(&marker(&last.run, turn, call))?;
+    let marker = marker(&last.run, turn, call);
+    let killed =
+        if running.is_none_or(|running| running.contains(&marker)) { agent::reap(&marker)? } else { 0 };
     if killed > 0 {
         what.push(format!("{killed} processes of {name} were still running and are ended"));
     }

@@ -19,7 +19,7 @@ use self::open::{count, damaged, failed};
 use self::tables::{KeptTurn, SessionTables, TURNS};
 use super::{Claim, Entry, Lease, Scope, Store, Turns, tally};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{BlobId, Event, Held, Holder, SessionId, Spent, TurnRow, UsageRow};
+use crate::models::{BlobId, End, Event, Held, Holder, SessionId, Spent, TurnRow, UsageRow};
 
 /// A ledger on disk, shared by all processes that work on a project.
 #[derive(Debug)]
@@ -147,7 +147,12 @@ impl Store for SqliteStore {
         let mut connection = self.connection();
         // Compressed before the transaction, for others wait while it lasts.
         let (given, blobs) = new_blobs(&connection, entry.blobs)?;
-        let passing = entry.events.iter().all(|event| matches!(event, Event::Launched { .. }));
+        let passing = entry.events.iter().all(|event| match event {
+            Event::Launched { .. } => true,
+            // Whoever finds the call once more finds it lost once more.
+            Event::Answered(answered) => answered.end == End::Lost,
+            _ => false,
+        });
         let outlasts = if passing { Outlasts::TheProcess } else { Outlasts::ThePower };
         write(&mut connection, outlasts, |transaction| {
             let mut chain = leased(transaction, lease)?;
