@@ -3,7 +3,7 @@
 //! A room of its own, as the rooms that speak to agents, keep the ledger and print all need it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ struct Known {
     /// The forms in the order of the finder's patterns: sorted, so that a start can be looked up.
     forms: Vec<(String, Name)>,
     longest: usize,
+    names: BTreeSet<String>,
 }
 
 /// What stands for a secret.
@@ -30,11 +31,13 @@ impl Secrets {
     /// Collects secrets by name and value. Values of less than 8 bytes are too common to be looked for.
     pub fn new(named: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
         let mut forms: BTreeMap<String, Name> = BTreeMap::new();
+        let mut names = BTreeSet::new();
         for (name, value) in named {
             if value.len() < SHORTEST {
                 continue;
             }
             let shown: Name = format!("[secret {name}]").into();
+            names.insert(name);
             for form in forms_of(&value) {
                 forms.entry(form).or_insert_with(|| Arc::clone(&shown));
             }
@@ -49,7 +52,12 @@ impl Secrets {
             return Self(None);
         };
         let longest = forms.iter().map(|(form, _)| form.len()).max();
-        Self(longest.map(|longest| Arc::new(Known { finder, forms, longest })))
+        Self(longest.map(|longest| Arc::new(Known { finder, forms, longest, names })))
+    }
+
+    /// Returns the names of those that are looked for, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|known| &known.names).map(String::as_str)
     }
 
     /// Returns a text in which each secret is replaced by `[secret NAME]`, also one that the text's end cuts off.

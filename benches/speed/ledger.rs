@@ -92,6 +92,7 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
             prompt: Vec::new(),
             run: "run".to_owned(),
             reserved: Amount { tokens: 9_000, micro_dollars: 90_000 },
+            secrets: Vec::new(),
         },
         Event::Answered(Box::new(answered)),
         Event::Replied { turn: number, markers: Vec::new(), verdict: None, unclear: 0, fault: None },

@@ -124,8 +124,8 @@ pub(crate) fn recover() {
                 started.turn = 2;
                 Some(Event::Started(started))
             }
-            Event::Called { call, why, prompt, run, reserved, .. } => {
-                Some(Event::Called { turn: 2, call, why, prompt, run, reserved })
+            Event::Called { call, why, prompt, run, reserved, secrets, .. } => {
+                Some(Event::Called { turn: 2, call, why, prompt, run, reserved, secrets })
             }
             _ => None,
         });

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::contain::{self, Contained};
 use super::listen::Listener;
 use super::output::{OutputReader, STDERR};
-use super::{Call, Cause, Containment, Driver, Exit, Job, Limits, Running};
+use super::{Call, Cause, Containment, Driver, Exit, Job, Limits, Running, Salvaged};
 use crate::config::{AgentSpec, Agents, Argument, Blanks, Environment, Failures, PromptWay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Permission, Process, Reply};
@@ -105,10 +105,7 @@ impl Driver for CommandAgent {
                 contain::prepare(call.folder, b"")?;
                 let written =
                     contain::create(&prompt_file).and_then(|mut file| file.write_all(call.prompt.as_bytes()));
-                written.map_err(|cause| {
-                    let message = format!("the prompt's file {} cannot be written", prompt_file.display());
-                    Error::new(ErrorKind::AgentUnusable, message).with_source(cause)
-                })?;
+                written.map_err(|cause| contain::unwritable(call.folder, cause))?;
             }
         }
         let job = Job {
@@ -128,8 +125,9 @@ impl Driver for CommandAgent {
         Ok(Box::new(Working { contained, reader, listening: Some(listening), rest: String::new() }))
     }
 
-    fn salvage(&self, folder: &Path) -> Result<Option<Reply>> {
-        if !folder.is_dir() {
+    fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<Salvaged>> {
+        // Files of another call of the same name, such as one of a ledger that is gone, are not this one's.
+        if contain::marker_of(folder).as_deref() != Some(marker) {
             return Ok(None);
         }
         let exit = match contain::exit_record(folder)? {
@@ -139,15 +137,16 @@ impl Driver for CommandAgent {
                 code: None,
                 signal: None,
                 cause: Cause::Abandoned,
-                left_behind: ended.map_or(0, |exit| exit.left_behind),
-                milliseconds: 0,
+                left_behind: ended.as_ref().map_or(0, |exit| exit.left_behind),
+                milliseconds: ended.map_or(0, |exit| exit.milliseconds),
             },
         };
         let reader = self.reader(Limits::default());
         let mut listening =
             Listening { stdout: None, listener: reader.listen(), folder: folder.to_path_buf() };
         listening.finish()?;
-        listening.reply(&reader, &exit).map(Some)
+        let reply = listening.reply(&reader, &exit)?;
+        Ok(Some(Salvaged { reply, milliseconds: exit.milliseconds }))
     }
 }
 

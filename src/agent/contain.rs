@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -104,6 +104,7 @@ pub(super) struct Record {
 /// What a guard is told through a file. The environment is not in it: it may hold secrets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
+    pub(super) marker: String,
     pub(super) argv: Vec<String>,
     pub(super) wall: Duration,
     pub(super) idle: Duration,
@@ -119,8 +120,14 @@ pub(super) struct Order {
 /// `StorageFull` or `AgentUnusable` if that cannot be done.
 pub fn prepare(folder: &Path, prompt: &[u8]) -> Result<()> {
     let written = || {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+        let parent = folder.parent().unwrap_or(Path::new("."));
+        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        // What lies there already was not put there by this call, and may lead anywhere.
+        if parent.symlink_metadata()?.is_symlink() {
+            return Err(io::Error::other(format!("{} is a link", parent.display())));
+        }
+        clear(folder)?;
+        DirBuilder::new().mode(0o700).create(folder)?;
         let mut file = create(&folder.join("prompt"))?;
         file.write_all(prompt)
     };
@@ -128,12 +135,22 @@ pub fn prepare(folder: &Path, prompt: &[u8]) -> Result<()> {
 }
 
 /// Removes the folder of a call. What cannot be removed does no harm.
-#[expect(clippy::disallowed_methods, reason = "what goes in and out of agents belongs to this room")]
 pub fn discard(folder: &Path) {
-    let _stays = fs::remove_dir_all(folder);
+    let _stays = clear(folder);
 }
 
-fn unwritable(folder: &Path, cause: io::Error) -> Error {
+/// Removes whatever lies where the folder of a call belongs; what it links to stays.
+#[expect(clippy::disallowed_methods, reason = "what goes in and out of agents belongs to this room")]
+fn clear(folder: &Path) -> io::Result<()> {
+    let removed = match folder.symlink_metadata() {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(folder),
+        Ok(_) => fs::remove_file(folder),
+        Err(cause) => Err(cause),
+    };
+    removed.or_else(|cause| if cause.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(cause) })
+}
+
+pub(super) fn unwritable(folder: &Path, cause: io::Error) -> Error {
     let kind = match cause.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::StorageFull,
         _ => ErrorKind::AgentUnusable,
@@ -157,6 +174,7 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
     }
     let folder = absolute(job.folder).map_err(|cause| unwritable(job.folder, cause))?;
     let order = Order {
+        marker: job.marker.to_owned(),
         argv: job.argv.to_vec(),
         wall: job.limits.wall,
         idle: job.limits.idle,
@@ -361,12 +379,17 @@ pub fn exit_record(folder: &Path) -> Result<Option<Exit>> {
     }
 }
 
-/// Makes an empty file that the user alone may read and that is only ever added to.
+/// Returns the marker of the call whose files lie in a folder; `None` if there are none.
+pub(super) fn marker_of(folder: &Path) -> Option<String> {
+    read_json::<Order>(&folder.join("job")).ok().map(|order| order.marker)
+}
+
+/// Makes a new file that the user alone may read and that is only ever added to.
 #[expect(clippy::disallowed_methods, reason = "the files of a call belong to this room")]
 pub(super) fn create(path: &Path) -> io::Result<File> {
     // What an agent opens once more by its name, such as /dev/stderr, must not leave holes.
     let append = OFlag::O_APPEND.bits();
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(append).open(path)
+    OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(append).open(path)
 }
 
 /// Opens a file of a call for reading.

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CommandAgent, Containment, Driver};
+use super::{CommandAgent, Containment, Driver, Salvaged, contain};
 use crate::config::{Agents, Environment};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::Reply;
 use crate::secret::Secrets;
 
 /// The agents that are commands, and what all of them are started with.
@@ -45,9 +44,17 @@ impl Drivers {
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if what it left cannot be read.
-    pub fn salvage(&self, name: &str, folder: &Path) -> Result<Option<Reply>> {
-        self.command(name).map_or(Ok(None), |agent| agent.salvage(folder))
+    /// `FileUnusable` if what it left cannot be read, `UnknownAgent` if nobody knows how.
+    pub fn salvage(&self, name: &str, folder: &Path, marker: &str) -> Result<Option<Salvaged>> {
+        if let Some(agent) = self.command(name) {
+            return agent.salvage(folder, marker);
+        }
+        if contain::marker_of(folder).as_deref() != Some(marker) {
+            return Ok(None);
+        }
+        let message = format!("a reply of `{name}` waits to be read, and no definition says how");
+        Err(Error::new(ErrorKind::UnknownAgent, message)
+            .with_hint("put its definition back into agents.yaml, and try again"))
     }
 
     fn command(&self, name: &str) -> Option<CommandAgent> {

@@ -75,7 +75,16 @@ pub trait Driver {
     /// # Errors
     ///
     /// `FileUnusable` if what it left cannot be read.
-    fn salvage(&self, folder: &Path) -> Result<Option<Reply>>;
+    fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<Salvaged>>;
+}
+
+/// What came of a call that nobody waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Salvaged {
+    /// The reply; `Lost` if it is not known to be whole.
+    pub reply: Reply,
+    /// How long the call took, as far as that is known.
+    pub milliseconds: u64,
 }
 
 /// An agent at work.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Call, Driver, Running};
+use super::{Call, Driver, Running, Salvaged};
 use crate::error::Result;
 use crate::models::{Process, Reply};
 
@@ -20,7 +20,7 @@ impl Driver for Echo {
         Ok(Ready::boxed(Reply::of(call.prompt)))
     }
 
-    fn salvage(&self, _folder: &Path) -> Result<Option<Reply>> {
+    fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<Salvaged>> {
         Ok(None)
     }
 }
@@ -46,7 +46,7 @@ impl Driver for Replay {
         Ok(Ready::boxed(self.0.clone()))
     }
 
-    fn salvage(&self, _folder: &Path) -> Result<Option<Reply>> {
+    fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<Salvaged>> {
         Ok(None)
     }
 }

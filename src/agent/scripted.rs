@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::ready::Ready;
 use super::script_turn::ScriptedTurn;
-use super::{Call, Driver, Running};
+use super::{Call, Driver, Running, Salvaged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::yaml::{self, Placed};
 use crate::models::{Nonce, Permission, Reply};
@@ -77,7 +77,7 @@ impl Driver for Scripted {
         self.answer(call).map(|reply| -> Box<dyn Running> { Ready::boxed(reply) })
     }
 
-    fn salvage(&self, _folder: &Path) -> Result<Option<Reply>> {
+    fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<Salvaged>> {
         Ok(None)
     }
 }

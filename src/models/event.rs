@@ -37,6 +37,8 @@ pub enum Event {
         run: String,
         /// What is set aside for it.
         reserved: Amount,
+        /// The variables whose values its texts must not hold.
+        secrets: Vec<String>,
     },
     /// The agent runs as a process.
     Launched {

@@ -162,7 +162,8 @@ impl Operation for Write {
     }
 
     fn before(&self, site: &Site<'_>, target: &str) -> Option<BlobId> {
-        current(site.root, &relative(site.session?, target))
+        // What cannot be read now is told when it is to be written.
+        current(site.root, &relative(site.session?, target)).ok().flatten()
     }
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
@@ -181,15 +182,16 @@ fn relative(session: &SessionId, target: &str) -> String {
     format!("{}/{target}", change::folder(session))
 }
 
-/// Returns the hash of what a file of the project holds; `None` if it cannot be read.
-fn current(root: &Path, relative: &str) -> Option<BlobId> {
-    read_project_text(root, relative).ok().flatten().map(|text| blob_id(text.as_bytes()))
+/// Returns the hash of what a file of the project holds; `None` if there is none.
+fn current(root: &Path, relative: &str) -> io::Result<Option<BlobId>> {
+    let bytes = file::read_bytes_inside(root, &root.join(relative), LARGEST).map_err(io::Error::other)?;
+    Ok(bytes.map(|bytes| blob_id(&bytes)))
 }
 
 /// Writes a file if it still holds what it held when this was decided, or does nothing if it was written already.
 fn write_target(root: &Path, relative: &str, planned: &Planned) -> io::Result<&'static str> {
     let content = &planned.effect.content;
-    let now = current(root, relative);
+    let now = current(root, relative)?;
     if now == Some(blob_id(content.as_bytes())) {
         return Ok("left unchanged");
     }

@@ -12,7 +12,9 @@ use super::turn::Turning;
 use crate::agent::{self, Call, Limits, Running};
 use crate::error::{Error, Result};
 use crate::fail;
-use crate::models::{Amount, Answered, End, Event, Reply, SegmentRef, SessionId, UsageMetrics, Why};
+use crate::models::{
+    Amount, Answered, End, Event, Permission, Reply, SegmentRef, SessionId, UsageMetrics, Why,
+};
 use crate::store::{Scope, blob_id};
 
 /// How long a look at a running agent takes.
@@ -59,7 +61,7 @@ pub(super) fn marker(run: &str, turn: u64, call: u64) -> String {
 
 /// Returns the folder of a call, below the project's root.
 pub(super) fn folder(session: &SessionId, turn: u64, call: u64) -> PathBuf {
-    PathBuf::from(format!(".agentd/runs/{session}.{turn}.{call}"))
+    PathBuf::from(format!(".agentd/calls/{session}.{turn}.{call}"))
 }
 
 impl Turning<'_> {
@@ -89,6 +91,10 @@ impl Turning<'_> {
             let answer = self.call(Why::Ask, &prepared.prompt, Vec::new(), reserved, events, &blobs)?;
             blobs.clear();
             let End::RateLimited { retry_after } = answer.reply.end else { return Ok(answer) };
+            // One that could edit files and has said something may have done half of its work.
+            if prepared.started.permission == Permission::Edit && !answer.reply.text.trim().is_empty() {
+                return Ok(answer);
+            }
             let pause = retry_after.unwrap_or(PAUSE).max(1);
             waited += pause;
             if waited > self.desk.run.limits.max_wait.as_secs() || self.desk.run.stop.asked() > 0 {
@@ -166,7 +172,9 @@ impl Turning<'_> {
         let run = self.desk.run;
         let reserved = if self.driver.spends() { reserved } else { Amount::default() };
         let limits = self.limits()?;
-        events.push(Event::Called { turn, call, why, prompt: segments, run: run.id.clone(), reserved });
+        let secrets = self.desk.drivers.secrets.names().map(str::to_owned).collect();
+        let id = run.id.clone();
+        events.push(Event::Called { turn, call, why, prompt: segments, run: id, reserved, secrets });
         self.commit(&events, blobs)?;
         self.calls = call;
         fail::point("called")?;
@@ -260,7 +268,11 @@ impl Turning<'_> {
 
     /// Returns what the budgets count for a call: what the agent reports, or else what its texts come to.
     fn spent(&self, prompt: &str, reply: &Reply) -> Amount {
-        if !self.driver.spends() {
+        let refused = matches!(
+            reply.end,
+            End::NotInstalled | End::Auth | End::Quota { .. } | End::RateLimited { .. } | End::TooLarge
+        );
+        if !self.driver.spends() || (refused && reply.usage == UsageMetrics::default()) {
             return Amount::default();
         }
         let UsageMetrics { input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, .. } =

@@ -26,7 +26,7 @@ pub use prepare::next_state;
 pub use project::ProjectFiles;
 pub use prompts::{Ask, Assembly, Workspace, assemble, assemble_context, catalogue, settings};
 pub use reading::MOST_REPAIRS;
-pub use recorded::{Recorded, RecordedCall, RecordedReply};
+pub use recorded::{Recorded, RecordedCall, RecordedReply, text as ledger_text};
 pub use recover::recover_all;
 pub use run::{Run, Sign, Stop};
 pub use trust::{Definition, Standing, Trust, check_trust, definitions};

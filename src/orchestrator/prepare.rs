@@ -15,7 +15,7 @@ use crate::ops;
 use crate::store::{Store, blob_id};
 
 /// What of a reply is set aside if nothing else is known of its length, in tokens.
-const REPLY_TOKENS: u64 = 8_000;
+pub(super) const REPLY_TOKENS: u64 = 8_000;
 
 /// How many bytes a token has, where nothing was counted.
 const BYTES_PER_TOKEN: u64 = 4;

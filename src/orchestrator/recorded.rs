@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::prepare::{Prepared, hash_of, roughly};
+use super::prepare::{Prepared, REPLY_TOKENS, hash_of, roughly};
 use super::prompts::Workspace;
 use super::reading::Reading;
 use crate::error::{Error, ErrorKind, Result};
@@ -54,6 +54,8 @@ pub struct RecordedCall {
     pub run: String,
     /// What was set aside for it.
     pub reserved: Amount,
+    /// The variables whose values its texts must not hold.
+    pub secrets: Vec<String>,
     /// How it ended; `None` while it runs, or if nobody was there to see.
     pub answered: Option<Answered>,
 }
@@ -134,11 +136,12 @@ impl Recorded {
             self.end = Some(at);
         }
         match event {
-            Event::Called { why, run, reserved, .. } => {
+            Event::Called { why, run, reserved, secrets, .. } => {
                 self.calls.push(RecordedCall {
                     why: *why,
                     run: run.clone(),
                     reserved: *reserved,
+                    secrets: secrets.clone(),
                     answered: None,
                 });
             }
@@ -260,7 +263,15 @@ impl Recorded {
     /// Tells whether the pack still is as it was when the prompt was made.
     pub(super) fn has_its_pack(&self, workspace: &Workspace) -> Result<bool> {
         let agent = AgentName::new(self.started.agent.as_str())?;
-        let template = workspace.template(&agent, &self.started.mode)?;
+        let template = match workspace.template(&agent, &self.started.mode) {
+            Ok(template) => template,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::TemplateNotFound | ErrorKind::TemplateInvalid) =>
+            {
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
         let template = template.as_ref().map(|found| found.template.text.body());
         Ok(hash_of(workspace, template) == self.started.pack_hash)
     }
@@ -275,7 +286,7 @@ impl Recorded {
             texts,
             prompt,
             fit: text(store, &self.started.fit)?,
-            reply_tokens: reserved.tokens.saturating_sub(prompt_tokens),
+            reply_tokens: reserved.tokens.saturating_sub(prompt_tokens).max(REPLY_TOKENS),
             prompt_tokens,
             price: None,
             calls: self.calls.len() as u64,
@@ -295,7 +306,11 @@ fn not_found(message: &str, hint: &str) -> Error {
 }
 
 /// Returns a text of the ledger.
-pub(super) fn text(store: &dyn Store, id: &BlobId) -> Result<String> {
+///
+/// # Errors
+///
+/// `LedgerUnusable` if the ledger lacks it, or if it is no text.
+pub fn text(store: &dyn Store, id: &BlobId) -> Result<String> {
     let bytes = store.blob(id)?.ok_or_else(|| {
         Error::new(ErrorKind::LedgerUnusable, format!("the ledger lacks the text {id}, which it names"))
     })?;

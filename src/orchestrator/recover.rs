@@ -9,7 +9,7 @@ use super::reading::Reading;
 use super::recorded::{Recorded, text};
 use super::run::Sign;
 use super::turn::{Desk, Turning};
-use crate::agent::{self, Echo};
+use crate::agent::{self, Echo, Salvaged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{Amount, Answered, Effect, End, Event, Held, Holder, Intent, Reply, SessionId, State};
@@ -30,10 +30,13 @@ pub(super) fn holding<T>(
     let result = work(&lease);
     if let Err(error) = &result
         && error.kind() != ErrorKind::SessionBusy
-        // Nobody looks for what was begun once the session is given back.
-        && let Err(error) = recover(desk, &lease)
+        && let Err(cause) = recover(desk, &lease)
     {
-        log::warn!("`{session}` cannot be brought to an end: {error:#}");
+        if cause.message() != error.message() {
+            log::warn!("`{session}` cannot be brought to an end: {cause:#}");
+        }
+        // Nobody looks for what was begun once the session is given back, so it stays with this process.
+        return result;
     }
     let released = desk.store.release(&lease);
     fail::point("released")?;
@@ -118,14 +121,28 @@ fn recover_from(
     let Some(mut turn) = last.filter(Recorded::is_unfinished) else {
         return Ok((Vec::new(), State::fold(events.iter().map(|(_, event)| event))));
     };
-    let other = desk.workspace.with_pack(&turn.started.pack)?;
-    let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
     let mut what = Vec::new();
     end_call(desk, lease, &mut turn, running, &mut what)?;
     let replies = turn.replies(desk.store)?;
+    let unread = !replies.is_empty() && turn.replied.is_none();
+    let other = match desk.workspace.with_pack(&turn.started.pack) {
+        Ok(other) => other,
+        Err(error) if unread && matches!(error.kind(), ErrorKind::PackNotFound | ErrorKind::PackInvalid) => {
+            what.push(format!("the reply of {} is kept; its pack is gone", turn.name()));
+            desk.store.commit(
+                lease,
+                &Entry { events: &[not_read(&turn)], ..Entry::default() },
+                clock::now(),
+            )?;
+            desk.run.tell(Sign::Recovered { session: lease.session.clone(), what: what.clone() });
+            return Ok((what, state(desk, lease)?));
+        }
+        Err(error) => return Err(error),
+    };
+    let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
     let prepared = turn.prepared(desk.store)?;
     let mut turning = Turning::new(desk, &Echo, lease, state(desk, lease)?, &prepared);
-    if !replies.is_empty() && turn.replied.is_none() {
+    if unread {
         what.push(format!("the reply of {} was there and is read now", turn.name()));
         turning.read_late(&turn, &replies)?;
     } else if turn.intents.len() > turn.settlements.len() {
@@ -163,8 +180,12 @@ fn end_call(
         what.push(format!("{killed} processes of {name} were still running and are ended"));
     }
     let folder = desk.workspace.root.join(folder(&lease.session, turn, call));
-    let found = desk.drivers.salvage(&recorded.started.agent, &folder)?;
-    let reply = found.unwrap_or_else(|| Reply { end: End::Lost, ..Reply::default() });
+    let found = desk.drivers.salvage(&recorded.started.agent, &folder, &marker)?;
+    if found.is_some() {
+        knows_secrets(desk, &name, &last.secrets)?;
+    }
+    let lost = || Salvaged { reply: Reply { end: End::Lost, ..Reply::default() }, milliseconds: 0 };
+    let Salvaged { reply, milliseconds } = found.unwrap_or_else(lost);
     let salvaged = reply.end != End::Lost;
     what.push(match (salvaged, reply.text.len()) {
         (true, _) => format!("the call of {name} had come to its end ({})", reply.end.name()),
@@ -172,9 +193,14 @@ fn end_call(
         (false, bytes) => format!("the call of {name} is lost; the {bytes} bytes it had said are kept"),
     });
     // What a lost call has used is not known, so what was set aside counts in full.
+    let least = if salvaged { Amount::default() } else { last.reserved };
     let spent = Amount {
-        tokens: reply.usage.tokens().unwrap_or(last.reserved.tokens),
-        micro_dollars: reply.usage.micro_dollars.unwrap_or(last.reserved.micro_dollars),
+        tokens: reply.usage.tokens().unwrap_or(last.reserved.tokens).max(least.tokens),
+        micro_dollars: reply
+            .usage
+            .micro_dollars
+            .unwrap_or(last.reserved.micro_dollars)
+            .max(least.micro_dollars),
     };
     let answered = Answered {
         turn,
@@ -184,7 +210,7 @@ fn end_call(
         reply: blob_id(reply.text.as_bytes()),
         usage: reply.usage,
         spent,
-        milliseconds: 0,
+        milliseconds,
         left_behind: reply.left_behind + killed,
         salvaged,
     };
@@ -196,17 +222,32 @@ fn end_call(
     Ok(())
 }
 
+/// Refuses to keep what a call has said if it may hold secrets that are not known here.
+fn knows_secrets(desk: &Desk<'_>, name: &str, needed: &[String]) -> Result<()> {
+    let known: BTreeSet<&str> = desk.drivers.secrets.names().collect();
+    let unknown: Vec<&str> =
+        needed.iter().map(String::as_str).filter(|needed| !known.contains(needed)).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let message = format!("what {name} has said may hold the value of {}, not set here", unknown.join(", "));
+    Err(Error::new(ErrorKind::NotResumable, message)
+        .with_hint("resume where it is set, or give the reply up: remove its folder in .agentd/calls"))
+}
+
+/// Returns what is recorded of a reply that cannot be read as it was asked for.
+fn not_read(turn: &Recorded) -> Event {
+    let fault = "the pack has changed since the prompt was sent, so the reply was not read".to_owned();
+    let turn = turn.started.turn;
+    Event::Replied { turn, markers: Vec::new(), verdict: None, unclear: 0, fault: Some(fault) }
+}
+
 impl Turning<'_> {
     /// Reads replies that are recorded and were not read, and does what follows.
     fn read_late(&mut self, turn: &Recorded, replies: &[String]) -> Result<()> {
         let prepared = self.prepared;
         if !turn.has_its_pack(self.desk.workspace)? {
-            let fault =
-                "the pack has changed since the prompt was sent, so the reply was not read".to_owned();
-            let turn = prepared.started.turn;
-            let replied =
-                Event::Replied { turn, markers: Vec::new(), verdict: None, unclear: 0, fault: Some(fault) };
-            return self.commit(&[replied], &[]);
+            return self.commit(&[not_read(turn)], &[]);
         }
         let reading = Reading::of(self.desk.workspace, &prepared.started, &prepared.texts)?;
         let response = reading.read_all(replies);

@@ -13,7 +13,7 @@ use super::run::{Run, Sign};
 use super::{chance, clock, recover};
 use crate::agent::{self, Driver, Drivers};
 use crate::apply;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
     End, Event, Mode, Proposal, Reply, Response, ReviewResult, SessionId, Settlement, State, UsageMetrics,
@@ -255,10 +255,11 @@ impl<'a> Turning<'a> {
             }
             let answer = match self.repair(&request.to_xml()) {
                 Ok(answer) => answer,
-                Err(error) => {
-                    log::warn!("the agent was asked again for what its reply lacks, and failed: {error}");
+                Err(error) if error.kind() == ErrorKind::BudgetExhausted => {
+                    log::warn!("the agent is not asked again for what its reply lacks: {error}");
                     break;
                 }
+                Err(error) => return Err(error),
             };
             self.repairs += 1;
             usage = usage.plus(answer.reply.usage);
@@ -280,7 +281,8 @@ impl<'a> Turning<'a> {
         let prepared = self.prepared;
         let reading = Reading::of(self.desk.workspace, &prepared.started, &prepared.texts)?;
         let Reply { text, usage, end, detail, left_behind } = answer.reply.clone();
-        let report = self.report(reading.read(&text, &end))?;
+        let said = if text.trim().is_empty() { Response::default() } else { reading.read(&text, &end) };
+        let report = self.report(said)?;
         let fault = end.error(&prepared.started.agent, &detail);
         Ok(TurnReport { reply: text, usage, end, left_behind, fault, ..report })
     }

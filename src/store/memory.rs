@@ -134,7 +134,9 @@ impl Store for MemoryStore {
     }
 
     fn sessions(&self) -> Result<Vec<SessionId>> {
-        let mut names: Vec<SessionId> = self.ledger().sessions.keys().cloned().collect();
+        let ledger = self.ledger();
+        let lived = ledger.sessions.iter().filter(|(_, session)| !session.events.is_empty());
+        let mut names: Vec<SessionId> = lived.map(|(name, _)| name.clone()).collect();
         names.sort();
         Ok(names)
     }

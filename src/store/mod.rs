@@ -120,7 +120,7 @@ pub trait Store {
     /// Those of the database.
     fn turns(&self, wanted: &Turns<'_>) -> Result<Vec<TurnRow>>;
 
-    /// Returns the name of every session, sorted.
+    /// Returns the name of every session to which something has happened, sorted.
     ///
     /// # Errors
     ///

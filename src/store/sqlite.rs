@@ -205,8 +205,12 @@ impl Store for SqliteStore {
     }
 
     fn sessions(&self) -> Result<Vec<SessionId>> {
-        let names =
-            rows(&self.connection(), "SELECT name FROM sessions ORDER BY name", [], |row| row.get(0))?;
+        let names = rows(
+            &self.connection(),
+            "SELECT name FROM sessions WHERE events > 0 ORDER BY name",
+            [],
+            |row| row.get(0),
+        )?;
         names.into_iter().map(|name: String| SessionId::new(name)).collect()
     }
 

@@ -159,14 +159,17 @@ fn what_is_said_is_heard_while_the_command_runs() {
     }
     assert_eq!(said, "one ");
     assert!(running.process().is_some());
-    let half = driver.salvage(&folder).unwrap().unwrap();
+    let half = driver.salvage(&folder, call.marker).unwrap().unwrap().reply;
     assert_eq!((half.end, half.text.as_str()), (End::Lost, "one "), "there is no whole reply yet");
     fs::write(place.tree().join("go"), "").unwrap();
     let reply = wait(running.as_mut()).unwrap();
     assert_eq!(running.said(), "two", "what was said last can be asked for after the end");
     let usage = UsageMetrics { input_tokens: Some(5), ..UsageMetrics::default() };
     assert_eq!(reply, Reply { usage, ..Reply::of("one two") });
-    assert_eq!(driver.salvage(&folder).unwrap(), Some(reply), "and is found again by its folder");
+    let found = driver.salvage(&folder, call.marker).unwrap().unwrap();
+    assert_eq!(found.reply, reply, "and is found again by its folder");
+    assert!(found.milliseconds > 0);
+    assert_eq!(driver.salvage(&folder, "another").unwrap(), None, "another call's files are not its own");
 }
 
 #[test]
@@ -185,13 +188,13 @@ fn a_command_that_is_stopped_or_missing_says_so() {
     running.stop(false);
     let reply = wait(running.as_mut()).unwrap();
     assert_eq!((reply.end, reply.text.as_str()), (End::Stopped, "begun\n"));
-    let half = driver_of_sleep.salvage(&folder).unwrap().unwrap();
+    let half = driver_of_sleep.salvage(&folder, call.marker).unwrap().unwrap().reply;
     assert_eq!(
         (half.end, half.text.as_str()),
         (End::Lost, "begun\n"),
         "half a reply is kept, and does not count"
     );
-    assert_eq!(driver_of_sleep.salvage(&place.folder.path().join("none")).unwrap(), None);
+    assert_eq!(driver_of_sleep.salvage(&place.folder.path().join("none"), call.marker).unwrap(), None);
 
     let limits = Limits { idle: Duration::from_secs(1), ..call.limits };
     let folder = place.folder.path().join("idle");

@@ -250,7 +250,7 @@ impl Stage {
                 assert!(!text.contains(CANARY), "I8: the key is in the ledger");
             }
         }
-        let runs = self.project.root().join(".agentd/runs");
+        let runs = self.project.root().join(".agentd/calls");
         let left: Vec<_> =
             fs::read_dir(runs).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(left, Vec::<PathBuf>::new(), "the files of a call are left");

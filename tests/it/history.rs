@@ -382,7 +382,7 @@ fn no_command_dirties_the_tree_and_the_record_is_its_owners_alone() {
     assert_eq!(project.read(".agentd/.gitignore"), "*\n");
     for file in files_below(&project.root().join(".agentd")) {
         assert_eq!(mode(&format!(".agentd/{}", file.display())) & 0o077, 0, "{}", file.display());
-        assert!(!file.starts_with("runs"), "{} is left of a call that is over", file.display());
+        assert!(!file.starts_with("calls"), "{} is left of a call that is over", file.display());
     }
 }
 

@@ -85,7 +85,15 @@ fn started(turn: u64) -> Started {
 }
 
 fn called(turn: u64, call: u64, run: &str, reserved: Amount) -> Event {
-    Event::Called { turn, call, why: Why::Ask, prompt: Vec::new(), run: run.to_owned(), reserved }
+    Event::Called {
+        turn,
+        call,
+        why: Why::Ask,
+        prompt: Vec::new(),
+        run: run.to_owned(),
+        reserved,
+        secrets: Vec::new(),
+    }
 }
 
 /// A call's end with the reply `reply`.

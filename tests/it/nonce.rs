@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use agentd::agent::{Call, Driver, Limits, Replay, Running, Scripted};
+use agentd::agent::{Call, Driver, Limits, Replay, Running, Salvaged, Scripted};
 use agentd::compose::Counter;
 use agentd::models::{Mode, Nonce, Permission, Reply, State, TokenizerSpec};
 use agentd::orchestrator::{Ask, Workspace, assemble, parse_review_marker};
@@ -50,7 +50,7 @@ impl Driver for Recorder {
         self.1.start(call)
     }
 
-    fn salvage(&self, _: &std::path::Path) -> Result<Option<Reply>> {
+    fn salvage(&self, _: &Path, _: &str) -> Result<Option<Salvaged>> {
         Ok(None)
     }
 }

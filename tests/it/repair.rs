@@ -135,11 +135,15 @@ fn an_answered_verdict_counts_and_never_hides_a_worse_one() {
 }
 
 fn turn(replies: &[&str], repairs: &str) -> (i32, serde_json::Value) {
+    let turns: Vec<_> = replies.iter().map(|reply| json!({"mode": "challenge", "reply": reply})).collect();
+    play(&json!(turns), repairs)
+}
+
+fn play(turns: &serde_json::Value, repairs: &str) -> (i32, serde_json::Value) {
     let project = TestProject::new();
     project
         .write("agentd/changes/a/proposal.md", "# A\n")
         .write("agentd/changes/a/tasks.md", "- [ ] 1.1 Do it\n");
-    let turns: Vec<_> = replies.iter().map(|reply| json!({"mode": "challenge", "reply": reply})).collect();
     project.write("script.yaml", json!({"format": 1, "turns": turns}).to_string());
     let args =
         ["turn", "challenge", "Look", "--change", "a", "--agent", "scripted", "--script", "script.yaml"];
@@ -161,10 +165,10 @@ fn a_turn_asks_again_as_often_as_it_may_and_counts() {
     assert_eq!((code, &report["report"]["repairs"]), (6, &json!(2)));
     assert_eq!(report["report"]["state"]["progress"]["repairs"], 2);
     // An agent that fails when it is asked again does not take back what it said.
-    let (code, report) = turn(&["Fine."], "2");
+    let (code, report) = play(&json!([{"reply": "Fine."}, {"end": "crashed", "code": 3}]), "2");
     assert_eq!(
         (code, &report["report"]["repairs"], &report["report"]["response"]["message"]),
-        (6, &json!(0), &json!("Fine."))
+        (6, &json!(1), &json!("Fine."))
     );
     TestProject::new()
         .run(&["turn", "plan", "x", "--agent", "scripted", "--script", "s", "--repairs", "3"])

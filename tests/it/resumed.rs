@@ -22,7 +22,7 @@ fn hanging(project: &TestProject, mode: &str, session: &str) -> Child {
     describe(project, &[("agent", HANGS, "")]);
     let args = ["turn", mode, "Go", "--session", session, "--agent", "agent"];
     let child = project.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let said = project.root().join(format!(".agentd/runs/{session}.1.1/stdout"));
+    let said = project.root().join(format!(".agentd/calls/{session}.1.1/stdout"));
     let begun = Instant::now();
     while !said.metadata().is_ok_and(|file| file.len() > 0) {
         assert!(begun.elapsed() < LONG, "the agent is not called");
@@ -92,7 +92,7 @@ fn what_a_killed_run_has_left_is_brought_to_an_end_and_told() {
     assert_eq!(results(&project), ["lost"]);
     let left: Vec<_> = files_below(&project.root().join(".agentd"))
         .into_iter()
-        .filter(|file| file.starts_with("runs"))
+        .filter(|file| file.starts_with("calls"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
     assert!(project.run(&["resume"]).stderr.contains("nothing is left to do"), "once is enough");

@@ -202,13 +202,13 @@ fn no_canary_is_left_after_a_crash_and_a_resume() {
         let output = turn.env("AGENTD_FAIL", format!("{point}=abort")).output().unwrap();
         assert_eq!(output.status.code(), None, "it was killed");
         if agent == "ends" {
-            let raw = fs::read(project.root().join(".agentd/runs/a.1.1/stdout")).unwrap();
+            let raw = fs::read(project.root().join(".agentd/calls/a.1.1/stdout")).unwrap();
             assert!(String::from_utf8_lossy(&raw).contains(CANARY), "there is something to be taken away");
         }
         let resumed = run(&project, &["resume"]);
         assert!(resumed.stderr.contains(told), "{}", resumed.stderr);
         resumed.ok();
-        let runs = project.root().join(".agentd/runs");
+        let runs = project.root().join(".agentd/calls");
         assert!(!runs.exists() || files_below(&runs).is_empty(), "{:?}", files_below(&runs));
         assert_none_is_kept(&project);
         let reply = project.run(&["show", "a", "--reply"]).ok();

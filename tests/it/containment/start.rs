@@ -136,6 +136,7 @@ fn what_cannot_guard_is_refused_before_anything_is_started() {
     call.run(&["true"]);
     let argv = ["touch".to_owned(), "started".to_owned()];
     let refused = |program: &str, argv: &[String], cwd: &Path| -> Error {
+        agentd::agent::prepare(&call.folder(), b"").unwrap();
         let error = launch(&Job {
             guard: Path::new(program),
             argv,

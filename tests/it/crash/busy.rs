@@ -82,7 +82,7 @@ fn four_sessions_are_worked_on_at_once() {
 fn a_session_whose_holder_sleeps_is_busy_and_one_whose_holder_was_killed_is_taken_over() {
     let stage = Stage::with(&["out begun", "hang"]);
     let mut owner = stage.start(&TURN, "");
-    until_written(&stage.project.root().join(".agentd/runs/s.1.1/stdout"), "begun");
+    until_written(&stage.project.root().join(".agentd/calls/s.1.1/stdout"), "begun");
     send(&owner, Signal::SIGSTOP);
     let before = stage.events();
     for args in [&TURN[..], &["resume", "s"]] {

@@ -24,12 +24,12 @@ fn a_turn_that_cannot_be_recorded_calls_no_agent() {
 #[test]
 fn a_call_whose_folder_cannot_be_made_is_over_before_it_began_and_costs_nothing() {
     let stage = Stage::new();
-    stage.project.write(".agentd/runs", "in the way");
-    stage.run(&TURN).fails(5, &["AgentUnusable", "runs"]);
+    stage.project.write(".agentd/calls", "in the way");
+    stage.run(&TURN).fails(5, &["AgentUnusable", "calls"]);
     assert_eq!(stage.calls(), 0);
     let row = stage.last_row();
     assert_eq!((&row["result"], &row["tokens"]), (&"crashed".into(), &0.into()));
-    fs::remove_file(stage.project.root().join(".agentd/runs")).unwrap();
+    fs::remove_file(stage.project.root().join(".agentd/calls")).unwrap();
     stage.finish();
     stage.check(&[], &[Some(WRITTEN)]);
     stage.check_end(1, WRITTEN);
@@ -150,7 +150,7 @@ fn a_target_that_was_changed_meanwhile_is_left_alone_and_keeps_the_mode() {
 fn half_a_reply_of_a_killed_program_is_kept_and_never_read_as_a_verdict() {
     let stage = Stage::with(&["bytes 65536", "reply", "hang"]);
     let mut child = stage.start(&TURN, "");
-    let stdout = stage.project.root().join(".agentd/runs/s.1.1/stdout");
+    let stdout = stage.project.root().join(".agentd/calls/s.1.1/stdout");
     super::until_written(&stdout, "</review>");
     child.kill().unwrap();
     child.wait().unwrap();
@@ -175,7 +175,7 @@ fn half_a_reply_of_a_killed_program_is_kept_and_never_read_as_a_verdict() {
 fn a_finished_reply_without_its_exit_record_is_asked_for_again() {
     let stage = Stage::new();
     stage.run_with(&TURN, "replied=abort");
-    fs::remove_file(stage.project.root().join(".agentd/runs/s.1.1/exit")).unwrap();
+    fs::remove_file(stage.project.root().join(".agentd/calls/s.1.1/exit")).unwrap();
     stage.run(&["resume"]).ok();
     assert_eq!(super::ends(&stage.events()), ["lost"]);
     let spent = super::answers(&stage.events())[0].spent.tokens;

@@ -11,7 +11,7 @@ use crate::support::Run;
 /// Starts a turn whose agent has said something and goes on.
 fn started(stage: &Stage) -> std::process::Child {
     let child = stage.start(&TURN, "");
-    until_written(&stage.project.root().join(".agentd/runs/s.1.1/stdout"), "PASS");
+    until_written(&stage.project.root().join(".agentd/calls/s.1.1/stdout"), "PASS");
     child
 }
 

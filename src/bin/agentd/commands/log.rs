@@ -47,7 +47,7 @@ fn result(row: &TurnRow) -> String {
     match (&row.end, row.replied, &row.fault) {
         (None, ..) => "running".to_owned(),
         (Some(_), true, None) => "ok".to_owned(),
-        (Some(end), true, Some(_)) if end.is_ok() => "unclear".to_owned(),
+        (Some(_), true, Some(_)) => "unclear".to_owned(),
         (Some(end), false, _) if end.is_ok() => "not read".to_owned(),
         (Some(end), ..) => end.name().to_owned(),
     }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use agentd::models::{BlobId, SegmentRef, SessionId, dollars};
-use agentd::orchestrator::{Recorded, Workspace, utc};
+use agentd::Result;
+use agentd::models::{SegmentRef, SessionId, dollars};
+use agentd::orchestrator::{Recorded, Workspace, ledger_text, utc};
 use agentd::store::{SqliteStore, Store};
-use agentd::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
@@ -22,7 +22,7 @@ pub(super) fn run(args: &Args, given: &ShowArgs) -> Outcome {
     } else if given.reply {
         out::text(&turn.reply(&store)?.0)?;
     } else if given.fit {
-        let fit: Value = serde_json::from_str(&text(&store, &turn.started.fit)?).unwrap_or_default();
+        let fit: Value = serde_json::from_str(&ledger_text(&store, &turn.started.fit)?).unwrap_or_default();
         out::json(&fit)?;
     } else if given.response {
         let (response, _) = turn.read_again(&workspace(args, &turn)?, &store)?;
@@ -38,12 +38,6 @@ pub(super) fn run(args: &Args, given: &ShowArgs) -> Outcome {
 /// Opens the project with the pack of a turn.
 pub(super) fn workspace(args: &Args, turn: &Recorded) -> Result<Workspace> {
     project::workspace(args, Some(&turn.started.pack))
-}
-
-fn text(store: &SqliteStore, id: &BlobId) -> Result<String> {
-    let unusable = |what: &str| Error::new(ErrorKind::LedgerUnusable, format!("the text {id} {what}"));
-    let bytes = store.blob(id)?.ok_or_else(|| unusable("is named in the ledger, which lacks it"))?;
-    String::from_utf8(bytes).map_err(|_| unusable("of the ledger is not UTF-8"))
 }
 
 fn tell(store: &SqliteStore, turn: &Recorded) -> Result<(), out::Failure> {
@@ -117,7 +111,7 @@ pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> Outcome {
             (a, b) => {
                 let read = |segment: Option<&SegmentRef>| {
                     let texts = segment.map_or(&[][..], |segment| &segment.texts);
-                    texts.iter().map(|id| text(&store, id)).collect::<Result<String>>()
+                    texts.iter().map(|id| ledger_text(&store, id)).collect::<Result<String>>()
                 };
                 let (a, b) = (read(a)?, read(b)?);
                 let heads = (format!("{}: {name}", old.name()), format!("{}: {name}", new.name()));
@@ -188,7 +182,7 @@ pub(super) fn export(args: &Args, session: Option<&str>) -> Outcome {
             out::json_line(&json!({"session": session, "at": utc(*at), "event": event}))?;
         }
         for id in texts {
-            let found = text(&store, &id);
+            let found = ledger_text(&store, &id);
             out::json_line(&json!({"text": id, "is": found.as_ref().ok()}))?;
             // What is left of a damaged ledger is printed all the same.
             lost = lost.or(found.err());
