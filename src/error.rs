@@ -109,6 +109,8 @@ pub enum ErrorKind {
     LedgerUnusable,
     /// A place that has no room left.
     StorageFull,
+    /// A session that another pack leads.
+    OtherPack,
     /// A turn that cannot be taken once more.
     NotResumable,
     /// A turn or session that is not in the ledger.

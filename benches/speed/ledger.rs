@@ -70,6 +70,7 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
         nonce: None,
         tasks: None,
         repairs: 1,
+        targets: None,
     };
     let answered = Answered {
         turn: number,

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf, absolute};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::contain::{self, Contained};
@@ -32,6 +33,8 @@ pub struct CommandAgent {
     secrets: Secrets,
     guard: PathBuf,
     containment: Containment,
+    /// Whether it was told that the agent is not held to read-only.
+    warned: AtomicBool,
 }
 
 impl CommandAgent {
@@ -54,6 +57,7 @@ impl CommandAgent {
             secrets: secrets.clone(),
             guard: guard.to_path_buf(),
             containment,
+            warned: AtomicBool::new(false),
         }
     }
 
@@ -68,7 +72,7 @@ impl CommandAgent {
         let blanks = Blanks { model, prompt_file, cwd: &cwd };
         let permitted = match &self.spec.permissions {
             None => {
-                if call.permission == Permission::ReadOnly {
+                if call.permission == Permission::ReadOnly && !self.warned.swap(true, Ordering::Relaxed) {
                     log::warn!(
                         "`{}` is not held to read-only: its definition has no `permissions`",
                         self.spec.name

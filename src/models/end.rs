@@ -89,10 +89,13 @@ impl End {
         }
     }
 
-    /// Returns the end as an error that says what to do next; `None` if all went well. `detail` is what the agent said.
+    /// Returns the end of a turn's call as an error that says what to do next; `None` if all went well. `detail` is what
+    /// the agent said.
     #[must_use]
-    pub fn error(&self, agent: &str, detail: &str) -> Option<Error> {
+    pub fn error(&self, agent: &str, turn: &str, detail: &str) -> Option<Error> {
         let (kind, what, hint) = self.words()?;
+        let session = turn.split('/').next().unwrap_or_default();
+        let hint = hint.replace("TURN", turn).replace("SESSION", session);
         let detail = detail.trim();
         let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
         Some(Error::new(kind, format!("{agent} {what}{detail}")).with_hint(hint))
@@ -172,12 +175,12 @@ impl End {
                 Some((ErrorKind::AgentOutputTooLarge, what, hint.to_owned()))
             }
             Self::Stopped => {
-                said(ErrorKind::AgentStopped, "was stopped", "`agentd resume` takes the turn again")
+                said(ErrorKind::AgentStopped, "was stopped", "`agentd resume SESSION` calls it again")
             }
             Self::Lost => said(
                 ErrorKind::AgentLost,
                 "had not finished when the program ended",
-                "`agentd resume` takes the turn again",
+                "`agentd resume SESSION` calls it again",
             ),
         }
     }

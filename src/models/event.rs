@@ -1,5 +1,7 @@
 //! What the ledger keeps: the closed list of things that happen to a session.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -142,6 +144,8 @@ pub struct Started {
     pub tasks: Option<Vec<String>>,
     /// How often the agent may be asked again.
     pub repairs: u8,
+    /// What the session's files held that a reply may update, if the agent cannot edit them itself.
+    pub targets: Option<BTreeMap<String, BlobId>>,
 }
 
 /// Why an agent is called.

@@ -11,6 +11,8 @@ use super::{Event, Marker, Mode, ReviewResult, TaskStatus, Why, Work};
 pub struct State {
     /// The current mode; none before the session has entered one.
     pub mode: Option<Mode>,
+    /// The pack that leads the session; none before its first turn.
+    pub pack: Option<String>,
     /// How many turns were started.
     pub turns: u64,
     /// How many of them in the current mode.
@@ -78,6 +80,7 @@ impl State {
             Event::Started(started) => {
                 self.first_turn = started.first_turn;
                 self.turns = started.turn;
+                self.pack = Some(started.pack.clone());
                 self.mode_turns += 1;
                 self.progress = Progress::default();
             }

@@ -1,14 +1,16 @@
 //! A change's folder: its artifacts, and its open tasks.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::files::read_project_text;
+use super::files::{LARGEST, read_project_text};
 use super::tree::visible_name;
 use super::{Operation, Planned, Site};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::models::{SessionId, Settlement, matches_pattern};
+use crate::models::{BlobId, SessionId, Settlement, matches_pattern};
+use crate::store::blob_id;
 
 /// The folder of changes, in the project.
 const CHANGES: &str = "agentd/changes";
@@ -43,6 +45,19 @@ pub fn artifacts(root: &Path, session: &SessionId, patterns: &[String]) -> Resul
         }
     }
     Ok(found)
+}
+
+/// Returns the hashes of what a change's files hold that match some patterns, by their names. What cannot be read is
+/// told when it is to be written.
+#[must_use]
+pub fn targets(root: &Path, session: &SessionId, patterns: &[String]) -> BTreeMap<String, BlobId> {
+    let folder = folder(session);
+    let names = patterns.iter().flat_map(|pattern| names(&root.join(&folder), pattern).unwrap_or_default());
+    let held = |name: String| {
+        let bytes = file::read_bytes_inside(root, &root.join(&folder).join(&name), LARGEST).ok()??;
+        Some((name, blob_id(&bytes)))
+    };
+    names.filter_map(held).collect()
 }
 
 /// Returns the names that a pattern may stand for.

@@ -12,7 +12,7 @@ use crate::models::{BlobId, SessionId, Settlement};
 use crate::store::blob_id;
 
 /// The largest file that can be part of a prompt.
-const LARGEST: u64 = 16 * 1024 * 1024;
+pub(super) const LARGEST: u64 = 16 * 1024 * 1024;
 
 /// The largest reply that is read.
 const LARGEST_REPLY: u64 = 2 * 1024 * 1024 * 1024;
@@ -196,7 +196,7 @@ fn write_target(root: &Path, relative: &str, planned: &Planned) -> io::Result<&'
         return Ok("left unchanged");
     }
     if now != planned.before {
-        return Err(io::Error::other("it has changed since the reply was read"));
+        return Err(io::Error::other("it has changed since the prompt was made"));
     }
     write_whole(root, relative, content, Existing::Replace)?;
     Ok(if now.is_some() { "replaced" } else { "wrote" })

@@ -6,9 +6,10 @@ mod private;
 mod survey;
 mod tree;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-pub use change::{OpenTasks, artifacts, has_change, open_tasks, task_ids};
+pub use change::{OpenTasks, artifacts, has_change, open_tasks, targets, task_ids};
 pub use files::{create_new, read_project_text, read_reply, read_text, sweep};
 pub use private::{private_names, write_private};
 pub use survey::{Survey, survey};
@@ -86,20 +87,26 @@ impl Planned {
     }
 }
 
-/// Notes for each effect what its target holds before it: what is there now, or what an earlier one puts there.
+/// Notes for each effect what its target holds before it: what it held when the prompt was made, if that is known, or
+/// what is there now; or what an earlier effect puts there.
 ///
 /// # Errors
 ///
 /// `UnknownOperation`.
-pub fn plan(site: &Site<'_>, effects: Vec<Effect>) -> Result<Vec<Planned>> {
+pub fn plan(
+    site: &Site<'_>,
+    effects: Vec<Effect>,
+    targets: Option<&BTreeMap<String, BlobId>>,
+) -> Result<Vec<Planned>> {
     let mut planned: Vec<Planned> = Vec::new();
     for effect in effects {
         let same = |other: &&Planned| {
             (&other.effect.operation, &other.effect.target) == (&effect.operation, &effect.target)
         };
-        let before = match planned.iter().rev().find(same) {
-            Some(earlier) => Some(blob_id(earlier.effect.content.as_bytes())),
-            None => operation(&effect.operation)?.before(site, &effect.target),
+        let before = match (planned.iter().rev().find(same), targets) {
+            (Some(earlier), _) => Some(blob_id(earlier.effect.content.as_bytes())),
+            (None, Some(targets)) => targets.get(&effect.target).cloned(),
+            (None, None) => operation(&effect.operation)?.before(site, &effect.target),
         };
         planned.push(Planned { effect, before });
     }

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// How often the ledger is told that we are still there.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// How long to wait for an agent that does not say how long.
+/// How long to wait for an agent that does not say how long; twice as long the next time.
 const PAUSE: u64 = 20;
 
 /// A call that came to its end, and is not recorded yet.
@@ -84,7 +84,7 @@ impl Turning<'_> {
             model: prepared.started.model.clone(),
             prompt_bytes: prepared.started.prompt_bytes,
         });
-        let mut waited = 0;
+        let (mut waited, mut pause) = (0, PAUSE);
         loop {
             let reserved = prepared.reserve(prepared.prompt_tokens);
             let events = std::mem::take(&mut opening);
@@ -95,14 +95,15 @@ impl Turning<'_> {
             if prepared.started.permission == Permission::Edit && !answer.reply.text.trim().is_empty() {
                 return Ok(answer);
             }
-            let pause = retry_after.unwrap_or(PAUSE).max(1);
-            waited += pause;
+            let wait = retry_after.unwrap_or(pause).max(1);
+            waited += wait;
+            pause *= 2;
             if waited > self.desk.run.limits.max_wait.as_secs() || self.desk.run.stop.asked() > 0 {
                 return Ok(answer);
             }
             self.record(&answer)?;
-            self.desk.run.tell(Sign::Waiting { seconds: pause });
-            if !self.pause(Duration::from_secs(pause))? {
+            self.desk.run.tell(Sign::Waiting { seconds: wait, why: answer.reply.detail.clone() });
+            if !self.pause(Duration::from_secs(wait))? {
                 // The call is over and recorded; it is the wait that is stopped.
                 return self.stopped("it had asked to wait").map_or(Ok(answer), Err);
             }
@@ -111,7 +112,9 @@ impl Turning<'_> {
 
     /// Returns the error of a run that the user has stopped where no agent is at work.
     fn stopped(&self, why: &str) -> Option<Error> {
-        End::Stopped.error(&self.prepared.started.agent, why).filter(|_| self.desk.run.stop.asked() > 0)
+        let started = &self.prepared.started;
+        let turn = format!("{}/{}", self.lease.session, started.turn);
+        End::Stopped.error(&started.agent, &turn, why).filter(|_| self.desk.run.stop.asked() > 0)
     }
 
     /// Calls the agent for what its reply lacked.

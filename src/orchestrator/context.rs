@@ -135,7 +135,7 @@ pub(super) fn gather(
     }
     let is_new = |id: &SessionId| ask.mode == workspace.pack.start && !ops::has_change(root, id);
     match &ask.session {
-        Some(session) if is_new(session) => log::info!("`{session}` is a new change"),
+        Some(session) if is_new(session) => log::debug!("`{session}` has no folder yet"),
         // A mode that shows no artifacts works on a session that needs no folder.
         Some(session) if spec.artifacts.is_empty() && !ops::has_change(root, session) => {}
         Some(session) => gather_change(root, session, spec, &mut found)?,

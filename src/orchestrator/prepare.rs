@@ -9,7 +9,8 @@ use super::turn::Desk;
 use crate::agent::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Amount, BlobId, Event, ModelSpec, Part, Price, Segment, SegmentRef, Started, State,
+    AgentName, Amount, BlobId, Event, ModelSpec, Part, Permission, Price, Segment, SegmentRef, SessionId,
+    Started, State,
 };
 use crate::ops;
 use crate::store::{Store, blob_id};
@@ -54,6 +55,19 @@ pub(super) fn check(desk: &Desk<'_>, ask: &Ask) -> Result<()> {
         ops::operation(name.as_str())?;
     }
     Ok(())
+}
+
+/// Refuses a turn of a session that another pack leads.
+pub(super) fn check_pack(desk: &Desk<'_>, state: &State, session: &SessionId) -> Result<()> {
+    let pack = &desk.workspace.pack.name;
+    match state.pack.as_ref().filter(|led| *led != pack) {
+        None => Ok(()),
+        Some(led) => {
+            let message = format!("`{session}` is led by the pack `{led}`, not by `{pack}`");
+            Err(Error::new(ErrorKind::OtherPack, message)
+                .with_hint(format!("say --pack {led}, or name another session")))
+        }
+    }
 }
 
 /// Returns what is recorded at the start of a turn, before the turn itself.
@@ -104,6 +118,10 @@ pub(super) fn prepared(
     let prompt_bytes = prompt.len() as u64;
     let max_output = assembly.model.as_ref().and_then(|model| model.max_output);
     let fresh = draft.nonce.as_ref().map(|nonce| nonce.as_str());
+    let spec = desk.workspace.pack.mode(&ask.mode)?;
+    // An agent that edits files itself may well have edited these.
+    let session = ask.session.as_ref().filter(|_| spec.permission == Permission::ReadOnly);
+    let targets = session.map(|session| ops::targets(&desk.workspace.root, session, &spec.updates));
     let started = Started {
         turn: state.turns + 1,
         mode: ask.mode.clone(),
@@ -111,7 +129,7 @@ pub(super) fn prepared(
         model: ask.model.clone(),
         pack: desk.workspace.pack.name.clone(),
         pack_hash: pack_hash(desk.workspace, assembly),
-        permission: desk.workspace.pack.mode(&ask.mode)?.permission,
+        permission: spec.permission,
         named: ask.session.is_some(),
         prompt: draft.segments.iter().map(|segment| segment_ref(segment, fresh)).collect(),
         sent,
@@ -121,6 +139,7 @@ pub(super) fn prepared(
         nonce: draft.nonce.clone(),
         tasks: assembly.tasks.clone(),
         repairs: ask.repairs,
+        targets,
     };
     Ok(Prepared {
         started,

@@ -12,7 +12,9 @@ use super::turn::{Desk, Turning};
 use crate::agent::{self, Echo, Salvaged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
-use crate::models::{Amount, Answered, Effect, End, Event, Held, Holder, Intent, Reply, SessionId, State};
+use crate::models::{
+    Amount, Answered, Effect, End, Event, Held, Holder, Intent, Process, Reply, SessionId, State,
+};
 use crate::ops::{self, Planned};
 use crate::store::{Claim, Entry, Lease, Store, blob_id};
 
@@ -35,7 +37,10 @@ pub(super) fn holding<T>(
         if cause.message() != error.message() {
             log::warn!("`{session}` cannot be brought to an end: {cause:#}");
         }
-        // Nobody looks for what was begun once the session is given back, so it stays with this process.
+        // Nobody looks for what was begun once the session is given back, so it is left to one who is gone.
+        let gone = Process { pid: 0, started: 0, ..agent::this_process() };
+        let holder = Holder { name: desk.run.name.clone(), process: gone };
+        desk.store.claim(session, &holder, Some(lease.fence), clock::now())?;
         return result;
     }
     let released = desk.store.release(&lease);
@@ -190,8 +195,11 @@ fn end_call(
     what.push(match (salvaged, reply.text.len()) {
         (true, _) => format!("the call of {name} had come to its end ({})", reply.end.name()),
         (false, 0) => format!("the call of {name} is lost"),
-        (false, bytes) => format!("the call of {name} is lost; the {bytes} bytes it had said are kept"),
+        (false, bytes) => format!("the call of {name} is lost, and the {bytes} bytes it had said are kept"),
     });
+    if !salvaged {
+        what.push(format!("`agentd resume {}` calls the agent of {name} again", lease.session));
+    }
     // What a lost call has used is not known, so what was set aside counts in full.
     let least = if salvaged { Amount::default() } else { last.reserved };
     let spent = Amount {

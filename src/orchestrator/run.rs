@@ -94,6 +94,8 @@ pub enum Sign {
     Waiting {
         /// How long, in seconds.
         seconds: u64,
+        /// What it said.
+        why: String,
     },
     /// A call came to its end.
     Answered {

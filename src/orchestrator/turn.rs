@@ -102,6 +102,7 @@ pub fn take(desk: &Desk<'_>, driver: &dyn Driver, ask: &Ask) -> Result<TurnRepor
     };
     recover::holding(desk, &session, |lease| {
         let (_, state) = recover::recover(desk, lease)?;
+        prepare::check_pack(desk, &state, &session)?;
         let site = Site { root: &desk.workspace.root, session: ask.session.as_ref() };
         for name in &desk.workspace.pack.mode(&ask.mode)?.before {
             ops::operation(name.as_str())?.check(&site)?; // before
@@ -193,7 +194,7 @@ impl<'a> Turning<'a> {
         let verdict = parse::verdict(&response, &reading.grammar);
         let verdict = parse::required_markers(&response, &reading.grammar).and(verdict);
         let outcome = apply::apply(pack, &self.state, &response, verdict)?; // apply
-        let planned = ops::plan(&self.site(), outcome.effects)?;
+        let planned = ops::plan(&self.site(), outcome.effects, self.prepared.started.targets.as_ref())?;
         let turn = self.prepared.started.turn;
         let mut blobs: Vec<&[u8]> = planned.iter().map(|planned| planned.effect.content.as_bytes()).collect();
         let mut events = Vec::new();
@@ -281,9 +282,11 @@ impl<'a> Turning<'a> {
         let prepared = self.prepared;
         let reading = Reading::of(self.desk.workspace, &prepared.started, &prepared.texts)?;
         let Reply { text, usage, end, detail, left_behind } = answer.reply.clone();
-        let said = if text.trim().is_empty() { Response::default() } else { reading.read(&text, &end) };
+        // That it is cut off, or no reply at all, is told by how the call ended.
+        let said = Response { problems: Vec::new(), ..reading.read(&text, &end) };
         let report = self.report(said)?;
-        let fault = end.error(&prepared.started.agent, &detail);
+        let name = format!("{}/{}", self.lease.session, prepared.started.turn);
+        let fault = end.error(&prepared.started.agent, &name, &detail);
         Ok(TurnReport { reply: text, usage, end, left_behind, fault, ..report })
     }
 

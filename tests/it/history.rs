@@ -265,13 +265,13 @@ fn export_prints_events_and_texts_and_every_text_has_its_hash() {
     let lines: Vec<Value> =
         project.run(&["export"]).ok().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut texts = BTreeMap::new();
-    for line in lines.iter().filter(|line| line["text"].is_string()) {
-        let (id, text) = (line["text"].as_str().unwrap(), line["is"].as_str().unwrap());
+    for line in lines.iter().filter(|line| line["hash"].is_string()) {
+        let (id, text) = (line["hash"].as_str().unwrap(), line["text"].as_str().unwrap());
         assert_eq!(blob_id(text.as_bytes()).0, id);
         texts.insert(id, text);
     }
     let events: Vec<&Value> = lines.iter().filter(|line| line["event"].is_object()).collect();
-    assert_eq!(events.len() + lines.iter().filter(|line| line["text"].is_string()).count(), lines.len());
+    assert_eq!(events.len() + lines.iter().filter(|line| line["hash"].is_string()).count(), lines.len());
     let names: Vec<_> =
         events.iter().filter(|line| line["session"] == "b").map(|line| &line["event"]["event"]).collect();
     assert_eq!(names, ["entered", "started", "called", "launched", "answered"]);
@@ -344,7 +344,7 @@ fn errors_name_what_is_wrong_and_what_to_do() {
     for (args, words) in cases {
         project.run(args).fails(3, words);
     }
-    project.run(&["replay", "a/1", "--agent", "nobody"]).fails(5, &["UnknownAgent", "`planner`"]);
+    project.run(&["replay", "a/1", "--agent", "nobody"]).fails(3, &["UnknownAgent", "`planner`"]);
     project.run(&["show", "a/1", "--prompt", "--reply"]).fails(2, &["cannot be used with"]);
     let stderr = project.run(&["show", "a/3", "--json"]).fails(3, &[]);
     let error: Value = serde_json::from_str(stderr.lines().last().unwrap()).unwrap();

@@ -81,6 +81,7 @@ fn started(turn: u64) -> Started {
         nonce: Some(Nonce::new("k3f9x2ab").unwrap()),
         tasks: Some(vec!["1.1".to_owned()]),
         repairs: 1,
+        targets: None,
     }
 }
 

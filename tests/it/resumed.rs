@@ -85,7 +85,7 @@ fn what_a_killed_run_has_left_is_brought_to_an_end_and_told() {
     let mut child = hanging(&project, "plan", "a");
     signal(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    assert_eq!(results(&project), ["running"], "nobody was there to see its end");
+    assert_eq!(results(&project), ["interrupted"], "nobody was there to see its end");
     let run = project.run(&["resume"]);
     assert!(run.stderr.contains("the call of a/1 is lost"), "{}", run.stderr);
     run.ok();

@@ -22,8 +22,12 @@ Examples:
   agentd init                                    describe the project to agents
   agentd template list                           see which prompts are in force
 
+  agentd turn plan \"Add login\" --change add-login --agent my-agent
+  agentd log                                     every turn: verdict, tokens, cost, time
+
 stdout is data, stderr is talk. Exit codes: 0 fine, 1 findings, 2 usage, 3 input,
-4 template, pack or settings, 5 agent, 6 verdict, 7 the outside world.")]
+4 template, pack or settings, 5 agent, 6 verdict, 7 the outside world, 8 forbidden,
+75 the session is busy, 130 stopped.")]
 pub(crate) struct Args {
     /// Work in this folder instead of the current one
     #[arg(short = 'C', long = "directory", value_name = "DIR", global = true)]
@@ -55,7 +59,6 @@ Examples:
     #[command(after_help = "\
 Examples:
   agentd turn plan \"Add login\" --change add-login --agent scripted --script plan.yaml
-  agentd turn plan \"Add login\" --agent echo      the prompt comes back as the reply
   agentd turn plan \"Add login\" --agent my-agent  any command that agents.yaml describes
 
 A script is a YAML file:
@@ -148,7 +151,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   agentd export > ledger.jsonl
-  agentd export add-login | jq -r 'select(.event.event == \"answered\") | .event.reply'")]
+  agentd export add-login | jq -r 'select(.event.event == \"replied\") | .event.verdict'")]
     Export {
         /// The session [default: all]
         session: Option<String>,

@@ -45,7 +45,7 @@ pub(crate) fn code(kind: ErrorKind) -> u8 {
         | ErrorKind::UnknownOperation
         | ErrorKind::ConfigInvalid
         | ErrorKind::NotTrusted => DEFINITION,
-        ErrorKind::ScriptMismatch | ErrorKind::UnknownAgent => AGENT,
+        ErrorKind::ScriptMismatch => AGENT,
         ErrorKind::MissingReviewMarker | ErrorKind::MissingMarker | ErrorKind::VerdictNotAllowed => VERDICT,
         ErrorKind::AgentAuth
         | ErrorKind::AgentQuota

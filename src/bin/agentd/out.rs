@@ -14,6 +14,8 @@ use anstyle::{AnsiColor, Style};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use serde::Serialize;
 use serde_json::json;
+use terminal_size::terminal_size_of;
+use unicode_width::UnicodeWidthChar;
 
 use crate::exit;
 
@@ -115,12 +117,24 @@ pub(crate) fn talks_to_terminal() -> bool {
     terminal && !dumb
 }
 
-/// The most characters of the line that changes.
-const LIVE_WIDTH: usize = 79;
+/// The most columns of the line that changes, where the terminal does not say how wide it is.
+const LIVE_WIDTH: u16 = 80;
 
 /// Writes a line on the terminal over the one before.
 pub(crate) fn live_line(words: &str) {
-    let line: String = shown(words.replace(['\n', '\t'], " ")).chars().take(LIVE_WIDTH).collect();
+    #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
+    let width = terminal_size_of(io::stderr()).map_or(LIVE_WIDTH, |(width, _)| width.0);
+    let mut left = usize::from(width).saturating_sub(1);
+    let words = shown(words.replace(['\n', '\t'], " "));
+    // A line that is too long would leave its start behind when it changes.
+    let line: String = words
+        .chars()
+        .take_while(|c| {
+            let fits = c.width().unwrap_or(0) <= left;
+            left = left.saturating_sub(c.width().unwrap_or(0));
+            fits
+        })
+        .collect();
     live(format_args!("\r\x1b[2K{line}"));
     LIVE.store(true, Ordering::Relaxed);
 }

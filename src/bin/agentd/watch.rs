@@ -99,9 +99,12 @@ impl View {
                 let start = self.message.ceil_char_boundary(self.message.len().saturating_sub(LONGEST_LINE));
                 self.message.drain(..start);
             }
-            Sign::Waiting { seconds } => {
+            Sign::Waiting { seconds, why } => {
                 self.called = None;
-                out::note(format_args!("the agent asks to wait: {seconds} s"));
+                let why = why.lines().last().unwrap_or_default();
+                out::note(format_args!(
+                    "the agent is rate limited ({why}); it is called again in {seconds} s"
+                ));
             }
             Sign::Answered { .. } => self.called = None,
             Sign::Settled(_) => {}

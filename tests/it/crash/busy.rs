@@ -89,7 +89,8 @@ fn a_session_whose_holder_sleeps_is_busy_and_one_whose_holder_was_killed_is_take
         let words = ["SessionBusy", &format!("(process {})", owner.id())];
         stage.run(args).fails(75, &words);
     }
-    assert_eq!(stage.run(&["resume"]).stderr, "", "a sleeping holder is no dead one");
+    let held = format!("note: `s` is held by `agentd turn` (process {})\n", owner.id());
+    assert_eq!(stage.run(&["resume"]).stderr, held, "a sleeping holder is no dead one");
     assert_eq!(stage.events(), before);
     assert!(!stage.alive().is_empty(), "its agent was left alone");
 

@@ -206,7 +206,7 @@ fn a_rate_limit_is_waited_for_and_the_agent_asked_again() {
     let run = stage.turn();
     assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait");
     assert!(
-        run.stdout.contains(r#"{"event":"waiting","seconds":1}"#),
+        run.stdout.contains(r#"{"event":"waiting","seconds":1,"why":"rate limit exceeded, retry-after: 1"}"#),
         "the wait can be seen: {}",
         run.stdout
     );

@@ -139,7 +139,7 @@ fn a_target_that_was_changed_meanwhile_is_left_alone_and_keeps_the_mode() {
     stage.run(&["resume"]).ok();
     assert_eq!(stage.project.read(TARGET), "mine\n");
     let shown = stage.run(&["show", "s/1"]).ok();
-    let words = format!("not done   cannot write {TARGET}: it has changed since the reply was read");
+    let words = format!("not done   cannot write {TARGET}: it has changed since the prompt was made");
     assert!(shown.contains(&words), "{shown}");
     stage.run(&TURN).ok();
     stage.check_end(2, WRITTEN);
@@ -157,7 +157,7 @@ fn half_a_reply_of_a_killed_program_is_kept_and_never_read_as_a_verdict() {
     stage.is_alone_soon();
     let before = stage.events();
     let said = stage.run(&["resume"]).stderr;
-    assert!(said.contains("the call of s/1 is lost; the 65") && said.contains("are kept"), "{said}");
+    assert!(said.contains("the call of s/1 is lost, and the 65") && said.contains("are kept"), "{said}");
     let row = stage.last_row();
     assert_eq!((&row["result"], &row["verdict"]), (&"lost".into(), &serde_json::Value::Null));
     let kept = stage.run(&["show", "s/1", "--reply"]).ok();

@@ -1,8 +1,10 @@
 //! `agentd resume` and `agentd replay`: bringing turns to an end, and taking them once more.
 
+use agentd::agent;
 use agentd::models::{AgentName, SessionId};
 use agentd::orchestrator::{Recorded, replay, resume};
 use agentd::store::{SqliteStore, Store};
+use agentd::{Error, ErrorKind};
 use serde_json::json;
 
 use super::sending::{Sending, ledger, no_turn};
@@ -43,6 +45,10 @@ fn resume_all(args: &Args, given: &ResumeArgs) -> Outcome {
         out::note("nothing is left to do");
         return Ok(exit::OK);
     }
+    for held in held.iter().filter(|held| agent::is_alive(&held.holder.process)) {
+        let (session, holder) = (&held.session, &held.holder);
+        out::note(format_args!("`{session}` is held by `{}` (process {})", holder.name, holder.process.pid));
+    }
     Sending::open("agentd resume", workspace, &given.send, given.json)?.run(None, |_| Ok(None))
 }
 
@@ -56,6 +62,11 @@ pub(super) fn replay_turn(args: &Args, given: &ReplayArgs) -> Outcome {
         let sending = Sending::open("agentd replay", workspace, &given.send, given.json)?;
         let driver = sending.driver(args, &agent, &given.send)?;
         return sending.run(grammar.as_ref(), |desk| replay(desk, driver.as_ref(), &agent, &turn).map(Some));
+    }
+    if turn.answered().is_none() {
+        let message = format!("{} has no whole reply to be read again", turn.name());
+        let hint = format!("`agentd resume {}` asks for one", turn.session);
+        return Err(Error::new(ErrorKind::TurnNotFound, message).with_hint(hint).into());
     }
     let (response, verdict) = turn.read_again(&workspace, &store)?;
     let recorded = turn.replied.as_ref();

@@ -1,5 +1,6 @@
 //! `agentd log` and `agentd usage`: the turns that were taken, and what they used.
 
+use agentd::agent;
 use agentd::models::{SessionId, TurnRow, UsageRow, dollars};
 use agentd::orchestrator::utc;
 use agentd::store::{Store, Turns};
@@ -18,11 +19,17 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
     let session = given.session.as_deref().map(SessionId::new).transpose()?;
     let store = ledger(args)?;
     let rows = store.turns(&Turns { session: session.as_ref(), newest: given.number })?;
+    let held: Vec<SessionId> = store
+        .held()?
+        .into_iter()
+        .filter(|held| agent::is_alive(&held.holder.process))
+        .map(|held| held.session)
+        .collect();
     if let Some(session) = session.filter(|_| rows.is_empty() && given.number > 0) {
         return Err(no_turn(&session).into());
     }
     if given.json {
-        out::json(&rows.iter().map(row_json).collect::<Vec<_>>())?;
+        out::json(&rows.iter().map(|row| row_json(row, &held)).collect::<Vec<_>>())?;
     } else {
         let lines = rows.iter().map(|row| {
             [
@@ -30,7 +37,7 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
                 utc(row.started),
                 row.mode.to_string(),
                 row.agent.clone(),
-                result(row),
+                result(row, &held),
                 row.verdict.map(|verdict| verdict.name().to_owned()).unwrap_or_default(),
                 row.spent.tokens.to_string(),
                 cost(row.spent.micro_dollars),
@@ -42,10 +49,11 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
     Ok(exit::OK)
 }
 
-/// Returns what came of a turn, in few words.
-fn result(row: &TurnRow) -> String {
+/// Returns what came of a turn, in few words; `held` are the sessions that a living process holds.
+fn result(row: &TurnRow, held: &[SessionId]) -> String {
     match (&row.end, row.replied, &row.fault) {
-        (None, ..) => "running".to_owned(),
+        (None, ..) if held.contains(&row.session) => "running".to_owned(),
+        (None, ..) => "interrupted".to_owned(),
         (Some(_), true, None) => "ok".to_owned(),
         (Some(_), true, Some(_)) => "unclear".to_owned(),
         (Some(end), false, _) if end.is_ok() => "not read".to_owned(),
@@ -57,7 +65,7 @@ fn cost(micros: u64) -> String {
     if micros == 0 { "-".to_owned() } else { dollars(micros) }
 }
 
-fn row_json(row: &TurnRow) -> Value {
+fn row_json(row: &TurnRow, held: &[SessionId]) -> Value {
     json!({
         "session": row.session,
         "turn": row.turn,
@@ -65,7 +73,7 @@ fn row_json(row: &TurnRow) -> Value {
         "mode": row.mode,
         "agent": row.agent,
         "model": row.model,
-        "result": result(row),
+        "result": result(row, held),
         "end": row.end,
         "verdict": row.verdict.map(|verdict| verdict.name()),
         "fault": row.fault,

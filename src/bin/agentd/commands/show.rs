@@ -183,7 +183,7 @@ pub(super) fn export(args: &Args, session: Option<&str>) -> Outcome {
         }
         for id in texts {
             let found = ledger_text(&store, &id);
-            out::json_line(&json!({"text": id, "is": found.as_ref().ok()}))?;
+            out::json_line(&json!({"hash": id, "text": found.as_ref().ok()}))?;
             // What is left of a damaged ledger is printed all the same.
             lost = lost.or(found.err());
         }
