@@ -66,6 +66,7 @@ impl<'a> OutputReader<'a> {
         let detail = match (&end, &exit.cause) {
             (End::Ok, _) => String::new(),
             (_, Cause::NotStarted(why)) => why.clone(),
+            (_, Cause::NotInstalled) => format!("there is no command `{}`", self.spec.command()),
             _ if heard.failed && !heard.error.trim().is_empty() => first(&error),
             _ if stderr.trim().is_empty() && !is_text => error,
             _ => last(&stderr),

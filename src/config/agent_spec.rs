@@ -218,6 +218,12 @@ impl<'de> Deserialize<'de> for PathList {
 }
 
 impl AgentSpec {
+    /// Returns the command, without its arguments.
+    #[must_use]
+    pub fn command(&self) -> &str {
+        self.argv.first().and_then(|command| command.0.first()).map_or("", String::as_str)
+    }
+
     /// Returns what is wrong with a definition, in words.
     pub(super) fn fault(&self) -> Option<String> {
         self.fault_of_command().or_else(|| self.fault_of_output()).or_else(|| {

@@ -162,7 +162,7 @@ impl End {
             Self::NotInstalled => said(
                 ErrorKind::AgentNotInstalled,
                 "is not installed",
-                "install it, or take another agent with --agent; `agentd doctor` shows what is there",
+                "install it, put it on PATH, or take another agent with --agent",
             ),
             Self::UnknownOutput => said(
                 ErrorKind::AgentOutputUnknown,

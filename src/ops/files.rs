@@ -168,7 +168,8 @@ impl Operation for Write {
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
         let Some(session) = site.session else {
-            return Ok(planned.settled(false, "no change was named; name one with --change".to_owned()));
+            return Ok(planned
+                .settled(false, "nothing is written without a session; name one with --change".to_owned()));
         };
         let relative = relative(session, &planned.effect.target);
         Ok(match write_target(site.root, &relative, planned) {

@@ -303,15 +303,18 @@ fn doctor_tells_what_contains_an_agent_here() {
 #[test]
 fn errors_name_what_is_wrong_and_what_to_do() {
     let empty = TestProject::new();
-    let none: [&[&str]; 9] = [
-        &["log"],
+    for args in [["log", "--json"], ["usage", "--json"]] {
+        let run = empty.run(&args);
+        assert!(run.stderr.contains("no turn was taken here yet"), "{}", run.stderr);
+        assert_eq!(run.json(), json!([]));
+    }
+    let none: [&[&str]; 7] = [
         &["log", "a"],
         &["show", "last"],
         &["diff", "a", "b"],
         &["replay", "last"],
         &["replay", "last", "--agent", "echo"],
         &["resume", "a"],
-        &["usage"],
         &["export"],
     ];
     for args in none {

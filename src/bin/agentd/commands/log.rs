@@ -1,5 +1,6 @@
 //! `agentd log` and `agentd usage`: the turns that were taken, and what they used.
 
+use agentd::ErrorKind;
 use agentd::agent;
 use agentd::models::{SessionId, TurnRow, UsageRow, dollars};
 use agentd::orchestrator::utc;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::sending::{ledger, no_turn};
 use crate::args::{Args, LogArgs};
-use crate::out::{self, Outcome};
+use crate::out::{self, Failure, Outcome};
 use crate::{exit, when};
 
 /// The columns of the log.
@@ -17,6 +18,9 @@ const COLUMNS: [&str; 9] =
 
 pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
     let session = given.session.as_deref().map(SessionId::new).transpose()?;
+    if session.is_none() && nothing_yet(args, given.json)? {
+        return Ok(exit::OK);
+    }
     let store = ledger(args)?;
     let rows = store.turns(&Turns { session: session.as_ref(), newest: given.number })?;
     let held: Vec<SessionId> = store
@@ -47,6 +51,18 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
         out::table(&COLUMNS, lines)?;
     }
     Ok(exit::OK)
+}
+
+/// Tells that no turn was taken, if none was, and prints an empty list where one was asked for.
+fn nothing_yet(args: &Args, json: bool) -> Result<bool, Failure> {
+    if !matches!(ledger(args), Err(error) if error.kind() == ErrorKind::TurnNotFound) {
+        return Ok(false);
+    }
+    if json {
+        out::json(&json!([]))?;
+    }
+    out::note("no turn was taken here yet; `agentd turn` takes one");
+    Ok(true)
 }
 
 /// Returns what came of a turn, in few words; `held` are the sessions that a living process holds.
@@ -86,6 +102,9 @@ fn row_json(row: &TurnRow, held: &[SessionId]) -> Value {
 
 pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
     let session = session.map(SessionId::new).transpose()?;
+    if session.is_none() && nothing_yet(args, json)? {
+        return Ok(exit::OK);
+    }
     let rows = ledger(args)?.usage(session.as_ref())?;
     if let Some(session) = session.filter(|_| rows.is_empty()) {
         return Err(no_turn(&session).into());
