@@ -36,7 +36,7 @@ fn now() -> SystemTime {
 }
 
 fn claim(store: &SqliteStore, name: &str) -> Lease {
-    let process = Process { pid: 1, started: 1, boot: "boot".to_owned() };
+    let process = Process { pid: 1, started: 1, boot: "boot".to_owned(), namespace: String::new() };
     let holder = Holder { name: "agentd turn".to_owned(), process };
     match store.claim(&SessionId::new(name).unwrap(), &holder, None, now()).unwrap() {
         Claim::Granted(lease) => lease,

@@ -108,6 +108,12 @@ pub(super) fn boot() -> String {
     String::from_utf8_lossy(&id).trim().to_owned()
 }
 
+/// Returns which namespace the numbers of processes that this one sees belong to.
+pub(super) fn namespace() -> String {
+    let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    link.to_string_lossy().into_owned()
+}
+
 /// Returns the values that a variable has in the environments of processes; `None` if one was just starting a program.
 pub(super) fn markers(variable: &str) -> Option<BTreeSet<String>> {
     let start = format!("{variable}=");

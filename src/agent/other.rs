@@ -30,6 +30,11 @@ pub(super) fn boot() -> String {
     String::new()
 }
 
+/// Returns nothing: numbers of processes hold for the whole system.
+pub(super) fn namespace() -> String {
+    String::new()
+}
+
 /// Returns none: the environment of other processes cannot be read.
 #[expect(clippy::unnecessary_wraps, reason = "Linux may not be able to tell")]
 pub(super) fn markers(_variable: &str) -> Option<BTreeSet<String>> {

@@ -30,7 +30,8 @@ pub fn this_process() -> Process {
 
 /// Returns a process by its number, to be told from a later one with the same number.
 pub(super) fn identity(pid: u32) -> Process {
-    Process { pid, started: system::started(pid).unwrap_or_default(), boot: system::boot() }
+    let started = system::started(pid).unwrap_or_default();
+    Process { pid, started, boot: system::boot(), namespace: system::namespace() }
 }
 
 /// Tells whether a process is alive; one that has ended and was not yet collected is not.

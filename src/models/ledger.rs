@@ -27,6 +27,9 @@ pub struct Process {
     pub started: u64,
     /// Which boot of the system that was.
     pub boot: String,
+    /// The namespace that its number belongs to, as a container has one of its own; empty if the system has none.
+    #[serde(default)]
+    pub namespace: String,
 }
 
 /// Who holds a session.

@@ -18,7 +18,7 @@ use crate::models::{
 use crate::ops::{self, Planned};
 use crate::store::{Claim, Entry, Lease, Store, blob_id};
 
-/// How long a holder of another boot may be silent before it counts as gone.
+/// How long a holder whose process cannot be seen may be silent before it counts as gone.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Takes a session, does something with it, and gives it back, whatever came of it.
@@ -62,10 +62,11 @@ fn claim(desk: &Desk<'_>, session: &SessionId) -> Result<Lease> {
     }
 }
 
-/// Tells whether the holder of a session is gone: by its process, or, if that was of another boot, by its silence.
+/// Tells whether the holder of a session is gone: by its process, or, if that is of another boot or container, by its
+/// silence.
 fn is_gone(held: &Held) -> bool {
-    let process = &held.holder.process;
-    if process.boot == agent::this_process().boot {
+    let (process, this) = (&held.holder.process, agent::this_process());
+    if (&process.boot, &process.namespace) == (&this.boot, &this.namespace) {
         return !agent::is_alive(process);
     }
     clock::now().duration_since(held.seen).is_ok_and(|silence| silence > SILENCE)

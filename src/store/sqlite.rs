@@ -368,7 +368,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path()).unwrap();
         let session = SessionId::new("add-login").unwrap();
-        let process = Process { pid: 1, started: 1, boot: String::new() };
+        let process = Process { pid: 1, started: 1, boot: String::new(), namespace: String::new() };
         let holder = Holder { name: String::new(), process };
         let Claim::Granted(lease) = store.claim(&session, &holder, None, SystemTime::UNIX_EPOCH).unwrap()
         else {

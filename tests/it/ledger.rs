@@ -37,7 +37,8 @@ fn at(milliseconds: u64) -> SystemTime {
 }
 
 fn holder(name: &str) -> Holder {
-    let process = Process { pid: 42, started: u64::MAX, boot: "b00t".to_owned() };
+    let (boot, namespace) = ("b00t".to_owned(), "pid:[1]".to_owned());
+    let process = Process { pid: 42, started: u64::MAX, boot, namespace };
     Holder { name: name.to_owned(), process }
 }
 

@@ -151,7 +151,7 @@ fn a_process_that_has_ended_and_was_not_collected_is_not_alive() {
     let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     let started = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
-    let process = Process { pid: child.id(), started, boot: this_process().boot };
+    let process = Process { pid: child.id(), started, ..this_process() };
     assert!(is_alive(&process));
     child.kill().unwrap();
     let begun = Instant::now();

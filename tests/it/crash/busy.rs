@@ -1,6 +1,6 @@
 //! Several programs at once: on one session, on several, and on one whose holder sleeps or is gone.
 
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::{Stage, TURN, UNDISTURBED, WRITTEN, code_of, names, send, until_written};
-use crate::support::Run;
+use crate::support::{Run, did_not_run};
 
 /// The most time that a refusal may take on a machine that has much else to do.
 const REFUSED: Duration = Duration::from_secs(3);
@@ -103,4 +103,37 @@ fn a_session_whose_holder_sleeps_is_busy_and_one_whose_holder_was_killed_is_take
     stage.check(&before, &[Some(WRITTEN)]);
     stage.check_end(2, WRITTEN);
     assert_eq!(stage.calls(), 2);
+}
+
+/// In a container the processes outside cannot be seen, though the boot of the system is the same.
+#[test]
+fn a_session_that_is_held_outside_a_container_is_busy_inside() {
+    let namespace = ["-rpf", "--mount-proc"];
+    if !Command::new("unshare").args(namespace).arg("true").status().is_ok_and(|status| status.success()) {
+        let test = "a_session_that_is_held_outside_a_container_is_busy_inside";
+        return did_not_run(test, "namespaces are not granted");
+    }
+    let stage = Stage::with(&["out begun", "hang"]);
+    let mut owner = stage.start(&TURN, "");
+    until_written(&stage.project.root().join(".agentd/calls/s.1.1/stdout"), "begun");
+    let before = stage.events();
+    for args in [&TURN[..], &["resume", "s"]] {
+        let agentd = stage.command(args, "");
+        let mut inside = Command::new("unshare");
+        inside.args(namespace).arg(agentd.get_program()).args(agentd.get_args());
+        inside.current_dir(stage.project.root()).stdin(Stdio::null());
+        for (name, value) in agentd.get_envs() {
+            match value {
+                Some(value) => inside.env(name, value),
+                None => inside.env_remove(name),
+            };
+        }
+        let words = ["SessionBusy", &format!("(process {})", owner.id())];
+        Run::from(inside.output().unwrap()).fails(75, &words);
+    }
+    assert_eq!(stage.events(), before, "nothing was taken over");
+    assert!(!stage.alive().is_empty(), "its agent was left alone");
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    stage.is_alone_soon();
 }
