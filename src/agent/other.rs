@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::process::Marked;
@@ -52,7 +52,7 @@ pub(super) fn adopt() -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that a guard is sent. They cannot be held back, and end it.
+/// The signals that a guard is sent. They cannot be read as a file.
 pub(super) struct Signals;
 
 impl Signals {
@@ -72,9 +72,14 @@ impl Signals {
         false
     }
 
-    /// Starts a program.
+    /// Starts a program to which no signal is blocked: agentd holds back those that stop a run, its guard inherits
+    /// that, and the agent would too.
     pub(super) fn start(&self, command: &mut Command) -> io::Result<Child> {
-        command.spawn()
+        let held = SigSet::thread_get_mask()?;
+        SigSet::empty().thread_set_mask()?;
+        let started = command.spawn();
+        held.thread_set_mask()?;
+        started
     }
 }
 

@@ -28,6 +28,19 @@ fn check_stopped(stage: &Stage) {
     stage.check_end(1, WRITTEN);
 }
 
+/// agentd holds back the signals that stop it; its agent must hear them all the same, or no request to end reaches it.
+#[test]
+fn no_signal_that_stops_the_program_is_blocked_in_its_agent() {
+    for signal in ["15", "2", "1"] {
+        let stage = Stage::with(&["reply", &format!("raise {signal}")]);
+        // One that is not heard would be raised without end.
+        stage.settings("[limits]\nwall_seconds = 30\nidle_seconds = 30");
+        let run = stage.turn();
+        assert_eq!(run.last_line()["fault"]["kind"], "AgentCrashed", "{signal}: {}", run.stderr);
+        assert_eq!(ends(&stage.events()), ["crashed"]);
+    }
+}
+
 #[test]
 fn one_signal_stops_a_turn_gracefully() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
