@@ -47,6 +47,10 @@ const SHORT_TICK: Duration = Duration::from_millis(2);
 const SETTLING: Duration = Duration::from_millis(100);
 /// How long what was left behind has between the request to end and the end by force.
 const MERCY: Duration = Duration::from_millis(200);
+/// How long what was killed may take to end. What is stuck in the kernel may never, and is then left behind.
+const LONGEST_END: Duration = Duration::from_secs(10);
+/// The longest time between two attempts to kill what does not end.
+const LONGEST_TICK: Duration = Duration::from_millis(500);
 /// The room that is kept for the record, so that a full disk cannot keep it from being written.
 const RECORD: usize = 1024;
 
@@ -190,6 +194,7 @@ fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()
                 cause: None,
                 ending: None,
                 kill: false,
+                killed: None,
             };
             watch.watch()?
         }
@@ -275,6 +280,8 @@ struct Watch {
     ending: Option<Instant>,
     /// Whether it is to be ended by force.
     kill: bool,
+    /// Since when that is done.
+    killed: Option<Instant>,
 }
 
 impl Watch {
@@ -387,15 +394,23 @@ impl Watch {
             self.is_gone_within(MERCY);
         }
         // Killed ones cannot start others, and what others have started in the meantime is found the next time.
-        while !self.is_gone_within(Duration::ZERO) && self.kill_all() {
-            self.is_gone_within(SHORT_TICK);
+        let mut pause = SHORT_TICK;
+        while !self.is_gone_within(Duration::ZERO) {
+            if !self.kill_all() {
+                return left_behind.max(self.family.count());
+            }
+            self.is_gone_within(pause);
+            pause = (2 * pause).min(LONGEST_TICK);
         }
         left_behind
     }
 
     /// Ends everything by force, and tells whether that can be done: what has become another user's, such as through
-    /// sudo, is out of reach.
-    fn kill_all(&self) -> bool {
+    /// sudo, is out of reach, and so is what does not end for long.
+    fn kill_all(&mut self) -> bool {
+        if self.killed.get_or_insert_with(Instant::now).elapsed() > LONGEST_END {
+            return false;
+        }
         let reach = self.family.signal(Signal::SIGKILL);
         reach.reached > 0 || reach.refused == 0
     }

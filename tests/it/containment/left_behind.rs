@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use agentd::agent::Cause;
 
-use super::{Call, kinds, milliseconds, seconds};
+use super::{Call, HANG, kinds, milliseconds, seconds};
+use crate::support::did_not_run;
 
 #[test]
 fn a_child_that_is_left_behind_is_counted_and_ended_however_it_was_left() {
@@ -55,4 +56,39 @@ fn what_starts_itself_over_and_over_is_caught() {
         thread::sleep(milliseconds(300));
         assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), count);
     }
+}
+
+/// A process that a debugger holds stays in the list of its parent's children after it was killed, as one does that is
+/// stuck in the kernel.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_does_not_go_away_when_it_is_killed_is_left_behind_and_does_not_hold_up_the_end_for_ever() {
+    use nix::sys::ptrace;
+    use nix::unistd::Pid;
+
+    let call = Call::new();
+    let (child, go) = (call.parent.path().join("child"), call.parent.path().join("go"));
+    let script = format!(
+        "sleep 600 & echo $! > {child}.part; mv {child}.part {child}; \
+         while [ ! -e {go} ]; do sleep 0.05; done; echo said",
+        child = child.display(),
+        go = go.display()
+    );
+    let mut contained = call.start(&["sh", "-c", &script]).unwrap();
+    let begun = Instant::now();
+    while !child.exists() {
+        assert!(begun.elapsed() < HANG);
+        thread::sleep(milliseconds(5));
+    }
+    let pid = Pid::from_raw(fs::read_to_string(&child).unwrap().trim().parse().unwrap());
+    // Held by this thread, which does not look after it.
+    if ptrace::seize(pid, ptrace::Options::empty()).is_err() {
+        let test =
+            "what_does_not_go_away_when_it_is_killed_is_left_behind_and_does_not_hold_up_the_end_for_ever";
+        return did_not_run(test, "debuggers are not granted");
+    }
+    fs::write(&go, "").unwrap();
+    let exit = contained.wait(HANG).unwrap().expect("the guard waits for ever");
+    assert_eq!((exit.code, exit.cause, exit.left_behind), (Some(0), Cause::Ended, 1));
+    assert_eq!(call.stdout_text(), "said\n");
 }
