@@ -9,6 +9,7 @@
 //! echo                  copies stdin to stdout               read-stdin     reads it and says how many bytes
 //! read-stdin N          reads N bytes at most                close-stdin    closes it
 //! sleep MS, hang        waits                                exit N         ends
+//! await FILE            waits until a file is there
 //! raise N               ends by a signal                     trap-term      is deaf to SIGTERM from here on
 //! env                   writes the environment               pwd            writes the folder it works in
 //! call-log FILE         adds a line to a file                write FILE TEXT writes a file
@@ -81,6 +82,11 @@ fn take(step: &str) -> Outcome<()> {
         }
         "close-stdin" => close(io::stdin().as_fd().as_raw_fd())?,
         "sleep" => sleep(rest.parse()?),
+        "await" => {
+            while !Path::new(rest).exists() {
+                sleep(5);
+            }
+        }
         "hang" => loop {
             sleep(60_000);
         },
