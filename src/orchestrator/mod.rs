@@ -28,7 +28,7 @@ pub use prompts::{Ask, Assembly, Workspace, assemble, assemble_context, catalogu
 pub use reading::MOST_REPAIRS;
 pub use recorded::{Recorded, RecordedCall, RecordedReply, text as ledger_text};
 pub use recover::recover_all;
-pub use run::{Run, Sign, Stop};
+pub use run::{Run, Seen, Sign, Signs, Stop, signs};
 pub use trust::{Definition, Standing, Trust, check_trust, definitions};
 pub use turn::{Desk, TurnReport, take};
 

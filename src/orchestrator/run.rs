@@ -1,8 +1,9 @@
 //! A run: one invocation of the program, what it is held to, how it is watched, and how it is stopped.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -24,7 +25,7 @@ pub struct Run {
     /// Whether definitions of the project count as accepted.
     pub trust: bool,
     /// Where it tells what happens, if someone wants to know.
-    pub signs: Option<Sender<Sign>>,
+    pub signs: Option<Signs>,
     /// How it is stopped.
     pub stop: Stop,
 }
@@ -47,8 +48,60 @@ impl Run {
     /// Tells whoever watches. Nobody has to.
     pub(super) fn tell(&self, sign: Sign) {
         if let Some(signs) = &self.signs {
-            let _unwatched = signs.send(sign);
+            signs.send(sign);
         }
+    }
+}
+
+/// How many bytes of an agent's words wait for whoever watches; further ones are not told.
+const LONGEST_WAIT: usize = 1 << 20;
+
+/// Returns the two ends of a way from a run to whoever watches it. The run never waits for the watcher: one that lags
+/// behind misses words of the agent, and nothing else.
+#[must_use]
+pub fn signs() -> (Signs, Seen) {
+    let (sender, receiver) = mpsc::channel();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    (Signs { sender, waiting: Arc::clone(&waiting) }, Seen { receiver, waiting })
+}
+
+/// Where a run tells what happens.
+#[derive(Clone, Debug)]
+pub struct Signs {
+    sender: Sender<Sign>,
+    /// How many bytes of an agent's words are not seen yet.
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Signs {
+    fn send(&self, sign: Sign) {
+        if sign.words() > 0 {
+            if self.waiting.load(Ordering::SeqCst) >= LONGEST_WAIT {
+                return;
+            }
+            self.waiting.fetch_add(sign.words(), Ordering::SeqCst);
+        }
+        let _unwatched = self.sender.send(sign);
+    }
+}
+
+/// Where it is seen.
+#[derive(Debug)]
+pub struct Seen {
+    receiver: Receiver<Sign>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Seen {
+    /// Waits for the next sign, for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout` if none came, `Disconnected` if none will come.
+    pub fn recv_timeout(&self, patience: Duration) -> Result<Sign, RecvTimeoutError> {
+        let sign = self.receiver.recv_timeout(patience)?;
+        self.waiting.fetch_sub(sign.words(), Ordering::SeqCst);
+        Ok(sign)
     }
 }
 
@@ -115,6 +168,16 @@ pub enum Sign {
     Settled(Settlement),
 }
 
+impl Sign {
+    /// Returns how many bytes of an agent's words it holds.
+    fn words(&self) -> usize {
+        match self {
+            Self::Said { text } => text.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// How a run is stopped: once for a graceful end, twice for one at once.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicU8>);
@@ -130,5 +193,34 @@ impl Stop {
     #[must_use]
     pub fn asked(&self) -> u8 {
         self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watcher_that_lags_behind_misses_words_and_nothing_else() {
+        let (signs, seen) = signs();
+        let run = Run { signs: Some(signs), ..Run::new("test") };
+        let words = |length: usize| Sign::Said { text: "x".repeat(length) };
+        run.tell(words(LONGEST_WAIT - 1));
+        run.tell(words(3));
+        run.tell(words(5));
+        run.tell(Sign::Waiting { seconds: 7, why: String::new() });
+        let next = || match seen.recv_timeout(Duration::ZERO).unwrap() {
+            Sign::Waiting { seconds, .. } => format!("waiting {seconds}"),
+            sign => format!("words {}", sign.words()),
+        };
+        assert_eq!(
+            [next(), next(), next()],
+            [&format!("words {}", LONGEST_WAIT - 1), "words 3", "waiting 7"]
+        );
+        assert_eq!(seen.recv_timeout(Duration::ZERO).unwrap_err(), RecvTimeoutError::Timeout);
+        run.tell(words(11));
+        assert_eq!(next(), "words 11", "one that has caught up hears everything again");
+        drop(run);
+        assert_eq!(seen.recv_timeout(Duration::ZERO).unwrap_err(), RecvTimeoutError::Disconnected);
     }
 }

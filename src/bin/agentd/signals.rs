@@ -1,28 +1,80 @@
 //! Signals that stop a run: the first gracefully, the second at once.
 
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use agentd::orchestrator::Stop;
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::out;
+use crate::{exit, out};
 
-/// Lets SIGINT, SIGTERM and SIGHUP stop a run instead of ending the program. Call it before any thread is started.
-pub(crate) fn stop_on(stop: &Stop) {
+/// How long a run may take to its end after it was stopped at once. Without us the agent ends too, and the ledger knows
+/// how to go on.
+const LONGEST_END: Duration = Duration::from_secs(10);
+
+/// How long the rest may take to be told then: whoever reads it may have stopped reading.
+const LONGEST_TALK: Duration = Duration::from_secs(1);
+
+/// How often is looked whether the run is over.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Whether a run is over, so that all that is left is to tell of it.
+#[derive(Clone, Default)]
+pub(crate) struct Over(Arc<AtomicBool>);
+
+impl Over {
+    /// Says that it is.
+    pub(crate) fn tell(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until it is, for so long at most.
+    fn wait(&self, patience: Duration) {
+        let begun = Instant::now();
+        while !self.0.load(Ordering::SeqCst) && begun.elapsed() < patience {
+            thread::sleep(TICK);
+        }
+    }
+}
+
+/// Lets SIGINT, SIGTERM and SIGHUP stop a run instead of ending the program; after the second the program ends even if
+/// nobody reads what it has to tell. Call it before any thread is started.
+pub(crate) fn stop_on(stop: &Stop) -> Over {
+    let over = Over::default();
     let mut set = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         set.add(signal);
     }
     if set.thread_block().is_err() {
-        return;
+        return over;
     }
-    let stop = stop.clone();
+    let (stop, run) = (stop.clone(), over.clone());
     thread::spawn(move || {
         while let Ok(signal) = set.wait() {
             stop.ask();
-            if stop.asked() == 1 {
-                out::note(format_args!("{signal}: the agent is asked to end; once more ends it at once"));
+            match stop.asked() {
+                // From a thread of its own, as it would hold up the second signal if nobody read it.
+                1 => drop(thread::spawn(move || {
+                    out::note(format_args!("{signal}: the agent is asked to end; once more ends it at once"));
+                })),
+                2 => {
+                    let run = run.clone();
+                    thread::spawn(move || end(&run));
+                }
+                _ => {}
             }
         }
     });
+    over
+}
+
+/// Ends the program, if it has not come to its own end once the run is over.
+#[expect(clippy::exit, reason = "the other threads may be held up by whoever does not read what they write")]
+fn end(run: &Over) {
+    run.wait(LONGEST_END);
+    thread::sleep(LONGEST_TALK);
+    process::exit(i32::from(exit::STOPPED));
 }

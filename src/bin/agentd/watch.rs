@@ -1,11 +1,11 @@
 //! The live view of a run: a line that changes on a terminal, plain lines elsewhere, JSON lines if asked for.
 
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use agentd::models::Why;
-use agentd::orchestrator::Sign;
+use agentd::orchestrator::{Seen, Sign};
 use agentd::parse::{Grammar, Stream};
 
 use crate::out;
@@ -53,7 +53,7 @@ impl View {
     }
 
     /// Shows signs until there are no more.
-    pub(crate) fn show(mut self, signs: &Receiver<Sign>) -> io::Result<()> {
+    pub(crate) fn show(mut self, signs: &Seen) -> io::Result<()> {
         let mut result = Ok(());
         loop {
             match signs.recv_timeout(TICK) {

@@ -73,6 +73,28 @@ fn a_second_signal_ends_a_deaf_agent_at_once() {
     check_stopped(&stage);
 }
 
+/// A reader that does not read holds up whatever is written to it.
+#[test]
+fn a_program_whose_reader_stalls_is_ended_by_the_second_signal() {
+    let stage = Stage::with(&["reply", "bytes 2000000", "out all-is-said", "hang"]);
+    let mut command = stage.command(&[&TURN[..], &["--json"]].concat(), "");
+    // One that stalls on both, as with `2>&1 | less`.
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut child = command.stdout(writer.try_clone().unwrap()).stderr(writer).spawn().unwrap();
+    drop(command);
+    until_written(&stage.project.root().join(".agentd/calls/s.1.1/stdout"), "all-is-said");
+    // The pipe is full once the program has handed on what it has heard.
+    std::thread::sleep(Duration::from_secs(1));
+    send(&child, Signal::SIGTERM);
+    until("the agent is not ended", || ends(&stage.events()) == ["stopped"]);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "the reader does not stall, so this is no test");
+    send(&child, Signal::SIGTERM);
+    assert_eq!(code_of(child), Some(130));
+    drop(reader);
+    check_stopped(&stage);
+}
+
 #[test]
 fn a_deaf_agent_is_ended_when_its_grace_is_over() {
     let stage = Stage::with(&["trap-term", "reply", "setsid 60000", "hang"]);

@@ -1,12 +1,11 @@
 //! What commands that send a prompt have in common: the ledger, the agents, the live view, and how they are stopped.
 
 use std::path::Path;
-use std::sync::mpsc;
 use std::thread;
 
 use agentd::agent::{Driver, Drivers, Echo, Replay, Scripted};
 use agentd::models::{AgentName, Reply, SessionId};
-use agentd::orchestrator::{Desk, Recorded, Run, TurnReport, Workspace, recover_all};
+use agentd::orchestrator::{Desk, Recorded, Run, TurnReport, Workspace, recover_all, signs};
 use agentd::parse::Grammar;
 use agentd::store::SqliteStore;
 use agentd::{Error, ErrorKind, Result, ops};
@@ -57,13 +56,14 @@ impl Sending {
         work: impl FnOnce(&Desk<'_>) -> Result<Option<TurnReport>>,
     ) -> Outcome {
         let store = SqliteStore::open(&self.workspace.root)?;
-        let (signs, seen) = mpsc::channel();
+        let (signs, seen) = signs();
         self.run.signs = Some(signs);
-        signals::stop_on(&self.run.stop);
+        let over = signals::stop_on(&self.run.stop);
         let view = watch::View::new(self.json, grammar);
         let watcher = thread::spawn(move || view.show(&seen));
         let desk = Desk { workspace: &self.workspace, store: &store, drivers: &self.drivers, run: &self.run };
         let result = recover_all(&desk).and_then(|_| work(&desk));
+        over.tell();
         self.run.signs = None;
         let shown = watcher.join().unwrap_or(Ok(()));
         let outcome = match result? {
