@@ -29,7 +29,7 @@ pub use reading::MOST_REPAIRS;
 pub use recorded::{Recorded, RecordedCall, RecordedReply, text as ledger_text};
 pub use recover::recover_all;
 pub use run::{Run, Seen, Sign, Signs, Stop, signs};
-pub use trust::{Definition, Standing, Trust, check_trust, definitions};
+pub use trust::{Definition, Standing, Trust, check_trust, definitions, knows_ledger, open_ledger};
 pub use turn::{Desk, TurnReport, take};
 
 use std::fmt;

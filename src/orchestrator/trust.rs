@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::clock;
 use super::prompts::Workspace;
+use super::{chance, clock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::BlobId;
 use crate::ops;
 use crate::pack::{CONFIG_DRAFT, Places, Prose};
-use crate::store;
+use crate::store::{self, SqliteStore};
+
+/// The ledger of a project, which its repository may have brought along.
+const LEDGER: &str = ".agentd/ledger.db";
 
 /// What the user has accepted, as it stood when it was opened.
 #[derive(Debug)]
@@ -110,7 +113,8 @@ fn subject(root: &Path, file: &str) -> BlobId {
     store::blob_id(&bytes)
 }
 
-/// Returns every file of the project that says what is sent or run, sorted, with how it stands with the user.
+/// Returns every file of the project that says what is sent or run, its ledger among them, sorted, with how it stands
+/// with the user.
 ///
 /// # Errors
 ///
@@ -125,7 +129,67 @@ pub fn definitions(places: &Places, trust: &Trust) -> Result<Vec<Definition>> {
         });
         Definition { file, found }
     };
-    Ok(places.definitions()?.into_iter().map(described).collect())
+    let mut all: Vec<Definition> = places.definitions()?.into_iter().map(described).collect();
+    if let Some(store) = SqliteStore::open_existing(root).transpose() {
+        let found = store.and_then(|store| store.id()).map(|id| {
+            let content = ledger_content(&id);
+            let standing = trust.standing(root, LEDGER, &content);
+            (content, standing)
+        });
+        all.insert(0, Definition { file: LEDGER.to_owned(), found });
+    }
+    Ok(all)
+}
+
+/// Returns what a ledger is accepted by: it changes with every turn, and its id does not.
+fn ledger_content(id: &str) -> BlobId {
+    store::blob_id(id.as_bytes())
+}
+
+/// Tells whether a ledger was made here by this user, or accepted.
+///
+/// # Errors
+///
+/// Those of the database; `FileUnusable` if others could have written what the user has accepted.
+pub fn knows_ledger(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Result<bool> {
+    let content = ledger_content(&store.id()?);
+    Ok(Trust::open(user)?.standing(root, LEDGER, &content) == Standing::Accepted)
+}
+
+/// Opens the ledger of a project to work with it, and makes one if there is none.
+///
+/// One that a repository brings along would have its prompts sent and its effects carried out, so it must have been
+/// made here or accepted, unless it is accepted for this run.
+///
+/// # Errors
+///
+/// `NotTrusted` if it is neither; those of [`SqliteStore::open`]; `FileUnusable` if it cannot be kept that it was made.
+pub fn open_ledger(workspace: &Workspace, accept_now: bool) -> Result<SqliteStore> {
+    let (root, user) = (workspace.root.as_path(), workspace.places.user.as_deref());
+    let store = match SqliteStore::open_existing(root)? {
+        Some(store) => store,
+        None => {
+            let id = chance::word();
+            // Before it is there, or another process could find one that nobody knows.
+            let known = Trust::open(user)
+                .and_then(|trust| trust.accept(root, &[(LEDGER.to_owned(), ledger_content(&id))]));
+            match known {
+                Err(error) if accept_now => log::warn!("a later run will not know this ledger: {error}"),
+                known => known?,
+            }
+            SqliteStore::open_as(root, &id)?
+        }
+    };
+    if accept_now || knows_ledger(root, user, &store)? {
+        return Ok(store);
+    }
+    let message = format!(
+        "this ledger was not made here: {LEDGER} came with the project, or the project was moved or copied"
+    );
+    Err(Error::new(ErrorKind::NotTrusted, message).with_hint(
+        "look at it with `agentd log`; `agentd trust` accepts it, --trust does so for this run, and without the \
+         folder .agentd a new one is begun",
+    ))
 }
 
 impl Workspace {

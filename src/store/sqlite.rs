@@ -28,15 +28,24 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the ledger of a project, and makes one if there is none.
+    /// Opens the ledger of a project, and makes one without an id if there is none.
     ///
     /// # Errors
     ///
     /// `LedgerUnusable` if it is damaged, newer than the program, or not the user's alone; `StorageFull`.
     pub fn open(root: &Path) -> Result<Self> {
+        Self::open_as(root, "")
+    }
+
+    /// Opens the ledger of a project, and makes one with this id if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::open`].
+    pub fn open_as(root: &Path, id: &str) -> Result<Self> {
         let folder = place::make(root)?;
         if !place::has_ledger(&folder)? {
-            open::create(&folder)?;
+            open::create(&folder, id)?;
         }
         Ok(Self { connection: Mutex::new(open::open(&folder)?) })
     }
@@ -54,6 +63,15 @@ impl SqliteStore {
             return Ok(None);
         }
         Ok(Some(Self { connection: Mutex::new(open::open(&folder)?) }))
+    }
+
+    /// Returns what tells the ledger from all others.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub fn id(&self) -> Result<String> {
+        open::id(&self.connection())
     }
 
     /// Returns what of the ledger is not as it was recorded, in words; of each session the first event that is not.

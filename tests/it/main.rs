@@ -18,6 +18,7 @@ mod containment;
 mod crash;
 mod dependencies;
 mod fit;
+mod foreign_ledger;
 mod foreman;
 mod front_matter;
 mod fuzz_replies;

@@ -213,7 +213,7 @@ Examples:
         json: bool,
     },
 
-    /// Accept this project's own templates, packs, agents and settings as they are now
+    /// Accept this project's own templates, packs, agents, settings and ledger as they are now
     #[command(after_help = "\
 Examples:
   agentd trust --show                            what there is, and what is new or changed
@@ -378,7 +378,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 
-    /// Use the project's own definitions in this run although nobody has accepted them with `agentd trust`
+    /// Use the project's own definitions and its ledger in this run although nobody has accepted them with `agentd trust`
     #[arg(long)]
     pub(crate) trust: bool,
 }

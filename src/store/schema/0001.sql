@@ -1,5 +1,10 @@
 -- The ledger, version 1. Times are milliseconds since 1970.
 
+-- What tells this ledger from all others, in one row.
+CREATE TABLE ledger (
+    id TEXT NOT NULL
+) STRICT;
+
 -- Sessions, who holds them, and where the chain of their events ends.
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY,

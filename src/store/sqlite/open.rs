@@ -38,13 +38,14 @@ pub(super) fn open(folder: &Path) -> Result<Connection> {
 }
 
 /// Makes the ledger of a folder that has none.
-pub(super) fn create(folder: &Path) -> Result<()> {
+pub(super) fn create(folder: &Path, id: &str) -> Result<()> {
     let unwritable = |error: io::Error| place::unwritable(&place::ledger(), error);
     // It gets its name when it is whole. Only its owner may look into it, from the start.
     let draft = tempfile::Builder::new().prefix(FILE).tempfile_in(folder).map_err(unwritable)?;
     let mut connection = connect(draft.path())?;
     connection.pragma_update(None, "application_id", OURS).map_err(failed)?;
     migrate(&mut connection, &MIGRATIONS)?;
+    connection.execute("INSERT INTO ledger (id) VALUES (?1)", [id]).map_err(failed)?;
     connection.close().map_err(|(_, error)| failed(error))?;
     match draft.persist_noclobber(folder.join(FILE)) {
         // Another process was faster; its ledger is as good.
@@ -52,6 +53,11 @@ pub(super) fn create(folder: &Path) -> Result<()> {
         Err(refused) => Err(unwritable(refused.error)),
         Ok(_) => place::sync(folder).map_err(unwritable),
     }
+}
+
+/// Returns what tells a ledger from all others.
+pub(super) fn id(connection: &Connection) -> Result<String> {
+    connection.query_row("SELECT id FROM ledger", [], |row| row.get(0)).map_err(failed)
 }
 
 fn connect(path: &Path) -> Result<Connection> {

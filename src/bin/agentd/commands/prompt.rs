@@ -2,11 +2,12 @@
 
 use agentd::models::Nonce;
 use agentd::orchestrator::{Ask, Assembly, Workspace, assemble, next_state};
-use agentd::store::{SqliteStore, Store};
+use agentd::store::Store;
 use serde_json::{Value, json};
 
 use super::ask::ask;
 use super::explain::explain;
+use super::sending::look;
 use crate::args::{Args, PromptArgs};
 use crate::exit;
 use crate::out::{self, Outcome};
@@ -16,7 +17,7 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     let ask = Ask { count: given.explain, nonce: Some(Nonce::preview()), ..ask };
     // A command that only looks makes no ledger, and needs none for a prompt that belongs to no session.
     let store = match &ask.session {
-        Some(_) => SqliteStore::open_existing(&workspace.root)?,
+        Some(_) => look(&workspace.root, workspace.places.user.as_deref())?,
         None => None,
     };
     let state = next_state(&workspace, store.as_ref().map(|store| store as &dyn Store), &ask)?;

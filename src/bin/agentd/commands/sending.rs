@@ -5,7 +5,9 @@ use std::thread;
 
 use agentd::agent::{Driver, Drivers, Echo, Replay, Scripted};
 use agentd::models::{AgentName, Reply, SessionId};
-use agentd::orchestrator::{Desk, Recorded, Run, TurnReport, Workspace, recover_all, signs};
+use agentd::orchestrator::{
+    Desk, Recorded, Run, TurnReport, Workspace, knows_ledger, open_ledger, recover_all, signs,
+};
 use agentd::parse::Grammar;
 use agentd::store::SqliteStore;
 use agentd::{Error, ErrorKind, Result, ops};
@@ -55,7 +57,7 @@ impl Sending {
         grammar: Option<&Grammar>,
         work: impl FnOnce(&Desk<'_>) -> Result<Option<TurnReport>>,
     ) -> Outcome {
-        let store = SqliteStore::open(&self.workspace.root)?;
+        let store = open_ledger(&self.workspace, self.run.trust)?;
         let (signs, seen) = signs();
         self.run.signs = Some(signs);
         let over = signals::stop_on(&self.run.stop);
@@ -108,10 +110,24 @@ pub(super) fn no_turn(session: &SessionId) -> Error {
         .with_hint("`agentd log` lists the turns")
 }
 
+/// Returns the ledger of a project if there is one, to be looked at, and says so if it was not made here.
+pub(super) fn look(root: &Path, user: Option<&Path>) -> Result<Option<SqliteStore>> {
+    let store = SqliteStore::open_existing(root)?;
+    if let Some(store) = &store
+        && !knows_ledger(root, user, store).unwrap_or(false)
+    {
+        out::note(
+            "this ledger was not made here, or the project was moved; no turn is taken with it until you accept it with `agentd trust`",
+        );
+    }
+    Ok(store)
+}
+
 /// Returns the ledger of the project if there is one; a command that only looks makes none.
 pub(super) fn ledger(args: &Args) -> Result<SqliteStore> {
+    let places = project::places(args)?;
     let root = project::root(args)?;
-    SqliteStore::open_existing(&root)?.ok_or_else(|| {
+    look(&root, places.user.as_deref())?.ok_or_else(|| {
         let message = format!("no turn was taken in `{}` yet", root.display().to_string().escape_debug());
         Error::new(ErrorKind::TurnNotFound, message)
             .with_hint("`agentd turn` takes one, and `agentd log` lists them")
