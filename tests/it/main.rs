@@ -17,6 +17,7 @@ mod command_agent;
 mod containment;
 mod crash;
 mod dependencies;
+mod doctor;
 mod fit;
 mod foreign_ledger;
 mod foreman;

@@ -1,0 +1,60 @@
+//! `agentd doctor` reads the whole ledger and tells what of it is not as it was recorded.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::support::TestProject;
+
+/// Takes a turn whose reply is one word over and over.
+fn project() -> TestProject {
+    let project = TestProject::new();
+    project.write("script.yaml", "format: 1\nturns:\n  - reply: marked-by-the-test <review>PASS</review>\n");
+    let turn = ["turn", "plan", "Go", "--agent", "scripted", "--script", "script.yaml", "--session", "s"];
+    project.run(&turn).ok();
+    project
+}
+
+#[test]
+fn a_whole_ledger_is_told_with_its_events() {
+    let none = TestProject::new();
+    assert_eq!(none.run(&["doctor", "--json"]).json()["ledger"], json!(null));
+    assert!(none.run(&["doctor"]).ok().contains("none was made yet"));
+    let project = project();
+    let events = project.run(&["export", "s"]).ok().lines().filter(|line| line.contains("\"event\"")).count();
+    assert_eq!(project.run(&["doctor", "--json"]).json()["ledger"], json!({"events": events, "faults": []}));
+    let words = format!("ok: {events} events, all as they were recorded");
+    assert!(project.run(&["doctor"]).ok().contains(&words));
+}
+
+#[test]
+fn a_changed_byte_of_a_reply_is_found() {
+    let project = project();
+    let path = project.root().join(".agentd/ledger.db");
+    let mut bytes = fs::read(&path).unwrap();
+    let word = b"marked-by-the-test";
+    let at =
+        bytes.windows(word.len()).position(|found| found == word).expect("a short text is kept as it is");
+    bytes[at] = b'M';
+    fs::write(&path, bytes).unwrap();
+    let run = project.run(&["doctor"]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(
+        run.stdout.contains("no: text ") && run.stdout.contains("not as it was recorded"),
+        "{}",
+        run.stdout
+    );
+    let run = project.run(&["doctor", "--json"]);
+    assert_eq!(run.code, 1);
+    let facts: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert!(!facts["ledger"]["faults"].as_array().unwrap().is_empty(), "{facts}");
+}
+
+#[test]
+fn a_ledger_that_cannot_be_opened_is_told() {
+    let project = project();
+    project.write(".agentd/ledger.db", "no database");
+    let run = project.run(&["doctor"]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(run.stdout.contains("no: .agentd/ledger.db"), "{}", run.stdout);
+}
