@@ -183,13 +183,10 @@ pub fn open_ledger(workspace: &Workspace, accept_now: bool) -> Result<SqliteStor
     if accept_now || knows_ledger(root, user, &store)? {
         return Ok(store);
     }
-    let message = format!(
-        "this ledger was not made here: {LEDGER} came with the project, or the project was moved or copied"
-    );
-    Err(Error::new(ErrorKind::NotTrusted, message).with_hint(
-        "look at it with `agentd log`; `agentd trust` accepts it, --trust does so for this run, and without the \
-         folder .agentd a new one is begun",
-    ))
+    let why = "it came with the project, or the project was moved or copied";
+    let message = format!("this ledger was not made here: {LEDGER}; {why}");
+    Err(Error::new(ErrorKind::NotTrusted, message)
+        .with_hint("accept it with `agentd trust`, or for this run with --trust, or remove .agentd"))
 }
 
 impl Workspace {

@@ -92,7 +92,7 @@ fn a_ledger_that_was_moved_with_its_project_is_accepted_once_more() {
     fs::rename(project.root(), &moved).unwrap();
     fs::create_dir(project.root()).unwrap();
     let there = ["-C", moved.to_str().unwrap()];
-    project.run(&[&there[..], &turn].concat()).fails(4, &["NotTrusted", "moved or copied"]);
+    project.run(&[&there[..], &turn].concat()).fails(4, &["NotTrusted", "the project was moved"]);
     project.run(&[&there[..], &["trust"]].concat()).ok();
     project.run(&[&there[..], &turn].concat()).ok();
 }
