@@ -91,6 +91,8 @@ pub enum Cause {
     Stopped,
     /// The program that made the call, or the guard, was gone.
     Abandoned,
+    /// The folder of the call was removed while it ran, and with it what it said and how it ended.
+    Removed,
 }
 
 /// What a guard leaves behind. It is not made to outlast a loss of power, which what the agent wrote may not have done
@@ -290,7 +292,7 @@ impl Contained {
                 None => Exit {
                     code: None,
                     signal: status.and_then(|status| status.signal()),
-                    cause: Cause::Abandoned,
+                    cause: if self.folder.is_dir() { Cause::Abandoned } else { Cause::Removed },
                     left_behind: reap(&self.marker)?,
                     milliseconds: milliseconds(self.started.elapsed()),
                 },

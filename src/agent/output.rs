@@ -8,6 +8,9 @@ use crate::config::{AgentSpec, Failures, OutputKind};
 use crate::models::{End, Reply};
 use crate::secret::Secrets;
 
+/// What is told of a call whose folder is gone.
+const REMOVED: &str = "its folder in .agentd/calls was removed, and its reply with it";
+
 /// How much of what an agent says of a failure is told.
 const DETAIL: usize = 2 * 1024;
 
@@ -67,6 +70,7 @@ impl<'a> OutputReader<'a> {
             (End::Ok, _) => String::new(),
             (_, Cause::NotStarted(why)) => why.clone(),
             (_, Cause::NotInstalled) => format!("there is no command `{}`", self.spec.command()),
+            (_, Cause::Removed) => REMOVED.to_owned(),
             _ if heard.failed && !heard.error.trim().is_empty() => first(&error),
             _ if stderr.trim().is_empty() && !is_text => error,
             _ => last(&stderr),
@@ -83,7 +87,7 @@ impl<'a> OutputReader<'a> {
     fn end(&self, heard: &Heard, error: &str, stderr: &str, exit: &Exit) -> End {
         match &exit.cause {
             Cause::NotInstalled => return End::NotInstalled,
-            Cause::NotStarted(_) => return End::Crashed { code: None, signal: None },
+            Cause::NotStarted(_) | Cause::Removed => return End::Crashed { code: None, signal: None },
             Cause::Wall => return End::TimedOut { idle: false, seconds: self.limits.wall.as_secs() },
             Cause::Idle => return End::TimedOut { idle: true, seconds: self.limits.idle.as_secs() },
             Cause::Output => return End::OutputTooLarge { limit: self.limits.output },

@@ -3,19 +3,20 @@
 mod open;
 mod pack;
 mod place;
+mod restore;
 mod tables;
 mod verify;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use blake3::Hash;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use self::open::{count, damaged, failed};
+use self::open::{Opened, count, damaged, failed};
 use self::tables::{KeptTurn, SessionTables, TURNS};
 use super::{Claim, Entry, Lease, Scope, Store, Turns, tally};
 use crate::error::{Error, ErrorKind, Result};
@@ -24,7 +25,8 @@ use crate::models::{BlobId, End, Event, Held, Holder, SessionId, Spent, TurnRow,
 /// A ledger on disk, shared by all processes that work on a project.
 #[derive(Debug)]
 pub struct SqliteStore {
-    connection: Mutex<Connection>,
+    root: PathBuf,
+    opened: Mutex<Opened>,
 }
 
 impl SqliteStore {
@@ -47,7 +49,7 @@ impl SqliteStore {
         if !place::has_ledger(&folder)? {
             open::create(&folder, id)?;
         }
-        Ok(Self { connection: Mutex::new(open::open(&folder)?) })
+        Self::of(root, &folder)
     }
 
     /// Opens the ledger of a project; `None` if there is none.
@@ -62,7 +64,11 @@ impl SqliteStore {
         if !place::has_ledger(&folder)? {
             return Ok(None);
         }
-        Ok(Some(Self { connection: Mutex::new(open::open(&folder)?) }))
+        Self::of(root, &folder).map(Some)
+    }
+
+    fn of(root: &Path, folder: &Path) -> Result<Self> {
+        Ok(Self { root: root.to_path_buf(), opened: Mutex::new(open::open(folder)?) })
     }
 
     /// Returns what tells the ledger from all others.
@@ -83,8 +89,15 @@ impl SqliteStore {
         verify::verify(&self.connection())
     }
 
-    fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    fn connection(&self) -> MutexGuard<'_, Opened> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the connection to write through: its file is where it was, or was put back.
+    fn writer(&self) -> Result<MutexGuard<'_, Opened>> {
+        let mut opened = self.connection();
+        restore::restore(&mut opened, &self.root)?;
+        Ok(opened)
     }
 }
 
@@ -120,7 +133,7 @@ impl Store for SqliteStore {
         over: Option<u64>,
         now: SystemTime,
     ) -> Result<Claim> {
-        let mut connection = self.connection();
+        let mut connection = self.writer()?;
         let other = |connection: &Connection| {
             let held = held_by(connection, session)?;
             Ok(held.filter(|held| over != Some(held.fence)))
@@ -142,7 +155,8 @@ impl Store for SqliteStore {
     }
 
     fn heartbeat(&self, lease: &Lease, now: SystemTime) -> Result<()> {
-        write(&mut self.connection(), Outlasts::TheProcess, |transaction| {
+        let mut connection = self.writer()?;
+        write(&mut connection, Outlasts::TheProcess, |transaction| {
             let chain = leased(transaction, lease)?;
             let values = params![tally::to_millis(now), chain.session];
             transaction.execute("UPDATE sessions SET seen = ?1 WHERE id = ?2", values).map_err(failed)?;
@@ -151,7 +165,8 @@ impl Store for SqliteStore {
     }
 
     fn release(&self, lease: &Lease) -> Result<()> {
-        write(&mut self.connection(), Outlasts::TheProcess, |transaction| {
+        let mut connection = self.writer()?;
+        write(&mut connection, Outlasts::TheProcess, |transaction| {
             let chain = leased(transaction, lease)?;
             let free = "UPDATE sessions SET holder = NULL, since = NULL, seen = NULL WHERE id = ?1";
             transaction.execute(free, [chain.session]).map_err(failed)?;
@@ -162,7 +177,7 @@ impl Store for SqliteStore {
     fn commit(&self, lease: &Lease, entry: &Entry<'_>, now: SystemTime) -> Result<()> {
         let bodies = entry.events.iter().map(serde_json::to_string);
         let bodies = bodies.collect::<Result<Vec<_>, _>>().map_err(unwritable)?;
-        let mut connection = self.connection();
+        let mut connection = self.writer()?;
         // Compressed before the transaction, for others wait while it lasts.
         let (given, blobs) = new_blobs(&connection, entry.blobs)?;
         let passing = entry.events.iter().all(|event| match event {

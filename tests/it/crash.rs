@@ -7,6 +7,7 @@ mod kill_loop;
 mod misbehaviour;
 mod outside;
 mod points;
+mod removed;
 mod signals;
 
 use std::collections::{BTreeMap, BTreeSet};

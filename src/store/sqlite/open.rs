@@ -1,13 +1,14 @@
 //! How the database is opened: made whole or not at all, brought up to date, and refused if it is not ours to read.
 
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
 
-use super::place::{self, FILE};
+use super::place::{self, FILE, FileId};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What version n + 1 adds to version n.
@@ -19,12 +20,37 @@ const OURS: i32 = 0x6167_6e74;
 /// How long a writer waits for others.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A ledger that is open.
+#[derive(Debug)]
+pub(super) struct Opened {
+    connection: Connection,
+    /// Which file it is; as long as it is open, no other one is the same.
+    pub(super) file: FileId,
+    /// Where it is kept, if another one has taken its place.
+    pub(super) kept: Option<String>,
+}
+
+impl Deref for Opened {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl DerefMut for Opened {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+}
+
 /// Opens the ledger of a folder, which must have one.
-pub(super) fn open(folder: &Path) -> Result<Connection> {
+pub(super) fn open(folder: &Path) -> Result<Opened> {
     let path = folder.join(FILE);
-    let size = path.metadata().map_err(|error| place::unwritable(&place::ledger(), error))?.len();
+    // Looked at first: one that is put in its place in between is then noticed before anything is written.
+    let found = path.metadata().map_err(|error| place::unwritable(&place::ledger(), error))?;
     // It is made under another name, so that no moment leaves an empty one.
-    if size == 0 {
+    if found.len() == 0 {
         return Err(damaged("is empty"));
     }
     let mut connection = connect(&path)?;
@@ -34,7 +60,7 @@ pub(super) fn open(folder: &Path) -> Result<Connection> {
         return Err(damaged("is a database, but not a ledger"));
     }
     migrate(&mut connection, &MIGRATIONS)?;
-    Ok(connection)
+    Ok(Opened { connection, file: place::file_id(&found), kept: None })
 }
 
 /// Makes the ledger of a folder that has none.
@@ -47,12 +73,8 @@ pub(super) fn create(folder: &Path, id: &str) -> Result<()> {
     migrate(&mut connection, &MIGRATIONS)?;
     connection.execute("INSERT INTO ledger (id) VALUES (?1)", [id]).map_err(failed)?;
     connection.close().map_err(|(_, error)| failed(error))?;
-    match draft.persist_noclobber(folder.join(FILE)) {
-        // Another process was faster; its ledger is as good.
-        Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(refused) => Err(unwritable(refused.error)),
-        Ok(_) => place::sync(folder).map_err(unwritable),
-    }
+    // If another process was faster, its ledger is as good.
+    place::name(draft.into_temp_path(), folder).map(|_| ()).map_err(unwritable)
 }
 
 /// Returns what tells a ledger from all others.
@@ -120,7 +142,7 @@ pub(super) fn count(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-fn unusable(what: &str) -> Error {
+pub(super) fn unusable(what: &str) -> Error {
     Error::new(ErrorKind::LedgerUnusable, format!("{} {what}", place::ledger()))
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use nix::unistd;
+use tempfile::TempPath;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -14,6 +15,21 @@ pub(super) const FOLDER: &str = ".agentd";
 
 /// The ledger in it.
 pub(super) const FILE: &str = "ledger.db";
+
+/// What tells a file from all others that there are: its device and its number there.
+pub(super) type FileId = (u64, u64);
+
+/// Returns which file something is.
+pub(super) fn file_id(found: &Metadata) -> FileId {
+    (found.dev(), found.ino())
+}
+
+/// Tells whether a file is the ledger of a project. It is only looked at: to open and to close a database would void
+/// the locks that are held on it.
+pub(super) fn is_ledger(root: &Path, file: FileId) -> bool {
+    let found = inside(root).ok().and_then(|folder| folder.join(FILE).symlink_metadata().ok());
+    found.is_some_and(|found| file_id(&found) == file)
+}
 
 /// Makes the folder of a project's ledger if need be, and returns it.
 pub(super) fn make(root: &Path) -> Result<PathBuf> {
@@ -38,10 +54,27 @@ pub(super) fn has_ledger(folder: &Path) -> Result<bool> {
     check(&folder.join(FILE), &ledger(), Metadata::is_file)
 }
 
-/// Makes what was renamed in a folder outlast a loss of power.
+/// Makes a database the ledger of a folder, and tells whether it has become that: not if the folder has one.
 #[expect(clippy::disallowed_methods, reason = "this is the door to the database")]
-pub(super) fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+pub(super) fn name(draft: TempPath, folder: &Path) -> io::Result<bool> {
+    let held = File::open(folder)?;
+    // Or what is removed here could be of a ledger that another process has just named.
+    held.lock()?;
+    let path = folder.join(FILE);
+    if path.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    // What is left of one that was removed would be taken for the newest part of this one.
+    for end in ["-wal", "-shm"] {
+        match fs::remove_file(folder.join(format!("{FILE}{end}"))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    draft.persist_noclobber(path)?;
+    // Its name is to outlast a loss of power.
+    held.sync_all()?;
+    Ok(true)
 }
 
 /// Returns the ledger as messages name it.

@@ -1,0 +1,85 @@
+//! Agents that remove the ledger, or the files of their call, while a turn runs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use agentd::store::Store;
+use serde_json::json;
+
+use super::{Stage, TURN, WRITTEN, answers, ends, names};
+use crate::support::write;
+
+/// Lets the agent do something in a shell before it answers.
+fn shell(stage: &Stage, script: &str) {
+    let (calls, reply) = (stage.outside("calls"), stage.outside("reply"));
+    let script = format!("echo called >> {}; {script}; cat {}", calls.display(), reply.display());
+    let definition = json!({"format": 1, "agents": {"fake": {"argv": ["sh", "-c", script]}}});
+    write(&stage.project.user_folder().join("agents.yaml"), definition.to_string());
+}
+
+const WARNING: &str = "warning: .agentd/ledger.db was removed while it was in use, and is put back\n";
+
+#[test]
+fn a_ledger_that_an_agent_removes_is_put_back_with_all_that_was_recorded() {
+    let stage = Stage::new();
+    stage.run(&TURN).ok();
+    let before = stage.events();
+    for (number, remove) in
+        (2..).zip(["rm -rf .agentd", "git clean -qfdx", "rm -f .agentd/ledger.db*", "rm .agentd/ledger.db"])
+    {
+        shell(&stage, remove);
+        let run = stage.turn();
+        assert!(run.stderr.contains(WARNING), "{remove}: {}", run.stderr);
+        let events = stage.events();
+        assert!(events.starts_with(&before), "{remove}: what was recorded is lost");
+        let last = answers(&events).pop().unwrap();
+        assert_eq!(last.turn, number, "{remove}: the turn is recorded");
+        if remove.contains("ledger.db") {
+            assert_eq!((run.code, ends(&events).pop().unwrap()), (0, "ok"), "{}", run.stderr);
+        } else {
+            assert_eq!((run.code, ends(&events).pop().unwrap()), (5, "crashed"), "{}", run.stderr);
+            let fault = &run.last_line()["fault"];
+            assert_eq!(fault["kind"], "AgentCrashed");
+            let words = "its folder in .agentd/calls was removed, and its reply with it";
+            assert!(fault["message"].as_str().unwrap().contains(words), "{fault}");
+            assert_eq!(last.detail, words);
+        }
+        let mode =
+            |path: &str| fs::metadata(stage.project.root().join(path)).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(".agentd"), mode(".agentd/ledger.db")), (0o700, 0o600));
+        assert_eq!(stage.project.read(".agentd/.gitignore"), "*\n");
+        stage.check(&before, &[Some(WRITTEN), None]);
+        assert_eq!(stage.store().unwrap().held().unwrap(), [], "the session is free");
+    }
+    // The next program finds it, and knows it.
+    shell(&stage, "true");
+    stage.run(&TURN).ok();
+    stage.check_end(6, WRITTEN);
+    assert_eq!(stage.calls(), 6);
+}
+
+#[test]
+fn a_ledger_that_is_replaced_while_it_is_in_use_is_kept_beside_the_other() {
+    let (stage, other) = (Stage::new(), Stage::new());
+    other.run(&TURN).ok();
+    let (theirs, ours) = (other.project.root().join(".agentd"), stage.project.root().join(".agentd"));
+    shell(&stage, &format!("rm -rf .agentd; cp -r {} .agentd", theirs.display()));
+    let run = stage.run(&TURN);
+    let words = ["LedgerUnusable", "was replaced by another ledger", "is in .agentd/ledger-"];
+    let said = run.fails(7, &words);
+    assert_eq!(fs::read(theirs.join("ledger.db")).unwrap(), fs::read(ours.join("ledger.db")).unwrap());
+    let kept: Vec<_> = fs::read_dir(&ours)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("ledger-"))
+        .collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert!(said.contains(&kept[0]), "{said}");
+    // As the hint says.
+    fs::rename(ours.join(&kept[0]), ours.join("ledger.db")).unwrap();
+    stage.steps(&["reply"]);
+    stage.define("");
+    stage.run(&["resume", "s"]).ok();
+    assert_eq!(names(&stage.events())[..3], ["entered", "started", "called"]);
+    stage.check_end(1, WRITTEN);
+}
