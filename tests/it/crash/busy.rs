@@ -119,6 +119,8 @@ fn a_session_that_is_held_outside_a_container_is_busy_inside() {
     let mut owner = stage.start(&TURN, "");
     until_written(&stage.project.root().join(".agentd/calls/s.1.1/stdout"), "begun");
     let before = stage.events();
+    // Should it be taken over, that comes to an end.
+    stage.steps(&["reply"]);
     for args in [&TURN[..], &["resume", "s"]] {
         let agentd = stage.command(args, "");
         let mut inside = Command::new("unshare");

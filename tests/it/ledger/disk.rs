@@ -53,6 +53,21 @@ fn only_its_owner_may_look_into_the_ledger_and_no_work_tree_looks_changed() {
 }
 
 #[test]
+fn what_is_left_of_a_removed_ledger_is_no_part_of_a_new_one() {
+    let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = SqliteStore::open(old.path()).unwrap();
+    claim(&store, "add-login");
+    fs::create_dir(new.path().join(".agentd")).unwrap();
+    for name in ["ledger.db-wal", "ledger.db-shm"] {
+        let name = Path::new(".agentd").join(name);
+        fs::copy(old.path().join(&name), new.path().join(&name)).unwrap();
+    }
+    let made = SqliteStore::open(new.path()).unwrap();
+    assert_eq!(made.held().unwrap(), []);
+    assert_eq!(made.verify().unwrap(), Vec::<String>::new());
+}
+
+#[test]
 fn what_others_may_read_is_closed_to_them() {
     let folder = tempfile::tempdir().unwrap();
     drop(SqliteStore::open(folder.path()).unwrap());
