@@ -84,7 +84,7 @@ impl Turning<'_> {
             model: prepared.started.model.clone(),
             prompt_bytes: prepared.started.prompt_bytes,
         });
-        let (mut waited, mut pause) = (0, PAUSE);
+        let (mut waited, mut pause) = (0_u64, PAUSE);
         loop {
             let reserved = prepared.reserve(prepared.prompt_tokens);
             let events = std::mem::take(&mut opening);
@@ -96,8 +96,9 @@ impl Turning<'_> {
                 return Ok(answer);
             }
             let wait = retry_after.unwrap_or(pause).max(1);
-            waited += wait;
-            pause *= 2;
+            // An agent may ask for any time, and as often as it likes.
+            waited = waited.saturating_add(wait);
+            pause = pause.saturating_mul(2);
             if waited > self.desk.run.limits.max_wait.as_secs() || self.desk.run.stop.asked() > 0 {
                 return Ok(answer);
             }

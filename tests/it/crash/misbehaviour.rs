@@ -215,6 +215,20 @@ fn a_rate_limit_is_waited_for_and_the_agent_asked_again() {
     stage.check_end(1, WRITTEN);
 }
 
+/// An agent may ask for any time, and as often as it likes.
+#[test]
+fn a_rate_limit_without_measure_is_an_error_at_once() {
+    let stage = Stage::new();
+    let script = "format: 1\nturns:\n  - {end: rate-limited, retry_after: 1}\n\
+                  \u{20}\u{20}- {end: rate-limited, retry_after: 18446744073709551615}\n";
+    stage.project.write("script.yaml", script);
+    let args = ["turn", "plan", "Go", "--session", "s", "--agent", "scripted", "--script", "script.yaml"];
+    let run = stage.run(&args);
+    assert_eq!(run.code, 5, "{}", run.stderr);
+    assert!(run.stderr.contains("error[AgentRateLimited]"), "{}", run.stderr);
+    assert_eq!(ends(&stage.events()), ["rate limited", "rate limited"]);
+}
+
 /// Lets the agent be a shell that notes its call and does as it is told.
 fn shell_agent(stage: &Stage, script: &str) {
     let script = format!("echo called >> {}; {script}", stage.outside("calls").display());
