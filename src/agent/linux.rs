@@ -15,7 +15,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::statfs::statfs;
 use nix::unistd::{Pid, getegid, geteuid};
 
-use super::process::Marked;
+use super::process::{Marked, Reach};
 
 /// The program that is running, even if its file was replaced.
 pub(super) const SELF: &str = "/proc/self/exe";
@@ -205,13 +205,6 @@ impl Signals {
         self.held.thread_set_mask()?;
         started
     }
-}
-
-/// How many processes a signal has reached, and how many refused it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reach {
-    pub(super) reached: u64,
-    pub(super) refused: u64,
 }
 
 /// An agent and all that descends from it, as its guard reaches them.

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use super::process::Marked;
+use super::process::{Marked, Reach};
 
 /// The program that is running. Never started: it would be the guard in a namespace.
 pub(super) const SELF: &str = "/dev/null";
@@ -81,13 +81,6 @@ impl Signals {
         held.thread_set_mask()?;
         started
     }
-}
-
-/// How many processes a signal has reached, and how many refused it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reach {
-    pub(super) reached: u64,
-    pub(super) refused: u64,
 }
 
 /// The process group of an agent.

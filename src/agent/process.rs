@@ -40,6 +40,13 @@ pub fn is_alive(process: &Process) -> bool {
     process.boot == system::boot() && system::alive_since(process.pid) == Some(process.started)
 }
 
+/// How many processes a signal has reached, and how many refused it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reach {
+    pub(super) reached: u64,
+    pub(super) refused: u64,
+}
+
 /// What a look for a call's processes has found.
 #[derive(Debug, Default)]
 pub(super) struct Marked {

@@ -102,6 +102,22 @@ pub struct Price {
     pub output: f64,
 }
 
+impl Price {
+    /// Returns what tokens of a prompt and of a reply cost, in millionths of a US dollar.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a count is far below 2^52, and no price is negative"
+    )]
+    pub fn micro_dollars(&self, prompt: u64, reply: u64) -> u64 {
+        // Dollars for a million tokens are millionths of a dollar for one.
+        let cost = |tokens: u64, price: f64| (tokens as f64 * price.max(0.0)).ceil() as u64;
+        cost(prompt, self.input).saturating_add(cost(reply, self.output))
+    }
+}
+
 /// How sure a count is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

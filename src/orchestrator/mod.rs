@@ -23,6 +23,7 @@ pub use clock::utc;
 pub use context::PromptContext;
 pub use init::{Created, init};
 pub use prepare::next_state;
+pub use prepare::tokens_roughly;
 pub use project::ProjectFiles;
 pub use prompts::{Ask, Assembly, Workspace, assemble, assemble_context, catalogue, settings};
 pub use reading::MOST_REPAIRS;

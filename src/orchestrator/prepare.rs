@@ -147,7 +147,7 @@ pub(super) fn prepared(
         prompt,
         fit,
         reply_tokens: max_output.unwrap_or(REPLY_TOKENS).min(draft.fit_report.reserve.max(REPLY_TOKENS)),
-        prompt_tokens: draft.fit_report.tokens.unwrap_or(prompt_bytes / BYTES_PER_TOKEN),
+        prompt_tokens: draft.fit_report.tokens.unwrap_or(tokens_roughly(prompt_bytes)),
         price,
         calls: 0,
     })
@@ -215,24 +215,18 @@ impl Prepared {
     /// Returns what tokens of a prompt and of a reply come to.
     pub(super) fn amount(&self, prompt: u64, reply: u64) -> Amount {
         let tokens = prompt.saturating_add(reply);
-        let micro_dollars =
-            self.price.map_or(0, |price| cost(prompt, price.input) + cost(reply, price.output));
+        let micro_dollars = self.price.map_or(0, |price| price.micro_dollars(prompt, reply));
         Amount { tokens, micro_dollars }
     }
 }
 
-/// Returns what tokens cost in millionths of a dollar, at a price in dollars per million: the same number.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "a price is positive, and a cost below 2^52 millionths"
-)]
-fn cost(tokens: u64, price: f64) -> u64 {
-    (tokens as f64 * price.max(0.0)).ceil() as u64
-}
-
 /// Returns how many tokens a text has, roughly.
 pub(super) fn roughly(text: &str) -> u64 {
-    (text.len() as u64).div_ceil(BYTES_PER_TOKEN)
+    tokens_roughly(text.len() as u64)
+}
+
+/// Returns how many tokens so many bytes of text are, roughly.
+#[must_use]
+pub fn tokens_roughly(bytes: u64) -> u64 {
+    bytes.div_ceil(BYTES_PER_TOKEN)
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use agentd::models::Why;
-use agentd::orchestrator::{Seen, Sign};
+use agentd::orchestrator::{Seen, Sign, tokens_roughly};
 use agentd::parse::{Grammar, Stream};
 
 use crate::out;
@@ -20,9 +20,6 @@ const STILL: Duration = Duration::from_secs(30);
 /// How much of a line is kept, in bytes.
 const LONGEST_LINE: usize = 4096;
 
-/// How many bytes a token has, roughly.
-const BYTES_PER_TOKEN: usize = 4;
-
 /// The live view of a run.
 pub(crate) struct View {
     json: bool,
@@ -32,7 +29,7 @@ pub(crate) struct View {
     head: String,
     called: Option<Instant>,
     next: Duration,
-    bytes: usize,
+    bytes: u64,
     message: String,
 }
 
@@ -88,7 +85,7 @@ impl View {
                 }
             }
             Sign::Said { text } => {
-                self.bytes += text.len();
+                self.bytes += text.len() as u64;
                 if let Some(stream) = self.stream.as_mut().filter(|_| self.terminal) {
                     self.message.push_str(&stream.push(text.as_bytes()));
                 }
@@ -114,7 +111,7 @@ impl View {
     fn draw(&mut self) {
         let Some(called) = self.called else { return };
         let seconds = called.elapsed().as_secs();
-        let tokens = self.bytes / BYTES_PER_TOKEN;
+        let tokens = tokens_roughly(self.bytes);
         if self.terminal {
             let last = self.message.trim();
             out::live_line(&format!("{} · {seconds} s · ~{tokens} tokens · {last}", self.head));

@@ -114,7 +114,7 @@ pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
         out::json(&rows)?;
         return Ok(exit::OK);
     }
-    let total = |sum: fn(&UsageRow) -> u64| rows.iter().map(sum).sum::<u64>();
+    let total = |of: fn(&UsageRow) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
     let sum = [
         "all".to_owned(),
         String::new(),
