@@ -98,8 +98,8 @@ pub struct TurnRow {
     pub fault: Option<String>,
     /// What all its calls have spent.
     pub spent: Amount,
-    /// How long they took, in seconds.
-    pub seconds: u64,
+    /// How long they took, in milliseconds.
+    pub milliseconds: u64,
 }
 
 /// What an agent has used, over all its calls in one session.
@@ -117,6 +117,6 @@ pub struct UsageRow {
     pub calls: u64,
     /// Tokens and money.
     pub spent: Amount,
-    /// How long the calls took, in seconds.
-    pub seconds: u64,
+    /// How long the calls took, in milliseconds.
+    pub milliseconds: u64,
 }

@@ -153,7 +153,7 @@ impl Store for MemoryStore {
         let ledger = self.ledger();
         let tallies = ledger.kept.tallies.values();
         let asked = tallies.filter(|tally| session.is_none_or(|session| *session == tally.row.session));
-        Ok(tally::usage_of(asked.map(|tally| (tally.row.clone(), tally.milliseconds))))
+        Ok(tally::usage_of(asked.map(|tally| tally.row.clone())))
     }
 }
 

@@ -260,7 +260,7 @@ impl Store for SqliteStore {
 
     fn usage(&self, session: Option<&SessionId>) -> Result<Vec<UsageRow>> {
         let kept = kept_turns(&self.connection(), session, usize::MAX)?;
-        Ok(tally::usage_of(kept.into_iter().map(|kept| (kept.row, kept.milliseconds))))
+        Ok(tally::usage_of(kept.into_iter().map(|kept| kept.row)))
     }
 }
 

@@ -16,8 +16,6 @@ use crate::models::{
 pub(super) struct Tally {
     /// The turn on one line.
     pub(super) row: TurnRow,
-    /// How long its calls took, in milliseconds.
-    pub(super) milliseconds: u64,
     /// Its calls, in order.
     pub(super) calls: Vec<Call>,
 }
@@ -128,9 +126,9 @@ fn start(tallies: &mut dyn Tallies, session: &SessionId, started: &Started, at: 
         verdict: None,
         fault: None,
         spent: Amount::default(),
-        seconds: 0,
+        milliseconds: 0,
     };
-    tallies.keep_tally(Tally { row, milliseconds: 0, calls: Vec::new() })
+    tallies.keep_tally(Tally { row, calls: Vec::new() })
 }
 
 fn open(tallies: &mut dyn Tallies, mut tally: Tally, call: Call, budget: &Budget) -> Result<()> {
@@ -184,8 +182,7 @@ fn close(tallies: &mut dyn Tallies, mut tally: Tally, answered: &Answered) -> Re
         tally.row.end = Some(answered.end.clone());
     }
     tally.row.spent = plus(tally.row.spent, answered.spent);
-    tally.milliseconds = add(tally.milliseconds, answered.milliseconds);
-    tally.row.seconds = tally.milliseconds.div_ceil(1_000);
+    tally.row.milliseconds = add(tally.row.milliseconds, answered.milliseconds);
     tallies.keep_tally(tally)
 }
 
@@ -227,22 +224,21 @@ fn minus(a: Amount, b: Amount) -> Amount {
     }
 }
 
-/// Returns what agents have used in turns, each given with its milliseconds. A turn without a call counts for nothing.
-pub(super) fn usage_of(turns: impl Iterator<Item = (TurnRow, u64)>) -> Vec<UsageRow> {
-    let mut rows: BTreeMap<(SessionId, String, Option<String>), (UsageRow, u64)> = BTreeMap::new();
-    for (turn, milliseconds) in turns.filter(|(turn, _)| turn.calls > 0) {
+/// Returns what agents have used in turns. A turn without a call counts for nothing.
+pub(super) fn usage_of(turns: impl Iterator<Item = TurnRow>) -> Vec<UsageRow> {
+    let mut rows: BTreeMap<(SessionId, String, Option<String>), UsageRow> = BTreeMap::new();
+    for turn in turns.filter(|turn| turn.calls > 0) {
         let key = (turn.session, turn.agent, turn.model);
-        let (row, sum) = rows.entry(key).or_insert_with_key(|(session, agent, model)| {
+        let row = rows.entry(key).or_insert_with_key(|(session, agent, model)| {
             let (session, agent, model) = (session.clone(), agent.clone(), model.clone());
-            (UsageRow { session, agent, model, turns: 0, calls: 0, spent: Amount::default(), seconds: 0 }, 0)
+            UsageRow { session, agent, model, turns: 0, calls: 0, spent: Amount::default(), milliseconds: 0 }
         });
         row.turns += 1;
         row.calls += turn.calls;
         row.spent = plus(row.spent, turn.spent);
-        *sum = add(*sum, milliseconds);
-        row.seconds = sum.div_ceil(1_000);
+        row.milliseconds = add(row.milliseconds, turn.milliseconds);
     }
-    rows.into_values().map(|(row, _)| row).collect()
+    rows.into_values().collect()
 }
 
 /// Returns the error for a text that an event names and the ledger lacks.

@@ -368,7 +368,7 @@ fn a_turn_stands_on_one_line_from_its_start_to_its_reply() {
         verdict: None,
         fault: None,
         spent: Amount::default(),
-        seconds: 0,
+        milliseconds: 0,
     };
     each(|store| {
         let lease = claim(store, "add-login");
@@ -383,11 +383,13 @@ fn a_turn_stands_on_one_line_from_its_start_to_its_reply() {
         let spent = Amount { tokens: 40, micro_dollars: 7 };
         let first = Answered { end: End::Cut, ..answered(1, 1, spent, 1_500) };
         step(Event::Answered(Box::new(first)), &|row| {
-            (row.end, row.spent, row.seconds) = (Some(End::Cut), Amount { tokens: 40, micro_dollars: 7 }, 2);
+            let spent = Amount { tokens: 40, micro_dollars: 7 };
+            (row.end, row.spent, row.milliseconds) = (Some(End::Cut), spent, 1_500);
         });
         step(called(1, 2, "later run", tokens(100)), &|row| (row.calls, row.end) = (2, None));
         step(Event::Answered(Box::new(answered(1, 2, spent, 1_400))), &|row| {
-            (row.end, row.spent, row.seconds) = (Some(End::Ok), Amount { tokens: 80, micro_dollars: 14 }, 3);
+            let spent = Amount { tokens: 80, micro_dollars: 14 };
+            (row.end, row.spent, row.milliseconds) = (Some(End::Ok), spent, 2_900);
         });
         step(replied(1, Some(ReviewResult::NeedsChanges), Some("no tasks")), &|row| {
             row.replied = true;
@@ -473,20 +475,21 @@ fn usage_is_summed_by_session_agent_and_model() {
         // A turn that never called its agent has used nothing; an open call has not yet.
         take(&a, 2, "codex", None, &[]);
         commit(store, &a, &[Event::Started(Box::new(started(3))), called(3, 1, "run", tokens(99))]).unwrap();
-        let row = |name: &str, agent: &str, model: Option<&str>, turns, calls, spent, seconds| UsageRow {
-            session: session(name),
-            agent: agent.to_owned(),
-            model: model.map(str::to_owned),
-            turns,
-            calls,
-            spent: tokens(spent),
-            seconds,
-        };
-        let of_a = [row("a", "claude", None, 1, 1, 5, 1), row("a", "claude", Some("opus"), 1, 1, 0, 0)];
+        let row =
+            |name: &str, agent: &str, model: Option<&str>, turns, calls, spent, milliseconds| UsageRow {
+                session: session(name),
+                agent: agent.to_owned(),
+                model: model.map(str::to_owned),
+                turns,
+                calls,
+                spent: tokens(spent),
+                milliseconds,
+            };
+        let of_a = [row("a", "claude", None, 1, 1, 5, 600), row("a", "claude", Some("opus"), 1, 1, 0, 0)];
         let of_b = [
-            row("b", "claude", None, 1, 1, 8, 1),
-            row("b", "claude", Some("opus"), 2, 3, 7, 2),
-            row("b", "gemini", None, 1, 1, 10, 1),
+            row("b", "claude", None, 1, 1, 8, 600),
+            row("b", "claude", Some("opus"), 2, 3, 7, 1_800),
+            row("b", "gemini", None, 1, 1, 10, 600),
         ];
         assert_eq!(store.usage(Some(&a.session)).unwrap(), of_a);
         assert_eq!(store.usage(Some(&b.session)).unwrap(), of_b);

@@ -13,16 +13,14 @@ use crate::store::tally::{self, Call, Tallies, Tally, Total};
 /// Selects what [`turn`] reads.
 pub(super) const TURNS: &str = include_str!("../sql/turns.sql");
 
-/// A turn as a row holds it: with its id and its milliseconds.
+/// A turn as a row holds it: with its id.
 pub(super) struct KeptTurn {
     pub(super) id: i64,
     pub(super) row: TurnRow,
-    pub(super) milliseconds: u64,
 }
 
 /// Reads a turn.
 pub(super) fn turn(row: &Row<'_>) -> rusqlite::Result<KeptTurn> {
-    let milliseconds = number(row, 14)?;
     let outcome = |text: String| serde_json::from_str(&text).map_err(|error| odd(8, error));
     let verdict = |text: String| text.parse().map_err(|()| odd(10, "not a verdict"));
     let turn = TurnRow {
@@ -38,9 +36,9 @@ pub(super) fn turn(row: &Row<'_>) -> rusqlite::Result<KeptTurn> {
         verdict: row.get::<_, Option<String>>(10)?.map(verdict).transpose()?,
         fault: row.get(11)?,
         spent: Amount { tokens: number(row, 12)?, micro_dollars: number(row, 13)? },
-        seconds: milliseconds.div_ceil(1_000),
+        milliseconds: number(row, 14)?,
     };
-    Ok(KeptTurn { id: row.get(0)?, row: turn, milliseconds })
+    Ok(KeptTurn { id: row.get(0)?, row: turn })
 }
 
 /// Reads a call: number, run, tokens, micro_dollars, answered.
@@ -136,7 +134,7 @@ impl Tallies for SessionTables<'_> {
                          ORDER BY number";
             let mut calls = self.connection.prepare(calls)?;
             let calls = calls.query_map([kept.id], call)?.collect::<rusqlite::Result<_>>()?;
-            Ok(Some(Tally { row: kept.row, milliseconds: kept.milliseconds, calls }))
+            Ok(Some(Tally { row: kept.row, calls }))
         };
         read().map_err(failed)
     }
@@ -160,7 +158,7 @@ impl Tallies for SessionTables<'_> {
             row.fault,
             count(row.spent.tokens),
             count(row.spent.micro_dollars),
-            count(tally.milliseconds),
+            count(row.milliseconds),
         ];
         let id: i64 = self.connection.query_row(upsert, values, |row| row.get(0)).map_err(failed)?;
         for call in tally.calls {

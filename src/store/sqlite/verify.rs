@@ -133,7 +133,7 @@ fn turns(connection: &Connection, derived: &Kept, faults: &mut Vec<String>) -> R
     for turn in super::kept_turns(connection, None, usize::MAX)? {
         kept += 1;
         let calls = calls.remove(&turn.id).unwrap_or_default();
-        let tally = Tally { row: turn.row, milliseconds: turn.milliseconds, calls };
+        let tally = Tally { row: turn.row, calls };
         let (session, number) = (tally.row.session.clone(), tally.row.turn);
         if derived.tallies.get(&(session.clone(), number)) != Some(&tally) {
             faults.push(format!("turn {number} of the session `{session}` is not what its events say"));

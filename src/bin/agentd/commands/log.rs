@@ -4,7 +4,7 @@ use agentd::ErrorKind;
 use agentd::agent;
 use agentd::models::{SessionId, TurnRow, UsageRow, dollars};
 use agentd::orchestrator::utc;
-use agentd::store::{Store, Turns};
+use agentd::store::{SqliteStore, Store, Turns};
 use serde_json::{Value, json};
 
 use super::sending::{ledger, no_turn};
@@ -18,10 +18,7 @@ const COLUMNS: [&str; 9] =
 
 pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
     let session = given.session.as_deref().map(SessionId::new).transpose()?;
-    if session.is_none() && nothing_yet(args, given.json)? {
-        return Ok(exit::OK);
-    }
-    let store = ledger(args)?;
+    let Some(store) = ledger_or_nothing(args, session.as_ref(), given.json)? else { return Ok(exit::OK) };
     let rows = store.turns(&Turns { session: session.as_ref(), newest: given.number })?;
     let held: Vec<SessionId> = store
         .held()?
@@ -45,7 +42,7 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
                 row.verdict.map(|verdict| verdict.name().to_owned()).unwrap_or_default(),
                 row.spent.tokens.to_string(),
                 cost(row.spent.micro_dollars),
-                when::duration(row.seconds),
+                when::duration(row.milliseconds),
             ]
         });
         out::table(&COLUMNS, lines)?;
@@ -53,16 +50,22 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
     Ok(exit::OK)
 }
 
-/// Tells that no turn was taken, if none was, and prints an empty list where one was asked for.
-fn nothing_yet(args: &Args, json: bool) -> Result<bool, Failure> {
-    if !matches!(ledger(args), Err(error) if error.kind() == ErrorKind::TurnNotFound) {
-        return Ok(false);
+/// Returns the ledger, or tells that no turn was taken yet: of no session in particular that is an empty list.
+fn ledger_or_nothing(
+    args: &Args,
+    session: Option<&SessionId>,
+    json: bool,
+) -> Result<Option<SqliteStore>, Failure> {
+    match ledger(args) {
+        Err(error) if session.is_none() && error.kind() == ErrorKind::TurnNotFound => {
+            if json {
+                out::json(&json!([]))?;
+            }
+            out::note("no turn was taken here yet; `agentd turn` takes one");
+            Ok(None)
+        }
+        found => Ok(Some(found?)),
     }
-    if json {
-        out::json(&json!([]))?;
-    }
-    out::note("no turn was taken here yet; `agentd turn` takes one");
-    Ok(true)
 }
 
 /// Returns what came of a turn, in few words; `held` are the sessions that a living process holds.
@@ -96,16 +99,14 @@ fn row_json(row: &TurnRow, held: &[SessionId]) -> Value {
         "calls": row.calls,
         "tokens": row.spent.tokens,
         "micro_dollars": row.spent.micro_dollars,
-        "seconds": row.seconds,
+        "milliseconds": row.milliseconds,
     })
 }
 
 pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
     let session = session.map(SessionId::new).transpose()?;
-    if session.is_none() && nothing_yet(args, json)? {
-        return Ok(exit::OK);
-    }
-    let rows = ledger(args)?.usage(session.as_ref())?;
+    let Some(store) = ledger_or_nothing(args, session.as_ref(), json)? else { return Ok(exit::OK) };
+    let rows = store.usage(session.as_ref())?;
     if let Some(session) = session.filter(|_| rows.is_empty()) {
         return Err(no_turn(&session).into());
     }
@@ -123,7 +124,7 @@ pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
         total(|row| row.calls).to_string(),
         total(|row| row.spent.tokens).to_string(),
         cost(total(|row| row.spent.micro_dollars)),
-        when::duration(total(|row| row.seconds)),
+        when::duration(total(|row| row.milliseconds)),
     ];
     let lines = rows.iter().map(|row| {
         [
@@ -134,7 +135,7 @@ pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
             row.calls.to_string(),
             row.spent.tokens.to_string(),
             cost(row.spent.micro_dollars),
-            when::duration(row.seconds),
+            when::duration(row.milliseconds),
         ]
     });
     let columns = ["SESSION", "AGENT", "MODEL", "TURNS", "CALLS", "TOKENS", "COST", "TIME"];
@@ -151,6 +152,6 @@ fn usage_json(row: &UsageRow) -> Value {
         "calls": row.calls,
         "tokens": row.spent.tokens,
         "micro_dollars": row.spent.micro_dollars,
-        "seconds": row.seconds,
+        "milliseconds": row.milliseconds,
     })
 }
