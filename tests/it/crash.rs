@@ -227,8 +227,9 @@ impl Stage {
         assert_eq!(self.alive(), BTreeSet::new(), "I4: something is left running");
         if let Some(store) = self.store() {
             assert_eq!(store.verify().unwrap(), Vec::<String>::new(), "I5: the ledger is not whole");
-            let spent = store.spent(&Scope::Session(&session())).unwrap();
-            assert!(spent.amount.tokens <= CAP, "I6: {spent:?}");
+            let spent = store.spent(&Scope::Session(&session())).unwrap().amount.tokens;
+            assert_eq!(spent, tokens_of(&events), "I6: the budget counts otherwise than the calls");
+            assert!(spent <= CAP, "I6: {spent}");
         }
         let image = fs::read_to_string(self.project.root().join(TARGET)).ok();
         assert!(images.contains(&image.as_deref()), "I7: {image:?}");
@@ -298,6 +299,19 @@ fn answers(events: &[(SystemTime, Event)]) -> Vec<Answered> {
 /// Returns how the calls ended, as words.
 fn ends(events: &[(SystemTime, Event)]) -> Vec<&'static str> {
     answers(events).iter().map(|answered: &Answered| End::name(&answered.end)).collect()
+}
+
+/// Returns what a session's calls come to: what each has spent, or what is set aside for it while it is open.
+fn tokens_of(events: &[(SystemTime, Event)]) -> u64 {
+    let mut calls = BTreeMap::new();
+    for (_, event) in events {
+        match event {
+            Event::Called { turn, call, reserved, .. } => calls.insert((*turn, *call), reserved.tokens),
+            Event::Answered(answered) => calls.insert((answered.turn, answered.call), answered.spent.tokens),
+            _ => None,
+        };
+    }
+    calls.into_values().sum()
 }
 
 /// Waits until something holds.
