@@ -42,6 +42,10 @@ impl Secrets {
                 forms.entry(form).or_insert_with(|| Arc::clone(&shown));
             }
         }
+        // To look for nothing, nothing need be built.
+        if forms.is_empty() {
+            return Self(None);
+        }
         let forms: Vec<_> = forms.into_iter().collect();
         let builder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)

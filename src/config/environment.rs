@@ -29,15 +29,22 @@ impl NamePattern {
     /// Tells whether a name fits.
     #[must_use]
     pub fn fits(&self, name: &str) -> bool {
-        let name = name.to_ascii_uppercase();
-        let Some((start, rest)) = self.0.split_once('*') else { return name == self.0 };
-        let Some(mut left) = name.strip_prefix(start) else { return false };
+        let (name, Some((start, rest))) = (name.as_bytes(), self.0.split_once('*')) else {
+            return name.eq_ignore_ascii_case(&self.0);
+        };
         let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-        for part in middle.split('*') {
-            let Some(at) = left.find(part) else { return false };
+        let Some((first, mut left)) = name.split_at_checked(start.len()) else { return false };
+        if !first.eq_ignore_ascii_case(start.as_bytes()) {
+            return false;
+        }
+        for part in middle.split('*').filter(|part| !part.is_empty()) {
+            let Some(at) = left.windows(part.len()).position(|w| w.eq_ignore_ascii_case(part.as_bytes()))
+            else {
+                return false;
+            };
             left = &left[at + part.len()..];
         }
-        left.ends_with(end)
+        left.len().checked_sub(end.len()).is_some_and(|at| left[at..].eq_ignore_ascii_case(end.as_bytes()))
     }
 }
 
