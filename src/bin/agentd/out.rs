@@ -5,7 +5,7 @@ use std::env;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agentd::Error;
 use agentd::models::screen;
@@ -117,37 +117,46 @@ pub(crate) fn talks_to_terminal() -> bool {
     terminal && !dumb
 }
 
-/// The most columns of the line that changes, where the terminal does not say how wide it is.
+/// The most columns of the lines that change, where the terminal does not say how wide it is.
 const LIVE_WIDTH: u16 = 80;
 
-/// Writes a line on the terminal over the one before.
-pub(crate) fn live_line(words: &str) {
+/// How many lines stand on the terminal that will change.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Writes lines on the terminal over those before.
+pub(crate) fn live_lines(lines: &[String]) {
     #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
     let width = terminal_size_of(io::stderr()).map_or(LIVE_WIDTH, |(width, _)| width.0);
-    let mut left = usize::from(width).saturating_sub(1);
-    let words = shown(words.replace(['\n', '\t'], " "));
-    // A line that is too long would leave its start behind when it changes.
-    let line: String = words
-        .chars()
-        .take_while(|c| {
-            let fits = c.width().unwrap_or(0) <= left;
-            left = left.saturating_sub(c.width().unwrap_or(0));
-            fits
-        })
-        .collect();
-    live(format_args!("\r\x1b[2K{line}"));
-    LIVE.store(true, Ordering::Relaxed);
+    let lines: Vec<String> =
+        lines.iter().map(|line| cut(line, usize::from(width).saturating_sub(1))).collect();
+    let taken_back = take_back(LIVE.swap(lines.len(), Ordering::Relaxed));
+    live(format_args!("{taken_back}{}", lines.join("\r\n")));
 }
 
-/// Removes the line that changes, if there is one.
-pub(crate) fn clear_line() {
-    if LIVE.swap(false, Ordering::Relaxed) {
-        live("\r\x1b[2K");
+/// Cuts a line to so many columns: one that is too long would leave its start behind when it changes.
+fn cut(line: &str, mut left: usize) -> String {
+    let fits = |c: &char| {
+        let width = c.width().unwrap_or(0);
+        let fits = width <= left;
+        left = left.saturating_sub(width);
+        fits
+    };
+    shown(line.replace(['\n', '\t'], " ")).chars().take_while(fits).collect()
+}
+
+/// Removes the lines that change, if there are some.
+pub(crate) fn clear_lines() {
+    let lines = LIVE.swap(0, Ordering::Relaxed);
+    if lines > 0 {
+        live(take_back(lines));
     }
 }
 
-/// Whether a line stands on the terminal that is not ended.
-static LIVE: AtomicBool = AtomicBool::new(false);
+/// Returns what takes so many lines back: to the start of the first, and all from there on is gone.
+fn take_back(lines: usize) -> String {
+    let up = if lines > 1 { format!("\x1b[{}A", lines - 1) } else { String::new() };
+    format!("\r{up}\x1b[J")
+}
 
 fn live(words: impl Display) {
     #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
@@ -197,7 +206,7 @@ fn shown(words: impl Display) -> String {
 
 /// Says words that are fit to be shown, in our own style.
 fn talk(words: impl Display) {
-    clear_line();
+    clear_lines();
     #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
     let mut out = anstream::stderr();
     // If stderr is gone there is nobody left to tell.

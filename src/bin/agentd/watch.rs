@@ -1,4 +1,4 @@
-//! The live view of a run: a line that changes on a terminal, plain lines elsewhere, JSON lines if asked for.
+//! The live view of a run: lines that change on a terminal, plain lines elsewhere, JSON lines if asked for.
 
 use std::io;
 use std::sync::mpsc::RecvTimeoutError;
@@ -10,15 +10,18 @@ use agentd::parse::{Grammar, Stream};
 
 use crate::out;
 
-/// How often the line on a terminal changes.
+/// How often the lines on a terminal change.
 const TICK: Duration = Duration::from_millis(200);
 
 /// When a run that is not watched on a terminal first says that it still goes on, and how often then.
 const FIRST: Duration = Duration::from_secs(5);
 const STILL: Duration = Duration::from_secs(30);
 
-/// How much of a line is kept, in bytes.
-const LONGEST_LINE: usize = 4096;
+/// How many lines of the message are shown.
+const LINES: usize = 3;
+
+/// How much of them is kept, in bytes.
+const LONGEST: usize = 4096;
 
 /// The live view of a run.
 pub(crate) struct View {
@@ -64,7 +67,7 @@ impl View {
             }
             self.draw();
         }
-        out::clear_line();
+        out::clear_lines();
         result
     }
 
@@ -89,11 +92,8 @@ impl View {
                 if let Some(stream) = self.stream.as_mut().filter(|_| self.terminal) {
                     self.message.push_str(&stream.push(text.as_bytes()));
                 }
-                // Of a long message the last line is shown, so the rest need not be kept.
-                if let Some((_, last)) = self.message.trim_end().rsplit_once('\n') {
-                    self.message = last.to_owned();
-                }
-                let start = self.message.ceil_char_boundary(self.message.len().saturating_sub(LONGEST_LINE));
+                // Of a long message the last lines are shown, so the rest need not be kept.
+                let start = self.message.ceil_char_boundary(self.message.len().saturating_sub(LONGEST));
                 self.message.drain(..start);
             }
             Sign::Waiting { seconds, why } => {
@@ -113,8 +113,17 @@ impl View {
         let seconds = called.elapsed().as_secs();
         let tokens = tokens_roughly(self.bytes);
         if self.terminal {
-            let last = self.message.trim();
-            out::live_line(&format!("{} · {seconds} s · ~{tokens} tokens · {last}", self.head));
+            let mut lines: Vec<String> = self
+                .message
+                .lines()
+                .rev()
+                .filter(|line| !line.trim().is_empty())
+                .take(LINES)
+                .map(str::to_owned)
+                .collect();
+            lines.push(format!("{} · {seconds} s · ~{tokens} tokens", self.head));
+            lines.reverse();
+            out::live_lines(&lines);
         } else if !self.json && called.elapsed() >= self.next {
             self.next += STILL;
             out::note(format_args!("{}: {seconds} s, about {tokens} tokens so far", self.head));
