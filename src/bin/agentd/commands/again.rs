@@ -65,7 +65,7 @@ pub(super) fn replay_turn(args: &Args, given: &ReplayArgs) -> Outcome {
     }
     if turn.answered().is_none() {
         let message = format!("{} has no whole reply to be read again", turn.name());
-        let hint = format!("`agentd resume {}` asks for one", turn.session);
+        let hint = format!("`agentd show {}` tells how it ended", turn.name());
         return Err(Error::new(ErrorKind::TurnNotFound, message).with_hint(hint).into());
     }
     let (response, verdict) = turn.read_again(&workspace, &store)?;

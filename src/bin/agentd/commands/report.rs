@@ -13,7 +13,10 @@ pub(super) fn tell(report: &TurnReport) {
         out::row("used", usage);
     }
     if report.left_behind > 0 {
-        out::row("left", format_args!("{} processes of the agent, ended", report.left_behind));
+        out::row(
+            "left",
+            format_args!("behind by the agent, and ended: {} of its processes", report.left_behind),
+        );
     }
     if report.repairs > 0 {
         out::row("repairs", report.repairs);

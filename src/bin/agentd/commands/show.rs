@@ -57,7 +57,7 @@ fn tell(store: &SqliteStore, turn: &Recorded) -> Result<(), out::Failure> {
                 let salvaged = if answered.salvaged { ", found later" } else { "" };
                 let left = match answered.left_behind {
                     0 => String::new(),
-                    left => format!(", {left} processes left behind"),
+                    left => format!(", processes left behind: {left}"),
                 };
                 let spent = answered.spent;
                 let cost = match spent.micro_dollars {
