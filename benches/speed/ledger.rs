@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use agentd::models::{
-    Amount, Answered, BlobId, End, Event, Holder, Mode, Permission, Process, SegmentRef, SessionId, Started,
-    UsageMetrics, Why,
+    Amount, Answered, BlobId, End, Event, Format, Holder, Mode, Permission, Process, SegmentRef, SessionId,
+    Started, UsageMetrics, Why,
 };
 use agentd::store::{Claim, Entry, Lease, SqliteStore, Store, Turns, blob_id};
 use rusqlite::Connection;
@@ -63,6 +63,7 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
         permission: Permission::Edit,
         named: true,
         prompt: prompt.iter().map(segment).collect(),
+        format: Format::Xml,
         sent: None,
         prompt_bytes: prompt.iter().map(|text| text.len() as u64).sum(),
         fit: blob_id(b"{}"),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{CommandAgent, Containment, Driver, Salvaged, contain};
-use crate::config::{Agents, Environment};
+use crate::config::{Agents, Environment, Known};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secret::Secrets;
 
@@ -58,7 +58,7 @@ impl Drivers {
     }
 
     fn command(&self, name: &str) -> Option<CommandAgent> {
-        let spec = self.agents.find(name)?;
+        let (Known::Command(spec), _) = self.agents.known(name)? else { return None };
         let Self { agents, environment, secrets, guard, containment } = self;
         Some(CommandAgent::new(spec, agents, environment, secrets, guard, *containment))
     }

@@ -32,19 +32,23 @@ pub use scripted::Scripted;
 
 pub use crate::config::CallLimits as Limits;
 use crate::error::Result;
-use crate::models::{Mode, Permission, Process, Reply};
+use crate::models::{Format, Mode, Permission, Process, Reply};
 
 /// One call to an agent: complete in itself, with nothing remembered from an earlier one.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The whole prompt, as it is sent.
     pub prompt: &'a str,
+    /// How it is rendered.
+    pub format: Format,
     /// The mode it belongs to.
     pub mode: &'a Mode,
     /// What the agent may do to the work tree.
     pub permission: Permission,
     /// The model, if one was named.
     pub model: Option<&'a str>,
+    /// The most tokens that the reply may have, if that is known.
+    pub max_output: Option<u64>,
     /// The folder that the agent works in.
     pub root: &'a Path,
     /// An empty or missing folder of the call's own, for what goes in and out of the agent.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::argument::{Argument, OneOrMore};
 use super::{EventRule, JsonPath, NamePattern, When};
@@ -39,6 +39,28 @@ pub struct AgentSpec {
     /// How its failures are told apart, before what holds for every agent.
     #[serde(default)]
     pub ends: Vec<EndRule>,
+    /// Who makes its models, if that is one.
+    pub vendor: Option<String>,
+    /// How far it was tried.
+    #[serde(default)]
+    pub tried: Tried,
+}
+
+/// How far something was tried by those who have described it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tried {
+    /// Nothing is said.
+    #[default]
+    Unknown,
+    /// It was only read about.
+    Documented,
+    /// It was installed, and its help read.
+    Help,
+    /// It ran against a scripted server.
+    Ran,
+    /// Every way in which it ends was measured against a scripted server.
+    Measured,
 }
 
 /// How a prompt gets to an agent.

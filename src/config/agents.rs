@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use serde::Deserialize;
 
-use super::{AgentSpec, EndRule, Environment, NamePattern};
+use super::{AgentSpec, EndRule, Environment, NamePattern, Provider};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::AgentName;
 use crate::models::yaml::{self, Placed};
@@ -16,7 +16,17 @@ pub struct Agents {
     environment: Vec<NamePattern>,
     secrets: Vec<NamePattern>,
     agents: BTreeMap<String, AgentSpec>,
+    providers: BTreeMap<String, Provider>,
     failures: Failures,
+}
+
+/// An agent that is known by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known<'a> {
+    /// It is a command.
+    Command(&'a AgentSpec),
+    /// It is a model of a server.
+    Http(&'a Provider),
 }
 
 /// How the failures of every agent are told apart.
@@ -47,6 +57,8 @@ struct Written {
     resets: Vec<String>,
     #[serde(default)]
     agents: BTreeMap<String, Placed<AgentSpec>>,
+    #[serde(default)]
+    providers: BTreeMap<String, Placed<Provider>>,
 }
 
 impl Agents {
@@ -92,6 +104,18 @@ impl Agents {
             }
             self.agents.insert(name.clone(), AgentSpec { name, ..placed.value });
         }
+        for (name, placed) in written.providers {
+            let location = placed.referenced;
+            if name.contains(':') {
+                return Err(invalid(location, format!("`{name}`: a provider's name holds no `:`")));
+            }
+            let named = AgentName::new(name.as_str());
+            named.map_err(|error| invalid(location, error.message().to_owned()))?;
+            if let Some(fault) = placed.value.fault() {
+                return Err(invalid(location, format!("`{name}`: {fault}")));
+            }
+            self.providers.insert(name.clone(), Provider { name, ..placed.value });
+        }
         ends.append(&mut self.failures.ends);
         self.failures.ends = ends;
         self.failures.retry_after.extend(written.retry_after);
@@ -113,6 +137,39 @@ impl Agents {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&AgentSpec> {
         self.agents.get(name)
+    }
+
+    /// Returns the agent of a name such as `claude`, `claude:opus` or `ollama:llama3.2:3b`, and the model in it.
+    #[must_use]
+    pub fn known<'a>(&'a self, name: &'a str) -> Option<(Known<'a>, Option<&'a str>)> {
+        if let Some(spec) = self.find(name) {
+            return Some((Known::Command(spec), None));
+        }
+        let (name, model) = name.split_once(':').filter(|(_, model)| !model.is_empty())?;
+        let command = self.find(name).map(Known::Command);
+        let known = command.or_else(|| self.providers.get(name).map(Known::Http))?;
+        Some((known, Some(model)))
+    }
+
+    /// Returns the model of an agent: the one in its name, or the one that its definition names.
+    #[must_use]
+    pub fn model<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+        match self.known(name)? {
+            (_, Some(model)) => Some(model),
+            (Known::Command(spec), None) => spec.model.as_deref(),
+            (Known::Http(_), None) => None,
+        }
+    }
+
+    /// Tells whether an agent has tools of its own to read and edit files with.
+    #[must_use]
+    pub fn has_tools(&self, name: &str) -> bool {
+        !matches!(self.known(name), Some((Known::Http(_), _)))
+    }
+
+    /// Returns all servers of models, by name.
+    pub fn providers(&self) -> impl Iterator<Item = &Provider> {
+        self.providers.values()
     }
 
     /// Returns all definitions, by name.

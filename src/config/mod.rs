@@ -6,17 +6,19 @@ mod argument;
 mod environment;
 mod event_rule;
 mod limits;
+mod provider;
 
 use std::collections::BTreeMap;
 
 pub use agent_spec::{
-    AgentSpec, EndRule, Failure, OutputKind, OutputSpec, PathList, Permissions, PromptWay, UsageSpec,
+    AgentSpec, EndRule, Failure, OutputKind, OutputSpec, PathList, Permissions, PromptWay, Tried, UsageSpec,
     WordPlace,
 };
-pub use agents::{Agents, Failures};
+pub use agents::{Agents, Failures, Known};
 pub use argument::{Argument, Blanks};
 pub use environment::{Environment, NamePattern};
 pub use event_rule::{EventRule, JsonPath, When};
+pub use provider::{Dialect, Provider};
 use serde::Deserialize;
 
 pub use limits::{CallLimits, Containment};

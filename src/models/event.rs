@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Amount, BlobId, End, Marker, Mode, Nonce, Permission, Process, ReviewResult, SegmentRef, UsageMetrics,
-    Work,
+    Amount, BlobId, End, Format, Marker, Mode, Nonce, Permission, Process, ReviewResult, SegmentRef,
+    UsageMetrics, Work,
 };
 
 /// One thing that happened to a session.
@@ -132,6 +132,9 @@ pub struct Started {
     pub prompt: Vec<SegmentRef>,
     /// The prompt as it is sent, if it is not its pieces one after the other.
     pub sent: Option<BlobId>,
+    /// The rendering.
+    #[serde(default)]
+    pub format: Format,
     /// The prompt's length in bytes.
     pub prompt_bytes: u64,
     /// The fit report, as JSON.

@@ -44,7 +44,8 @@ fn prepared(desk: &Desk<'_>, driver: &dyn Driver, turn: &Recorded) -> Result<Pre
         None => None,
     };
     let price = prepare::price(desk, driver, model.as_ref())?;
-    Ok(Prepared { price, ..turn.prepared(desk.store)? })
+    let max_output = model.and_then(|model| model.max_output);
+    Ok(Prepared { max_output, price, ..turn.prepared(desk.store)? })
 }
 
 fn check(desk: &Desk<'_>, driver: &dyn Driver, turn: &Recorded, again: bool) -> Result<()> {
@@ -87,8 +88,7 @@ pub fn replay(
         let mut turn = turn.clone();
         if agent.as_str() != turn.started.agent {
             // The prompt stays as it is; another agent may not know the model that it was written for.
-            turn.started.model =
-                desk.workspace.agents()?.find(agent.as_str()).and_then(|spec| spec.model.clone());
+            turn.started.model = desk.workspace.agents()?.model(agent.as_str()).map(str::to_owned);
         }
         // Nothing follows from a replay, whatever the turn was allowed to do.
         turn.started.permission = Permission::ReadOnly;

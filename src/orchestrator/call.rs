@@ -13,7 +13,7 @@ use crate::agent::{self, Call, Limits, Running};
 use crate::error::{Error, Result};
 use crate::fail;
 use crate::models::{
-    Amount, Answered, End, Event, Permission, Reply, SegmentRef, SessionId, UsageMetrics, Why,
+    Amount, Answered, End, Event, Format, Permission, Reply, SegmentRef, SessionId, UsageMetrics, Why,
 };
 use crate::store::{Scope, blob_id};
 
@@ -188,9 +188,11 @@ impl Turning<'_> {
         let start = Instant::now();
         let request = Call {
             prompt,
+            format: if why == Why::Repair { Format::Xml } else { started.format },
             mode: &started.mode,
             permission: started.permission,
             model: started.model.as_deref(),
+            max_output: self.prepared.max_output,
             root: &self.desk.workspace.root,
             folder: &folder,
             marker: &marker(&run.id, turn, call),

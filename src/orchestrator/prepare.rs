@@ -36,6 +36,8 @@ pub(super) struct Prepared {
     pub(super) reply_tokens: u64,
     /// The prompt's tokens.
     pub(super) prompt_tokens: u64,
+    /// The most tokens that a reply may have, if that is known.
+    pub(super) max_output: Option<u64>,
     /// What the model costs, if that is known.
     pub(super) price: Option<Price>,
     /// How often the agent was called for this turn before.
@@ -133,6 +135,7 @@ pub(super) fn prepared(
         named: ask.session.is_some(),
         prompt: draft.segments.iter().map(|segment| segment_ref(segment, fresh)).collect(),
         sent,
+        format: draft.format,
         prompt_bytes,
         fit: blob_id(fit.as_bytes()),
         first_turn: draft.fit_report.first_turn,
@@ -148,6 +151,7 @@ pub(super) fn prepared(
         fit,
         reply_tokens: max_output.unwrap_or(REPLY_TOKENS).min(draft.fit_report.reserve.max(REPLY_TOKENS)),
         prompt_tokens: draft.fit_report.tokens.unwrap_or(tokens_roughly(prompt_bytes)),
+        max_output,
         price,
         calls: 0,
     })

@@ -103,7 +103,8 @@ impl Workspace {
         ask.agent.clone().or_else(|| self.settings.agents.get(&ask.mode).cloned())
     }
 
-    /// Returns the model to write for: the one that is named, or the one that the agent's definition names.
+    /// Returns the model to write for: the one that is named, in the agent's name or apart from it, or the one that the
+    /// agent's definition names.
     ///
     /// # Errors
     ///
@@ -112,7 +113,7 @@ impl Workspace {
         let Some(agent) = self.agent(ask).filter(|_| ask.model.is_none()) else {
             return Ok(ask.model.clone());
         };
-        Ok(self.agents()?.find(agent.as_str()).and_then(|spec| spec.model.clone()))
+        Ok(self.agents()?.model(agent.as_str()).map(str::to_owned))
     }
 
     /// Returns the template for an agent and a mode, if the pack has a layer for one.

@@ -288,6 +288,7 @@ impl Recorded {
             fit: text(store, &self.started.fit)?,
             reply_tokens: reserved.tokens.saturating_sub(prompt_tokens).max(REPLY_TOKENS),
             prompt_tokens,
+            max_output: None,
             price: None,
             calls: self.calls.len() as u64,
         })

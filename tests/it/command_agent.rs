@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use agentd::ErrorKind;
 use agentd::agent::{Call, CommandAgent, Containment, Driver, Echo, Limits, Replay, Running, Scripted};
 use agentd::config::{Agents, Environment};
-use agentd::models::{End, Mode, Permission, Reply, UsageMetrics};
+use agentd::models::{End, Format, Mode, Permission, Reply, UsageMetrics};
 use agentd::secret::Secrets;
 use tempfile::TempDir;
 
@@ -49,7 +49,9 @@ impl Place {
     ) -> Call<'a> {
         let mode = &self.mode;
         let limits = Limits { grace: Duration::from_millis(200), ..Limits::default() };
-        Call { prompt, mode, permission, model: None, root, folder, marker: "command-agent-test", limits }
+        let marker = "command-agent-test";
+        let (format, max_output) = (Format::Xml, None);
+        Call { prompt, format, mode, permission, model: None, max_output, root, folder, marker, limits }
     }
 }
 

@@ -11,8 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use agentd::ErrorKind;
 use agentd::models::{
-    Amount, Answered, BlobId, End, Event, Held, Holder, Intent, Marker, Mode, Nonce, Permission, Process,
-    ReviewResult, SegmentRef, SessionId, Settlement, Started, TurnRow, UsageMetrics, UsageRow, Why, Work,
+    Amount, Answered, BlobId, End, Event, Format, Held, Holder, Intent, Marker, Mode, Nonce, Permission,
+    Process, ReviewResult, SegmentRef, SessionId, Settlement, Started, TurnRow, UsageMetrics, UsageRow, Why,
+    Work,
 };
 use agentd::store::{Claim, Entry, Lease, MemoryStore, SqliteStore, Store, Turns, blob_id};
 
@@ -75,6 +76,7 @@ fn started(turn: u64) -> Started {
         permission: Permission::ReadOnly,
         named: true,
         prompt: vec![segment("prompt")],
+        format: Format::Xml,
         sent: None,
         prompt_bytes: 6,
         fit: blob_id(b"fit"),

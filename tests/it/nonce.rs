@@ -225,6 +225,8 @@ fn a_script_answers_with_the_nonce_of_its_prompt() {
         let script = format!("format: 1\nturns:\n  - reply: '{reply}'\n");
         let call = Call {
             prompt,
+            format: agentd::models::Format::Xml,
+            max_output: None,
             mode: &mode("plan"),
             permission: Permission::ReadOnly,
             model: None,
