@@ -64,6 +64,7 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
         named: true,
         prompt: prompt.iter().map(segment).collect(),
         format: Format::Xml,
+        commands: Vec::new(),
         sent: None,
         prompt_bytes: prompt.iter().map(|text| text.len() as u64).sum(),
         fit: blob_id(b"{}"),

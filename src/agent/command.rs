@@ -10,7 +10,7 @@ use super::contain::{self, Contained};
 use super::listen::Listener;
 use super::output::{OutputReader, STDERR};
 use super::{Call, Cause, Containment, Driver, Exit, Job, Limits, Running, Salvaged};
-use crate::config::{AgentSpec, Agents, Argument, Blanks, Environment, Failures, PromptWay};
+use crate::config::{AgentSpec, Agents, Blanks, Environment, Failures, PromptWay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Permission, Process, Reply};
 use crate::secret::Secrets;
@@ -33,7 +33,7 @@ pub struct CommandAgent {
     secrets: Secrets,
     guard: PathBuf,
     containment: Containment,
-    /// Whether it was told that the agent is not held to read-only.
+    /// Whether something of its definition was told.
     warned: AtomicBool,
 }
 
@@ -69,29 +69,69 @@ impl CommandAgent {
     fn argv(&self, call: &Call<'_>, prompt_file: &Path) -> Result<Vec<String>> {
         let model = call.model.or(self.spec.model.as_deref());
         let cwd = whole(call.root)?;
-        let blanks = Blanks { model, prompt_file, cwd: &cwd };
-        let permitted = match &self.spec.permissions {
-            None => {
-                if call.permission == Permission::ReadOnly && !self.warned.swap(true, Ordering::Relaxed) {
-                    log::warn!(
-                        "`{}` is not held to read-only: its definition has no `permissions`",
-                        self.spec.name
-                    );
-                }
-                &[]
+        let blanks = Blanks { model, prompt_file, cwd: &cwd, command: "" };
+        let mut argv = Vec::new();
+        for argument in &self.spec.argv {
+            if argument.is_permissions() {
+                argv.extend(self.permitted(call, &blanks)?);
+            } else {
+                argv.extend(argument.filled(&blanks)?);
             }
-            Some(permissions) => permissions.arguments(call.permission).ok_or_else(|| {
-                let message = format!("`{}` cannot be held to the permission of this mode", self.spec.name);
-                Error::new(ErrorKind::AgentUnusable, message)
-                    .with_hint("add its arguments under `permissions` in agents.yaml, or take another agent")
-            })?,
+        }
+        if self.spec.permissions.is_none() && call.permission == Permission::ReadOnly {
+            self.warn_once("is not held to read-only: its definition has no `permissions`");
+        }
+        Ok(argv)
+    }
+
+    /// Returns the arguments that hold the command to the permission of a call.
+    fn permitted(&self, call: &Call<'_>, blanks: &Blanks<'_>) -> Result<Vec<String>> {
+        let permissions = self.spec.permissions.as_ref();
+        let arguments = permissions.and_then(|given| given.arguments(call.permission)).ok_or_else(|| {
+            let message = format!("`{}` cannot be held to the permission of this mode", self.spec.name);
+            Error::new(ErrorKind::AgentUnusable, message)
+                .with_hint("add its arguments under `permissions` in agents.yaml, or take another agent")
+        })?;
+        let mut filled = Vec::new();
+        for argument in arguments {
+            filled.extend(argument.filled(blanks)?);
+        }
+        if call.permission == Permission::Edit && !call.commands.is_empty() {
+            match permissions.and_then(|given| given.command.as_ref()) {
+                Some(argument) => {
+                    for command in call.commands {
+                        filled.extend(argument.filled(&Blanks { command, ..*blanks })?);
+                    }
+                }
+                None => self.warn_once("cannot be allowed single commands: what it may run is its own rule"),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Tells something of the agent's definition, once.
+    fn warn_once(&self, what: &str) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            log::warn!("`{}` {what}", self.spec.name);
+        }
+    }
+
+    /// Refuses a prompt that the command does not take whole.
+    fn check_size(&self, prompt: &str) -> Result<()> {
+        let characters = || prompt.chars().count() as u64;
+        let bytes = prompt.len() as u64;
+        let over = match (self.spec.max_characters, self.spec.max_bytes) {
+            // No text has more characters than bytes.
+            (Some(most), _) if bytes > most && characters() > most => {
+                Some((characters(), most, "characters"))
+            }
+            (_, Some(most)) if bytes > most => Some((bytes, most, "bytes")),
+            _ => None,
         };
-        let arguments = self.spec.argv.iter().flat_map(|argument| {
-            if argument.is_permissions() { permitted } else { std::slice::from_ref(argument) }
-        });
-        let filled: Result<Vec<Vec<String>>> =
-            arguments.map(|argument: &Argument| argument.filled(&blanks)).collect();
-        Ok(filled?.concat())
+        let Some((has, most, what)) = over else { return Ok(()) };
+        let message = format!("the prompt has {has} {what}, and `{}` takes {most}", self.spec.name);
+        Err(Error::new(ErrorKind::AgentTooLarge, message)
+            .with_hint("give it fewer files, or take another agent; nothing was sent"))
     }
 }
 
@@ -101,6 +141,7 @@ impl Driver for CommandAgent {
     }
 
     fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
+        self.check_size(call.prompt)?;
         let prompt_file = whole(call.folder)?.join(PROMPT_FILE);
         let argv = self.argv(call, &prompt_file)?;
         match self.spec.prompt {

@@ -45,6 +45,8 @@ pub struct Call<'a> {
     pub mode: &'a Mode,
     /// What the agent may do to the work tree.
     pub permission: Permission,
+    /// Commands that it may run as well, if it may edit.
+    pub commands: &'a [String],
     /// The model, if one was named.
     pub model: Option<&'a str>,
     /// The most tokens that the reply may have, if that is known.

@@ -11,10 +11,11 @@ use super::frame::Frame;
 use super::layers::{self, Layers, View};
 use super::pieces::{Contents, Written, contents, walk, xml_segments};
 use super::report::{Absent, FitBlock, FitReport};
+use super::sent::sent;
 use super::vars::{NONCE_VARIABLES, VariableUse};
 use super::{Request, tools};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Format, Mode, Nonce, Part, Role, Segment, Tier, UnifiedPrompt};
+use crate::models::{Expands, Format, Mode, Nonce, Part, Role, Segment, Tier, UnifiedPrompt};
 use crate::pack::{Holds, Pack};
 
 /// A prompt that is ready to be looked at or sent.
@@ -34,6 +35,8 @@ pub struct Draft {
     pub format: Format,
     /// The nonce that the prompt tells its agent, if it tells one.
     pub nonce: Option<Nonce>,
+    /// What the agent would expand in it.
+    pub expands: Vec<Expands>,
 }
 
 /// A message of a chat.
@@ -58,10 +61,10 @@ impl Draft {
         messages(&self.segments)
     }
 
-    /// Returns the prompt as its rendering writes it: text, or JSON.
+    /// Returns the prompt as it is sent: text, or JSON, in which the agent finds nothing to expand.
     #[must_use]
     pub fn rendered(&self) -> String {
-        match self.format {
+        let rendered = match self.format {
             Format::Xml | Format::Flat => self.text(),
             Format::Chat => pretty(&json!(self.messages())),
             Format::Tools => {
@@ -70,7 +73,8 @@ impl Draft {
                 let system: String = system.into_iter().map(|message| message.content).collect();
                 pretty(&json!({"system_prompt": system, "tools": self.tools, "messages": rest}))
             }
-        }
+        };
+        sent(rendered, self.format, &self.expands)
     }
 }
 
@@ -114,7 +118,7 @@ pub(super) struct Composed<'a> {
 pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request) -> Result<Composed<'a>> {
     let format = request.format.unwrap_or(pack.rendering);
     let tier = request.model.as_ref().map_or(Tier::Full, |model| model.tier);
-    let frame = Frame::of(pack, format, request.template.as_deref());
+    let frame = Frame::of(pack, format, request.template.as_deref(), &request.expands);
     tools::check_tools(&request.tools)?;
     if request.instructions.as_ref().is_some_and(|text| text.trim().is_empty()) {
         return Err(Error::new(ErrorKind::PromptInvalid, "the instructions are empty")
@@ -222,8 +226,8 @@ fn too_small(entries: &[Entry<'_>], small: &TooSmall, window: &Window) -> Error 
 impl Composed<'_> {
     /// Returns the prompt's bytes.
     pub(super) fn text(self) -> Result<String> {
-        if self.frame.format == Format::Xml {
-            return Ok(self.into_draft()?.text());
+        if self.frame.format == Format::Xml || !self.request.expands.is_empty() {
+            return Ok(self.into_draft()?.rendered());
         }
         let mut out = String::with_capacity(self.likely_size());
         walk(&self.entries, &self.fit, &self.frame, &mut out);
@@ -274,7 +278,8 @@ impl Composed<'_> {
         check_bytes(&report, report.bytes)?;
         let tools = tools_of(self.pack, self.mode, &self.request);
         let variables = self.variables;
-        Ok(Draft { segments, prompt, fit_report: report, variables, tools, format, nonce })
+        let expands = self.request.expands;
+        Ok(Draft { segments, prompt, fit_report: report, variables, tools, format, nonce, expands })
     }
 
     fn report(&self) -> FitReport {

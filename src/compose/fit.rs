@@ -8,8 +8,9 @@ use super::count::Counter;
 use super::entry::{Block, Elastic, Entry, Items};
 use super::frame::Frame;
 use super::render;
+use super::sent::{ENVELOPE, longest};
 use crate::models::prompt::cdata_xml;
-use crate::models::{Class, Format, Part, Tier};
+use crate::models::{Class, Expands, Format, Part, Tier};
 
 /// What each message of a chat takes beside its text.
 const MESSAGE: u64 = 4;
@@ -115,7 +116,8 @@ impl<'a, 'e> Fitter<'a, 'e> {
     /// Returns what the prompt takes apart from its entries.
     fn fixed(&self) -> u64 {
         match self.frame.format {
-            Format::Flat => 0,
+            Format::Flat if self.frame.expands.is_empty() => 0,
+            Format::Flat => self.count(&ENVELOPE.concat()),
             Format::Chat | Format::Tools => MESSAGE,
             Format::Xml => {
                 let system = "<prompt>\n<system_prompt><![CDATA[]]></system_prompt>\n";
@@ -313,7 +315,9 @@ impl<'a, 'e> Fitter<'a, 'e> {
                 self.buffer = buffer;
             }
         } else {
-            cost += self.bounds.counter.bound(render::most_bytes(elastic, index));
+            // An `@` that is not sent as itself takes twice what anything else can.
+            let growth = if self.frame.expands.is_empty() { 1 } else { 2 };
+            cost += self.bounds.counter.bound(growth * render::most_bytes(elastic, index));
         }
         sequence.costs.push(cost);
         cost
@@ -362,6 +366,8 @@ impl<'a, 'e> Fitter<'a, 'e> {
     }
 
     fn count(&self, text: &str) -> u64 {
+        let long = self.frame.expands.contains(&Expands::AtSigns).then(|| longest(text, self.frame.format));
+        let text = long.as_deref().unwrap_or(text);
         match (text.is_empty(), self.bounds.exact) {
             (true, _) => 0,
             (false, true) => self.bounds.counter.piece(text),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr2, memchr3};
 
 use crate::models::prompt::visible_text;
-use crate::models::{Format, Role, is_invisible};
+use crate::models::{Expands, Format, Role, is_invisible};
 use crate::pack::{Found, Headings, Holds, Pack};
 
 /// What a prompt is held together by: separators, headings, role lines and tags.
@@ -13,6 +13,8 @@ use crate::pack::{Found, Headings, Holds, Pack};
 pub(super) struct Frame<'a> {
     /// The rendering.
     pub(super) format: Format,
+    /// What the agent would expand.
+    pub(super) expands: Vec<Expands>,
     /// What separates layers.
     pub(super) separator: &'a str,
     headings: &'a Headings,
@@ -24,13 +26,14 @@ pub(super) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     /// Returns the frame of a pack's prompts.
-    pub(super) fn of(pack: &'a Pack, format: Format, template: Option<&Found>) -> Self {
+    pub(super) fn of(pack: &'a Pack, format: Format, template: Option<&Found>, expands: &[Expands]) -> Self {
         let first = template.and_then(|found| found.template.text.body().trim_start().lines().next());
         let heading = first.filter(|line| line.starts_with('#')).map(str::to_owned);
         let shown =
             [(pack.holds(Holds::State), "session_state"), (!pack.actions.is_empty(), "available_actions")];
         let tags = shown.into_iter().filter(|(shown, _)| *shown).map(|(_, tag)| tag).collect();
-        Self { format, separator: &pack.separator, headings: &pack.headings, heading, tags }
+        let (expands, separator, headings) = (expands.to_vec(), &pack.separator, &pack.headings);
+        Self { format, expands, separator, headings, heading, tags }
     }
 
     /// Returns a value in which nothing passes for a part of the frame, for a place where lines matter.

@@ -405,7 +405,7 @@ pub(super) fn one_text(pack: &Pack, layer: &str, request: &Request) -> Result<Op
     let view =
         View { mode: None, work: &work, active_context: &work.active_context, knowledge: &[], history: &[] };
     let facts = facts(view, request, Tier::Full);
-    let frame = Frame::of(pack, Format::Flat, None);
+    let frame = Frame::of(pack, Format::Flat, None, &[]);
     let mut filler =
         Filler { pack, view, tier: Tier::Full, frame: &frame, facts, variables: Vec::new(), told: false };
     Ok(filler.prose(layer, request, Tier::Full)?.map(|(text, _)| text.into_owned()))
@@ -413,7 +413,7 @@ pub(super) fn one_text(pack: &Pack, layer: &str, request: &Request) -> Result<Op
 
 /// Returns a text with its variables replaced.
 pub(super) fn rendered(pack: &Pack, text: &Text, given: &Variables, missing: Missing) -> Result<String> {
-    let frame = Frame::of(pack, Format::Flat, None);
+    let frame = Frame::of(pack, Format::Flat, None, &[]);
     let clean = |value: &str| frame.lines(value).into_owned();
     Ok(vars::fill(text, Values { given, own: &[], actions: "" }, missing, &clean)?.0)
 }

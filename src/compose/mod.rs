@@ -13,6 +13,7 @@ mod markdown;
 mod pieces;
 mod render;
 mod report;
+mod sent;
 mod state_xml;
 mod tools;
 mod vars;
@@ -29,7 +30,7 @@ pub use tools::check_tools;
 pub use vars::{Missing, NONCE_VARIABLES, VariableUse, Variables, inject_variables};
 
 use crate::error::Result;
-use crate::models::{AgentName, ContextItem, Format, ModelSpec, Nonce, State, TokenizerSpec};
+use crate::models::{AgentName, ContextItem, Expands, Format, ModelSpec, Nonce, State, TokenizerSpec};
 use crate::pack::{Found, Pack};
 use layers::View;
 
@@ -66,6 +67,8 @@ pub struct Request {
     pub counter: Arc<Counter>,
     /// What the agent adds to every prompt, in tokens.
     pub overhead: u64,
+    /// What the agent would expand in a prompt, and must not find.
+    pub expands: Vec<Expands>,
     /// How many items of sequences are taken at most.
     pub limits: Limits,
     /// The first turn that was kept last time, for a pack that keeps the start of its history stable.
@@ -114,6 +117,7 @@ impl Default for Request {
             model: None,
             counter: Arc::new(Counter::new(TokenizerSpec::default())),
             overhead: 0,
+            expands: Vec::new(),
             limits: Limits::default(),
             previous: None,
             thinking_reminder: true,

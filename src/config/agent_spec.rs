@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::argument::{Argument, OneOrMore};
-use super::{EventRule, JsonPath, NamePattern, When};
-use crate::models::Permission;
+use super::{EventRule, JsonPath, NamePattern, Switch, When};
+use crate::models::{Expands, Permission};
 
 /// A command that is an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -33,6 +33,21 @@ pub struct AgentSpec {
     pub set: BTreeMap<String, String>,
     /// Arguments that hold it to a permission, in the place of `{permissions}`.
     pub permissions: Option<Permissions>,
+    /// What of its own settings it follows; `{name}` in `argv` stands for a switch's arguments.
+    #[serde(default)]
+    pub switches: BTreeMap<String, Switch>,
+    /// What it would make of a prompt by itself.
+    #[serde(default)]
+    pub expands: Vec<Expands>,
+    /// The longest prompt that it takes, in characters.
+    pub max_characters: Option<u64>,
+    /// The longest prompt that it takes, in bytes.
+    pub max_bytes: Option<u64>,
+    /// Arguments with which the command tells its version.
+    #[serde(default)]
+    pub version: Vec<String>,
+    /// The version that it was tried with.
+    pub tried_with: Option<String>,
     /// How its output is read.
     #[serde(default)]
     pub output: OutputSpec,
@@ -82,6 +97,8 @@ pub struct Permissions {
     pub read_only: Option<Vec<Argument>>,
     /// It may edit the work tree.
     pub edit: Option<Vec<Argument>>,
+    /// It may run a command as well: behind those of `edit`, once for each command.
+    pub command: Option<Argument>,
 }
 
 impl Permissions {
@@ -263,9 +280,23 @@ impl AgentSpec {
             return Some("the first of `argv` is the command: one plain text".to_owned());
         }
         let permissions = self.permissions.iter().flat_map(|given| [&given.read_only, &given.edit]).flatten();
-        let all = || self.argv.iter().chain(permissions.clone().flatten());
-        if let Some(fault) = all().find_map(Argument::fault) {
+        let command = self.permissions.iter().flat_map(|given| &given.command);
+        if let Some(argument) = command.clone().find(|argument| !argument.names("command")) {
+            return Some(format!("`command` of `permissions` lacks `{{command}}`: {}", argument.0.join(" ")));
+        }
+        let switched = || self.switches.values().flat_map(Switch::arguments);
+        let switches = |name: &str| self.switches.contains_key(name);
+        let all = || self.argv.iter().chain(permissions.clone().flatten()).chain(switched());
+        if let Some(fault) = all().find_map(|argument| argument.fault(&switches, false)) {
             return Some(fault);
+        }
+        if let Some(fault) = command.clone().find_map(|argument| argument.fault(&switches, true)) {
+            return Some(fault);
+        }
+        let placed = |name: &&String| !self.argv.iter().any(|argument| argument.0 == [format!("{{{name}}}")]);
+        let idle = self.switches.iter().filter(|(_, switch)| switch.arguments().next().is_some());
+        if let Some(name) = idle.map(|(name, _)| name).find(placed) {
+            return Some(format!("the switch `{name}` has arguments, and `{{{name}}}` is not in `argv`"));
         }
         if permissions.clone().flatten().any(Argument::is_permissions) {
             return Some("`{permissions}` cannot stand in `permissions`".to_owned());
@@ -274,7 +305,7 @@ impl AgentSpec {
         if named != self.permissions.is_some() {
             return Some("`permissions` and `{permissions}` in `argv` need each other".to_owned());
         }
-        if all().any(Argument::names_prompt_file) != (self.prompt == PromptWay::File) {
+        if all().any(|argument| argument.names("prompt_file")) != (self.prompt == PromptWay::File) {
             return Some("`prompt: file` and `{prompt_file}` in `argv` need each other".to_owned());
         }
         None

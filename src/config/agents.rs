@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::{AgentSpec, EndRule, Environment, NamePattern, Provider};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::AgentName;
 use crate::models::yaml::{self, Placed};
+use crate::models::{AgentName, Expands};
 
 /// The definitions in force: the shipped ones, overlaid by the user's file and the project's, in this order.
 #[derive(Clone, Debug, Default)]
@@ -161,10 +161,24 @@ impl Agents {
         }
     }
 
+    /// Returns what an agent would expand in a prompt.
+    #[must_use]
+    pub fn expands(&self, name: &str) -> Vec<Expands> {
+        match self.known(name) {
+            Some((Known::Command(spec), _)) => spec.expands.clone(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Tells whether an agent has tools of its own to read and edit files with.
     #[must_use]
     pub fn has_tools(&self, name: &str) -> bool {
         !matches!(self.known(name), Some((Known::Http(_), _)))
+    }
+
+    /// Returns all definitions, to be changed.
+    pub(super) fn specs_mut(&mut self) -> impl Iterator<Item = &mut AgentSpec> {
+        self.agents.values_mut()
     }
 
     /// Returns all servers of models, by name.

@@ -20,6 +20,8 @@ pub struct Blanks<'a> {
     pub prompt_file: &'a Path,
     /// `{cwd}`.
     pub cwd: &'a Path,
+    /// `{command}`.
+    pub command: &'a str,
 }
 
 /// The blank that stands for the arguments of a permission.
@@ -42,19 +44,26 @@ impl Argument {
         self.0 == [PERMISSIONS]
     }
 
-    /// Tells whether it names the file of the prompt.
-    pub(super) fn names_prompt_file(&self) -> bool {
-        self.0.iter().any(|text| pieces(text).contains(&Piece::Blank("prompt_file")))
+    /// Tells whether a blank stands in it.
+    pub(super) fn names(&self, blank: &str) -> bool {
+        self.0.iter().any(|text| pieces(text).contains(&Piece::Blank(blank)))
     }
 
-    /// Returns what is wrong with it, in words.
-    pub(super) fn fault(&self) -> Option<String> {
+    /// Returns what is wrong with it, in words. `{command}` is known only where a command is allowed.
+    pub(super) fn fault(&self, is_switch: &impl Fn(&str) -> bool, in_command: bool) -> Option<String> {
         if self.is_permissions() {
+            return None;
+        }
+        if let [text] = &self.0[..]
+            && let [Piece::Text(""), Piece::Blank(name), Piece::Text("")] = pieces(text)[..]
+            && is_switch(name)
+        {
             return None;
         }
         let blanks = self.0.iter().flat_map(|text| pieces(text));
         blanks.into_iter().find_map(|piece| match piece {
             Piece::Text(_) | Piece::Blank("model" | "prompt_file" | "cwd") => None,
+            Piece::Blank("command") if in_command => None,
             Piece::Blank("permissions") => Some(format!("`{PERMISSIONS}` must be an argument of its own")),
             Piece::Blank(name) => Some(format!("`{{{name}}}` is no blank that is known here")),
         })
@@ -97,6 +106,7 @@ fn fill(text: &str, blanks: &Blanks<'_>) -> Result<Option<String>> {
                 None => return Ok(None),
             },
             Piece::Blank("prompt_file") => filled.push_str(utf8(blanks.prompt_file)?),
+            Piece::Blank("command") => filled.push_str(blanks.command),
             Piece::Blank(_) => filled.push_str(utf8(blanks.cwd)?),
         }
     }

@@ -3,10 +3,12 @@
 mod agent_spec;
 mod agents;
 mod argument;
+mod command_words;
 mod environment;
 mod event_rule;
 mod limits;
 mod provider;
+mod switch;
 
 use std::collections::BTreeMap;
 
@@ -20,9 +22,11 @@ pub use environment::{Environment, NamePattern};
 pub use event_rule::{EventRule, JsonPath, When};
 pub use provider::{Dialect, Provider};
 use serde::Deserialize;
+pub use switch::{Position, Switch, Switches};
 
 pub use limits::{CallLimits, Containment};
 
+use self::command_words::CommandWords;
 use self::limits::{WrittenBudget, WrittenLimits};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::models::{AgentName, Budget, Mode, ModelSpec, NoncePolicy};
@@ -42,6 +46,10 @@ pub struct Settings {
     pub structure: StructureLimits,
     /// The agent of each mode, where one is set.
     pub agents: BTreeMap<Mode, AgentName>,
+    /// Commands that an agent may run in a mode in which it may edit.
+    pub commands: BTreeMap<Mode, Vec<String>>,
+    /// The switches of agents, where they are set.
+    pub switches: Switches,
     /// Models that are added to the catalogue.
     pub models: Vec<ModelSpec>,
     /// What keeps the processes of an agent together.
@@ -70,6 +78,8 @@ impl Default for Settings {
             max_prompt_bytes: 32 * 1024 * 1024,
             structure: StructureLimits { per_folder: 60, total: 400 },
             agents: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            switches: Switches::new(),
             models: Vec::new(),
             containment: Containment::default(),
             limits: CallLimits::default(),
@@ -92,6 +102,8 @@ struct Written {
     structure: WrittenStructure,
     #[serde(default)]
     modes: BTreeMap<Mode, WrittenMode>,
+    #[serde(default)]
+    agents: Switches,
     #[serde(default)]
     models: Vec<ModelSpec>,
     #[serde(default)]
@@ -118,6 +130,7 @@ struct WrittenStructure {
 #[serde(deny_unknown_fields)]
 struct WrittenMode {
     agent: Option<String>,
+    commands: Option<Vec<CommandWords>>,
 }
 
 impl Settings {
@@ -143,10 +156,17 @@ impl Settings {
         self.structure.per_folder = written.structure.per_folder.unwrap_or(self.structure.per_folder);
         self.structure.total = written.structure.total.unwrap_or(self.structure.total);
         self.models.extend(written.models);
+        for (agent, switches) in written.agents {
+            self.switches.entry(agent).or_default().extend(switches);
+        }
         self.containment = written.containment.unwrap_or(self.containment);
         written.limits.overlay(&mut self.limits);
         written.budget.overlay(&mut self.budget);
         for (mode, settings) in written.modes {
+            if let Some(commands) = settings.commands {
+                let commands = commands.into_iter().map(|words| words.0).collect();
+                self.commands.insert(mode.clone(), commands);
+            }
             let Some(agent) = settings.agent else { continue };
             let place = || Place::at_offset(origin, text, text.find(&format!("{agent:?}")).unwrap_or(0));
             let agent = AgentName::new(agent.as_str())

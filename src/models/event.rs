@@ -126,6 +126,9 @@ pub struct Started {
     pub pack_hash: BlobId,
     /// What the agent may do to the work tree.
     pub permission: Permission,
+    /// Commands that it may run as well, if it may edit.
+    #[serde(default)]
+    pub commands: Vec<String>,
     /// Whether the session has a folder that updates go to.
     pub named: bool,
     /// The prompt, piece by piece.

@@ -184,6 +184,12 @@ pub fn cdata_xml(body: &str) -> String {
     xml_write::cdata_text(body)
 }
 
+/// Returns XML in which every `@` is a reference, so that an agent which expands them finds none. It reads the same.
+#[must_use]
+pub fn without_at_signs(xml: &str) -> Cow<'_, str> {
+    xml_write::without_at_signs(xml)
+}
+
 /// Returns an element as it stands in the XML of a prompt.
 #[must_use]
 pub fn element_xml(name: &str, attribute: Option<(&str, &str)>, body: &str) -> String {

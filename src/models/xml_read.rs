@@ -6,6 +6,7 @@ use quick_xml::escape::unescape;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
 use super::prompt::{ContextItem, ContextKind, UnifiedPrompt};
+use super::xml_write::without_at_signs;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Reads a document.
@@ -25,8 +26,11 @@ pub(super) fn read(xml: &str) -> Result<UnifiedPrompt> {
         }
     }
     let prompt = found.finish().map_err(|message| refusal(xml, xml.len() as u64, message))?;
-    match first_difference(&prompt.to_xml(), xml) {
+    let written = prompt.to_xml();
+    match first_difference(&written, xml) {
         None => Ok(prompt),
+        // Written for an agent that would expand an `@`.
+        Some(_) if without_at_signs(&written) == xml => Ok(prompt),
         Some(offset) => Err(refusal(xml, offset as u64, "this is not how a prompt is written".to_owned())),
     }
 }

@@ -4,6 +4,7 @@
 //! into LF even inside CDATA, so CR never stands in the document: a body whose line ends are all CRLF is written
 //! with LF and `eol="crlf"`, any other CR is `&#13;` outside CDATA.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use memchr::{memchr, memchr_iter, memchr3, memmem};
@@ -66,6 +67,32 @@ pub(super) fn cdata_text(body: &str) -> String {
         }
     }
     into_text(bytes)
+}
+
+/// Returns a document in which no `@` stands as itself: a reference is the same to every reader of XML.
+pub(super) fn without_at_signs(xml: &str) -> Cow<'_, str> {
+    const OPEN: &str = "<![CDATA[";
+    if memchr(b'@', xml.as_bytes()).is_none() {
+        return Cow::Borrowed(xml);
+    }
+    let bytes = xml.as_bytes();
+    let mut out = String::with_capacity(xml.len() + 64);
+    let (mut copied, mut at, mut in_cdata) = (0, 0, false);
+    while let Some(hit) = memchr3(b'@', b'<', b']', &bytes[at..]).map(|hit| at + hit) {
+        at = hit + 1;
+        if bytes[hit] == b'@' {
+            out.push_str(&xml[copied..hit]);
+            out.push_str(if in_cdata { "]]>&#64;<![CDATA[" } else { "&#64;" });
+            copied = at;
+        } else if in_cdata && bytes[hit..].starts_with(b"]]>") {
+            in_cdata = false;
+        } else if !in_cdata && xml[hit..].starts_with(OPEN) {
+            in_cdata = true;
+            at = hit + OPEN.len();
+        }
+    }
+    out.push_str(&xml[copied..]);
+    Cow::Owned(out)
 }
 
 /// Returns the document's size if nothing has to be escaped in it: enough, in most cases, to allocate once.

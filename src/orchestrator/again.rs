@@ -92,6 +92,7 @@ pub fn replay(
         }
         // Nothing follows from a replay, whatever the turn was allowed to do.
         turn.started.permission = Permission::ReadOnly;
+        turn.started.commands.clear();
         let mut prepared = prepared(desk, driver, &turn)?;
         agent.as_str().clone_into(&mut prepared.started.agent);
         prepared.started.turn = 1;

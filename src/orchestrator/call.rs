@@ -191,6 +191,7 @@ impl Turning<'_> {
             format: if why == Why::Repair { Format::Xml } else { started.format },
             mode: &started.mode,
             permission: started.permission,
+            commands: &started.commands,
             model: started.model.as_deref(),
             max_output: self.prepared.max_output,
             root: &self.desk.workspace.root,

@@ -132,6 +132,7 @@ pub(super) fn prepared(
         pack: desk.workspace.pack.name.clone(),
         pack_hash: pack_hash(desk.workspace, assembly),
         permission: spec.permission,
+        commands: desk.workspace.settings.commands.get(&ask.mode).cloned().unwrap_or_default(),
         named: ask.session.is_some(),
         prompt: draft.segments.iter().map(|segment| segment_ref(segment, fresh)).collect(),
         sent,

@@ -9,7 +9,8 @@ use crate::compose::{self, Counter, Draft, Missing, NONCE_VARIABLES, Request, Va
 use crate::config::{Agents, Environment, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Catalogue, Format, Mode, ModelSpec, Nonce, NoncePolicy, SessionId, State, TokenizerSpec, Work,
+    AgentName, Catalogue, Expands, Format, Mode, ModelSpec, Nonce, NoncePolicy, SessionId, State,
+    TokenizerSpec, Work,
 };
 use crate::pack::{
     AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, Pack, Places, Prose, SECRET_NAMES, Templates,
@@ -74,7 +75,7 @@ impl Workspace {
             return Ok(agents);
         }
         let shipped = Agents::read(AGENTS, "built-in:data/agents.yaml")?;
-        let all = overlaid(shipped, &self.own_agents)?;
+        let all = overlaid(shipped, &self.own_agents)?.switched(&self.settings.switches)?;
         Ok(self.agents.get_or_init(|| all))
     }
 
@@ -114,6 +115,12 @@ impl Workspace {
             return Ok(ask.model.clone());
         };
         Ok(self.agents()?.model(agent.as_str()).map(str::to_owned))
+    }
+
+    /// Returns what an agent would expand in a prompt.
+    fn expands(&self, agent: &AgentName) -> Result<Vec<Expands>> {
+        // Nobody sends a prompt to BASE, so the definitions need not be read for it.
+        if *agent == AgentName::base() { Ok(Vec::new()) } else { Ok(self.agents()?.expands(agent.as_str())) }
     }
 
     /// Returns the template for an agent and a mode, if the pack has a layer for one.
@@ -284,6 +291,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         model: model.clone(),
         counter: Arc::new(Counter::new(tokenizer)),
         previous: state.first_turn,
+        expands: workspace.expands(&agent)?,
         count: ask.count,
         ..Request::default()
     };

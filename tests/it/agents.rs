@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 
 use agentd::ErrorKind;
-use agentd::config::{Agents, Environment};
+use agentd::config::{Agents, Environment, Switches, Tried};
 
 use crate::agent_output::shipped;
 use crate::support::repository;
@@ -14,14 +14,30 @@ fn read(agents: &str) -> Result<Agents, agentd::Error> {
 }
 
 #[test]
-fn real_agents_can_be_described() {
-    let text = fs::read_to_string(repository().join("tests/cases/agents/vendors.yaml")).unwrap();
-    let agents = shipped().overlaid(&text, "vendors.yaml").unwrap();
-    let names: Vec<&str> = agents.all().map(|spec| spec.name.as_str()).collect();
-    assert_eq!(
-        names,
-        ["aider", "claude", "claude-json", "codex", "gemini", "gemini-json", "opencode", "qwen"]
-    );
+fn the_agents_people_have_are_shipped_and_each_says_how_far_it_was_tried() {
+    let agents = shipped();
+    let tried: Vec<(&str, Tried)> = agents.all().map(|spec| (spec.name.as_str(), spec.tried)).collect();
+    let table = [
+        ("aider", Tried::Documented),
+        ("amp", Tried::Help),
+        ("claude", Tried::Measured),
+        ("codex", Tried::Measured),
+        ("copilot", Tried::Help),
+        ("cursor-agent", Tried::Documented),
+        ("gemini", Tried::Measured),
+        ("goose", Tried::Documented),
+        ("opencode", Tried::Ran),
+        ("qwen", Tried::Ran),
+    ];
+    assert_eq!(tried, table);
+    // What was run was run with some version, and no definition asks an agent to remember or to be told its role apart.
+    for spec in agents.all() {
+        assert!(spec.tried_with.is_some() || spec.tried == Tried::Documented, "{}", spec.name);
+        let argv = format!("{:?} {:?}", spec.argv, spec.permissions);
+        for word in ["--resume", "--continue", "--session-id", "system-prompt", "system_prompt"] {
+            assert!(!argv.contains(word), "{}: {word}", spec.name);
+        }
+    }
 }
 
 #[test]
@@ -30,11 +46,6 @@ fn the_example_of_the_page_is_read() {
     let example = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     let agents = Agents::read(example, "docs/agents.md").unwrap();
     assert_eq!(agents.all().map(|spec| spec.name.as_str()).collect::<Vec<_>>(), ["mine", "other"]);
-}
-
-#[test]
-fn what_is_shipped_names_no_vendor_yet() {
-    assert_eq!(shipped().all().count(), 0);
 }
 
 #[test]
@@ -75,6 +86,17 @@ fn every_fault_of_a_definition_has_its_place_and_words() {
         ("  a: {argv: [x], environment: ['A B']}", 3, "\"A B\" is not a variable's name"),
         ("  a: {argv: [x], set: {A=B: c}}", 3, "cannot be set"),
         ("  ':a': {argv: [x]}", 3, "is not an agent's name"),
+        ("  a: {argv: [x], expands: [dollars]}", 3, "dollars"),
+        ("  a: {argv: [x, '{own}']}", 3, "`{own}` is no blank that is known here"),
+        ("  a: {argv: [x], switches: {own: {about: y, on: {argv: [z]}}}}", 3, "`{own}` is not in `argv`"),
+        ("  a: {argv: [x], switches: {own: {on: {argv: [z]}}}}", 3, "about"),
+        (
+            "  a: {argv: [x, '-o={own}'], switches: {own: {about: y, on: {argv: [z]}}}}",
+            3,
+            "`{own}` is no blank",
+        ),
+        ("  a: {argv: [x, '{permissions}'], permissions: {edit: [], command: [y]}}", 3, "lacks `{command}`"),
+        ("  a: {argv: [x, '{command}']}", 3, "`{command}` is no blank that is known here"),
     ];
     for (written, line, words) in table {
         let error = read(written).expect_err(written);
@@ -134,4 +156,63 @@ fn later_files_add_to_lists_and_replace_agents() {
     assert_eq!(agents.secrets(&ours), [("MY_SEED".to_owned(), b"12345678".to_vec())]);
     let words = &agents.failures().ends[0].contains;
     assert_eq!(words, &["rate limit"], "what comes later is asked first");
+}
+
+fn switches(agent: &str, switch: &str, on: bool) -> Switches {
+    [(agent.to_owned(), [(switch.to_owned(), on)].into())].into()
+}
+
+#[test]
+fn a_switch_puts_its_arguments_and_variables_in_place_and_has_a_default() {
+    let agents = || {
+        read("  a:\n    argv: [x, '{own}', z]\n    switches:\n      own: {about: y, default: true, on: {argv: [[--own, 1a]]}, off: {argv: [--none], set: {OWN: '0'}}}").unwrap()
+    };
+    let argv = |agents: &Agents| {
+        let spec = agents.find("a").unwrap();
+        let words: Vec<String> = spec.argv.iter().flat_map(|argument| argument.0.clone()).collect();
+        (words.join(" "), spec.set.get("OWN").cloned())
+    };
+    assert_eq!(argv(&agents().switched(&Switches::new()).unwrap()), ("x --own 1a z".to_owned(), None));
+    let off = agents().switched(&switches("a", "own", false)).unwrap();
+    assert_eq!(argv(&off), ("x --none z".to_owned(), Some("0".to_owned())));
+    let unknown = agents().switched(&switches("a", "hers", true)).unwrap_err();
+    assert_eq!((unknown.kind(), unknown.hint()), (ErrorKind::ConfigInvalid, Some("its switches: own")));
+    let nobody = agents().switched(&switches("b", "own", true)).unwrap_err();
+    assert!(nobody.to_string().contains("the agent `b`"), "{nobody}");
+}
+
+#[test]
+fn an_agents_name_may_hold_its_model() {
+    let text = "format: 1\nagents:\n  claude: {argv: [claude], model: m}\n  'a:b': {argv: [x]}\n\
+                providers:\n  ollama: {dialect: openai, base_url: 'http://127.0.0.1:1/v1'}\n";
+    let agents = Agents::read(text, "agents.yaml").unwrap();
+    for (name, model, tools) in [
+        ("claude", Some("m"), true),
+        ("claude:opus", Some("opus"), true),
+        ("ollama:llama3.2:3b", Some("llama3.2:3b"), false),
+        ("a:b", None, true),
+    ] {
+        assert!(agents.known(name).is_some(), "{name}");
+        assert_eq!((agents.model(name), agents.has_tools(name)), (model, tools), "{name}");
+    }
+    for name in ["ollama", "ollama:", "nobody", "nobody:x"] {
+        assert!(agents.known(name).is_none(), "{name}");
+    }
+}
+
+#[test]
+fn every_fault_of_a_provider_has_its_place_and_words() {
+    for (written, words) in [
+        ("p: {dialect: openai, base_url: 'ftp://x'}", "no address"),
+        ("p: {dialect: openai, base_url: 'https://'}", "no address"),
+        ("p: {dialect: openai, base_url: 'https://a:b@host/v1'}", "a user or a password"),
+        ("p: {dialect: openai, base_url: 'https://host/v1', key: 'sk 1'}", "not the key itself"),
+        ("p: {dialect: soap, base_url: 'https://host/v1'}", "soap"),
+        ("'p:q': {dialect: openai, base_url: 'https://host/v1'}", "holds no `:`"),
+    ] {
+        let error =
+            Agents::read(&format!("format: 1\nproviders:\n  {written}\n"), "agents.yaml").expect_err(written);
+        assert!(format!("{error:#}").contains(words), "{written}: {error:#}");
+        assert_eq!(error.place().map(|place| place.line), Some(3), "{written}");
+    }
 }

@@ -50,8 +50,20 @@ impl Place {
         let mode = &self.mode;
         let limits = Limits { grace: Duration::from_millis(200), ..Limits::default() };
         let marker = "command-agent-test";
-        let (format, max_output) = (Format::Xml, None);
-        Call { prompt, format, mode, permission, model: None, max_output, root, folder, marker, limits }
+        let (format, max_output, commands) = (Format::Xml, None, &[]);
+        Call {
+            prompt,
+            format,
+            mode,
+            permission,
+            commands,
+            model: None,
+            max_output,
+            root,
+            folder,
+            marker,
+            limits,
+        }
     }
 }
 

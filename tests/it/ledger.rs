@@ -77,6 +77,7 @@ fn started(turn: u64) -> Started {
         named: true,
         prompt: vec![segment("prompt")],
         format: Format::Xml,
+        commands: Vec::new(),
         sent: None,
         prompt_bytes: 6,
         fit: blob_id(b"fit"),

@@ -227,6 +227,7 @@ fn a_script_answers_with_the_nonce_of_its_prompt() {
             prompt,
             format: agentd::models::Format::Xml,
             max_output: None,
+            commands: &[],
             mode: &mode("plan"),
             permission: Permission::ReadOnly,
             model: None,
