@@ -1,0 +1,155 @@
+//! Agents that would expand something in a prompt find nothing there to expand. The judge of XML is roxmltree.
+
+use agentd::compose::{Request, compose};
+use agentd::models::prompt::without_at_signs;
+use agentd::models::{ContextItem, ContextKind, Expands, Format, Mode, State, Turn, UnifiedPrompt, Work};
+use agentd::{Pack, Places};
+use proptest::prelude::*;
+
+use crate::support::{TestProject, write};
+
+/// A file as web frameworks have them: nearly every line holds an `@`.
+const DECORATORS: &str = "import { Component } from '@angular/core';\n@Component({selector: 'app', a: 1 < 2 && true})\n\
+    export class App {\n  @Input() name = 'joe@example.com';\n  @Output() done = x as unknown as ']]>';\n}\n";
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_prompt_without_at_signs_reads_the_same(
+        system in "[@a<&>\\]\\[ \n!CDAT]{0,40}", name in "[@a<&\"]{1,8}", body in "[@a<&>\\]\\[\r\n!CDAT]{0,60}",
+    ) {
+        let prompt = UnifiedPrompt::new("Look at @this.").unwrap()
+            .with_system(system)
+            .with_item(ContextItem::new(ContextKind::File, name, body));
+        let written = prompt.to_xml();
+        let sent = without_at_signs(&written);
+        prop_assert!(!sent.contains('@'), "{}", sent);
+        let texts = |xml: &str| -> Vec<String> {
+            let document = roxmltree::Document::parse(xml).unwrap();
+            document.descendants().filter(|node| node.is_element()).map(|node| {
+                let name = node.attributes().map(|a| a.value().to_owned()).collect::<String>();
+                let texts = node.children().filter(|child| child.is_text()).map(|child| child.text().unwrap_or_default());
+                name + &texts.collect::<String>()
+            }).collect()
+        };
+        prop_assert_eq!(texts(&sent), texts(&written));
+        prop_assert_eq!(UnifiedPrompt::from_xml(&sent).unwrap(), prompt);
+    }
+}
+
+#[test]
+fn a_prompt_in_which_only_some_at_signs_are_references_is_refused() {
+    let written = UnifiedPrompt::new("Look at @this and @that.").unwrap().to_xml();
+    let error = UnifiedPrompt::from_xml(&written.replacen('@', "&#64;", 1)).unwrap_err();
+    assert_eq!(error.place().map(|place| place.line), Some(2), "{error:#}");
+}
+
+#[test]
+fn gemini_gets_a_decorator_heavy_file_without_a_single_at_sign() {
+    let project = TestProject::new();
+    project.write("src/app.ts", DECORATORS);
+    let ask = ["prompt", "plan", "Look at @app.", "--file", "src/app.ts", "--agent"];
+    let shown = |agent: &str| project.run(&[&ask[..], &[agent]].concat()).ok();
+    let gemini = shown("gemini");
+    assert!(!gemini.contains('@'), "{gemini}");
+    assert!(gemini.contains("]]>&#64;<![CDATA[Component({selector: 'app', a: 1 < 2 && true})\n"), "{gemini}");
+    assert_eq!(shown("gemini:gemini-2.5-flash").contains('@'), false);
+    let document = roxmltree::Document::parse(&gemini).unwrap();
+    let file = document.descendants().find(|node| node.has_tag_name("file")).unwrap();
+    let text: String = file.children().filter_map(|child| child.text()).collect();
+    assert_eq!(text, DECORATORS);
+    UnifiedPrompt::from_xml(&gemini).unwrap();
+    // claude is told by a variable to leave `@` alone, and codex does so anyway.
+    for agent in ["claude", "codex"] {
+        assert!(shown(agent).contains("@Component({selector"), "{agent}");
+    }
+}
+
+#[test]
+fn flat_text_is_sent_to_gemini_inside_one_element() {
+    let project = TestProject::new();
+    let ask = [
+        "prompt",
+        "architect",
+        "Who is @anna? a < b ]]>",
+        "--pack",
+        "foreman",
+        "--model",
+        "gemini-2.5-pro",
+        "--agent",
+    ];
+    let shown = |agent: &str| project.run(&[&ask[..], &[agent]].concat()).ok();
+    let (gemini, codex) = (shown("gemini"), shown("codex"));
+    assert!(codex.contains("Who is @anna?") && !codex.starts_with('<'), "{codex}");
+    assert!(gemini.starts_with("<prompt>") && !gemini.contains('@'), "{gemini}");
+    let document = roxmltree::Document::parse(&gemini).unwrap();
+    let text: String = document.root_element().children().filter_map(|child| child.text()).collect();
+    assert!(text == codex);
+    let chat = project.run(&[&ask[..], &["gemini", "--format", "chat"]].concat()).ok();
+    let messages: serde_json::Value = serde_json::from_str(&chat).unwrap();
+    assert!(!chat.contains('@'), "{chat}");
+    assert_eq!(messages[1]["content"], "Who is @anna? a < b ]]>");
+}
+
+/// A pack whose prompts begin with a text.
+fn blunt(text: &str) -> (tempfile::TempDir, Pack) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| write(&folder.path().join("agentd/packs/blunt").join(name), text);
+    file("first.md", text);
+    file(
+        "pack.yaml",
+        "format: 1\nname: blunt\ndescription: A trial.\nstart: go\nrendering: flat\nlayers:\n  \
+         - {id: first, holds: text, text: first.md, class: pinned, zone: stable}\n  \
+         - {id: history, holds: history, class: elastic, zone: session}\n  \
+         - {id: message, holds: instructions, class: pinned, zone: turn}\n\
+         modes:\n  go: {permission: read-only, next: {otherwise: done}}\n",
+    );
+    let pack = Pack::load("blunt", &Places::new(Some(folder.path().to_path_buf()), None)).unwrap();
+    (folder, pack)
+}
+
+#[test]
+fn a_text_that_starts_like_a_command_is_sent_inside_one_element_to_who_would_take_it_for_one() {
+    let state = State { mode: Some(Mode::new("go").unwrap()), ..State::default() };
+    let sent = |text: &str, expands: &[Expands]| {
+        let (_folder, pack) = blunt(text);
+        let (instructions, expands) = (Some("now".to_owned()), expands.to_vec());
+        compose(&pack, &state, Request { instructions, expands, ..Request::default() }).unwrap().rendered()
+    };
+    let wrapped = "<prompt><![CDATA[/help me & @x\n\n---\n\n# instructions\n\nnow]]></prompt>\n";
+    assert_eq!(sent("/help me & @x", &[Expands::Slashes]), wrapped);
+    assert_eq!(sent("help me", &[Expands::Slashes]), "help me\n\n---\n\n# instructions\n\nnow");
+    assert_eq!(sent("/help me", &[]), "/help me\n\n---\n\n# instructions\n\nnow");
+}
+
+/// What a prompt grows by when it is sent without `@` is part of what it may take.
+#[test]
+fn a_history_full_of_at_signs_stays_within_the_window_as_it_is_sent() {
+    let (_folder, pack) = blunt("Talk.");
+    let turn =
+        |index: usize| Turn { user: format!("q{index} {}", "@a ".repeat(50)), assistant: "@b".repeat(30) };
+    let work = Work { history: (0..40).map(turn).collect(), ..Work::default() };
+    let state = State { mode: Some(Mode::new("go").unwrap()), work, ..State::default() };
+    let catalogue = agentd::models::Catalogue::read(agentd::pack::MODELS, "models").unwrap();
+    for (format, window) in
+        [Format::Flat, Format::Xml].into_iter().flat_map(|format| [(format, 3_000), (format, 9_000)])
+    {
+        let model = agentd::models::ModelSpec { window, ..catalogue.find("gpt-4o").unwrap().clone() };
+        let request = |expands: Vec<Expands>| Request {
+            instructions: Some("Go on.".to_owned()),
+            format: Some(format),
+            model: Some(model.clone()),
+            expands,
+            ..Request::default()
+        };
+        let kept = |request| {
+            let draft = compose(&pack, &state, request).unwrap();
+            let tokens = bpe_openai::o200k_base().count(&draft.rendered()) as u64;
+            assert!(tokens <= window, "{format:?} {window}: {tokens}");
+            draft.fit_report.blocks.iter().find(|row| row.block == "history").unwrap().kept
+        };
+        let (without, with) = (kept(request(Vec::new())), kept(request(vec![Expands::AtSigns])));
+        assert!(0 < with && with < without, "{format:?} {window}: {with} of {without}");
+    }
+}
