@@ -97,6 +97,8 @@ pub enum ErrorKind {
     AgentStopped,
     /// An agent that had not finished when the program ended.
     AgentLost,
+    /// An agent that may only read has changed files.
+    AgentEdited,
     /// An agent that cannot be started: its folder, its guard or its arguments.
     AgentUnusable,
     /// A call that would exceed a budget.

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -398,6 +398,12 @@ pub(super) fn create(path: &Path) -> io::Result<File> {
 #[expect(clippy::disallowed_methods, reason = "the files of a call belong to this room")]
 pub(super) fn open(path: &Path) -> io::Result<File> {
     File::open(path)
+}
+
+/// Returns when the guard of a call has noted its end.
+#[must_use]
+pub fn ended_at(folder: &Path) -> Option<SystemTime> {
+    folder.join("exit").metadata().and_then(|found| found.modified()).ok()
 }
 
 /// Moves a file of a call, so that it is there whole or not at all.

@@ -21,7 +21,9 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use command::CommandAgent;
-pub use contain::{Cause, Contained, Containment, Exit, Job, discard, exit_record, launch, prepare};
+pub use contain::{
+    Cause, Contained, Containment, Exit, Job, discard, ended_at, exit_record, launch, prepare,
+};
 pub use drivers::Drivers;
 pub use facts::{ContainmentFacts, network_filesystem};
 pub use guard::guard_main;

@@ -58,6 +58,13 @@ pub enum End {
     Stopped,
     /// The program that made the call was gone before the reply was whole.
     Lost,
+    /// Files were changed in a mode in which the agent may only read.
+    Edited {
+        /// How many.
+        files: u64,
+        /// The first of them.
+        first: Vec<String>,
+    },
 }
 
 impl End {
@@ -86,6 +93,7 @@ impl End {
             Self::OutputTooLarge { .. } => "output too large",
             Self::Stopped => "stopped",
             Self::Lost => "lost",
+            Self::Edited { .. } => "edited",
         }
     }
 
@@ -141,18 +149,7 @@ impl End {
                 "said nothing",
                 "take the turn again; an exit code of 0 alone is no answer",
             ),
-            Self::Crashed { code, signal } => {
-                let how = match (signal, code) {
-                    (Some(signal), _) => format!("was ended by signal {signal}"),
-                    (None, Some(code)) => format!("failed with exit code {code}"),
-                    (None, None) => "failed".to_owned(),
-                };
-                let hint = match signal {
-                    Some(9) => "signal 9 often means that memory ran out",
-                    _ => "`agentd show TURN --reply` shows what it wrote",
-                };
-                Some((ErrorKind::AgentCrashed, how, hint.to_owned()))
-            }
+            Self::Crashed { code, signal } => Some(crashed(*code, *signal)),
             Self::TimedOut { idle, seconds } => {
                 let (what, setting) =
                     if *idle { ("was silent for", "idle") } else { ("took more than", "wall") };
@@ -177,6 +174,7 @@ impl End {
             Self::Stopped => {
                 said(ErrorKind::AgentStopped, "was stopped", "`agentd resume SESSION` calls it again")
             }
+            Self::Edited { files, first } => Some(edited(*files, first)),
             Self::Lost => said(
                 ErrorKind::AgentLost,
                 "had not finished when the program ended",
@@ -184,4 +182,24 @@ impl End {
             ),
         }
     }
+}
+
+fn crashed(code: Option<i32>, signal: Option<i32>) -> (ErrorKind, String, String) {
+    let how = match (signal, code) {
+        (Some(signal), _) => format!("was ended by signal {signal}"),
+        (None, Some(code)) => format!("failed with exit code {code}"),
+        (None, None) => "failed".to_owned(),
+    };
+    let hint = match signal {
+        Some(9) => "signal 9 often means that memory ran out",
+        _ => "`agentd show TURN --reply` shows what it wrote",
+    };
+    (ErrorKind::AgentCrashed, how, hint.to_owned())
+}
+
+fn edited(files: u64, first: &[String]) -> (ErrorKind, String, String) {
+    let more = if files > first.len() as u64 { ", …" } else { "" };
+    let what = format!("may only read, and {files} files were changed: {}{more}", first.join(", "));
+    let hint = "see `git status`; the reply does not count; if you changed them, try again";
+    (ErrorKind::AgentEdited, what, hint.to_owned())
 }

@@ -1,5 +1,6 @@
 //! What the program can do by name: the operations that packs call, and the doors to project files.
 
+mod census;
 mod change;
 mod files;
 mod private;
@@ -9,6 +10,7 @@ mod tree;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use census::{Census, Counted};
 pub use change::{OpenTasks, artifacts, has_change, open_tasks, targets, task_ids};
 pub use files::{create_new, read_project_text, read_reply, read_text, sweep};
 pub use private::{private_names, write_private};

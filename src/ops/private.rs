@@ -35,14 +35,33 @@ pub fn write_private(folder: &Path, name: &str, content: &str) -> Result<()> {
     let write = || {
         make_private(folder)?;
         check_private(folder)?;
-        // A temporary file is one that only the user can read, and stays so under its name.
-        let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
-        temporary.write_all(content.as_bytes())?;
-        temporary.as_file().sync_all()?;
-        temporary.persist(folder.join(name))?;
-        Ok::<(), io::Error>(())
+        put(folder, name, content, true)
     };
     write().map_err(|error| unusable(folder, "cannot be written to").with_source(error))
+}
+
+/// Writes a file that only the user can read, and that need not outlast a loss of power.
+///
+/// # Errors
+///
+/// `FileUnusable` if it cannot be written.
+pub(super) fn write_own(folder: &Path, name: &str, content: &str) -> Result<()> {
+    let write = || {
+        make_private(folder)?;
+        put(folder, name, content, false)
+    };
+    write().map_err(|error| unusable(folder, "cannot be written to").with_source(error))
+}
+
+fn put(folder: &Path, name: &str, content: &str, lasting: bool) -> io::Result<()> {
+    // A temporary file is one that only the user can read, and stays so under its name.
+    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+    temporary.write_all(content.as_bytes())?;
+    if lasting {
+        temporary.as_file().sync_all()?;
+    }
+    temporary.persist(folder.join(name))?;
+    Ok(())
 }
 
 fn unusable(folder: &Path, what: &str) -> Error {

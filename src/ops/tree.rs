@@ -79,9 +79,9 @@ impl Node {
 }
 
 /// The rules that hold in a folder: its own and those of the folders above it.
-struct Rules {
-    own: Gitignore,
-    above: Option<usize>,
+pub(super) struct Rules {
+    pub(super) own: Gitignore,
+    pub(super) above: Option<usize>,
 }
 
 impl Tree {
@@ -198,7 +198,7 @@ fn list(folder: &Path, rules: &[Rules], here: usize, most: usize) -> std::io::Re
 }
 
 /// Tells whether the rules of a folder, or of one above it, name an entry; the nearest rule decides.
-fn is_ignored(path: &Path, is_folder: bool, rules: &[Rules], here: usize) -> bool {
+pub(super) fn is_ignored(path: &Path, is_folder: bool, rules: &[Rules], here: usize) -> bool {
     let mut level = Some(here);
     while let Some(rules_here) = level.and_then(|index| rules.get(index)) {
         match rules_here.own.matched(path, is_folder) {
@@ -211,7 +211,7 @@ fn is_ignored(path: &Path, is_folder: bool, rules: &[Rules], here: usize) -> boo
 }
 
 /// Returns the rules of the folders above a project that is a folder of a repository.
-fn rules_above(root: &Path) -> Vec<Rules> {
+pub(super) fn rules_above(root: &Path) -> Vec<Rules> {
     let is_repository = |folder: &&Path| folder.join(".git").exists();
     let Some(repository) = root.ancestors().find(is_repository) else { return Vec::new() };
     let mut above: Vec<&Path> =
@@ -225,7 +225,7 @@ fn rules_above(root: &Path) -> Vec<Rules> {
     rules
 }
 
-fn read_rules(root: &Path, folder: &Path) -> Gitignore {
+pub(super) fn read_rules(root: &Path, folder: &Path) -> Gitignore {
     let mut builder = GitignoreBuilder::new(folder);
     match file::read_bytes_inside(root, &folder.join(".gitignore"), LARGEST_RULES) {
         Ok(Some(bytes)) => {

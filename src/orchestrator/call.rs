@@ -176,6 +176,9 @@ impl Turning<'_> {
         let run = self.desk.run;
         let reserved = if self.driver.spends() { reserved } else { Amount::default() };
         let limits = self.limits()?;
+        let watched = self.watched(turn, call);
+        // Only what runs a command can have changed something.
+        let census = if self.driver.spends() { watched.before(started.permission)? } else { None };
         let secrets = self.desk.drivers.secrets.names().map(str::to_owned).collect();
         let id = run.id.clone();
         events.push(Event::Called { turn, call, why, prompt: segments, run: id, reserved, secrets });
@@ -220,7 +223,7 @@ impl Turning<'_> {
             self.commit(&[Event::Launched { turn, call, process }], &[])?;
         }
         fail::point("recorded")?;
-        let reply = self.watch(running.as_mut())?;
+        let reply = watched.after(census.as_ref(), self.watch(running.as_mut())?, None)?;
         let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         run.tell(Sign::Answered {
             call,

@@ -2,6 +2,7 @@
 
 mod again;
 mod call;
+mod census;
 mod chance;
 mod clock;
 mod context;

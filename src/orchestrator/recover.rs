@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::call::{folder, marker};
+use super::census::Watched;
 use super::clock;
 use super::reading::Reading;
 use super::recorded::{Recorded, text};
@@ -192,6 +193,9 @@ fn end_call(
     }
     let lost = || Salvaged { reply: Reply { end: End::Lost, ..Reply::default() }, milliseconds: 0 };
     let Salvaged { reply, milliseconds } = found.unwrap_or_else(lost);
+    let watched = Watched { root: &desk.workspace.root, session: &lease.session, turn, call };
+    let census = watched.kept().filter(|_| reply.end.is_ok());
+    let reply = watched.after(census.as_ref(), reply, agent::ended_at(&folder))?;
     let salvaged = reply.end != End::Lost;
     what.push(match (salvaged, reply.text.len()) {
         (true, _) => format!("the call of {name} had come to its end ({})", reply.end.name()),
@@ -228,6 +232,7 @@ fn end_call(
     let entry = Entry { events: &events, blobs: &[reply.text.as_bytes()], ..Entry::default() };
     desk.store.commit(lease, &entry, clock::now())?;
     agent::discard(&folder);
+    watched.forget();
     Ok(())
 }
 

@@ -22,7 +22,7 @@ pub(super) fn refuse(path: &Path) -> Result<()> {
         .with_hint("if the agent and its provider may see it, add --force-secret-files"))
 }
 
-fn names_secrets(path: &Path) -> bool {
+pub(super) fn names_secrets(path: &Path) -> bool {
     let names: Vec<String> =
         path.iter().map(|name| name.to_string_lossy().to_lowercase()).filter(|name| name != "/").collect();
     let matches = |pattern: &str| {

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::call::{Answer, folder};
+use super::census::Watched;
 use super::prepare::{self, Prepared};
 use super::prompts::{Ask, Workspace, assemble};
 use super::reading::{MOST_REPAIRS, Reading};
@@ -148,6 +149,11 @@ impl<'a> Turning<'a> {
         Site { root: &self.desk.workspace.root, session }
     }
 
+    /// Returns a call, to compare the work tree before and after it.
+    pub(super) fn watched(&self, turn: u64, call: u64) -> Watched<'a> {
+        Watched { root: &self.desk.workspace.root, session: &self.lease.session, turn, call }
+    }
+
     /// Records events, and what they name, in one transaction.
     pub(super) fn commit(&mut self, events: &[Event], blobs: &[&[u8]]) -> Result<()> {
         let entry = Entry { events, blobs, budget: self.desk.run.budget };
@@ -165,6 +171,7 @@ impl<'a> Turning<'a> {
     fn clear(&self, turn: u64, call: u64) -> Result<()> {
         fail::point("kept")?;
         agent::discard(&self.desk.workspace.root.join(folder(&self.lease.session, turn, call)));
+        self.watched(turn, call).forget();
         fail::point("cleared")
     }
 

@@ -33,6 +33,7 @@ mod nonce;
 mod pack_runs;
 mod packs;
 mod parse_command;
+mod read_only;
 mod readme;
 mod recording;
 mod repair;

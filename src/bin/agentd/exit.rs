@@ -60,6 +60,7 @@ pub(crate) fn code(kind: ErrorKind) -> u8 {
         | ErrorKind::AgentOutputUnknown
         | ErrorKind::AgentOutputTooLarge
         | ErrorKind::AgentLost
+        | ErrorKind::AgentEdited
         | ErrorKind::AgentUnusable => AGENT,
         ErrorKind::AgentStopped => STOPPED,
         ErrorKind::BudgetExhausted | ErrorKind::PriceUnknown | ErrorKind::NotResumable => FORBIDDEN,

@@ -1,0 +1,81 @@
+//! An agent that may only read is not taken at its word: the work tree is compared before and after.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::secret_files::names_secrets;
+use crate::error::Result;
+use crate::models::{End, Permission, Reply, SessionId};
+use crate::ops::{Census, Counted};
+
+/// How many changed files are told by name.
+const TOLD: usize = 5;
+
+/// The folder of what is kept of calls, below the project's root.
+const CALLS: &str = ".agentd/calls";
+
+/// The call of an agent in a work tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watched<'a> {
+    pub(super) root: &'a Path,
+    pub(super) session: &'a SessionId,
+    pub(super) turn: u64,
+    pub(super) call: u64,
+}
+
+impl Watched<'_> {
+    /// Looks at the work tree before a call, and keeps what is there in case we do not see its end.
+    pub(super) fn before(&self, permission: Permission) -> Result<Option<Census>> {
+        if permission != Permission::ReadOnly {
+            return Ok(None);
+        }
+        let census = self.look()?;
+        census.keep(&self.root.join(CALLS), &self.name())?;
+        Ok(Some(census))
+    }
+
+    /// Returns a reply as it counts after a look at the work tree. What was touched after a moment is someone else's.
+    pub(super) fn after(
+        &self,
+        census: Option<&Census>,
+        reply: Reply,
+        until: Option<SystemTime>,
+    ) -> Result<Reply> {
+        let Some(census) = census else { return Ok(reply) };
+        let changes = census.changes(&self.look()?, until);
+        if changes.is_empty() {
+            return Ok(reply);
+        }
+        let edited =
+            End::Edited { files: changes.len() as u64, first: changes.into_iter().take(TOLD).collect() };
+        if reply.end.is_ok() {
+            return Ok(Reply { end: edited, ..reply });
+        }
+        // It has failed in another way already.
+        let also = edited.error("it", "", "").map(|error| error.message().to_owned()).unwrap_or_default();
+        Ok(Reply { detail: format!("{}; {also}", reply.detail), ..reply })
+    }
+
+    /// Returns what was kept before a call whose end nobody saw.
+    pub(super) fn kept(&self) -> Option<Census> {
+        Census::kept(self.root, &self.path())
+    }
+
+    /// Removes what was kept.
+    pub(super) fn forget(&self) {
+        Census::forget(&self.path());
+    }
+
+    fn look(&self) -> Result<Census> {
+        Census::take(&Counted { root: self.root, session: self.session, always: names_secrets })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.root.join(CALLS).join(self.name())
+    }
+
+    fn name(&self) -> String {
+        let Self { session, turn, call, .. } = self;
+        format!("{session}.{turn}.{call}.tree")
+    }
+}

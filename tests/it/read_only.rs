@@ -1,0 +1,125 @@
+//! An agent that may only read is not taken at its word: the work tree is compared before and after its call.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{Run, TestProject};
+
+const REPLY: &str =
+    "<message>Looked at it.</message> <content_update target=\"proposal.md\"># Plan\n</content_update>";
+
+/// A git project with an agent that runs a script before it answers.
+fn project(script: &str) -> TestProject {
+    let project = TestProject::new();
+    fs::create_dir_all(project.root().join(".git/hooks")).unwrap();
+    project
+        .write(".git/HEAD", "ref: refs/heads/main\n")
+        .write(".git/config", "[core]\n")
+        .write(".gitignore", "target/\n*.log\n.env\n")
+        .write("src/lib.rs", "fn main() {}\n")
+        .write("src/old.rs", "old\n")
+        .write("target/built", "x")
+        .write(".env", "TOKEN=1\n")
+        .write("agentd/changes/other/tasks.md", "- [ ] 1.1 x\n")
+        .write("reply.txt", REPLY);
+    let definition = serde_json::json!({
+        "format": 1,
+        "agents": {"hand": {"argv": ["sh", "-c", format!("cat >/dev/null; {script}; cat reply.txt")]}}
+    });
+    crate::support::write(&project.user_folder().join("agents.yaml"), definition.to_string());
+    project
+}
+
+fn plan(project: &TestProject) -> Run {
+    project.run(&["turn", "plan", "Add login", "--agent", "hand", "--change", "a", "--json"])
+}
+
+#[test]
+fn a_read_only_phase_that_changed_a_file_is_a_failure_whatever_the_agent_said() {
+    for (script, path) in [
+        ("echo x >> src/lib.rs", "src/lib.rs"),
+        ("echo x > src/new.rs", "src/new.rs"),
+        ("rm src/old.rs", "src/old.rs"),
+        ("chmod +x src/old.rs", "src/old.rs"),
+        // The same bytes, and the old time put back.
+        ("cp src/old.rs x; cat x > src/old.rs; touch -d 2001-01-01 src/old.rs; rm x", "src/old.rs"),
+        ("ln -sf /etc/hostname src/old.rs", "src/old.rs"),
+        ("echo TOKEN=2 > .env", ".env"),
+        ("echo evil > .git/hooks/pre-commit", ".git/hooks/pre-commit"),
+        ("echo x >> .git/config", ".git/config"),
+        (
+            "mkdir -p agentd/changes/a && echo x > agentd/changes/a/proposal.md",
+            "agentd/changes/a/proposal.md",
+        ),
+    ] {
+        let project = project(script);
+        let run = plan(&project);
+        assert_eq!(run.code, 5, "{script}: {}", run.stderr);
+        let report = run.last_line();
+        assert_eq!(report["fault"]["kind"], "AgentEdited", "{script}");
+        let message = report["fault"]["message"].as_str().unwrap();
+        assert!(message.contains("1 files were changed") && message.contains(path), "{script}: {message}");
+        assert_eq!(report["report"]["verdict"], Value::Null);
+        assert_eq!(report["report"]["settlements"], serde_json::json!([]), "nothing of the reply counts");
+        assert_eq!(report["report"]["end"]["end"], "edited");
+    }
+}
+
+#[test]
+fn what_is_no_file_of_the_project_may_change() {
+    for script in [
+        "true",
+        "echo x > target/built; echo x > target/new",
+        "echo x > run.log",
+        "echo x > agentd/changes/other/tasks.md",
+        "echo x > .agentd/note; rm .agentd/note",
+        "mkdir empty; rmdir empty; echo x > x; rm x",
+        "cat src/lib.rs > /dev/null",
+    ] {
+        let project = project(script);
+        let run = plan(&project);
+        assert_eq!(run.code, 0, "{script}: {}", run.stderr);
+        assert_eq!(project.read("agentd/changes/a/proposal.md"), "# Plan\n");
+        let left: Vec<_> = fs::read_dir(project.root().join(".agentd/calls")).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn an_agent_that_may_edit_is_not_asked_what_it_changed() {
+    let project = project("echo x >> src/lib.rs");
+    project
+        .write("agentd/changes/a/proposal.md", "# A\n")
+        .write("agentd/changes/a/tasks.md", "- [ ] 1.1 x\n");
+    project.write("reply.txt", "<message>Done.</message>");
+    let run = project.run(&["turn", "implement", "Go", "--agent", "hand", "--change", "a", "--json"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}
+
+/// What the agent did before its end is told apart from what the user does before the reply is read.
+#[test]
+fn a_reply_that_is_found_after_a_crash_is_judged_by_what_its_agent_did() {
+    for (script, code, files) in [("true", 0, 1), ("echo x >> src/lib.rs", 5, 0)] {
+        let project = project(script);
+        let killed = project
+            .command(&["turn", "plan", "Add login", "--agent", "hand", "--change", "a", "--json"])
+            .env("AGENTD_FAIL", "replied=abort")
+            .output()
+            .unwrap();
+        assert_ne!(killed.status.code(), Some(0));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        project.write("src/mine.rs", "mine\n");
+        let run = project.run(&["log", "--json"]);
+        assert_eq!(run.code, 0);
+        let resumed = project.run(&["resume", "a"]);
+        // One that did what it may not is called again, and does it again.
+        assert_eq!(resumed.code, code, "{}", resumed.stderr);
+        let row = project.run(&["show", "a/1", "--json"]).json();
+        let end = row["turn"]["calls"][0]["answered"]["end"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(end, if code == 0 { "ok" } else { "edited" }, "{row}");
+        let written = project.root().join("agentd/changes/a/proposal.md").exists();
+        assert_eq!(usize::from(written), files, "{script}");
+        assert_eq!(project.read("src/mine.rs"), "mine\n");
+    }
+}
