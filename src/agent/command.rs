@@ -61,6 +61,24 @@ impl CommandAgent {
         }
     }
 
+    /// Returns its definition.
+    pub(super) fn spec(&self) -> &AgentSpec {
+        &self.spec
+    }
+
+    /// Returns what its command is started with.
+    pub(super) fn job<'a>(
+        &'a self,
+        argv: &'a [String],
+        cwd: &'a Path,
+        folder: &'a Path,
+        marker: &'a str,
+        limits: Limits,
+    ) -> Job<'a> {
+        let (guard, env, containment) = (self.guard.as_path(), &self.environment.0, self.containment);
+        Job { guard, argv, env, cwd, folder, marker, limits, containment }
+    }
+
     fn reader(&self, limits: Limits) -> OutputReader<'_> {
         OutputReader { spec: &self.spec, failures: &self.failures, secrets: &self.secrets, limits }
     }
@@ -153,16 +171,7 @@ impl Driver for CommandAgent {
                 written.map_err(|cause| contain::unwritable(call.folder, cause))?;
             }
         }
-        let job = Job {
-            guard: &self.guard,
-            argv: &argv,
-            env: &self.environment.0,
-            cwd: call.root,
-            folder: call.folder,
-            marker: call.marker,
-            limits: call.limits,
-            containment: self.containment,
-        };
+        let job = self.job(&argv, call.root, call.folder, call.marker, call.limits);
         let contained = contain::launch(&job)?;
         let reader = self.reader(call.limits);
         let listening =

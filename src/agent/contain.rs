@@ -400,6 +400,14 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
+/// Returns what a command has written, as far as it is short.
+pub(super) fn read_stdout(folder: &Path) -> String {
+    let mut bytes = Vec::new();
+    let read =
+        open(&folder.join("stdout")).and_then(|file| file.take(LONGEST_RECORD).read_to_end(&mut bytes));
+    read.map(|_| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
 /// Returns when the guard of a call has noted its end.
 #[must_use]
 pub fn ended_at(folder: &Path) -> Option<SystemTime> {

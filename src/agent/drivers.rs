@@ -57,7 +57,9 @@ impl Drivers {
             .with_hint("put its definition back into agents.yaml, and try again"))
     }
 
-    fn command(&self, name: &str) -> Option<CommandAgent> {
+    /// Returns the agent of a name that is a command.
+    #[must_use]
+    pub fn command(&self, name: &str) -> Option<CommandAgent> {
         let (Known::Command(spec), _) = self.agents.known(name)? else { return None };
         let Self { agents, environment, secrets, guard, containment } = self;
         Some(CommandAgent::new(spec, agents, environment, secrets, guard, *containment))

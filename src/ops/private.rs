@@ -48,6 +48,9 @@ pub fn write_private(folder: &Path, name: &str, content: &str) -> Result<()> {
 pub(super) fn write_own(folder: &Path, name: &str, content: &str) -> Result<()> {
     let write = || {
         make_private(folder)?;
+        if folder.symlink_metadata()?.is_symlink() {
+            return Err(io::Error::other("it is a link"));
+        }
         put(folder, name, content, false)
     };
     write().map_err(|error| unusable(folder, "cannot be written to").with_source(error))

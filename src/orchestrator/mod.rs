@@ -4,6 +4,7 @@ mod again;
 mod call;
 mod census;
 mod chance;
+mod choice;
 mod clock;
 mod context;
 mod init;
@@ -18,6 +19,7 @@ mod run;
 mod secret_files;
 mod trust;
 mod turn;
+mod vendors;
 
 pub use again::{replay, resume};
 pub use clock::utc;
@@ -33,6 +35,7 @@ pub use recover::recover_all;
 pub use run::{Run, Seen, Sign, Signs, Stop, signs};
 pub use trust::{Definition, Standing, Trust, check_trust, definitions, knows_ledger, open_ledger};
 pub use turn::{Desk, TurnReport, take};
+pub use vendors::{ClaudeOrchestrator, CodexOrchestrator, GeminiOrchestrator};
 
 use std::fmt;
 

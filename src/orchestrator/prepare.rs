@@ -48,7 +48,7 @@ pub(super) struct Prepared {
 pub(super) fn check(desk: &Desk<'_>, ask: &Ask) -> Result<()> {
     let pack = &desk.workspace.pack;
     // A mode that there is no template for is told as that, as it is for a prompt.
-    let agent = desk.workspace.agent(ask).unwrap_or_else(AgentName::base);
+    let agent = desk.workspace.agent(ask)?.unwrap_or_else(AgentName::base);
     desk.workspace.template(&agent, &ask.mode)?;
     let spec = pack.mode(&ask.mode)?;
     let used = pack.uses.values().filter(|used| used.modes.contains(&ask.mode));

@@ -1,6 +1,7 @@
 //! The one way a prompt is assembled, whoever asks for it.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -39,6 +40,10 @@ pub struct Workspace {
     agents: OnceLock<Agents>,
     /// What no prompt may hold.
     pub secrets: Secrets,
+    /// Where commands are looked for: an agent that is there is taken if nothing names one.
+    pub path: Option<OsString>,
+    /// The agents that were found there.
+    pub(super) present: OnceLock<Vec<AgentName>>,
 }
 
 impl Workspace {
@@ -62,7 +67,8 @@ impl Workspace {
         // One that cannot be used is told of at once, not when an agent of it is called.
         overlaid(Agents::default(), &own_agents)?;
         let agents = OnceLock::new();
-        Ok(Self { root, settings, pack, templates, places, own_agents, agents, secrets })
+        let (path, present) = (None, OnceLock::new());
+        Ok(Self { root, settings, pack, templates, places, own_agents, agents, secrets, path, present })
     }
 
     /// Returns the definitions of agents that are commands: the shipped ones, overlaid by the user's and the project's.
@@ -95,13 +101,7 @@ impl Workspace {
             return Ok(None);
         }
         let other = Self::open(self.root.clone(), self.places.user.clone(), Some(name))?;
-        Ok(Some(Self { secrets: self.secrets.clone(), ..other }))
-    }
-
-    /// Returns the agent that is asked: the one that is named, or the mode's from the settings.
-    #[must_use]
-    pub fn agent(&self, ask: &Ask) -> Option<AgentName> {
-        ask.agent.clone().or_else(|| self.settings.agents.get(&ask.mode).cloned())
+        Ok(Some(Self { secrets: self.secrets.clone(), path: self.path.clone(), ..other }))
     }
 
     /// Returns the model to write for: the one that is named, in the agent's name or apart from it, or the one that the
@@ -111,9 +111,10 @@ impl Workspace {
     ///
     /// `ConfigInvalid` with the place.
     pub fn model(&self, ask: &Ask) -> Result<Option<String>> {
-        let Some(agent) = self.agent(ask).filter(|_| ask.model.is_none()) else {
+        if ask.model.is_some() {
             return Ok(ask.model.clone());
-        };
+        }
+        let Some(agent) = self.agent(ask)? else { return Ok(None) };
         Ok(self.agents()?.model(agent.as_str()).map(str::to_owned))
     }
 
@@ -163,7 +164,7 @@ pub struct Ask {
     pub mode: Mode,
     /// The user's text.
     pub instructions: String,
-    /// The agent; without one, the mode's from the settings, or BASE.
+    /// The agent; without one, the mode's from the settings, one that is on PATH, or BASE.
     pub agent: Option<AgentName>,
     /// What the session works on, as the caller describes it.
     pub work: Option<Work>,
@@ -243,7 +244,7 @@ pub struct Assembly {
 ///
 /// `TemplateNotFound`, `ChangeNotFound`, and those of files that cannot be read.
 pub fn assemble_context(workspace: &Workspace, ask: &Ask) -> Result<PromptContext> {
-    let agent = workspace.agent(ask).unwrap_or_else(AgentName::base);
+    let agent = workspace.agent(ask)?.unwrap_or_else(AgentName::base);
     let template = workspace.template(&agent, &ask.mode)?;
     let spec = workspace.pack.mode(&ask.mode)?;
     context::gather(workspace, ask, spec, template.as_deref().map(|found| &found.template))
@@ -256,7 +257,7 @@ pub fn assemble_context(workspace: &Workspace, ask: &Ask) -> Result<PromptContex
 /// `TemplateNotFound` also for a mode that the pack does not have, and whatever else keeps the prompt from being whole.
 pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assembly> {
     let pack = &workspace.pack;
-    let agent = workspace.agent(ask).unwrap_or_else(AgentName::base);
+    let agent = workspace.agent(ask)?.unwrap_or_else(AgentName::base);
     let template = workspace.template(&agent, &ask.mode)?;
     let spec = pack.mode(&ask.mode)?;
     let PromptContext { variables, mut sources, tasks, items, project } = assemble_context(workspace, ask)?;

@@ -101,6 +101,9 @@ pub const MODELS: &str = include_str!("../../data/models.yaml");
 /// The definitions of agents, and what holds for all of them.
 pub const AGENTS: &str = include_str!("../../data/agents.yaml");
 
+/// The names of agents that are taken if nothing names one.
+pub const DEFAULT_AGENTS: &str = include_str!("../../data/default_agents.txt");
+
 /// Patterns of variables whose values are secret, one in each line.
 pub const SECRET_NAMES: &str = include_str!("../../data/secret_names.txt");
 

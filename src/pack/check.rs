@@ -216,6 +216,9 @@ impl Faults<'_> {
     }
 
     fn check_next(&mut self, mode: &Mode, spec: &ModeSpec, location: Location, manifest: &Manifest) {
+        if let Some(judged) = spec.judges.as_ref().filter(|judged| !manifest.modes.contains_key(*judged)) {
+            self.add(location, format!("`judges` of mode `{mode}` names `{judged}`, which is no mode"));
+        }
         for (result, target) in &spec.next {
             let verdict = result.parse::<ReviewResult>().ok();
             let known = result == "otherwise"

@@ -86,6 +86,9 @@ pub struct ModeSpec {
     pub templates: Vec<String>,
     /// What an agent may do.
     pub permission: Permission,
+    /// The mode whose work is judged in this one: better by an agent of another vendor.
+    #[serde(default)]
+    pub judges: Option<Mode>,
     /// The verdicts that a reply may hold.
     #[serde(default)]
     pub verdicts: Vec<ReviewResult>,

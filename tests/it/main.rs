@@ -22,6 +22,7 @@ mod expands;
 mod fit;
 mod foreign_ledger;
 mod foreman;
+mod found_agents;
 mod front_matter;
 mod fuzz_replies;
 mod history;

@@ -1,6 +1,7 @@
 //! A project in a temporary folder, the program run in it, and the log of the library.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -81,6 +82,7 @@ impl TestProject {
             .args(args)
             .current_dir(self.root())
             .env("HOME", self.home())
+            .env("PATH", path_without_agents())
             .env_remove("XDG_CONFIG_HOME")
             .env_remove("CLICOLOR_FORCE")
             .stdin(Stdio::null());
@@ -257,4 +259,13 @@ pub(crate) fn take(
 pub(crate) fn events(store: &dyn Store, session: &str) -> Vec<Event> {
     let events = store.events(&SessionId::new(session).unwrap()).unwrap();
     events.into_iter().map(|(_, event)| event).collect()
+}
+
+/// Returns PATH without the folders that hold an agent: which one is there must not change a test.
+pub(crate) fn path_without_agents() -> OsString {
+    let holds_one = |folder: &PathBuf| {
+        agentd::pack::DEFAULT_AGENTS.lines().any(|name| !name.starts_with('#') && folder.join(name).exists())
+    };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(std::env::split_paths(&path).filter(|folder| !holds_one(folder))).unwrap()
 }

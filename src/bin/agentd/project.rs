@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use agentd::agent::Drivers;
+use agentd::agent::{Drivers, path_of};
 use agentd::config::Environment;
 use agentd::models::Catalogue;
 use agentd::orchestrator::{self, Workspace};
@@ -58,7 +58,9 @@ pub(crate) fn places(args: &Args) -> Result<Places> {
 /// Opens the project with its settings, pack and templates.
 pub(crate) fn workspace(args: &Args, pack: Option<&str>) -> Result<Workspace> {
     let mut workspace = Workspace::open(root(args)?, user_folder(), pack)?;
-    workspace.secrets = Secrets::new(workspace.secret_values(&environment())?);
+    let environment = environment();
+    workspace.path = path_of(&environment).map(ToOwned::to_owned);
+    workspace.secrets = Secrets::new(workspace.secret_values(&environment)?);
     out::keep_back(&workspace.secrets);
     Ok(workspace)
 }
@@ -89,6 +91,11 @@ pub(crate) fn own_file() -> Result<PathBuf> {
     env::current_exe().map_err(|error| {
         Error::new(ErrorKind::AgentUnusable, "the program cannot find its own file").with_source(error)
     })
+}
+
+/// Tells whether a variable is set and not empty.
+pub(crate) fn has_variable(name: &str) -> bool {
+    environment().0.iter().any(|(known, value)| known == name && !value.is_empty())
 }
 
 /// Returns the variables of the environment.

@@ -21,11 +21,17 @@ pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
 
 /// Returns the agent that was named, or the mode's.
 fn agent(workspace: &Workspace, ask: &Ask) -> Result<AgentName> {
-    workspace.agent(ask).ok_or_else(|| {
-        let message = format!("no agent is named for the mode `{}`", ask.mode);
+    let agent = workspace.agent(ask)?.ok_or_else(|| {
+        let message = format!("no agent is named for the mode `{}`, and none was found on PATH", ask.mode);
         Error::new(ErrorKind::UnknownAgent, message).with_hint(format!(
-            "name one with --agent, or set one under [modes.{}] in agentd/config.toml",
+            "`agentd doctor` shows what was looked for; name one with --agent, or under [modes.{}] in agentd/config.toml",
             ask.mode
         ))
-    })
+    })?;
+    if ask.agent.is_none()
+        && let Some((judged, judge)) = workspace.judges_itself(&ask.mode)?
+    {
+        log::warn!("{} judges {judged} by the same vendor: {judge} alone is there for both", ask.mode);
+    }
+    Ok(agent)
 }

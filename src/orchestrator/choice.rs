@@ -1,0 +1,79 @@
+//! Which agent is asked: the one that is named, the one that is set, or one that is there.
+
+use super::prompts::{Ask, Workspace};
+use crate::agent::find_command;
+use crate::config::Known;
+use crate::error::Result;
+use crate::models::{AgentName, Mode};
+use crate::pack::DEFAULT_AGENTS;
+
+impl Workspace {
+    /// Returns the agent that is asked: the one that is named, the mode's from the settings, or one that is on PATH.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn agent(&self, ask: &Ask) -> Result<Option<AgentName>> {
+        match &ask.agent {
+            Some(agent) => Ok(Some(agent.clone())),
+            None => self.agent_of(&ask.mode),
+        }
+    }
+
+    /// Returns the agents that are on PATH and would be taken if nothing names one, the first first.
+    pub fn present(&self) -> &[AgentName] {
+        self.present.get_or_init(|| {
+            let Some(path) = &self.path else { return Vec::new() };
+            let names = DEFAULT_AGENTS.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+            let there = names.filter(|name| find_command(path, name).is_some());
+            there.filter_map(|name| AgentName::new(name).ok()).collect()
+        })
+    }
+
+    /// Tells of a mode that judges the work of another whether both are by the same vendor: the mode that is judged,
+    /// and the agent.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn judges_itself(&self, mode: &Mode) -> Result<Option<(Mode, AgentName)>> {
+        let Some(judged) = self.pack.modes.get(mode).and_then(|spec| spec.judges.clone()) else {
+            return Ok(None);
+        };
+        let (Some(judge), Some(worker)) = (self.agent_of(mode)?, self.agent_of(&judged)?) else {
+            return Ok(None);
+        };
+        Ok((self.vendor(&judge)? == self.vendor(&worker)?).then_some((judged, judge)))
+    }
+
+    /// Returns the agent of a mode that nothing else is said of.
+    fn agent_of(&self, mode: &Mode) -> Result<Option<AgentName>> {
+        if let Some(agent) = self.settings.agents.get(mode) {
+            return Ok(Some(agent.clone()));
+        }
+        let present = self.present();
+        let judged = self.pack.modes.get(mode).and_then(|spec| spec.judges.as_ref());
+        if let Some(judged) = judged.filter(|judged| present.len() > 1 && *judged != mode)
+            && let Some(worker) = self.settings.agents.get(judged).or(present.first())
+        {
+            // Who judges is better not of the same house as who is judged.
+            let vendor = self.vendor(worker)?;
+            for other in present {
+                if self.vendor(other)? != vendor {
+                    return Ok(Some(other.clone()));
+                }
+            }
+        }
+        Ok(present.first().cloned())
+    }
+
+    /// Returns who makes the models of an agent; if nothing is known of that, the agent's own name.
+    fn vendor(&self, agent: &AgentName) -> Result<String> {
+        let vendor = match self.agents()?.known(agent.as_str()) {
+            Some((Known::Command(spec), _)) => spec.vendor.clone(),
+            Some((Known::Http(provider), _)) => provider.vendor.clone(),
+            None => None,
+        };
+        Ok(vendor.unwrap_or_else(|| agent.as_str().split(':').next().unwrap_or_default().to_owned()))
+    }
+}

@@ -1,0 +1,138 @@
+//! Agents that are found on PATH: who is asked if nothing names one, and what `doctor` tells of them.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::support::{Run, TestProject, path_without_agents};
+
+/// A project on a machine where some agents are installed; each is a command that tells a version and nothing else.
+struct Machine {
+    project: TestProject,
+    path: OsString,
+}
+
+fn machine(agents: &[(&str, &str)]) -> Machine {
+    let project = TestProject::new();
+    let bin = project.home().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    for (name, script) in agents {
+        let file = bin.join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let rest = path_without_agents();
+    let folders = std::iter::once(bin).chain(std::env::split_paths(&rest));
+    Machine { path: std::env::join_paths(folders).unwrap(), project }
+}
+
+impl Machine {
+    fn run(&self, args: &[&str]) -> Run {
+        Run::from(self.project.command(args).env("PATH", &self.path).output().unwrap())
+    }
+
+    /// Returns the agents of the five modes.
+    fn modes(&self) -> Vec<String> {
+        let told = self.run(&["doctor", "--json"]).json();
+        let modes = told["agents"]["modes"].as_array().unwrap().clone();
+        modes.iter().map(|mode| mode["agent"].as_str().unwrap_or("none").to_owned()).collect()
+    }
+}
+
+const CLAUDE: (&str, &str) = ("claude", "echo '2.1.325 (Claude Code)'");
+const CODEX: (&str, &str) = ("codex", "echo codex-cli 0.165.0");
+
+#[test]
+fn doctor_tells_which_agents_are_there_their_versions_and_whether_they_are_known() {
+    let machine = machine(&[CLAUDE, CODEX, ("gemini", "echo broken >&2; exit 3")]);
+    let told = machine.run(&["doctor", "--json"]).json();
+    let shown = |agent: &Value| json!([agent["name"], agent["version"], agent["tried_with"], agent["tried"]]);
+    let present: Vec<Value> = told["agents"]["present"].as_array().unwrap().iter().map(shown).collect();
+    assert_eq!(
+        json!(present),
+        json!([
+            ["claude", "2.1.325", "2.1.325", "measured"],
+            ["codex", "0.165.0", "0.166.0", "measured"],
+            ["gemini", null, "0.61.0", "measured"],
+        ])
+    );
+    let text = machine.run(&["doctor"]).ok();
+    for words in [
+        "claude 2.1.325, which is known",
+        "codex 0.165.0; 0.166.0 is known",
+        "plan: claude",
+        "exit code Some(3)",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn without_settings_the_agents_on_path_take_the_modes_and_judges_are_of_another_vendor() {
+    assert_eq!(machine(&[CLAUDE, CODEX]).modes(), ["claude", "codex", "claude", "codex", "claude"]);
+    assert_eq!(machine(&[CODEX, ("gemini", "")]).modes(), ["codex", "gemini", "codex", "gemini", "codex"]);
+    let named = machine(&[CLAUDE, CODEX]);
+    named.project.write("agentd/config.toml", "format = 1\n[modes.plan]\nagent = \"codex:gpt-5.5\"\n");
+    assert_eq!(named.modes(), ["codex:gpt-5.5", "claude", "claude", "codex", "claude"]);
+}
+
+#[test]
+fn one_agent_takes_every_mode_and_the_lack_of_a_second_vendor_is_told() {
+    let script = "[ \"$1\" = --version ] && exec echo codex-cli 0.166.0; cat >/dev/null; \
+        echo '{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"<review>PASS</review>\"}}'; \
+        echo '{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":10,\"cached_input_tokens\":4,\"output_tokens\":2}}'";
+    let machine = machine(&[("codex", script)]);
+    assert_eq!(machine.modes(), ["codex"; 5]);
+    let text = machine.run(&["doctor"]).ok();
+    assert!(text.contains("challenge: codex, which lacks a second vendor: plan is by the same"), "{text}");
+    assert!(text.contains("review: codex, which lacks a second vendor: implement is by the same"), "{text}");
+
+    let plan = machine.run(&["turn", "plan", "Add login"]);
+    assert_eq!((plan.code, plan.stderr.contains("same vendor")), (0, false), "{}", plan.stderr);
+    machine
+        .project
+        .write("agentd/changes/a/proposal.md", "# A\n")
+        .write("agentd/changes/a/tasks.md", "- [ ] 1.1 x\n");
+    let review = machine.run(&["turn", "review", "Look", "--change", "a"]);
+    assert!(review.stderr.contains("review judges implement by the same vendor"), "{}", review.stderr);
+    let named = machine.run(&["turn", "review", "Look", "--change", "a", "--agent", "codex"]);
+    assert!(!named.stderr.contains("same vendor"), "{}", named.stderr);
+    // What is shown is what would be sent.
+    let shown = machine.run(&["prompt", "challenge", "Look", "--json"]).json();
+    assert_eq!(shown["agent"], "codex");
+}
+
+#[test]
+fn no_agent_at_all_is_an_error_that_points_to_doctor() {
+    let machine = machine(&[]);
+    assert_eq!(machine.modes(), ["none"; 5]);
+    machine
+        .run(&["turn", "plan", "Add login"])
+        .fails(3, &["none was found on PATH", "agentd doctor", "--agent"]);
+    machine.run(&["prompt", "plan", "Add login"]).ok();
+}
+
+#[test]
+fn a_command_in_the_current_folder_is_not_found_by_an_empty_part_of_path() {
+    let machine = machine(&[]);
+    machine.project.write("claude", "#!/bin/sh\n");
+    fs::set_permissions(machine.project.root().join("claude"), fs::Permissions::from_mode(0o755)).unwrap();
+    let told = machine.project.command(&["doctor", "--json"]).env("PATH", "::.").output().unwrap();
+    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!(told["agents"]["present"], json!([]));
+}
+
+#[test]
+fn settings_that_cannot_be_read_do_not_keep_doctor_from_its_work() {
+    let machine = machine(&[CLAUDE]);
+    machine.project.write("agentd/config.toml", "format = 1\n[agents.claude]\nhers = true\n");
+    let run = machine.run(&["doctor"]);
+    assert_eq!(run.code, 1);
+    assert!(
+        run.stdout.contains("the agent `claude` has no switch `hers`") && run.stdout.contains("guard"),
+        "{}",
+        run.stdout
+    );
+}
