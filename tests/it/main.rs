@@ -47,6 +47,7 @@ mod secret_turns;
 mod secrets;
 mod seed_000_prompt;
 mod seed_001_templates;
+mod seed_002_orchestrators;
 mod seed_002_replies;
 mod seed_002_turns;
 mod seed_003_builder;
