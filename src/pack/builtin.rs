@@ -10,6 +10,7 @@ macro_rules! files {
 
 const FILES: &[(&str, &str)] = files![
     "data/agents.yaml",
+    "data/default_agents.txt",
     "data/init/config.toml",
     "data/init/project.md",
     "data/models.yaml",

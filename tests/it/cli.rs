@@ -39,8 +39,10 @@ fn the_envelope_holds_parts_and_segments_that_are_the_prompt() {
         let json = project.run(&[&args[..], &["--json"]].concat()).json();
         let segments = json["segments"].as_array().unwrap();
         let joined: String = segments.iter().map(|segment| segment["text"].as_str().unwrap()).collect();
-        assert_eq!(joined, text);
-        assert_eq!(json["bytes"], text.len());
+        // Flat text goes to gemini inside one element.
+        let sent = if format == "flat" { json["sent"].as_str().unwrap() } else { &joined };
+        assert_eq!(sent, text);
+        assert_eq!((json["sent"].is_null(), &json["bytes"]), (format == "xml", &joined.len().into()));
         let blocks: Vec<_> = segments.iter().map(|segment| segment["block"].as_str().unwrap()).collect();
         // In XML all blocks of the system prompt are one segment.
         let run: &[&str] = if format == "xml" { &[] } else { &["verdict_run"] };
@@ -211,7 +213,7 @@ fn exit_codes_are_as_documented() {
         (&["prompt", "plan"], 2),
         (&["prompt", "plan", "x", "--file", "nope"], 3),
         (&["prompt", "ship", "x"], 4),
-        (&["turn", "plan", "x", "--agent", "claude"], 3),
+        (&["turn", "plan", "x", "--agent", "nobody"], 3),
     ];
     for (args, code) in cases {
         assert_eq!(project.run(args).code, code, "{args:?}");

@@ -72,6 +72,8 @@ fn envelope(workspace: &Workspace, assembly: &Assembly, ask: &Ask) -> Value {
             "metadata": template.metadata(),
         })
     });
+    // What an agent would expand is written otherwise when it is sent.
+    let sent = Some(draft.rendered()).filter(|sent| !draft.expands.is_empty() && *sent != draft.text());
     json!({
         "format": 1,
         "pack": workspace.pack.name,
@@ -82,6 +84,7 @@ fn envelope(workspace: &Workspace, assembly: &Assembly, ask: &Ask) -> Value {
         "variables": variables(assembly),
         "parts": draft.prompt,
         "segments": draft.segments,
+        "sent": sent,
         "tools": draft.tools,
         "fit": draft.fit_report,
         "bytes": draft.fit_report.bytes,
