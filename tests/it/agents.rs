@@ -22,7 +22,7 @@ fn the_agents_people_have_are_shipped_and_each_says_how_far_it_was_tried() {
         ("amp", Tried::Help),
         ("claude", Tried::Measured),
         ("codex", Tried::Measured),
-        ("copilot", Tried::Help),
+        ("copilot", Tried::Ran),
         ("cursor-agent", Tried::Documented),
         ("gemini", Tried::Measured),
         ("goose", Tried::Documented),
