@@ -29,6 +29,8 @@ mod history;
 mod hostile_repository;
 mod ledger;
 mod line;
+mod modelserver;
+mod modelserver_dialects;
 mod next_prompt;
 mod nonce;
 mod pack_runs;

@@ -1,0 +1,130 @@
+//! Whom the server plays, and what the dialects have in common.
+
+use serde_json::{Value, json};
+
+use crate::script::Reply;
+use crate::{anthropic, chat, gemini, responses};
+
+/// How a client speaks with its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Anthropic,
+    Gemini,
+    Responses,
+    Chat,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// An answer, which the script has.
+    Answer,
+    /// How many tokens a request has.
+    Count,
+}
+
+/// An answer in both of its forms.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) whole: Value,
+    pub(crate) events: Vec<Event>,
+}
+
+/// An event of a stream.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) name: Option<&'static str>,
+    pub(crate) data: String,
+    /// It is a piece of the text.
+    pub(crate) is_piece: bool,
+}
+
+/// Which request of how many an answer is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) number: usize,
+    pub(crate) model: &'a str,
+}
+
+impl Dialect {
+    /// Tells the dialect of a path, and what is wished in it.
+    pub(crate) fn of(path: &str) -> Option<(Self, Wish)> {
+        let path = path.split('?').next().unwrap_or(path);
+        let ends = [
+            ("/messages", Self::Anthropic, Wish::Answer),
+            ("/messages/count_tokens", Self::Anthropic, Wish::Count),
+            (":generateContent", Self::Gemini, Wish::Answer),
+            (":streamGenerateContent", Self::Gemini, Wish::Answer),
+            (":countTokens", Self::Gemini, Wish::Count),
+            ("/responses", Self::Responses, Wish::Answer),
+            ("/chat/completions", Self::Chat, Wish::Answer),
+        ];
+        let found = ends.into_iter().find(|(end, ..)| path.ends_with(end));
+        found.map(|(_, dialect, wish)| (dialect, wish))
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Responses => "responses",
+            Self::Chat => "chat",
+        }
+    }
+
+    /// Puts a reply into the dialect's words.
+    pub(crate) fn answer(self, reply: &Reply, asked: Asked<'_>) -> Answer {
+        match self {
+            Self::Anthropic => anthropic::answer(reply, asked),
+            Self::Gemini => gemini::answer(reply, asked),
+            Self::Responses => responses::answer(reply, asked),
+            Self::Chat => chat::answer(reply, asked),
+        }
+    }
+
+    /// Tells how many tokens a request has.
+    pub(crate) fn count(self, bytes: usize) -> Value {
+        let name = if self == Self::Anthropic { "input_tokens" } else { "totalTokens" };
+        json!({name: bytes / 4})
+    }
+
+    /// Tells a failure.
+    pub(crate) fn failure(self, status: u16, message: &str) -> Value {
+        match self {
+            Self::Anthropic => anthropic::failure(status, message),
+            Self::Gemini => gemini::failure(status, message),
+            Self::Responses | Self::Chat => responses::failure(status, message),
+        }
+    }
+
+    /// Tells a failure in a stream.
+    pub(crate) fn failure_event(self, message: &str) -> Event {
+        match self {
+            Self::Anthropic => Event::named("error", &anthropic::failure(529, message)),
+            Self::Gemini => Event::plain(&gemini::failure(503, message)),
+            Self::Responses => responses::failure_event(message),
+            Self::Chat => Event::plain(&responses::failure(500, message)),
+        }
+    }
+}
+
+impl Event {
+    pub(crate) fn plain(data: &Value) -> Self {
+        Self { name: None, data: data.to_string(), is_piece: false }
+    }
+
+    pub(crate) fn named(name: &'static str, data: &Value) -> Self {
+        Self { name: Some(name), ..Self::plain(data) }
+    }
+
+    /// Marks a piece of the text.
+    pub(crate) fn piece(self) -> Self {
+        Self { is_piece: true, ..self }
+    }
+
+    /// Returns the event as it is sent.
+    pub(crate) fn text(&self) -> String {
+        let name = self.name.map_or(String::new(), |name| format!("event: {name}\n"));
+        format!("{name}data: {}\n\n", self.data)
+    }
+}

@@ -1,0 +1,234 @@
+//! The script: what is answered, in order.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use agentd::models::Nonce;
+use agentd::models::yaml::{self, Placed};
+use agentd::{Error, ErrorKind};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::Outcome;
+
+/// A script, and how far it was played.
+#[derive(Debug)]
+pub(crate) struct Script {
+    replies: Vec<Reply>,
+    played: Mutex<usize>,
+}
+
+/// The file as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    format: Placed<u64>,
+    /// Used one after the other; the last one again and again.
+    replies: Vec<Placed<Reply>>,
+}
+
+/// What is answered to one request.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reply {
+    /// What the model says. `{{NONCE}}` in it is the nonce that the request tells.
+    #[serde(default)]
+    pub(crate) text: String,
+    /// What it thinks before that.
+    #[serde(default)]
+    pub(crate) thinking: String,
+    /// The tools it calls after that.
+    #[serde(default)]
+    pub(crate) tools: Vec<Tool>,
+    /// The tokens it says it used.
+    #[serde(default)]
+    pub(crate) usage: Usage,
+    /// Why it stops.
+    #[serde(default)]
+    pub(crate) stop: Stop,
+    /// A failure of this status instead, told in the dialect's own form.
+    pub(crate) status: Option<u16>,
+    /// What a failure, or an event of one, says.
+    #[serde(default = "scripted")]
+    pub(crate) message: String,
+    /// Headers that are added to the answer.
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    /// Seconds before the answer starts.
+    #[serde(default)]
+    pub(crate) delay: f64,
+    /// Never answers.
+    #[serde(default)]
+    pub(crate) hang: bool,
+    /// Says nothing any more after so many pieces of the text.
+    pub(crate) stall_after: Option<usize>,
+    /// Breaks the connection after so many pieces of the text.
+    pub(crate) cut_after: Option<usize>,
+    /// Tells a failure in the stream, after the text and instead of its end.
+    #[serde(default)]
+    pub(crate) error_event: bool,
+    /// Characters of a piece.
+    #[serde(default = "forty")]
+    pub(crate) chunk: usize,
+    /// How often this reply is used.
+    #[serde(default = "one")]
+    repeat: usize,
+    /// Exactly this instead.
+    pub(crate) raw: Option<Raw>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tool {
+    pub(crate) name: String,
+    /// Named values; or a text, for the tools of OpenAI that take one.
+    pub(crate) input: Value,
+}
+
+/// Tokens, each counted once: what came from a cache is no part of `input`, and thoughts are part of `output`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Usage {
+    pub(crate) input: u64,
+    pub(crate) cache_read: u64,
+    pub(crate) cache_write: u64,
+    pub(crate) output: u64,
+    pub(crate) reasoning: u64,
+}
+
+impl Default for Usage {
+    fn default() -> Self {
+        Self { input: 100, cache_read: 0, cache_write: 0, output: 10, reasoning: 0 }
+    }
+}
+
+/// Why a model stops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Stop {
+    /// It has said it all, or waits for its tools.
+    #[default]
+    End,
+    /// It may say no more.
+    Length,
+    /// It does not want to.
+    Refusal,
+}
+
+/// An answer of which nothing is made up.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Raw {
+    #[serde(default = "good")]
+    pub(crate) status: u16,
+    #[serde(default = "json")]
+    pub(crate) content_type: String,
+    #[serde(default)]
+    pub(crate) body: String,
+}
+
+fn scripted() -> String {
+    "a scripted failure".to_owned()
+}
+
+fn forty() -> usize {
+    40
+}
+
+fn one() -> usize {
+    1
+}
+
+fn good() -> u16 {
+    200
+}
+
+fn json() -> String {
+    "application/json".to_owned()
+}
+
+/// What stands in a text for the nonce.
+const NONCE: &str = "{{NONCE}}";
+
+impl Script {
+    pub(crate) fn read(path: &Path) -> Outcome<Self> {
+        let (text, origin) = (fs::read_to_string(path)?, path.display().to_string());
+        let file: File = yaml::read(&text, &origin, 1, ErrorKind::ScriptInvalid)?;
+        let fault = |message: &str, location| {
+            let place = yaml::place(&text, &origin, 1, location);
+            Err(Error::new(ErrorKind::ScriptInvalid, message).with_place(place).into())
+        };
+        if file.format.value != 1 {
+            return fault("only scripts of format 1 are understood", file.format.referenced);
+        }
+        if file.replies.is_empty() {
+            return fault("there is no reply", file.format.referenced);
+        }
+        if let Some((reply, message)) =
+            file.replies.iter().find_map(|reply| Some((reply, reply.value.fault()?)))
+        {
+            return fault(message, reply.referenced);
+        }
+        let replies = file.replies.into_iter().map(|reply| reply.value).collect();
+        Ok(Self { replies, played: Mutex::default() })
+    }
+
+    /// Returns the next reply, fitted to the request.
+    pub(crate) fn next(&self, body: &str) -> Outcome<Reply> {
+        let mut played = self.played.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uses = self.replies.iter().flat_map(|reply| std::iter::repeat_n(reply, reply.repeat));
+        let reply = uses.nth(*played).or(self.replies.last()).ok_or("there is no reply")?;
+        *played += 1;
+        let mut reply = reply.clone();
+        if reply.text.contains(NONCE) {
+            let nonce = told_nonce(body).ok_or(format!("{NONCE}, and the request tells none"))?;
+            reply.text = reply.text.replace(NONCE, nonce.as_str());
+        }
+        Ok(reply)
+    }
+}
+
+impl Reply {
+    /// Returns what is wrong with a reply.
+    fn fault(&self) -> Option<&'static str> {
+        let odd = [
+            (
+                self.status.is_some_and(|status| !(400..600).contains(&status)),
+                "`status` is that of a failure",
+            ),
+            (self.chunk == 0 || self.repeat == 0, "`chunk` and `repeat` are 1 at least"),
+            (!(0.0..=3600.0).contains(&self.delay), "`delay` is 0 to 3600 seconds"),
+            (self.usage.reasoning > self.usage.output, "`reasoning` is part of `output`"),
+            (
+                self.tools.iter().any(|tool| !tool.input.is_object() && !tool.input.is_string()),
+                "`input` is named values or a text",
+            ),
+        ];
+        odd.into_iter().find_map(|(is_odd, message)| is_odd.then_some(message))
+    }
+
+    /// Returns the text in its pieces.
+    pub(crate) fn pieces(&self) -> Vec<String> {
+        pieces(&self.text, self.chunk)
+    }
+}
+
+/// Cuts a text into pieces of so many characters.
+pub(crate) fn pieces(text: &str, size: usize) -> Vec<String> {
+    let mut starts: Vec<usize> = text.char_indices().map(|(at, _)| at).step_by(size).collect();
+    starts.push(text.len());
+    starts.windows(2).map(|ends| text[ends[0]..ends[1]].to_owned()).collect()
+}
+
+/// Returns the nonce of the first `<review run="…"` of a body, in which quotes are escaped.
+fn told_nonce(body: &str) -> Option<Nonce> {
+    let values = body.split("<review run=").skip(1);
+    let mut nonces = values.filter_map(|rest| {
+        let value = rest.trim_start_matches('\\').strip_prefix('"')?;
+        Nonce::new(&value[..value.find(['"', '\\'])?]).ok()
+    });
+    nonces.next()
+}
