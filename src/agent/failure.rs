@@ -37,6 +37,7 @@ pub(super) fn tell<'a>(
         Failure::TooLarge => End::TooLarge,
         Failure::Cut => End::Cut,
         Failure::Refused => End::Refused,
+        Failure::Empty => End::Empty,
         Failure::NotInstalled => End::NotInstalled,
     })
 }

@@ -244,6 +244,8 @@ pub enum Failure {
     Cut,
     /// The model declines.
     Refused,
+    /// Nothing was said.
+    Empty,
     /// The command is not there.
     NotInstalled,
 }
