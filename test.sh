@@ -1,15 +1,18 @@
 #!/bin/sh
 # Sets up what is missing and runs everything: format, lints, the three builds, all tests, doc tests.
-# The last line counts what did not run and why. With --soak a thousand turns are killed, too.
+# The last line counts what did not run and why. With --soak a thousand turns are killed, too; with --real-agents
+# claude, gemini and codex are installed outside of the tree and driven against a scripted server.
 set -eu
 cd "$(dirname "$0")"
 
 soak=
+real=
 for argument in "$@"; do
     case $argument in
     --soak) soak=1000 ;;
+    --real-agents) real=1 ;;
     *)
-        echo "usage: ./test.sh [--soak]" >&2
+        echo "usage: ./test.sh [--soak] [--real-agents]" >&2
         exit 2
         ;;
     esac
@@ -23,6 +26,31 @@ need() {
 step() {
     echo
     echo "== $1"
+}
+
+# Notes why the tests with real agents did not run.
+real_agents_did_not_run() {
+    echo "real_agents: $1" >target/not-run/real_agents
+}
+# Installs the real agents into the folder $agents, unless they are there; tells whether they are then.
+install_real_agents() {
+    agents=${XDG_CACHE_HOME:-$HOME/.cache}/agentd/real-agents/$(git hash-object tests/real/package-lock.json)
+    [ ! -e "$agents/installed" ] || return 0
+    rm -rf "$agents"
+    mkdir -p "$agents"
+    cp tests/real/package.json tests/real/package-lock.json "$agents"
+    if ! (cd "$agents" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >npm.log 2>&1); then
+        cat "$agents/npm.log" >&2
+        # Anything but a registry that is away, such as a package that is not the pinned one, is a failure.
+        grep -q -E 'code (ENOTFOUND|EAI_AGAIN|ECONN|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|E50)' "$agents/npm.log" || exit 1
+        real_agents_did_not_run "the registry cannot be reached"
+        return 1
+    fi
+    # Without its install script claude is not linked to its program.
+    for program in "$agents"/node_modules/@anthropic-ai/claude-code-*/claude; do
+        ln -sf "$program" "$agents/node_modules/.bin/claude"
+    done
+    touch "$agents/installed"
 }
 
 need cargo "install Rust 1.95 or newer with rustup"
@@ -61,6 +89,21 @@ cargo test --offline --locked --all-targets
 if [ -n "$soak" ]; then
     step "soak: $soak kills"
     AGENTD_SOAK=$soak cargo test --offline --locked --test it kill_loop -- --nocapture
+fi
+
+if [ -n "$real" ]; then
+    step "real agents"
+    need node "install Node.js 20 or newer"
+    need npm "it comes with Node.js"
+    rm -f target/not-run/real_agents
+    alone="unshare --user --map-root-user --net"
+    if ! $alone ip link set lo up; then
+        real_agents_did_not_run "namespaces are not granted"
+    elif install_real_agents; then
+        # They see no net but this machine's own, where the scripted server is.
+        AGENTD_REAL_AGENTS="$agents/node_modules/.bin" $alone sh -c \
+            'ip link set lo up && exec cargo test --offline --locked --test it real_agents'
+    fi
 fi
 
 step "documentation"

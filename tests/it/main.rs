@@ -38,6 +38,7 @@ mod packs;
 mod parse_command;
 mod read_only;
 mod readme;
+mod real_agents;
 mod recording;
 mod repair;
 mod replies;

@@ -1,0 +1,256 @@
+//! claude, gemini and codex themselves, driven against the scripted server of models.
+//!
+//! They run where `AGENTD_REAL_AGENTS` names the folder of their commands: `./test.sh --real-agents` installs them and
+//! sets it.
+
+mod failures;
+mod turns;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::modelserver::ModelServer;
+use crate::recording::{Called, call};
+use crate::support::{Run, TestProject, did_not_run, files_below, write};
+
+/// What is asked for.
+const REQUEST: &str = "Add login, <now> & well.";
+
+/// One of the three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cli {
+    Claude,
+    Gemini,
+    Codex,
+}
+
+impl Cli {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Gemini => "gemini",
+            Self::Codex => "codex",
+        }
+    }
+
+    /// A call of the agent's own tool that puts GAMMA for beta in hello.txt.
+    fn edit(self, root: &Path) -> Value {
+        let path = root.join("hello.txt");
+        match self {
+            Self::Claude => json!({"name": "Edit", "input": {
+                "file_path": path, "old_string": "beta", "new_string": "GAMMA",
+            }}),
+            Self::Gemini => json!({"name": "replace", "input": {
+                "file_path": path, "old_string": "beta", "new_string": "GAMMA", "instruction": "Put GAMMA there.",
+            }}),
+            Self::Codex => json!({"name": "apply_patch", "input":
+                "*** Begin Patch\n*** Update File: hello.txt\n@@\n alpha\n-beta\n+GAMMA\n*** End Patch\n"
+            }),
+        }
+    }
+
+    /// A call of the agent's own tool that reads hello.txt, without which some of them edit nothing.
+    fn look(self, root: &Path) -> Value {
+        let path = root.join("hello.txt");
+        match self {
+            Self::Claude => json!({"name": "Read", "input": {"file_path": path}}),
+            Self::Gemini => json!({"name": "read_file", "input": {"file_path": path}}),
+            Self::Codex => json!({"name": "exec_command", "input": {"cmd": "cat hello.txt"}}),
+        }
+    }
+
+    /// A model that the agent knows all its tools for.
+    fn model(self) -> &'static str {
+        match self {
+            Self::Claude => "claude-sonnet-4-5",
+            Self::Gemini => "gemini-2.5-pro",
+            Self::Codex => "gpt-5.5",
+        }
+    }
+}
+
+/// Does something with each of them, at the same time.
+fn each(test: impl Fn(Cli) + Sync) {
+    thread::scope(|scope| {
+        for cli in [Cli::Claude, Cli::Gemini, Cli::Codex] {
+            let test = &test;
+            scope.spawn(move || test(cli));
+        }
+    });
+}
+
+/// A project and a home of their own, one of the real agents, and a server that plays its model.
+struct Stage {
+    cli: Cli,
+    agents: PathBuf,
+    project: TestProject,
+    server: ModelServer,
+    variables: BTreeMap<String, OsString>,
+}
+
+impl Stage {
+    /// Sets the stage; `None`, and noted, if the real agents are not here.
+    fn set(cli: Cli, replies: impl FnOnce(&Path) -> Value) -> Option<Self> {
+        let Some(agents) = env::var_os("AGENTD_REAL_AGENTS") else {
+            did_not_run(
+                "real_agents",
+                "./test.sh --real-agents installs claude, gemini and codex and runs them",
+            );
+            return None;
+        };
+        let project = TestProject::new();
+        project.write("hello.txt", "alpha\nbeta\n").write("agentd/project.md", "A small <shop> & more.\n");
+        project.write("agentd/changes/add-login/proposal.md", "# Add login\n");
+        let server = ModelServer::start(&replies(&project.root()));
+        let mut stage = Self { cli, agents: agents.into(), project, server, variables: BTreeMap::new() };
+        stage.wrap();
+        let url = stage.server.url().to_owned();
+        stage.point(&url);
+        stage.settings("[limits]\nmax_wait_seconds = 0");
+        Some(stage)
+    }
+
+    /// Puts a command before the real one that writes down how it is called.
+    fn wrap(&self) {
+        let (name, home) = (self.cli.name(), self.project.home());
+        let calls = home.join("calls").join(name);
+        let script = format!(
+            "#!/bin/sh\nset -eu\nn=1\nwhile ! mkdir '{calls}'/$n 2>/dev/null; do n=$((n + 1)); done\n\
+             printf '%s\\n' \"$@\" >'{calls}'/$n/argv\nenv >'{calls}'/$n/env\ncat >'{calls}'/$n/stdin\n\
+             cp '{calls}'/$n/stdin '{prompt}'\nexec '{real}' \"$@\" <'{calls}'/$n/stdin\n",
+            calls = calls.display(),
+            prompt = self.server.prompt().display(),
+            real = self.agents.join(name).display(),
+        );
+        let wrapper = self.bin().join(name);
+        write(&wrapper, script);
+        fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir_all(calls).unwrap();
+    }
+
+    /// Points the agent at a server, with as few attempts of its own as it lets itself be told.
+    fn point(&mut self, url: &str) {
+        let home = self.project.home();
+        let mut set = |name: &str, value: OsString| self.variables.insert(name.to_owned(), value);
+        match self.cli {
+            Cli::Claude => {
+                set("ANTHROPIC_BASE_URL", url.into());
+                set("ANTHROPIC_API_KEY", "sk-ant-of-no-use".into());
+                set("CLAUDE_CODE_MAX_RETRIES", "0".into());
+            }
+            Cli::Gemini => {
+                set("GOOGLE_GEMINI_BASE_URL", url.into());
+                set("GEMINI_API_KEY", "gemini-of-no-use".into());
+                let settings = json!({
+                    "security": {"auth": {"selectedType": "gemini-api-key"}}, "general": {"maxAttempts": 1},
+                });
+                write(&home.join(".gemini/settings.json"), settings.to_string());
+            }
+            Cli::Codex => {
+                set("OPENAI_API_KEY", "sk-openai-of-no-use".into());
+                set("CODEX_HOME", home.join("codex").into());
+                let settings = format!(
+                    "model_provider = \"scripted\"\n[model_providers.scripted]\nname = \"scripted\"\n\
+                     base_url = \"{url}/v1\"\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n\
+                     request_max_retries = 0\nstream_max_retries = 0\n"
+                );
+                write(&home.join("codex/config.toml"), settings);
+            }
+        }
+    }
+
+    /// Sets the user's settings of agentd.
+    fn settings(&self, lines: &str) {
+        // Codex has its providers in its own settings.
+        let switches = if self.cli == Cli::Codex { "[agents.codex]\nuser_config = true\n" } else { "" };
+        write(&self.project.user_folder().join("config.toml"), format!("format = 1\n{lines}\n{switches}"));
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.project.home().join("bin")
+    }
+
+    /// Returns the program, ready to run with the agent on its path and nothing else of this environment.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut folders = vec![self.bin()];
+        folders.extend(env::split_paths(&env::var_os("PATH").unwrap()));
+        let mut command = self.project.command(args);
+        command.env_clear().env("HOME", self.project.home()).env("PATH", env::join_paths(folders).unwrap());
+        command.env("LANG", "C.UTF-8").envs(&self.variables);
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Run {
+        Run::from(self.command(args).output().unwrap())
+    }
+
+    /// Takes a turn and returns what it says of itself.
+    fn turn(&self, mode: &str, more: &[&str]) -> Turn {
+        let mut args = vec!["turn", mode, REQUEST, "--agent", self.cli.name(), "--json"];
+        args.extend(more);
+        let run = self.run(&args);
+        let report = run.last_line();
+        Turn { code: run.code, end: report["report"]["end"].clone(), report, stderr: run.stderr }
+    }
+
+    /// Returns a call, the first by number 1.
+    fn called(&self, number: usize) -> Called {
+        call(&self.project, self.cli.name(), number)
+    }
+
+    /// Returns the prompt of the last turn as the ledger has it.
+    fn sent(&self) -> String {
+        self.run(&["show", "last", "--prompt"]).ok()
+    }
+
+    /// Checks that the prompt arrived byte for byte as a text of its own, and was there in all later requests.
+    fn prompt_arrived_whole(&self) {
+        let requests = self.server.requests();
+        assert_eq!(requests[0]["prompt"], "whole", "{}", requests[0]);
+        for request in requests {
+            // Of several messages in a row the agent may make one.
+            assert_ne!(request["prompt"], "missing", "{request}");
+        }
+        assert_eq!(self.called(1).stdin, self.sent());
+    }
+
+    /// Returns all files of the project but for those of git and of the ledger.
+    fn tree(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let root = self.project.root();
+        let own = |path: &PathBuf| !path.starts_with(".git") && !path.starts_with(".agentd");
+        let files = files_below(&root).into_iter().filter(own);
+        files.map(|path| (path.clone(), fs::read(root.join(path)).unwrap())).collect()
+    }
+}
+
+/// What a turn came to.
+#[derive(Debug)]
+struct Turn {
+    code: i32,
+    end: Value,
+    report: Value,
+    stderr: String,
+}
+
+impl Turn {
+    /// Checks that it went well, and returns its report.
+    fn ok(&self) -> &Value {
+        assert_eq!((self.code, &self.end), (0, &json!({"end": "ok"})), "{}\n{}", self.report, self.stderr);
+        &self.report["report"]
+    }
+
+    /// Checks that it failed with a kind of error.
+    fn fails(&self, kind: &str) -> &Self {
+        assert_eq!(self.report["fault"]["kind"], kind, "{}\n{}", self.report, self.stderr);
+        assert_eq!(self.code, 5);
+        self
+    }
+}
