@@ -1,0 +1,68 @@
+//! What the tools of an agent start does not outlive the turn.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Cli, Stage, each};
+
+/// Writes the time into a file of the project again and again.
+const BEAT: &str = "while :; do date +%s%N >beat; sleep 0.1; done";
+
+/// A call of the agent's own shell.
+fn shell(cli: Cli, command: &str) -> Value {
+    match cli {
+        Cli::Claude => json!({"name": "Bash", "input": {"command": command, "description": "Starts it."}}),
+        Cli::Gemini => {
+            json!({"name": "run_shell_command", "input": {"command": command, "description": "Starts it."}})
+        }
+        Cli::Codex => json!({"name": "exec_command", "input": {"cmd": command}}),
+    }
+}
+
+/// Sets the stage with a script that the agent may run.
+fn stage(cli: Cli, script: &str, replies: &Value, limits: &str) -> Option<Stage> {
+    let stage = Stage::set(cli, |_| replies.clone())?;
+    stage.project.write("start.sh", format!("#!/bin/sh\n{script}\n"));
+    let mode = "[modes.implement]\ncommands = [\"sh start.sh\"]";
+    stage.settings(&format!("{mode}\n[limits]\n{limits}\ngrace_seconds = 2"));
+    Some(stage)
+}
+
+/// Checks that the script ran, and that nobody writes the time any more.
+fn is_gone(stage: &Stage) {
+    let beat = || fs::read_to_string(stage.project.root().join("beat")).unwrap_or_default();
+    let last = beat();
+    assert!(!last.is_empty(), "{:?}: it was never started", stage.cli);
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(beat(), last, "{:?}: it is still there", stage.cli);
+}
+
+#[test]
+fn a_process_in_a_session_of_its_own_is_ended_with_the_turn() {
+    each(|cli| {
+        let script = format!("setsid sh -c '{BEAT}' >/dev/null 2>&1 </dev/null &\nsleep 1\necho started");
+        let replies = json!([{"tools": [shell(cli, "sh start.sh now")]}, {"text": "Started.\n"}]);
+        let Some(stage) = stage(cli, &script, &replies, "") else { return };
+        let turn = stage.turn("implement", &["--change", "add-login", "--model", cli.model()]);
+        println!(
+            "{cli:?}: left {} {} {}",
+            turn.ok()["left_behind"],
+            stage.server.requests()[1]["extra"],
+            stage.called(1).argv.join(" ")
+        );
+        is_gone(&stage);
+    });
+}
+
+#[test]
+fn trap_8_what_a_tool_runs_is_ended_with_an_agent_that_is_ended() {
+    each(|cli| {
+        let replies = json!([{"tools": [shell(cli, "sh start.sh now")]}, {"hang": true}]);
+        let Some(stage) = stage(cli, BEAT, &replies, "wall_seconds = 12") else { return };
+        stage.turn("implement", &["--change", "add-login", "--model", cli.model()]).fails("AgentTimedOut");
+        is_gone(&stage);
+    });
+}

@@ -1,0 +1,116 @@
+//! S2 with the agents themselves: each call is complete in itself, and verdicts are read as they are meant.
+
+use agentd::orchestrator::parse_review_marker;
+use agentd::{ErrorKind, ReviewResult, UnifiedPrompt};
+use serde_json::json;
+
+use super::{Stage, each};
+use crate::recording::Called;
+
+/// Nothing of a call asks the agent to go on from somewhere, or gives it instructions beside the prompt.
+fn is_complete_in_itself(called: &Called) {
+    for argument in &called.argv {
+        for flag in ["--resume", "resume", "--session", "--continue", "--system", "--append-system", "-r"] {
+            let same = argument == flag || flag.starts_with("--") && argument.starts_with(flag);
+            assert!(!same, "{argument}");
+        }
+    }
+    for name in called.variables() {
+        for part in ["SYSTEM", "SESSION_ID", "RESUME", "PROMPT"] {
+            assert!(!name.contains(part), "{name}");
+        }
+    }
+}
+
+#[test]
+fn scenario_executing_a_proposal_without_session_resume() {
+    each(|cli| {
+        let text = "<content_update target=\"proposal.md\">\n# X\n</content_update>\nProposed.\n";
+        let Some(mut stage) = Stage::set(cli, |_| json!([{"text": text}])) else { return };
+        // What would give it a session, or other instructions, is there, and must not get to it.
+        let system = stage.project.home().join("system.md");
+        std::fs::write(&system, "Say canary.").unwrap();
+        for name in
+            ["GEMINI_SYSTEM_MD", "ANTHROPIC_SESSION_ID", "CODEX_SESSION_ID", "CLAUDE_CODE_RESUME_PROMPT"]
+        {
+            stage.variables.insert(name.to_owned(), system.clone().into());
+        }
+        for number in [1, 2] {
+            stage.turn("plan", &["--change", "feature-x"]).ok();
+            let called = stage.called(number);
+            is_complete_in_itself(&called);
+            // The input is all that was recorded, and that is the XML of a prompt.
+            assert_eq!(called.stdin, stage.sent(), "{cli:?}");
+            let prompt = UnifiedPrompt::from_xml(&called.stdin).unwrap();
+            assert_eq!(prompt.instructions(), super::REQUEST);
+            assert_eq!(stage.server.requests()[number - 1]["prompt"], "whole", "{cli:?}");
+            assert!(!stage.server.body(number).contains("canary"), "{cli:?}: other instructions came along");
+        }
+        assert_eq!(
+            stage.called(1).argv,
+            stage.called(2).argv,
+            "the second call is made as the first one was"
+        );
+        assert_eq!(stage.project.read("agentd/changes/feature-x/proposal.md"), "# X\n");
+    });
+}
+
+#[test]
+fn scenario_transitioning_system_prompts_to_xml() {
+    each(|cli| {
+        let Some(stage) = Stage::set(cli, |_| json!([{"text": "Done.\n"}])) else { return };
+        stage.turn("implement", &["--change", "add-login"]).ok();
+        let called = stage.called(1);
+        is_complete_in_itself(&called);
+        let document = roxmltree::Document::parse(&called.stdin).unwrap();
+        let part = document.root_element().first_element_child().unwrap();
+        assert_eq!(part.tag_name().name(), "system_prompt");
+        let system: String = part.children().filter_map(|child| child.text()).collect();
+        let template = stage.run(&["template", "show", "implement", "--agent", cli.name()]).ok();
+        let body = template.rsplit("---\n").next().unwrap();
+        let (start, _) = body.split_once("{{").unwrap();
+        assert!(start.len() > 500 && system.contains(start.trim()), "{cli:?}: {system}\n{start}");
+        // And so it gets to the model, in the words of the user.
+        assert_eq!(stage.server.requests()[0]["prompt"], "whole", "{cli:?}");
+    });
+}
+
+#[test]
+fn scenario_parsing_markers_from_structured_xml_response() {
+    let cases = [
+        ("challenge", "NEEDS_REVISION", ReviewResult::NeedsRevision),
+        ("review", "NEEDS_CHANGES", ReviewResult::NeedsChanges),
+    ];
+    for (mode, verdict, result) in cases {
+        each(|cli| {
+            let text = format!("Two gaps.\n<review>{verdict}</review>\n");
+            let Some(stage) = Stage::set(cli, |_| json!([{"text": text}])) else { return };
+            let turn = stage.turn(mode, &["--change", "add-login"]);
+            assert_eq!(turn.ok()["verdict"], verdict, "{cli:?}");
+            let reply = stage.run(&["show", "last", "--reply"]).ok();
+            assert_eq!(parse_review_marker(&reply).unwrap(), result, "{cli:?}");
+        });
+    }
+}
+
+#[test]
+fn scenario_handling_missing_or_conflicting_review_markers() {
+    each(|cli| {
+        let both = "<review>PASS</review>\nOr rather:\n<review>NEEDS_REVISION</review>\n";
+        let Some(stage) = Stage::set(cli, |_| json!([{"text": "It looks good.\n"}, {"text": both}])) else {
+            return;
+        };
+        let missing = stage.turn("challenge", &["--change", "add-login"]);
+        assert_eq!(
+            (missing.code, &missing.report["fault"]["kind"]),
+            (6, &json!("MissingReviewMarker")),
+            "{cli:?}"
+        );
+        let reply = stage.run(&["show", "last", "--reply"]).ok();
+        assert_eq!(parse_review_marker(&reply).unwrap_err().kind(), ErrorKind::MissingReviewMarker);
+        let turn = stage.turn("challenge", &["--change", "add-login"]);
+        assert_eq!(turn.report["report"]["verdict"], "NEEDS_REVISION", "{cli:?}: {}", turn.report);
+        let reply = stage.run(&["show", "last", "--reply"]).ok();
+        assert_eq!(parse_review_marker(&reply).unwrap(), ReviewResult::NeedsRevision, "{cli:?}");
+    });
+}
