@@ -4,6 +4,9 @@
 //! sets it.
 
 mod failures;
+mod left_behind;
+mod seed_002;
+mod traps;
 mod turns;
 
 use std::collections::BTreeMap;
@@ -12,7 +15,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -87,6 +90,13 @@ fn each(test: impl Fn(Cli) + Sync) {
     });
 }
 
+/// Returns a text of so many characters that does not repeat itself.
+fn long(length: usize) -> String {
+    let lines = (1..)
+        .flat_map(|number: u32| format!("Line {number} — é of a long text.\n").chars().collect::<Vec<_>>());
+    lines.take(length).collect()
+}
+
 /// A project and a home of their own, one of the real agents, and a server that plays its model.
 struct Stage {
     cli: Cli,
@@ -124,7 +134,8 @@ impl Stage {
         let calls = home.join("calls").join(name);
         let script = format!(
             "#!/bin/sh\nset -eu\nn=1\nwhile ! mkdir '{calls}'/$n 2>/dev/null; do n=$((n + 1)); done\n\
-             printf '%s\\n' \"$@\" >'{calls}'/$n/argv\nenv >'{calls}'/$n/env\ncat >'{calls}'/$n/stdin\n\
+             printf '%s\\n' \"$@\" >'{calls}'/$n/argv\nenv >'{calls}'/$n/env\n\
+             readlink /proc/$$/fd/1 >'{calls}'/$n/stdout\ncat >'{calls}'/$n/stdin\n\
              cp '{calls}'/$n/stdin '{prompt}'\nexec '{real}' \"$@\" <'{calls}'/$n/stdin\n",
             calls = calls.display(),
             prompt = self.server.prompt().display(),
@@ -170,7 +181,8 @@ impl Stage {
     /// Sets the user's settings of agentd.
     fn settings(&self, lines: &str) {
         // Codex has its providers in its own settings.
-        let switches = if self.cli == Cli::Codex { "[agents.codex]\nuser_config = true\n" } else { "" };
+        let own = self.cli == Cli::Codex && !lines.contains("user_config");
+        let switches = if own { "[agents.codex]\nuser_config = true\n" } else { "" };
         write(&self.project.user_folder().join("config.toml"), format!("format = 1\n{lines}\n{switches}"));
     }
 
@@ -199,6 +211,16 @@ impl Stage {
         let run = self.run(&args);
         let report = run.last_line();
         Turn { code: run.code, end: report["report"]["end"].clone(), report, stderr: run.stderr }
+    }
+
+    /// Makes the first call once more, without agentd, and returns what came of it.
+    fn call_again(&self) -> Output {
+        let stdin = fs::File::open(self.project.home().join("calls").join(self.cli.name()).join("1/stdin"));
+        let mut command = Command::new(self.bin().join(self.cli.name()));
+        command.args(self.called(1).argv).current_dir(self.project.root()).stdin(stdin.unwrap()).env_clear();
+        let variables = self.called(1).environment;
+        command.envs(variables.iter().filter_map(|line| line.split_once('=')));
+        command.output().unwrap()
     }
 
     /// Returns a call, the first by number 1.

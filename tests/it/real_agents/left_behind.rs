@@ -47,12 +47,9 @@ fn a_process_in_a_session_of_its_own_is_ended_with_the_turn() {
         let replies = json!([{"tools": [shell(cli, "sh start.sh now")]}, {"text": "Started.\n"}]);
         let Some(stage) = stage(cli, &script, &replies, "") else { return };
         let turn = stage.turn("implement", &["--change", "add-login", "--model", cli.model()]);
-        println!(
-            "{cli:?}: left {} {} {}",
-            turn.ok()["left_behind"],
-            stage.server.requests()[1]["extra"],
-            stage.called(1).argv.join(" ")
-        );
+        let left = turn.ok()["left_behind"].as_u64().unwrap();
+        // Codex has a sandbox that ends what is in it.
+        assert_eq!(left > 0, cli != Cli::Codex, "{cli:?}: {left}");
         is_gone(&stage);
     });
 }

@@ -9,7 +9,7 @@ use super::{Cli, REQUEST, Stage, each, long};
 
 /// Gemini and claude lose what does not fit into a pipe when they end; gemini says the prompt again before its answer.
 #[test]
-fn trap_0_output_goes_to_a_file_and_none_of_it_is_lost() {
+fn trap_0_an_answer_of_a_megabyte_goes_to_a_file_and_none_of_it_is_lost() {
     each(|cli| {
         let text = format!("{}\n<review>PASS</review>\n", long(1 << 20));
         let Some(stage) = Stage::set(cli, |_| json!([{"text": text, "chunk": 5000}])) else { return };
@@ -64,9 +64,8 @@ fn trap_3_a_path_after_an_at_sign_is_text() {
             .write("notes.md", "@secret.txt @/etc/hostname joe@example.com\n");
         stage.turn("plan", &["--file", "notes.md", "--thought", "See @secret.txt and @hello.txt."]).ok();
         stage.prompt_arrived_whole();
-        assert!(!stage.server.body(1).contains("canary"), "{cli:?}: a file was added");
         let asked = stage.server.body(1);
-        assert!(asked.contains("secret.txt"), "{cli:?}");
+        assert!(asked.contains("secret.txt") && !asked.contains("canary"), "{cli:?}: a file was added");
     });
 }
 
