@@ -1,21 +1,20 @@
 //! What an agent wrote and how it ended, read as a reply: recorded outputs of real agents, and one file per odd case.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
 use agentd::ErrorKind;
 use agentd::agent::{Cause, Exit, Limits, OutputReader};
-use agentd::config::Agents;
+use agentd::config::{AgentSpec, Agents};
 use agentd::models::yaml;
 use agentd::models::{End, Reply, UsageMetrics};
+use agentd::orchestrator::parse_review_marker;
 use agentd::pack::{AGENTS, SECRET_NAMES};
 use agentd::secret::Secrets;
 use serde::Deserialize;
 
 use crate::support::{files_below, repository};
-
-/// The answer that most recorded runs were given.
-const ANSWER: &str = "<thought>short</thought>\nAll good.\n<review>PASS</review>\n<task_status id=\"1.1\">COMPLETED</task_status>";
 
 pub(crate) fn shipped() -> Agents {
     Agents::read(AGENTS, "built-in:data/agents.yaml").unwrap().with_secrets(SECRET_NAMES)
@@ -33,132 +32,151 @@ fn exited(code: i32) -> Exit {
 }
 
 fn read(agents: &Agents, agent: &str, stdout: &[u8], stderr: &[u8], exit: &Exit) -> Reply {
+    read_as(agents.find(agent).unwrap(), agents, stdout, stderr, exit)
+}
+
+fn read_as(spec: &AgentSpec, agents: &Agents, stdout: &[u8], stderr: &[u8], exit: &Exit) -> Reply {
     let secrets = Secrets::default();
-    let reader = OutputReader {
-        spec: agents.find(agent).unwrap(),
-        failures: agents.failures(),
-        secrets: &secrets,
-        limits: Limits::default(),
-    };
-    reader.read(stdout, stderr, exit)
+    let failures = agents.failures();
+    OutputReader { spec, failures, secrets: &secrets, limits: Limits::default() }.read(stdout, stderr, exit)
 }
 
-/// Reads a recorded run of `agent`, as the definition of that name, or of another, reads it.
-fn recorded(definition: &str, agent: &str, case: &str, code: i32) -> Reply {
-    let folder = repository().join("tests/cases/agents").join(agent);
-    let part = |name: &str| fs::read(folder.join(format!("{case}.{name}"))).unwrap_or_default();
-    let (stdout, stderr) = (part("stdout"), part("stderr"));
-    assert!(!stdout.is_empty() || !stderr.is_empty(), "{agent} {case} has no recording");
-    read(&vendors(), definition, &stdout, &stderr, &exited(code))
+/// A run of a real agent, and the reply that must come of it: a row of `recordings.yaml`, which says what is what.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Recording {
+    cli: String,
+    case: String,
+    format: String,
+    exit: i32,
+    end: End,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    raw: bool,
+    #[serde(default)]
+    usage: [Option<u64>; 6],
+    #[serde(default)]
+    detail: Vec<String>,
+    #[serde(default)]
+    note: String,
 }
 
-fn crashed(code: i32) -> End {
-    End::Crashed { code: Some(code), signal: None }
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Recordings {
+    recordings: Vec<Recording>,
 }
 
-const WAIT: End = End::RateLimited { retry_after: None };
+impl Recording {
+    fn all() -> Vec<Self> {
+        let path = repository().join("tests/cases/agents/recordings.yaml");
+        let written = fs::read_to_string(path).unwrap();
+        let table: Recordings = yaml::read(&written, "recordings.yaml", 1, ErrorKind::ConfigInvalid).unwrap();
+        table.recordings
+    }
 
-#[test]
-fn recorded_runs_that_went_well_are_read_whole() {
-    let claude = recorded("claude", "claude", "ok-stream-json", 0);
-    assert_eq!((claude.end, claude.text.as_str(), claude.detail.as_str()), (End::Ok, ANSWER, ""));
-    let used = |counts: [u64; 4]| UsageMetrics {
-        input_tokens: Some(counts[0]),
-        cache_read_tokens: Some(counts[1]),
-        output_tokens: Some(counts[2]),
-        reasoning_tokens: Some(counts[3]),
-        ..UsageMetrics::default()
-    };
-    let paid = |usage, written, micros| UsageMetrics {
-        cache_write_tokens: Some(written),
-        micro_dollars: micros,
-        ..usage
-    };
-    assert_eq!(claude.usage, paid(used([1200, 1000, 34, 0]), 50, Some(4598)));
+    /// Returns what it wrote to stdout and to stderr.
+    fn written(&self) -> (Vec<u8>, Vec<u8>) {
+        let folder = repository().join("tests/cases/agents").join(&self.cli);
+        let part = |name: &str| fs::read(folder.join(format!("{}.{name}", self.case)));
+        (part("stdout").unwrap(), part("stderr").unwrap_or_default())
+    }
 
-    let gemini = recorded("gemini", "gemini", "ok-stream-json", 0);
-    assert_eq!((gemini.end, gemini.text.as_str(), gemini.detail.as_str()), (End::Ok, ANSWER, ""));
-    assert_eq!(gemini.usage, UsageMetrics { reasoning_tokens: None, ..used([200, 1000, 34, 0]) });
+    /// Returns the definition that reads its format: the shipped one if that asks for it.
+    fn definition(&self, agents: &Agents) -> AgentSpec {
+        let shipped = agents.find(&self.cli).unwrap();
+        let asked = [self.format.clone(), format!("--{}", self.format)];
+        if shipped.argv.iter().flat_map(|argument| &argument.0).any(|word| asked.contains(word)) {
+            return shipped.clone();
+        }
+        let other = agents.find(&format!("{}-{}", self.cli, self.format)).unwrap();
+        AgentSpec { ends: shipped.ends.clone(), ..other.clone() }
+    }
 
-    let codex = recorded("codex", "codex", "ok-json", 0);
-    assert_eq!((codex.end, codex.text.as_str()), (End::Ok, ANSWER));
-    assert_eq!(codex.usage, paid(used([200, 1000, 34, 12]), 0, None));
-
-    let list = recorded("claude-json", "claude", "ok-json-verbose", 0);
-    assert_eq!((list.end, list.text.as_str()), (End::Ok, ANSWER));
-    assert_eq!((list.usage.input_tokens, list.usage.output_tokens), (Some(1200), Some(34)));
-
-    // The thoughts are counted apart there, and are part of the reply here.
-    let object = recorded("gemini-json", "gemini", "ok-json", 0);
-    assert_eq!((object.end, object.text.as_str()), (End::Ok, ANSWER));
-    assert_eq!(object.usage, used([200, 1000, 46, 12]));
-
-    for (agent, case, text) in [
-        ("claude", "tool-edit-ro", "edited"),
-        ("codex", "tool-patch-implement", "edited"),
-        ("codex", "retry-once-then-ok-500", "recovered"),
-    ] {
-        let reply = recorded(agent, agent, case, 0);
-        assert_eq!((reply.end, reply.text.as_str()), (End::Ok, text), "{agent} {case}");
+    /// Returns what is wrong with how it is read, in words.
+    fn faults(&self, agents: &Agents) -> Vec<String> {
+        let ((stdout, stderr), exit) = (self.written(), exited(self.exit));
+        let reply = read_as(&self.definition(agents), agents, &stdout, &stderr, &exit);
+        let [input, cache_read, cache_write, output, reasoning, micro_dollars] = self.usage;
+        let expected = Reply {
+            text: if self.raw { String::from_utf8(stdout.clone()).unwrap() } else { self.text.clone() },
+            usage: UsageMetrics {
+                input_tokens: input,
+                cache_read_tokens: cache_read,
+                cache_write_tokens: cache_write,
+                output_tokens: output,
+                reasoning_tokens: reasoning,
+                micro_dollars,
+            },
+            end: self.end.clone(),
+            detail: reply.detail.clone(),
+            left_behind: 0,
+        };
+        let mut faults = Vec::new();
+        if reply != expected {
+            faults.push(format!("is {reply:?}, not {expected:?}"));
+        }
+        let lacks = self.detail.iter().any(|words| !reply.detail.contains(words.as_str()));
+        if lacks || reply.detail.is_empty() != self.detail.is_empty() {
+            faults.push(format!("has the detail {:?}, not {:?}", reply.detail, self.detail));
+        }
+        let shipped = read(agents, &self.cli, &stdout, &stderr, &exit);
+        if !self.end.is_ok() && shipped.end.is_ok() {
+            faults.push("is a failure that the shipped definition takes for a reply".to_owned());
+        }
+        // Where stdout has one event or nothing, a failure looks the same in every format.
+        if !self.end.is_ok() && !stdout.trim_ascii().contains(&b'\n') && shipped != reply {
+            faults.push(format!("is {shipped:?} by the shipped definition"));
+        }
+        faults.iter().map(|fault| format!("{} {} {fault} ({})", self.cli, self.case, self.note)).collect()
     }
 }
 
 #[test]
-fn recorded_failures_are_told_apart() {
-    let table: Vec<(&str, &str, i32, End, &str)> = vec![
-        ("claude", "error-400", 1, crashed(1), "API Error: 400 bad request"),
-        ("claude", "error-401", 1, End::Auth, "Invalid API key"),
-        ("claude", "error-403", 1, End::Auth, "403 forbidden"),
-        ("claude", "error-413", 1, End::TooLarge, "Request too large"),
-        ("claude", "error-429", 1, WAIT, "(429)"),
-        ("claude", "error-500", 1, crashed(1), "API Error: 500 internal"),
-        ("claude", "error-overload", 1, WAIT, "529 overloaded"),
-        ("claude", "error-refused", 1, crashed(1), "ECONNREFUSED"),
-        ("claude", "no-key", 1, End::Auth, "Not logged in"),
-        ("claude", "empty-answer", 0, End::Empty, ""),
-        ("claude", "stop-refusal", 1, End::Refused, "can't help with this"),
-        ("claude", "max-turns", 1, crashed(1), "Reached maximum number of turns (2)"),
-        ("claude", "signal-SIGINT", 0, End::Crashed { code: None, signal: None }, "ede_diagnostic"),
-        ("claude", "unknown-flag", 1, crashed(1), "error: unknown option '--no-such-flag'"),
-        ("claude", "blank-stdin", 1, crashed(1), "Input"),
-        ("gemini", "error-400", 144, crashed(144), "bad request: scripted"),
-        ("gemini", "error-401", 145, End::Auth, "invalid x-api-key"),
-        ("gemini", "error-413", 157, End::TooLarge, "too large"),
-        ("gemini", "error-429", 173, WAIT, "slow down"),
-        ("gemini", "error-500", 244, crashed(244), "INTERNAL"),
-        ("gemini", "error-overload", 247, WAIT, "overloaded"),
-        ("gemini", "error-refused", 1, crashed(1), "fetch failed"),
-        ("gemini", "no-key", 41, End::Auth, "GEMINI_API_KEY"),
-        ("gemini", "no-skip-trust", 55, crashed(55), "not running in a trusted directory"),
-        ("gemini", "signal-SIGTERM", 0, End::Empty, ""),
-        ("gemini", "max-turns", 53, crashed(53), "Reached max session turns"),
-        ("gemini", "unknown-flag", 1, crashed(1), "--help"),
-        ("codex", "error-400", 1, crashed(1), "bad request: scripted"),
-        ("codex", "error-401", 1, End::Auth, "401 Unauthorized"),
-        ("codex", "error-413", 1, End::TooLarge, "413 Payload Too Large"),
-        ("codex", "error-429", 1, WAIT, "429 Too Many Requests"),
-        ("codex", "error-500", 1, WAIT, "high demand"),
-        ("codex", "error-overload", 1, WAIT, "at capacity"),
-        ("codex", "error-stream", 1, WAIT, "Overloaded mid stream"),
-        ("codex", "empty-answer", 0, End::Empty, ""),
-        ("codex", "stop-length", 1, End::Cut, "max_output_tokens"),
-        ("codex", "no-key", 1, End::Auth, "OPENAI_API_KEY"),
-        ("codex", "signal-SIGTERM", -15, End::Crashed { code: None, signal: Some(15) }, ""),
-        ("codex", "unknown-flag", 2, crashed(2), "unexpected argument '--no-such-flag' found"),
-        ("codex", "no-git-no-skip", 1, crashed(1), "Not inside a trusted directory"),
-    ];
-    for (agent, case, code, end, detail) in table {
-        let reply = recorded(agent, agent, case, code);
-        assert_eq!(reply.end, end, "{agent} {case}: {}", reply.detail);
-        assert!(reply.detail.contains(detail), "{agent} {case}: {}", reply.detail);
+fn every_recorded_run_is_read_as_its_row_says() {
+    let agents = vendors();
+    let faults: Vec<String> = Recording::all().iter().flat_map(|row| row.faults(&agents)).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn every_recording_has_one_row_and_every_row_a_recording() {
+    let folder = repository().join("tests/cases/agents");
+    let tables = ["vendors.yaml", "recordings.yaml"].map(PathBuf::from);
+    let files = files_below(&folder).into_iter().filter(|file| !tables.contains(file));
+    let recorded: BTreeSet<PathBuf> = files.map(|file| file.with_extension("")).collect();
+    let rows: Vec<PathBuf> =
+        Recording::all().iter().map(|row| PathBuf::from(&row.cli).join(&row.case)).collect();
+    let named: BTreeSet<PathBuf> = rows.iter().cloned().collect();
+    let alone: Vec<&PathBuf> = named.symmetric_difference(&recorded).collect();
+    assert!(alone.is_empty(), "these lack their row, or their recording: {alone:?}");
+    assert_eq!(rows.len(), recorded.len(), "a row stands twice");
+    assert_eq!(rows.len(), 133);
+}
+
+/// Its exit code is the status of HTTP modulo 256, and has to do where its words are not known.
+#[test]
+fn a_status_of_gemini_is_told_by_its_exit_code_alone() {
+    let agents = vendors();
+    let all = Recording::all();
+    let rows: Vec<&Recording> = all.iter().filter(|row| row.cli == "gemini" && row.exit > 128).collect();
+    let codes: BTreeSet<i32> = rows.iter().map(|row| row.exit).collect();
+    assert_eq!(codes, [400, 401, 403, 413, 429, 500, 503].map(|status| status % 256).into());
+    for row in rows {
+        assert_eq!(read(&agents, "gemini", b"", b"", &exited(row.exit)).end, row.end, "{}", row.case);
     }
-    assert_eq!(recorded("codex", "codex", "stop-length", 1).text, "cut off here");
-    let refused = recorded("gemini-json", "gemini", "stop-refusal", 0);
-    assert_eq!(refused.end, End::Refused, "an exit code of 0 does not hide it: {}", refused.detail);
-    assert_eq!(refused.usage.input_tokens, Some(17_070), "what a failure used is counted");
-    let empty = recorded("gemini-json", "gemini", "empty-answer", 0);
-    assert_eq!(empty.end, End::Crashed { code: None, signal: None });
-    assert!(empty.detail.contains("empty response"), "{}", empty.detail);
+}
+
+/// Where an output does not tell that a reply was cut, the verdict that it lacks does.
+#[test]
+fn a_reply_that_was_cut_has_no_verdict() {
+    let rows: Vec<Recording> = Recording::all().into_iter().filter(|row| row.case == "stop-length").collect();
+    assert_eq!(rows.iter().filter(|row| row.end.is_ok()).count(), 2);
+    for row in rows {
+        let error = parse_review_marker(&row.text).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::MissingReviewMarker, "{}", row.cli);
+    }
 }
 
 /// No recording of a run that went well becomes one when its end is missing, wherever it is cut.
@@ -291,14 +309,5 @@ fn secrets_get_into_no_part_of_a_reply() {
         let reply = reader.read(stdout.as_bytes(), stderr.as_bytes(), &exited(1));
         let all = format!("{}{}", reply.text, reply.detail);
         assert!(!all.contains("canary") && all.contains("[secret OPENAI_API_KEY]"), "{all}");
-    }
-}
-
-#[test]
-fn every_recording_is_read_by_a_test() {
-    let own = fs::read_to_string(repository().join("tests/it/agent_output.rs")).unwrap();
-    for path in files_below(&repository().join("tests/cases/agents")) {
-        let stem = Path::new(&path).file_stem().unwrap().to_str().unwrap();
-        assert!(own.contains(&format!("\"{stem}\"")) || stem == "vendors", "{} is not read", path.display());
     }
 }
