@@ -1,5 +1,6 @@
 //! Failures told apart by what an agent says of them.
 
+use super::overflow::overflow;
 use crate::config::{EndRule, Failure, Failures, WordPlace};
 use crate::models::End;
 
@@ -14,16 +15,10 @@ pub(super) fn tell<'a>(
     stderr: &str,
     code: Option<i32>,
 ) -> Option<End> {
-    let plain = |place: WordPlace| match place {
-        WordPlace::Error => plain(error),
-        WordPlace::Stderr => plain(stderr),
-    };
-    let places = [WordPlace::Error, WordPlace::Stderr].map(|place| (place, plain(place)));
+    let places = [(WordPlace::Error, plain(error)), (WordPlace::Stderr, plain(stderr))];
     let rule = rules.find(|rule| {
         let said = rule.contains.is_empty()
-            || places.iter().filter(|(place, _)| rule.places.contains(place)).any(|(_, text)| {
-                rule.contains.iter().any(|words| !found(text, &self::plain(words)).is_empty())
-            });
+            || places.iter().any(|(place, text)| rule.places.contains(place) && says(rule, text));
         said && (rule.exit_codes.is_empty() || code.is_some_and(|code| rule.exit_codes.contains(&code)))
     })?;
     Some(match rule.end {
@@ -34,12 +29,21 @@ pub(super) fn tell<'a>(
             let mut waits = texts.filter_map(|text| wait(&failures.retry_after, text));
             End::RateLimited { retry_after: waits.next() }
         }
-        Failure::TooLarge => End::TooLarge,
+        Failure::TooLarge => {
+            let lines = [error, stderr].into_iter().flat_map(str::lines);
+            let (tokens, limit) = lines.filter(|line| says(rule, &plain(line))).find_map(overflow).unzip();
+            End::TooLarge { tokens, limit }
+        }
         Failure::Cut => End::Cut,
         Failure::Refused => End::Refused,
         Failure::Empty => End::Empty,
         Failure::NotInstalled => End::NotInstalled,
     })
+}
+
+/// Tells whether one of a rule's words stands in a plain text.
+fn says(rule: &EndRule, text: &str) -> bool {
+    rule.contains.iter().any(|words| !found(text, &plain(words)).is_empty())
 }
 
 /// Returns a text in small letters, in which quotes, colons and the like are blanks and blanks are one each, so that

@@ -8,6 +8,7 @@ mod failure;
 mod guard;
 mod listen;
 mod output;
+mod overflow;
 mod presence;
 mod process;
 mod ready;

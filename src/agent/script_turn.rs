@@ -113,7 +113,7 @@ impl ScriptedTurn {
             Some(EndName::Auth) => End::Auth,
             Some(EndName::Quota) => End::Quota { resets: self.resets.clone() },
             Some(EndName::RateLimited) => End::RateLimited { retry_after: self.retry_after },
-            Some(EndName::TooLarge) => End::TooLarge,
+            Some(EndName::TooLarge) => End::TooLarge { tokens: None, limit: None },
             Some(EndName::Cut) => End::Cut,
             Some(EndName::Refused) => End::Refused,
             Some(EndName::Empty) => End::Empty,

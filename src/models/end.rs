@@ -24,7 +24,14 @@ pub enum End {
         retry_after: Option<u64>,
     },
     /// The prompt is more than the agent takes.
-    TooLarge,
+    TooLarge {
+        /// How many tokens it has, as the agent counts them.
+        #[serde(default)]
+        tokens: Option<u64>,
+        /// How many tokens the agent takes.
+        #[serde(default)]
+        limit: Option<u64>,
+    },
     /// The reply lacks its end.
     Cut,
     /// The model declines to answer.
@@ -82,7 +89,7 @@ impl End {
             Self::Auth => "auth",
             Self::Quota { .. } => "quota",
             Self::RateLimited { .. } => "rate limited",
-            Self::TooLarge => "too large",
+            Self::TooLarge { .. } => "too large",
             Self::Cut => "cut off",
             Self::Refused => "refused",
             Self::Empty => "empty",
@@ -129,9 +136,9 @@ impl End {
                 let hint = "take the turn again later, or raise `max_wait_seconds` under [limits]";
                 Some((ErrorKind::AgentRateLimited, format!("asks to wait{wait}"), hint.to_owned()))
             }
-            Self::TooLarge => said(
+            Self::TooLarge { tokens, limit } => said(
                 ErrorKind::AgentTooLarge,
-                "does not take a prompt of this size",
+                &format!("does not take a prompt of this size{}", sizes(*tokens, *limit)),
                 "give it fewer files, or name its --model so that the prompt is fitted",
             ),
             Self::Cut => said(
@@ -202,4 +209,9 @@ fn edited(files: u64, first: &[String]) -> (ErrorKind, String, String) {
     let what = format!("may only read, and {files} files were changed: {}{more}", first.join(", "));
     let hint = "see `git status`; the reply does not count; if you changed them, try again";
     (ErrorKind::AgentEdited, what, hint.to_owned())
+}
+
+/// Returns what a prompt has and what is taken, in words, if both are known.
+fn sizes(tokens: Option<u64>, limit: Option<u64>) -> String {
+    tokens.zip(limit).map_or_else(String::new, |(has, takes)| format!(" ({has} tokens, at most {takes})"))
 }

@@ -280,7 +280,11 @@ impl Turning<'_> {
     fn spent(&self, prompt: &str, reply: &Reply) -> Amount {
         let refused = matches!(
             reply.end,
-            End::NotInstalled | End::Auth | End::Quota { .. } | End::RateLimited { .. } | End::TooLarge
+            End::NotInstalled
+                | End::Auth
+                | End::Quota { .. }
+                | End::RateLimited { .. }
+                | End::TooLarge { .. }
         );
         if !self.driver.spends() || (refused && reply.usage == UsageMetrics::default()) {
             return Amount::default();
