@@ -10,7 +10,7 @@ use super::contain::{self, Contained};
 use super::listen::Listener;
 use super::output::{OutputReader, STDERR};
 use super::{Call, Cause, Containment, Driver, Exit, Job, Limits, Running, Salvaged};
-use crate::config::{AgentSpec, Agents, Blanks, Environment, Failures, PromptWay};
+use crate::config::{AgentSpec, Agents, Blanks, Environment, Failure, Failures, PromptWay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Permission, Process, Reply};
 use crate::secret::Secrets;
@@ -77,6 +77,12 @@ impl CommandAgent {
     ) -> Job<'a> {
         let (guard, env, containment) = (self.guard.as_path(), &self.environment.0, self.containment);
         Job { guard, argv, env, cwd, folder, marker, limits, containment }
+    }
+
+    /// Returns the same agent, of whose failures none is told to be this one.
+    pub(super) fn without(mut self, failure: Failure) -> Self {
+        self.failures.ends.retain(|rule| rule.end != failure);
+        self
     }
 
     fn reader(&self, limits: Limits) -> OutputReader<'_> {

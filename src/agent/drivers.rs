@@ -1,13 +1,14 @@
-//! The agents that are commands, found by their names.
+//! The agents that are commands or models of servers, found by their names.
 
 use std::path::{Path, PathBuf};
 
+use super::http::HttpAgent;
 use super::{CommandAgent, Containment, Driver, Salvaged, contain};
 use crate::config::{Agents, Environment, Known};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secret::Secrets;
 
-/// The agents that are commands, and what all of them are started with.
+/// The agents that are commands or models of servers, and what all of them are started with.
 #[derive(Debug, Default)]
 pub struct Drivers {
     /// Their definitions.
@@ -29,15 +30,7 @@ impl Drivers {
     ///
     /// `UnknownAgent` naming those there are.
     pub fn find(&self, name: &str) -> Result<Box<dyn Driver>> {
-        let Some(agent) = self.command(name) else {
-            let known: Vec<String> = self.agents.all().map(|spec| format!("`{}`", spec.name)).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(Error::new(ErrorKind::UnknownAgent, format!("there is no agent `{name}`"))
-                .with_hint(format!(
-                    "agents.yaml describes {known}; `scripted`, `echo` and `replay:TURN` are always there"
-                )));
-        };
-        Ok(Box::new(agent))
+        self.driver(name)?.ok_or_else(|| self.unknown(name))
     }
 
     /// Returns what came of a call that nobody waits for any more, as [`Driver::salvage`] does.
@@ -46,8 +39,8 @@ impl Drivers {
     ///
     /// `FileUnusable` if what it left cannot be read, `UnknownAgent` if nobody knows how.
     pub fn salvage(&self, name: &str, folder: &Path, marker: &str) -> Result<Option<Salvaged>> {
-        if let Some(agent) = self.command(name) {
-            return agent.salvage(folder, marker);
+        if let Some(driver) = self.driver(name)? {
+            return driver.salvage(folder, marker);
         }
         if contain::marker_of(folder).as_deref() != Some(marker) {
             return Ok(None);
@@ -63,5 +56,32 @@ impl Drivers {
         let (Known::Command(spec), _) = self.agents.known(name)? else { return None };
         let Self { agents, environment, secrets, guard, containment } = self;
         Some(CommandAgent::new(spec, agents, environment, secrets, guard, *containment))
+    }
+
+    fn driver(&self, name: &str) -> Result<Option<Box<dyn Driver>>> {
+        if let Some(agent) = self.command(name) {
+            return Ok(Some(Box::new(agent)));
+        }
+        Ok(match self.agents.known(name) {
+            Some((Known::Http(provider), Some(model))) => {
+                Some(Box::new(HttpAgent::new(provider, model, self)?))
+            }
+            _ => None,
+        })
+    }
+
+    fn unknown(&self, name: &str) -> Error {
+        let listed = |names: Vec<String>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let providers: Vec<&str> = self.agents.providers().map(|provider| provider.name.as_str()).collect();
+        let provider = name.split(':').next().unwrap_or_default();
+        if providers.contains(&provider) {
+            return Error::new(ErrorKind::UnknownAgent, format!("`{name}` names no model of `{provider}`"))
+                .with_hint(format!("write `{provider}:MODEL`, with a model that the server has"));
+        }
+        let agents = listed(self.agents.all().map(|spec| format!("`{}`", spec.name)).collect());
+        let models = listed(providers.iter().map(|name| format!("`{name}:MODEL`")).collect());
+        Error::new(ErrorKind::UnknownAgent, format!("there is no agent `{name}`")).with_hint(format!(
+            "agents.yaml describes {agents} and {models}; `scripted`, `echo` and `replay:TURN` are always there"
+        ))
     }
 }

@@ -21,6 +21,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, setsid};
 
 use super::contain::{Cause, Containment, Exit, Order, Record, create, milliseconds, open, put, read_json};
+use super::http;
 use super::system::{self, Family, Signals};
 
 /// The first argument of a program that is started as a guard.
@@ -29,6 +30,8 @@ pub(super) const WORD: &str = "__guard";
 pub(super) const CALL: &str = "call";
 /// The second one, when it is the first process of a namespace.
 const NAMESPACE: &str = "namespace";
+/// The second one, when it sends a request to a server of models.
+pub(super) const SEND: &str = "send";
 /// The second one, when there is nothing to do but to have been started.
 pub(super) const NOTHING: &str = "nothing";
 
@@ -65,10 +68,11 @@ pub fn guard_main() {
         return;
     }
     let role = arguments.next().unwrap_or_default();
-    let folder = PathBuf::from(arguments.next().unwrap_or_default());
+    let mut folder = || PathBuf::from(arguments.next().unwrap_or_default());
     let done = match role.to_str() {
-        Some(CALL) => call(&folder),
-        Some(NAMESPACE) => system::end_with_parent().and_then(|()| guard(&folder, Lifeline::take()?, true)),
+        Some(CALL) => call(&folder()),
+        Some(NAMESPACE) => system::end_with_parent().and_then(|()| guard(&folder(), Lifeline::take()?, true)),
+        Some(SEND) => http::send(arguments),
         _ => Ok(()),
     };
     let code = done.map_or_else(

@@ -242,7 +242,7 @@ pub(super) fn whole(number: f64) -> u64 {
 }
 
 /// Returns the value that a text is; `None` if it is none, or one of too many values.
-fn value(written: &str) -> Option<Value> {
+pub(super) fn value(written: &str) -> Option<Value> {
     let written = written.trim_start_matches('\u{FEFF}').trim();
     if !written.starts_with(['{', '[']) || !is_modest(written) {
         return None;

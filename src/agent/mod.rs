@@ -6,6 +6,7 @@ mod drivers;
 mod facts;
 mod failure;
 mod guard;
+mod http;
 mod listen;
 mod output;
 mod overflow;

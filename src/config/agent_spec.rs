@@ -9,7 +9,7 @@ use super::{EventRule, JsonPath, NamePattern, Switch, When};
 use crate::models::{Expands, Permission};
 
 /// A command that is an agent.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSpec {
     /// Its name.

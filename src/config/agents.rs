@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use serde::Deserialize;
 
-use super::{AgentSpec, EndRule, Environment, NamePattern, Provider};
+use super::{AgentSpec, EndRule, Environment, HttpSpec, NamePattern, Provider};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::yaml::{self, Placed};
 use crate::models::{AgentName, Expands};
@@ -18,6 +18,7 @@ pub struct Agents {
     agents: BTreeMap<String, AgentSpec>,
     providers: BTreeMap<String, Provider>,
     failures: Failures,
+    http: HttpSpec,
 }
 
 /// An agent that is known by its name.
@@ -59,6 +60,8 @@ struct Written {
     agents: BTreeMap<String, Placed<AgentSpec>>,
     #[serde(default)]
     providers: BTreeMap<String, Placed<Provider>>,
+    /// In the shipped file alone: it speaks of what the program itself writes.
+    http: Option<Placed<HttpSpec>>,
 }
 
 impl Agents {
@@ -115,6 +118,12 @@ impl Agents {
                 return Err(invalid(location, format!("`{name}`: {fault}")));
             }
             self.providers.insert(name.clone(), Provider { name, ..placed.value });
+        }
+        if let Some(placed) = written.http {
+            if self.http != HttpSpec::default() {
+                return Err(invalid(placed.referenced, "`http` is the program's own".to_owned()));
+            }
+            self.http = placed.value;
         }
         ends.append(&mut self.failures.ends);
         self.failures.ends = ends;
@@ -181,6 +190,12 @@ impl Agents {
         self.agents.values_mut()
     }
 
+    /// Returns how what our own sender writes is read.
+    #[must_use]
+    pub fn http(&self) -> &HttpSpec {
+        &self.http
+    }
+
     /// Returns all servers of models, by name.
     pub fn providers(&self) -> impl Iterator<Item = &Provider> {
         self.providers.values()
@@ -220,7 +235,11 @@ impl Agents {
         });
         let set = self.agents.values().flat_map(|spec| &spec.set);
         let set = set.map(|(name, value)| (name.clone(), value.clone().into_bytes()));
-        let is_secret = |(name, _): &(String, _)| self.secrets.iter().any(|pattern| pattern.fits(name));
+        let keys: Vec<&String> =
+            self.providers.values().filter_map(|provider| provider.key.as_ref()).collect();
+        let is_secret = |(name, _): &(String, _)| {
+            keys.contains(&name) || self.secrets.iter().any(|pattern| pattern.fits(name))
+        };
         seen.chain(set).filter(is_secret).collect()
     }
 }

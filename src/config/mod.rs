@@ -20,7 +20,7 @@ pub use agents::{Agents, Failures, Known};
 pub use argument::{Argument, Blanks};
 pub use environment::{Environment, NamePattern};
 pub use event_rule::{EventRule, JsonPath, When};
-pub use provider::{Dialect, Provider};
+pub use provider::{Dialect, HttpSpec, Provider};
 use serde::Deserialize;
 pub use switch::{Position, Switch, Switches};
 

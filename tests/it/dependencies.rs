@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::repository;
 
 /// Licences that may be linked into the program.
-const LICENCES: [&str; 10] = [
+const LICENCES: [&str; 12] = [
     "MIT",
     "MIT-0",
     "Apache-2.0",
@@ -16,6 +16,9 @@ const LICENCES: [&str; 10] = [
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
+    // The list of certificate authorities is data under this one.
+    "CDLA-Permissive-2.0",
+    "ISC",
     "Unicode-3.0",
     "Unlicense",
     "Zlib",

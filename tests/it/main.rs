@@ -27,6 +27,7 @@ mod front_matter;
 mod fuzz_replies;
 mod history;
 mod hostile_repository;
+mod http_agent;
 mod ledger;
 mod line;
 mod modelserver;

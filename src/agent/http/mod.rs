@@ -1,0 +1,164 @@
+//! An agent that is a model of a server: its request is made here, and sent by a child process of ourselves.
+//!
+//! The child runs under the same guard as any command, and writes lines of JSON that are read as any command's are. So
+//! limits, kills and salvage are those of all agents.
+
+mod anthropic;
+mod fault;
+mod gemini;
+mod messages;
+mod openai;
+mod send;
+mod sse;
+mod told;
+mod wait;
+
+use std::path::{Path, absolute};
+
+use serde_json::{Map, Value};
+
+pub(super) use send::send;
+
+use super::ready::Ready;
+use super::{Call, CommandAgent, Driver, Drivers, Running, Salvaged, guard};
+use crate::config::{AgentSpec, Argument, Dialect, Failure, NamePattern, Permissions, Provider};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{End, Reply};
+use messages::Message;
+
+/// A model of a server.
+#[derive(Debug)]
+pub(super) struct HttpAgent {
+    provider: Provider,
+    model: String,
+    /// Whether the variable that is to hold the key is set.
+    has_key: bool,
+    sender: CommandAgent,
+}
+
+/// What a request is made of.
+#[derive(Debug)]
+struct Request<'a> {
+    model: &'a str,
+    messages: Vec<Message>,
+    /// The most tokens of a reply that the provider's definition asks for.
+    max_output: Option<u64>,
+    /// The most tokens of a reply that the model can give, if that is known.
+    model_output: Option<u64>,
+}
+
+impl HttpAgent {
+    /// Returns the agent of a model.
+    ///
+    /// # Errors
+    ///
+    /// `AgentUnusable` if the program's own path cannot be an argument.
+    pub(super) fn new(provider: &Provider, model: &str, drivers: &Drivers) -> Result<Self> {
+        let Drivers { agents, environment, secrets, guard, containment } = drivers;
+        let key = provider.key.as_deref();
+        let has_key = key.is_none_or(|key| {
+            environment
+                .0
+                .iter()
+                .any(|(name, value)| name == key && !value.to_string_lossy().trim().is_empty())
+        });
+        let http = agents.http();
+        let spec = AgentSpec {
+            name: format!("{}:{model}", provider.name),
+            argv: argv(provider, guard)?,
+            environment: key.map(NamePattern::new).into_iter().collect(),
+            // It has no tools, so nothing needs to be said to hold it to what it may do.
+            permissions: Some(Permissions {
+                read_only: Some(Vec::new()),
+                edit: Some(Vec::new()),
+                command: None,
+            }),
+            output: http.output.clone(),
+            ends: http.ends.clone(),
+            ..AgentSpec::default()
+        };
+        let sender = CommandAgent::new(&spec, agents, environment, secrets, guard, *containment)
+            // A cut reply is known by its missing end; words about limits are those of a refused request.
+            .without(Failure::Cut);
+        Ok(Self { provider: provider.clone(), model: model.to_owned(), has_key, sender })
+    }
+
+    /// Returns the body of a request, in the dialect of the server.
+    fn body(&self, call: &Call<'_>, model: &str) -> Result<String> {
+        let request = Request {
+            model,
+            messages: messages::read(call.prompt, call.format)?,
+            max_output: self.provider.max_output,
+            model_output: call.max_output,
+        };
+        let mut body = Value::Object(match self.provider.dialect {
+            Dialect::Openai => openai::body(&request),
+            Dialect::Anthropic => anthropic::body(&request),
+            Dialect::Gemini => gemini::body(&request),
+        });
+        patch(&mut body, &self.provider.body);
+        Ok(body.to_string())
+    }
+}
+
+impl Driver for HttpAgent {
+    fn spends(&self) -> bool {
+        true
+    }
+
+    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
+        if !self.has_key {
+            let name = self.provider.key.as_deref().unwrap_or_default();
+            let detail = format!("the variable {name}, which is to hold the key, is not set");
+            return Ok(Ready::boxed(Reply { end: End::Auth, detail, ..Reply::default() }));
+        }
+        let model = call.model.unwrap_or(&self.model);
+        let body = self.body(call, model)?;
+        self.sender.start(&Call { prompt: &body, model: Some(model), ..*call })
+    }
+
+    fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<Salvaged>> {
+        self.sender.salvage(folder, marker)
+    }
+}
+
+/// Returns the command that sends a request. The key is not in it, only its variable's name.
+fn argv(provider: &Provider, guard: &Path) -> Result<Vec<Argument>> {
+    let program =
+        absolute(guard).ok().and_then(|path| path.to_str().map(str::to_owned)).ok_or_else(|| {
+            let message = format!("the program's own path, {}, cannot be an argument", guard.display());
+            Error::new(ErrorKind::AgentUnusable, message).with_hint("put it where the path is UTF-8")
+        })?;
+    let texts = [
+        &program,
+        guard::WORD,
+        guard::SEND,
+        provider.dialect.name(),
+        provider.base_url.trim_end_matches('/'),
+        provider.key.as_deref().unwrap_or_default(),
+        "{model}",
+    ];
+    Ok(texts.into_iter().map(|text| Argument(vec![text.to_owned()])).collect())
+}
+
+/// Lays what a definition says over a value: `null` takes something out, objects are gone into.
+fn patch(value: &mut Value, over: &Map<String, Value>) {
+    let Value::Object(fields) = value else { return };
+    for (name, new) in over {
+        match new {
+            Value::Null => {
+                fields.shift_remove(name);
+            }
+            Value::Object(inner) => {
+                let field = fields.entry(name).or_insert_with(|| Value::Object(Map::new()));
+                if !field.is_object() {
+                    *field = Value::Object(Map::new());
+                }
+                patch(field, inner);
+            }
+            new => {
+                fields.insert(name.clone(), new.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Chat completions, as OpenAI has defined them and many servers speak them.
+
+use serde_json::{Map, Value, json};
+
+use super::Request;
+use super::told::{Stop, Told, Usage};
+
+/// The path of a request.
+pub(super) const PATH: &str = "/chat/completions";
+
+pub(super) fn body(request: &Request<'_>) -> Map<String, Value> {
+    let mut body = Map::new();
+    body.insert("model".to_owned(), request.model.into());
+    body.insert("messages".to_owned(), json!(request.messages));
+    body.insert("stream".to_owned(), true.into());
+    body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+    // Not every server knows one name for it, so it is left to the server unless someone asks.
+    if let Some(limit) = request.max_output {
+        body.insert(
+            "max_tokens".to_owned(),
+            request.model_output.map_or(limit, |most| most.min(limit)).into(),
+        );
+    }
+    body
+}
+
+/// Reads an event, or a whole answer.
+pub(super) fn read(event: &Value, told: &mut Told) {
+    // Usage comes with the last chunk or grows with each.
+    if let Some(usage) = usage(&event["usage"]) {
+        told.usage = usage;
+    }
+    let choice = &event["choices"][0];
+    for said in [&choice["delta"], &choice["message"]] {
+        content(&said["content"], told);
+        told.say(&said["refusal"]);
+        told.think(&said["reasoning_content"]);
+        told.think(&said["reasoning"]);
+        if said["refusal"].as_str().is_some_and(|words| !words.is_empty()) {
+            told.stop = Some(Stop::Refusal("refusal".to_owned()));
+        }
+    }
+    let declined = matches!(told.stop, Some(Stop::Refusal(_)));
+    if let Some(reason) = choice["finish_reason"].as_str().filter(|_| !declined) {
+        told.stop = Some(match reason {
+            "stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn" => Stop::End,
+            "length" | "max_tokens" | "model_length" => Stop::Length,
+            "content_filter" | "refusal" => Stop::Refusal(reason.to_owned()),
+            other => Stop::Other(other.to_owned()),
+        });
+    }
+}
+
+/// Reads a content: a text, or a list of parts of which some are thoughts.
+fn content(content: &Value, told: &mut Told) {
+    told.say(content);
+    for part in content.as_array().into_iter().flatten() {
+        told.say(&part["text"]);
+        told.thought |= part["type"] == "thinking";
+    }
+}
+
+fn usage(usage: &Value) -> Option<Usage> {
+    let prompt = usage["prompt_tokens"].as_u64()?;
+    let cached = [&usage["prompt_tokens_details"]["cached_tokens"], &usage["prompt_cache_hit_tokens"]];
+    let cache_read = cached.into_iter().find_map(Value::as_u64);
+    let reasoning = usage["completion_tokens_details"]["reasoning_tokens"].as_u64();
+    let output = usage["completion_tokens"].as_u64().map(|output| {
+        // Some count thoughts apart, which the total tells.
+        let thoughts = reasoning.unwrap_or(0);
+        let apart =
+            usage["total_tokens"].as_u64() == Some(prompt.saturating_add(output).saturating_add(thoughts));
+        if apart { output.saturating_add(thoughts) } else { output }
+    });
+    let input = Some(prompt.saturating_sub(cache_read.unwrap_or(0)));
+    Some(Usage { input, cache_read, cache_write: None, output, reasoning })
+}

@@ -1,0 +1,339 @@
+//! The sender: a process that sends one request to a server of models, and writes what comes as lines of JSON.
+//!
+//! `text` is a piece of the reply, `alive` a sign that the model is at work, `usage` what was used, `end` the model's own
+//! end and `error` a failure. A reply whose end is missing is cut; stderr says why.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use ureq::config::Config;
+use ureq::http::{HeaderValue, Response, Uri};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Body};
+
+use super::sse::{self, Events};
+use super::told::{Stop, Told, Usage};
+use super::{anthropic, fault, gemini, openai};
+use crate::agent::{contain, listen};
+use crate::config::Dialect;
+
+/// How much of an answer is read at once.
+const CHUNK: usize = 16 * 1024;
+
+/// The longest answer in one piece, and the longest file of certificates.
+const LONGEST: u64 = 64 * 1024 * 1024;
+
+/// The longest text of a line, so that every line is short enough to be read.
+const PIECE: usize = 256 * 1024;
+
+/// How often at most it is told that the model is at work.
+const SIGN: Duration = Duration::from_secs(1);
+
+/// What a request is sent with.
+struct Order {
+    dialect: Dialect,
+    url: String,
+    key: Option<String>,
+}
+
+/// Sends the request that stands on standard input as the arguments say: a dialect, an address, the name of the variable
+/// that holds the key, and the model.
+pub(in crate::agent) fn send(arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
+    let mut body = Vec::new();
+    #[expect(clippy::disallowed_methods, reason = "the stdin of a sender is its request")]
+    io::stdin().read_to_end(&mut body)?;
+    let mut lines = Lines::new();
+    let asked = order(arguments).and_then(|order| Ok((order.dialect, ask(&order, &body)?)));
+    match asked {
+        Ok((dialect, answer)) => hear(dialect, answer.into_body(), &mut lines),
+        Err(words) => lines.error(&words),
+    }
+}
+
+fn order(arguments: impl Iterator<Item = OsString>) -> Result<Order, String> {
+    let arguments: Vec<String> = arguments.map(|text| text.to_string_lossy().into_owned()).collect();
+    let [dialect, base_url, key, model] = &arguments[..] else {
+        return Err("the sender was started with other arguments than it takes".to_owned());
+    };
+    let dialect = Dialect::named(dialect).ok_or_else(|| format!("there is no dialect {dialect}"))?;
+    let path = match dialect {
+        Dialect::Openai => openai::PATH.to_owned(),
+        Dialect::Anthropic => anthropic::PATH.to_owned(),
+        Dialect::Gemini => gemini::path(model),
+    };
+    #[expect(clippy::disallowed_methods, reason = "the key is in no argument and in no file")]
+    let value = env::var(key).ok().map(|value| value.trim().to_owned());
+    match value.filter(|value| !value.is_empty()) {
+        None if !key.is_empty() => {
+            Err(format!("missing environment variable {key}, which is to hold the key"))
+        }
+        key => Ok(Order { dialect, url: format!("{base_url}{path}"), key }),
+    }
+}
+
+/// Sends a request, and returns the answer if it is one; else the words for what went wrong.
+fn ask(order: &Order, body: &[u8]) -> Result<Response<Body>, String> {
+    let uri: Uri = order.url.parse().map_err(|_| format!("{} is no address", order.url))?;
+    let mut config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .user_agent(concat!("agentd/", env!("CARGO_PKG_VERSION")));
+    if is_loopback(&uri) {
+        config = config.proxy(None);
+    }
+    if let Some(roots) = own_roots()? {
+        config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
+    }
+    let config: Config = config.build();
+    let mut request = config
+        .new_agent()
+        .post(&uri)
+        .header("content-type", "application/json")
+        .header("accept", "text/event-stream, application/json");
+    if order.dialect == Dialect::Anthropic {
+        request = request.header("anthropic-version", anthropic::VERSION);
+    }
+    if let Some(key) = &order.key {
+        let (name, value) = match order.dialect {
+            Dialect::Openai => ("authorization", format!("Bearer {key}")),
+            Dialect::Anthropic => ("x-api-key", key.clone()),
+            Dialect::Gemini => ("x-goog-api-key", key.clone()),
+        };
+        let mut value = HeaderValue::try_from(value)
+            .map_err(|_| "invalid api key: it holds characters that cannot be sent".to_owned())?;
+        value.set_sensitive(true);
+        request = request.header(name, value);
+    }
+    let answer = request.send(body).map_err(|error| not_reached(&uri, &error))?;
+    if answer.status().is_success() {
+        return Ok(answer);
+    }
+    let (parts, body) = answer.into_parts();
+    let mut told = Vec::new();
+    // What of it came is enough.
+    let _cut = body.into_reader().take(sse::LONGEST as u64).read_to_end(&mut told);
+    Err(fault::in_answer(parts.status, &parts.headers, &String::from_utf8_lossy(&told)))
+}
+
+/// Tells whether an address is this machine's own, to which no proxy leads.
+fn is_loopback(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Returns the certificates that the user trusts instead of the usual ones, if some are named.
+fn own_roots() -> Result<Option<RootCerts>, String> {
+    #[expect(clippy::disallowed_methods, reason = "the environment of a sender is the one that it is given")]
+    let Some(path) = env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()) else { return Ok(None) };
+    let shown = path.display();
+    let mut pem = Vec::new();
+    contain::open(path.as_ref())
+        .and_then(|file| file.take(LONGEST).read_to_end(&mut pem))
+        .map_err(|error| format!("SSL_CERT_FILE, {shown}, cannot be read: {error}"))?;
+    let found = parse_pem(&pem).filter_map(Result::ok);
+    let roots: Vec<_> = found
+        .filter_map(|item| match item {
+            PemItem::Certificate(certificate) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    if roots.is_empty() {
+        return Err(format!("SSL_CERT_FILE, {shown}, holds no certificate"));
+    }
+    Ok(Some(RootCerts::new_with_certs(&roots)))
+}
+
+/// Returns the words for a server that cannot be spoken to.
+fn not_reached(uri: &Uri, error: &ureq::Error) -> String {
+    let host = uri.host().unwrap_or_default();
+    let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
+    match error {
+        ureq::Error::Io(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => {
+            let running = if is_loopback(uri) { ": is the server running?" } else { "" };
+            format!("{host}:{port} refuses the connection{running}")
+        }
+        ureq::Error::HostNotFound => format!("there is no host {host}"),
+        error => format!("{host}:{port} cannot be spoken to: {error}"),
+    }
+}
+
+/// Writes down what a server answers.
+fn hear(dialect: Dialect, body: Body, lines: &mut Lines) -> io::Result<()> {
+    let mut hearing = Hearing { dialect, told: Told::default(), lines };
+    // An answer has begun, so that one without its end is known to be cut.
+    hearing.lines.text("")?;
+    let broken = hearing.listen(body.into_reader())?;
+    let Hearing { told, lines, .. } = hearing;
+    if told.usage != Usage::default() {
+        lines.write(&json!({"type": "usage", "usage": told.usage}))?;
+    }
+    match (broken, told.stop) {
+        (Some(Broken::Failed(words)), _) => lines.error(&words),
+        (Some(Broken::Lost(cause)), _) => note(&format!("the connection broke off in mid-reply: {cause}")),
+        (None, None) => note("the answer ended without saying why"),
+        (None, Some(Stop::Length)) => note("the reply has as many tokens as it may have"),
+        (None, Some(Stop::End)) => lines.write(&json!({"type": "end"})),
+        (None, Some(Stop::Refusal(reason))) => lines.error(&format!("refusal: {reason}")),
+        (None, Some(Stop::Other(reason))) => lines.error(&format!("the model stopped for {reason}")),
+    }
+}
+
+/// Why an answer was not heard to its end.
+enum Broken {
+    /// The server says that it has failed.
+    Failed(String),
+    /// Nothing comes any more.
+    Lost(io::Error),
+}
+
+/// An answer that is being read.
+struct Hearing<'a> {
+    dialect: Dialect,
+    told: Told,
+    lines: &'a mut Lines,
+}
+
+impl Hearing<'_> {
+    /// Reads an answer: a stream of events, or one piece of JSON from a server that does not stream.
+    fn listen(&mut self, mut reader: impl Read) -> io::Result<Option<Broken>> {
+        let mut events = Events::default();
+        let mut bytes = vec![0; CHUNK];
+        let mut begun = false;
+        while !self.told.done {
+            let count = match reader.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(cause) => return Ok(Some(Broken::Lost(cause))),
+            };
+            let piece = &bytes[..count];
+            if !begun && let Some(first) = piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
+                begun = true;
+                if matches!(first, b'{' | b'[' | b'<') {
+                    return self.whole(piece.chain(reader));
+                }
+            }
+            let Ok(found) = events.push(piece) else {
+                return Ok(Some(Broken::Failed(format!("an event is longer than {} bytes", sse::LONGEST))));
+            };
+            for data in found {
+                if let Some(failure) = self.event(&data)? {
+                    return Ok(Some(failure));
+                }
+            }
+        }
+        match events.finish() {
+            Some(data) if !self.told.done => self.event(&data),
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads an answer in one piece.
+    fn whole(&mut self, reader: impl Read) -> io::Result<Option<Broken>> {
+        let mut bytes = Vec::new();
+        if let Err(cause) = reader.take(LONGEST).read_to_end(&mut bytes) {
+            return Ok(Some(Broken::Lost(cause)));
+        }
+        let written = String::from_utf8_lossy(&bytes);
+        match listen::value(&written) {
+            Some(Value::Array(values)) => {
+                for value in values {
+                    if let Some(failure) = self.value(&value)? {
+                        return Ok(Some(failure));
+                    }
+                }
+                Ok(None)
+            }
+            Some(value) => self.value(&value),
+            None => Ok(Some(strange(&written))),
+        }
+    }
+
+    fn event(&mut self, data: &str) -> io::Result<Option<Broken>> {
+        if data.trim() == "[DONE]" {
+            self.told.done = true;
+            self.told.stop.get_or_insert(Stop::End);
+            return Ok(None);
+        }
+        match listen::value(data) {
+            Some(value) => self.value(&value),
+            None if data.trim().is_empty() => Ok(None),
+            None => Ok(Some(strange(data))),
+        }
+    }
+
+    fn value(&mut self, value: &Value) -> io::Result<Option<Broken>> {
+        if let Some(words) = fault::in_event(value) {
+            return Ok(Some(Broken::Failed(words)));
+        }
+        match self.dialect {
+            Dialect::Openai => openai::read(value, &mut self.told),
+            Dialect::Anthropic => anthropic::read(value, &mut self.told),
+            Dialect::Gemini => gemini::read(value, &mut self.told),
+        }
+        let text = std::mem::take(&mut self.told.text);
+        if !text.is_empty() {
+            self.lines.text(&text)?;
+        } else if std::mem::take(&mut self.told.thought) {
+            self.lines.alive()?;
+        }
+        Ok(None)
+    }
+}
+
+fn strange(written: &str) -> Broken {
+    let start = fault::shown(written).unwrap_or_default();
+    Broken::Failed(format!("the server answers with something else than its dialect: {start}"))
+}
+
+/// Says something that is no part of the reply.
+#[expect(clippy::disallowed_methods, reason = "the stderr of a sender is a file of its call")]
+fn note(words: &str) -> io::Result<()> {
+    writeln!(io::stderr(), "{words}")
+}
+
+/// The lines that are written.
+struct Lines {
+    out: io::Stdout,
+    /// When a line was last written.
+    last: Instant,
+}
+
+impl Lines {
+    #[expect(clippy::disallowed_methods, reason = "the stdout of a sender is a file of its call")]
+    fn new() -> Self {
+        Self { out: io::stdout(), last: Instant::now() }
+    }
+
+    fn write(&mut self, line: &Value) -> io::Result<()> {
+        self.last = Instant::now();
+        writeln!(self.out, "{line}")?;
+        self.out.flush()
+    }
+
+    /// Writes a text, in several lines if it is long.
+    fn text(&mut self, text: &str) -> io::Result<()> {
+        let mut rest = text;
+        loop {
+            let (piece, later) = rest.split_at(rest.floor_char_boundary(PIECE));
+            self.write(&json!({"type": "text", "text": piece}))?;
+            if later.is_empty() {
+                return Ok(());
+            }
+            rest = later;
+        }
+    }
+
+    /// Tells that the model is at work though it says nothing.
+    fn alive(&mut self) -> io::Result<()> {
+        if self.last.elapsed() < SIGN { Ok(()) } else { self.write(&json!({"type": "alive"})) }
+    }
+
+    fn error(&mut self, words: &str) -> io::Result<()> {
+        self.write(&json!({"type": "error", "message": words}))
+    }
+}

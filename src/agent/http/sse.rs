@@ -1,0 +1,102 @@
+//! A stream of events as servers send it: lines, of which those with data make up events.
+
+/// The longest event that is read.
+pub(super) const LONGEST: usize = 8 * 1024 * 1024;
+
+/// The events of a stream, as it comes in.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    line: Vec<u8>,
+    data: Vec<u8>,
+    /// Whether the last byte has ended a line as the first half of CR LF may.
+    after_cr: bool,
+}
+
+/// An event is longer than any that is read.
+#[derive(Debug)]
+pub(super) struct TooLong;
+
+impl Events {
+    /// Takes more of the stream, and returns the data of the events that have come in whole.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, TooLong> {
+        let mut events = Vec::new();
+        let mut rest = bytes;
+        while let Some((&first, after)) = rest.split_first() {
+            if std::mem::take(&mut self.after_cr) && first == b'\n' {
+                rest = after;
+                continue;
+            }
+            let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
+            if self.line.len() + self.data.len() + piece.len() > LONGEST {
+                return Err(TooLong);
+            }
+            self.line.extend_from_slice(piece);
+            rest = after;
+            if let Some((&ended, after)) = after.split_first() {
+                self.after_cr = ended == b'\r';
+                rest = after;
+                events.extend(self.end_line());
+            }
+        }
+        Ok(events)
+    }
+
+    /// Returns the data of an event that the stream has ended with, though nothing shows that it is whole.
+    pub(super) fn finish(&mut self) -> Option<String> {
+        self.end_line().or_else(|| self.end_event())
+    }
+
+    /// Reads the line that has come in; an empty one ends an event.
+    fn end_line(&mut self) -> Option<String> {
+        let line = std::mem::take(&mut self.line);
+        let line = line.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(&line);
+        if line.is_empty() {
+            return self.end_event();
+        }
+        if let Some(data) = line.strip_prefix(b"data:") {
+            if !self.data.is_empty() {
+                self.data.push(b'\n');
+            }
+            self.data.extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
+        }
+        None
+    }
+
+    fn end_event(&mut self) -> Option<String> {
+        let data = std::mem::take(&mut self.data);
+        (!data.is_empty()).then(|| String::from_utf8_lossy(&data).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: &[u8] = "\u{FEFF}: a comment\r\nevent: x\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\ndata:two\n\n\nid: 7\rdata: grüße\r\rdata: [DONE]".as_bytes();
+
+    fn read(pieces: &[&[u8]]) -> Vec<String> {
+        let mut events = Events::default();
+        let mut found: Vec<String> =
+            pieces.iter().flat_map(|piece| events.push(piece).expect("all are short")).collect();
+        found.extend(events.finish());
+        assert_eq!(events.finish(), None);
+        found
+    }
+
+    #[test]
+    fn a_stream_may_be_split_at_every_byte() {
+        let expected = ["{\"a\":\n1}", "two", "grüße", "[DONE]"];
+        for at in 0..=STREAM.len() {
+            assert_eq!(read(&[&STREAM[..at], &STREAM[at..]]), expected, "split at {at}");
+        }
+        assert_eq!(read(&STREAM.chunks(1).collect::<Vec<_>>()), expected);
+    }
+
+    #[test]
+    fn an_event_without_end_is_refused() {
+        let mut events = Events::default();
+        let line = format!("data: {}\n", "x".repeat(1_000_000));
+        assert!((0..9).any(|_| events.push(line.as_bytes()).is_err()), "it stays within its bounds");
+    }
+}
