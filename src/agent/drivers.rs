@@ -75,8 +75,11 @@ impl Drivers {
         let providers: Vec<&str> = self.agents.providers().map(|provider| provider.name.as_str()).collect();
         let provider = name.split(':').next().unwrap_or_default();
         if providers.contains(&provider) {
-            return Error::new(ErrorKind::UnknownAgent, format!("`{name}` names no model of `{provider}`"))
-                .with_hint(format!("write `{provider}:MODEL`, with a model that the server has"));
+            return Error::new(
+                ErrorKind::UnknownAgent,
+                format!("`{name}` names a server, and no model of it"),
+            )
+            .with_hint(format!("write `{provider}:MODEL`, with a model that the server has"));
         }
         let agents = listed(self.agents.all().map(|spec| format!("`{}`", spec.name)).collect());
         let models = listed(providers.iter().map(|name| format!("`{name}:MODEL`")).collect());

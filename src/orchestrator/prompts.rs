@@ -124,6 +124,17 @@ impl Workspace {
         if *agent == AgentName::base() { Ok(Vec::new()) } else { Ok(self.agents()?.expands(agent.as_str())) }
     }
 
+    /// Returns the rendering if it is not the pack's: the one that is named, or a chat for a model without tools of its
+    /// own where the pack writes flat text.
+    fn format(&self, ask: &Ask) -> Result<Option<Format>> {
+        match self.agent(ask)? {
+            Some(agent) if ask.format.is_none() && self.pack.rendering == Format::Flat => {
+                Ok((!self.agents()?.has_tools(agent.as_str())).then_some(Format::Chat))
+            }
+            _ => Ok(ask.format),
+        }
+    }
+
     /// Returns the template for an agent and a mode, if the pack has a layer for one.
     pub(super) fn template(&self, agent: &AgentName, mode: &Mode) -> Result<Option<Arc<Found>>> {
         self.pack.holds(Holds::Template).then(|| template(self, agent, mode)).transpose()
@@ -182,7 +193,7 @@ pub struct Ask {
     pub variables: Variables,
     /// The nonce of the prompt, unless the settings say that there is none; a turn makes its own.
     pub nonce: Option<Nonce>,
-    /// The rendering; without one, the pack's.
+    /// The rendering; without one, the pack's, or a chat for a model that has no tools where the pack writes flat text.
     pub format: Option<Format>,
     /// The model to write for; without one, the agent's own.
     pub model: Option<String>,
@@ -286,7 +297,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         project,
         instructions: Some(workspace.secrets.redact(&ask.instructions).into_owned()),
         nonce: ask.nonce.clone().filter(|_| workspace.settings.verdict_nonce != NoncePolicy::Off),
-        format: ask.format,
+        format: workspace.format(ask)?,
         max_bytes: workspace.settings.max_prompt_bytes,
         agent: Some(agent.clone()),
         model: model.clone(),

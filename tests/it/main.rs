@@ -28,6 +28,7 @@ mod fuzz_replies;
 mod history;
 mod hostile_repository;
 mod http_agent;
+mod http_turns;
 mod ledger;
 mod line;
 mod modelserver;
