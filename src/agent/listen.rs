@@ -54,6 +54,8 @@ pub(super) struct Heard {
     /// What the agent says that it used.
     pub(super) usage: UsageMetrics,
     used: bool,
+    /// How many events show a call of a tool.
+    pub(super) tool_calls: u64,
 }
 
 impl<'a> Listener<'a> {
@@ -196,6 +198,9 @@ impl<'a> Listener<'a> {
                     self.heard.error.push('\n');
                 }
             }
+        }
+        if self.spec.tools.iter().flatten().any(|when| when.fits(event)) {
+            self.heard.tool_calls += 1;
         }
         let last = self.spec.last.fits(event);
         self.heard.ended |= last;

@@ -81,6 +81,7 @@ impl<'a> OutputReader<'a> {
             end,
             detail: detail.trim().to_owned(),
             left_behind: exit.left_behind,
+            tool_calls: self.spec.output.tools.as_ref().map(|_| heard.tool_calls),
         }
     }
 

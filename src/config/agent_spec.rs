@@ -131,6 +131,8 @@ pub struct OutputSpec {
     /// The events that say that it failed, and where they say why.
     #[serde(default)]
     pub error: Vec<EventRule>,
+    /// The events that show that it called a tool; `None` if it is not known how that shows.
+    pub tools: Option<Vec<When>>,
     /// Where it tells what it used.
     #[serde(default)]
     pub usage: UsageSpec,
@@ -151,6 +153,7 @@ impl Default for OutputSpec {
             join: String::new(),
             last: When::default(),
             error: Vec::new(),
+            tools: None,
             usage: UsageSpec::default(),
             exit_codes: zero(),
         }
@@ -327,6 +330,9 @@ impl AgentSpec {
             }
             OutputKind::Jsonl if output.last.is_empty() => {
                 Some("`output` does not say which event is the `final` one".to_owned())
+            }
+            OutputKind::Json | OutputKind::Jsonl if output.tools.iter().flatten().any(When::is_empty) => {
+                Some("a condition under `tools` asks for nothing, so every event would fit".to_owned())
             }
             OutputKind::Json | OutputKind::Jsonl => None,
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Action, End, Marker, Problem, ReviewResult, UsageMetrics};
 
 /// What an agent answered: the raw text, how it ended and what it cost.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The text, as it came.
     pub text: String,
@@ -19,6 +19,22 @@ pub struct Reply {
     pub detail: String,
     /// How many processes the agent had left behind; none is alive any more.
     pub left_behind: u64,
+    /// How often the agent called a tool on the way, and so asked its model once more; `None` if that is not known.
+    pub tool_calls: Option<u64>,
+}
+
+impl Default for Reply {
+    /// Returns an empty reply that came to its end, of an agent without tools.
+    fn default() -> Self {
+        Self {
+            text: String::new(),
+            usage: UsageMetrics::default(),
+            end: End::default(),
+            detail: String::new(),
+            left_behind: 0,
+            tool_calls: Some(0),
+        }
+    }
 }
 
 impl Reply {

@@ -288,7 +288,7 @@ impl<'a> Turning<'a> {
         self.record(answer)?;
         let prepared = self.prepared;
         let reading = Reading::of(self.desk.workspace, &prepared.started, &prepared.texts)?;
-        let Reply { text, usage, end, detail, left_behind } = answer.reply.clone();
+        let Reply { text, usage, end, detail, left_behind, .. } = answer.reply.clone();
         // That it is cut off, or no reply at all, is told by how the call ended.
         let said = Response { problems: Vec::new(), ..reading.read(&text, &end) };
         let report = self.report(said)?;

@@ -56,6 +56,8 @@ struct Recording {
     raw: bool,
     #[serde(default)]
     usage: [Option<u64>; 6],
+    /// Said by the rows that are about it.
+    tool_calls: Option<u64>,
     #[serde(default)]
     detail: Vec<String>,
     #[serde(default)]
@@ -112,6 +114,7 @@ impl Recording {
             end: self.end.clone(),
             detail: reply.detail.clone(),
             left_behind: 0,
+            tool_calls: self.tool_calls.map_or(reply.tool_calls, Some),
         };
         let mut faults = Vec::new();
         if reply != expected {
@@ -219,6 +222,9 @@ struct Case {
     detail: String,
     #[serde(default)]
     usage: UsageMetrics,
+    /// Said by the cases that are about it.
+    #[serde(default)]
+    tool_calls: Option<u64>,
 }
 
 #[test]
@@ -236,8 +242,14 @@ fn each_case_gives_the_reply_that_is_written_beside_it() {
         }
         let exit = Exit { cause: case.cause.unwrap_or(Cause::Ended), ..exited(case.code) };
         let reply = read(&agents, &case.agent, case.stdout.as_bytes(), case.stderr.as_bytes(), &exit);
-        let expected =
-            Reply { text: case.text, usage: case.usage, end: case.end, detail: case.detail, left_behind: 0 };
+        let expected = Reply {
+            text: case.text,
+            usage: case.usage,
+            end: case.end,
+            detail: case.detail,
+            left_behind: 0,
+            tool_calls: case.tool_calls.or(reply.tool_calls),
+        };
         assert_eq!(reply, expected, "{name}");
     }
 }

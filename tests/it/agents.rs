@@ -81,6 +81,7 @@ fn every_fault_of_a_definition_has_its_place_and_words() {
             3,
             "is not a path",
         ),
+        (&format!("  a: {{argv: [x], {jsonl}, final: {{t: x}}, tools: [{{}}]}}}}"), 3, "asks for nothing"),
         ("  a: {argv: [x], ends: [{end: auth}]}", 3, "needs `contains` or `exit_codes`"),
         ("  a: {argv: [x], ends: [{end: tired, exit_codes: [1]}]}", 3, "tired"),
         ("  a: {argv: [x], environment: ['A B']}", 3, "\"A B\" is not a variable's name"),

@@ -179,7 +179,7 @@ fn what_is_said_is_heard_while_the_command_runs() {
     let reply = wait(running.as_mut()).unwrap();
     assert_eq!(running.said(), "two", "what was said last can be asked for after the end");
     let usage = UsageMetrics { input_tokens: Some(5), ..UsageMetrics::default() };
-    assert_eq!(reply, Reply { usage, ..Reply::of("one two") });
+    assert_eq!(reply, Reply { usage, tool_calls: None, ..Reply::of("one two") });
     let found = driver.salvage(&folder, call.marker).unwrap().unwrap();
     assert_eq!(found.reply, reply, "and is found again by its folder");
     assert!(found.milliseconds > 0);

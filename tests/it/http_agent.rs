@@ -146,7 +146,7 @@ fn each_answer_gives_the_reply_that_is_written_beside_it() {
         let mut reply = ask(&drivers, &Ask::of(&format!("my-{}:m", answer.dialect))).unwrap();
         forget_lines(&mut reply);
         let Answer { end, text, detail, usage, .. } = answer;
-        assert_eq!(reply, Reply { text, usage, end, detail, left_behind: 0 }, "{name}");
+        assert_eq!(reply, Reply { text, usage, end, detail, left_behind: 0, tool_calls: Some(0) }, "{name}");
     }
 }
 
