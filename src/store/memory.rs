@@ -5,9 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::tally::{self, Tallies, Tally, Total};
-use super::{Claim, Entry, Lease, Scope, Store, Turns, blob_id};
+use super::{Claim, Entry, Lease, MOST_MEASUREMENTS, Measured, Scope, Store, Turns, blob_id};
 use crate::error::Result;
-use crate::models::{BlobId, Event, Held, Holder, SessionId, Spent, TurnRow, UsageRow};
+use crate::models::{BlobId, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow};
 
 /// A ledger in memory.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ struct Ledger {
     kept: Kept,
     /// All turns, in the order in which they were started.
     order: Vec<(SessionId, u64)>,
+    /// What was measured, the newest last.
+    measurements: Vec<(SystemTime, Measurement)>,
 }
 
 #[derive(Debug, Default)]
@@ -154,6 +156,31 @@ impl Store for MemoryStore {
         let tallies = ledger.kept.tallies.values();
         let asked = tallies.filter(|tally| session.is_none_or(|session| *session == tally.row.session));
         Ok(tally::usage_of(asked.map(|tally| tally.row.clone())))
+    }
+
+    fn measure(&self, measurement: &Measurement, now: SystemTime) -> Result<()> {
+        let kept = &mut self.ledger().measurements;
+        kept.push((whole(now), measurement.clone()));
+        let kind = measurement.figure.kind();
+        let alike = |other: &Measurement| {
+            (&other.agent, &other.model) == (&measurement.agent, &measurement.model)
+                && other.figure.kind() == kind
+        };
+        if kept.iter().filter(|(_, other)| alike(other)).count() > MOST_MEASUREMENTS
+            && let Some(oldest) = kept.iter().position(|(_, other)| alike(other))
+        {
+            kept.remove(oldest);
+        }
+        Ok(())
+    }
+
+    fn measurements(&self, wanted: &Measured<'_>) -> Result<Vec<(SystemTime, Measurement)>> {
+        let asked = |(_, kept): &&(SystemTime, Measurement)| {
+            kept.figure.kind() == wanted.kind
+                && wanted.agent.is_none_or(|agent| agent == kept.agent)
+                && wanted.model.is_none_or(|model| kept.model.as_deref() == Some(model))
+        };
+        Ok(self.ledger().measurements.iter().filter(asked).cloned().collect())
     }
 }
 

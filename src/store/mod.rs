@@ -12,7 +12,12 @@ pub use memory::MemoryStore;
 pub use sqlite::SqliteStore;
 
 use crate::error::Result;
-use crate::models::{BlobId, Budget, Event, Held, Holder, SessionId, Spent, TurnRow, UsageRow};
+use crate::models::{
+    BlobId, Budget, Event, FigureKind, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow,
+};
+
+/// How many measurements of an agent, a model and a kind are kept.
+pub const MOST_MEASUREMENTS: usize = 200;
 
 /// Returns the name of some bytes in the ledger.
 #[must_use]
@@ -56,6 +61,17 @@ pub struct Turns<'a> {
     pub session: Option<&'a SessionId>,
     /// At most so many, the newest.
     pub newest: usize,
+}
+
+/// Which measurements are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<'a> {
+    /// Of this kind.
+    pub kind: FigureKind,
+    /// Of this agent only.
+    pub agent: Option<&'a str>,
+    /// Of this model only.
+    pub model: Option<&'a str>,
 }
 
 /// The ledger of sessions.
@@ -147,6 +163,20 @@ pub trait Store {
     ///
     /// Those of the database.
     fn usage(&self, session: Option<&SessionId>) -> Result<Vec<UsageRow>>;
+
+    /// Keeps a measurement; of its agent, model and kind no more than [`MOST_MEASUREMENTS`] are kept, the newest.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    fn measure(&self, measurement: &Measurement, now: SystemTime) -> Result<()>;
+
+    /// Returns measurements, the newest last, each with when it was made.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    fn measurements(&self, wanted: &Measured<'_>) -> Result<Vec<(SystemTime, Measurement)>>;
 }
 
 /// What spending is counted over.

@@ -18,9 +18,9 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use self::open::{Opened, count, damaged, failed};
 use self::tables::{KeptTurn, SessionTables, TURNS};
-use super::{Claim, Entry, Lease, Scope, Store, Turns, tally};
+use super::{Claim, Entry, Lease, MOST_MEASUREMENTS, Measured, Scope, Store, Turns, tally};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{BlobId, End, Event, Held, Holder, SessionId, Spent, TurnRow, UsageRow};
+use crate::models::{BlobId, End, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow};
 
 /// A ledger on disk, shared by all processes that work on a project.
 #[derive(Debug)]
@@ -262,6 +262,26 @@ impl Store for SqliteStore {
         let kept = kept_turns(&self.connection(), session, usize::MAX)?;
         Ok(tally::usage_of(kept.into_iter().map(|kept| kept.row)))
     }
+
+    fn measure(&self, measurement: &Measurement, now: SystemTime) -> Result<()> {
+        let Measurement { agent, model, figure } = measurement;
+        let (kind, written) = (figure.kind().name(), serde_json::to_string(figure).map_err(unwritable)?);
+        let mut connection = self.writer()?;
+        write(&mut connection, Outlasts::TheProcess, |transaction| {
+            let insert =
+                "INSERT INTO measurements (at, agent, model, kind, figure) VALUES (?1, ?2, ?3, ?4, ?5)";
+            let values = params![tally::to_millis(now), agent, model, kind, written];
+            transaction.execute(insert, values).map_err(failed)?;
+            let values = params![kind, model, agent, count(MOST_MEASUREMENTS)];
+            transaction.execute(include_str!("sql/forget_measurements.sql"), values).map_err(failed)?;
+            Ok(())
+        })
+    }
+
+    fn measurements(&self, wanted: &Measured<'_>) -> Result<Vec<(SystemTime, Measurement)>> {
+        let values = params![wanted.kind.name(), wanted.model, wanted.agent];
+        rows(&self.connection(), include_str!("sql/measurements.sql"), values, tables::measurement)
+    }
 }
 
 /// Returns who holds a session.
@@ -387,7 +407,7 @@ fn hash_of(id: &BlobId) -> Option<Hash> {
 }
 
 fn unwritable(error: serde_json::Error) -> Error {
-    Error::new(ErrorKind::LedgerUnusable, "an event cannot be written as JSON").with_source(error)
+    Error::new(ErrorKind::LedgerUnusable, "what is recorded cannot be written as JSON").with_source(error)
 }
 
 #[cfg(test)]

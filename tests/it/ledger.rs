@@ -5,6 +5,7 @@ mod budget;
 mod crash;
 mod damage;
 mod disk;
+mod measured;
 mod property;
 
 use std::time::{Duration, SystemTime};

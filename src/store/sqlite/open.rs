@@ -12,7 +12,7 @@ use super::place::{self, FILE, FileId};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What version n + 1 adds to version n.
-const MIGRATIONS: [&str; 1] = [include_str!("../schema/0001.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("../schema/0001.sql"), include_str!("../schema/0002.sql")];
 
 /// What marks a database as a ledger: "agnt".
 const OURS: i32 = 0x6167_6e74;

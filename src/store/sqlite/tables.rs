@@ -1,12 +1,14 @@
 //! Rows of the database as values, and values as rows.
 
+use std::time::SystemTime;
+
 use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::open::{count, failed};
 use super::pack;
 use crate::error::Result;
-use crate::models::{Amount, Event, Held, Mode, SessionId, TurnRow};
+use crate::models::{Amount, Event, Held, Measurement, Mode, SessionId, TurnRow};
 use crate::store::Scope;
 use crate::store::tally::{self, Call, Tallies, Tally, Total};
 
@@ -72,6 +74,12 @@ pub(super) fn held(row: &Row<'_>) -> rusqlite::Result<Option<Held>> {
         seen: tally::from_millis(row.get(3)?),
         fence: number(row, 4)?,
     }))
+}
+
+/// Reads a measurement, and when it was made: at, agent, model, figure.
+pub(super) fn measurement(row: &Row<'_>) -> rusqlite::Result<(SystemTime, Measurement)> {
+    let figure = serde_json::from_str(&row.get::<_, String>(3)?).map_err(|error| odd(3, error))?;
+    Ok((tally::from_millis(row.get(0)?), Measurement { agent: row.get(1)?, model: row.get(2)?, figure }))
 }
 
 /// Reads the body of an event, as JSON.

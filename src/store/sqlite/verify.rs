@@ -19,6 +19,7 @@ pub(super) fn verify(connection: &Connection) -> Result<Vec<String>> {
     let empty = Kept::default();
     let mut draft = Draft::over(&empty);
     chains(connection, &blobs, &mut draft, &mut faults)?;
+    measurements(connection, &mut faults)?;
     let derived = draft.changed();
     // What follows from events is not judged where they themselves are in doubt.
     if faults.is_empty() {
@@ -42,6 +43,16 @@ fn texts(connection: &Connection, faults: &mut Vec<String>) -> Result<HashSet<[u
         Ok(())
     })?;
     Ok(whole)
+}
+
+/// Reads every measurement.
+fn measurements(connection: &Connection, faults: &mut Vec<String>) -> Result<()> {
+    each(connection, "SELECT at, agent, model, figure, id FROM measurements ORDER BY id", |row| {
+        if tables::measurement(row).is_err() {
+            faults.push(format!("measurement {} is not as it was recorded", row.get::<_, i64>(4)?));
+        }
+        Ok(())
+    })
 }
 
 /// A session whose events are being read.

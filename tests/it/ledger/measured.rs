@@ -1,0 +1,114 @@
+//! What was measured: kept by agent, model and kind, the newest only, and in ledgers of the first version too.
+
+use agentd::models::{Condition, Figure, FigureKind, Measurement, Task};
+use agentd::store::{MOST_MEASUREMENTS, Measured, SqliteStore, Store};
+use rusqlite::Connection;
+
+use super::{at, claim, commit, each, every_event, session};
+
+fn tokens(agent: &str, model: Option<&str>, ours: u64) -> Measurement {
+    let figure = Figure::Tokens { ours, reported: ours + 7 };
+    Measurement { agent: agent.to_owned(), model: model.map(str::to_owned), figure }
+}
+
+fn protocol(agent: &str, model: Option<&str>, right: bool) -> Measurement {
+    let (condition, task, case) = (Condition::Plain, Task::Action, "move".to_owned());
+    let figure = Figure::Protocol { condition, task, case, right };
+    Measurement { agent: agent.to_owned(), model: model.map(str::to_owned), figure }
+}
+
+fn found(store: &dyn Store, kind: FigureKind, agent: Option<&str>, model: Option<&str>) -> Vec<Measurement> {
+    let rows = store.measurements(&Measured { kind, agent, model }).unwrap();
+    rows.into_iter().map(|(_, measurement)| measurement).collect()
+}
+
+#[test]
+fn measurements_are_found_by_kind_agent_and_model() {
+    each(|store| {
+        assert_eq!(found(store, FigureKind::Tokens, None, None), []);
+        let all = [
+            tokens("claude", Some("opus"), 1),
+            tokens("claude", None, 2),
+            protocol("claude", Some("opus"), true),
+            tokens("codex", Some("opus"), 3),
+            protocol("claude", Some("opus"), false),
+            tokens("claude", Some("opus"), 4),
+        ];
+        for (time, measurement) in (0..).zip(&all) {
+            store.measure(measurement, at(time)).unwrap();
+        }
+        let pick = |picked: &[usize]| picked.iter().map(|&index| all[index].clone()).collect::<Vec<_>>();
+        let kind = FigureKind::Tokens;
+        assert_eq!(found(store, kind, None, None), pick(&[0, 1, 3, 5]));
+        assert_eq!(found(store, kind, Some("claude"), None), pick(&[0, 1, 5]));
+        assert_eq!(found(store, kind, None, Some("opus")), pick(&[0, 3, 5]));
+        assert_eq!(found(store, kind, Some("claude"), Some("opus")), pick(&[0, 5]));
+        assert_eq!(found(store, kind, Some("opus"), Some("claude")), []);
+        assert_eq!(found(store, FigureKind::Protocol, Some("claude"), None), pick(&[2, 4]));
+        let wanted = Measured { kind, agent: Some("codex"), model: None };
+        assert_eq!(store.measurements(&wanted).unwrap(), [(at(3), all[3].clone())]);
+    });
+}
+
+#[test]
+fn the_newest_of_each_agent_model_and_kind_are_kept() {
+    each(|store| {
+        let others = [
+            tokens("codex", Some("opus"), 0),
+            tokens("claude", None, 0),
+            protocol("claude", Some("opus"), true),
+        ];
+        others.iter().for_each(|other| store.measure(other, at(0)).unwrap());
+        let most = MOST_MEASUREMENTS as u64;
+        for ours in 0..most + 3 {
+            store.measure(&tokens("claude", Some("opus"), ours), at(ours)).unwrap();
+        }
+        let expected: Vec<Measurement> =
+            (3..most + 3).map(|ours| tokens("claude", Some("opus"), ours)).collect();
+        assert_eq!(found(store, FigureKind::Tokens, Some("claude"), Some("opus")), expected);
+        assert_eq!(found(store, FigureKind::Tokens, Some("codex"), None), [others[0].clone()]);
+        let kept = found(store, FigureKind::Tokens, Some("claude"), None);
+        assert_eq!((kept.len(), &kept[0]), (MOST_MEASUREMENTS + 1, &others[1]));
+        assert_eq!(found(store, FigureKind::Protocol, None, None), [others[2].clone()]);
+    });
+}
+
+#[test]
+fn a_ledger_of_the_first_version_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
+    let lease = claim(&store, "a");
+    for event in every_event() {
+        commit(&store, &lease, &[event]).unwrap();
+    }
+    store.release(&lease).unwrap();
+    drop(store);
+    let file = folder.path().join(".agentd/ledger.db");
+    let database = Connection::open(&file).unwrap();
+    database.execute_batch("DROP TABLE measurements; PRAGMA user_version = 1;").unwrap();
+    drop(database);
+
+    let store = SqliteStore::open_existing(folder.path()).unwrap().unwrap();
+    assert_eq!(store.events(&session("a")).unwrap().len(), every_event().len());
+    let measurement = tokens("claude", Some("opus"), 1);
+    store.measure(&measurement, at(0)).unwrap();
+    assert_eq!(found(&store, FigureKind::Tokens, None, None), [measurement]);
+    let lease = claim(&store, "b");
+    commit(&store, &lease, &every_event()[..1]).unwrap();
+    assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+    drop(store);
+    let version: i64 =
+        Connection::open(&file).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(version, 2);
+}
+
+#[test]
+fn a_measurement_that_was_changed_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
+    store.measure(&tokens("claude", None, 1), at(0)).unwrap();
+    store.measure(&tokens("claude", None, 2), at(0)).unwrap();
+    let database = Connection::open(folder.path().join(".agentd/ledger.db")).unwrap();
+    database.execute("UPDATE measurements SET figure = '{}' WHERE id = 2", []).unwrap();
+    assert_eq!(store.verify().unwrap(), ["measurement 2 is not as it was recorded"]);
+}
