@@ -28,6 +28,8 @@ pub struct Count {
 #[derive(Debug)]
 pub struct Counter {
     tokenizer: TokenizerSpec,
+    /// What was measured: how many tokens come for each that is counted.
+    measured: f64,
     cache: RwLock<HashMap<(u64, u64), u64, FixedState>>,
     /// Two ways to hash a text; together they tell texts apart, and nobody can know them beforehand.
     hashers: [RandomState; 2],
@@ -39,9 +41,18 @@ impl Counter {
     pub fn new(tokenizer: TokenizerSpec) -> Self {
         Self {
             tokenizer,
+            measured: 1.0,
             cache: RwLock::default(),
             hashers: [RandomState::default(), RandomState::default()],
         }
+    }
+
+    /// Returns the same counter, corrected by a factor that was measured.
+    #[must_use]
+    pub fn corrected(mut self, factor: f64) -> Self {
+        self.measured = factor;
+        self.tokenizer.kind = CountKind::Calibrated;
+        self
     }
 
     /// Counts a text.
@@ -64,7 +75,7 @@ impl Counter {
     pub fn bound(&self, bytes: usize) -> u64 {
         let TokenizerSpec { ascii, chinese, japanese, hindi, emoji, margin, .. } = self.tokenizer;
         let factor = [ascii, chinese, japanese, hindi, emoji].into_iter().fold(1.0, f64::max);
-        scaled(bytes as u64, factor * margin.max(1.0))
+        scaled(bytes as u64, factor * self.measured * margin.max(1.0))
     }
 
     /// Returns what every call costs beside its text.
@@ -93,8 +104,13 @@ impl Counter {
         count
     }
 
-    /// Returns the factor of the script that needs most tokens among those that make up a tenth of a text.
+    /// Returns how many tokens of the family come for each of o200k.
     fn factor(&self, text: &str) -> f64 {
+        self.script_factor(text) * self.measured
+    }
+
+    /// Returns the factor of the script that needs most tokens among those that make up a tenth of a text.
+    fn script_factor(&self, text: &str) -> f64 {
         let spec = &self.tokenizer;
         if spec.kind == CountKind::Exact || text.is_ascii() {
             return spec.ascii;

@@ -50,7 +50,7 @@ pub use response::{Proposal, Reply, Response, Update};
 pub use screen::{Screen, screen};
 pub use session::SessionId;
 pub use state::{Progress, State};
-pub use usage::{Amount, Budget, Caps, Spent, UsageMetrics, dollars};
+pub use usage::{Amount, Budget, Caps, Spent, UsageMetrics, dollars, grouped};
 pub use work::{
     AgentMemory, AntiPattern, ArtifactStatus, KnowledgeEntry, Notebook, Status, Turn, VoiceContext, Work,
 };

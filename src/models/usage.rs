@@ -35,11 +35,17 @@ impl UsageMetrics {
         }
     }
 
+    /// Returns the tokens of the prompt that are reported, from a cache or not; `None` if none are.
+    #[must_use]
+    pub fn prompt_tokens(self) -> Option<u64> {
+        let counts = [self.input_tokens, self.cache_read_tokens, self.cache_write_tokens];
+        counts.into_iter().flatten().reduce(u64::saturating_add)
+    }
+
     /// Returns all tokens that are reported, of the prompt and of the reply; `None` if none are.
     #[must_use]
     pub fn tokens(self) -> Option<u64> {
-        let counts = [self.input_tokens, self.cache_read_tokens, self.cache_write_tokens, self.output_tokens];
-        counts.into_iter().flatten().reduce(u64::saturating_add)
+        [self.prompt_tokens(), self.output_tokens].into_iter().flatten().reduce(u64::saturating_add)
     }
 }
 
@@ -113,4 +119,18 @@ impl Caps {
 #[must_use]
 pub fn dollars(micros: u64) -> String {
     format!("${}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100)
+}
+
+/// Returns a number with its thousands set apart.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }

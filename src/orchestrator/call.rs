@@ -233,6 +233,7 @@ impl Turning<'_> {
             left_behind: reply.left_behind,
         });
         let spent = self.spent(prompt, &reply);
+        self.compare(why, prompt, &reply);
         Ok(Answer { turn, call, reply, spent, milliseconds })
     }
 
@@ -289,15 +290,9 @@ impl Turning<'_> {
         if !self.driver.spends() || (refused && reply.usage == UsageMetrics::default()) {
             return Amount::default();
         }
-        let UsageMetrics { input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, .. } =
-            reply.usage;
-        let read = [input_tokens, cache_read_tokens, cache_write_tokens]
-            .into_iter()
-            .flatten()
-            .reduce(u64::saturating_add);
         let amount = self.prepared.amount(
-            read.unwrap_or_else(|| roughly(prompt)),
-            output_tokens.unwrap_or_else(|| roughly(&reply.text)),
+            reply.usage.prompt_tokens().unwrap_or_else(|| roughly(prompt)),
+            reply.usage.output_tokens.unwrap_or_else(|| roughly(&reply.text)),
         );
         Amount { micro_dollars: reply.usage.micro_dollars.unwrap_or(amount.micro_dollars), ..amount }
     }

@@ -5,12 +5,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use serde::Serialize;
+
 use super::context::{self, PromptContext};
-use crate::compose::{self, Counter, Draft, Missing, NONCE_VARIABLES, Request, Variables};
+use crate::compose::{self, Counter, Draft, Measured, Missing, NONCE_VARIABLES, Request, Variables};
 use crate::config::{Agents, Environment, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Catalogue, Expands, Format, Mode, ModelSpec, Nonce, NoncePolicy, SessionId, State,
+    AgentName, Catalogue, Expands, Format, Mode, ModelSpec, Nonce, NoncePolicy, Reliability, SessionId, State,
     TokenizerSpec, Work,
 };
 use crate::pack::{
@@ -203,6 +205,8 @@ pub struct Ask {
     pub strict: bool,
     /// How often the agent may be asked again for what its reply lacks; twice at most.
     pub repairs: u8,
+    /// What was measured of the agent and its model; a turn looks it up itself.
+    pub measured: Measured,
 }
 
 impl Ask {
@@ -225,7 +229,32 @@ impl Ask {
             count: false,
             strict: false,
             repairs: 0,
+            measured: Measured::default(),
         }
+    }
+}
+
+/// Where it is known from how well a model keeps to the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// It is the catalogue's guess.
+    Guessed,
+    /// The settings say so.
+    Set,
+    /// Probes have shown it.
+    Measured,
+}
+
+impl Origin {
+    /// Returns how well a model keeps to the protocol by what was measured, and where that is known from.
+    #[must_use]
+    pub fn of(settings: &Settings, model: &ModelSpec, measured: &Measured) -> (Reliability, Self) {
+        if settings.models.iter().any(|set| set.id == model.id) {
+            return (model.xml_reliability, Self::Set);
+        }
+        let measured = measured.reliability().map(|reliability| (reliability, Self::Measured));
+        measured.unwrap_or((model.xml_reliability, Self::Guessed))
     }
 }
 
@@ -238,6 +267,10 @@ pub struct Assembly {
     pub agent: AgentName,
     /// The model it is written for, if one was named.
     pub model: Option<ModelSpec>,
+    /// What was measured of the agent and the model.
+    pub measured: Measured,
+    /// Where the model's reliability comes from.
+    pub reliability: Origin,
     /// The template that won, and what was searched, if the pack has a layer for one.
     pub template: Option<Arc<Found>>,
     /// For each variable with a value, where it came from.
@@ -272,15 +305,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
     let template = workspace.template(&agent, &ask.mode)?;
     let spec = pack.mode(&ask.mode)?;
     let PromptContext { variables, mut sources, tasks, items, project } = assemble_context(workspace, ask)?;
-    let (model, tokenizer) = match workspace.model(ask)? {
-        Some(id) => {
-            let catalogue = catalogue(&workspace.settings)?;
-            let model = catalogue.find_or_assume(&id);
-            let tokenizer = catalogue.tokenizer(&model);
-            (Some(model), tokenizer)
-        }
-        None => (None, TokenizerSpec::default()),
-    };
+    let written_for = WrittenFor::of(workspace, ask)?;
     check_variables(pack, template.as_deref(), &ask.variables)?;
     if ask.work.is_some() && !pack.holds(Holds::State) && !pack.holds(Holds::History) {
         log::warn!("the pack `{}` has no layer for what the state file says", pack.name);
@@ -300,8 +325,9 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         format: workspace.format(ask)?,
         max_bytes: workspace.settings.max_prompt_bytes,
         agent: Some(agent.clone()),
-        model: model.clone(),
-        counter: Arc::new(Counter::new(tokenizer)),
+        model: written_for.model.clone(),
+        counter: Arc::new(written_for.counter),
+        overhead: written_for.overhead,
         previous: state.first_turn,
         expands: workspace.expands(&agent)?,
         count: ask.count,
@@ -313,7 +339,37 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         sources.extend(NONCE_VARIABLES.map(str::to_owned).into_iter().zip(told));
     }
     let overrides = overrides(pack, template.as_deref(), spec);
-    Ok(Assembly { draft, agent, model, template, sources, tasks, overrides })
+    let WrittenFor { model, reliability, .. } = written_for;
+    let measured = ask.measured;
+    Ok(Assembly { draft, agent, model, measured, reliability, template, sources, tasks, overrides })
+}
+
+/// What is known of the model that a prompt is written for, and of the agent that it goes to.
+struct WrittenFor {
+    model: Option<ModelSpec>,
+    reliability: Origin,
+    counter: Counter,
+    overhead: u64,
+}
+
+impl WrittenFor {
+    /// Returns what the catalogue and the settings say, and what was measured.
+    fn of(workspace: &Workspace, ask: &Ask) -> Result<Self> {
+        let Some(id) = workspace.model(ask)? else {
+            let counter = Counter::new(TokenizerSpec::default());
+            return Ok(Self { model: None, reliability: Origin::Guessed, counter, overhead: 0 });
+        };
+        let catalogue = catalogue(&workspace.settings)?;
+        let model = catalogue.find_or_assume(&id);
+        let (mut counter, mut overhead) = (Counter::new(catalogue.tokenizer(&model)), 0);
+        if let Some(calibration) = ask.measured.calibration.used() {
+            counter = counter.corrected(calibration.factor);
+            // However wrong a figure is, it shall not keep every prompt from being sent.
+            overhead = calibration.overhead.min(model.window / 2);
+        }
+        let (xml_reliability, reliability) = Origin::of(&workspace.settings, &model, &ask.measured);
+        Ok(Self { model: Some(ModelSpec { xml_reliability, ..model }), reliability, counter, overhead })
+    }
 }
 
 /// A variable that is given a value is one that the pack or a text of it knows.

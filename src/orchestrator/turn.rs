@@ -11,7 +11,7 @@ use super::prepare::{self, Prepared};
 use super::prompts::{Ask, Workspace, assemble};
 use super::reading::{MOST_REPAIRS, Reading};
 use super::run::{Run, Sign};
-use super::{chance, clock, recover};
+use super::{chance, clock, measure, recover};
 use crate::agent::{self, Driver, Drivers};
 use crate::apply;
 use crate::error::{Error, ErrorKind, Result};
@@ -67,6 +67,8 @@ pub struct TurnReport {
     pub reply: String,
     /// The reply, as it was read.
     pub response: Response,
+    /// What the user should know of the calls.
+    pub warnings: Vec<String>,
     /// The verdict, if the reply holds one.
     pub verdict: Option<ReviewResult>,
     /// What the calls used.
@@ -111,7 +113,8 @@ pub fn take(desk: &Desk<'_>, driver: &dyn Driver, ask: &Ask) -> Result<TurnRepor
         let opening = prepare::opening(&state, &ask);
         let state = state.after(&opening);
         let model = desk.workspace.model(&ask)?;
-        let ask = Ask { nonce: Some(chance::nonce()), model, ..ask };
+        let measured = measure::measured(desk.workspace, desk.store, &ask)?;
+        let ask = Ask { nonce: Some(chance::nonce()), model, measured, ..ask };
         let assembly = assemble(desk.workspace, &state, &ask)?; // layers, fit, render
         let prepared = prepare::prepared(desk, driver, &state, &ask, &assembly)?;
         fail::point("prepared")?;
@@ -131,6 +134,8 @@ pub(super) struct Turning<'a> {
     pub(super) calls: u64,
     /// How often it was asked again for what its reply lacked.
     repairs: u64,
+    /// What the user should know of the calls.
+    pub(super) warnings: Vec<String>,
 }
 
 impl<'a> Turning<'a> {
@@ -141,7 +146,7 @@ impl<'a> Turning<'a> {
         state: State,
         prepared: &'a Prepared,
     ) -> Self {
-        Self { desk, driver, lease, prepared, state, calls: prepared.calls, repairs: 0 }
+        Self { desk, driver, lease, prepared, state, calls: prepared.calls, repairs: 0, warnings: Vec::new() }
     }
 
     pub(super) fn site(&self) -> Site<'a> {
@@ -312,6 +317,7 @@ impl<'a> Turning<'a> {
             left_behind: 0,
             reply: String::new(),
             response,
+            warnings: self.warnings.clone(),
             verdict: None,
             usage: UsageMetrics::default(),
             calls: self.calls,

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::tally::{self, Tallies, Tally, Total};
-use super::{Claim, Entry, Lease, MOST_MEASUREMENTS, Measured, Scope, Store, Turns, blob_id};
+use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Scope, Store, Turns, blob_id};
 use crate::error::Result;
 use crate::models::{BlobId, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow};
 
@@ -174,7 +174,7 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn measurements(&self, wanted: &Measured<'_>) -> Result<Vec<(SystemTime, Measurement)>> {
+    fn measurements(&self, wanted: &Figures<'_>) -> Result<Vec<(SystemTime, Measurement)>> {
         let asked = |(_, kept): &&(SystemTime, Measurement)| {
             kept.figure.kind() == wanted.kind
                 && wanted.agent.is_none_or(|agent| agent == kept.agent)

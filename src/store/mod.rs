@@ -65,7 +65,7 @@ pub struct Turns<'a> {
 
 /// Which measurements are asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Measured<'a> {
+pub struct Figures<'a> {
     /// Of this kind.
     pub kind: FigureKind,
     /// Of this agent only.
@@ -176,7 +176,7 @@ pub trait Store {
     /// # Errors
     ///
     /// Those of the database.
-    fn measurements(&self, wanted: &Measured<'_>) -> Result<Vec<(SystemTime, Measurement)>>;
+    fn measurements(&self, wanted: &Figures<'_>) -> Result<Vec<(SystemTime, Measurement)>>;
 }
 
 /// What spending is counted over.

@@ -18,7 +18,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use self::open::{Opened, count, damaged, failed};
 use self::tables::{KeptTurn, SessionTables, TURNS};
-use super::{Claim, Entry, Lease, MOST_MEASUREMENTS, Measured, Scope, Store, Turns, tally};
+use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Scope, Store, Turns, tally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{BlobId, End, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow};
 
@@ -278,7 +278,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn measurements(&self, wanted: &Measured<'_>) -> Result<Vec<(SystemTime, Measurement)>> {
+    fn measurements(&self, wanted: &Figures<'_>) -> Result<Vec<(SystemTime, Measurement)>> {
         let values = params![wanted.kind.name(), wanted.model, wanted.agent];
         rows(&self.connection(), include_str!("sql/measurements.sql"), values, tables::measurement)
     }

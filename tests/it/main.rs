@@ -31,6 +31,7 @@ mod http_agent;
 mod http_turns;
 mod ledger;
 mod line;
+mod measured;
 mod modelserver;
 mod modelserver_dialects;
 mod next_prompt;

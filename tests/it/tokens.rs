@@ -138,3 +138,19 @@ fn the_commands_show_models_and_count_tokens() {
     project.write("agentd/config.toml", format!("format = 1\n{}", row.replace("llama3", "x")));
     project.run(&["models", "list"]).fails(4, &["ConfigInvalid", "names the tokenizer `x`"]);
 }
+
+#[test]
+fn a_measured_factor_corrects_every_count_and_every_bound() {
+    let plain = Counter::new(TokenizerSpec::default());
+    let corrected = Counter::new(TokenizerSpec { margin: 1.25, ..TokenizerSpec::default() }).corrected(1.5);
+    for text in ["hello world", "fn main() { println!(\"<x>\") }", "größe 漢字 😀"] {
+        let o200k = plain.count(text).tokens;
+        let count = corrected.count(text);
+        assert_eq!(count.tokens, (o200k * 3).div_ceil(2), "{text}");
+        assert_eq!(count.upper_bound, (o200k * 15).div_ceil(8), "the margin stays: {text}");
+        assert_eq!(count.kind, CountKind::Calibrated);
+        assert!(corrected.bound(text.len()) >= count.upper_bound, "{text}");
+    }
+    let halved = Counter::new(TokenizerSpec::default()).corrected(0.5);
+    assert!(halved.bound(11) >= halved.piece("hello world"));
+}

@@ -1,7 +1,7 @@
 //! What was measured: kept by agent, model and kind, the newest only, and in ledgers of the first version too.
 
 use agentd::models::{Condition, Figure, FigureKind, Measurement, Task};
-use agentd::store::{MOST_MEASUREMENTS, Measured, SqliteStore, Store};
+use agentd::store::{Figures, MOST_MEASUREMENTS, SqliteStore, Store};
 use rusqlite::Connection;
 
 use super::{at, claim, commit, each, every_event, session};
@@ -18,7 +18,7 @@ fn protocol(agent: &str, model: Option<&str>, right: bool) -> Measurement {
 }
 
 fn found(store: &dyn Store, kind: FigureKind, agent: Option<&str>, model: Option<&str>) -> Vec<Measurement> {
-    let rows = store.measurements(&Measured { kind, agent, model }).unwrap();
+    let rows = store.measurements(&Figures { kind, agent, model }).unwrap();
     rows.into_iter().map(|(_, measurement)| measurement).collect()
 }
 
@@ -45,7 +45,7 @@ fn measurements_are_found_by_kind_agent_and_model() {
         assert_eq!(found(store, kind, Some("claude"), Some("opus")), pick(&[0, 5]));
         assert_eq!(found(store, kind, Some("opus"), Some("claude")), []);
         assert_eq!(found(store, FigureKind::Protocol, Some("claude"), None), pick(&[2, 4]));
-        let wanted = Measured { kind, agent: Some("codex"), model: None };
+        let wanted = Figures { kind, agent: Some("codex"), model: None };
         assert_eq!(store.measurements(&wanted).unwrap(), [(at(3), all[3].clone())]);
     });
 }

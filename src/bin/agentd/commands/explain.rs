@@ -1,8 +1,8 @@
 //! How a prompt came to be: which template won, where values came from, what each block takes of the window and why.
 
-use agentd::compose::{FitBlock, FitReport};
-use agentd::models::CountKind;
-use agentd::orchestrator::Assembly;
+use agentd::compose::{Calibration, FitBlock, FitReport};
+use agentd::models::{CountKind, Reliability, Share, grouped};
+use agentd::orchestrator::{Assembly, Origin};
 
 use super::prompt::source;
 use crate::out;
@@ -26,6 +26,37 @@ pub(super) fn explain(assembly: &Assembly) {
     let report = &assembly.draft.fit_report;
     blocks(report);
     window(report);
+    if let Some(model) = &assembly.model {
+        let measured = &assembly.measured;
+        out::row("xml", reliability(model.xml_reliability, assembly.reliability, measured.protocol));
+        if let Some(tokens) = calibration(&measured.calibration) {
+            out::row("measured", tokens);
+        }
+    }
+}
+
+/// Says how well a model keeps to the protocol, and where that is known from.
+pub(super) fn reliability(reliability: Reliability, origin: Origin, protocol: Share) -> String {
+    let Share { right, all } = protocol;
+    let name = reliability.name();
+    match origin {
+        Origin::Measured => format!("{name}, measured: {right} of {all} probe turns were right"),
+        Origin::Set => format!("{name}, as the settings say"),
+        Origin::Guessed => format!("{name}, guessed; `agentd probe AGENT` measures it"),
+    }
+}
+
+/// Says how our counts compare with those that an agent reports; `None` if nothing was measured.
+pub(super) fn calibration(found: &Calibration) -> Option<String> {
+    let Calibration { factor, overhead, samples, cut } = *found;
+    let told = match (samples, found.used()) {
+        (0, _) if cut == 0 => return None,
+        (0, _) => "nothing of tokens".to_owned(),
+        (_, Some(_)) => format!("{factor:.2} × our count + {} tokens beside it", grouped(overhead)),
+        (_, None) => "too little of tokens to be used".to_owned(),
+    };
+    let cut = if cut > 0 { format!(", and {cut} that seem cut") } else { String::new() };
+    Some(format!("{told} ({samples} samples{cut})"))
 }
 
 fn template(assembly: &Assembly) {
@@ -124,17 +155,4 @@ fn window(report: &FitReport) {
             grouped(window)
         ),
     );
-}
-
-/// Returns a number with its thousands set apart.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

@@ -1,19 +1,25 @@
 //! `agentd models` and `agentd tokens`: what is known of models, and how long a text is for them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use agentd::compose::Counter;
-use agentd::models::{CountKind, ModelSpec};
+use agentd::compose::{Counter, Measured};
+use agentd::config::Settings;
+use agentd::models::{CountKind, ModelSpec, Share};
+use agentd::orchestrator::{self, Origin, measured_agents};
 use agentd::{Error, ErrorKind, ops};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::ask::{from_here, stdin};
+use super::explain::{calibration, reliability};
+use super::sending::look;
 use crate::args::{Args, ModelsCommand};
 use crate::out::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
-    let catalogue = project::catalogue(args)?;
+    let settings = orchestrator::settings(&project::places(args)?)?;
+    let catalogue = orchestrator::catalogue(&settings)?;
     match command {
         ModelsCommand::List { json: true } => out::json(&catalogue.models())?,
         ModelsCommand::List { json: false } => out::data(|out| {
@@ -48,7 +54,15 @@ pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
                 .with_hint("`agentd models list` names them; add your own under [[models]] in the settings")
                 .into());
             };
-            if *json { out::json(model)? } else { show(model)? }
+            let places = project::places(args)?;
+            let store = look(&project::root(args)?, places.user.as_deref())?;
+            let agents = store.map(|store| measured_agents(&store, &model.id)).transpose()?;
+            let agents = agents.unwrap_or_default();
+            if *json {
+                out::json(&with_measured(model, &agents))?;
+            } else {
+                show(model, &settings, &agents)?;
+            }
         }
     }
     Ok(exit::OK)
@@ -63,8 +77,22 @@ fn price(model: &ModelSpec) -> String {
     model.price.map_or_else(|| "-".to_owned(), |price| format!("${} / ${}", price.input, price.output))
 }
 
-fn show(model: &ModelSpec) -> std::io::Result<()> {
-    let rows = [
+/// Returns a model as JSON, with what was measured of it.
+fn with_measured(model: &ModelSpec, agents: &BTreeMap<String, Measured>) -> Value {
+    let mut value = json!(model);
+    value["measured"] = json!(agents);
+    value
+}
+
+fn show(model: &ModelSpec, settings: &Settings, agents: &BTreeMap<String, Measured>) -> std::io::Result<()> {
+    // Where no agent is named, all of them tell.
+    let protocol = agents.values().fold(Share::default(), |sum, measured| Share {
+        right: sum.right + measured.protocol.right,
+        all: sum.all + measured.protocol.all,
+    });
+    let all = Measured { protocol, ..Measured::default() };
+    let (xml, origin) = Origin::of(settings, model, &all);
+    let mut rows = vec![
         ("model", model.id.clone()),
         ("aliases", model.aliases.join(", ")),
         ("provider", model.provider.clone()),
@@ -73,11 +101,18 @@ fn show(model: &ModelSpec) -> std::io::Result<()> {
         ("price", format!("{} per million tokens in / out", price(model))),
         ("tokenizer", model.tokenizer.clone()),
         ("tier", model.tier.name().to_owned()),
-        ("xml", word(&model.xml_reliability)),
+        ("xml", reliability(xml, origin, protocol)),
         ("follows", word(&model.instruction_following)),
         ("retired", model.retired.clone().unwrap_or_else(|| "-".to_owned())),
         ("source", model.source.clone()),
     ];
+    for (agent, measured) in agents {
+        let tokens = calibration(&measured.calibration);
+        let Share { right, all } = measured.protocol;
+        let protocol = (all > 0).then(|| format!("{right} of {all} probe turns right"));
+        let told: Vec<String> = tokens.into_iter().chain(protocol).collect();
+        rows.push(("measured", format!("{agent}: {}", told.join("; "))));
+    }
     out::data(|out| rows.iter().try_for_each(|(name, value)| writeln!(out, "{name:<12} {value}")))
 }
 

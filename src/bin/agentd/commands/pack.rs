@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use agentd::compose::{BudgetRow, Counter, Variables, budgets, inject_variables};
-use agentd::models::{Mode, Tier, TokenizerSpec};
+use agentd::models::{Mode, Tier, TokenizerSpec, grouped};
 use agentd::pack::{Finding, Layer, ModeSpec, Owner, PACK_DRAFT, Pack, Target, lint};
 use agentd::{Error, ErrorKind, Templates, ops};
 use serde_json::{Value, json};
 
-use super::explain::grouped;
 use crate::args::{Args, PackCommand};
 use crate::out::{self, Outcome};
 use crate::{exit, project};

@@ -1,7 +1,7 @@
 //! `agentd prompt`: the exact prompt, before a token is spent.
 
 use agentd::models::Nonce;
-use agentd::orchestrator::{Ask, Assembly, Workspace, assemble, next_state};
+use agentd::orchestrator::{Ask, Assembly, Workspace, assemble, measured, next_state};
 use agentd::store::Store;
 use serde_json::{Value, json};
 
@@ -15,11 +15,14 @@ use crate::out::{self, Outcome};
 pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     let (workspace, ask) = ask(args, &given.ask)?;
     let ask = Ask { count: given.explain, nonce: Some(Nonce::preview()), ..ask };
-    // A command that only looks makes no ledger, and needs none for a prompt that belongs to no session.
-    let store = match &ask.session {
-        Some(_) => look(&workspace.root, workspace.places.user.as_deref())?,
-        None => None,
+    // A command that only looks makes no ledger, and needs none for a prompt that belongs to no session and is fitted
+    // to no window.
+    let store = match (&ask.session, workspace.model(&ask)?) {
+        (None, None) => None,
+        _ => look(&workspace.root, workspace.places.user.as_deref())?,
     };
+    let measured = store.as_ref().map(|store| measured(&workspace, store, &ask)).transpose()?;
+    let ask = Ask { measured: measured.unwrap_or_default(), ..ask };
     let state = next_state(&workspace, store.as_ref().map(|store| store as &dyn Store), &ask)?;
     let assembly = assemble(&workspace, &state, &ask)?;
     for origin in &assembly.overrides {
@@ -87,6 +90,10 @@ fn envelope(workspace: &Workspace, assembly: &Assembly, ask: &Ask) -> Value {
         "sent": sent,
         "tools": draft.tools,
         "fit": draft.fit_report,
+        "measured": assembly.measured,
+        "reliability": assembly.model.as_ref().map(|model| {
+            json!({"xml": model.xml_reliability, "origin": assembly.reliability})
+        }),
         "bytes": draft.fit_report.bytes,
     })
 }
