@@ -16,8 +16,8 @@ const ENOUGH_FOR_FACTOR: usize = 5;
 /// Between which numbers a factor is believed.
 const FACTORS: (f64, f64) = (0.5, 3.0);
 
-/// From how many replies on a measured reliability takes the place of the catalogue's.
-const ENOUGH_REPLIES: u64 = 10;
+/// From how many replies without help on a measured reliability takes the place of the catalogue's.
+pub const ENOUGH_REPLIES: u64 = 10;
 
 /// What was measured of an agent and its model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -26,7 +26,7 @@ pub use budgets::{BudgetRow, budgets};
 pub use builder::{ProjectMemory, PromptBuilder, RelevantRules};
 pub use count::{Count, Counter};
 pub use draft::{Draft, Message};
-pub use measured::{Calibration, Measured, seems_cut};
+pub use measured::{Calibration, ENOUGH_REPLIES, Measured, seems_cut};
 pub use report::{Absent, FitBlock, FitReport};
 pub use tools::check_tools;
 pub use vars::{Missing, NONCE_VARIABLES, VariableUse, Variables, inject_variables};

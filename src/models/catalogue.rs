@@ -94,6 +94,12 @@ impl Catalogue {
         log::warn!(
             "the model `{name}` is not in the catalogue: medium, {ASSUMED_WINDOW} tokens assumed; see `agentd models list`"
         );
+        Self::assumed(name)
+    }
+
+    /// Returns what is assumed of a model of which nothing is known.
+    #[must_use]
+    pub fn assumed(name: &str) -> ModelSpec {
         ModelSpec {
             id: name.to_owned(),
             aliases: Vec::new(),

@@ -70,6 +70,9 @@ pub struct Response {
     pub problems: Vec<Problem>,
     /// Whether all of it is there: the agent came to its end, and nothing was left open.
     pub complete: bool,
+    /// How many messages in tags there are. Without any, everything that is left is the message.
+    #[serde(skip)]
+    pub messages: usize,
     /// What verdicts of this turn name, if they must or should.
     #[serde(skip)]
     pub nonce: Option<String>,

@@ -16,7 +16,8 @@ use crate::models::{
     TokenizerSpec, Work,
 };
 use crate::pack::{
-    AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, Pack, Places, Prose, SECRET_NAMES, Templates,
+    AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, PROBE_PACK, Pack, Places, Prose,
+    SECRET_NAMES, Templates,
 };
 use crate::secret::Secrets;
 
@@ -58,7 +59,9 @@ impl Workspace {
         let places = Places::new(Some(root.clone()), user);
         let settings = settings(&places)?;
         let pack = Pack::load(pack.or(settings.pack.as_deref()).unwrap_or(DEFAULT_PACK), &places)?;
-        for mode in settings.agents.keys().filter(|mode| !pack.modes.contains_key(*mode)) {
+        // The settings name agents for a process, and a probe is none.
+        let named = settings.agents.keys().filter(|_| pack.name != PROBE_PACK);
+        for mode in named.filter(|mode| !pack.modes.contains_key(*mode)) {
             log::warn!(
                 "the settings name an agent for `{mode}`, which is no mode of the pack `{}`",
                 pack.name

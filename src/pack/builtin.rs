@@ -47,6 +47,22 @@ const FILES: &[(&str, &str)] = files![
     "packs/foreman/reminder.md",
     "packs/foreman/reminder_thinking.md",
     "packs/foreman/repair.md",
+    "packs/probe/actions.yaml",
+    "packs/probe/cases.yaml",
+    "packs/probe/examples/action.assistant.md",
+    "packs/probe/examples/action.user.md",
+    "packs/probe/examples/message.assistant.md",
+    "packs/probe/examples/message.user.md",
+    "packs/probe/examples/verdict.assistant.md",
+    "packs/probe/examples/verdict.user.md",
+    "packs/probe/examples/verdict_run.assistant.md",
+    "packs/probe/modes/action.md",
+    "packs/probe/modes/message.md",
+    "packs/probe/modes/verdict.md",
+    "packs/probe/pack.yaml",
+    "packs/probe/protocol.md",
+    "packs/probe/reminder.md",
+    "packs/probe/verdict_run.md",
     "packs/sdd/pack.yaml",
     "packs/sdd/repair.md",
     "packs/sdd/skeletons/challenge.md",
@@ -82,6 +98,9 @@ pub const PROJECT_DRAFT: &str = include_str!("../../data/init/project.md");
 
 /// The pack that is used unless another is named.
 pub const DEFAULT_PACK: &str = "sdd";
+
+/// The pack of which a probe is made.
+pub const PROBE_PACK: &str = "probe";
 
 /// The pack whose prose a `PromptBuilder` uses.
 pub(crate) const BUILDER_PACK: &str = "taskqueue";

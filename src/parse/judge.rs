@@ -123,6 +123,7 @@ impl<'a> Judge<'a> {
             self.problems.push((Code::SecondMessage, second.span.clone()));
         }
         message.retain(|part| !part.is_empty());
+        self.response.messages = self.messages.len();
         let has_message = !self.messages.is_empty();
         (self.response.message, self.response.stray) =
             if has_message { (joined(message), stray) } else { (stray, String::new()) };

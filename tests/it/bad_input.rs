@@ -234,9 +234,10 @@ fn names_that_are_no_names() {
         project.run(&["prompt", mode, "x"]).fails(3, &["NameInvalid"]);
     }
     project.run(&["prompt", "plan", "x", "--pack", "../sdd"]).fails(3, &["NameInvalid"]);
-    project
-        .run(&["prompt", "plan", "x", "--pack", "nope"])
-        .fails(4, &["PackNotFound", "packs/nope/pack.yaml", "hint: there are foreman, sdd, taskqueue"]);
+    project.run(&["prompt", "plan", "x", "--pack", "nope"]).fails(
+        4,
+        &["PackNotFound", "packs/nope/pack.yaml", "hint: there are foreman, probe, sdd, taskqueue"],
+    );
     project.run(&["prompt", "plan", "x", "--agent", ""]).fails(3, &["NameInvalid"]);
     project.run(&["prompt", "plan", "x", "--agent", "../../x"]).ok();
 }

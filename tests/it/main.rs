@@ -39,6 +39,7 @@ mod nonce;
 mod pack_runs;
 mod packs;
 mod parse_command;
+mod probe;
 mod read_only;
 mod readme;
 mod real_agents;

@@ -229,7 +229,7 @@ fn every_shipped_file_is_compiled_in_and_every_template_is_named_by_a_pack() {
 /// Every prose file of a shipped pack is named by a layer of it, at the length its name says.
 #[test]
 fn every_shipped_text_is_named_by_a_layer() {
-    for name in ["foreman", "taskqueue", "sdd"] {
+    for name in ["foreman", "probe", "taskqueue", "sdd"] {
         let pack = Pack::load(name, &Places::default()).unwrap();
         let mut named = BTreeSet::new();
         for layer in &pack.layers {

@@ -73,6 +73,20 @@ A script is a YAML file:
         <review run=\"{{NONCE}}\">PASS</review>")]
     Turn(TurnArgs),
 
+    /// Measure how well an agent keeps to the protocol: small requests, each a recorded turn
+    #[command(after_help = "\
+Examples:
+  agentd probe ollama:llama3.2:3b
+  agentd probe claude --model claude-sonnet-4 --turns 3
+  agentd probe my-agent --json | jq .kept
+
+Ten requests (a message, an action or a verdict) are made under three conditions: without
+any help, with a reminder of the form, and with an example turn. The shares of right replies
+are kept in the ledger, and from ten replies without help on prompts for that model use them.
+
+Exit code: 0 if the probe was made, whatever it shows.")]
+    Probe(ProbeArgs),
+
     /// Tell what this machine gives to agents: how their processes are contained
     #[command(after_help = "\
 Examples:
@@ -254,6 +268,7 @@ impl Command {
         match self {
             Self::Prompt(args) => args.json,
             Self::Turn(args) => args.json,
+            Self::Probe(args) => args.json,
             Self::Parse(args) => args.json,
             Self::Log(args) => args.json,
             Self::Show(args) => args.json,
@@ -367,6 +382,27 @@ pub(crate) struct TurnArgs {
     pub(crate) repairs: u8,
 
     /// Print what happens as it happens, and the whole report at the end, one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProbeArgs {
+    /// The agent, such as claude, ollama:llama3.2:3b or any that agents.yaml describes
+    pub(crate) agent: String,
+
+    /// The model [default: the agent's own]
+    #[arg(long, value_name = "ID")]
+    pub(crate) model: Option<String>,
+
+    /// How many requests are made under each condition; more than there are begin again [default: each once]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) turns: Option<u16>,
+
+    #[command(flatten)]
+    pub(crate) send: SendArgs,
+
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

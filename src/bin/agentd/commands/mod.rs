@@ -9,6 +9,7 @@ mod log;
 mod models;
 mod pack;
 mod parse;
+mod probe;
 mod prompt;
 mod report;
 mod schema;
@@ -29,6 +30,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Prompt(prompt) => prompt::run(args, prompt),
         Command::Turn(turn) => turn::run(args, turn),
+        Command::Probe(given) => probe::run(args, given),
         Command::Doctor { json } => doctor::run(args, *json),
         Command::Log(given) => log::run(args, given),
         Command::Show(given) => show::run(args, given),

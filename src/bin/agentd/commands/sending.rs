@@ -1,5 +1,6 @@
 //! What commands that send a prompt have in common: the ledger, the agents, the live view, and how they are stopped.
 
+use std::io;
 use std::path::Path;
 use std::thread;
 
@@ -50,30 +51,40 @@ impl Sending {
         }
     }
 
-    /// Does something with a desk: what earlier runs have left is brought to an end first, what happens is shown while
-    /// it happens, and signals stop it.
+    /// Takes a turn with a desk, and tells of it.
     pub(super) fn run(
         mut self,
         grammar: Option<&Grammar>,
         work: impl FnOnce(&Desk<'_>) -> Result<Option<TurnReport>>,
     ) -> Outcome {
-        let store = open_ledger(&self.workspace, self.run.trust)?;
-        let (signs, seen) = signs();
-        self.run.signs = Some(signs);
-        let over = signals::stop_on(&self.run.stop);
-        let view = watch::View::new(self.json, grammar);
-        let watcher = thread::spawn(move || view.show(&seen));
-        let desk = Desk { workspace: &self.workspace, store: &store, drivers: &self.drivers, run: &self.run };
-        let result = recover_all(&desk).and_then(|_| work(&desk));
-        over.tell();
-        self.run.signs = None;
-        let shown = watcher.join().unwrap_or(Ok(()));
+        let (result, shown) = self.with_desk(self.json, grammar, work)?;
         let outcome = match result? {
             Some(report) => self.tell(report),
             None => Ok(exit::OK),
         };
         // A reader that went away does not undo the turn.
         shown.map_err(Failure::Output).and(outcome)
+    }
+
+    /// Does something with a desk: what earlier runs have left is brought to an end first, what happens is shown while
+    /// it happens, and signals stop it. Returns what came of it, and of showing it.
+    pub(super) fn with_desk<T>(
+        &mut self,
+        json: bool,
+        grammar: Option<&Grammar>,
+        work: impl FnOnce(&Desk<'_>) -> Result<T>,
+    ) -> Result<(Result<T>, io::Result<()>)> {
+        let store = open_ledger(&self.workspace, self.run.trust)?;
+        let (signs, seen) = signs();
+        self.run.signs = Some(signs);
+        let over = signals::stop_on(&self.run.stop);
+        let view = watch::View::new(json, grammar);
+        let watcher = thread::spawn(move || view.show(&seen));
+        let desk = Desk { workspace: &self.workspace, store: &store, drivers: &self.drivers, run: &self.run };
+        let result = recover_all(&desk).and_then(|_| work(&desk));
+        over.tell();
+        self.run.signs = None;
+        Ok((result, watcher.join().unwrap_or(Ok(()))))
     }
 
     fn tell(&self, report: TurnReport) -> Outcome {
