@@ -256,6 +256,7 @@ fn the_command_shows_a_table_and_the_turns_are_in_the_log() {
     project.write("script.yaml", script(&turns));
     // An agent that the settings name for a mode of another pack is no matter of a probe.
     write(&project.user_folder().join("config.toml"), "format = 1\n[modes.plan]\nagent = \"claude\"\n");
+    assert!(project.run(&["pack", "show", "probe", "cases.yaml"]).ok().contains("- name: green-build"));
     let args = ["probe", "scripted", "--script", "script.yaml", "--model", "llama3.2:3b"];
     let run = project.run(&args);
     assert_eq!(run.code, 0, "{}", run.stderr);

@@ -70,7 +70,7 @@ fn show(args: &Args, name: &str, as_json: bool) -> Outcome {
 fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> Outcome {
     let places = project::places(args)?;
     let pack = Pack::load(name, &places)?;
-    let named = pack.texts.contains_key(file) || ["pack.yaml", "actions.yaml"].contains(&file);
+    let named = pack.texts.contains_key(file) || ["pack.yaml", "actions.yaml", "cases.yaml"].contains(&file);
     let found = if named { places.find(&format!("packs/{name}/{file}"))? } else { None };
     let Some(prose) = found else {
         let files: Vec<&str> = pack.texts.keys().map(String::as_str).collect();
