@@ -102,7 +102,7 @@ impl CommandAgent {
                 argv.extend(argument.filled(&blanks)?);
             }
         }
-        if self.spec.permissions.is_none() && call.permission == Permission::ReadOnly {
+        if self.spec.tools && self.spec.permissions.is_none() && call.permission == Permission::ReadOnly {
             self.warn_once("is not held to read-only: its definition has no `permissions`");
         }
         Ok(argv)

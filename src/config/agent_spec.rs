@@ -22,6 +22,9 @@ pub struct AgentSpec {
     pub prompt: PromptWay,
     /// The model that it is asked for unless another is named.
     pub model: Option<String>,
+    /// Whether it has tools of its own to read and edit files with.
+    #[serde(default = "yes")]
+    pub tools: bool,
     /// Variables that it may see beside those that every agent may.
     #[serde(default)]
     pub environment: Vec<NamePattern>,
@@ -139,6 +142,10 @@ pub struct OutputSpec {
     /// The exit codes that a good end may have.
     #[serde(default = "zero")]
     pub exit_codes: Vec<i32>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn zero() -> Vec<i32> {

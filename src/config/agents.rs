@@ -182,7 +182,11 @@ impl Agents {
     /// Tells whether an agent has tools of its own to read and edit files with.
     #[must_use]
     pub fn has_tools(&self, name: &str) -> bool {
-        !matches!(self.known(name), Some((Known::Http(_), _)))
+        match self.known(name) {
+            Some((Known::Http(_), _)) => false,
+            Some((Known::Command(spec), _)) => spec.tools,
+            None => true,
+        }
     }
 
     /// Returns all definitions, to be changed.

@@ -217,3 +217,15 @@ fn every_fault_of_a_provider_has_its_place_and_words() {
         assert_eq!(error.place().map(|place| place.line), Some(3), "{written}");
     }
 }
+
+#[test]
+fn a_server_of_models_and_a_plain_pipe_have_no_tools() {
+    let text = "format: 1\nproviders:\n  far: {dialect: openai, base_url: \"https://far.example/v1\"}\nagents:\n  \
+                own: {argv: [own]}\n  pipe: {argv: [llm], tools: false}\n";
+    let agents = Agents::read(text, "test").unwrap();
+    for (name, tools) in
+        [("own", true), ("own:m", true), ("pipe", false), ("pipe:m", false), ("far:m", false), ("else", true)]
+    {
+        assert_eq!(agents.has_tools(name), tools, "{name}");
+    }
+}
