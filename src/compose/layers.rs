@@ -121,6 +121,9 @@ fn facts(view: View<'_>, request: &Request, tier: Tier) -> Facts {
     if let Some(agent) = &request.agent {
         facts = facts.with("agent", agent.as_str());
     }
+    if request.has_tools {
+        facts = facts.with("tools", "on");
+    }
     // Its value is a variable's: no condition shall depend on what is fresh for every turn.
     if request.nonce.is_some() {
         facts = facts.with("nonce", "on");

@@ -63,6 +63,8 @@ pub struct Request {
     pub max_bytes: usize,
     /// The agent that the prompt is for.
     pub agent: Option<AgentName>,
+    /// Whether that agent has tools of its own to read and edit files with.
+    pub has_tools: bool,
     /// The model that the prompt is for; without one, nothing is shortened for its sake.
     pub model: Option<ModelSpec>,
     /// How tokens are counted.
@@ -116,6 +118,7 @@ impl Default for Request {
             format: None,
             max_bytes: 32 * 1024 * 1024,
             agent: None,
+            has_tools: true,
             model: None,
             counter: Arc::new(Counter::new(TokenizerSpec::default())),
             overhead: 0,

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::context::{self, PromptContext};
 use crate::compose::{self, Counter, Draft, Measured, Missing, NONCE_VARIABLES, Request, Variables};
-use crate::config::{Agents, Environment, Settings};
+use crate::config::{Agents, Environment, Known, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
     AgentName, Catalogue, Expands, Format, Mode, ModelSpec, Nonce, NoncePolicy, Reliability, SessionId, State,
@@ -129,15 +129,25 @@ impl Workspace {
         if *agent == AgentName::base() { Ok(Vec::new()) } else { Ok(self.agents()?.expands(agent.as_str())) }
     }
 
-    /// Returns the rendering if it is not the pack's: the one that is named, or a chat for a model without tools of its
-    /// own where the pack writes flat text.
+    /// Returns the rendering if it is not the pack's: the one that is named, or a chat for a model of a server where the
+    /// pack writes flat text.
     fn format(&self, ask: &Ask) -> Result<Option<Format>> {
         match self.agent(ask)? {
             Some(agent) if ask.format.is_none() && self.pack.rendering == Format::Flat => {
-                Ok((!self.agents()?.has_tools(agent.as_str())).then_some(Format::Chat))
+                let known = self.agents()?.known(agent.as_str());
+                Ok(matches!(known, Some((Known::Http(_), _))).then_some(Format::Chat))
             }
             _ => Ok(ask.format),
         }
+    }
+
+    /// Tells whether the agent that is asked has tools of its own to read and edit files with.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn has_tools(&self, ask: &Ask) -> Result<bool> {
+        self.agent(ask)?.map_or(Ok(true), |agent| Ok(self.agents()?.has_tools(agent.as_str())))
     }
 
     /// Returns the template for an agent and a mode, if the pack has a layer for one.
@@ -328,6 +338,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         format: workspace.format(ask)?,
         max_bytes: workspace.settings.max_prompt_bytes,
         agent: Some(agent.clone()),
+        has_tools: workspace.has_tools(ask)?,
         model: written_for.model.clone(),
         counter: Arc::new(written_for.counter),
         overhead: written_for.overhead,

@@ -13,7 +13,7 @@ use crate::models::yaml::Placed;
 use crate::models::{Class, Mode, Tier};
 
 /// What a layer's condition may ask for, beside the pack's variables.
-const FACTS: [&str; 8] = [
+const FACTS: [&str; 9] = [
     "mode",
     "tier",
     "model",
@@ -22,6 +22,7 @@ const FACTS: [&str; 8] = [
     "instruction_following",
     "thinking_reminder",
     "nonce",
+    "tools",
 ];
 
 /// The most prose files of a pack.
