@@ -13,7 +13,7 @@ use super::sections::Section;
 use super::source::{Places, Prose};
 use super::{Pack, actions, check_layers, reply, template};
 use crate::error::{ErrorKind, Result};
-use crate::models::{ActionSpec, ArtifactStatus, Mode, ReviewResult, yaml};
+use crate::models::{ActionSpec, ArtifactStatus, Mode, Permission, ReviewResult, yaml};
 
 /// The newest form of `pack.yaml` that is understood.
 const FORMAT: u64 = 1;
@@ -34,6 +34,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
     for (mode, spec) in &manifest.modes {
         faults.check_next(mode, &spec.value, spec.referenced, &manifest);
         faults.check_gate(&spec.value, spec.referenced, &manifest);
+        faults.check_edits(mode, &spec.value, spec.referenced);
         if templates {
             faults.check_templates(mode, &spec.value, spec.referenced, places);
         }
@@ -177,6 +178,17 @@ impl Faults<'_> {
                     || (name == "marker" && manifest.markers.contains_key(argument))
             }
         });
+    }
+
+    /// What a reply may change in the work tree, an agent with tools may change there, too; an operation does it.
+    fn check_edits(&mut self, mode: &Mode, spec: &ModeSpec, location: Location) {
+        if spec.edits.is_some() && spec.permission != Permission::Edit {
+            self.add(location, format!("`edits` of mode `{mode}` needs `permission: edit`"));
+        }
+        if spec.edits.is_some() != spec.after.iter().any(|operation| operation.as_str() == "files.edit") {
+            let message = format!("`edits` of mode `{mode}` and `files.edit` in its `after` need each other");
+            self.add(location, message);
+        }
     }
 
     /// From every mode there is a way to the end.

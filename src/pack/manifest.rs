@@ -1,7 +1,7 @@
 //! `pack.yaml` as it is written.
 
 use indexmap::IndexMap;
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::condition::Condition;
 use super::layer::{Layer, PerTier};
@@ -113,6 +113,9 @@ pub struct ModeSpec {
     /// Which targets a reply may update; `*` stands for any name.
     #[serde(default)]
     pub updates: Vec<String>,
+    /// What a reply of an agent without tools may change beside these.
+    #[serde(default)]
+    pub edits: Option<Edits>,
     /// The skeletons that the template is given.
     #[serde(default)]
     pub skeletons: Vec<String>,
@@ -133,6 +136,14 @@ pub struct ModeSpec {
     pub after: Vec<OperationName>,
     /// Where a turn leads, by its result: a verdict, `FAILED`, or `otherwise`.
     pub next: IndexMap<String, Target>,
+}
+
+/// What a reply may change that an agent with tools changes itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Edits {
+    /// The files of the work tree.
+    Tree,
 }
 
 /// The name of an operation, such as `files.write`.

@@ -17,7 +17,7 @@ const LARGEST: u64 = 1024 * 1024;
 const MOST_ENTRIES: usize = 2_000;
 
 /// The folders of a project whose files define something, and files that do so by themselves.
-const DEFINITIONS: [&str; 5] =
+pub const DEFINITIONS: [&str; 5] =
     ["templates/system", "agentd/templates", "agentd/packs", "agentd/config.toml", "agentd/agents.yaml"];
 
 /// The folders in which prose is looked for before the compiled-in files. Clones share what they have used.

@@ -95,6 +95,7 @@ fn described(pack: &Pack) -> Value {
             "verdict_required": spec.verdict_required,
             "markers": spec.markers,
             "updates": spec.updates,
+            "edits": spec.edits,
             "gate": spec.gate.as_ref().map(|gate| gate.text()),
             "next": spec.next.iter().map(|(result, target)| (result.clone(), json!(target_name(target)))).collect::<serde_json::Map<_, _>>(),
             "actions": pack.actions_of(mode).map(|(name, _)| name).collect::<Vec<_>>(),
