@@ -73,6 +73,7 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
         tasks: None,
         repairs: 1,
         targets: None,
+        shown: None,
     };
     let answered = Answered {
         turn: number,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::models::{Action, Effect, Mode};
+use crate::models::{Action, Effect, Mode, UpdateFormat};
 use crate::pack::Pack;
 
 /// Returns the effect of an action, or why it may not have one.
@@ -26,5 +26,6 @@ pub(super) fn permit(pack: &Pack, mode: &Mode, action: &Action) -> Result<Effect
         operation: operation.as_str().to_owned(),
         target: text("target").unwrap_or_else(|| name.to_owned()),
         content: text("content").unwrap_or_else(|| Value::from(action.values.clone()).to_string()),
+        format: UpdateFormat::Whole,
     })
 }

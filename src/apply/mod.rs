@@ -2,9 +2,12 @@
 
 mod action;
 mod permit;
+mod tree;
+
+use permit::Permit;
 
 use crate::error::{Error, Result};
-use crate::models::{Effect, Event, Proposal, Response, ReviewResult, State};
+use crate::models::{Effect, Event, Proposal, Response, ReviewResult, Started, State};
 use crate::pack::{Condition, Facts, Pack, Target, Value};
 
 /// What follows from a response.
@@ -22,7 +25,7 @@ pub struct Outcome {
     pub fault: Option<Error>,
 }
 
-/// Decides what follows from a response in the state's mode.
+/// Decides what follows from a response to a turn in the state's mode.
 ///
 /// # Errors
 ///
@@ -30,15 +33,16 @@ pub struct Outcome {
 pub fn apply(
     pack: &Pack,
     state: &State,
+    started: &Started,
     response: &Response,
     verdict: Result<Option<ReviewResult>>,
 ) -> Result<Outcome> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
-    let spec = pack.mode(mode)?;
+    let permit = Permit { spec: pack.mode(mode)?, edits: started.shown.is_some() };
     let mut proposals = response.proposals.clone();
     let mut effects = Vec::new();
     for update in &response.updates {
-        match permit::update(spec, update) {
+        match permit.update(update) {
             Ok(effect) => effects.push(effect),
             Err(reason) => proposals.push(Proposal {
                 what: format!("content_update {}", update.target),
@@ -50,7 +54,7 @@ pub fn apply(
         }
     }
     for action in &response.actions {
-        match action::permit(pack, mode, action).and_then(|effect| permit::operation(spec, effect)) {
+        match action::permit(pack, mode, action).and_then(|effect| permit.effect(effect)) {
             Ok(effect) => effects.push(effect),
             Err(reason) => {
                 let (what, text) = (format!("action {}", action.name), action.text.clone());

@@ -1,30 +1,50 @@
-//! Which targets a reply may update.
+//! What a reply may update, and by which operation.
 
+use super::tree;
 use crate::models::{Effect, Update, matches_pattern};
 use crate::pack::ModeSpec;
 
-/// The operation that carries out updates.
+/// The operation that writes the session's files.
 const WRITE: &str = "files.write";
 
-/// Returns the effect of an update, or why it may not have one.
-pub(super) fn update(spec: &ModeSpec, update: &Update) -> Result<Effect, String> {
-    if let Some(reason) = target_fault(&update.target, &spec.updates) {
-        return Err(reason);
-    }
-    if !spec.after.iter().any(|operation| operation.as_str() == WRITE) {
-        return Err("this mode writes no files".to_owned());
-    }
-    Ok(Effect { operation: WRITE.to_owned(), target: update.target.clone(), content: update.content.clone() })
+/// The operation that edits the work tree.
+const EDIT: &str = "files.edit";
+
+/// What the replies of a turn may do.
+pub(super) struct Permit<'a> {
+    /// The turn's mode.
+    pub(super) spec: &'a ModeSpec,
+    /// Whether they may edit the work tree, as the agent cannot do so itself.
+    pub(super) edits: bool,
 }
 
-/// Returns an action's effect if its mode may have it.
-pub(super) fn operation(spec: &ModeSpec, effect: Effect) -> Result<Effect, String> {
-    if !spec.after.iter().any(|operation| operation.as_str() == effect.operation) {
-        return Err(format!("this mode does not run `{}`", effect.operation));
+impl Permit<'_> {
+    /// Returns the effect of an update, or why it may not have one.
+    pub(super) fn update(&self, update: &Update) -> Result<Effect, String> {
+        let own = self.spec.updates.iter().any(|pattern| matches_pattern(pattern, &update.target));
+        self.effect(Effect {
+            operation: if self.edits && !own { EDIT } else { WRITE }.to_owned(),
+            target: update.target.clone(),
+            content: update.content.clone(),
+            format: update.format,
+        })
     }
-    match target_fault(&effect.target, &spec.updates).filter(|_| effect.operation == WRITE) {
-        Some(reason) => Err(reason),
-        None => Ok(effect),
+
+    /// Returns an effect if the mode may have it, or why it may not.
+    pub(super) fn effect(&self, effect: Effect) -> Result<Effect, String> {
+        let fault = match effect.operation.as_str() {
+            WRITE => target_fault(&effect.target, &self.spec.updates),
+            EDIT if self.edits => tree::fault(&effect.target),
+            EDIT => Some("an agent with tools edits the work tree itself".to_owned()),
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+        if self.spec.after.iter().any(|operation| operation.as_str() == effect.operation) {
+            return Ok(effect);
+        }
+        Err(format!("this mode does not run `{}`", effect.operation))
     }
 }
 

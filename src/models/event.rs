@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Amount, BlobId, End, Format, Marker, Mode, Nonce, Permission, Process, ReviewResult, SegmentRef,
-    UsageMetrics, Work,
+    UpdateFormat, UsageMetrics, Work,
 };
 
 /// One thing that happened to a session.
@@ -98,7 +98,7 @@ impl Event {
             }
             Self::Called { prompt, .. } => prompt.iter().flat_map(|segment| &segment.texts).collect(),
             Self::Answered(answered) => vec![&answered.reply],
-            Self::Intended { intent, .. } => vec![&intent.content],
+            Self::Intended { intent, .. } => intent.content.iter().collect(),
             Self::Entered { .. }
             | Self::Described { .. }
             | Self::Launched { .. }
@@ -152,6 +152,9 @@ pub struct Started {
     pub repairs: u8,
     /// What the session's files held that a reply may update, if the agent cannot edit them itself.
     pub targets: Option<BTreeMap<String, BlobId>>,
+    /// What the files of the work tree held that the prompt shows, if a reply may edit them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<BTreeMap<String, BlobId>>,
 }
 
 /// Why an agent is called.
@@ -191,7 +194,7 @@ pub struct Answered {
 }
 
 /// A request to run an operation on a target.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
     /// The operation's name, such as `files.write`.
     pub operation: String,
@@ -199,6 +202,8 @@ pub struct Effect {
     pub target: String,
     /// What it is done with.
     pub content: String,
+    /// How that is written.
+    pub format: UpdateFormat,
 }
 
 /// An effect as the ledger keeps it.
@@ -208,10 +213,13 @@ pub struct Intent {
     pub operation: String,
     /// What it is done to.
     pub target: String,
-    /// What it is done with.
-    pub content: BlobId,
+    /// What the target shall hold; `None` if it shall be gone.
+    pub content: Option<BlobId>,
     /// What the target held when this was decided; `None` if there was none.
     pub before: Option<BlobId>,
+    /// Why it is not done, if that is known already; then the content is what was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// What became of an effect.

@@ -46,7 +46,7 @@ pub use nonce::{Nonce, NoncePolicy};
 pub use pattern::{is_invisible, matches_pattern};
 pub use problem::{Code, Problem, Severity};
 pub use prompt::{ContextItem, ContextKind, Piece, UnifiedPrompt};
-pub use response::{Proposal, Reply, Response, Update};
+pub use response::{Proposal, Reply, Response, Update, UpdateFormat};
 pub use screen::{Screen, screen};
 pub use session::SessionId;
 pub use state::{Progress, State};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Action, End, Marker, Problem, ReviewResult, UsageMetrics};
 
@@ -83,10 +83,32 @@ pub struct Response {
 pub struct Update {
     /// The target, as the agent wrote it.
     pub target: String,
-    /// The new text.
+    /// The new text, or what changes in the old one.
     pub content: String,
+    /// Which of them it is.
+    pub format: UpdateFormat,
     /// Where in the reply's bytes.
     pub span: Range<usize>,
+}
+
+/// How an update is written: its attribute `format`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UpdateFormat {
+    /// As the whole text.
+    #[default]
+    Whole,
+    /// As a unified diff against the text that there is.
+    Diff,
+}
+
+impl UpdateFormat {
+    /// Reads the attribute's value; `None` for any that there is not.
+    #[must_use]
+    pub fn read(value: &str) -> Option<Self> {
+        let is = |name: &str| value.trim().eq_ignore_ascii_case(name);
+        if is("whole") { Some(Self::Whole) } else { is("diff").then_some(Self::Diff) }
+    }
 }
 
 /// Something an agent asked for that is shown to people and never carried out.

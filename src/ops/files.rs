@@ -1,14 +1,15 @@
 //! The door to project files: reading with limits, writing whole files at once.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::{Operation, Planned, Site, change};
+use super::{CHANGED, Operation, Planned, Site, change, edit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::file;
-use crate::models::{BlobId, SessionId, Settlement};
+use crate::models::{Effect, SessionId, Settlement, Started, UpdateFormat};
 use crate::store::blob_id;
 
 /// The largest file that can be part of a prompt.
@@ -59,7 +60,7 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
     if root.join(relative).symlink_metadata().is_ok() {
         return Ok(false);
     }
-    write_whole(root, relative, content, Existing::Keep).map(|()| true).map_err(|error| {
+    write_whole(root, relative, content, Existing::Keep, UNFINISHED).map(|()| true).map_err(|error| {
         Error::new(ErrorKind::FileUnusable, format!("cannot write {relative}")).with_source(error)
     })
 }
@@ -72,11 +73,17 @@ enum Existing {
 }
 
 /// Writes a file so that a reader sees the old or the new text, never a part. No folder on the way may be a link.
-fn write_whole(root: &Path, relative: &str, content: &str, existing: Existing) -> io::Result<()> {
+fn write_whole(
+    root: &Path,
+    relative: &str,
+    content: &str,
+    existing: Existing,
+    prefix: &str,
+) -> io::Result<()> {
     let (folders, name) = relative.rsplit_once('/').unwrap_or(("", relative));
     let folder = make_folders(root, folders)?;
     let path = folder.join(name);
-    let mut temporary = ordinary_file(&folder)?;
+    let mut temporary = ordinary_file(&folder, prefix)?;
     temporary.write_all(content.as_bytes())?;
     if let Ok(before) = path.symlink_metadata()
         && before.is_file()
@@ -99,23 +106,37 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
-/// Removes what writes that were interrupted have left in the session's folder.
-#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
-pub fn sweep(site: &Site<'_>) {
+/// Removes what writes that were interrupted have left: in the session's folder, and beside what was to be edited.
+pub fn sweep(site: &Site<'_>, planned: &[Planned]) {
     let Some(session) = site.session else { return };
     let mut waiting = vec![site.root.join(change::folder(session))];
     while let Some(folder) = waiting.pop() {
-        for name in file::names_in(&folder).unwrap_or_default() {
-            let path = folder.join(&name);
-            let Ok(found) = path.symlink_metadata() else { continue };
-            if found.is_dir() {
-                waiting.push(path);
-            } else if name.to_string_lossy().starts_with(UNFINISHED) {
-                // One that cannot be removed does no harm.
-                let _stays = fs::remove_file(path);
-            }
+        waiting.extend(sweep_folder(&folder, UNFINISHED));
+    }
+    let folders: BTreeSet<PathBuf> = planned
+        .iter()
+        .filter(|planned| planned.operation == edit::NAME)
+        .filter_map(|planned| Some(site.root.join(&planned.target).parent()?.to_path_buf()))
+        .collect();
+    // Others may be writing there, too.
+    folders.iter().for_each(|folder| drop(sweep_folder(folder, &unfinished(session))));
+}
+
+/// Removes the files of a folder whose names start like this, and returns the folders in it.
+#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+fn sweep_folder(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for name in file::names_in(folder).unwrap_or_default() {
+        let path = folder.join(&name);
+        let Ok(found) = path.symlink_metadata() else { continue };
+        if found.is_dir() {
+            folders.push(path);
+        } else if name.to_string_lossy().starts_with(prefix) {
+            // One that cannot be removed does no harm.
+            let _stays = fs::remove_file(path);
         }
     }
+    folders
 }
 
 /// Makes the folders of a path below a root, one by one, and refuses to go through a link.
@@ -125,6 +146,9 @@ fn make_folders(root: &Path, folders: &str) -> io::Result<PathBuf> {
     for name in folders.split('/').filter(|name| !name.is_empty()) {
         folder.push(name);
         match folder.symlink_metadata() {
+            _ if matches!(name, "." | "..") => {
+                return Err(io::Error::other(format!("{name} is no folder's name")));
+            }
             Ok(found) if found.is_dir() => {}
             Ok(found) if found.is_symlink() => return Err(io::Error::other(format!("{name} is a link"))),
             Ok(_) => return Err(io::Error::other(format!("{name} is not a folder"))),
@@ -138,19 +162,21 @@ fn make_folders(root: &Path, folders: &str) -> io::Result<PathBuf> {
 /// What the name of a file starts with that is not written yet.
 const UNFINISHED: &str = ".agentd-unfinished-";
 
+/// Returns what the name of such a file of a session starts with, and of no other.
+fn unfinished(session: &SessionId) -> String {
+    format!("{UNFINISHED}{session}~")
+}
+
 /// Makes a temporary file with the permissions that any new file gets.
 #[cfg(unix)]
-fn ordinary_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+fn ordinary_file(folder: &Path, prefix: &str) -> io::Result<tempfile::NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
-    tempfile::Builder::new()
-        .prefix(UNFINISHED)
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder)
+    tempfile::Builder::new().prefix(prefix).permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder)
 }
 
 #[cfg(not(unix))]
-fn ordinary_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)
+fn ordinary_file(folder: &Path, prefix: &str) -> io::Result<tempfile::NamedTempFile> {
+    tempfile::Builder::new().prefix(prefix).tempfile_in(folder)
 }
 
 /// `files.write`: writes updates into the session's folder.
@@ -161,20 +187,27 @@ impl Operation for Write {
         "files.write"
     }
 
-    fn before(&self, site: &Site<'_>, target: &str) -> Option<BlobId> {
+    fn plan(&self, site: &Site<'_>, effect: Effect, started: &Started, earlier: Option<&Planned>) -> Planned {
+        let Some(session) = site.session else { return Planned::whole(effect, None) };
+        let path = relative(session, &effect.target);
         // What cannot be read now is told when it is to be written.
-        current(site.root, &relative(site.session?, target)).ok().flatten()
+        let now = || current(site.root, &path).ok().flatten();
+        let before = match (earlier, &started.targets) {
+            (Some(earlier), _) => earlier.after(),
+            (None, Some(targets)) => targets.get(&effect.target).cloned(),
+            (None, None) => now().map(|bytes| blob_id(&bytes)),
+        };
+        match (effect.format, earlier) {
+            (UpdateFormat::Whole, _) => Planned::whole(effect, before),
+            (UpdateFormat::Diff, Some(earlier)) => Planned::on(effect, earlier.content.as_deref(), before),
+            (UpdateFormat::Diff, None) => Planned::on_bytes(effect, now(), before),
+        }
     }
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
-        let Some(session) = site.session else {
-            return Ok(planned
-                .settled(false, "nothing is written without a session; name one with --change".to_owned()));
-        };
-        let relative = relative(session, &planned.effect.target);
-        Ok(match write_target(site.root, &relative, planned) {
-            Ok(words) => planned.settled(true, format!("{words} {relative}")),
-            Err(error) => planned.settled(false, format!("cannot write {relative}: {error}")),
+        Ok(match site.session {
+            None => planned.settled(false, UNNAMED.to_owned()),
+            Some(session) => settle(site.root, &relative(session, &planned.target), session, planned),
         })
     }
 }
@@ -183,22 +216,47 @@ fn relative(session: &SessionId, target: &str) -> String {
     format!("{}/{target}", change::folder(session))
 }
 
-/// Returns the hash of what a file of the project holds; `None` if there is none.
-fn current(root: &Path, relative: &str) -> io::Result<Option<BlobId>> {
-    let bytes = file::read_bytes_inside(root, &root.join(relative), LARGEST).map_err(io::Error::other)?;
-    Ok(bytes.map(|bytes| blob_id(&bytes)))
+/// What becomes of an effect without a session.
+pub(super) const UNNAMED: &str = "nothing is written without a session; name one with --change";
+
+/// Returns what a file of the project holds; `None` if there is none.
+pub(super) fn current(root: &Path, relative: &str) -> io::Result<Option<Vec<u8>>> {
+    file::read_bytes_inside(root, &root.join(relative), LARGEST).map_err(io::Error::other)
 }
 
-/// Writes a file if it still holds what it held when this was decided, or does nothing if it was written already.
-fn write_target(root: &Path, relative: &str, planned: &Planned) -> io::Result<&'static str> {
-    let content = &planned.effect.content;
-    let now = current(root, relative)?;
-    if now == Some(blob_id(content.as_bytes())) {
+/// Makes a file hold what is planned, and tells what became of that.
+pub(super) fn settle(root: &Path, relative: &str, session: &SessionId, planned: &Planned) -> Settlement {
+    match make(root, relative, session, planned) {
+        Ok(words) => planned.settled(true, format!("{words} {relative}")),
+        Err(error) => planned.settled(false, format!("cannot write {relative}: {error}")),
+    }
+}
+
+/// Writes or removes a file if it still holds what it held when this was decided, or does nothing if that was done.
+fn make(root: &Path, relative: &str, session: &SessionId, planned: &Planned) -> io::Result<&'static str> {
+    let now = current(root, relative)?.map(|bytes| blob_id(&bytes));
+    if now == planned.after() {
         return Ok("left unchanged");
     }
     if now != planned.before {
-        return Err(io::Error::other("it has changed since the prompt was made"));
+        return Err(io::Error::other(CHANGED));
     }
-    write_whole(root, relative, content, Existing::Replace)?;
-    Ok(if now.is_some() { "replaced" } else { "wrote" })
+    match &planned.content {
+        Some(content) => {
+            write_whole(root, relative, content, Existing::Replace, &unfinished(session))?;
+            Ok(if now.is_some() { "replaced" } else { "wrote" })
+        }
+        None => remove(root, relative).map(|()| "removed"),
+    }
+}
+
+/// Removes a file. No folder on the way may be a link.
+#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+fn remove(root: &Path, relative: &str) -> io::Result<()> {
+    let (folders, name) = relative.rsplit_once('/').unwrap_or(("", relative));
+    let folder = make_folders(root, folders)?;
+    fail::point("writing").map_err(io::Error::other)?;
+    fs::remove_file(folder.join(name))?;
+    sync_folder(&folder)?;
+    fail::point("written").map_err(io::Error::other)
 }

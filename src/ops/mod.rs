@@ -2,12 +2,13 @@
 
 mod census;
 mod change;
+mod diff;
+mod edit;
 mod files;
 mod private;
 mod survey;
 mod tree;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use census::{Census, Counted};
@@ -18,7 +19,7 @@ pub use survey::{Survey, survey};
 pub use tree::{structure, visible_path};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{BlobId, Effect, Intent, SessionId, Settlement};
+use crate::models::{BlobId, Effect, Intent, SessionId, Settlement, Started, UpdateFormat};
 use crate::store::blob_id;
 
 /// Where an operation works.
@@ -47,12 +48,18 @@ pub trait Operation {
         Ok(())
     }
 
-    /// Returns the hash of what a target holds now; `None` if it holds nothing.
-    fn before(&self, _site: &Site<'_>, _target: &str) -> Option<BlobId> {
-        None
+    /// Decides what an effect comes to. `earlier` is what comes to the same target before it.
+    fn plan(
+        &self,
+        _site: &Site<'_>,
+        effect: Effect,
+        _started: &Started,
+        _earlier: Option<&Planned>,
+    ) -> Planned {
+        Planned::whole(effect, None)
     }
 
-    /// Carries out an effect, once: one that was carried out already is left as it is.
+    /// Carries out what is planned, once: what was carried out already is left as it is.
     ///
     /// # Errors
     ///
@@ -60,63 +67,119 @@ pub trait Operation {
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement>;
 }
 
-/// An effect, and what its target held when it was decided.
+/// What an effect comes to, and what its target held when that was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// What is to be done.
-    pub effect: Effect,
+    /// The operation's name.
+    pub operation: String,
+    /// What it is done to.
+    pub target: String,
+    /// What the target shall hold; `None` if it shall be gone.
+    pub content: Option<String>,
     /// The hash of what the target held then; `None` if it held nothing.
     pub before: Option<BlobId>,
+    /// Why it is not done, if that is known already; then the content is what was asked for.
+    pub refused: Option<String>,
 }
 
 impl Planned {
+    /// Makes one of an effect whose content is what the target shall hold.
+    fn whole(effect: Effect, before: Option<BlobId>) -> Self {
+        let Effect { operation, target, content, .. } = effect;
+        Self { operation, target, content: Some(content), before, refused: None }
+    }
+
+    /// Makes one of an effect, of what its target holds now, and of what it must hold for that.
+    fn on(effect: Effect, now: Option<&str>, before: Option<BlobId>) -> Self {
+        if now.map(|text| blob_id(text.as_bytes())) != before {
+            return Self::whole(effect, before).refuse(CHANGED);
+        }
+        let content = match (effect.format, now) {
+            (UpdateFormat::Diff, _) => diff::apply(now, &effect.content),
+            (UpdateFormat::Whole, Some(now)) => Ok(Some(diff::with_line_ends_of(now, &effect.content))),
+            (UpdateFormat::Whole, None) => Ok(Some(effect.content.clone())),
+        };
+        match content {
+            Ok(content) => Self { content, ..Self::whole(effect, before) },
+            Err(reason) => Self::whole(effect, before).refuse(reason),
+        }
+    }
+
+    /// The same of bytes, which must be a text.
+    fn on_bytes(effect: Effect, now: Option<Vec<u8>>, before: Option<BlobId>) -> Self {
+        match now.map(String::from_utf8).transpose() {
+            Ok(now) => Self::on(effect, now.as_deref(), before),
+            Err(_) => Self::whole(effect, before).refuse("it is not a text"),
+        }
+    }
+
+    fn refuse(self, reason: impl Into<String>) -> Self {
+        Self { refused: Some(reason.into()), ..self }
+    }
+
+    /// Returns the hash of what the target shall hold.
+    fn after(&self) -> Option<BlobId> {
+        self.content.as_ref().map(|content| blob_id(content.as_bytes()))
+    }
+
     /// Returns it as the ledger keeps it.
     #[must_use]
     pub fn intent(&self) -> Intent {
         Intent {
-            operation: self.effect.operation.clone(),
-            target: self.effect.target.clone(),
-            content: blob_id(self.effect.content.as_bytes()),
+            operation: self.operation.clone(),
+            target: self.target.clone(),
+            content: self.after(),
             before: self.before.clone(),
+            refused: self.refused.clone(),
         }
     }
 
     /// Returns what became of it.
     #[must_use]
     pub fn settled(&self, done: bool, detail: String) -> Settlement {
-        let Effect { operation, target, .. } = self.effect.clone();
+        let (operation, target) = (self.operation.clone(), self.target.clone());
         Settlement { operation, target, done, detail }
     }
 }
 
-/// Notes for each effect what its target holds before it: what it held when the prompt was made, if that is known, or
-/// what is there now; or what an earlier effect puts there.
+/// Why something is not done to a target that holds something else by now.
+const CHANGED: &str = "it has changed since the prompt was made";
+
+/// Decides what effects come to, each on what its target held when the prompt was made, if that is known, or on what is
+/// there now; or on what an earlier effect puts there.
 ///
 /// # Errors
 ///
 /// `UnknownOperation`.
-pub fn plan(
-    site: &Site<'_>,
-    effects: Vec<Effect>,
-    targets: Option<&BTreeMap<String, BlobId>>,
-) -> Result<Vec<Planned>> {
+pub fn plan(site: &Site<'_>, effects: Vec<Effect>, started: &Started) -> Result<Vec<Planned>> {
     let mut planned: Vec<Planned> = Vec::new();
     for effect in effects {
         let same = |other: &&Planned| {
-            (&other.effect.operation, &other.effect.target) == (&effect.operation, &effect.target)
+            other.refused.is_none()
+                && (&other.operation, &other.target) == (&effect.operation, &effect.target)
         };
-        let before = match (planned.iter().rev().find(same), targets) {
-            (Some(earlier), _) => Some(blob_id(earlier.effect.content.as_bytes())),
-            (None, Some(targets)) => targets.get(&effect.target).cloned(),
-            (None, None) => operation(&effect.operation)?.before(site, &effect.target),
-        };
-        planned.push(Planned { effect, before });
+        let earlier = planned.iter().rev().find(same);
+        let next = operation(&effect.operation)?.plan(site, effect, started, earlier);
+        planned.push(next);
     }
     Ok(planned)
 }
 
+/// Carries out what is planned, if nothing speaks against it.
+///
+/// # Errors
+///
+/// `UnknownOperation`, and whatever keeps the turn from going on.
+pub fn carry_out(site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    let operation = operation(&planned.operation)?;
+    match &planned.refused {
+        Some(reason) => Ok(planned.settled(false, format!("cannot write {}: {reason}", planned.target))),
+        None => operation.carry_out(site, planned),
+    }
+}
+
 /// The operations that there are.
-const OPERATIONS: [&dyn Operation; 2] = [&change::Require, &files::Write];
+const OPERATIONS: [&dyn Operation; 3] = [&change::Require, &files::Write, &edit::Edit];
 
 /// Returns the operation with a name.
 ///

@@ -1,5 +1,7 @@
 //! What is settled before an agent is called: that it may be, and the turn as the ledger will keep it.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::pieces::pieces;
@@ -7,12 +9,14 @@ use super::prompts::{Ask, Assembly, Workspace};
 use super::trust::check_trust;
 use super::turn::Desk;
 use crate::agent::Driver;
+use crate::compose::Draft;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Amount, BlobId, Event, ModelSpec, Part, Permission, Price, Segment, SegmentRef, SessionId,
-    Started, State,
+    AgentName, Amount, BlobId, ContextItem, ContextKind, Event, Format, ModelSpec, Part, Permission, Price,
+    Segment, SegmentRef, SessionId, Started, State,
 };
 use crate::ops;
+use crate::pack::Edits;
 use crate::store::{Store, blob_id};
 
 /// What of a reply is set aside if nothing else is known of its length, in tokens.
@@ -121,9 +125,13 @@ pub(super) fn prepared(
     let max_output = assembly.model.as_ref().and_then(|model| model.max_output);
     let fresh = draft.nonce.as_ref().map(|nonce| nonce.as_str());
     let spec = desk.workspace.pack.mode(&ask.mode)?;
+    let has_tools = desk.workspace.has_tools(ask)?;
+    // What an agent has no tools for is no matter of permission.
+    let permission = if has_tools { spec.permission } else { Permission::ReadOnly };
     // An agent that edits files itself may well have edited these.
-    let session = ask.session.as_ref().filter(|_| spec.permission == Permission::ReadOnly);
+    let session = ask.session.as_ref().filter(|_| permission == Permission::ReadOnly);
     let targets = session.map(|session| ops::targets(&desk.workspace.root, session, &spec.updates));
+    let shown = spec.edits.filter(|_| !has_tools).map(|Edits::Tree| shown(draft));
     let started = Started {
         turn: state.turns + 1,
         mode: ask.mode.clone(),
@@ -131,7 +139,7 @@ pub(super) fn prepared(
         model: ask.model.clone(),
         pack: desk.workspace.pack.name.clone(),
         pack_hash: pack_hash(desk.workspace, assembly),
-        permission: spec.permission,
+        permission,
         commands: desk.workspace.settings.commands.get(&ask.mode).cloned().unwrap_or_default(),
         named: ask.session.is_some(),
         prompt: draft.segments.iter().map(|segment| segment_ref(segment, fresh)).collect(),
@@ -144,6 +152,7 @@ pub(super) fn prepared(
         tasks: assembly.tasks.clone(),
         repairs: ask.repairs,
         targets,
+        shown,
     };
     Ok(Prepared {
         started,
@@ -156,6 +165,21 @@ pub(super) fn prepared(
         price,
         calls: 0,
     })
+}
+
+/// Returns the hashes of the files that a prompt shows as they are, by their paths.
+fn shown(draft: &Draft) -> BTreeMap<String, BlobId> {
+    // In flat text, a line that could pass for a heading is changed; in XML nothing is.
+    let is_whole = |item: &&ContextItem| {
+        let content = item.content().trim_end();
+        let shows = |segment: &Segment| {
+            matches!(&segment.part, Part::Context { name, .. } if name == item.name())
+                && segment.text.contains(content)
+        };
+        draft.format == Format::Xml || draft.segments.iter().any(shows)
+    };
+    let files = draft.prompt.context().iter().filter(|item| item.kind() == ContextKind::File);
+    files.filter(is_whole).map(|item| (item.name().to_owned(), blob_id(item.content().as_bytes()))).collect()
 }
 
 /// Returns what a model costs; one that spends must have a price if there is a budget in dollars.

@@ -13,9 +13,7 @@ use super::turn::{Desk, Turning};
 use crate::agent::{self, Echo, Salvaged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
-use crate::models::{
-    Amount, Answered, Effect, End, Event, Held, Holder, Intent, Process, Reply, SessionId, State,
-};
+use crate::models::{Amount, Answered, End, Event, Held, Holder, Intent, Process, Reply, SessionId, State};
 use crate::ops::{self, Planned};
 use crate::store::{Claim, Entry, Lease, Store, blob_id};
 
@@ -153,8 +151,8 @@ fn recover_from(
         what.push(format!("the reply of {} was there and is read now", turn.name()));
         turning.read_late(&turn, &replies)?;
     } else if turn.intents.len() > turn.settlements.len() {
-        ops::sweep(&turning.site());
         let planned = planned(desk.store, &turn.intents)?;
+        ops::sweep(&turning.site(), &planned);
         turning.settle(&planned)?;
         what.push(format!("{} effects of {} are settled now", planned.len(), turn.name()));
     }
@@ -271,8 +269,9 @@ impl Turning<'_> {
 
 fn planned(store: &dyn Store, intents: &[Intent]) -> Result<Vec<Planned>> {
     let planned = |intent: &Intent| {
-        let Intent { operation, target, content, before } = intent.clone();
-        Ok(Planned { effect: Effect { operation, target, content: text(store, &content)? }, before })
+        let Intent { operation, target, content, before, refused } = intent.clone();
+        let content = content.map(|content| text(store, &content)).transpose()?;
+        Ok(Planned { operation, target, content, before, refused })
     };
     intents.iter().map(planned).collect()
 }

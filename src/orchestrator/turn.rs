@@ -205,10 +205,12 @@ impl<'a> Turning<'a> {
         let pack = &self.desk.workspace.pack;
         let verdict = parse::verdict(&response, &reading.grammar);
         let verdict = parse::required_markers(&response, &reading.grammar).and(verdict);
-        let outcome = apply::apply(pack, &self.state, &response, verdict)?; // apply
-        let planned = ops::plan(&self.site(), outcome.effects, self.prepared.started.targets.as_ref())?;
-        let turn = self.prepared.started.turn;
-        let mut blobs: Vec<&[u8]> = planned.iter().map(|planned| planned.effect.content.as_bytes()).collect();
+        let started = &self.prepared.started;
+        let outcome = apply::apply(pack, &self.state, started, &response, verdict)?; // apply
+        let planned = ops::plan(&self.site(), outcome.effects, started)?;
+        let turn = started.turn;
+        let contents = planned.iter().filter_map(|planned| planned.content.as_ref());
+        let mut blobs: Vec<&[u8]> = contents.map(String::as_bytes).collect();
         let mut events = Vec::new();
         if let Some(answer) = last {
             events.push(Event::Answered(Box::new(answer.answered())));
@@ -236,7 +238,7 @@ impl<'a> Turning<'a> {
         let site = self.site();
         let mut settlements = Vec::new();
         for planned in planned {
-            let settlement = ops::operation(&planned.effect.operation)?.carry_out(&site, planned)?; // after
+            let settlement = ops::carry_out(&site, planned)?; // after
             self.desk.run.tell(Sign::Settled(settlement.clone()));
             settlements.push(settlement);
         }

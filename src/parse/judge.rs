@@ -13,7 +13,7 @@ use super::echo::{Echo, Suspect, echoes};
 use super::placeholder::{Examples, is_blank};
 use super::scan::{Cut, Found, FoundEffect, Kind, Message, Place};
 use super::source::Source;
-use crate::models::{Action, Code, Grammar, Problem, Proposal, Response, Update};
+use crate::models::{Action, Code, Grammar, Problem, Proposal, Response, Update, UpdateFormat};
 
 /// The most actions of a reply.
 const MOST_ACTIONS: usize = 64;
@@ -183,10 +183,11 @@ impl<'a> Judge<'a> {
 
     /// Takes updates, unless they contradict each other.
     fn updates(&mut self, updates: Vec<(Update, Place)>) {
-        let mut texts: HashMap<&str, &str> = HashMap::new();
+        let mut texts: HashMap<&str, (&str, UpdateFormat)> = HashMap::new();
         let mut contradicted: HashSet<String> = HashSet::new();
         for (update, _) in &updates {
-            if *texts.entry(&update.target).or_insert(&update.content) != update.content {
+            let text = (update.content.as_str(), update.format);
+            if *texts.entry(&update.target).or_insert(text) != text {
                 contradicted.insert(update.target.clone());
             }
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields::yaml_values;
 use super::scan::{Found, FoundEffect, Kind, Place};
 use super::{call, loose};
-use crate::models::{Code, Grammar, ReviewResult, THOUGHT_TAGS, Update};
+use crate::models::{Code, Grammar, ReviewResult, THOUGHT_TAGS, Update, UpdateFormat};
 
 /// The largest reply that is read as a value.
 const LARGEST: usize = 4 * 1024 * 1024;
@@ -219,10 +219,17 @@ impl Reader<'_> {
         let text = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
         let target = text("target").filter(|target| !target.trim().is_empty());
         let what = format!("content_update {}", target.as_deref().unwrap_or_default());
-        let update = match (target, text("content")) {
-            (Some(target), Some(content)) => Ok(Kind::Update(Update { target, content, span: 0..0 })),
-            (None, _) => Err("it names no target, or not clearly".to_owned()),
-            (_, None) => Err("it holds no text".to_owned()),
+        let format = match item.get("format") {
+            None | Some(Value::Null) => Some(UpdateFormat::Whole),
+            Some(format) => format.as_str().and_then(UpdateFormat::read),
+        };
+        let update = match (target, text("content"), format) {
+            (Some(target), Some(content), Some(format)) => {
+                Ok(Kind::Update(Update { target, content, format, span: 0..0 }))
+            }
+            (None, ..) => Err("it names no target, or not clearly".to_owned()),
+            (_, None, _) => Err("it holds no text".to_owned()),
+            (.., None) => Err("its format is neither `whole` nor `diff`".to_owned()),
         };
         self.push(what.trim().to_owned(), update);
     }

@@ -87,6 +87,7 @@ fn started(turn: u64) -> Started {
         tasks: Some(vec!["1.1".to_owned()]),
         repairs: 1,
         targets: None,
+        shown: None,
     }
 }
 
@@ -235,8 +236,9 @@ fn every_event() -> Vec<Event> {
             intent: Intent {
                 operation: "files.write".to_owned(),
                 target: "proposal.md".to_owned(),
-                content: blob_id(b"reply"),
+                content: Some(blob_id(b"reply")),
                 before: Some(BlobId("not a text".to_owned())),
+                refused: None,
             },
         },
         Event::Settled {
@@ -300,8 +302,9 @@ fn every_text_that_an_event_names_must_be_there() {
     let intent = Intent {
         operation: "files.write".to_owned(),
         target: "x".to_owned(),
-        content: blob_id(b"content"),
+        content: Some(blob_id(b"content")),
         before: Some(blob_id(b"never kept")),
+        refused: None,
     };
     let cases: [(&[u8], Vec<Event>); 5] = [
         (b"prompt", vec![Event::Started(Box::new(started(1)))]),

@@ -1,6 +1,6 @@
 //! Replies and what must be made of them: a file per case.
 
-use agentd::models::{Code, Marker, Mode, NoncePolicy, Response, Severity, TaskStatus};
+use agentd::models::{Code, Marker, Mode, NoncePolicy, Response, Severity, TaskStatus, UpdateFormat};
 use agentd::pack::Pack;
 use agentd::parse::{self, Context, Finish, Grammar};
 use agentd::{ErrorKind, Places, ReviewResult};
@@ -123,7 +123,10 @@ fn found(key: &str, response: &Response, grammar: &Grammar) -> String {
             Value::from(actions.collect::<Vec<_>>()).to_string()
         }
         "updates" => {
-            let updates = response.updates.iter().map(|u| json!({"target": u.target, "content": u.content}));
+            let updates = response.updates.iter().map(|u| match u.format {
+                UpdateFormat::Whole => json!({"target": u.target, "content": u.content}),
+                UpdateFormat::Diff => json!({"target": u.target, "content": u.content, "format": "diff"}),
+            });
             Value::from(updates.collect::<Vec<_>>()).to_string()
         }
         "markers" => serde_json::to_string(&response.markers).unwrap(),

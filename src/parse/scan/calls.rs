@@ -6,10 +6,10 @@ use foldhash::HashMap;
 use memchr::memmem;
 
 use super::{FoundEffect, Kind, Place, Scanner};
-use crate::models::{Code, Update};
+use crate::models::{Code, Update, UpdateFormat};
 use crate::parse::call;
 use crate::parse::judge::MOST_PROPOSALS;
-use crate::parse::tag::{Call, Name, Tag, attributes};
+use crate::parse::tag::{Attributes, Call, Name, Tag, attributes};
 
 /// The most tags of actions that are looked at; beyond them, none is closed.
 const MOST_TAGS: usize = 1_000_000;
@@ -214,11 +214,13 @@ impl<'a> Scanner<'a> {
         let body = start..start + closer.start;
         let read = attributes(opener.attributes);
         let target = read.as_ref().and_then(|read| read.get("target")).unwrap_or_default();
+        let format = read.as_ref().map_or(Some(UpdateFormat::Whole), update_format);
         let reason = match closers.len() {
             _ if !opener.complete || read.is_none() => "its opening tag cannot be read",
             _ if opener.empty => "it holds no text",
             0 => "it is not closed, so it may be cut off",
             _ if target.trim().is_empty() => "it names no target, or not clearly",
+            _ if format.is_none() => "its format is neither `whole` nor `diff`",
             _ if !clear => "it is closed more than once, so its end is not clear",
             _ => "",
         };
@@ -231,13 +233,14 @@ impl<'a> Scanner<'a> {
             (format!("content_update {target}").trim().to_owned(), self.at..start + closer.end);
         if reason.is_empty() {
             self.note_attributes(&opener);
-            if read.is_some_and(|read| read.pairs.len() > 1) {
+            if read.is_some_and(|read| read.pairs.iter().any(|(name, _)| !is_known(name))) {
                 self.problem(Code::UnknownAttribute, self.at..start);
             }
             let skip = usize::from(self.text[body.clone()].starts_with('\n'));
             let skip = skip + 2 * usize::from(self.text[body.clone()].starts_with("\r\n"));
             let content = self.text[body.start + skip..body.end].to_owned();
-            let update = Update { target: target.to_owned(), content, span: 0..0 };
+            let format = format.unwrap_or_default();
+            let update = Update { target: target.to_owned(), content, format, span: 0..0 };
             self.push(what, span, Kind::Update(update));
         } else {
             self.mask(start..start + closer.end);
@@ -297,6 +300,19 @@ impl<'a> Scanner<'a> {
         }
         self.update_closer != usize::MAX
     }
+}
+
+/// The attributes of an update.
+const ATTRIBUTES: [&str; 2] = ["target", "format"];
+
+fn is_known(attribute: &str) -> bool {
+    ATTRIBUTES.iter().any(|known| known.eq_ignore_ascii_case(attribute))
+}
+
+/// Returns the format that an update's attributes name; `None` if that is not clear.
+fn update_format(attributes: &Attributes<'_>) -> Option<UpdateFormat> {
+    let named = attributes.pairs.iter().any(|(name, _)| name.eq_ignore_ascii_case("format"));
+    if named { attributes.get("format").and_then(UpdateFormat::read) } else { Some(UpdateFormat::Whole) }
 }
 
 /// Tells whether the last of several closers stands alone on its line, and no other does: then the others are text.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agentd::models::{
-    AgentName, Grammar, Marker, Mode, Nonce, NoncePolicy, Response, ReviewResult, Severity,
+    AgentName, Grammar, Marker, Mode, Nonce, NoncePolicy, Response, ReviewResult, Severity, UpdateFormat,
 };
 use agentd::orchestrator::Workspace;
 use agentd::pack::{Found, Holds};
@@ -146,7 +146,8 @@ fn shown(response: &Response, verdict: Option<ReviewResult>, has_verdicts: bool)
         row("action", &format!("{} {}", action.name, Value::from(action.values.clone())));
     }
     for update in &response.updates {
-        row("update", &format!("{}, {} bytes", update.target, update.content.len()));
+        let diff = if update.format == UpdateFormat::Diff { " of a diff" } else { "" };
+        row("update", &format!("{}, {} bytes{diff}", update.target, update.content.len()));
     }
     for marker in &response.markers {
         match marker {

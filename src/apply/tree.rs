@@ -1,0 +1,44 @@
+//! Which paths of the work tree a reply may edit.
+
+use crate::pack::DEFINITIONS;
+
+/// The longest path.
+const LONGEST: usize = 1_000;
+
+/// What a name may hold beside letters and digits of any script: nothing that another system takes for something else.
+const MARKS: &str = " !#$%&'()+,-.;=@[]^_{}~";
+
+/// Folders that belong to others, wherever they are: the repository's own and this program's.
+const FOREIGN: [&str; 3] = [".git", "git~1", ".agentd"];
+
+/// The folder of changes: a turn reaches its own one by what its mode lists.
+const CHANGES: &str = "agentd/changes";
+
+/// Returns why a path may not be edited; `None` if it may.
+pub(super) fn fault(path: &str) -> Option<String> {
+    if path.len() > LONGEST || !path.split('/').all(is_name) {
+        return Some("the target is not a plain path inside the project".to_owned());
+    }
+    // Some systems do not tell capitals from small letters, in any of their forms.
+    let folded = path.to_uppercase().to_lowercase();
+    if let Some(name) = folded.split('/').find(|name| FOREIGN.contains(name)) {
+        return Some(format!("`{name}` is no part of the work tree"));
+    }
+    let below = |place: &&str| {
+        folded.strip_prefix(*place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if below(&CHANGES) {
+        return Some("changes are not edited through the work tree".to_owned());
+    }
+    let definition = DEFINITIONS.iter().find(|place| below(place))?;
+    Some(format!("`{definition}` says what agents are sent and may do, so no reply changes it"))
+}
+
+/// Tells a name that means the same on every system.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || MARKS.contains(c);
+    name.chars().all(plain)
+        && !matches!(name, "" | "." | "..")
+        && !name.starts_with(' ')
+        && !name.ends_with([' ', '.'])
+}

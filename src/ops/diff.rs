@@ -1,0 +1,162 @@
+//! A unified diff, applied to a text: all of it, or nothing.
+
+use diffy::{Line, Patch};
+use memchr::memmem;
+
+/// The most hunks of a diff: each is looked for in the whole text.
+const MOST_HUNKS: usize = 1_000;
+
+/// What stands for a file that is not there.
+const NOTHING: &str = "/dev/null";
+
+/// Returns what a diff makes of a text, `None` if it removes the file; or why it cannot be applied.
+///
+/// A hunk belongs where its lines stand, and they must stand in one place only. The numbers in its head do not count:
+/// models rarely get them right, and by a wrong number a hunk would be put to the nearest lines that are alike.
+pub(super) fn apply(before: Option<&str>, diff: &str) -> Result<Option<String>, String> {
+    let old = before.unwrap_or_default();
+    let ends = LineEnds::of(old);
+    let (text, diff) = (ends.taken_off(old), ends.taken_off(diff));
+    let diff = recounted(&diff)?;
+    let patch = Patch::from_str(&diff).map_err(|error| format!("the diff cannot be read: {error}"))?;
+    let (made, removed) = (patch.original() == Some(NOTHING), patch.modified() == Some(NOTHING));
+    match before {
+        Some(_) if made => return Err("the diff makes a file that is there already".to_owned()),
+        None if removed => return Err("there is no such file".to_owned()),
+        _ => {}
+    }
+    let mut places = Vec::new();
+    for (number, hunk) in (1..).zip(patch.hunks()) {
+        let (mut old, mut new) = (String::new(), String::new());
+        for line in hunk.lines() {
+            match line {
+                Line::Context(line) => [&mut old, &mut new].into_iter().for_each(|side| side.push_str(line)),
+                Line::Delete(line) => old.push_str(line),
+                Line::Insert(line) => new.push_str(line),
+            }
+        }
+        let start = place(&text, &old).map_err(|reason| format!("hunk {number} {reason}"))?;
+        places.push((start..start + old.len(), new, number));
+    }
+    places.sort_by_key(|(span, ..)| span.start);
+    let mut out = String::with_capacity(text.len() + diff.len());
+    let mut at = 0;
+    for (span, new, number) in places {
+        if span.start < at {
+            return Err(format!("hunk {number} changes lines of another one"));
+        }
+        out.push_str(&text[at..span.start]);
+        out.push_str(&new);
+        at = span.end;
+    }
+    out.push_str(&text[at..]);
+    match (removed, out.is_empty()) {
+        (false, _) => Ok(Some(ends.put_on(&out))),
+        (true, true) => Ok(None),
+        (true, false) => Err("the diff removes the file, and leaves lines of it".to_owned()),
+    }
+}
+
+/// Returns where the only lines of a text stand that are these.
+fn place(text: &str, lines: &str) -> Result<usize, &'static str> {
+    if lines.is_empty() {
+        return if text.is_empty() {
+            Ok(0)
+        } else {
+            Err("holds no line of the file, so its place is not clear")
+        };
+    }
+    let is_whole = |at: usize| {
+        let end = at + lines.len();
+        (at == 0 || text[..at].ends_with('\n')) && (lines.ends_with('\n') || end == text.len())
+    };
+    let (mut found, mut from) = (None, 0);
+    while let Some(hit) = memmem::find(&text.as_bytes()[from..], lines.as_bytes()) {
+        let at = from + hit;
+        // What is found starts and ends with whole characters, and places may overlap.
+        from = at + 1;
+        if is_whole(at) && found.replace(at).is_some() {
+            return Err("fits in several places");
+        }
+    }
+    found.ok_or("fits nowhere: its lines are not those of the file")
+}
+
+/// Returns a diff whose hunks count their lines right, without what stands before them.
+fn recounted(diff: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(diff.len() + 64);
+    let mut lines = diff.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next_if(|line| !line.starts_with("@@")) {
+        if line.starts_with("--- ") || line.starts_with("+++ ") {
+            out.push_str(line);
+        }
+    }
+    let (mut number, mut old_at, mut new_at) = (0, 1, 1);
+    while lines.next().is_some() {
+        number += 1;
+        if number > MOST_HUNKS {
+            return Err(format!("the diff has more than {MOST_HUNKS} hunks"));
+        }
+        let mut body: Vec<&str> = Vec::new();
+        while let Some(line) = lines.next_if(|line| !line.starts_with("@@")) {
+            body.push(line);
+        }
+        // An empty line is a blank one that stays; at the end it is the space before the closing tag.
+        while body.pop_if(|line| *line == "\n").is_some() {}
+        let (mut old, mut new) = (0, 0);
+        for line in &body {
+            match line.as_bytes() {
+                [b' ' | b'\n', ..] => (old, new) = (old + 1, new + 1),
+                [b'-', ..] => old += 1,
+                [b'+', ..] => new += 1,
+                [b'\\', ..] => {}
+                _ => {
+                    return Err(format!(
+                        "hunk {number} has a line that starts with neither ` `, `-` nor `+`"
+                    ));
+                }
+            }
+        }
+        out.push_str(&format!("@@ -{old_at},{old} +{new_at},{new} @@\n"));
+        (old_at, new_at) = (old_at + old, new_at + new);
+        out.extend(body);
+        if !out.ends_with('\n') {
+            out.push('\n');
+        }
+    }
+    if number == 0 { Err("the diff has no hunk".to_owned()) } else { Ok(out) }
+}
+
+/// How the lines of a text end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LineEnds {
+    Lf,
+    CrLf,
+    /// Some this way and some that way: they are text like all the rest.
+    Mixed,
+}
+
+impl LineEnds {
+    fn of(text: &str) -> Self {
+        let pairs = memmem::find_iter(text.as_bytes(), b"\r\n").count();
+        match memchr::memchr_iter(b'\n', text.as_bytes()).count() - pairs {
+            _ if pairs == 0 => Self::Lf,
+            0 => Self::CrLf,
+            _ => Self::Mixed,
+        }
+    }
+
+    fn taken_off(self, text: &str) -> String {
+        if self == Self::Mixed { text.to_owned() } else { text.replace("\r\n", "\n") }
+    }
+
+    fn put_on(self, text: &str) -> String {
+        if self == Self::CrLf { text.replace('\n', "\r\n") } else { text.to_owned() }
+    }
+}
+
+/// Returns a text with the line ends of the one whose place it takes.
+pub(super) fn with_line_ends_of(before: &str, text: &str) -> String {
+    let ends = LineEnds::of(before);
+    ends.put_on(&ends.taken_off(text))
+}

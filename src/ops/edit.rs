@@ -1,0 +1,83 @@
+//! Edits of the work tree by replies, for agents that have no tools of their own.
+
+use std::io;
+use std::path::Path;
+
+use super::files::{LARGEST, UNNAMED, current, settle};
+use super::{Operation, Planned, Site};
+use crate::error::Result;
+use crate::file;
+use crate::models::{Effect, Settlement, Started};
+use crate::store::blob_id;
+
+/// The operation's name.
+pub(super) const NAME: &str = "files.edit";
+
+/// `files.edit`: writes and removes files of the work tree.
+pub(super) struct Edit;
+
+impl Operation for Edit {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn plan(&self, site: &Site<'_>, effect: Effect, started: &Started, earlier: Option<&Planned>) -> Planned {
+        if site.session.is_none() {
+            return Planned::whole(effect, None);
+        }
+        if let Some(earlier) = earlier {
+            return Planned::on(effect, earlier.content.as_deref(), earlier.after());
+        }
+        let shown = started.shown.as_ref().and_then(|shown| shown.get(&effect.target)).cloned();
+        let now = match read(site.root, &effect.target) {
+            Ok(now) => now,
+            Err(error) => return Planned::whole(effect, shown).refuse(error.to_string()),
+        };
+        if shown.is_none() && now.is_some() {
+            return Planned::whole(effect, None).refuse(UNSEEN);
+        }
+        if shown != now.as_deref().map(blob_id) {
+            return Planned::whole(effect, shown).refuse("it is not as the prompt shows it");
+        }
+        let planned = Planned::on_bytes(effect, now, shown);
+        let size = planned.content.as_ref().map_or(0, |content| content.len() as u64);
+        if size > LARGEST {
+            planned.refuse(format!("it is over {}", file::in_units(LARGEST)))
+        } else {
+            planned
+        }
+    }
+
+    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        let Some(session) = site.session else { return Ok(planned.settled(false, UNNAMED.to_owned())) };
+        let target = planned.target.as_str();
+        Ok(match check_links(site.root, target) {
+            Ok(()) => settle(site.root, target, session, planned),
+            Err(error) => planned.settled(false, format!("cannot write {target}: {error}")),
+        })
+    }
+}
+
+/// Why a file that is there is not changed by an agent that has not seen it.
+const UNSEEN: &str = "it is there, and the prompt did not show it; show it with --file";
+
+/// Returns what a file of the work tree holds; `None` if there is none.
+fn read(root: &Path, relative: &str) -> io::Result<Option<Vec<u8>>> {
+    check_links(root, relative)?;
+    current(root, relative)
+}
+
+/// Refuses a path on which there is a link, wherever that leads: what stands there has another name.
+fn check_links(root: &Path, relative: &str) -> io::Result<()> {
+    let mut path = root.to_path_buf();
+    for name in relative.split('/') {
+        path.push(name);
+        match path.symlink_metadata() {
+            Ok(found) if found.is_symlink() => return Err(io::Error::other(format!("{name} is a link"))),
+            Ok(_) => {}
+            Err(error) if file::is_missing(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
