@@ -12,8 +12,8 @@ use crate::compose::{self, Counter, Draft, Measured, Missing, NONCE_VARIABLES, R
 use crate::config::{Agents, Environment, Known, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Catalogue, Expands, Format, Mode, ModelSpec, Nonce, NoncePolicy, Reliability, SessionId, State,
-    TokenizerSpec, Work,
+    AgentName, Catalogue, Expands, Format, Mode, ModelSpec, Nonce, NoncePolicy, Reliability, SessionId,
+    State, TokenizerSpec, Work,
 };
 use crate::pack::{
     AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, PROBE_PACK, Pack, Places, Prose,

@@ -63,6 +63,8 @@ const FILES: &[(&str, &str)] = files![
     "packs/probe/protocol.md",
     "packs/probe/reminder.md",
     "packs/probe/verdict_run.md",
+    "packs/sdd/no_tools.md",
+    "packs/sdd/no_tools_edits.md",
     "packs/sdd/pack.yaml",
     "packs/sdd/repair.md",
     "packs/sdd/skeletons/challenge.md",

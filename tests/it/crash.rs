@@ -2,6 +2,7 @@
 
 mod budget;
 mod busy;
+mod edits;
 mod foreign;
 mod kill_loop;
 mod misbehaviour;

@@ -18,6 +18,7 @@ mod containment;
 mod crash;
 mod dependencies;
 mod doctor;
+mod edits;
 mod expands;
 mod fit;
 mod foreign_ledger;

@@ -1,0 +1,155 @@
+//! Edits of the work tree that are interrupted: none is lost, and none is done twice.
+
+use std::fs;
+use std::thread;
+
+use agentd::fail::POINTS;
+use agentd::models::{Event, Mode, State};
+
+use super::{Stage, TARGET, ends};
+use crate::support::write;
+
+/// The turn of an agent without tools that builds a change.
+const BUILD: [&str; 9] =
+    ["turn", "implement", "Build it", "--agent", "fake", "--session", "s", "--file", "src/a.txt"];
+
+/// A kind of edit: the reply, the file, and what that holds before and after.
+struct Edit {
+    reply: &'static str,
+    file: &'static str,
+    before: Option<&'static str>,
+    after: Option<&'static str>,
+}
+
+const EDITS: [Edit; 3] = [
+    Edit {
+        reply: "<content_update target=\"src/a.txt\" format=\"diff\">\n@@ -1 +1 @@\n-one\n+two\n</content_update>\n",
+        file: "src/a.txt",
+        before: Some("one\n"),
+        after: Some("two\n"),
+    },
+    Edit {
+        reply: "<content_update target=\"src/new/deep/b.txt\">\nnew\n</content_update>\n",
+        file: "src/new/deep/b.txt",
+        before: None,
+        after: Some("new\n"),
+    },
+    Edit {
+        reply: "<content_update target=\"src/a.txt\" format=\"diff\">\n--- a/src/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n\
+                </content_update>\n",
+        file: "src/a.txt",
+        before: Some("one\n"),
+        after: None,
+    },
+];
+
+fn stage(edit: &Edit) -> Stage {
+    let stage = Stage::new();
+    stage.define("    tools: false\n");
+    write(&stage.outside("reply"), edit.reply);
+    stage.project.write(TARGET, "# P\n").write("src/a.txt", "one\n");
+    stage
+}
+
+fn held(stage: &Stage, edit: &Edit) -> Option<String> {
+    fs::read_to_string(stage.project.root().join(edit.file)).ok()
+}
+
+/// Returns what became of the effects.
+fn settlements(stage: &Stage) -> Vec<(String, bool)> {
+    let settled = |event: Event| match event {
+        Event::Settled { settlement, .. } => Some((settlement.operation, settlement.done)),
+        _ => None,
+    };
+    stage.events().into_iter().filter_map(|(_, event)| settled(event)).collect()
+}
+
+/// Does something with each kind of edit at each point from the reply on.
+fn at_each_point(work: impl Fn(&Stage, &Edit, &str) + Sync) {
+    thread::scope(|scope| {
+        for edit in &EDITS {
+            let work = &work;
+            scope.spawn(move || {
+                for point in POINTS.iter().skip_while(|point| **point != "replied") {
+                    let stage = stage(edit);
+                    work(&stage, edit, point);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn an_edit_that_is_killed_at_a_point_is_done_once() {
+    at_each_point(|stage, edit, point| {
+        let run = stage.run_with(&BUILD, &format!("{point}=abort"));
+        assert_eq!(run.code, -1, "{point}: {}", run.stderr);
+        let images = [edit.before.map(str::to_owned), edit.after.map(str::to_owned)];
+        assert!(images.contains(&held(stage, edit)), "{point}: {:?}", held(stage, edit));
+        stage.is_alone_soon();
+        let before = stage.events();
+
+        stage.finish();
+        stage.check(&before, &[Some("# P\n")]);
+        assert_eq!(held(stage, edit).as_deref(), edit.after, "{point}");
+        assert_eq!(settlements(stage), [("files.edit".to_owned(), true)], "{point}");
+        assert_eq!((ends(&stage.events()), stage.calls()), (vec!["ok"], 1), "{point}");
+        let events: Vec<Event> = stage.events().into_iter().map(|(_, event)| event).collect();
+        assert_eq!(State::fold(&events).mode, Some(Mode::new("review").unwrap()), "{point}");
+    });
+}
+
+/// Between the decision and the deed someone else may be there: what they wrote stays.
+#[test]
+fn an_edit_that_was_decided_does_not_overwrite_what_came_since() {
+    for edit in &EDITS {
+        let stage = stage(edit);
+        assert_eq!(stage.run_with(&BUILD, "committed=abort").code, -1);
+        stage.project.write(edit.file, "someone was here\n");
+        stage.run(&["resume"]).ok();
+        assert_eq!(held(&stage, edit).as_deref(), Some("someone was here\n"));
+        assert_eq!(settlements(&stage), [("files.edit".to_owned(), false)]);
+    }
+}
+
+/// Why a diff was refused is decided with the reply, and told in the same words by whoever recovers.
+#[test]
+fn a_refusal_is_kept_like_any_other_decision() {
+    let edit = Edit {
+        reply: "<content_update target=\"src/a.txt\" format=\"diff\">\n@@ -1 +1 @@\n-uno\n+two\n</content_update>\n",
+        ..EDITS[0]
+    };
+    let stage = stage(&edit);
+    assert_eq!(stage.run_with(&BUILD, "committed=abort").code, -1);
+    // By now it would fit.
+    stage.project.write("src/a.txt", "uno\n");
+    stage.run(&["resume"]).ok();
+    let shown = stage.run(&["show", "s"]).ok();
+    assert!(shown.contains("cannot write src/a.txt: hunk 1 fits nowhere"), "{shown}");
+    assert_eq!(held(&stage, &edit).as_deref(), Some("uno\n"));
+}
+
+/// Two sessions may write into one folder: recovery of one leaves alone what the other is about to write.
+#[test]
+fn recovery_sweeps_its_own_leavings_only() {
+    let stage = stage(&EDITS[0]);
+    stage
+        .project
+        .write("src/.agentd-unfinished-s2~abc", "theirs")
+        .write("src/.agentd-unfinished-s~abc", "ours");
+    assert_eq!(stage.run_with(&BUILD, "writing=abort").code, -1);
+    stage.run(&["resume"]).ok();
+    let names = fs::read_dir(stage.project.root().join("src")).unwrap();
+    let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, [".agentd-unfinished-s2~abc", "a.txt"]);
+}
+
+/// An agent that cannot have edited anything is simply asked again.
+#[test]
+fn a_lost_call_without_tools_is_made_again_without_a_question() {
+    let stage = stage(&EDITS[0]);
+    assert_eq!(stage.run_with(&BUILD, "called=abort").code, -1);
+    stage.run(&["resume", "s"]).ok();
+    assert_eq!(held(&stage, &EDITS[0]).as_deref(), EDITS[0].after);
+}
