@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::support::{TestProject, write};
 
 /// Every command that works in a project. What needs an input finds it in the project.
-const COMMANDS: [&[&str]; 30] = [
+const COMMANDS: [&[&str]; 31] = [
     &["prompt", "plan", "Go", "--file", "a.txt", "--explain"],
     &["prompt", "implement", "Go", "--change", "x", "--json"],
     &["prompt", "architect", "Go", "--pack", "foreman", "--model", "llama3.2:3b"],
@@ -29,6 +29,7 @@ const COMMANDS: [&[&str]; 30] = [
     &["schema", "prompt"],
     &["completions", "bash"],
     &["turn", "plan", "Go", "--change", "x", "--agent", "scripted", "--script", "script.yaml"],
+    &["probe", "echo", "--turns", "1"],
     &["doctor"],
     &["log"],
     &["show", "last"],
