@@ -12,7 +12,7 @@ use super::private::write_own;
 use super::tree::{Rules, is_ignored, read_rules, rules_above, visible_path};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::models::SessionId;
+use crate::models::{SessionId, matches_pattern};
 
 /// The largest census that is read back.
 const LARGEST: u64 = 1 << 30;
@@ -42,6 +42,8 @@ pub struct Counted<'a> {
     pub root: &'a Path,
     /// The session whose call it is; the folders of others are theirs.
     pub session: &'a SessionId,
+    /// What the reply may update: whoever else changes it is found out when it is written.
+    pub updates: &'a [String],
     /// Tells files that are looked at even if git ignores them.
     pub always: fn(&Path) -> bool,
 }
@@ -131,8 +133,11 @@ impl Counted<'_> {
         match inside[..] {
             [.., last] if last == ".git" => true,
             [first] if first == ".agentd" => true,
-            [first, second, change] => {
-                first == "agentd" && second == "changes" && change != self.session.as_str()
+            [first, second, change, ..] if first == "agentd" && second == "changes" => {
+                let own = change == self.session.as_str();
+                let target = inside[3..].iter().collect::<PathBuf>();
+                let is_target = |pattern: &String| matches_pattern(pattern, &target.to_string_lossy());
+                !own || self.updates.iter().any(is_target)
             }
             _ => false,
         }

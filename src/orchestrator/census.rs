@@ -21,6 +21,8 @@ pub(super) struct Watched<'a> {
     pub(super) session: &'a SessionId,
     pub(super) turn: u64,
     pub(super) call: u64,
+    /// What the reply may update.
+    pub(super) updates: &'a [String],
 }
 
 impl Watched<'_> {
@@ -30,7 +32,8 @@ impl Watched<'_> {
             return Ok(None);
         }
         let census = self.look()?;
-        census.keep(&self.root.join(CALLS), &self.name())?;
+        // Where nothing can be kept, the call cannot be started either, which tells it.
+        let _told_later = census.keep(&self.root.join(CALLS), &self.name());
         Ok(Some(census))
     }
 
@@ -67,7 +70,8 @@ impl Watched<'_> {
     }
 
     fn look(&self) -> Result<Census> {
-        Census::take(&Counted { root: self.root, session: self.session, always: names_secrets })
+        let Self { root, session, updates, .. } = *self;
+        Census::take(&Counted { root, session, updates, always: names_secrets })
     }
 
     fn path(&self) -> PathBuf {

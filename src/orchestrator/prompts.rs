@@ -150,6 +150,11 @@ impl Workspace {
         self.agent(ask)?.map_or(Ok(true), |agent| Ok(self.agents()?.has_tools(agent.as_str())))
     }
 
+    /// Returns what replies of a mode may update.
+    pub(super) fn updates(&self, mode: &Mode) -> &[String] {
+        self.pack.modes.get(mode).map_or(&[], |spec| &spec.updates)
+    }
+
     /// Returns the template for an agent and a mode, if the pack has a layer for one.
     pub(super) fn template(&self, agent: &AgentName, mode: &Mode) -> Result<Option<Arc<Found>>> {
         self.pack.holds(Holds::Template).then(|| template(self, agent, mode)).transpose()

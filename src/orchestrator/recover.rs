@@ -123,6 +123,7 @@ fn recover_from(
     let events = desk.store.events(&lease.session)?;
     let last = Recorded::last(&lease.session, &events);
     last.iter().for_each(|turn| discard_recorded(desk, turn));
+    forget_trees(desk, lease, last.as_ref());
     let Some(mut turn) = last.filter(Recorded::is_unfinished) else {
         return Ok((Vec::new(), State::fold(events.iter().map(|(_, event)| event))));
     };
@@ -167,6 +168,19 @@ fn discard_recorded(desk: &Desk<'_>, turn: &Recorded) {
     }
 }
 
+/// Removes what was kept of the work tree for calls that are over, or were never made.
+fn forget_trees(desk: &Desk<'_>, lease: &Lease, last: Option<&Recorded>) {
+    let root = &desk.workspace.root;
+    let forget = |turn, call| Watched { root, session: &lease.session, turn, call, updates: &[] }.forget();
+    let turn = last.map_or(0, |last| last.started.turn);
+    let calls = last.map_or(&[][..], |last| &last.calls);
+    for (call, _) in (1..).zip(calls).filter(|(_, call)| call.answered.is_some()) {
+        forget(turn, call);
+    }
+    forget(turn, calls.len() as u64 + 1);
+    forget(turn + 1, 1);
+}
+
 /// Ends a call that nobody waits for any more, its processes with it; what it has said is kept, and counts if it is whole.
 fn end_call(
     desk: &Desk<'_>,
@@ -191,7 +205,8 @@ fn end_call(
     }
     let lost = || Salvaged { reply: Reply { end: End::Lost, ..Reply::default() }, milliseconds: 0 };
     let Salvaged { reply, milliseconds } = found.unwrap_or_else(lost);
-    let watched = Watched { root: &desk.workspace.root, session: &lease.session, turn, call };
+    let updates = desk.workspace.updates(&recorded.started.mode);
+    let watched = Watched { root: &desk.workspace.root, session: &lease.session, turn, call, updates };
     let census = watched.kept().filter(|_| reply.end.is_ok());
     let reply = watched.after(census.as_ref(), reply, agent::ended_at(&folder))?;
     let salvaged = reply.end != End::Lost;

@@ -156,7 +156,9 @@ impl<'a> Turning<'a> {
 
     /// Returns a call, to compare the work tree before and after it.
     pub(super) fn watched(&self, turn: u64, call: u64) -> Watched<'a> {
-        Watched { root: &self.desk.workspace.root, session: &self.lease.session, turn, call }
+        let workspace = self.desk.workspace;
+        let updates = workspace.updates(&self.prepared.started.mode);
+        Watched { root: &workspace.root, session: &self.lease.session, turn, call, updates }
     }
 
     /// Records events, and what they name, in one transaction.

@@ -129,6 +129,7 @@ impl Recording {
             faults.push("is a failure that the shipped definition takes for a reply".to_owned());
         }
         // Where stdout has one event or nothing, a failure looks the same in every format.
+        let shipped = Reply { tool_calls: reply.tool_calls, ..shipped };
         if !self.end.is_ok() && !stdout.trim_ascii().contains(&b'\n') && shipped != reply {
             faults.push(format!("is {shipped:?} by the shipped definition"));
         }

@@ -198,7 +198,7 @@ fn a_reply_that_is_cut_off_does_not_leave_its_mode() {
 #[test]
 fn other_agents_and_missing_scripts_are_refused_clearly() {
     let project = TestProject::new();
-    project.run(&["turn", "plan", "x", "--agent", "claude"]).fails(3, &["UnknownAgent", "agents.yaml"]);
+    project.run(&["turn", "plan", "x", "--agent", "nobody"]).fails(3, &["UnknownAgent", "agents.yaml"]);
     project.run(&["turn", "plan", "x", "--agent", "scripted"]).fails(3, &["ScriptInvalid", "--script FILE"]);
     project.write("bad.yaml", "format: 1\nturns:\n  - repli: x\n");
     project

@@ -48,10 +48,7 @@ fn a_read_only_phase_that_changed_a_file_is_a_failure_whatever_the_agent_said() 
         ("echo TOKEN=2 > .env", ".env"),
         ("echo evil > .git/hooks/pre-commit", ".git/hooks/pre-commit"),
         ("echo x >> .git/config", ".git/config"),
-        (
-            "mkdir -p agentd/changes/a && echo x > agentd/changes/a/proposal.md",
-            "agentd/changes/a/proposal.md",
-        ),
+        ("mkdir -p agentd/changes/a && echo x > agentd/changes/a/notes.md", "agentd/changes/a/notes.md"),
     ] {
         let project = project(script);
         let run = plan(&project);

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use agentd::models::Event;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -118,6 +119,11 @@ fn a_session_that_is_held_outside_a_container_is_busy_inside() {
     let stage = Stage::with(&["out begun", "hang"]);
     let mut owner = stage.start(&TURN, "");
     until_written(&stage.project.root().join(".agentd/calls/s.1.1/stdout"), "begun");
+    // The agent may have begun before that it was started is recorded.
+    let launched = |events: &[_]| events.iter().any(|(_, event)| matches!(event, Event::Launched { .. }));
+    while !launched(&stage.events()) {
+        thread::sleep(Duration::from_millis(10));
+    }
     let before = stage.events();
     // Should it be taken over, that comes to an end.
     stage.steps(&["reply"]);
