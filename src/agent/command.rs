@@ -9,10 +9,11 @@ use std::time::Duration;
 use super::contain::{self, Contained};
 use super::listen::Listener;
 use super::output::{OutputReader, STDERR};
+use super::ready::Ready;
 use super::{Call, Cause, Containment, Driver, Exit, Job, Limits, Running, Salvaged};
 use crate::config::{AgentSpec, Agents, Blanks, Environment, Failure, Failures, PromptWay};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Permission, Process, Reply};
+use crate::models::{End, Permission, Process, Reply};
 use crate::secret::Secrets;
 
 /// The file of a prompt that does not come by standard input.
@@ -140,22 +141,18 @@ impl CommandAgent {
         }
     }
 
-    /// Refuses a prompt that the command does not take whole.
-    fn check_size(&self, prompt: &str) -> Result<()> {
+    /// Returns why the command does not take a prompt whole, if it does not.
+    fn too_large(&self, prompt: &str) -> Option<Reply> {
         let characters = || prompt.chars().count() as u64;
         let bytes = prompt.len() as u64;
-        let over = match (self.spec.max_characters, self.spec.max_bytes) {
+        let (has, most, what) = match (self.spec.max_characters, self.spec.max_bytes) {
             // No text has more characters than bytes.
-            (Some(most), _) if bytes > most && characters() > most => {
-                Some((characters(), most, "characters"))
-            }
-            (_, Some(most)) if bytes > most => Some((bytes, most, "bytes")),
-            _ => None,
+            (Some(most), _) if bytes > most && characters() > most => (characters(), most, "characters"),
+            (_, Some(most)) if bytes > most => (bytes, most, "bytes"),
+            _ => return None,
         };
-        let Some((has, most, what)) = over else { return Ok(()) };
-        let message = format!("the prompt has {has} {what}, and `{}` takes {most}", self.spec.name);
-        Err(Error::new(ErrorKind::AgentTooLarge, message)
-            .with_hint("give it fewer files, or take another agent; nothing was sent"))
+        let detail = format!("the prompt has {has} {what}, it takes {most}, and nothing was sent");
+        Some(Reply { end: End::TooLarge { tokens: None, limit: None }, detail, ..Reply::default() })
     }
 }
 
@@ -165,7 +162,9 @@ impl Driver for CommandAgent {
     }
 
     fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
-        self.check_size(call.prompt)?;
+        if let Some(refused) = self.too_large(call.prompt) {
+            return Ok(Ready::boxed(refused));
+        }
         let prompt_file = whole(call.folder)?.join(PROMPT_FILE);
         let argv = self.argv(call, &prompt_file)?;
         match self.spec.prompt {

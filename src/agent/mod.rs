@@ -74,6 +74,11 @@ pub trait Driver {
     /// Tells whether a call runs a command or costs something. What does must be trusted, and counts.
     fn spends(&self) -> bool;
 
+    /// Tells whether a call could change files of the project: what the agent may only read is then compared.
+    fn works_in_tree(&self) -> bool {
+        self.spends()
+    }
+
     /// Sends a prompt.
     ///
     /// # Errors

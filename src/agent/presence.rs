@@ -68,8 +68,8 @@ impl CommandAgent {
 
 /// Returns the first word of a text that is a version: numbers with dots between them.
 fn version_in(text: &str) -> Option<&str> {
-    let words = text.split(|c: char| c.is_whitespace() || "()v,".contains(c));
-    words.into_iter().find(|word| {
+    let words = text.split(|c: char| c.is_whitespace() || "(),".contains(c));
+    words.map(|word| word.trim_start_matches('v')).find(|word| {
         let numbers = word
             .split(['.', '-', '+'])
             .next()

@@ -179,6 +179,15 @@ impl Agents {
         }
     }
 
+    /// Returns the files of a project that an agent follows by itself.
+    #[must_use]
+    pub fn obeys<'a>(&'a self, name: &'a str) -> &'a [String] {
+        match self.known(name) {
+            Some((Known::Command(spec), _)) => &spec.obeys,
+            _ => &[],
+        }
+    }
+
     /// Tells whether an agent has tools of its own to read and edit files with.
     #[must_use]
     pub fn has_tools(&self, name: &str) -> bool {

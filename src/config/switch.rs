@@ -35,6 +35,9 @@ pub struct Position {
     /// Variables.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
+    /// Files of a project that it then follows.
+    #[serde(default)]
+    pub obeys: Vec<String>,
 }
 
 /// For each agent, what the settings say of its switches.
@@ -90,6 +93,7 @@ impl AgentSpec {
                 .flat_map(|argument| if argument.0 == blank { position.argv.clone() } else { vec![argument] })
                 .collect();
             self.set.extend(position.set.clone());
+            self.obeys.extend(position.obeys.clone());
         }
     }
 }

@@ -60,7 +60,7 @@ fn check(desk: &Desk<'_>, driver: &dyn Driver, turn: &Recorded, again: bool) -> 
             .with_hint("look at `git status`, then `agentd resume SESSION --again`, or take a new turn"));
     }
     if driver.spends() {
-        check_trust(desk.workspace, desk.run.trust)?;
+        check_trust(desk.workspace, &turn.started.agent, desk.run.trust)?;
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ pub fn replay(
     let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
     desk.workspace.template(agent, &turn.started.mode)?;
     if driver.spends() {
-        check_trust(desk.workspace, desk.run.trust)?;
+        check_trust(desk.workspace, agent.as_str(), desk.run.trust)?;
     }
     let session = SessionId::new(format!("replay-{}", chance::word()))?;
     let mode: Mode = turn.started.mode.clone();

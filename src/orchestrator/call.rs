@@ -177,8 +177,7 @@ impl Turning<'_> {
         let reserved = if self.driver.spends() { reserved } else { Amount::default() };
         let limits = self.limits()?;
         let watched = self.watched(turn, call);
-        // Only what runs a command can have changed something.
-        let census = if self.driver.spends() { watched.before(started.permission)? } else { None };
+        let census = if self.driver.works_in_tree() { watched.before(started.permission)? } else { None };
         let secrets = self.desk.drivers.secrets.names().map(str::to_owned).collect();
         let id = run.id.clone();
         events.push(Event::Called { turn, call, why, prompt: segments, run: id, reserved, secrets });

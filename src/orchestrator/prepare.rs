@@ -113,7 +113,7 @@ pub(super) fn prepared(
     assembly: &Assembly,
 ) -> Result<Prepared> {
     if driver.spends() {
-        check_trust(desk.workspace, desk.run.trust)?;
+        check_trust(desk.workspace, assembly.agent.as_str(), desk.run.trust)?;
     }
     let draft = &assembly.draft;
     let price = price(desk, driver, assembly.model.as_ref())?;

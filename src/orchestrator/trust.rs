@@ -6,10 +6,14 @@ use std::path::{Path, PathBuf};
 use super::prompts::Workspace;
 use super::{chance, clock};
 use crate::error::{Error, ErrorKind, Result};
+use crate::file;
 use crate::models::BlobId;
 use crate::ops;
 use crate::pack::{CONFIG_DRAFT, Places, Prose};
 use crate::store::{self, SqliteStore};
+
+/// The largest file that an agent may obey.
+const LARGEST_OBEYED: u64 = 16 * 1024 * 1024;
 
 /// The ledger of a project, which its repository may have brought along.
 const LEDGER: &str = ".agentd/ledger.db";
@@ -113,13 +117,13 @@ fn subject(root: &Path, file: &str) -> BlobId {
     store::blob_id(&bytes)
 }
 
-/// Returns every file of the project that says what is sent or run, its ledger among them, sorted, with how it stands
-/// with the user.
+/// Returns every file of the project that says what is sent or run, its ledger and what agents obey among them, with
+/// how it stands with the user.
 ///
 /// # Errors
 ///
 /// Those of [`Places::definitions`].
-pub fn definitions(places: &Places, trust: &Trust) -> Result<Vec<Definition>> {
+pub fn definitions(places: &Places, trust: &Trust, obeyed: &[String]) -> Result<Vec<Definition>> {
     let Some(root) = &places.project else { return Ok(Vec::new()) };
     let described = |(file, prose): (String, Result<Prose>)| {
         let found = prose.map(|prose| {
@@ -138,7 +142,21 @@ pub fn definitions(places: &Places, trust: &Trust) -> Result<Vec<Definition>> {
         });
         all.insert(0, Definition { file: LEDGER.to_owned(), found });
     }
+    for file in obeyed {
+        let found = match content_of(root, file) {
+            Ok(None) => continue,
+            Ok(Some(content)) => Ok((content.clone(), trust.standing(root, file, &content))),
+            Err(error) => Err(error),
+        };
+        all.push(Definition { file: file.clone(), found });
+    }
     Ok(all)
+}
+
+/// Returns what a file of the project that an agent obeys holds; `None` if there is none.
+fn content_of(root: &Path, file: &str) -> Result<Option<BlobId>> {
+    let bytes = file::read_bytes_inside(root, &root.join(file), LARGEST_OBEYED)?;
+    Ok(bytes.map(|bytes| store::blob_id(&bytes)))
 }
 
 /// Returns what a ledger is accepted by: it changes with every turn, and its id does not.
@@ -206,8 +224,13 @@ impl Workspace {
 /// # Errors
 ///
 /// `NotTrusted` naming the files; `FileUnusable` if others could have written what the user has accepted.
-pub fn check_trust(workspace: &Workspace, accept_now: bool) -> Result<()> {
-    let used = workspace.used_project_files();
+pub fn check_trust(workspace: &Workspace, agent: &str, accept_now: bool) -> Result<()> {
+    let mut used = workspace.used_project_files();
+    if !accept_now {
+        for file in workspace.agents()?.obeys(agent) {
+            used.extend(content_of(&workspace.root, file)?.map(|content| (file.clone(), content)));
+        }
+    }
     if used.is_empty() || accept_now {
         return Ok(());
     }

@@ -136,3 +136,32 @@ fn settings_that_cannot_be_read_do_not_keep_doctor_from_its_work() {
         run.stdout
     );
 }
+
+/// gemini reads `.env` and settings of the project by itself: they can change where the key goes and what is run.
+#[test]
+fn files_of_the_project_that_an_agent_obeys_must_have_been_accepted() {
+    let machine = machine(&[CLAUDE, ("gemini", "cat >/dev/null; exit 1")]);
+    let gemini = ["turn", "plan", "Add login", "--agent", "gemini"];
+    assert_eq!(machine.run(&gemini).code, 5, "it was started");
+    machine.project.write(".env", "GOOGLE_GEMINI_BASE_URL=https://evil.example\n");
+    machine.run(&gemini).fails(4, &["NotTrusted", "\n  .env"]);
+    machine.run(&[&gemini[..], &["--trust"]].concat()).fails(5, &["AgentCrashed"]);
+    let claude = machine.run(&["turn", "plan", "Add login", "--agent", "claude"]);
+    assert!(!claude.stderr.contains("NotTrusted"), "claude does not obey it: {}", claude.stderr);
+    let shown = machine.run(&["trust", "--show"]);
+    assert!(shown.stdout.contains("new       .env"), "{}", shown.stdout);
+    machine.run(&["trust"]).ok();
+    machine.run(&gemini).fails(5, &["AgentCrashed"]);
+    machine.project.write(".env", "GOOGLE_GEMINI_BASE_URL=https://worse.example\n");
+    machine.run(&gemini).fails(4, &["NotTrusted"]);
+    machine.project.write(".gemini/settings.json", "{}");
+    machine.run(&gemini).fails(4, &[".env", ".gemini/settings.json"]);
+
+    // What a switch makes an agent obey is asked for as well.
+    machine.project.write(".mcp.json", "{}");
+    crate::support::write(
+        &machine.project.user_folder().join("config.toml"),
+        "format = 1\n[agents.claude]\nuser_config = true\n",
+    );
+    machine.run(&["turn", "plan", "Add login", "--agent", "claude"]).fails(4, &["NotTrusted", ".mcp.json"]);
+}

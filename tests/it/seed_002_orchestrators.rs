@@ -288,6 +288,7 @@ fn a_prompt_that_codex_does_not_take_is_refused_before_anything_is_sent() {
     let error = stage.run("codex", "plan", &MemoryStore::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AgentTooLarge, "{error}");
     assert!(error.to_string().contains("takes 1048576"), "{error}");
+    assert!(error.to_string().contains("nothing was sent"), "{error}");
     assert!(!stage.0.home().join("seen/codex/argv").exists(), "the command was not started");
     // The limit is one of characters, not of bytes.
     stage.0.write("agentd/project.md", "ä".repeat(900_000));

@@ -1,6 +1,10 @@
 //! `agentd trust`: what of a project may steer or run something.
 
-use agentd::models::BlobId;
+use std::collections::BTreeSet;
+
+use agentd::Result;
+use agentd::agent::find_command;
+use agentd::models::{AgentName, BlobId};
 use agentd::orchestrator::{Definition, Standing, Trust, definitions};
 use serde_json::{Value, json};
 
@@ -12,7 +16,7 @@ pub(super) fn run(args: &Args, show: bool, as_json: bool) -> Outcome {
     let places = project::places(args)?;
     let root = project::root(args)?;
     let trust = Trust::open(places.user.as_deref())?;
-    let files = definitions(&places, &trust)?;
+    let files = definitions(&places, &trust, &obeyed(args)?)?;
     let open = open(&files);
     if !show && !open.is_empty() {
         trust.accept(&root, &open)?;
@@ -36,6 +40,22 @@ pub(super) fn run(args: &Args, show: bool, as_json: bool) -> Outcome {
     let readable = files.iter().all(|file| file.found.is_ok());
     let accepted = !show || open.is_empty();
     Ok(if readable && accepted { exit::OK } else { exit::FINDINGS })
+}
+
+/// Returns the files that agents on PATH, or of the settings, would follow by themselves.
+fn obeyed(args: &Args) -> Result<Vec<String>> {
+    // Settings or a pack that cannot be read must not keep anyone from seeing what there is.
+    let Ok(workspace) = project::workspace(args, None) else { return Ok(Vec::new()) };
+    let agents = workspace.agents()?;
+    let set: Vec<&str> = workspace.settings.agents.values().map(AgentName::as_str).collect();
+    let set = set.iter().filter_map(|name| name.split(':').next());
+    let set: BTreeSet<&str> = set.collect();
+    let path = workspace.path.as_deref().unwrap_or_default();
+    let used = agents
+        .all()
+        .filter(|spec| set.contains(spec.name.as_str()) || find_command(path, spec.command()).is_some());
+    let files: BTreeSet<String> = used.flat_map(|spec| spec.obeys.clone()).collect();
+    Ok(files.into_iter().collect())
 }
 
 /// Returns the files that are not accepted as they are.
