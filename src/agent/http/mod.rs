@@ -106,6 +106,10 @@ impl Driver for HttpAgent {
         true
     }
 
+    fn works_in_tree(&self) -> bool {
+        false
+    }
+
     fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
         if !self.has_key {
             let name = self.provider.key.as_deref().unwrap_or_default();
