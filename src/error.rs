@@ -215,6 +215,15 @@ impl Error {
         self
     }
 
+    /// Leaves out the line that the place would show: it may hold what nobody should see.
+    #[must_use]
+    pub fn without_text(mut self) -> Self {
+        if let Some(place) = &mut self.0.place {
+            place.text.clear();
+        }
+        self
+    }
+
     /// Adds the cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {

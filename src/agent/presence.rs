@@ -61,7 +61,10 @@ impl CommandAgent {
         let said = contain::read_stdout(&call);
         match version_in(&said).filter(|_| exit.code == Some(0)) {
             Some(version) => Ok(version.to_owned()),
-            None => Err(silent(&format!("exit code {:?}", exit.code))),
+            None => Err(silent(&match exit.code {
+                Some(code) => format!("it ends with exit code {code}"),
+                None => "it did not come to its end".to_owned(),
+            })),
         }
     }
 }

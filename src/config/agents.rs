@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use serde::Deserialize;
 
+use super::provider::NO_NAME;
 use super::{AgentSpec, EndRule, Environment, HttpSpec, NamePattern, Provider};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::yaml::{self, Placed};
@@ -115,7 +116,9 @@ impl Agents {
             let named = AgentName::new(name.as_str());
             named.map_err(|error| invalid(location, error.message().to_owned()))?;
             if let Some(fault) = placed.value.fault() {
-                return Err(invalid(location, format!("`{name}`: {fault}")));
+                let error = invalid(location, format!("`{name}`: {fault}"))
+                    .with_hint("docs/http.md describes every key");
+                return Err(if fault == NO_NAME { error.without_text() } else { error });
             }
             self.providers.insert(name.clone(), Provider { name, ..placed.value });
         }
@@ -154,7 +157,9 @@ impl Agents {
         if let Some(spec) = self.find(name) {
             return Some((Known::Command(spec), None));
         }
-        let (name, model) = name.split_once(':').filter(|(_, model)| !model.is_empty())?;
+        // What begins like a flag would be taken for one.
+        let is_model = |model: &str| !model.is_empty() && !model.starts_with('-');
+        let (name, model) = name.split_once(':').filter(|(_, model)| is_model(model))?;
         let command = self.find(name).map(Known::Command);
         let known = command.or_else(|| self.providers.get(name).map(Known::Http))?;
         Some((known, Some(model)))

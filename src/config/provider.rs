@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 
 use super::{EndRule, OutputSpec, Tried};
 
+/// What is said of a `key` that is none.
+pub(super) const NO_NAME: &str = "`key` names a variable, in capitals: it is not the key itself";
+
 /// A server of models.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +73,16 @@ impl Dialect {
     }
 }
 
+/// Tells whether an address without its scheme is this machine's own.
+fn is_loopback(address: &str) -> bool {
+    let host = address.split('/').next().unwrap_or_default();
+    let host = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(host, _)| host),
+    };
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 impl Provider {
     /// Returns what is wrong with it, in words.
     pub(super) fn fault(&self) -> Option<String> {
@@ -81,9 +94,16 @@ impl Provider {
         if host.is_some_and(|host| host.split('/').next().is_some_and(|host| host.contains('@'))) {
             return Some("`base_url` holds a user or a password: name a variable as `key`".to_owned());
         }
-        self.key
-            .as_ref()
-            .filter(|key| key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
-            .map(|key| format!("{key:?} is no variable's name: `key` names one, it is not the key itself"))
+        let is_name =
+            |key: &String| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        // It may be the key, so it is not repeated.
+        if self.key.as_ref().is_some_and(|key| !is_name(key)) {
+            return Some(NO_NAME.to_owned());
+        }
+        let is_plain = self.base_url.starts_with("http://") && !host.is_some_and(is_loopback);
+        (is_plain && self.key.is_some()).then(|| {
+            "`base_url` is http:// to another machine, where everyone on the way could read the key"
+                .to_owned()
+        })
     }
 }

@@ -124,7 +124,7 @@ impl End {
             Self::Auth => said(
                 ErrorKind::AgentAuth,
                 "is not logged in",
-                "log in with the agent's own command, or set the variable that holds its key",
+                "log in with its own command; for a server, set the variable that its `key` names",
             ),
             Self::Quota { resets } => {
                 let when = resets.as_deref().map(|when| format!(", which resets {when}")).unwrap_or_default();

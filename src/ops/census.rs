@@ -17,6 +17,9 @@ use crate::models::{SessionId, matches_pattern};
 /// The largest census that is read back.
 const LARGEST: u64 = 1 << 30;
 
+/// The longest file that only names a folder.
+const LONGEST_LINE: u64 = 4096;
+
 /// What of git's own folder an agent could do harm with.
 const GIT: [&str; 3] = ["HEAD", "config", "hooks"];
 
@@ -57,7 +60,7 @@ impl Census {
     /// `FileUnusable` if the root cannot be listed.
     pub fn take(counted: &Counted<'_>) -> Result<Self> {
         let root = counted.root;
-        let mut stamps = BTreeMap::new();
+        let (mut stamps, mut gits) = (BTreeMap::new(), Vec::new());
         let mut rules = rules_above(root);
         let above = rules.len().checked_sub(1);
         let mut folders = vec![(root.to_path_buf(), above)];
@@ -66,22 +69,29 @@ impl Census {
             let here = rules.len() - 1;
             let listed = list(&folder, |path, metadata| {
                 let ignored = is_ignored(&path, metadata.is_dir(), &rules, here);
+                let name = path.file_name().unwrap_or_default();
+                // Rules that hide files are told themselves, or who writes some could hide what else is written.
+                let always = name == ".gitignore" || name == ".git" || (counted.always)(&path);
                 if counted.is_ours(&path) {
+                } else if metadata.is_dir() && name == ".git" {
+                    gits.push(path);
                 } else if metadata.is_dir() && !ignored {
                     folders.push((path, Some(here)));
-                } else if !metadata.is_dir() && (!ignored || (counted.always)(&path)) {
+                } else if !metadata.is_dir() && (!ignored || always) {
                     stamps
                         .insert(visible_path(path.strip_prefix(root).unwrap_or(&path)), Stamp::of(&metadata));
                 }
             });
-            if let Err(cause) = listed
-                && folder == root
-            {
-                return Err(unlisted(root, cause));
+            match listed {
+                Err(cause) if folder == root => return Err(unlisted(root, cause)),
+                // One that was made unreadable is a change, too.
+                Err(_) => stamp_all(root, &folder, &mut stamps),
+                Ok(()) => {}
             }
         }
-        for name in GIT {
-            stamp_all(root, &root.join(".git").join(name), &mut stamps);
+        gits.extend(git_folders(root));
+        for (git, name) in gits.iter().flat_map(|git| GIT.map(|name| (git, name))) {
+            stamp_all(root, &git.join(name), &mut stamps);
         }
         Ok(Self(stamps))
     }
@@ -96,7 +106,7 @@ impl Census {
             self.0.get(*path).is_none_or(|before| before != *stamp) && stamp.changed <= until
         });
         // When a file was removed cannot be told afterwards.
-        let gone = self.0.keys().filter(|path| until == i128::MAX && !later.0.contains_key(*path));
+        let gone = self.0.keys().filter(|path| !later.0.contains_key(*path));
         let mut paths: Vec<String> = touched.map(|(path, _)| path.clone()).chain(gone.cloned()).collect();
         paths.sort();
         paths
@@ -131,7 +141,6 @@ impl Counted<'_> {
     fn is_ours(&self, path: &Path) -> bool {
         let inside: Vec<_> = path.strip_prefix(self.root).unwrap_or(path).iter().collect();
         match inside[..] {
-            [.., last] if last == ".git" => true,
             [first] if first == ".agentd" => true,
             [first, second, change, ..] if first == "agentd" && second == "changes" => {
                 let own = change == self.session.as_str();
@@ -179,6 +188,24 @@ fn list(folder: &Path, mut take: impl FnMut(PathBuf, Metadata)) -> io::Result<()
     Ok(())
 }
 
+/// Returns where git keeps what belongs to a project: in a folder of it or above it, or where a worktree's file says.
+fn git_folders(root: &Path) -> Vec<PathBuf> {
+    let Some(git) = root.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists()) else {
+        return Vec::new();
+    };
+    if git.is_dir() {
+        return vec![git];
+    }
+    let line = |path: &Path| {
+        let bytes = file::read_bytes_inside(path.parent()?, path, LONGEST_LINE).ok()??;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    };
+    let told = line(&git).and_then(|line| Some(PathBuf::from(line.strip_prefix("gitdir:")?.trim())));
+    let Some(own) = told.map(|told| git.parent().unwrap_or(root).join(told)) else { return vec![git] };
+    let common = line(&own.join("commondir")).map(|told| own.join(told));
+    [git, own].into_iter().chain(common).collect()
+}
+
 /// Stamps a file, or the files right in a folder.
 fn stamp_all(root: &Path, path: &Path, stamps: &mut BTreeMap<String, Stamp>) {
     let mut stamp = |path: &Path, metadata: &Metadata| {
@@ -186,8 +213,9 @@ fn stamp_all(root: &Path, path: &Path, stamps: &mut BTreeMap<String, Stamp>) {
     };
     match path.symlink_metadata() {
         Ok(metadata) if metadata.is_dir() => {
-            // A folder that cannot be listed now could not be before.
-            let _unlisted = list(path, |path, metadata| stamp(&path, &metadata));
+            if list(path, |path, metadata| stamp(&path, &metadata)).is_err() {
+                stamp(path, &metadata);
+            }
         }
         Ok(metadata) => stamp(path, &metadata),
         Err(_) => {}

@@ -13,12 +13,16 @@ const NOTHING: &str = "/dev/null";
 ///
 /// A hunk belongs where its lines stand, and they must stand in one place only. The numbers in its head do not count:
 /// models rarely get them right, and by a wrong number a hunk would be put to the nearest lines that are alike.
-pub(super) fn apply(before: Option<&str>, diff: &str) -> Result<Option<String>, String> {
+pub(super) fn apply(target: &str, before: Option<&str>, diff: &str) -> Result<Option<String>, String> {
     let old = before.unwrap_or_default();
     let ends = LineEnds::of(old);
     let (text, diff) = (ends.taken_off(old), ends.taken_off(diff));
     let diff = recounted(&diff)?;
     let patch = Patch::from_str(&diff).map_err(|error| format!("the diff cannot be read: {error}"))?;
+    let named = [patch.original(), patch.modified()].into_iter().flatten();
+    if let Some(other) = named.into_iter().find(|name| *name != NOTHING && !is_of(name, target)) {
+        return Err(format!("the diff is of another file, {other}"));
+    }
     let (made, removed) = (patch.original() == Some(NOTHING), patch.modified() == Some(NOTHING));
     match before {
         Some(_) if made => return Err("the diff makes a file that is there already".to_owned()),
@@ -57,6 +61,14 @@ pub(super) fn apply(before: Option<&str>, diff: &str) -> Result<Option<String>, 
     }
 }
 
+/// Tells whether the head of a diff names a file: by its path, or the end of it.
+fn is_of(name: &str, target: &str) -> bool {
+    let name = name.strip_prefix("a/").or_else(|| name.strip_prefix("b/")).unwrap_or(name);
+    name == target
+        || target.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'))
+        || name.strip_suffix(target).is_some_and(|rest| rest.ends_with('/'))
+}
+
 /// Returns where the only lines of a text stand that are these.
 fn place(text: &str, lines: &str) -> Result<usize, &'static str> {
     if lines.is_empty() {
@@ -66,20 +78,19 @@ fn place(text: &str, lines: &str) -> Result<usize, &'static str> {
             Err("holds no line of the file, so its place is not clear")
         };
     }
-    let is_whole = |at: usize| {
-        let end = at + lines.len();
-        (at == 0 || text[..at].ends_with('\n')) && (lines.ends_with('\n') || end == text.len())
-    };
-    let (mut found, mut from) = (None, 0);
-    while let Some(hit) = memmem::find(&text.as_bytes()[from..], lines.as_bytes()) {
-        let at = from + hit;
-        // What is found starts and ends with whole characters, and places may overlap.
-        from = at + 1;
-        if is_whole(at) && found.replace(at).is_some() {
-            return Err("fits in several places");
-        }
+    const NOWHERE: &str = "fits nowhere: its lines are not those of the file";
+    // With the end of the line before it, whatever is found starts a line; and it is found where the line starts.
+    let (text, lines) = (["\n", text].concat(), ["\n", lines].concat());
+    if !lines.ends_with('\n') {
+        // A line without an end is the last of the file.
+        return if text.ends_with(&lines) { Ok(text.len() - lines.len()) } else { Err(NOWHERE) };
     }
-    found.ok_or("fits nowhere: its lines are not those of the file")
+    let finder = memmem::Finder::new(&lines);
+    let found = finder.find(text.as_bytes()).ok_or(NOWHERE)?;
+    match finder.find(&text.as_bytes()[found + 1..]) {
+        Some(_) => Err("fits in several places"),
+        None => Ok(found),
+    }
 }
 
 /// Returns a diff whose hunks count their lines right, without what stands before them.

@@ -7,7 +7,7 @@ use super::files::{LARGEST, UNNAMED, current, settle};
 use super::{Operation, Planned, Site};
 use crate::error::Result;
 use crate::file;
-use crate::models::{Effect, Settlement, Started};
+use crate::models::{Effect, Settlement, Started, UpdateFormat};
 use crate::store::blob_id;
 
 /// The operation's name.
@@ -26,7 +26,7 @@ impl Operation for Edit {
             return Planned::whole(effect, None);
         }
         if let Some(earlier) = earlier {
-            return Planned::on(effect, earlier.content.as_deref(), earlier.after());
+            return within(Planned::on(unfenced(effect), earlier.content.as_deref(), earlier.after()));
         }
         let shown = started.shown.as_ref().and_then(|shown| shown.get(&effect.target)).cloned();
         let now = match read(site.root, &effect.target) {
@@ -39,13 +39,11 @@ impl Operation for Edit {
         if shown != now.as_deref().map(blob_id) {
             return Planned::whole(effect, shown).refuse("it is not as the prompt shows it");
         }
-        let planned = Planned::on_bytes(effect, now, shown);
-        let size = planned.content.as_ref().map_or(0, |content| content.len() as u64);
-        if size > LARGEST {
-            planned.refuse(format!("it is over {}", file::in_units(LARGEST)))
-        } else {
-            planned
+        let effect = unfenced(effect);
+        if now.is_some() && effect.format == UpdateFormat::Whole && leaves_out(&effect.content) {
+            return Planned::whole(effect, shown).refuse(ELIDED);
         }
+        within(Planned::on_bytes(effect, now, shown))
     }
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
@@ -60,6 +58,46 @@ impl Operation for Edit {
 
 /// Why a file that is there is not changed by an agent that has not seen it.
 const UNSEEN: &str = "it is there, and the prompt did not show it; show it with --file";
+
+/// Refuses what is larger than a file may be.
+fn within(planned: Planned) -> Planned {
+    let size = planned.content.as_ref().map_or(0, |content| content.len() as u64);
+    if size > LARGEST { planned.refuse(format!("it is over {}", file::in_units(LARGEST))) } else { planned }
+}
+
+/// Why a text with words in the place of its middle does not replace a file.
+const ELIDED: &str = "a line of it stands for lines that are left out";
+
+/// Words that stand for lines that are not written out.
+const OMISSIONS: [&str; 6] =
+    ["rest of", "unchanged", "existing code", "remaining code", "same as before", "as before"];
+
+/// Returns an update without a code fence around all of it, which is no part of a diff, nor of a file other than prose.
+fn unfenced(effect: Effect) -> Effect {
+    let is_prose = [".md", ".mdx", ".markdown"].iter().any(|end| effect.target.ends_with(end));
+    if is_prose && effect.format == UpdateFormat::Whole {
+        return effect;
+    }
+    let inner = || {
+        let (first, rest) = effect.content.trim_start_matches('\n').split_once('\n')?;
+        let inner = rest.trim_end().strip_suffix("```")?;
+        let is_fence = first.starts_with("```") && !first[3..].contains('`') && inner.ends_with('\n');
+        let is_one = !inner.lines().any(|line| line.starts_with("```"));
+        (is_fence && is_one).then(|| inner.to_owned())
+    };
+    match inner() {
+        Some(content) => Effect { content, ..effect },
+        None => effect,
+    }
+}
+
+/// Tells whether a line stands for others that are left out: dots, and words for it.
+fn leaves_out(text: &str) -> bool {
+    text.lines().filter(|line| line.contains("...") || line.contains('\u{2026}')).any(|line| {
+        let line = line.to_lowercase();
+        OMISSIONS.iter().any(|words| line.contains(words))
+    })
+}
 
 /// Returns what a file of the work tree holds; `None` if there is none.
 fn read(root: &Path, relative: &str) -> io::Result<Option<Vec<u8>>> {

@@ -9,6 +9,7 @@ mod private;
 mod survey;
 mod tree;
 
+use std::collections::HashMap;
 use std::path::Path;
 
 pub use census::{Census, Counted};
@@ -95,7 +96,7 @@ impl Planned {
             return Self::whole(effect, before).refuse(CHANGED);
         }
         let content = match (effect.format, now) {
-            (UpdateFormat::Diff, _) => diff::apply(now, &effect.content),
+            (UpdateFormat::Diff, _) => diff::apply(&effect.target, now, &effect.content),
             (UpdateFormat::Whole, Some(now)) => Ok(Some(diff::with_line_ends_of(now, &effect.content))),
             (UpdateFormat::Whole, None) => Ok(Some(effect.content.clone())),
         };
@@ -153,13 +154,14 @@ const CHANGED: &str = "it has changed since the prompt was made";
 /// `UnknownOperation`.
 pub fn plan(site: &Site<'_>, effects: Vec<Effect>, started: &Started) -> Result<Vec<Planned>> {
     let mut planned: Vec<Planned> = Vec::new();
+    let mut last: HashMap<(String, String), usize> = HashMap::new();
     for effect in effects {
-        let same = |other: &&Planned| {
-            other.refused.is_none()
-                && (&other.operation, &other.target) == (&effect.operation, &effect.target)
-        };
-        let earlier = planned.iter().rev().find(same);
+        let key = (effect.operation.clone(), effect.target.clone());
+        let earlier = last.get(&key).map(|&index| &planned[index]);
         let next = operation(&effect.operation)?.plan(site, effect, started, earlier);
+        if next.refused.is_none() {
+            last.insert(key, planned.len());
+        }
         planned.push(next);
     }
     Ok(planned)

@@ -2,13 +2,13 @@
 
 use super::prepare::{self, Prepared};
 use super::prompts::catalogue;
-use super::recorded::Recorded;
+use super::recorded::{Recorded, RecordedCall};
 use super::trust::check_trust;
 use super::turn::{Desk, TurnReport, Turning};
 use super::{chance, recover};
 use crate::agent::Driver;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{AgentName, Event, Mode, Permission, SessionId, State};
+use crate::models::{AgentName, End, Event, Mode, Permission, SessionId, State};
 
 /// Brings the last turn of a session to an end, and calls its agent again if it gave no whole reply. `None` if there
 /// was nothing left to do. With `again` also if the agent could have edited files.
@@ -53,6 +53,14 @@ fn check(desk: &Desk<'_>, driver: &dyn Driver, turn: &Recorded, again: bool) -> 
     if !turn.has_its_pack(desk.workspace)? {
         let message = format!("the pack `{}` has changed since {name} was sent", turn.started.pack);
         return Err(Error::new(ErrorKind::NotResumable, message).with_hint("take a new turn"));
+    }
+    let has_edited = |call: &RecordedCall| {
+        call.answered.as_ref().is_some_and(|answered| matches!(answered.end, End::Edited { .. }))
+    };
+    if turn.calls.last().is_some_and(has_edited) && !again {
+        let message = format!("the agent of {name} may only read, and files were changed while it ran");
+        return Err(Error::new(ErrorKind::NotResumable, message)
+            .with_hint("look at `git status`, then `agentd resume SESSION --again`, or take a new turn"));
     }
     if turn.started.permission == Permission::Edit && driver.spends() && !again {
         let message = format!("the agent of {name} could edit files, and may have done half of its work");

@@ -51,10 +51,10 @@ impl Watched<'_> {
         }
         let edited =
             End::Edited { files: changes.len() as u64, first: changes.into_iter().take(TOLD).collect() };
-        if reply.end.is_ok() {
+        if reply.end != End::Stopped {
             return Ok(Reply { end: edited, ..reply });
         }
-        // It has failed in another way already.
+        // The user has stopped it, and shall hear of that.
         let also = edited.error("it", "", "").map(|error| error.message().to_owned()).unwrap_or_default();
         Ok(Reply { detail: format!("{}; {also}", reply.detail), ..reply })
     }

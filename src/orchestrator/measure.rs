@@ -7,7 +7,7 @@ use super::prompts::{Ask, Workspace, catalogue};
 use super::turn::Turning;
 use crate::compose::{Counter, Measured, seems_cut};
 use crate::error::Result;
-use crate::models::{AgentName, Catalogue, Figure, FigureKind, Measurement, Reply, Why, grouped};
+use crate::models::{AgentName, Catalogue, Figure, FigureKind, Format, Measurement, Reply, Why, grouped};
 use crate::store::{Figures, Store};
 
 /// Returns what was measured of the agent and the model that a prompt is asked for. Where no agent is named, that is
@@ -105,9 +105,10 @@ impl Turning<'_> {
         let tokenizer = catalogue.find(model).map(|known| catalogue.tokenizer(known)).unwrap_or_default();
         let counter = Counter::new(tokenizer);
         // Of a prompt that is sent as JSON, its texts are what the model reads.
+        let is_text = matches!(self.prepared.started.format, Format::Xml | Format::Flat);
         let tokens = match why {
-            Why::Ask => counter.count(&self.prepared.texts.concat()).tokens,
-            Why::Repair => counter.count(prompt).tokens,
+            Why::Ask if !is_text => counter.count(&self.prepared.texts.concat()).tokens,
+            Why::Ask | Why::Repair => counter.count(prompt).tokens,
         };
         Ok(tokens)
     }

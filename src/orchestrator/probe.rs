@@ -117,6 +117,9 @@ impl ProbeReport {
     }
 }
 
+/// After how many failed calls in a row a probe is given up.
+const GIVE_UP: usize = 3;
+
 /// Probes an agent. `told` hears of every request, how many there were so far and how many there will be.
 ///
 /// # Errors
@@ -155,10 +158,13 @@ pub fn probe(
         cases.iter().cycle().take(turns).flat_map(|case| Condition::ALL.map(|condition| (case, condition)));
     for (case, condition) in all {
         match request(desk, driver, &ask, case, condition) {
-            Ok((asked, fault)) => {
+            Ok((asked, fault, hopeless)) => {
                 keep(desk, &report, &asked);
                 report.asked.push(asked);
-                report.fault = fault;
+                let newest = report.asked.iter().rev().take(GIVE_UP);
+                let all_failed =
+                    report.asked.len() >= GIVE_UP && newest.into_iter().all(|asked| asked.right.is_none());
+                report.fault = fault.filter(|_| hopeless || all_failed);
             }
             Err(error) if report.asked.is_empty() => return Err(error),
             Err(error) => report.fault = Some(error),
@@ -181,14 +187,14 @@ pub fn probe(
     Ok(report)
 }
 
-/// Makes one request. Returns what came of it, and why no other one is worth making, if none is.
+/// Makes one request. Returns what came of it, how its call failed if it did, and whether another one would, too.
 fn request(
     desk: &Desk<'_>,
     driver: &dyn Driver,
     ask: &Ask,
     case: &Case,
     condition: Condition,
-) -> Result<(Asked, Option<Error>)> {
+) -> Result<(Asked, Option<Error>, bool)> {
     let variables = Variables::from([(CONDITION.to_owned(), condition.name().to_owned())]);
     let mode = Mode::new(case.task().name())?;
     let ask = Ask { mode, instructions: case.ask.clone(), variables, ..ask.clone() };
@@ -204,7 +210,7 @@ fn request(
     };
     // The next call would end no better.
     let hopeless = matches!(report.end, End::Stopped | End::Auth | End::NotInstalled | End::Quota { .. });
-    Ok((asked, report.fault.filter(|_| hopeless)))
+    Ok((asked, report.fault.filter(|_| right.is_none()), hopeless))
 }
 
 /// Keeps what a request has shown.

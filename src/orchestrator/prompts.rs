@@ -60,12 +60,10 @@ impl Workspace {
         let settings = settings(&places)?;
         let pack = Pack::load(pack.or(settings.pack.as_deref()).unwrap_or(DEFAULT_PACK), &places)?;
         // The settings name agents for a process, and a probe is none.
-        let named = settings.agents.keys().filter(|_| pack.name != PROBE_PACK);
+        let named = settings.agents.keys().chain(settings.commands.keys());
+        let named = named.filter(|_| pack.name != PROBE_PACK);
         for mode in named.filter(|mode| !pack.modes.contains_key(*mode)) {
-            log::warn!(
-                "the settings name an agent for `{mode}`, which is no mode of the pack `{}`",
-                pack.name
-            );
+            log::warn!("the settings speak of `{mode}`, which is no mode of the pack `{}`", pack.name);
         }
         let (templates, secrets) = (Templates::new(places.clone()), Secrets::default());
         let own_agents = places.layers("agents.yaml")?;
@@ -88,6 +86,17 @@ impl Workspace {
         let shipped = Agents::read(AGENTS, "built-in:data/agents.yaml")?;
         let all = overlaid(shipped, &self.own_agents)?.switched(&self.settings.switches)?;
         Ok(self.agents.get_or_init(|| all))
+    }
+
+    /// Tells whether an agent is defined by the project itself, whom nobody may have accepted.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn is_defined_by_project(&self, name: &str) -> Result<bool> {
+        let of_project = self.own_agents.iter().filter(|file| file.owner == Owner::Project);
+        let of_project = of_project.cloned().collect::<Vec<_>>();
+        Ok(overlaid(Agents::default(), &of_project)?.find(name).is_some())
     }
 
     /// Returns the names and values of an environment, and of what is set for agents, that must not be seen.

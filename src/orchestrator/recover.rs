@@ -13,7 +13,9 @@ use super::turn::{Desk, Turning};
 use crate::agent::{self, Echo, Salvaged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
-use crate::models::{Amount, Answered, End, Event, Held, Holder, Intent, Process, Reply, SessionId, State};
+use crate::models::{
+    Amount, Answered, End, Event, Held, Holder, Intent, Permission, Process, Reply, SessionId, Started, State,
+};
 use crate::ops::{self, Planned};
 use crate::store::{Claim, Entry, Lease, Store, blob_id};
 
@@ -168,6 +170,14 @@ fn discard_recorded(desk: &Desk<'_>, turn: &Recorded) {
     }
 }
 
+/// What is told of a reply that cannot count.
+const UNWATCHED: &str = "what the work tree held before its call is not known any more";
+
+/// Tells whether the work tree is compared around the calls of a turn.
+fn is_watched(desk: &Desk<'_>, started: &Started) -> Result<bool> {
+    Ok(started.permission == Permission::ReadOnly && desk.drivers.find(&started.agent)?.works_in_tree())
+}
+
 /// Removes what was kept of the work tree for calls that are over, or were never made.
 fn forget_trees(desk: &Desk<'_>, lease: &Lease, last: Option<&Recorded>) {
     let root = &desk.workspace.root;
@@ -207,8 +217,14 @@ fn end_call(
     let Salvaged { reply, milliseconds } = found.unwrap_or_else(lost);
     let updates = desk.workspace.updates(&recorded.started.mode);
     let watched = Watched { root: &desk.workspace.root, session: &lease.session, turn, call, updates };
-    let census = watched.kept().filter(|_| reply.end.is_ok());
-    let reply = watched.after(census.as_ref(), reply, agent::ended_at(&folder))?;
+    let reply = match watched.kept() {
+        Some(census) => watched.after(Some(&census), reply, agent::ended_at(&folder))?,
+        // Without it nobody can tell what the agent has done.
+        None if reply.end.is_ok() && is_watched(desk, &recorded.started)? => {
+            Reply { end: End::Lost, detail: UNWATCHED.to_owned(), ..reply }
+        }
+        None => reply,
+    };
     let salvaged = reply.end != End::Lost;
     what.push(match (salvaged, reply.text.len()) {
         (true, _) => format!("the call of {name} had come to its end ({})", reply.end.name()),

@@ -226,9 +226,11 @@ impl Workspace {
 /// `NotTrusted` naming the files; `FileUnusable` if others could have written what the user has accepted.
 pub fn check_trust(workspace: &Workspace, agent: &str, accept_now: bool) -> Result<()> {
     let mut used = workspace.used_project_files();
+    let mut obeyed = BTreeSet::new();
     if !accept_now {
         for file in workspace.agents()?.obeys(agent) {
             used.extend(content_of(&workspace.root, file)?.map(|content| (file.clone(), content)));
+            obeyed.insert(file.clone());
         }
     }
     if used.is_empty() || accept_now {
@@ -238,7 +240,11 @@ pub fn check_trust(workspace: &Workspace, agent: &str, accept_now: bool) -> Resu
     if untrusted.is_empty() {
         return Ok(());
     }
-    let files: String = untrusted.iter().map(|file| format!("\n  {file}")).collect();
+    let why = |file: &String| match obeyed.contains(file) {
+        true => format!(" ({agent} obeys it: it can change what is run, and where a key goes)"),
+        false => String::new(),
+    };
+    let files: String = untrusted.iter().map(|file| format!("\n  {file}{}", why(file))).collect();
     let message = format!("files of this project would be used, and you have not accepted them:{files}");
     Err(Error::new(ErrorKind::NotTrusted, message).with_hint(
         "`agentd trust --show` lists them; accept them with `agentd trust`, or for this run with --trust",

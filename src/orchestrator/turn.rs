@@ -193,6 +193,10 @@ impl<'a> Turning<'a> {
         let (reply, left_behind) = (answer.reply.text.clone(), answer.reply.left_behind);
         let reading = Reading::of(self.desk.workspace, &prepared.started, &prepared.texts)?;
         let (response, pending, usage) = self.repaired(&reading, answer)?; // parse
+        if let Some(answer) = pending.as_ref().filter(|answer| matches!(answer.reply.end, End::Edited { .. }))
+        {
+            return self.failed(answer);
+        }
         let report = self.decide(&reading, response, pending.as_ref())?;
         Ok(TurnReport { reply, left_behind, usage, ..report })
     }

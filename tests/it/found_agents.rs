@@ -63,7 +63,7 @@ fn doctor_tells_which_agents_are_there_their_versions_and_whether_they_are_known
         "claude 2.1.325, which is known",
         "codex 0.165.0; 0.166.0 is known",
         "plan: claude",
-        "exit code Some(3)",
+        "it ends with exit code 3",
     ] {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }

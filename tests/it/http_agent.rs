@@ -336,7 +336,7 @@ fn no_proxy_leads_to_this_machine() {
     let variables = [("UNLOCKER", KEY), ("HTTP_PROXY", &proxy), ("all_proxy", &proxy)];
     let local = drivers(providers(server.url(), &json!({})), &variables);
     assert_eq!(ask(&local, &Ask::of("my-openai:m")).unwrap().text, "Done.");
-    let far = drivers(providers("http://models.test", &json!({})), &variables);
+    let far = drivers(providers("http://models.test", &json!({"key": null})), &variables);
     let reply = ask(&far, &Ask::of("my-openai:m")).unwrap();
     assert_eq!(reply.end, End::Crashed { code: None, signal: None }, "the proxy is asked, and is not there");
     assert!(reply.detail.contains("refuses the connection"), "{}", reply.detail);

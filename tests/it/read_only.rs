@@ -48,6 +48,11 @@ fn a_read_only_phase_that_changed_a_file_is_a_failure_whatever_the_agent_said() 
         ("echo TOKEN=2 > .env", ".env"),
         ("echo evil > .git/hooks/pre-commit", ".git/hooks/pre-commit"),
         ("echo x >> .git/config", ".git/config"),
+        (
+            "mkdir .claude; echo '*' > .claude/.gitignore; echo evil > .claude/settings.json",
+            ".claude/.gitignore",
+        ),
+        ("mkdir -p sub/.git; echo x > sub/.git/HEAD", "sub/.git/HEAD"),
         ("mkdir -p agentd/changes/a && echo x > agentd/changes/a/notes.md", "agentd/changes/a/notes.md"),
     ] {
         let project = project(script);
@@ -97,7 +102,7 @@ fn an_agent_that_may_edit_is_not_asked_what_it_changed() {
 /// What the agent did before its end is told apart from what the user does before the reply is read.
 #[test]
 fn a_reply_that_is_found_after_a_crash_is_judged_by_what_its_agent_did() {
-    for (script, code, files) in [("true", 0, 1), ("echo x >> src/lib.rs", 5, 0)] {
+    for (script, code, files) in [("true", 0, 1), ("echo x >> src/lib.rs", 8, 0)] {
         let project = project(script);
         let killed = project
             .command(&["turn", "plan", "Add login", "--agent", "hand", "--change", "a", "--json"])
@@ -110,7 +115,7 @@ fn a_reply_that_is_found_after_a_crash_is_judged_by_what_its_agent_did() {
         let run = project.run(&["log", "--json"]);
         assert_eq!(run.code, 0);
         let resumed = project.run(&["resume", "a"]);
-        // One that did what it may not is called again, and does it again.
+        // One that did what it may not is not called again unasked.
         assert_eq!(resumed.code, code, "{}", resumed.stderr);
         let row = project.run(&["show", "a/1", "--json"]).json();
         let end = row["turn"]["calls"][0]["answered"]["end"].as_str().unwrap_or_default().to_owned();
@@ -119,4 +124,72 @@ fn a_reply_that_is_found_after_a_crash_is_judged_by_what_its_agent_did() {
         assert_eq!(usize::from(written), files, "{script}");
         assert_eq!(project.read("src/mine.rs"), "mine\n");
     }
+}
+
+#[test]
+fn in_a_worktree_what_git_keeps_elsewhere_is_looked_at_too() {
+    for (script, path) in
+        [("echo gitdir: /elsewhere > .git", ".git"), ("echo x >> ../main/hooks/post-commit", "post-commit")]
+    {
+        let project = project(script);
+        fs::remove_dir_all(project.root().join(".git")).unwrap();
+        let main = project.root().join("../main");
+        fs::create_dir_all(main.join("worktrees/w")).unwrap();
+        fs::create_dir_all(main.join("hooks")).unwrap();
+        fs::write(main.join("worktrees/w/HEAD"), "ref: refs/heads/w\n").unwrap();
+        fs::write(main.join("worktrees/w/commondir"), "../..\n").unwrap();
+        project.write(".git", "gitdir: ../main/worktrees/w\n");
+        let report = plan(&project).last_line();
+        assert_eq!(report["fault"]["kind"], "AgentEdited", "{script}");
+        assert!(report["fault"]["message"].as_str().unwrap().contains(path), "{report}");
+    }
+}
+
+/// A failure of another kind does not hide it, and a repeated call does not take it for granted.
+#[test]
+fn an_edit_before_a_rate_limit_or_in_a_repair_fails_the_turn() {
+    let project = project("echo x >> src/lib.rs; echo 'rate limit exceeded, retry-after: 1' >&2; exit 1");
+    let report = plan(&project).last_line();
+    assert_eq!((&report["fault"]["kind"], &report["report"]["calls"]), (&"AgentEdited".into(), &1.into()));
+
+    let repaired = self::project("if [ -e .agentd/once ]; then echo x >> src/lib.rs; fi; touch .agentd/once");
+    repaired
+        .write("agentd/changes/a/proposal.md", "# A\n")
+        .write("agentd/changes/a/tasks.md", "- [ ] 1.1 x\n");
+    repaired.write("reply.txt", "<message>Fine.</message>");
+    let run = repaired.run(&[
+        "turn",
+        "review",
+        "Look",
+        "--agent",
+        "hand",
+        "--change",
+        "a",
+        "--repairs",
+        "1",
+        "--json",
+    ]);
+    assert_eq!(run.last_line()["fault"]["kind"], "AgentEdited", "{}", run.stderr);
+}
+
+/// What a call that was lost has changed does not become what the next one starts from.
+#[test]
+fn an_edit_of_a_lost_call_keeps_it_from_being_made_again_unasked() {
+    let project = project("echo x >> src/lib.rs; sleep 30");
+    let mut command =
+        project.command(&["turn", "plan", "Add login", "--agent", "hand", "--change", "a", "--json"]);
+    let mut child =
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    while project.read("src/lib.rs").len() < 14 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let refused = project.run(&["resume", "a"]);
+    assert_eq!(refused.code, 8, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("files were changed") && refused.stderr.contains("--again"),
+        "{}",
+        refused.stderr
+    );
 }

@@ -50,7 +50,11 @@ pub(in crate::agent) fn send(arguments: impl Iterator<Item = OsString>) -> io::R
     let asked = order(arguments).and_then(|order| Ok((order.dialect, ask(&order, &body)?)));
     match asked {
         Ok((dialect, answer)) => hear(dialect, answer.into_body(), &mut lines),
-        Err(words) => lines.error(&words),
+        Err(words) => {
+            // What was not taken costs nothing.
+            lines.write(&json!({"type": "usage", "usage": {"input": 0, "output": 0}}))?;
+            lines.error(&words)
+        }
     }
 }
 

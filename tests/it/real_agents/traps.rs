@@ -203,7 +203,19 @@ fn trap_10_settings_of_the_project_run_nothing() {
             "notify = [\"sh\", \"-c\", {quoted}]\n[mcp_servers.x]\ncommand = \"sh\"\nargs = [\"-c\", {quoted}]\n"
         );
         stage.project.write(".codex/config.toml", toml);
-        stage.turn(if cli == Cli::Codex { "plan" } else { "implement" }, &["--change", "add-login"]).ok();
+        // claude is told to leave them alone; the others obey such files, so they must have been accepted.
+        let obeyed = match cli {
+            Cli::Claude => None,
+            Cli::Codex => Some(".codex/config.toml"),
+            Cli::Gemini => Some(".gemini/settings.json"),
+        };
+        match obeyed {
+            None => drop(stage.turn("implement", &["--change", "add-login"]).ok().clone()),
+            Some(file) => {
+                let turn = ["turn", "implement", "Go", "--agent", cli.name(), "--change", "add-login"];
+                stage.run(&turn).fails(4, &["NotTrusted", file]);
+            }
+        }
         assert!(!ran.exists(), "{cli:?}");
     });
 }

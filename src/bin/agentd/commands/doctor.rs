@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use agentd::agent::{ContainmentFacts, find_command, network_filesystem};
-use agentd::config::{AgentSpec, Tried};
+use agentd::config::{AgentSpec, Agents, Tried};
 use agentd::orchestrator::{Ask, Workspace};
 use agentd::store::{SqliteStore, Store};
 use agentd::{Error, ErrorKind, Result};
@@ -60,35 +60,44 @@ pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
             ("", ledger.as_ref().map_or_else(|| "none was made yet".to_owned(), Health::words)),
         ])?;
     }
+    let sound = machine.is_ok_and(|machine| machine.choices.iter().all(|choice| choice.known));
     let whole = ledger.is_none_or(|health| health.faults.is_empty());
-    Ok(if facts.guard.is_ok() && network.is_none() && whole && machine.is_ok() {
-        exit::OK
-    } else {
-        exit::FINDINGS
-    })
+    Ok(if facts.guard.is_ok() && network.is_none() && whole && sound { exit::OK } else { exit::FINDINGS })
 }
 
 /// The agents of this machine.
 struct Machine {
+    /// The names of all agents that are commands.
+    described: Vec<String>,
     present: Vec<Present>,
-    /// For each mode the agent that would be asked, and what is to be said of that.
-    choices: Vec<(String, Option<String>, String)>,
+    choices: Vec<Choice>,
     providers: Vec<Value>,
+}
+
+/// The agent that would be asked in a mode, and what is to be said of that.
+struct Choice {
+    mode: String,
+    agent: Option<String>,
+    note: String,
+    known: bool,
 }
 
 impl Machine {
     fn look(args: &Args) -> Result<Self> {
         let workspace = project::workspace(args, None)?;
         let (present, choices) = (agents(&workspace)?, choices(&workspace)?);
-        Ok(Self { present, choices, providers: providers(&workspace)? })
+        let described = workspace.agents()?.all().map(|spec| spec.name.clone()).collect();
+        Ok(Self { described, present, choices, providers: providers(&workspace)? })
     }
 
     fn rows(&self) -> Vec<(&'static str, String)> {
         let mut rows: Vec<_> = self.present.iter().map(|agent| ("agent", agent.words())).collect();
         if rows.is_empty() {
-            rows.push(("agents", "none of those that are known is on PATH".to_owned()));
+            let names = self.described.join(", ");
+            rows.push(("agents", format!("none is on PATH of {names}")));
+            rows.push(("", "or ask a model of a server: --agent ollama:MODEL".to_owned()));
         }
-        let choice = |(mode, agent, note): &(String, Option<String>, String)| {
+        let choice = |Choice { mode, agent, note, .. }: &Choice| {
             ("mode", format!("{mode}: {}{note}", agent.as_deref().unwrap_or("no agent")))
         };
         rows.extend(self.choices.iter().map(choice));
@@ -96,8 +105,10 @@ impl Machine {
     }
 
     fn json(&self) -> Value {
-        let mode =
-            |(mode, agent, _): &(String, Option<String>, String)| json!({"mode": mode, "agent": agent});
+        let mode = |Choice { mode, agent, note, known }: &Choice| {
+            let note = note.trim_start_matches(", which ");
+            json!({"mode": mode, "agent": agent, "exists": known, "note": note})
+        };
         json!({
             "present": self.present.iter().map(Present::json).collect::<Vec<_>>(),
             "modes": self.choices.iter().map(mode).collect::<Vec<_>>(),
@@ -149,6 +160,10 @@ fn agents(workspace: &Workspace) -> Result<Vec<Present>> {
     let there = |spec: &AgentSpec| Some((spec.clone(), find_command(path, spec.command())?));
     let found: Vec<_> = drivers.agents.all().filter_map(there).collect();
     let ask = |spec: &AgentSpec| {
+        if workspace.is_defined_by_project(&spec.name)? {
+            let message = "it is not asked for its version: the project defines it";
+            return Err(Error::new(ErrorKind::NotTrusted, message));
+        }
         let folder = folder.path().join(&spec.name);
         std::fs::DirBuilder::new().create(&folder).map_err(|error| {
             Error::new(ErrorKind::FileUnusable, "no temporary folder can be made").with_source(error)
@@ -167,16 +182,25 @@ fn agents(workspace: &Workspace) -> Result<Vec<Present>> {
     Ok(present.collect())
 }
 
+/// Tells whether an agent can be asked.
+fn is_known(agents: &Agents, name: &str) -> bool {
+    matches!(name, "scripted" | "echo") || name.starts_with("replay:") || agents.known(name).is_some()
+}
+
 /// Returns for each mode the agent that would be asked, and what is to be said of that.
-fn choices(workspace: &Workspace) -> Result<Vec<(String, Option<String>, String)>> {
+fn choices(workspace: &Workspace) -> Result<Vec<Choice>> {
+    let described = workspace.agents()?;
     let mut choices = Vec::new();
     for mode in workspace.pack.modes.keys() {
         let agent = workspace.agent(&Ask::new(mode.clone(), ""))?;
+        let known = agent.as_ref().is_none_or(|agent| is_known(described, agent.as_str()));
         let note = match workspace.judges_itself(mode)? {
+            _ if !known => ", which does not exist".to_owned(),
             Some((judged, _)) => format!(", which lacks a second vendor: {judged} is by the same"),
             None => String::new(),
         };
-        choices.push((mode.to_string(), agent.map(|agent| agent.as_str().to_owned()), note));
+        let agent = agent.map(|agent| agent.as_str().to_owned());
+        choices.push(Choice { mode: mode.to_string(), agent, note, known });
     }
     Ok(choices)
 }

@@ -28,6 +28,10 @@ fn agent(workspace: &Workspace, ask: &Ask) -> Result<AgentName> {
             ask.mode
         ))
     })?;
+    let writes = workspace.pack.modes.get(&ask.mode).is_some_and(|spec| !spec.updates.is_empty());
+    if writes && ask.session.is_none() {
+        log::warn!("without --change nothing is written: the reply is only shown and recorded");
+    }
     if ask.agent.is_none()
         && let Some((judged, judge)) = workspace.judges_itself(&ask.mode)?
     {
