@@ -83,6 +83,9 @@ cargo build --offline --locked --no-default-features --quiet
 cargo build --offline --locked --no-default-features --features run --quiet
 cargo build --offline --locked --quiet
 
+# Many tests wait for processes, so more of them than there are cores run at a time.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN) + 1))}"
+
 step "tests"
 cargo test --offline --locked --all-targets
 
@@ -101,7 +104,7 @@ if [ -n "$real" ]; then
         real_agents_did_not_run "namespaces are not granted"
     elif install_real_agents; then
         # They see no net but this machine's own, where the scripted server is.
-        AGENTD_REAL_AGENTS="$agents/node_modules/.bin" $alone sh -c \
+        RUST_TEST_THREADS=2 AGENTD_REAL_AGENTS="$agents/node_modules/.bin" $alone sh -c \
             'ip link set lo up && exec cargo test --offline --locked --test it real_agents'
     fi
 fi

@@ -60,7 +60,9 @@ fn a_ledger_that_came_with_a_clone_is_shown_and_nothing_follows_from_it_until_it
 
     let shown = victim.run(&["trust", "--show"]);
     assert_eq!((shown.code, shown.stdout.as_str()), (1, "new       .agentd/ledger.db\n"));
-    victim.run(&["resume", "evil", "--trust"]).ok();
+    // Every file of a copy is another one than before, so it seems that all were changed.
+    victim.run(&["resume", "evil", "--trust"]).fails(8, &["files were changed", "--again"]);
+    victim.run(&["resume", "evil", "--trust", "--again"]).ok();
     assert_eq!(calls(&victim), 1, "accepted for one run");
     victim.run(&["resume", "evil"]).fails(4, &words);
     assert_eq!(victim.run(&["trust"]).ok(), "accepted  .agentd/ledger.db (new)\n");

@@ -165,3 +165,28 @@ fn files_of_the_project_that_an_agent_obeys_must_have_been_accepted() {
     );
     machine.run(&["turn", "plan", "Add login", "--agent", "claude"]).fails(4, &["NotTrusted", ".mcp.json"]);
 }
+
+/// The project's own definitions are listed, and nothing of them is run.
+#[test]
+fn doctor_runs_nothing_that_a_project_defines() {
+    let machine = machine(&[]);
+    let canary = machine.project.home().join("canary");
+    let script = format!("touch '{}'; echo 1.2.3", canary.display());
+    let definition =
+        json!({"format": 1, "agents": {"evil": {"argv": ["/bin/sh"], "version": ["-c", script]}}});
+    machine.project.write("agentd/agents.yaml", definition.to_string());
+    let told = machine.run(&["doctor"]);
+    assert!(told.stdout.contains("evil it is not asked for its version"), "{}", told.stdout);
+    assert!(!canary.exists());
+}
+
+#[test]
+fn an_agent_that_does_not_exist_is_told_by_doctor_and_by_prompt() {
+    let machine = machine(&[CLAUDE]);
+    machine.project.write("agentd/config.toml", "format = 1\n[modes.plan]\nagent = \"gemni\"\n");
+    let told = machine.run(&["doctor"]);
+    assert_eq!(told.code, 1);
+    assert!(told.stdout.contains("plan: gemni, which does not exist"), "{}", told.stdout);
+    let shown = machine.run(&["prompt", "plan", "x", "--agent", "gemeni"]);
+    assert!(shown.code == 0 && shown.stderr.contains("there is no agent `gemeni`"), "{}", shown.stderr);
+}

@@ -166,9 +166,10 @@ fn failures_are_told_with_a_hint() {
         {"status": 400, "message": context},
         {"status": 404, "message": "model small is not there"},
     ]));
-    stage
-        .run(&TURN)
-        .fails(5, &["mine:small is not logged in", "bad key [secret UNLOCKER]", "variable that its `key` names"]);
+    stage.run(&TURN).fails(
+        5,
+        &["mine:small is not logged in", "bad key [secret UNLOCKER]", "variable that its `key` names"],
+    );
     stage.run(&TURN).fails(5, &["(14031 tokens, at most 8192)", context, "hint: "]);
     stage.run(&TURN).fails(5, &["mine:small failed: status 404 Not Found", "model small is not there"]);
     let unset = stage.project.run(&TURN);

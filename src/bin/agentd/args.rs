@@ -87,7 +87,7 @@ are kept in the ledger, and from ten replies without help on prompts for that mo
 Exit code: 0 if the probe was made, whatever it shows.")]
     Probe(ProbeArgs),
 
-    /// Tell what this machine gives to agents: how their processes are contained
+    /// Tell which agents are on PATH, who would be asked in each mode, and how processes are contained here
     #[command(after_help = "\
 Examples:
   agentd doctor

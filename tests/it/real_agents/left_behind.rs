@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{Cli, Stage, each};
 
-/// Writes the time into a file of the project again and again.
-const BEAT: &str = "while :; do date +%s%N >beat; sleep 0.1; done";
+/// Writes the time to the end of a file of the project, again and again.
+const BEAT: &str = "while :; do date +%s%N >>beat; sleep 0.1; done";
 
 /// A call of the agent's own shell.
 fn shell(cli: Cli, command: &str) -> Value {

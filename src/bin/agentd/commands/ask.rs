@@ -116,3 +116,8 @@ fn read_stdin(limit: u64) -> Result<Vec<u8>> {
 fn unusable(message: &str) -> Error {
     Error::new(ErrorKind::FileUnusable, message)
 }
+
+/// Tells whether an agent can be asked.
+pub(super) fn is_known(agents: &agentd::config::Agents, name: &str) -> bool {
+    matches!(name, "scripted" | "echo") || name.starts_with("replay:") || agents.known(name).is_some()
+}

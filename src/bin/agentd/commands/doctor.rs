@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::thread;
 
 use agentd::agent::{ContainmentFacts, find_command, network_filesystem};
-use agentd::config::{AgentSpec, Agents, Tried};
+use agentd::config::{AgentSpec, Tried};
 use agentd::orchestrator::{Ask, Workspace};
 use agentd::store::{SqliteStore, Store};
 use agentd::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
+use super::ask::is_known;
 use super::sending::look;
 use crate::args::Args;
 use crate::out::{self, Outcome};
@@ -180,11 +181,6 @@ fn agents(workspace: &Workspace) -> Result<Vec<Present>> {
         Present { name, file, version, tried, tried_with }
     });
     Ok(present.collect())
-}
-
-/// Tells whether an agent can be asked.
-fn is_known(agents: &Agents, name: &str) -> bool {
-    matches!(name, "scripted" | "echo") || name.starts_with("replay:") || agents.known(name).is_some()
 }
 
 /// Returns for each mode the agent that would be asked, and what is to be said of that.

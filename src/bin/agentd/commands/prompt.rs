@@ -5,7 +5,7 @@ use agentd::orchestrator::{Ask, Assembly, Workspace, assemble, measured, next_st
 use agentd::store::Store;
 use serde_json::{Value, json};
 
-use super::ask::ask;
+use super::ask::{ask, is_known};
 use super::explain::explain;
 use super::sending::look;
 use crate::args::{Args, PromptArgs};
@@ -40,6 +40,11 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     if given.explain {
         out::row("project", workspace.root.display());
         explain(&assembly);
+    }
+    if let Some(agent) = &ask.agent
+        && !is_known(workspace.agents()?, agent.as_str())
+    {
+        out::warning(format_args!("there is no agent `{agent}`; this is what one of that name would get"));
     }
     hint_at_missing(&assembly, &ask);
     if given.json {
