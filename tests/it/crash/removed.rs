@@ -63,7 +63,9 @@ fn a_ledger_that_is_replaced_while_it_is_in_use_is_kept_beside_the_other() {
     let (stage, other) = (Stage::new(), Stage::new());
     other.run(&TURN).ok();
     let (theirs, ours) = (other.project.root().join(".agentd"), stage.project.root().join(".agentd"));
-    shell(&stage, &format!("rm -rf .agentd; cp -r {} .agentd", theirs.display()));
+    // Quicker than anyone could look in between.
+    let swap = "mv .agentd .old; mv .new .agentd; rm -rf .old";
+    shell(&stage, &format!("cp -r {} .new; {swap}", theirs.display()));
     let run = stage.run(&TURN);
     let words = ["LedgerUnusable", "was replaced by another ledger", "is in .agentd/ledger-"];
     let said = run.fails(7, &words);
