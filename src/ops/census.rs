@@ -71,13 +71,13 @@ impl Census {
                 let ignored = is_ignored(&path, metadata.is_dir(), &rules, here);
                 let name = path.file_name().unwrap_or_default();
                 // Rules that hide files are told themselves, or who writes some could hide what else is written.
-                let always = name == ".gitignore" || name == ".git" || (counted.always)(&path);
+                let always = || name == ".gitignore" || name == ".git" || (counted.always)(&path);
                 if counted.is_ours(&path) {
                 } else if metadata.is_dir() && name == ".git" {
                     gits.push(path);
                 } else if metadata.is_dir() && !ignored {
                     folders.push((path, Some(here)));
-                } else if !metadata.is_dir() && (!ignored || always) {
+                } else if !metadata.is_dir() && (!ignored || always()) {
                     stamps
                         .insert(visible_path(path.strip_prefix(root).unwrap_or(&path)), Stamp::of(&metadata));
                 }
