@@ -1,0 +1,112 @@
+//! A check of the project's own, such as its tests, and how it ended.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A check that was run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What it goes by.
+    pub name: String,
+    /// The command, as a shell was given it.
+    pub command: String,
+    /// How it ended.
+    #[serde(flatten)]
+    pub end: CheckEnd,
+    /// How long it took.
+    pub milliseconds: u64,
+    /// The last part of what it wrote, without secrets; its first line says so if something is left out.
+    pub output: String,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum CheckEnd {
+    /// Its command ended with exit code 0.
+    Passed,
+    /// Its command failed.
+    Failed {
+        /// The exit code, if it came to one.
+        code: Option<i32>,
+    },
+    /// It took too long, and was ended.
+    TimedOut {
+        /// The limit, in seconds.
+        seconds: u64,
+    },
+    /// Its command is not there.
+    NotInstalled,
+    /// It is a scan whose tool is not there, which is no failure.
+    NotRun,
+    /// The user stopped it, or what came before it.
+    Stopped,
+}
+
+impl Check {
+    /// Tells whether it passed.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.end == CheckEnd::Passed
+    }
+}
+
+impl fmt::Display for CheckEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed => f.write_str("passed"),
+            Self::Failed { code: Some(code) } => write!(f, "failed with exit code {code}"),
+            Self::Failed { code: None } => f.write_str("failed without an exit code"),
+            Self::TimedOut { seconds } => write!(f, "took more than {seconds} seconds, and was ended"),
+            Self::NotInstalled => f.write_str("failed: its command is not there"),
+            Self::NotRun => f.write_str("not run: its tool is not there"),
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
+}
+
+/// Tells whether every check passed, but for scans that were not run. Where there is none, nothing speaks against it.
+#[must_use]
+pub fn all_passed(checks: &[Check]) -> bool {
+    checks.iter().all(|check| matches!(check.end, CheckEnd::Passed | CheckEnd::NotRun))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(end: CheckEnd) -> Check {
+        let (name, command) = ("tests".to_owned(), "make test".to_owned());
+        Check { name, command, end, milliseconds: 7, output: "ok\n".to_owned() }
+    }
+
+    #[test]
+    fn only_what_passed_passes_and_a_scan_that_was_not_run_does_not_count() {
+        let cases = [
+            (CheckEnd::Passed, true),
+            (CheckEnd::Failed { code: Some(1) }, false),
+            (CheckEnd::Failed { code: None }, false),
+            (CheckEnd::TimedOut { seconds: 1 }, false),
+            (CheckEnd::NotInstalled, false),
+            (CheckEnd::NotRun, true),
+            (CheckEnd::Stopped, false),
+        ];
+        for (end, passes) in cases {
+            assert_eq!(all_passed(&[check(CheckEnd::Passed), check(end)]), passes, "{end}");
+            assert_eq!(check(end).passed(), end == CheckEnd::Passed);
+        }
+        assert!(all_passed(&[]));
+    }
+
+    #[test]
+    fn it_is_written_on_one_level() {
+        let written = serde_json::to_value(check(CheckEnd::Failed { code: Some(2) })).unwrap();
+        let expected = serde_json::json!({
+            "name": "tests", "command": "make test", "end": "failed", "code": 2, "milliseconds": 7, "output": "ok\n",
+        });
+        assert_eq!(written, expected);
+        let read: Check = serde_json::from_value(written).unwrap();
+        assert_eq!(read, check(CheckEnd::Failed { code: Some(2) }));
+    }
+}
