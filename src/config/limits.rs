@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::models::{Budget, Caps};
 
 /// The longest time that can be set: a year, which any clock can add.
-const YEAR: u64 = 365 * 24 * 60 * 60;
+pub(super) const YEAR: u64 = 365 * 24 * 60 * 60;
 
 /// The most bytes that can be set: one tebibyte.
 const MOST_BYTES: u64 = 1 << 40;
@@ -56,7 +56,7 @@ pub enum Containment {
 /// A number within bounds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "u64")]
-struct Within<const LEAST: u64, const MOST: u64>(u64);
+pub(super) struct Within<const LEAST: u64, const MOST: u64>(pub(super) u64);
 
 impl<const LEAST: u64, const MOST: u64> TryFrom<u64> for Within<LEAST, MOST> {
     type Error = String;

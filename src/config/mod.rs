@@ -8,6 +8,7 @@ mod environment;
 mod event_rule;
 mod limits;
 mod provider;
+mod review;
 mod switch;
 
 use std::collections::BTreeMap;
@@ -25,9 +26,10 @@ use serde::Deserialize;
 pub use switch::{Position, Switch, Switches};
 
 pub use limits::{CallLimits, Containment};
+pub use review::{ChangeSettings, CheckCommand, Finish, ModeSettings, ReviewSettings, TaskPace};
 
-use self::command_words::CommandWords;
 use self::limits::{WrittenBudget, WrittenLimits};
+use self::review::{WrittenChange, WrittenMode, WrittenReview};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::models::{AgentName, Budget, Mode, ModelSpec, NoncePolicy};
 
@@ -48,6 +50,12 @@ pub struct Settings {
     pub agents: BTreeMap<Mode, AgentName>,
     /// Commands that an agent may run in a mode in which it may edit.
     pub commands: BTreeMap<Mode, Vec<String>>,
+    /// What else is set for a mode.
+    pub modes: BTreeMap<Mode, ModeSettings>,
+    /// What a review runs.
+    pub review: ReviewSettings,
+    /// How changes are led.
+    pub change: ChangeSettings,
     /// The switches of agents, where they are set.
     pub switches: Switches,
     /// Models that are added to the catalogue.
@@ -79,6 +87,9 @@ impl Default for Settings {
             structure: StructureLimits { per_folder: 60, total: 400 },
             agents: BTreeMap::new(),
             commands: BTreeMap::new(),
+            modes: BTreeMap::new(),
+            review: ReviewSettings::default(),
+            change: ChangeSettings::default(),
             switches: Switches::new(),
             models: Vec::new(),
             containment: Containment::default(),
@@ -110,6 +121,10 @@ struct Written {
     limits: WrittenLimits,
     #[serde(default)]
     budget: WrittenBudget,
+    #[serde(default)]
+    review: WrittenReview,
+    #[serde(default)]
+    change: WrittenChange,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -124,13 +139,6 @@ struct WrittenPrompt {
 struct WrittenStructure {
     per_folder: Option<usize>,
     total: Option<usize>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenMode {
-    agent: Option<String>,
-    commands: Option<Vec<CommandWords>>,
 }
 
 impl Settings {
@@ -162,16 +170,17 @@ impl Settings {
         self.containment = written.containment.unwrap_or(self.containment);
         written.limits.overlay(&mut self.limits);
         written.budget.overlay(&mut self.budget);
+        written.review.overlay(&mut self.review);
+        written.change.overlay(&mut self.change);
         for (mode, settings) in written.modes {
+            settings.overlay(self.modes.entry(mode.clone()).or_default());
             if let Some(commands) = settings.commands {
                 let commands = commands.into_iter().map(|words| words.0).collect();
                 self.commands.insert(mode.clone(), commands);
             }
-            let Some(agent) = settings.agent else { continue };
-            let place = || Place::at_offset(origin, text, text.find(&format!("{agent:?}")).unwrap_or(0));
-            let agent = AgentName::new(agent.as_str())
-                .map_err(|error| Error::new(ErrorKind::ConfigInvalid, error.message()).with_place(place()))?;
-            self.agents.insert(mode, agent);
+            if let Some(agent) = settings.agent {
+                self.agents.insert(mode, agent.0);
+            }
         }
         Ok(self)
     }
@@ -190,7 +199,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::models::Caps;
+    use crate::models::{Caps, Permission};
 
     #[test]
     fn later_files_overlay_earlier_ones_key_by_key() {
@@ -241,6 +250,55 @@ mod tests {
     }
 
     #[test]
+    fn reviews_changes_and_modes_are_set_key_by_key() {
+        let defaults = Settings::default();
+        let review = ReviewSettings { commands: None, timeout: Duration::from_secs(900), scans: true };
+        assert_eq!(defaults.review, review);
+        let change = ChangeSettings {
+            rounds: None,
+            tasks: TaskPace::All,
+            challengers: Vec::new(),
+            finish: Finish::Merge,
+        };
+        assert_eq!(defaults.change, change);
+
+        let user = "format = 1\n[review]\ntimeout_seconds = 60\nscans = false\ncommands = [\"make\"]\n\
+                    [change]\nrounds = 3\nchallengers = [\"codex\", \"gemini:pro\"]\n\
+                    [modes.plan]\nmodel = \"opus\"\nwall_seconds = 60\n";
+        let project = "format = 1\n[change]\ntasks = \"each\"\nfinish = \"branch\"\n\
+                       [modes.plan]\nidle_seconds = 7\npermission = \"read-only\"\n\
+                       [review]\ncommands = [\n  \"cargo test -- 'a|b'\",\n\
+                       {name = \"slow\", run = \"./slow\", timeout_seconds = 5},\n]\n";
+        let settings =
+            defaults.overlaid(user, "user").and_then(|user| user.overlaid(project, "project")).unwrap();
+        let slow = CheckCommand {
+            name: "slow".to_owned(),
+            run: "./slow".to_owned(),
+            timeout: Some(Duration::from_secs(5)),
+            tool: None,
+        };
+        let commands = Some(vec![CheckCommand::new("cargo test -- 'a|b'"), slow]);
+        let review = ReviewSettings { commands, timeout: Duration::from_secs(60), scans: false };
+        assert_eq!(settings.review, review);
+        let challengers = ["codex", "gemini:pro"].map(|name| AgentName::new(name).unwrap()).to_vec();
+        let change =
+            ChangeSettings { rounds: Some(3), tasks: TaskPace::Each, challengers, finish: Finish::Branch };
+        assert_eq!(settings.change, change);
+        let plan = &settings.modes[&Mode::new("plan").unwrap()];
+        let expected = ModeSettings {
+            model: Some("opus".to_owned()),
+            permission: Some(Permission::ReadOnly),
+            wall: Some(Duration::from_secs(60)),
+            idle: Some(Duration::from_secs(7)),
+        };
+        assert_eq!(*plan, expected);
+        assert_eq!(plan.limits(settings.limits).output, settings.limits.output);
+
+        let none = Settings::default().overlaid("format = 1\n[review]\ncommands = []\n", "project").unwrap();
+        assert_eq!(none.review.commands, Some(Vec::new()), "none is not the same as nothing said");
+    }
+
+    #[test]
     fn faults_are_placed() {
         let cases = [
             ("format = 1\nstrickt = true\n", 2),
@@ -248,6 +306,28 @@ mod tests {
             ("format = 1\nverdict_nonce = true\n", 2),
             ("format = 1\n[modes.Plan]\nagent = \"x\"\n", 2),
             ("format = 1\n\n[modes.plan]\nagent = \"\"\n", 4),
+            ("format = 1\n[modes.plan]\nagent = \"x\"\nmodel = \"--yolo\"\n", 4),
+            ("format = 1\n[modes.plan]\nmodel = \"\"\n", 3),
+            ("format = 1\n[modes.plan]\npermission = \"edit\"\n", 3),
+            ("format = 1\n[modes.plan]\nwall_seconds = 0\n", 3),
+            ("format = 1\n[modes.plan]\ngrace_seconds = 1\n", 3),
+            ("format = 1\n[review]\ncommand = [\"make\"]\n", 3),
+            ("format = 1\n[review]\ncommands = \"make\"\n", 3),
+            ("format = 1\n[review]\ncommands = [\n  \"make\",\n  \" \",\n]\n", 5),
+            ("format = 1\n[review]\ncommands = [\n  \"make\",\n  1,\n]\n", 5),
+            ("format = 1\n[review]\ncommands = [\"a\\nb\"]\n", 3),
+            ("format = 1\n[review]\ncommands = [\n  \"rm x \\u202E# y\",\n]\n", 4),
+            ("format = 1\n[review]\ncommands = [\n  {name = \"tests\"},\n]\n", 4),
+            ("format = 1\n[review]\ncommands = [\n  {run = \"a\", when = \"b\"},\n]\n", 4),
+            ("format = 1\n[[review.commands]]\nrun = \"a\"\ntimeout_seconds = 0\n", 4),
+            ("format = 1\n[review]\nscans = true\ntimeout_seconds = 0\n", 4),
+            ("format = 1\n[review]\nscans = \"no\"\n", 3),
+            ("format = 1\n[change]\nrounds = 0\n", 3),
+            ("format = 1\n[change]\nrounds = 21\n", 3),
+            ("format = 1\n[change]\ntasks = \"one\"\n", 3),
+            ("format = 1\n[change]\nfinish = \"squash\"\n", 3),
+            ("format = 1\n[change]\nchallengers = [\"codex\", \":x\"]\n", 3),
+            ("format = 1\n[change]\nchallengers = [\"codex\", \"codex\"]\n", 3),
             ("format = 1\n[limits]\nwall = 1\n", 3),
             ("format = 1\n[limits]\nidle_seconds = 5\nwall_seconds = 0\n", 4),
             ("format = 1\n[limits]\nidle_seconds = 31536001\n", 3),
