@@ -259,14 +259,15 @@ impl Turning<'_> {
         }
     }
 
-    /// Returns the limits of a call: those of the run, and no more time than its budgets leave.
+    /// Returns the limits of a call: those of the mode or the run, and no more time than its budgets leave.
     fn limits(&self) -> Result<Limits> {
         let run = self.desk.run;
         let scopes = [
             (run.budget.run.seconds, Scope::Run(&run.id)),
             (run.budget.session.seconds, Scope::Session(&self.lease.session)),
         ];
-        let mut limits = run.limits;
+        let mode = self.desk.workspace.settings.modes.get(&self.prepared.started.mode);
+        let mut limits = mode.map_or(run.limits, |mode| mode.limits(run.limits));
         for (cap, scope) in scopes {
             if let Some(cap) = cap {
                 let left = cap.saturating_sub(self.desk.store.spent(&scope)?.seconds);

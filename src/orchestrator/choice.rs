@@ -4,8 +4,8 @@ use super::prompts::{Ask, Workspace};
 use crate::agent::find_command;
 use crate::config::Known;
 use crate::error::Result;
-use crate::models::{AgentName, Mode};
-use crate::pack::DEFAULT_AGENTS;
+use crate::models::{AgentName, Mode, Permission};
+use crate::pack::{DEFAULT_AGENTS, ModeSpec};
 
 impl Workspace {
     /// Returns the agent that is asked: the one that is named, the mode's from the settings, or one that is on PATH.
@@ -17,6 +17,40 @@ impl Workspace {
         match &ask.agent {
             Some(agent) => Ok(Some(agent.clone())),
             None => self.agent_of(&ask.mode),
+        }
+    }
+
+    /// Returns the model to write for: the one that is named, in the agent's name or apart from it, the one that is set
+    /// for the mode, or the one that the agent's definition names. What is set for a mode is for its own agent alone.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn model(&self, ask: &Ask) -> Result<Option<String>> {
+        if ask.model.is_some() {
+            return Ok(ask.model.clone());
+        }
+        let agent = self.agent(ask)?;
+        let named = match &agent {
+            Some(agent) => self.agents()?.known(agent.as_str()).and_then(|(_, model)| model),
+            None => None,
+        };
+        let set = self.settings.modes.get(&ask.mode).and_then(|mode| mode.model.as_ref());
+        if let (None, Some(set)) = (named, set)
+            && agent == self.agent_of(&ask.mode)?
+        {
+            return Ok(Some(set.clone()));
+        }
+        let Some(agent) = agent else { return Ok(None) };
+        Ok(self.agents()?.model(agent.as_str()).map(str::to_owned))
+    }
+
+    /// Returns what an agent may do in a mode: what the pack allows, or less if the settings say so.
+    pub(super) fn permission(&self, mode: &Mode, spec: &ModeSpec) -> Permission {
+        let set = self.settings.modes.get(mode).and_then(|mode| mode.permission);
+        match set {
+            Some(Permission::ReadOnly) => Permission::ReadOnly,
+            Some(Permission::Edit) | None => spec.permission,
         }
     }
 

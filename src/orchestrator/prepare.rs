@@ -127,11 +127,13 @@ pub(super) fn prepared(
     let spec = desk.workspace.pack.mode(&ask.mode)?;
     let has_tools = desk.workspace.has_tools(ask)?;
     // What an agent has no tools for is no matter of permission.
-    let permission = if has_tools { spec.permission } else { Permission::ReadOnly };
+    let allowed = desk.workspace.permission(&ask.mode, spec);
+    let permission = if has_tools { allowed } else { Permission::ReadOnly };
     // An agent that edits files itself may well have edited these.
     let session = ask.session.as_ref().filter(|_| permission == Permission::ReadOnly);
     let targets = session.map(|session| ops::targets(&desk.workspace.root, session, &spec.updates));
-    let shown = spec.edits.filter(|_| !has_tools).map(|Edits::Tree| shown(draft));
+    let edits = spec.edits.filter(|_| !has_tools && allowed == Permission::Edit);
+    let shown = edits.map(|Edits::Tree| shown(draft));
     let started = Started {
         turn: state.turns + 1,
         mode: ask.mode.clone(),

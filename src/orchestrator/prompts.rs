@@ -60,8 +60,7 @@ impl Workspace {
         let settings = settings(&places)?;
         let pack = Pack::load(pack.or(settings.pack.as_deref()).unwrap_or(DEFAULT_PACK), &places)?;
         // The settings name agents for a process, and a probe is none.
-        let named = settings.agents.keys().chain(settings.commands.keys());
-        let named = named.filter(|_| pack.name != PROBE_PACK);
+        let named = settings.modes.keys().filter(|_| pack.name != PROBE_PACK);
         for mode in named.filter(|mode| !pack.modes.contains_key(*mode)) {
             log::warn!("the settings speak of `{mode}`, which is no mode of the pack `{}`", pack.name);
         }
@@ -116,20 +115,6 @@ impl Workspace {
         }
         let other = Self::open(self.root.clone(), self.places.user.clone(), Some(name))?;
         Ok(Some(Self { secrets: self.secrets.clone(), path: self.path.clone(), ..other }))
-    }
-
-    /// Returns the model to write for: the one that is named, in the agent's name or apart from it, or the one that the
-    /// agent's definition names.
-    ///
-    /// # Errors
-    ///
-    /// `ConfigInvalid` with the place.
-    pub fn model(&self, ask: &Ask) -> Result<Option<String>> {
-        if ask.model.is_some() {
-            return Ok(ask.model.clone());
-        }
-        let Some(agent) = self.agent(ask)? else { return Ok(None) };
-        Ok(self.agents()?.model(agent.as_str()).map(str::to_owned))
     }
 
     /// Returns what an agent would expand in a prompt.

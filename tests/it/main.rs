@@ -33,6 +33,7 @@ mod http_turns;
 mod ledger;
 mod line;
 mod measured;
+mod mode_settings;
 mod modelserver;
 mod modelserver_dialects;
 mod next_prompt;

@@ -1,0 +1,104 @@
+//! What is set for one mode: its model, its permission and its limits.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{Run, TestProject};
+
+/// A project with two agents that tell how they were called, and settings.
+fn project(settings: &str) -> TestProject {
+    let project = TestProject::new();
+    let agent = project.home().join("agent");
+    let script = "#!/bin/sh\ncat >/dev/null\nsleep ${NAP:-0}\necho \"called with: $*\"\n";
+    fs::write(&agent, script).unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    let described = |name: &str| {
+        format!(
+            "  {name}:\n    argv: [{}, \"{{permissions}}\", [--model, \"{{model}}\"]]\n    model: own\n    \
+             environment: [NAP]\n    permissions: {{read-only: [--read], edit: [--edit]}}\n",
+            agent.display()
+        )
+    };
+    let agents = format!("format: 1\nagents:\n{}{}", described("one"), described("two"));
+    crate::support::write(&project.user_folder().join("agents.yaml"), agents);
+    project.write("agentd/config.toml", format!("format = 1\n{settings}"));
+    project
+        .write("agentd/changes/a/proposal.md", "# A\n")
+        .write("agentd/changes/a/tasks.md", "- [ ] 1.1 x\n");
+    project.run(&["trust"]).ok();
+    project
+}
+
+fn reply(run: &Run) -> String {
+    assert!(run.stdout.starts_with("called with: "), "{}\n{}", run.stdout, run.stderr);
+    run.stdout.trim_start_matches("called with: ").trim().to_owned()
+}
+
+#[test]
+fn the_model_of_a_mode_is_for_its_own_agent_and_flags_take_precedence() {
+    let project = project(
+        "[modes.plan]\nagent = \"one\"\nmodel = \"set\"\n[modes.archive]\nagent = \"one:named\"\nmodel = \"set\"\n",
+    );
+    let cases: [(&[&str], &str, &str); 7] = [
+        (&["plan"], "one", "set"),
+        (&["plan", "--model", "given"], "one", "given"),
+        (&["plan", "--agent", "one"], "one", "set"),
+        (&["plan", "--agent", "one:other"], "one:other", "other"),
+        (&["plan", "--agent", "two"], "two", "own"),
+        (&["archive", "--change", "a"], "one:named", "named"),
+        (&["archive", "--change", "a", "--agent", "one"], "one", "own"),
+    ];
+    for (flags, agent, model) in cases {
+        let with = |command| [&[command][..], flags, &["Go"]].concat();
+        assert_eq!(reply(&project.run(&with("turn"))), format!("--read --model {model}"), "{flags:?}");
+        let shown = project.run(&[&with("prompt")[..], &["--json"]].concat()).json();
+        assert_eq!((&shown["agent"], &shown["fit"]["model"]), (&agent.into(), &model.into()), "{flags:?}");
+    }
+}
+
+#[test]
+fn a_mode_may_be_held_to_less_than_the_pack_allows() {
+    let turn = ["turn", "implement", "Go", "--change", "a", "--agent", "one", "--model", "m"];
+    assert_eq!(reply(&project("").run(&turn)), "--edit --model m");
+    let lowered = project("[modes.implement]\npermission = \"read-only\"\n");
+    assert_eq!(reply(&lowered.run(&turn)), "--read --model m");
+    // More than the pack allows cannot be said.
+    let raised = project("")
+        .write("agentd/config.toml", "format = 1\n[modes.plan]\npermission = \"edit\"\n")
+        .run(&turn);
+    raised.fails(4, &["config.toml:3", "`read-only`"]);
+}
+
+/// An agent without tools has its files written for it, and not in a mode that may only read.
+#[test]
+fn what_a_reply_would_edit_is_refused_in_a_mode_that_was_held_to_reading() {
+    for (settings, edited) in [("", true), ("[modes.implement]\npermission = \"read-only\"\n", false)] {
+        let project = project(settings);
+        let reply = "<content_update target=\\\"new.txt\\\">\\nhello\\n</content_update><task_status>COMPLETED</task_status>";
+        let agents =
+            format!("format: 1\nagents:\n  pipe:\n    argv: [printf, \"{reply}\"]\n    tools: false\n");
+        crate::support::write(&project.user_folder().join("agents.yaml"), agents);
+        project.run(&["turn", "implement", "Go", "--change", "a", "--agent", "pipe"]);
+        assert_eq!(project.root().join("new.txt").exists(), edited, "{settings}");
+    }
+}
+
+#[test]
+fn the_limits_of_a_mode_stand_in_for_those_of_all() {
+    let settings = "[limits]\nwall_seconds = 1\ngrace_seconds = 0\n[modes.plan]\nwall_seconds = 20\n\
+                    [modes.archive]\nidle_seconds = 1\nwall_seconds = 20\n";
+    let project = project(settings);
+    let turn = |mode| {
+        let args = ["turn", mode, "Go", "--change", "a", "--agent", "one"];
+        Run::from(project.command(&args).env("NAP", "2").output().unwrap())
+    };
+    assert_eq!(reply(&turn("plan")), "--read --model own");
+    turn("archive").fails(5, &["was silent for 1 s"]);
+    turn("implement").fails(5, &["1 s", "wall_seconds"]);
+}
+
+#[test]
+fn settings_for_a_mode_that_there_is_not_are_told() {
+    let run = project("[modes.plann]\nmodel = \"x\"\n").run(&["prompt", "plan", "Go"]);
+    assert!(run.stderr.contains("`plann`, which is no mode of the pack `sdd`"), "{}", run.stderr);
+}
