@@ -18,6 +18,7 @@ mod scripted;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "other.rs")]
 mod system;
+mod tail;
 mod text;
 
 use std::path::Path;
@@ -31,10 +32,11 @@ pub use drivers::Drivers;
 pub use facts::{ContainmentFacts, network_filesystem};
 pub use guard::guard_main;
 pub use output::OutputReader;
-pub use presence::{find_command, path_of};
+pub use presence::{find_command, is_program, path_of};
 pub use process::{is_alive, marked_calls, reap, this_process};
 pub use ready::{Echo, Replay};
 pub use scripted::Scripted;
+pub use tail::stdout_end;
 
 pub use crate::config::CallLimits as Limits;
 use crate::error::Result;

@@ -25,7 +25,9 @@ pub fn find_command(path: &OsStr, command: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(command)).find(|file| is_program(file))
 }
 
-fn is_program(file: &Path) -> bool {
+/// Tells whether a file can be run.
+#[must_use]
+pub fn is_program(file: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;

@@ -4,6 +4,7 @@ mod again;
 mod call;
 mod census;
 mod chance;
+mod checks;
 mod choice;
 mod clock;
 mod context;
@@ -25,6 +26,7 @@ mod turn;
 mod vendors;
 
 pub use again::{replay, resume};
+pub use checks::check_checks;
 pub use clock::utc;
 pub use context::PromptContext;
 pub use init::{Created, init};

@@ -1,0 +1,64 @@
+//! Whether the project's own checks may be run, and what they see: they run the project's code.
+
+use super::prompts::Workspace;
+use super::trust::{Standing, Trust};
+use crate::config::{CheckCommand, Environment};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::BlobId;
+use crate::store;
+
+/// What the commands of all checks go by among the files of a project that are accepted.
+pub(super) const CHECKS: &str = "checks";
+
+/// Variables by which git tells its hooks of the repository it works in; the checks may run in another tree.
+const OF_GIT: [&str; 7] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+];
+
+/// Returns what checks are accepted by: their commands, one in each line.
+pub(super) fn content(commands: &[CheckCommand]) -> BlobId {
+    let lines: String = commands.iter().map(|command| format!("{}\n", command.run)).collect();
+    store::blob_id(lines.as_bytes())
+}
+
+/// Refuses to run checks whose commands the user has not accepted for this project, unless they are accepted for this
+/// run. That is asked for wherever the commands come from, as they run the project's code.
+///
+/// # Errors
+///
+/// `NotTrusted` naming the commands; `FileUnusable` if others could have written what the user has accepted.
+pub fn check_checks(workspace: &Workspace, commands: &[CheckCommand], accept_now: bool) -> Result<()> {
+    if accept_now || commands.is_empty() {
+        return Ok(());
+    }
+    let trust = Trust::open(workspace.places.user.as_deref())?;
+    let what = match trust.standing(&workspace.root, CHECKS, &content(commands)) {
+        Standing::Accepted => return Ok(()),
+        Standing::New => "you have not accepted them",
+        Standing::Changed => "they are not the ones that you have accepted",
+    };
+    let lines: String = commands.iter().map(|command| format!("\n  {}", command.run)).collect();
+    let message = format!("checks of this project would be run, and {what}:{lines}");
+    Err(Error::new(ErrorKind::NotTrusted, message)
+        .with_hint("accept them with `agentd trust`, or for this run with --trust"))
+}
+
+impl Workspace {
+    /// Returns what the project's own checks see of an environment: all but what is secret, and what git tells hooks.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn check_environment(&self, environment: &Environment) -> Result<Environment> {
+        let secret = self.secret_values(environment)?;
+        let is_seen = |name: &str| !OF_GIT.contains(&name) && !secret.iter().any(|(known, _)| known == name);
+        let seen = environment.0.iter().filter(|(name, _)| name.to_str().is_none_or(is_seen));
+        Ok(Environment(seen.cloned().collect()))
+    }
+}

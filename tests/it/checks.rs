@@ -1,0 +1,248 @@
+//! The project's own checks: commands that pass, fail, hang, leave something behind, say too much or a secret.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use agentd::agent::{Containment, marked_calls};
+use agentd::config::{CheckCommand, Environment};
+use agentd::models::{Check, CheckEnd, all_passed};
+use agentd::ops::{CheckJob, checks_report, run_checks};
+use agentd::orchestrator::Workspace;
+use agentd::secret::Secrets;
+use tempfile::TempDir;
+
+use crate::support::TestProject;
+
+/// A folder to run checks in, and what they are run with.
+struct Place {
+    folder: TempDir,
+    environment: Environment,
+    secrets: Secrets,
+    timeout: Duration,
+    /// How long they may run before they are asked to stop.
+    patience: Duration,
+}
+
+impl Place {
+    fn new() -> Self {
+        let path = (OsString::from("PATH"), std::env::var_os("PATH").unwrap());
+        let environment = Environment(vec![path, ("GREETING".into(), "hello".into())]);
+        let (timeout, patience) = (Duration::from_secs(60), Duration::from_secs(60));
+        let (folder, secrets) = (tempfile::tempdir().unwrap(), Secrets::default());
+        Self { folder, environment, secrets, timeout, patience }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().to_path_buf()
+    }
+
+    fn calls(&self) -> PathBuf {
+        self.root().join(".agentd/calls/x.1.checks")
+    }
+
+    /// Runs checks; afterwards nothing of them is alive, and their folder is gone.
+    fn run(&self, commands: &[CheckCommand], tell: &dyn Fn(&CheckCommand, Option<&Check>)) -> Vec<Check> {
+        let begun = Instant::now();
+        let marker = format!("checks-{}", self.root().display());
+        let checks = run_checks(&CheckJob {
+            root: &self.root(),
+            folder: &self.calls(),
+            guard: Path::new(env!("CARGO_BIN_EXE_agentd")),
+            environment: &self.environment,
+            secrets: &self.secrets,
+            containment: Containment::Guard,
+            commands,
+            timeout: self.timeout,
+            grace: Duration::from_secs(1),
+            marker: &marker,
+            stop: &|| u8::from(begun.elapsed() >= self.patience),
+            tell,
+        });
+        assert!(marked_calls().is_none_or(|calls| !calls.contains(&marker)), "something outlived its check");
+        assert!(!self.calls().exists());
+        checks.unwrap()
+    }
+
+    fn run_one(&self, command: &str) -> Check {
+        let mut checks = self.run(&[CheckCommand::new(command)], &|_, _| {});
+        checks.pop().unwrap()
+    }
+}
+
+#[test]
+fn checks_pass_or_fail_by_their_exit_code_and_what_they_wrote_is_kept_in_order() {
+    let place = Place::new();
+    let told = RefCell::new(Vec::new());
+    let commands = ["echo one; echo two >&2; echo three", "echo $GREETING; exit 3", "cat; pwd; test ! -t 0"];
+    let checks = place.run(&commands.map(CheckCommand::new), &|command, check| {
+        told.borrow_mut().push((command.run.clone(), check.map(|check| check.end)));
+    });
+    let ends = [CheckEnd::Passed, CheckEnd::Failed { code: Some(3) }, CheckEnd::Passed];
+    let root = place.root().canonicalize().unwrap();
+    let outputs = ["one\ntwo\nthree\n".to_owned(), "hello\n".to_owned(), format!("{}\n", root.display())];
+    for ((check, end), (command, output)) in checks.iter().zip(ends).zip(commands.iter().zip(&outputs)) {
+        assert_eq!((check.end, check.name.as_str(), check.command.as_str()), (end, *command, *command));
+        assert_eq!(check.output, *output);
+    }
+    assert!(!all_passed(&checks), "one failed");
+    let told: Vec<Option<CheckEnd>> = told.into_inner().into_iter().map(|(_, end)| end).collect();
+    let expected: Vec<Option<CheckEnd>> = ends.iter().flat_map(|end| [None, Some(*end)]).collect();
+    assert_eq!(told, expected, "each is told of when it begins and when it has ended");
+}
+
+#[test]
+fn a_check_that_hangs_is_ended_and_the_next_one_is_run() {
+    let place = Place { timeout: Duration::from_secs(1), ..Place::new() };
+    let begun = Instant::now();
+    let slow = CheckCommand { timeout: Some(Duration::from_secs(30)), ..CheckCommand::new("sleep 1.5") };
+    let checks = place.run(&[CheckCommand::new("echo begun; sleep 60"), slow], &|_, _| {});
+    assert_eq!(checks[0].end, CheckEnd::TimedOut { seconds: 1 });
+    assert_eq!(checks[0].output, "begun\n");
+    assert!((1_000..10_000).contains(&checks[0].milliseconds), "{}", checks[0].milliseconds);
+    assert_eq!(checks[1].end, CheckEnd::Passed, "its own time is longer");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn what_a_check_leaves_behind_is_ended_and_told() {
+    let place = Place::new();
+    let late = place.root().join("late");
+    let script = format!("setsid sh -c 'sleep 2; echo late > {}' & echo started", late.display());
+    let check = place.run_one(&script);
+    assert_eq!(check.end, CheckEnd::Passed);
+    assert!(check.output.starts_with("started\n[processes left behind, and ended: "), "{}", check.output);
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(!late.exists());
+}
+
+#[test]
+fn no_secret_gets_into_what_is_kept() {
+    let value = "tOp-secret-value-1";
+    let secrets = Secrets::new([("MY_API_KEY".to_owned(), value.as_bytes().to_vec())]);
+    let mut place = Place { secrets, ..Place::new() };
+    place.environment.0.push(("MY_API_KEY".into(), value.into()));
+    let check = place.run_one("echo key=$MY_API_KEY; printf 'tOp-sec\\033[0mret-value-1\\n'");
+    assert_eq!(check.output, "key=[secret MY_API_KEY]\n[secret MY_API_KEY]\n");
+    // One that stands across the place where the kept part begins.
+    for shift in [65_010, 65_020, 65_030] {
+        let check = place.run_one(&format!("printf %s $MY_API_KEY; head -c {shift} /dev/zero | tr '\\0' x"));
+        for part in ["tOp-secret", "value-1", "cret-val"] {
+            assert!(!check.output.contains(part), "{shift}: {part}");
+        }
+    }
+}
+
+#[test]
+fn a_check_sees_no_secret_variable_and_nothing_of_the_repository_of_a_hook() {
+    let project = TestProject::new();
+    project.write("agentd/agents.yaml", "format: 1\nsecrets: [MINE_*]\n");
+    let workspace = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap();
+    let names =
+        ["PATH", "HOME", "GITHUB_TOKEN", "MINE_X", "X_PAT", "GIT_DIR", "GIT_INDEX_FILE", "GIT_AUTHOR_NAME"];
+    let environment = Environment(names.map(|name| (name.into(), "short".into())).to_vec());
+    let seen = workspace.check_environment(&environment).unwrap();
+    let seen: Vec<&str> = seen.0.iter().map(|(name, _)| name.to_str().unwrap()).collect();
+    assert_eq!(seen, ["PATH", "HOME", "GIT_AUTHOR_NAME"]);
+}
+
+#[test]
+fn of_ten_megabytes_the_end_is_kept_and_what_was_left_out_is_told() {
+    let place = Place::new();
+    let check = place.run_one("yes 'größe' | head -c 10000000; echo; echo the end");
+    assert_eq!(check.end, CheckEnd::Passed);
+    assert!(check.output.len() <= 64 * 1024, "{}", check.output.len());
+    assert!(check.output.len() > 60 * 1024, "{}", check.output.len());
+    let (first, rest) = check.output.split_once('\n').unwrap();
+    assert!(first.starts_with("[… 9,93") && first.ends_with(" bytes left out …]"), "{first}");
+    assert!(rest.ends_with("the end\n"), "{:?}", &rest[rest.len() - 40..]);
+    // Whatever the bytes are, a text comes of them.
+    let bytes = place.run_one("head -c 300000 /dev/urandom; exit 1");
+    assert_eq!(bytes.end, CheckEnd::Failed { code: Some(1) });
+}
+
+#[test]
+fn a_command_that_is_not_there_fails_and_a_scan_without_its_tool_is_told_as_not_run() {
+    let place = Place::new();
+    let scan = CheckCommand::scan("echo scanned", "no-such-tool-of-anyone");
+    let there = CheckCommand::scan("echo scanned; exit 1", "sh");
+    let checks = place.run(&[CheckCommand::new("no-such-command-of-anyone x"), scan, there], &|_, _| {});
+    assert_eq!(checks[0].end, CheckEnd::NotInstalled);
+    assert!(checks[0].output.contains("no-such-command-of-anyone"), "{}", checks[0].output);
+    assert_eq!((checks[1].end, checks[1].output.as_str()), (CheckEnd::NotRun, ""));
+    assert_eq!(checks[2].end, CheckEnd::Failed { code: Some(1) });
+    assert!(all_passed(&checks[1..2]) && !all_passed(&checks[..1]) && !all_passed(&checks[2..]));
+    let killed = place.run_one("echo x; kill -9 $$");
+    assert_eq!(killed.end, CheckEnd::Failed { code: None });
+    assert_eq!(killed.output, "x\n[ended by signal 9]\n");
+}
+
+#[test]
+fn a_stop_ends_the_running_check_and_no_other_is_begun() {
+    let place = Place { patience: Duration::from_millis(500), ..Place::new() };
+    let file = place.root().join("begun");
+    let second = format!("touch {}", file.display());
+    let checks = place.run(&[CheckCommand::new("sleep 60"), CheckCommand::new(&second)], &|_, _| {});
+    assert_eq!(checks.iter().map(|check| check.end).collect::<Vec<_>>(), [CheckEnd::Stopped; 2]);
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_an_error() {
+    let place = Place::new();
+    fs::write(place.root().join(".agentd"), "no folder").unwrap();
+    let job = |root: &Path| {
+        let commands = [CheckCommand::new("true")];
+        run_checks(&CheckJob {
+            root,
+            folder: &place.calls(),
+            guard: Path::new(env!("CARGO_BIN_EXE_agentd")),
+            environment: &place.environment,
+            secrets: &place.secrets,
+            containment: Containment::Guard,
+            commands: &commands,
+            timeout: place.timeout,
+            grace: Duration::ZERO,
+            marker: "checks-none",
+            stop: &|| 0,
+            tell: &|_, _| {},
+        })
+    };
+    assert!(job(&place.root()).is_err(), "there is no place for what it writes");
+    fs::remove_file(place.root().join(".agentd")).unwrap();
+    assert!(job(&place.root().join("nowhere")).is_err(), "there is no place to run in");
+    assert_eq!(job(&place.root()).unwrap()[0].end, CheckEnd::Passed);
+}
+
+fn check(name: &str, end: CheckEnd, milliseconds: u64, output: &str) -> Check {
+    Check { name: name.to_owned(), command: name.to_owned(), end, milliseconds, output: output.to_owned() }
+}
+
+#[test]
+fn a_report_shows_a_table_and_the_end_of_each_output_in_a_fence_that_nothing_closes() {
+    let many: String = (1..=300).map(|line| format!("line {line}\n")).collect();
+    let report = checks_report(&[
+        check("make test", CheckEnd::Passed, 1_234, "````\n# Heading\n````\n"),
+        check("a | b `c`", CheckEnd::Failed { code: Some(2) }, 40, &many),
+        check("scan", CheckEnd::NotRun, 0, ""),
+        check("noisy", CheckEnd::Passed, 100, &many),
+    ]);
+    let last = |count: usize| many.lines().skip(300 - count).collect::<Vec<_>>().join("\n");
+    let expected = format!(
+        "| check | result | seconds |\n\
+         |---|---|---|\n\
+         | `make test` | passed | 1.3 |\n\
+         | `` a \\| b `c` `` | failed with exit code 2 | 0.1 |\n\
+         | `scan` | not run: its tool is not there | 0.0 |\n\
+         | `noisy` | passed | 0.1 |\n\
+         \n`make test` passed:\n\n`````text\n````\n# Heading\n````\n`````\n\
+         \n`` a | b `c` `` failed with exit code 2, its last 200 lines:\n\n```text\n{}\n```\n\
+         \n`noisy` passed, its last 20 lines:\n\n```text\n{}\n```\n",
+        last(200),
+        last(20)
+    );
+    assert_eq!(report, expected);
+    assert_eq!(checks_report(&[]), "No check was run.\n");
+}
