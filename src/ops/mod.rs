@@ -3,6 +3,7 @@
 mod census;
 mod change;
 mod checks;
+mod detect;
 mod diff;
 mod edit;
 mod files;
@@ -16,6 +17,7 @@ use std::path::Path;
 pub use census::{Census, Counted};
 pub use change::{OpenTasks, artifacts, has_change, open_tasks, targets, task_ids};
 pub use checks::{CheckJob, checks_report, run_checks};
+pub use detect::{check_commands, detected};
 pub use files::{create_new, read_project_text, read_reply, read_text, sweep};
 pub use private::{private_names, write_private};
 pub use survey::{Survey, survey};

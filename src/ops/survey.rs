@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::detect::{detected, has_target};
 use super::files::read_project_text;
 use super::tree::top_level;
 use crate::error::Result;
@@ -23,18 +24,18 @@ pub struct Survey {
     pub guides: Vec<String>,
 }
 
-/// A file at the root, what it tells of the stack, and the commands that go with it.
+/// A file at the root, what it tells of the stack, and the commands that build it; `detect.rs` has those that test.
 const SIGNS: [(&str, &str, &[&str]); 11] = [
-    ("Cargo.toml", "Rust, built with Cargo", &["cargo build", "cargo test"]),
+    ("Cargo.toml", "Rust, built with Cargo", &["cargo build"]),
     ("package.json", "JavaScript or TypeScript, on Node.js", &[]),
-    ("pyproject.toml", "Python", &["python -m pytest"]),
-    ("requirements.txt", "Python", &["python -m pytest"]),
-    ("go.mod", "Go", &["go build ./...", "go test ./..."]),
-    ("pom.xml", "Java, built with Maven", &["mvn verify"]),
-    ("build.gradle", "Java or Kotlin, built with Gradle", &["./gradlew build"]),
-    ("build.gradle.kts", "Kotlin, built with Gradle", &["./gradlew build"]),
-    ("Gemfile", "Ruby", &["bundle exec rake test"]),
-    ("composer.json", "PHP", &["composer test"]),
+    ("pyproject.toml", "Python", &[]),
+    ("requirements.txt", "Python", &[]),
+    ("go.mod", "Go", &["go build ./..."]),
+    ("pom.xml", "Java, built with Maven", &[]),
+    ("build.gradle", "Java or Kotlin, built with Gradle", &[]),
+    ("build.gradle.kts", "Kotlin, built with Gradle", &[]),
+    ("Gemfile", "Ruby", &[]),
+    ("composer.json", "PHP", &[]),
     ("CMakeLists.txt", "C or C++, built with CMake", &["cmake -B build", "cmake --build build"]),
 ];
 
@@ -64,8 +65,14 @@ pub fn survey(root: &Path) -> Result<Survey> {
         found.stack.push(stack.to_owned());
         found.commands.extend(commands.iter().map(|&command| command.to_owned()));
     }
-    found.commands.extend(text("package.json").map(|json| npm_scripts(&json)).unwrap_or_default());
-    found.commands.extend(text("Makefile").map(|makefile| make_targets(&makefile)).unwrap_or_default());
+    found.commands.extend(detected(root).into_iter().map(|check| check.run));
+    let scripts = text("package.json").map(|json| npm_scripts(&json)).unwrap_or_default();
+    let targets = text("Makefile").map(|makefile| make_targets(&makefile)).unwrap_or_default();
+    for command in scripts.into_iter().chain(targets) {
+        if !found.commands.contains(&command) {
+            found.commands.push(command);
+        }
+    }
     let manifest = text("Cargo.toml").or_else(|| text("pyproject.toml")).unwrap_or_default();
     let described = |key| described(&manifest, key);
     found.title = described("name").unwrap_or_else(|| title(root));
@@ -103,10 +110,10 @@ fn first_paragraph(readme: &str) -> Option<String> {
     Some(paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Returns commands for the scripts that a project is built and tested with.
+/// Returns commands for the scripts that a project is built with.
 fn npm_scripts(package: &str) -> Vec<String> {
     let package: serde_json::Value = serde_json::from_str(package).unwrap_or_default();
-    let usual = ["build", "lint", "typecheck", "test"];
+    let usual = ["build", "lint", "typecheck"];
     usual
         .iter()
         .filter(|&&script| package["scripts"][script].is_string())
@@ -116,6 +123,9 @@ fn npm_scripts(package: &str) -> Vec<String> {
 
 fn make_targets(makefile: &str) -> Vec<String> {
     let usual = ["build", "lint", "check", "test"];
-    let has = |target: &&&str| makefile.lines().any(|line| line.starts_with(&format!("{target}:")));
-    usual.iter().filter(has).map(|target| format!("make {target}")).collect()
+    usual
+        .iter()
+        .filter(|target| has_target(makefile, target))
+        .map(|target| format!("make {target}"))
+        .collect()
 }

@@ -5,9 +5,13 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::compose::{Variables, inject_variables};
+use crate::config::CheckCommand;
 use crate::error::Result;
 use crate::ops::{self, Survey};
 use crate::pack::{CONFIG_DRAFT, PROJECT_DRAFT};
+
+/// Where the checks stand in the draft of the settings.
+const CHECKS_DRAFT: &str = "# [review]\n# commands = [\"make test\"]\n";
 
 /// A file that is there now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,11 +29,27 @@ pub struct Created {
 /// `FileUnusable` if the project cannot be read or written.
 pub fn init(root: &Path) -> Result<Vec<Created>> {
     let draft = inject_variables(PROJECT_DRAFT, &values(&ops::survey(root)?));
-    let files = [("agentd/project.md", draft.as_str()), ("agentd/config.toml", CONFIG_DRAFT)];
+    let [config, _] = config_drafts(root);
+    let files = [("agentd/project.md", draft.as_str()), ("agentd/config.toml", config.as_str())];
     files
         .into_iter()
         .map(|(path, text)| ops::create_new(root, path, text).map(|created| Created { path, created }))
         .collect()
+}
+
+/// Returns what `init` writes into `agentd/config.toml`: with the checks that are found now, and with none.
+pub(super) fn config_drafts(root: &Path) -> [String; 2] {
+    // What is found is of plain words, which are quoted alike everywhere.
+    let line = |check: CheckCommand| format!("  {:?},\n", check.run);
+    let commands: Vec<String> = ops::detected(root).into_iter().map(line).collect();
+    let found = match commands.is_empty() {
+        true => CONFIG_DRAFT.to_owned(),
+        false => {
+            let table = format!("[review]\ncommands = [\n{}]\n", commands.concat());
+            CONFIG_DRAFT.replacen(CHECKS_DRAFT, &table, 1)
+        }
+    };
+    [found, CONFIG_DRAFT.to_owned()]
 }
 
 fn values(survey: &Survey) -> Variables {

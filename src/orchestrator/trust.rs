@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::prompts::Workspace;
-use super::{chance, clock};
+use super::{chance, checks, clock, init};
+use crate::config::CheckCommand;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use crate::models::BlobId;
 use crate::ops;
-use crate::pack::{CONFIG_DRAFT, Places, Prose};
+use crate::pack::{Places, Prose};
 use crate::store::{self, SqliteStore};
 
 /// The largest file that an agent may obey.
@@ -36,11 +37,13 @@ pub enum Standing {
     Changed,
 }
 
-/// A file of a project that says what is sent or run.
+/// A file of a project that says what is sent or run, or the commands of all its checks.
 #[derive(Debug)]
 pub struct Definition {
-    /// Where it is in the project.
+    /// Where it is in the project, or `checks`.
     pub file: String,
+    /// The commands of the checks; none for a file.
+    pub commands: Vec<String>,
     /// Its content and how it stands with the user, or why it cannot be read.
     pub found: Result<(BlobId, Standing)>,
 }
@@ -62,8 +65,9 @@ impl Trust {
     pub fn standing(&self, root: &Path, file: &str, content: &BlobId) -> Standing {
         let start = format!("{}-", subject(root, file));
         let known = self.records.range(start.clone()..).next().is_some_and(|name| name.starts_with(&start));
-        // What `agentd init` writes holds comments alone.
-        let is_draft = file == "agentd/config.toml" && *content == store::blob_id(CONFIG_DRAFT.as_bytes());
+        // What `agentd init` writes holds comments alone, and the checks that were found, which are accepted apart.
+        let is_draft = file == "agentd/config.toml"
+            && init::config_drafts(root).iter().any(|draft| *content == store::blob_id(draft.as_bytes()));
         if is_draft || self.records.contains(&format!("{start}{content}")) {
             Standing::Accepted
         } else if known {
@@ -117,13 +121,18 @@ fn subject(root: &Path, file: &str) -> BlobId {
     store::blob_id(&bytes)
 }
 
-/// Returns every file of the project that says what is sent or run, its ledger and what agents obey among them, with
-/// how it stands with the user.
+/// Returns every file of the project that says what is sent or run, its ledger and what agents obey among them, and the
+/// commands of its checks, with how each stands with the user.
 ///
 /// # Errors
 ///
 /// Those of [`Places::definitions`].
-pub fn definitions(places: &Places, trust: &Trust, obeyed: &[String]) -> Result<Vec<Definition>> {
+pub fn definitions(
+    places: &Places,
+    trust: &Trust,
+    obeyed: &[String],
+    commands: &[CheckCommand],
+) -> Result<Vec<Definition>> {
     let Some(root) = &places.project else { return Ok(Vec::new()) };
     let described = |(file, prose): (String, Result<Prose>)| {
         let found = prose.map(|prose| {
@@ -131,7 +140,7 @@ pub fn definitions(places: &Places, trust: &Trust, obeyed: &[String]) -> Result<
             let standing = trust.standing(root, &file, &content);
             (content, standing)
         });
-        Definition { file, found }
+        Definition { file, commands: Vec::new(), found }
     };
     let mut all: Vec<Definition> = places.definitions()?.into_iter().map(described).collect();
     if let Some(store) = SqliteStore::open_existing(root).transpose() {
@@ -140,7 +149,7 @@ pub fn definitions(places: &Places, trust: &Trust, obeyed: &[String]) -> Result<
             let standing = trust.standing(root, LEDGER, &content);
             (content, standing)
         });
-        all.insert(0, Definition { file: LEDGER.to_owned(), found });
+        all.insert(0, Definition { file: LEDGER.to_owned(), commands: Vec::new(), found });
     }
     for file in obeyed {
         let found = match content_of(root, file) {
@@ -148,7 +157,13 @@ pub fn definitions(places: &Places, trust: &Trust, obeyed: &[String]) -> Result<
             Ok(Some(content)) => Ok((content.clone(), trust.standing(root, file, &content))),
             Err(error) => Err(error),
         };
-        all.push(Definition { file: file.clone(), found });
+        all.push(Definition { file: file.clone(), commands: Vec::new(), found });
+    }
+    if !commands.is_empty() {
+        let content = checks::content(commands);
+        let standing = trust.standing(root, checks::CHECKS, &content);
+        let commands = commands.iter().map(|command| command.run.clone()).collect();
+        all.push(Definition { file: checks::CHECKS.to_owned(), commands, found: Ok((content, standing)) });
     }
     Ok(all)
 }

@@ -147,7 +147,7 @@ fn init_writes_a_draft_once_and_never_overwrites() {
     let words = [
         "# x\n\nA small notes app.\n",
         "- Rust, built with Cargo\n- JavaScript or TypeScript, on Node.js\n",
-        "- `cargo build`\n- `cargo test`\n- `npm run test`\n- `make test`\n",
+        "- `cargo build`\n- `cargo test`\n- `npm test`\n- `make test`\n",
         "- `src/`\n",
         "- See `CONTRIBUTING.md`.\n",
     ];

@@ -25,6 +25,7 @@ mod fit;
 mod foreign_ledger;
 mod foreman;
 mod found_agents;
+mod found_checks;
 mod front_matter;
 mod fuzz_replies;
 mod history;

@@ -1,11 +1,13 @@
 //! `agentd trust`: what of a project may steer or run something.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
-use agentd::Result;
 use agentd::agent::find_command;
+use agentd::config::CheckCommand;
 use agentd::models::{AgentName, BlobId};
-use agentd::orchestrator::{Definition, Standing, Trust, definitions};
+use agentd::orchestrator::{Definition, Standing, Trust, definitions, settings};
+use agentd::{Places, Result, ops};
 use serde_json::{Value, json};
 
 use crate::args::Args;
@@ -16,7 +18,7 @@ pub(super) fn run(args: &Args, show: bool, as_json: bool) -> Outcome {
     let places = project::places(args)?;
     let root = project::root(args)?;
     let trust = Trust::open(places.user.as_deref())?;
-    let files = definitions(&places, &trust, &obeyed(args)?)?;
+    let files = definitions(&places, &trust, &obeyed(args)?, &checks(&places, &root))?;
     let open = open(&files);
     if !show && !open.is_empty() {
         trust.accept(&root, &open)?;
@@ -33,7 +35,7 @@ pub(super) fn run(args: &Args, show: bool, as_json: bool) -> Outcome {
         }
     }
     if files.is_empty() {
-        out::note("this project has no templates, packs, agents or settings of its own");
+        out::note("this project has no templates, packs, agents, settings or checks of its own");
     } else if show && !open.is_empty() {
         out::note("read them; `agentd trust` accepts them as they are now");
     }
@@ -58,6 +60,11 @@ fn obeyed(args: &Args) -> Result<Vec<String>> {
     Ok(files.into_iter().collect())
 }
 
+/// Returns the commands that check the project; settings that cannot be read name none, and nothing runs with them.
+fn checks(places: &Places, root: &Path) -> Vec<CheckCommand> {
+    settings(places).map(|settings| ops::check_commands(&settings.review, root)).unwrap_or_default()
+}
+
 /// Returns the files that are not accepted as they are.
 fn open(files: &[Definition]) -> Vec<(String, BlobId)> {
     let open = files.iter().filter_map(|file| match &file.found {
@@ -76,6 +83,9 @@ fn print(files: &[Definition], accepted: bool) -> std::io::Result<()> {
             } else {
                 writeln!(out, "{now:<8}  {}", file.file)?;
             }
+            for command in &file.commands {
+                writeln!(out, "          {command}")?;
+            }
         }
         Ok(())
     })
@@ -85,6 +95,7 @@ fn described(file: &Definition, accepted: bool) -> Value {
     let content = file.found.as_ref().ok().map(|(content, _)| content);
     json!({
         "file": file.file,
+        "commands": file.commands,
         "blake3": content,
         "state": state(file),
         "accepted": content.is_some() && (accepted || state(file) == "accepted"),
