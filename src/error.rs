@@ -119,6 +119,14 @@ pub enum ErrorKind {
     TurnNotFound,
     /// A session that someone else holds, or a step that is no longer ours to write.
     SessionBusy,
+    /// A folder that is in no git repository with a work tree.
+    NotARepository,
+    /// A repository in which nothing was committed yet.
+    NoCommits,
+    /// Git could not do its part, or refused to.
+    GitFailed,
+    /// Two branches that contradict each other.
+    MergeConflict,
 }
 
 impl ErrorKind {

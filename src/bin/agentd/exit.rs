@@ -23,7 +23,7 @@ pub(crate) const AGENT: u8 = 5;
 /// The reply does not hold the verdict that its mode requires.
 pub(crate) const VERDICT: u8 = 6;
 
-/// The outside world failed: output or a ledger that cannot be written.
+/// The outside world failed: output or a ledger that cannot be written, git.
 pub(crate) const OUTSIDE: u8 = 7;
 
 /// Something forbids it: a budget, or work that may be half done.
@@ -64,7 +64,8 @@ pub(crate) fn code(kind: ErrorKind) -> u8 {
         | ErrorKind::AgentUnusable => AGENT,
         ErrorKind::AgentStopped => STOPPED,
         ErrorKind::BudgetExhausted | ErrorKind::PriceUnknown | ErrorKind::NotResumable => FORBIDDEN,
-        ErrorKind::LedgerUnusable | ErrorKind::StorageFull => OUTSIDE,
+        ErrorKind::LedgerUnusable | ErrorKind::StorageFull | ErrorKind::GitFailed => OUTSIDE,
+        ErrorKind::MergeConflict => FINDINGS,
         ErrorKind::SessionBusy => BUSY,
         _ => INPUT,
     }
