@@ -1,4 +1,4 @@
-//! What the program can do by name: the operations that packs call, and the doors to project files.
+//! What the program can do by name: the operations that packs call, and the doors to project files and to git.
 
 mod census;
 mod change;
@@ -7,6 +7,7 @@ mod detect;
 mod diff;
 mod edit;
 mod files;
+mod git;
 mod private;
 mod survey;
 mod tree;
@@ -19,6 +20,7 @@ pub use change::{OpenTasks, artifacts, has_change, open_tasks, targets, task_ids
 pub use checks::{CheckJob, checks_report, run_checks};
 pub use detect::{check_commands, detected};
 pub use files::{create_new, read_project_text, read_reply, read_text, sweep};
+pub use git::{Changed, Diff, DiffLimits, Git, Head, Landed, Leftover, Merged, Repository, Status, Worktree};
 pub use private::{private_names, write_private};
 pub use survey::{Survey, survey};
 pub use tree::{structure, visible_path};

@@ -28,6 +28,7 @@ mod found_agents;
 mod found_checks;
 mod front_matter;
 mod fuzz_replies;
+mod git_door;
 mod history;
 mod hostile_repository;
 mod http_agent;

@@ -1,0 +1,334 @@
+//! What has changed in a work tree since a commit, as it is now and whoever tries to hide it.
+
+use std::collections::HashMap;
+
+use super::run::{Dir, failed, path_of};
+use super::scratch::Scratch;
+use super::stage::Special;
+use super::worktree::Worktree;
+use super::{LARGEST, Repository, lossy, not_understood, split_at_tab};
+use crate::error::Result;
+use crate::file;
+
+/// A file that has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Its path; what is not UTF-8 in it is replaced.
+    pub path: String,
+    /// What became of it.
+    pub status: Status,
+    /// Whether it is no text.
+    pub binary: bool,
+    /// How many lines were added.
+    pub added: u64,
+    /// How many lines were removed.
+    pub removed: u64,
+}
+
+/// What became of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is new.
+    Added,
+    /// It has other content, or is of another kind.
+    Modified,
+    /// It is gone.
+    Removed,
+    /// It had another path, and perhaps other content.
+    Renamed {
+        /// The path it had.
+        from: String,
+    },
+}
+
+/// How much a diff may show, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct DiffLimits {
+    /// The most of one file.
+    pub file: u64,
+    /// The most of all.
+    pub total: u64,
+}
+
+/// What has changed, and as much of how as there is room for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diff {
+    /// The unified diffs of all files that are shown.
+    pub text: String,
+    /// All files that have changed.
+    pub files: Vec<Changed>,
+    /// The files that are not shown, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Tells by its path whether a file is left out of a diff.
+type LeaveOut<'a> = &'a dyn Fn(&str) -> bool;
+
+impl Worktree {
+    /// Returns the files that differ from a commit, those not known to git among them.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn changed(&self, from: &str) -> Result<Vec<Changed>> {
+        let from = self.repository.known(from)?;
+        let compared = Compared::new(&self.checked()?, &from, Hidden::Shown)?;
+        Ok(compared.records.iter().map(Record::changed).collect())
+    }
+
+    /// Returns how the work tree differs from a commit, files not known to git among them.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn diff(&self, from: &str, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
+        let from = self.repository.known(from)?;
+        Compared::new(&self.checked()?, &from, Hidden::Shown)?.diff(limits, leave_out)
+    }
+}
+
+impl Repository {
+    /// Returns how the user's own work tree differs from a commit; nothing in the repository is touched.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn diff_of_tree(&self, from: &str, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
+        let from = self.known(from)?;
+        Compared::new(&self.dir.guarded()?, &from, Hidden::Kept)?.diff(limits, leave_out)
+    }
+}
+
+/// What becomes of files that someone has told git not to look at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hidden {
+    /// It is the user's own wish.
+    Kept,
+    /// An agent could hide its work so.
+    Shown,
+}
+
+/// A commit and a work tree, as trees in a repository for a moment.
+struct Compared {
+    scratch: Scratch,
+    from: String,
+    tree: String,
+    records: Vec<Record>,
+    nested: Vec<String>,
+}
+
+/// How a file differs, as git tells it.
+struct Record {
+    path: Vec<u8>,
+    from: Option<Vec<u8>>,
+    status: u8,
+    ids: [String; 2],
+    binary: bool,
+    added: u64,
+    removed: u64,
+}
+
+impl Record {
+    fn changed(&self) -> Changed {
+        let status = match (self.status, &self.from) {
+            (_, Some(from)) => Status::Renamed { from: lossy(from) },
+            (b'A', None) => Status::Added,
+            (b'D', None) => Status::Removed,
+            _ => Status::Modified,
+        };
+        let Self { binary, added, removed, .. } = *self;
+        Changed { path: lossy(&self.path), status, binary, added, removed }
+    }
+
+    /// Returns how many diffs git writes about it: a file that is of another kind now was removed and added.
+    fn diffs(&self) -> usize {
+        if self.status == b'T' { 2 } else { 1 }
+    }
+}
+
+/// What every diff is made with. Larger files count as binary.
+const WORDS: [&str; 7] = [
+    "diff-tree",
+    "-r",
+    "--no-commit-id",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--submodule=short",
+];
+const LARGE: &str = "core.bigFileThreshold=16m";
+
+/// How many files are diffed at once, and how much of them.
+const GROUP: usize = 200;
+const GROUP_BYTES: u64 = 32 * 1024 * 1024;
+
+impl Compared {
+    fn new(dir: &Dir, from: &str, hidden: Hidden) -> Result<Self> {
+        let scratch = Scratch::new(dir, from)?;
+        let index = dir.git_dir.join("index");
+        if index.exists() {
+            std::fs::copy(&index, scratch.index())
+                .map_err(|error| failed("git's index cannot be copied").with_source(error))?;
+        }
+        let place = scratch.own_objects();
+        let special = Special::of(dir, &place)?;
+        if hidden == Hidden::Shown {
+            special.show_hidden(dir, &place)?;
+        }
+        special.add_all(dir, &place)?;
+        let tree = dir.call(&["write-tree"]).env(&place).text()?;
+        let call = scratch.dir.call(&WORDS).setting(LARGE);
+        let words = ["-z", "-M", "-l1000", "--raw", "--no-abbrev", "--numstat", from, &tree];
+        let records = records(&call.args(words).ok()?)?;
+        Ok(Self { scratch, from: from.to_owned(), tree, records, nested: special.nested() })
+    }
+
+    fn diff(&self, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
+        let sizes = self.sizes()?;
+        let size = |record: &Record| -> u64 { record.ids.iter().filter_map(|id| sizes.get(id)).sum() };
+        let mut diff = Diff { files: self.records.iter().map(Record::changed).collect(), ..Diff::default() };
+        let mut groups: Vec<Vec<&Record>> = Vec::new();
+        let mut bytes = 0;
+        for record in &self.records {
+            let names = [Some(&record.path), record.from.as_ref()];
+            let why = if names.into_iter().flatten().any(|path| leave_out(&lossy(path))) {
+                "by its name it may hold secrets".to_owned()
+            } else if size(record) > 2 * LARGEST {
+                format!("it is too large: {}", file::in_units(size(record)))
+            } else if record.binary {
+                format!("it is binary: {}", file::in_units(sizes.get(&record.ids[1]).copied().unwrap_or(0)))
+            } else {
+                bytes += size(record);
+                // Alone, as renames are looked for among the files of a group.
+                let alone = |record: &Record| record.from.is_some();
+                let last = groups.last_mut().filter(|group| {
+                    group.len() < GROUP && bytes < GROUP_BYTES && !alone(record) && !alone(group[0])
+                });
+                match last {
+                    Some(group) => group.push(record),
+                    None => {
+                        bytes = size(record);
+                        groups.push(vec![record]);
+                    }
+                }
+                continue;
+            };
+            diff.left_out.push((lossy(&record.path), why));
+        }
+        for group in groups {
+            self.show(&group, limits, &mut diff)?;
+        }
+        let nested =
+            self.nested.iter().map(|path| (path.clone(), "it is a repository of its own".to_owned()));
+        diff.left_out.extend(nested);
+        Ok(diff)
+    }
+
+    /// Adds the diffs of some files, as far as there is room.
+    fn show(&self, group: &[&Record], limits: DiffLimits, diff: &mut Diff) -> Result<()> {
+        let renames = if group.iter().any(|record| record.from.is_some()) { "-M" } else { "--no-renames" };
+        let call = self.scratch.dir.call(&WORDS).setting(LARGE).literal();
+        let call = call.args(["-p", renames, self.from.as_str(), &self.tree, "--"]);
+        let paths = group.iter().flat_map(|record| [Some(&record.path), record.from.as_ref()]).flatten();
+        let output = call.args(paths.map(|path| path_of(path))).ok()?;
+        let mut parts = split_diffs(&output).into_iter();
+        for record in group {
+            let parts: Vec<&[u8]> = parts.by_ref().take(record.diffs()).collect();
+            if parts.len() < record.diffs() {
+                return Err(not_understood("diff-tree"));
+            }
+            let text = lossy(&parts.concat());
+            let size = text.len() as u64;
+            let room = limits.total.saturating_sub(diff.text.len() as u64);
+            if size <= limits.file.min(room) {
+                diff.text.push_str(&text);
+                continue;
+            }
+            let why = if size > limits.file {
+                "its diff is too long"
+            } else {
+                "there is no room left for its diff"
+            };
+            diff.left_out.push((lossy(&record.path), format!("{why}: {}", file::in_units(size))));
+        }
+        match parts.next() {
+            Some(_) => Err(not_understood("diff-tree")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns how large every object is that a record names.
+    fn sizes(&self) -> Result<HashMap<String, u64>> {
+        let ids = self.records.iter().flat_map(|record| &record.ids);
+        let input: String = ids.map(|id| format!("{id}\n")).collect();
+        if input.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let output = self.scratch.dir.call(&["cat-file", "--batch-check"]).input(input).ok()?;
+        let sizes = lossy(&output);
+        Ok(sizes
+            .lines()
+            .filter_map(|line| {
+                let mut words = line.split(' ');
+                Some((words.next()?.to_owned(), words.nth(1)?.parse().ok()?))
+            })
+            .collect())
+    }
+}
+
+/// Splits an output of diffs. No line of a file's content can start one, as each starts with a sign.
+fn split_diffs(output: &[u8]) -> Vec<&[u8]> {
+    const START: &[u8] = b"diff --git ";
+    let mut parts = Vec::new();
+    let (mut begun, mut at) = (0, 0);
+    for line in output.split_inclusive(|&byte| byte == b'\n') {
+        if line.starts_with(START) && at > begun {
+            parts.push(&output[begun..at]);
+            begun = at;
+        }
+        at += line.len();
+    }
+    if at > begun {
+        parts.push(&output[begun..at]);
+    }
+    parts
+}
+
+/// Reads what git prints with `--raw --numstat -z`: all files twice, in the same order.
+fn records(output: &[u8]) -> Result<Vec<Record>> {
+    let broken = || not_understood("diff-tree");
+    let mut parts = output.split(|&byte| byte == 0);
+    let mut records = Vec::new();
+    let mut next = parts.next();
+    while let Some(meta) = next.and_then(|part| part.strip_prefix(b":")) {
+        let meta = lossy(meta);
+        let words: Vec<&str> = meta.split(' ').collect();
+        let [_, _, old, new, status] = words[..] else { return Err(broken()) };
+        let status = status.bytes().next().ok_or_else(broken)?;
+        let mut path = parts.next().ok_or_else(broken)?.to_vec();
+        let mut from = None;
+        if matches!(status, b'R' | b'C') {
+            from = Some(std::mem::replace(&mut path, parts.next().ok_or_else(broken)?.to_vec()));
+        }
+        let ids = [old.to_owned(), new.to_owned()];
+        records.push(Record { path, from, status, ids, binary: false, added: 0, removed: 0 });
+        next = parts.next();
+    }
+    for record in &mut records {
+        let counts = next.ok_or_else(broken)?;
+        let (added, rest) = split_at_tab(counts).ok_or_else(broken)?;
+        let (removed, path) = split_at_tab(rest).ok_or_else(broken)?;
+        if path.is_empty() {
+            parts.next();
+        }
+        let path = if path.is_empty() { parts.next().ok_or_else(broken)? } else { path };
+        if path != record.path {
+            return Err(broken());
+        }
+        record.binary = added == b"-";
+        record.added = lossy(added).parse().unwrap_or(0);
+        record.removed = lossy(removed).parse().unwrap_or(0);
+        next = parts.next();
+    }
+    Ok(records)
+}

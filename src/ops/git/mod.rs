@@ -1,0 +1,319 @@
+//! The door to git: the one program it is used through, and what is never left to a repository to decide.
+//!
+//! Whoever works in a worktree is not trusted. Every command is told which repository and which work tree it is for, no
+//! hook and no program that a repository names is run, not even at the merge into the user's own branch, and names of
+//! files are never read from quoted text.
+
+mod diff;
+mod land;
+mod run;
+mod scratch;
+mod stage;
+mod worktree;
+
+use std::path::{Path, PathBuf};
+
+pub use diff::{Changed, Diff, DiffLimits, Status};
+pub use land::{Landed, Merged};
+pub use run::Git;
+pub use worktree::{Leftover, Worktree};
+
+use super::files::LARGEST;
+use crate::error::{Error, ErrorKind, Result};
+use crate::file;
+use run::{Call, Dir, failed, fields, path_of};
+
+/// A repository, seen from one of the user's work trees.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    /// The top of the user's work tree.
+    pub root: PathBuf,
+    /// The folder that holds the objects and branches.
+    pub common: PathBuf,
+    dir: Dir,
+}
+
+/// What is checked out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The commit.
+    pub commit: String,
+    /// The branch; `None` if a commit is checked out directly.
+    pub branch: Option<String>,
+}
+
+impl Repository {
+    /// Finds the repository of a folder.
+    ///
+    /// # Errors
+    ///
+    /// `NotARepository`; `GitFailed` if git does not want to use it.
+    pub fn open(root: &Path, git: &Git) -> Result<Self> {
+        let place = |flag: &str| Call::new(git, root, &["rev-parse", flag]).line().map(|line| path_of(&line));
+        let kind = Call::new(git, root, &["rev-parse", "--is-bare-repository", "--is-inside-work-tree"]);
+        let kind = kind.output()?;
+        let shown = root.display().to_string().escape_debug().to_string();
+        if kind.code != Some(0) {
+            if !kind.stderr.contains("not a git repository") && !kind.stderr.contains("cannot change to") {
+                return Err(kind.failure("rev-parse"));
+            }
+            return Err(Error::new(
+                ErrorKind::NotARepository,
+                format!("`{shown}` is not in a git repository"),
+            )
+            .with_hint("make one with `git init`, and commit what is there"));
+        }
+        if !kind.stdout.ends_with(b"true\n") {
+            let bare = kind.stdout.starts_with(b"true");
+            let what = if bare { "is a bare repository" } else { "is part of git's own folder" };
+            return Err(Error::new(ErrorKind::NotARepository, format!("`{shown}` {what}"))
+                .with_hint("work in a folder that has the files; of a bare repository, make a clone"));
+        }
+        let root = place("--show-toplevel")?;
+        let git_dir = place("--absolute-git-dir")?;
+        let common = Call::new(git, &root, &["rev-parse", "--git-common-dir"]).line()?;
+        let common = root.join(path_of(&common)).canonicalize();
+        let common =
+            common.map_err(|error| failed("the repository's folder cannot be found").with_source(error))?;
+        let dir = Dir::new(git, &common, &git_dir, &root);
+        Ok(Self { root, common, dir })
+    }
+
+    /// Returns what is checked out.
+    ///
+    /// # Errors
+    ///
+    /// `NoCommits`.
+    pub fn head(&self) -> Result<Head> {
+        let commit = commit_at(&self.dir, "HEAD")?.ok_or_else(|| {
+            Error::new(ErrorKind::NoCommits, "the repository has no commit yet")
+                .with_hint("make the first one: `git add -A && git commit -m Start`")
+        })?;
+        Ok(Head { commit, branch: branch_of(&self.dir)? })
+    }
+
+    /// Returns the paths that differ from what is checked out, or are not known to git; a folder ends with `/`.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn uncommitted(&self) -> Result<Vec<String>> {
+        let words = ["status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=dirty"];
+        let output = self.dir.guarded()?.call(&words).arg("--untracked-files=normal").ok()?;
+        Ok(fields(&output).filter_map(|field| field.get(3..)).map(lossy).collect())
+    }
+
+    /// Tells whether there is a branch of a name.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn branch_exists(&self, branch: &str) -> Result<bool> {
+        Ok(commit_at(&self.dir, &branch_ref(branch)?)?.is_some())
+    }
+
+    /// Returns the commit that a name stands for; a branch comes before anything else of that name.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn commit_of(&self, reference: &str) -> Result<Option<String>> {
+        if reference.is_empty() || reference.starts_with('-') {
+            return Ok(None);
+        }
+        match commit_at(&self.dir, &format!("refs/heads/{reference}"))? {
+            Some(commit) => Ok(Some(commit)),
+            None => commit_at(&self.dir, reference),
+        }
+    }
+
+    /// Returns the text of a file at a commit; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// `FileUnusable` if it is not a text file of a sensible size.
+    pub fn text_at(&self, commit: &str, path: &str) -> Result<Option<String>> {
+        let unusable = |what: String| {
+            Error::new(ErrorKind::FileUnusable, format!("`{}` at {commit} {what}", path.escape_debug()))
+        };
+        let list = self.dir.call(&["ls-tree", "-z", "-l", "--full-tree"]).literal();
+        let list = list.args([self.known(commit)?.as_str(), "--", path.trim_end_matches('/')]).ok()?;
+        let Some((meta, _)) =
+            fields(&list).filter_map(split_at_tab).find(|(_, name)| *name == path.as_bytes())
+        else {
+            return Ok(None);
+        };
+        let meta = lossy(meta);
+        let mut words = meta.split_whitespace();
+        let (Some(mode), Some(_), Some(id), Some(size)) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err(not_understood("ls-tree"));
+        };
+        if !mode.starts_with("100") {
+            return Err(unusable("is not a regular file".to_owned()));
+        }
+        if size.parse().map_or(true, |size: u64| size > LARGEST) {
+            return Err(unusable(format!("is too large: over {}", file::in_units(LARGEST))));
+        }
+        let bytes = self.dir.call(&["cat-file", "blob", id]).ok()?;
+        let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+        text.map(Some).ok_or_else(|| unusable("is not UTF-8 text".to_owned()))
+    }
+
+    /// Returns the names in a folder at a commit, sorted as git does; none if there is no such folder.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn names_at(&self, commit: &str, folder: &str) -> Result<Vec<String>> {
+        let folder = folder.trim_matches('/');
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let list = self.dir.call(&["ls-tree", "-z", "--name-only", "--full-tree"]).literal();
+        let list = list
+            .args([self.known(commit)?.as_str(), "--"])
+            .args((!prefix.is_empty()).then_some(&prefix))
+            .ok()?;
+        Ok(fields(&list).filter_map(|path| path.strip_prefix(prefix.as_bytes())).map(lossy).collect())
+    }
+
+    /// Returns the newest commit that two share; `None` if they share none.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`, also for a name that is not known.
+    pub fn merge_base(&self, a: &str, b: &str) -> Result<Option<String>> {
+        self.dir.call(&["merge-base", &self.known(a)?, &self.known(b)?]).find()
+    }
+
+    /// Returns what the current branch is most likely to be merged into: its upstream, the default branch of `origin`,
+    /// `main` or `master`; `None` if that is the current branch itself, or if there is nothing of the kind.
+    ///
+    /// # Errors
+    ///
+    /// `NoCommits`.
+    pub fn default_base(&self) -> Result<Option<String>> {
+        let current = self.head()?.branch.map(|branch| format!("refs/heads/{branch}"));
+        let mut candidates = Vec::new();
+        if let Some(current) = &current {
+            candidates.push(self.dir.call(&["for-each-ref", "--format=%(upstream)", current]).text()?);
+        }
+        candidates.extend(self.dir.call(&["symbolic-ref", "-q", "refs/remotes/origin/HEAD"]).find()?);
+        candidates.extend(
+            ["heads/", "remotes/origin/"]
+                .iter()
+                .flat_map(|place| ["main", "master"].map(|name| format!("refs/{place}{name}"))),
+        );
+        for candidate in candidates {
+            if current.as_ref() == Some(&candidate) {
+                return Ok(None);
+            }
+            if !candidate.is_empty() && commit_at(&self.dir, &candidate)?.is_some() {
+                let short =
+                    ["refs/heads/", "refs/remotes/"].iter().find_map(|kind| candidate.strip_prefix(kind));
+                return Ok(Some(short.unwrap_or(&candidate).to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the commit that a name stands for, which must be known.
+    fn known(&self, reference: &str) -> Result<String> {
+        self.commit_of(reference)?.ok_or_else(|| {
+            failed(format!("there is no commit `{}`", reference.escape_debug()))
+                .with_hint("name a branch or a commit; `git branch -a` lists the branches")
+        })
+    }
+
+    /// Tells whether a commit is part of another's history.
+    fn is_ancestor(&self, commit: &str, of: &str) -> Result<bool> {
+        Ok(self.dir.call(&["merge-base", "--is-ancestor", commit, of]).find()?.is_some())
+    }
+
+    /// Returns the work tree in which a branch is checked out.
+    fn checked_out_in(&self, reference: &str) -> Result<Option<PathBuf>> {
+        let place = self.dir.call(&["for-each-ref", "--format=%(worktreepath)", reference]).line()?;
+        Ok((!place.is_empty()).then(|| path_of(&place)))
+    }
+}
+
+/// Returns the commit that an unambiguous name stands for.
+fn commit_at(dir: &Dir, reference: &str) -> Result<Option<String>> {
+    let output =
+        dir.call(&["rev-parse", "--verify", "--quiet", &format!("{reference}^{{commit}}")]).output()?;
+    // What is there but is no commit ends with another code than what is not there, and with words.
+    Ok((output.code == Some(0)).then(|| lossy(&output.stdout).trim().to_owned()).filter(|id| is_id(id)))
+}
+
+fn is_id(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Returns the branch that is checked out.
+fn branch_of(dir: &Dir) -> Result<Option<String>> {
+    let name = dir.call(&["symbolic-ref", "-q", "HEAD"]);
+    Ok(name.find()?.and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned)))
+}
+
+/// Returns the whole name of a branch.
+fn branch_ref(branch: &str) -> Result<String> {
+    if branch.is_empty() || branch.starts_with('-') || branch.contains("@{") {
+        return Err(Error::new(ErrorKind::NameInvalid, format!("`{}` is no branch", branch.escape_debug())));
+    }
+    Ok(format!("refs/heads/{branch}"))
+}
+
+/// Makes a commit of a tree, in the user's name if they have told git who they are.
+fn commit_tree(dir: &Dir, tree: &str, parents: &[&str], message: &str) -> Result<String> {
+    let call = || {
+        let call = dir.call(&["commit-tree", tree]).args(parents.iter().flat_map(|parent| ["-p", parent]));
+        call.args(["-F", "-"]).input(format!("{}\n", message.trim_end()))
+    };
+    let output = call().setting("user.useConfigOnly=true").output()?;
+    let unknown = ["auto-detection is disabled", "empty ident name"];
+    if output.code != Some(0) && unknown.iter().any(|words| output.stderr.contains(words)) {
+        return call().setting("user.name=agentd").setting("user.email=agentd@localhost").text();
+    }
+    match output.code {
+        Some(0) => Ok(lossy(&output.stdout).trim().to_owned()),
+        _ => Err(output.failure("commit-tree")),
+    }
+}
+
+/// Returns the tree of a commit.
+fn tree_of(dir: &Dir, commit: &str) -> Result<String> {
+    dir.call(&["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).text()
+}
+
+/// Moves a branch from one commit to another, and fails if it has moved meanwhile.
+fn move_branch(dir: &Dir, reference: &str, new: &str, old: &str, why: &str) -> Result<()> {
+    // Not through a link: somebody could have made the branch lead to another.
+    dir.call(&["update-ref", "--no-deref", "-m", why, reference, new, old]).ok().map(drop)
+}
+
+/// Returns a name as text; what is not UTF-8 in it is replaced.
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn split_at_tab(field: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = field.iter().position(|&byte| byte == b'\t')?;
+    Some((&field[..at], &field[at + 1..]))
+}
+
+fn not_understood(name: &str) -> Error {
+    failed(format!("what git {name} prints is not understood")).with_hint("git 2.25 or newer is needed")
+}
+
+/// How many names a message holds.
+const MOST_NAMES: usize = 8;
+
+/// Returns the first of some names, for a message.
+fn some_names(names: &[String]) -> String {
+    let mut shown: Vec<_> =
+        names.iter().take(MOST_NAMES).map(|name| name.escape_debug().to_string()).collect();
+    if names.len() > MOST_NAMES {
+        shown.push(format!("and {} more", names.len() - MOST_NAMES));
+    }
+    shown.join(", ")
+}

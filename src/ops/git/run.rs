@@ -1,0 +1,469 @@
+//! How the program git is run: nothing but what is named here decides what it does.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::file;
+
+/// How git is run.
+#[derive(Clone, Debug)]
+pub struct Git {
+    /// What every command gets into its environment, such as an identity and dates.
+    pub env: Vec<(String, String)>,
+    /// How long one command may take.
+    pub limit: Duration,
+}
+
+impl Default for Git {
+    fn default() -> Self {
+        Self { env: Vec::new(), limit: Duration::from_secs(120) }
+    }
+}
+
+/// What holds for every command. Nothing is run but git, nothing is fetched, no check is skipped to save time.
+const SETTINGS: [&str; 21] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.quotePath=false",
+    "core.ignoreStat=false",
+    "core.trustctime=true",
+    "core.checkStat=default",
+    "core.splitIndex=false",
+    "commit.gpgSign=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+    "merge.autoStash=false",
+    "merge.verifySignatures=false",
+    "rerere.enabled=false",
+    "i18n.commitEncoding=UTF-8",
+    "worktree.useRelativePaths=false",
+    "worktree.guessRemote=false",
+    "advice.detachedHead=false",
+    "advice.addEmbeddedRepo=false",
+    "advice.resolveConflict=false",
+];
+
+/// What would redirect git or make it run something: whoever calls this program may have set it, as hooks do.
+/// `GIT_CONFIG_COUNT` stays, as it gives settings of the user's own, such as `safe.directory`.
+const REMOVED: [&str; 45] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_INDEX_VERSION",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+    "GIT_PREFIX",
+    "GIT_SUPER_PREFIX",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_GRAFT_FILE",
+    "GIT_SHALLOW_FILE",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_QUARANTINE_PATH",
+    "GIT_CONFIG",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_ATTR_SOURCE",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_DIFF_OPTS",
+    "GIT_PAGER",
+    "GIT_PAGER_IN_USE",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_PROXY_COMMAND",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_REFLOG_ACTION",
+    "GIT_DEFAULT_HASH",
+    "GIT_TEMPLATE_DIR",
+    "GIT_AUTHOR_DATE",
+    "GIT_COMMITTER_DATE",
+    "GIT_REF_PARANOIA",
+    "GIT_TRACE",
+    "GIT_TRACE_SETUP",
+    "GIT_TRACE2",
+];
+
+/// What every command gets. Replaced objects would show another history than is there.
+const ADDED: [(&str, &str); 7] = [
+    ("LC_ALL", "C"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    // Stands above what a repository allows by `protocol.NAME.allow`.
+    ("GIT_ALLOW_PROTOCOL", "none"),
+    ("GIT_MERGE_VERBOSITY", "0"),
+];
+
+/// The most that a command may print.
+const MOST_OUTPUT: u64 = 256 * 1024 * 1024;
+
+/// How long a lock that another git holds is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How much of what git says is told.
+const MOST_WORDS: usize = 2000;
+
+/// A repository's folder and a work tree: what git would otherwise look for itself.
+#[derive(Clone, Debug)]
+pub(super) struct Dir {
+    pub(super) git: Git,
+    pub(super) common: PathBuf,
+    pub(super) git_dir: PathBuf,
+    pub(super) work_tree: PathBuf,
+    settings: Vec<OsString>,
+}
+
+impl Dir {
+    pub(super) fn new(git: &Git, common: &Path, git_dir: &Path, work_tree: &Path) -> Self {
+        Self {
+            git: git.clone(),
+            common: common.to_path_buf(),
+            git_dir: git_dir.to_path_buf(),
+            work_tree: work_tree.to_path_buf(),
+            settings: Vec::new(),
+        }
+    }
+
+    /// Returns a command that runs here.
+    pub(super) fn call(&self, words: &[&str]) -> Call {
+        let mut call = Call::new(&self.git, &self.work_tree, words);
+        call.place = [join("--git-dir=", &self.git_dir), join("--work-tree=", &self.work_tree)].to_vec();
+        call.settings.clone_from(&self.settings);
+        call
+    }
+
+    /// Returns it without the filters that the repository's own configuration names, which whoever works there could
+    /// have put there. Every command that uses an index may read files, and would run them. Those of the user's own
+    /// configuration do run: without them, git would commit what should never be seen.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed` if the configuration cannot be read, or names a filter that cannot be switched off.
+    pub(super) fn guarded(&self) -> Result<Self> {
+        let mut guarded = self.clone();
+        let own = self.git_dir.join("config.worktree");
+        for config in [self.common.join("config"), self.common.join("config.worktree"), own] {
+            if config.symlink_metadata().is_err() {
+                continue;
+            }
+            let list = self.call(&["config", "--includes", "--null", "--name-only", "--file"]).arg(&config);
+            let output = list.args(["--get-regexp", r"^filter\..*\.(clean|smudge|process)$"]).output()?;
+            if !matches!(output.code, Some(0 | 1)) {
+                return Err(output.failure("config"));
+            }
+            for name in fields(&output.stdout) {
+                if name.contains(&b'=') {
+                    let shown = String::from_utf8_lossy(name).escape_debug().to_string();
+                    return Err(failed(format!("the repository's configuration has a filter `{shown}`"))
+                        .with_hint("a filter with `=` in its name cannot be switched off; rename it"));
+                }
+                guarded.settings.push(join_bytes(name, b"="));
+            }
+        }
+        Ok(guarded)
+    }
+}
+
+/// One command.
+#[derive(Debug)]
+pub(super) struct Call {
+    git: Git,
+    folder: PathBuf,
+    place: Vec<OsString>,
+    settings: Vec<OsString>,
+    words: Vec<OsString>,
+    env: Vec<(&'static str, OsString)>,
+    input: Vec<u8>,
+}
+
+impl Call {
+    /// Returns a command for which git looks for the repository of a folder itself.
+    pub(super) fn new(git: &Git, folder: &Path, words: &[&str]) -> Self {
+        Self {
+            git: git.clone(),
+            folder: folder.to_path_buf(),
+            place: Vec::new(),
+            settings: Vec::new(),
+            words: words.iter().map(OsString::from).collect(),
+            env: Vec::new(),
+            input: Vec::new(),
+        }
+    }
+
+    pub(super) fn arg(mut self, word: impl AsRef<OsStr>) -> Self {
+        self.words.push(word.as_ref().to_owned());
+        self
+    }
+
+    pub(super) fn args<W: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
+        self.words.extend(words.into_iter().map(|word| word.as_ref().to_owned()));
+        self
+    }
+
+    pub(super) fn env(mut self, env: &[(&'static str, PathBuf)]) -> Self {
+        self.env.extend(env.iter().map(|(name, value)| (*name, value.clone().into_os_string())));
+        self
+    }
+
+    /// Takes every path as it is written.
+    pub(super) fn literal(mut self) -> Self {
+        self.env.push(("GIT_LITERAL_PATHSPECS", "1".into()));
+        self
+    }
+
+    pub(super) fn setting(mut self, setting: &str) -> Self {
+        self.settings.push(setting.into());
+        self
+    }
+
+    pub(super) fn input(mut self, input: impl Into<Vec<u8>>) -> Self {
+        self.input = input.into();
+        self
+    }
+
+    /// Returns what it prints if it goes well.
+    pub(super) fn ok(self) -> Result<Vec<u8>> {
+        let name = self.words.first().cloned().unwrap_or_default();
+        let output = self.output()?;
+        match output.code {
+            Some(0) => Ok(output.stdout),
+            _ => Err(output.failure(&name.to_string_lossy())),
+        }
+    }
+
+    /// Returns what it prints if it goes well, without the end of the line.
+    pub(super) fn line(self) -> Result<Vec<u8>> {
+        self.ok().map(without_newline)
+    }
+
+    /// Returns what it prints if it goes well, without the end of the line, as text.
+    pub(super) fn text(self) -> Result<String> {
+        self.line().map(|line| String::from_utf8_lossy(&line).into_owned())
+    }
+
+    /// Returns the line it prints, or `None` if it says by exit code 1 that there is none.
+    pub(super) fn find(self) -> Result<Option<String>> {
+        let name = self.words.first().cloned().unwrap_or_default();
+        let output = self.output()?;
+        match output.code {
+            Some(0) => Ok(Some(String::from_utf8_lossy(&without_newline(output.stdout)).into_owned())),
+            Some(1) => Ok(None),
+            _ => Err(output.failure(&name.to_string_lossy())),
+        }
+    }
+
+    /// Runs it, again for a while if another git holds a lock.
+    pub(super) fn output(self) -> Result<Output> {
+        let begun = Instant::now();
+        let mut pause = Duration::from_millis(20);
+        loop {
+            let output = self.run_once()?;
+            if output.code == Some(0) || !output.met_a_lock() || begun.elapsed() > PATIENCE {
+                return Ok(output);
+            }
+            sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(200));
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the door to git")]
+    fn command(&self) -> Command {
+        let mut command = Command::new("git");
+        // By `-C` and not as the folder of the process, in which a relative PATH would look for the program.
+        command.arg("-C").arg(&self.folder);
+        for setting in SETTINGS {
+            command.arg("-c").arg(setting);
+        }
+        for setting in &self.settings {
+            command.arg("-c").arg(setting);
+        }
+        command.args(&self.place).args(&self.words);
+        for name in REMOVED {
+            command.env_remove(name);
+        }
+        command.envs(ADDED).envs(self.git.env.iter().map(|(name, value)| (name, value)));
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        // What the terminal sends to stop this program must not end git in the middle of something.
+        command.process_group(0);
+        command
+    }
+
+    fn run_once(&self) -> Result<Output> {
+        let name = self.words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        self.run().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => failed("git is not installed").with_hint("install git 2.25 or newer"),
+            io::ErrorKind::TimedOut => {
+                let seconds = self.git.limit.as_secs_f32();
+                failed(format!("git {name} was ended: it took more than {seconds} s"))
+                    .with_hint("see what it waits for: a hook, a filter, a slow disk")
+            }
+            io::ErrorKind::FileTooLarge => {
+                failed(format!("git {name} was ended: it printed more than {}", file::in_units(MOST_OUTPUT)))
+            }
+            _ => failed(format!("git {name} cannot be run")).with_source(error),
+        })
+    }
+
+    fn run(&self) -> io::Result<Output> {
+        // Files, as a pipe could be held open by what a hook leaves behind.
+        let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        let mut command = self.command();
+        command.stdin(self.stdin()?).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+        let mut child = command.spawn()?;
+        let status = match wait(&mut child, self.git.limit, &stdout) {
+            Ok(status) => status,
+            Err(error) => {
+                end(&mut child);
+                return Err(error);
+            }
+        };
+        let stdout = read_from_start(&mut stdout, MOST_OUTPUT)?;
+        let stderr = read_from_start(&mut stderr, 64 * 1024)?;
+        Ok(Output { code: status.code(), stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
+    }
+
+    fn stdin(&self) -> io::Result<Stdio> {
+        if self.input.is_empty() {
+            return Ok(Stdio::null());
+        }
+        let mut input = tempfile::tempfile()?;
+        input.write_all(&self.input)?;
+        input.rewind()?;
+        Ok(input.into())
+    }
+}
+
+fn wait(child: &mut Child, limit: Duration, stdout: &File) -> io::Result<ExitStatus> {
+    let begun = Instant::now();
+    let mut pause = Duration::from_micros(500);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if begun.elapsed() > limit {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if stdout.metadata()?.len() > MOST_OUTPUT {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+}
+
+/// Ends a command and what it has started, after a moment in which git removes its locks.
+fn end(child: &mut Child) {
+    let Ok(group) = i32::try_from(child.id()).map(Pid::from_raw) else { return };
+    let _gone = killpg(group, Signal::SIGTERM);
+    let begun = Instant::now();
+    while begun.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
+        sleep(Duration::from_millis(10));
+    }
+    let _gone = killpg(group, Signal::SIGKILL);
+    let _reaped = child.wait();
+}
+
+/// How long git gets to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+fn read_from_start(file: &mut File, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// How a command ended, and what it printed.
+#[derive(Debug)]
+pub(super) struct Output {
+    /// The exit code; `None` if a signal ended it.
+    pub(super) code: Option<i32>,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: String,
+}
+
+impl Output {
+    /// Tells whether another git was in the way: by a lock, or by a worktree that it had half made.
+    fn met_a_lock(&self) -> bool {
+        let said = |words: &str| self.stderr.contains(words);
+        (said(".lock'") && (said("File exists") || said("Unable to create")))
+            || said("could not lock")
+            || (said("failed to read") && said("worktrees/"))
+    }
+
+    /// Returns what git says about its failure.
+    pub(super) fn failure(&self, name: &str) -> Error {
+        let words: String = self.stderr.trim().chars().take(MOST_WORDS).collect();
+        let end = match (self.code, words.is_empty()) {
+            (Some(_), false) => words,
+            (Some(code), true) => format!("exit code {code}"),
+            (None, _) => format!("it was ended by a signal {words}"),
+        };
+        let error = failed(format!("git {name} failed")).with_source(end);
+        if self.met_a_lock() {
+            return error.with_hint("if no other git is running, remove the lock that it names");
+        }
+        if self.stderr.contains("dubious ownership") {
+            return error.with_hint("if you trust it, add it to `safe.directory` as git says");
+        }
+        if self.stderr.contains(" filter '") {
+            return error.with_hint("filters must be in your own configuration: `git config --global`");
+        }
+        error
+    }
+}
+
+/// Returns an error about git.
+pub(super) fn failed(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::GitFailed, message)
+}
+
+/// Returns the parts of an output that end with a zero byte.
+pub(super) fn fields(output: &[u8]) -> impl Iterator<Item = &[u8]> {
+    output.split(|&byte| byte == 0).filter(|field| !field.is_empty())
+}
+
+/// Returns a path as git prints it.
+pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes.to_vec()))
+}
+
+fn join(start: &str, path: &Path) -> OsString {
+    join_bytes(start.as_bytes(), path.as_os_str().as_bytes())
+}
+
+/// Returns a word made of two parts.
+pub(super) fn join_bytes(start: &[u8], rest: &[u8]) -> OsString {
+    OsString::from_vec([start, rest].concat())
+}
+
+fn without_newline(mut line: Vec<u8>) -> Vec<u8> {
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    }
+    line
+}

@@ -1,0 +1,78 @@
+//! A repository of our own for a moment: it shares the objects of another, and has none of its settings.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::run::{Dir, failed};
+use crate::error::Result;
+
+/// What no file of a work tree may say of itself here: nothing is hidden from a diff, nothing is run.
+const ATTRIBUTES: &str = "* !diff !filter !text !eol !ident !working-tree-encoding\n";
+
+/// A repository for a moment, with an empty work tree and an index of its own.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    folder: TempDir,
+    /// Where commands run.
+    pub(super) dir: Dir,
+}
+
+impl Scratch {
+    /// Makes one that sees all objects of a repository. `id` is any id in it.
+    pub(super) fn new(of: &Dir, id: &str) -> Result<Self> {
+        Self::make(of, id).map_err(|error| failed("a temporary folder cannot be made").with_source(error))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+    fn make(of: &Dir, id: &str) -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let git_dir = folder.path().join("git");
+        for name in ["git/objects/info", "git/refs", "git/info", "tree"] {
+            fs::create_dir_all(folder.path().join(name))?;
+        }
+        let format = match id.len() {
+            64 => "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n",
+            _ => "[core]\n\trepositoryformatversion = 0\n",
+        };
+        fs::write(git_dir.join("HEAD"), "ref: refs/heads/none\n")?;
+        fs::write(git_dir.join("config"), format)?;
+        fs::write(git_dir.join("info/attributes"), ATTRIBUTES)?;
+        fs::write(git_dir.join("objects/info/alternates"), quoted(&of.common.join("objects")))?;
+        let work_tree = folder.path().join("tree");
+        let dir = Dir::new(&of.git, &git_dir, &git_dir, &work_tree);
+        Ok(Self { folder, dir })
+    }
+
+    /// Returns where its index is.
+    pub(super) fn index(&self) -> PathBuf {
+        self.folder.path().join("index")
+    }
+
+    /// Returns what makes a command use the index here.
+    pub(super) fn own_index(&self) -> Vec<(&'static str, PathBuf)> {
+        vec![("GIT_INDEX_FILE", self.index())]
+    }
+
+    /// Returns what makes a command elsewhere use the index here, and leave its new objects here.
+    pub(super) fn own_objects(&self) -> Vec<(&'static str, PathBuf)> {
+        vec![("GIT_INDEX_FILE", self.index()), ("GIT_OBJECT_DIRECTORY", self.dir.git_dir.join("objects"))]
+    }
+}
+
+/// Returns a path as a line that git reads back, whatever is in it.
+fn quoted(path: &Path) -> Vec<u8> {
+    let mut line = vec![b'"'];
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'"' | b'\\' => line.extend([b'\\', byte]),
+            b'\n' => line.extend(*b"\\n"),
+            _ => line.push(byte),
+        }
+    }
+    line.extend(*b"\"\n");
+    line
+}

@@ -1,0 +1,314 @@
+//! A worktree of our own: made on a branch outside the user's folder, committed to, thrown back, removed.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::run::{Dir, failed};
+use super::stage::Special;
+use super::{Repository, branch_of, branch_ref, commit_at, commit_tree, move_branch, some_names, tree_of};
+use crate::error::{Error, Result};
+use crate::file;
+
+/// A worktree that this program has made.
+#[derive(Clone, Debug)]
+pub struct Worktree {
+    /// The folder.
+    pub path: PathBuf,
+    /// The branch that is checked out in it.
+    pub branch: String,
+    pub(super) repository: Repository,
+    dir: Dir,
+}
+
+/// What becomes of work in a worktree that is in no commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leftover {
+    /// The worktree is not removed.
+    Kept,
+    /// It is gone with the worktree.
+    Lost,
+}
+
+/// Returns the name under which it is kept that a branch was made by this program, and of what.
+pub(super) fn mark_of(branch: &str) -> String {
+    format!("refs/agentd/base/{branch}")
+}
+
+/// The longest path that git keeps.
+const LONGEST_PATH: u64 = 64 * 1024;
+
+impl Repository {
+    /// Returns the worktree of a branch that this program has made, and makes its folder again if that is gone;
+    /// `None` if there is no such branch.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed` if another branch is checked out there, or this one elsewhere.
+    pub fn worktree(&self, branch: &str, path: &Path) -> Result<Option<Worktree>> {
+        match self.branch_exists(branch)? && self.is_ours(branch)? {
+            true => self.worktree_of(branch, path).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Makes a branch that starts at a commit, and a worktree of it. What is there already stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed` if the branch was made by someone else, or if the folder is in use.
+    pub fn add_worktree(&self, branch: &str, path: &Path, from: &str) -> Result<Worktree> {
+        let reference = branch_ref(branch)?;
+        if !self.branch_exists(branch)? {
+            let commit = self.known(from)?;
+            // Both or none, so that what is found later was made by us.
+            let mark = mark_of(branch);
+            let input = format!("create {reference} {commit}\nupdate {mark} {commit}\n");
+            self.dir.call(&["update-ref", "-m", "agentd: start", "--stdin"]).input(input).ok()?;
+        } else if !self.is_ours(branch)? {
+            return Err(failed(format!("there is a branch `{branch}` that agentd has not made"))
+                .with_hint("choose another name, or rename that branch with `git branch -m`"));
+        }
+        self.worktree_of(branch, path)
+    }
+
+    fn is_ours(&self, branch: &str) -> Result<bool> {
+        Ok(commit_at(&self.dir, &mark_of(branch))?.is_some())
+    }
+
+    /// Returns the worktree of a branch that is there, whole.
+    fn worktree_of(&self, branch: &str, path: &Path) -> Result<Worktree> {
+        let path = absolute(path).map_err(|error| unusable(path, "cannot be used", error))?;
+        if let Some(git_dir) = self.registered(&path)? {
+            let worktree = self.worktree_at(branch, &path, &git_dir);
+            if worktree.is_whole() {
+                worktree.check_branch()?;
+                worktree.mend()?;
+                return Ok(worktree);
+            }
+            self.forget(&worktree)?;
+        }
+        if let Some(place) = self.checked_out_in(&branch_ref(branch)?)? {
+            let place = place.display().to_string();
+            return Err(failed(format!("`{branch}` is checked out in `{}`", place.escape_debug()))
+                .with_hint("check out another branch there, or remove it with `git worktree remove`"));
+        }
+        let add = self.dir.call(&["worktree", "add", "--quiet", "--no-checkout", "--"]);
+        add.arg(&path).arg(branch).ok()?;
+        let git_dir = self.registered(&path)?.ok_or_else(|| failed("git does not know its new worktree"))?;
+        let worktree = self.worktree_at(branch, &path, &git_dir);
+        // The index is written last: without one, this was interrupted.
+        worktree.dir.guarded()?.call(&["read-tree", "-m", "-u", "HEAD"]).ok()?;
+        Ok(worktree)
+    }
+
+    fn worktree_at(&self, branch: &str, path: &Path, git_dir: &Path) -> Worktree {
+        let dir = Dir::new(&self.dir.git, &self.common, git_dir, path);
+        let (path, branch) = (path.to_path_buf(), branch.to_owned());
+        Worktree { path, branch, repository: self.clone(), dir }
+    }
+
+    /// Returns where git keeps what it knows of the worktree in a folder. What the folder itself says does not count.
+    fn registered(&self, path: &Path) -> Result<Option<PathBuf>> {
+        let all = self.common.join("worktrees");
+        for name in file::names_in(&all)? {
+            let git_dir = all.join(name);
+            let Some(kept) = file::read_bytes(&git_dir.join("gitdir"), LONGEST_PATH)? else { continue };
+            let kept = kept.strip_suffix(b"\n").unwrap_or(&kept);
+            if git_dir.join(OsStr::from_bytes(kept)) == path.join(".git") {
+                return Ok(Some(git_dir));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes a worktree; one that is gone is no error.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed` if it holds work that is in no commit and must be kept, or if it cannot be removed.
+    pub fn remove_worktree(&self, worktree: &Worktree, leftover: Leftover) -> Result<()> {
+        if worktree.is_whole() && leftover == Leftover::Kept {
+            let changed = worktree.changed(&worktree.head()?)?;
+            let mut names: Vec<String> = changed.into_iter().map(|file| file.path).collect();
+            names.extend(Special::of(&worktree.checked()?, &[])?.nested());
+            if !names.is_empty() {
+                let shown = some_names(&names);
+                return Err(failed(format!("the worktree holds work that is in no commit: {shown}")));
+            }
+        }
+        match self.registered(&worktree.path)? {
+            Some(_) => self.forget(worktree),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the folder of a worktree, and what git knows of it.
+    #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+    fn forget(&self, worktree: &Worktree) -> Result<()> {
+        let path = &worktree.path;
+        // Not by git, which would look for the repository that the folder names.
+        let removed = match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+            Ok(_) => fs::remove_file(path),
+            Err(error) if file::is_missing(&error) => Ok(()),
+            Err(error) => Err(error),
+        };
+        removed.map_err(|error| unusable(path, "cannot be removed", error))?;
+        self.dir.call(&["worktree", "remove", "--force", "--force", "--"]).arg(path).ok().map(drop)
+    }
+}
+
+impl Worktree {
+    /// Returns the commit that is checked out.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed` if another branch is checked out by now.
+    pub fn head(&self) -> Result<String> {
+        self.check_branch()?;
+        commit_at(&self.dir, &branch_ref(&self.branch)?)?
+            .ok_or_else(|| failed(format!("the branch `{}` is gone", self.branch)))
+    }
+
+    /// Commits all that has changed and is not ignored; `None` if nothing has.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`; also if there are repositories in the worktree that are no submodules.
+    pub fn commit(&self, message: &str) -> Result<Option<String>> {
+        let (head, dir) = (self.head()?, self.checked()?);
+        let special = Special::of(&dir, &[])?;
+        let nested = special.nested();
+        if !nested.is_empty() {
+            return Err(failed(format!(
+                "there are repositories inside the work tree: {}",
+                some_names(&nested)
+            ))
+            .with_hint("remove their `.git`, or them; their files would not be in the commit"));
+        }
+        special.show_hidden(&dir, &[])?;
+        special.add_all(&dir, &[])?;
+        let tree = dir.call(&["write-tree"]).text()?;
+        if tree == tree_of(&dir, &head)? {
+            return Ok(None);
+        }
+        let commit = commit_tree(&dir, &tree, &[&head], message)?;
+        move_branch(&dir, &branch_ref(&self.branch)?, &commit, &head, "agentd: commit")?;
+        Ok(Some(commit))
+    }
+
+    /// Throws away what was done since a commit, but for what is ignored.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn reset_to(&self, commit: &str) -> Result<()> {
+        let (commit, reference) = (self.repository.known(commit)?, branch_ref(&self.branch)?);
+        let dir = self.checked()?;
+        self.unlock()?;
+        dir.call(&["symbolic-ref", "-m", "agentd: reset", "HEAD", &reference]).ok()?;
+        let update = ["update-ref", "--no-deref", "-m", "agentd: reset", &reference, &commit];
+        dir.call(&update).ok()?;
+        Special::of(&dir, &[])?.show_hidden(&dir, &[])?;
+        dir.call(&["reset", "--hard", "--quiet", "--no-recurse-submodules"]).ok()?;
+        // What an ignore file has hidden comes to light when that is gone.
+        for _ in 0..MOST_CLEANS {
+            let others = dir.call(&["ls-files", "-z", "--others", "--exclude-standard", "--directory"]);
+            if others.ok()?.is_empty() {
+                break;
+            }
+            dir.call(&["clean", "-ffdq"]).ok()?;
+        }
+        self.mend()
+    }
+
+    /// Returns where commands run that read or write files, if the folder is still the one it was.
+    pub(super) fn checked(&self) -> Result<Dir> {
+        match self.path.symlink_metadata() {
+            Ok(found) if found.is_dir() => self.dir.guarded(),
+            Ok(_) => Err(unusable(&self.path, "is no folder any more", "it was replaced")),
+            Err(error) => Err(unusable(&self.path, "cannot be used", error)),
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.path.symlink_metadata().is_ok_and(|found| found.is_dir())
+            && self.dir.git_dir.join("index").is_file()
+    }
+
+    fn check_branch(&self) -> Result<()> {
+        let found = branch_of(&self.dir)?;
+        if found.as_deref() == Some(self.branch.as_str()) {
+            return Ok(());
+        }
+        let found = found.map_or_else(|| "no branch".to_owned(), |name| format!("`{}`", name.escape_debug()));
+        let path = self.path.display().to_string();
+        Err(failed(format!("`{}` has {found} checked out, not `{}`", path.escape_debug(), self.branch))
+            .with_hint(format!("check out `{}` there", self.branch)))
+    }
+
+    /// Makes the folder lead to its repository again, for those who run git in it.
+    #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+    fn mend(&self) -> Result<()> {
+        let link = self.path.join(".git");
+        let right = [b"gitdir: ", self.dir.git_dir.as_os_str().as_bytes(), b"\n"].concat();
+        let found = link.symlink_metadata();
+        let is_right = found.as_ref().is_ok_and(|found| found.is_file() && found.len() == right.len() as u64)
+            && file::read_bytes(&link, LONGEST_PATH)?.as_ref() == Some(&right);
+        if is_right {
+            return Ok(());
+        }
+        let mend = || {
+            match found {
+                Ok(found) if found.is_dir() => fs::remove_dir_all(&link)?,
+                Ok(_) => fs::remove_file(&link)?,
+                Err(_) => {}
+            }
+            fs::write(&link, &right)
+        };
+        mend().map_err(|error| unusable(&link, "cannot be mended", error))
+    }
+
+    /// Removes the lock that a git has left which was ended with its turn.
+    #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+    fn unlock(&self) -> Result<()> {
+        for name in ["index.lock", "HEAD.lock"] {
+            let lock = self.dir.git_dir.join(name);
+            if lock.exists() {
+                sleep(A_MOMENT);
+            }
+            match fs::remove_file(&lock) {
+                Err(error) if !file::is_missing(&error) => {
+                    return Err(unusable(&lock, "cannot be removed", error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How long a lock may be held by someone who is still at work.
+const A_MOMENT: Duration = Duration::from_secs(1);
+
+/// How many ignore files may hide each other.
+const MOST_CLEANS: usize = 8;
+
+/// Returns a path as git keeps it: without links. The folders above it are made.
+#[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+fn absolute(path: &Path) -> io::Result<PathBuf> {
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::Error::other("it has no name"));
+    };
+    fs::create_dir_all(above)?;
+    Ok(above.canonicalize()?.join(name))
+}
+
+fn unusable(path: &Path, what: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    failed(format!("`{}` {what}", path.display().to_string().escape_debug())).with_source(error)
+}

@@ -1,0 +1,231 @@
+//! Commits in a worktree: everything that changed and nothing else, in the user's name.
+
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use agentd::ErrorKind;
+use agentd::ops::Git;
+
+use super::World;
+use crate::support::write;
+
+#[test]
+fn everything_that_changed_is_committed_and_nothing_that_is_ignored() {
+    for world in World::both() {
+        world
+            .write(".gitignore", "*.log\n")
+            .write("gone", "g\n")
+            .write("file", "f\n")
+            .write("folder/x", "x\n");
+        world.commit("More");
+        let worktree = world.change("x");
+        assert_eq!(worktree.commit("Nothing").unwrap(), None);
+        let at = |name: &str| worktree.path.join(name);
+        write(&at("a.txt"), "two\n");
+        write(&at("new \"q\"\n\té"), "odd\n");
+        write(&at("x.log"), "ignored\n");
+        fs::remove_file(at("gone")).unwrap();
+        // A file becomes a folder, a folder a link.
+        fs::remove_file(at("file")).unwrap();
+        write(&at("file/inside"), "i\n");
+        fs::rename(at("folder"), at("moved")).unwrap();
+        symlink("moved", at("folder")).unwrap();
+        fs::write(at("").join(std::ffi::OsString::from_vec(b"raw\xff".to_vec())), "r\n").unwrap();
+        let commit = worktree.commit("All of it\n\nWith a reason.").unwrap().unwrap();
+        let names = world.run(&["ls-tree", "-r", "-z", "--name-only", &commit]);
+        let names: Vec<&str> = names.split_terminator('\0').collect();
+        let expected = [
+            ".gitignore",
+            "a.txt",
+            "file/inside",
+            "folder",
+            "moved/x",
+            "new \"q\"\n\té",
+            "raw\u{fffd}",
+            "src/lib.rs",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(world.run(&["show", "-s", "--format=%B", &commit]).trim(), "All of it\n\nWith a reason.");
+        assert_eq!(world.run(&["show", &format!("{commit}:folder")]), "moved");
+        assert_eq!(worktree.commit("Nothing").unwrap(), None);
+        assert_eq!(world.run_in(&worktree.path, &["status", "--porcelain"]), "");
+    }
+}
+
+#[test]
+fn a_commit_is_made_in_the_users_name_or_in_ours() {
+    let world = World::new();
+    let worktree = world.change("x");
+    write(&worktree.path.join("a.txt"), "two\n");
+    let commit = worktree.commit("Change").unwrap().unwrap();
+    let who = |commit: &str| world.run(&["show", "-s", "--format=%an <%ae>, %cn <%ce>", commit]);
+    assert_eq!(who(&commit), "Ada <ada@example.org>, Ada <ada@example.org>\n");
+
+    write(&world.path("home/.gitconfig"), "");
+    write(&worktree.path.join("a.txt"), "three\n");
+    let commit = worktree.commit("Change").unwrap().unwrap();
+    assert_eq!(who(&commit), "agentd <agentd@localhost>, agentd <agentd@localhost>\n");
+}
+
+#[test]
+fn a_demonstration_has_its_own_name_and_dates() {
+    let world = World::new();
+    let mut git = world.git.clone();
+    for (name, value) in [
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_AUTHOR_NAME", "Demo"),
+        ("GIT_AUTHOR_EMAIL", "demo@example.org"),
+        ("GIT_COMMITTER_NAME", "Demo"),
+        ("GIT_COMMITTER_EMAIL", "demo@example.org"),
+        ("GIT_AUTHOR_DATE", "2001-02-03T04:05:06Z"),
+        ("GIT_COMMITTER_DATE", "2001-02-03T04:05:06Z"),
+    ] {
+        git.env.push((name.to_owned(), value.to_owned()));
+    }
+    let repository = agentd::ops::Repository::open(&world.root(), &git).unwrap();
+    let worktree = repository.add_worktree("agentd/x", &world.path("x"), "main").unwrap();
+    write(&worktree.path.join("a.txt"), "two\n");
+    let commit = worktree.commit("Change").unwrap().unwrap();
+    let shown = world.run(&["show", "-s", "--format=%an %cn %aI %cI", &commit]);
+    assert_eq!(shown.replace("+00:00", "Z"), "Demo Demo 2001-02-03T04:05:06Z 2001-02-03T04:05:06Z\n");
+}
+
+#[test]
+fn a_repository_in_the_worktree_is_told_and_not_committed() {
+    for world in World::both() {
+        let worktree = world.change("x");
+        let nested = worktree.path.join("vendor/nested");
+        write(&nested.join("a"), "a\n");
+        world.run_in(&nested, &["init", "-q"]);
+        let error = worktree.commit("Change").unwrap_err();
+        assert!(error.message().contains("vendor/nested"), "{error:#}");
+        world.run_in(&nested, &["add", "a"]);
+        world.run_in(&nested, &["commit", "-qm", "nested"]);
+        let error = worktree.commit("Change").unwrap_err();
+        assert!(error.message().contains("vendor/nested"), "{error:#}");
+        assert_eq!(worktree.head().unwrap(), world.id("main"));
+        fs::remove_dir_all(nested.join(".git")).unwrap();
+        let commit = worktree.commit("Change").unwrap().unwrap();
+        assert_eq!(world.run(&["show", &format!("{commit}:vendor/nested/a")]), "a\n");
+    }
+}
+
+#[test]
+fn a_submodule_moves_with_the_commit_that_is_checked_out_in_it() {
+    for world in World::both() {
+        world.run(&["clone", "-q", ".", "../library"]);
+        world.run(&["submodule", "--quiet", "add", world.path("library").to_str().unwrap(), "sub"]);
+        world.commit("Submodule");
+        let worktree = world.change("x");
+        assert_eq!(worktree.commit("Nothing").unwrap(), None, "a submodule that is not there is no change");
+        world.run_in(&worktree.path, &["submodule", "--quiet", "update", "--init"]);
+        let sub = worktree.path.join("sub");
+        write(&sub.join("a.txt"), "not committed\n");
+        assert_eq!(worktree.commit("Nothing").unwrap(), None);
+        world.run_in(&sub, &["commit", "-qam", "Newer"]);
+        let newer = world.run_in(&sub, &["rev-parse", "HEAD"]);
+        let commit = worktree.commit("Bump").unwrap().unwrap();
+        assert_eq!(world.run(&["rev-parse", &format!("{commit}:sub")]), newer);
+        let changed = worktree.diff("main", super::WIDE, &super::all).unwrap();
+        assert!(changed.text.contains(&format!("+Subproject commit {newer}")), "{}", changed.text);
+    }
+}
+
+#[test]
+fn a_lock_that_is_let_go_is_waited_for_and_one_that_stays_is_told() {
+    let world = World::new();
+    let worktree = world.change("x");
+    write(&worktree.path.join("a.txt"), "two\n");
+    let lock = world.root().join(".git/worktrees/x/index.lock");
+    write(&lock, "");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(400));
+            fs::remove_file(&lock).unwrap();
+        });
+        assert!(worktree.commit("Change").unwrap().is_some());
+    });
+
+    write(&worktree.path.join("a.txt"), "three\n");
+    write(&lock, "");
+    let error = worktree.commit("Change").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::GitFailed);
+    assert!(format!("{error:#}").contains("index.lock"), "{error:#}");
+    assert!(error.hint().unwrap().contains("remove the lock"), "{error:#}");
+    // What an interrupted turn has left is thrown away with its lock.
+    worktree.reset_to("agentd/x").unwrap();
+    assert_eq!(fs::read_to_string(worktree.path.join("a.txt")).unwrap(), "two\n");
+}
+
+#[test]
+fn what_an_interrupted_turn_left_is_thrown_away() {
+    for world in World::both() {
+        world.write(".gitignore", "build/\n");
+        world.commit("More");
+        let before = world.own();
+        let worktree = world.change("x");
+        let at = |name: &str| worktree.path.join(name);
+        write(&at("a.txt"), "two\n");
+        let commit = worktree.commit("Change").unwrap().unwrap();
+        write(&at("b.txt"), "later\n");
+        worktree.commit("Later").unwrap().unwrap();
+        write(&at("a.txt"), "begun\n");
+        fs::remove_file(at("src/lib.rs")).unwrap();
+        write(&at("sub/.gitignore"), "hidden\n");
+        write(&at("sub/hidden"), "h\n");
+        write(&at("build/cache"), "kept\n");
+        write(&at("nested/a"), "a\n");
+        world.run_in(&at("nested"), &["init", "-q"]);
+        world.run_in(&worktree.path, &["checkout", "-q", "-b", "astray"]);
+        world.run_in(&worktree.path, &["update-index", "--assume-unchanged", "a.txt"]);
+        worktree.reset_to(&commit).unwrap();
+        assert_eq!(worktree.head().unwrap(), commit);
+        assert_eq!(fs::read_to_string(at("a.txt")).unwrap(), "two\n");
+        assert_eq!(fs::read_to_string(at("build/cache")).unwrap(), "kept\n");
+        for name in ["b.txt", "sub", "nested"] {
+            assert!(!at(name).exists(), "{name} is still there");
+        }
+        assert!(worktree.changed(&commit).unwrap().is_empty());
+        assert_eq!(world.own(), before);
+    }
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_ended() {
+    let world = World::new();
+    world.run(&["config", "--global", "filter.slow.clean", "sleep 60"]);
+    let git = Git { limit: Duration::from_secs(1), ..world.git.clone() };
+    let repository = agentd::ops::Repository::open(&world.root(), &git).unwrap();
+    let worktree = repository.add_worktree("agentd/x", &world.path("x"), "main").unwrap();
+    write(&worktree.path.join(".gitattributes"), "*.txt filter=slow\n");
+    write(&worktree.path.join("a.txt"), "two\n");
+    let begun = std::time::Instant::now();
+    let error = worktree.commit("Change").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::GitFailed);
+    assert!(error.message().contains("took more than 1 s"), "{error:#}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+/// A filter of the user's own is their wish: without it, git would commit what should never be seen.
+#[test]
+fn a_filter_of_the_users_own_is_used_and_one_of_the_repository_is_not() {
+    let world = World::new();
+    world.run(&["config", "--global", "filter.upper.clean", "tr a-z A-Z"]);
+    world.run(&["config", "filter.lower.clean", "tr A-Z a-z"]);
+    world.run(&["config", "filter.needed.clean", "cat"]);
+    world.run(&["config", "filter.needed.required", "true"]);
+    let worktree = world.change("x");
+    write(&worktree.path.join(".gitattributes"), "u filter=upper\nl filter=lower\n");
+    write(&worktree.path.join("u"), "Text\n");
+    write(&worktree.path.join("l"), "Text\n");
+    let commit = worktree.commit("Change").unwrap().unwrap();
+    assert_eq!(world.run(&["show", &format!("{commit}:u")]), "TEXT\n");
+    assert_eq!(world.run(&["show", &format!("{commit}:l")]), "Text\n");
+    write(&worktree.path.join(".gitattributes"), "l filter=needed\n");
+    write(&worktree.path.join("l"), "Secret\n");
+    let error = worktree.commit("Change").unwrap_err();
+    assert!(format!("{error:#}").contains("filter 'needed' failed"), "{error:#}");
+    assert_eq!(worktree.head().unwrap(), commit);
+}

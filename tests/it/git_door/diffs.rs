@@ -1,0 +1,160 @@
+//! Diffs: all that changed, as it is now, within limits, and whatever the files are called.
+
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use agentd::ops::{Changed, DiffLimits, Status};
+
+use super::{WIDE, World, all};
+use crate::support::write;
+
+fn changed(path: &str, status: Status, added: u64, removed: u64) -> Changed {
+    Changed { path: path.to_owned(), status, binary: false, added, removed }
+}
+
+fn lines(count: usize) -> String {
+    (0..count).map(|n| format!("line {n}\n")).collect()
+}
+
+#[test]
+fn files_are_told_with_what_became_of_them() {
+    for world in World::both() {
+        world.write("old name", lines(40)).write("gone", "g\n").write("bin", b"\0\x01");
+        world.write("kind", "k\n").write(".gitignore", "*.log\n");
+        world.commit("More");
+        let before = world.own();
+        let worktree = world.change("x");
+        let at = |name: &str| worktree.path.join(name);
+        write(&at("a.txt"), "two\nthree\n");
+        fs::rename(at("old name"), at("new \"name\"\n")).unwrap();
+        write(&at("new \"name\"\n"), lines(40) + "more\n");
+        fs::remove_file(at("gone")).unwrap();
+        write(&at("bin"), b"\0\x02");
+        write(&at("x.log"), "ignored\n");
+        fs::remove_file(at("kind")).unwrap();
+        symlink("a.txt", at("kind")).unwrap();
+        fs::set_permissions(at("src/lib.rs"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(at("").join(std::ffi::OsString::from_vec(b"raw\xff".to_vec())), "r\n").unwrap();
+        // Some of it is committed already, which makes no difference.
+        worktree.commit("Half").unwrap().unwrap();
+        write(&at("empty"), "");
+        let expected = vec![
+            changed("a.txt", Status::Modified, 2, 1),
+            Changed { binary: true, ..changed("bin", Status::Modified, 0, 0) },
+            changed("empty", Status::Added, 0, 0),
+            changed("gone", Status::Removed, 0, 1),
+            changed("kind", Status::Modified, 1, 1),
+            changed("new \"name\"\n", Status::Renamed { from: "old name".to_owned() }, 1, 0),
+            changed("raw\u{fffd}", Status::Added, 1, 0),
+            changed("src/lib.rs", Status::Modified, 0, 0),
+        ];
+        assert_eq!(worktree.changed("main").unwrap(), expected);
+        let diff = worktree.diff("main", WIDE, &all).unwrap();
+        assert_eq!(diff.files, expected);
+        assert_eq!(diff.left_out, [("bin".to_owned(), "it is binary: 2 bytes".to_owned())]);
+        for part in [
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1,2 @@\n-one\n+two\n+three\n",
+            "rename from old name\nrename to \"new \\\"name\\\"\\n\"\n",
+            "deleted file mode 100644\n",
+            "new file mode 120000\n",
+            "old mode 100644\nnew mode 100755\n",
+            "diff --git a/empty b/empty\nnew file mode 100644\n",
+            "+more\n",
+        ] {
+            assert!(diff.text.contains(part), "{part:?} is not in:\n{}", diff.text);
+        }
+        assert!(!diff.text.contains("bin"), "{}", diff.text);
+        assert_eq!(world.own(), before);
+    }
+}
+
+#[test]
+fn a_diff_keeps_to_its_limits_and_names_what_it_leaves_out() {
+    for world in World::both() {
+        let worktree = world.change("x");
+        for (name, count) in [("b", 10), ("c", 1000), ("d", 10), ("e", 10), (".env", 1)] {
+            write(&worktree.path.join(name), lines(count));
+        }
+        write(&worktree.path.join("huge"), vec![b'x'; 40 << 20]);
+        let limits = DiffLimits { file: 1000, total: 500 };
+        let diff = worktree.diff("main", limits, &|path| path == ".env").unwrap();
+        assert!(diff.text.len() <= 500);
+        assert!(diff.text.contains("+++ b/b\n") && diff.text.contains("+++ b/d\n"), "{}", diff.text);
+        assert!(!diff.text.contains("+++ b/c") && !diff.text.contains("+++ b/e"));
+        let why = |name: &str| {
+            let found = diff.left_out.iter().find(|(path, _)| path == name);
+            found.map(|(_, why)| why.as_str()).unwrap_or_default()
+        };
+        assert_eq!(why(".env"), "by its name it may hold secrets");
+        assert_eq!(why("huge"), "it is too large: 40 MiB");
+        assert!(why("c").starts_with("its diff is too long: "), "{:?}", diff.left_out);
+        assert!(why("e").starts_with("there is no room left for its diff: "), "{:?}", diff.left_out);
+        assert_eq!(diff.left_out.len(), 4);
+        assert_eq!(diff.files.len(), 6);
+    }
+}
+
+#[test]
+fn a_secret_that_was_renamed_is_left_out_under_both_names() {
+    let world = World::new();
+    world.write(".env", lines(20));
+    world.commit("More");
+    let worktree = world.change("x");
+    fs::rename(worktree.path.join(".env"), worktree.path.join("env.txt")).unwrap();
+    let diff = worktree.diff("main", WIDE, &|path| path == ".env").unwrap();
+    assert_eq!(diff.text, "");
+    assert_eq!(diff.left_out[0].0, "env.txt");
+}
+
+#[test]
+fn many_files_are_all_shown() {
+    let world = World::new();
+    world.write("old", lines(30));
+    world.commit("More");
+    let worktree = world.change("x");
+    for n in 0..450 {
+        write(&worktree.path.join(format!("many/{n:03}")), format!("diff --git a/x b/x\nown {n}\n"));
+    }
+    fs::rename(worktree.path.join("old"), worktree.path.join("many/200a")).unwrap();
+    let diff = worktree.diff("main", WIDE, &all).unwrap();
+    assert_eq!(diff.left_out, []);
+    assert_eq!(diff.files.len(), 451);
+    for n in 0..450 {
+        assert!(
+            diff.text
+                .contains(&format!("+++ b/many/{n:03}\n@@ -0,0 +1,2 @@\n+diff --git a/x b/x\n+own {n}\n"))
+        );
+    }
+    assert!(diff.text.contains("rename to many/200a\n"));
+}
+
+#[test]
+fn the_users_own_tree_is_looked_at_and_not_touched() {
+    for world in World::both() {
+        world.write("local", "l\n").write("staged", "s\n");
+        world.commit("More");
+        world.run(&["update-index", "--skip-worktree", "local"]);
+        world.write("a.txt", "two\n").write("staged", "t\n").write("new", "n\n").write("local", "mine\n");
+        world.run(&["add", "staged"]);
+        world.write("nested/a", "a\n");
+        world.run_in(&world.root().join("nested"), &["init", "-q"]);
+        let (before, objects) = (world.own(), world.run(&["count-objects", "-v"]));
+        let diff = world.repository().diff_of_tree("HEAD", WIDE, &all).unwrap();
+        let names: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(names, ["a.txt", "new", "staged"]);
+        assert_eq!(diff.left_out, [("nested".to_owned(), "it is a repository of its own".to_owned())]);
+        assert!(diff.text.contains("-one\n+two\n") && diff.text.contains("+n\n"), "{}", diff.text);
+        assert_eq!(world.own(), before);
+        assert_eq!(world.run(&["count-objects", "-v"]), objects);
+    }
+}
+
+#[test]
+fn text_that_is_not_utf_8_is_shown_as_far_as_it_can_be() {
+    let world = World::new();
+    let worktree = world.change("x");
+    write(&worktree.path.join("latin"), b"caf\xe9\n");
+    let diff = worktree.diff("main", WIDE, &all).unwrap();
+    assert!(diff.text.contains("+caf\u{fffd}\n"), "{}", diff.text);
+}
