@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use super::run::{Dir, failed};
 use crate::error::Result;
 
-/// What no file of a work tree may say of itself here: nothing is hidden from a diff, nothing is run.
-const ATTRIBUTES: &str = "* !diff !filter !text !eol !ident !working-tree-encoding\n";
+/// A merge writes what it has merged, and nobody will read it: no filter of the user's need run for that.
+const ATTRIBUTES: &str = "* !filter\n";
 
 /// A repository for a moment, with an empty work tree and an index of its own.
 #[derive(Debug)]

@@ -216,6 +216,21 @@ fn a_merge_that_takes_too_long_is_undone() {
     done(repository.land("agentd/x", "main", "Merge", false).unwrap());
 }
 
+/// A filter may fetch large files from afar, which is only worth it where somebody reads them.
+#[test]
+fn a_merge_apart_from_every_work_tree_runs_no_filter() {
+    let world = World::new();
+    world.write(".gitattributes", "*.txt filter=large\n").commit("Attributes");
+    changed(&world, &[("a.txt", "two\n")]);
+    world.run(&["checkout", "-q", "-b", "topic"]);
+    let log = world.path("log");
+    world.run(&["config", "--global", "filter.large.smudge", &format!("tee -a '{}'", log.display())]);
+    done(world.repository().land("agentd/x", "main", "Merge", false).unwrap());
+    assert!(!log.exists());
+    world.run(&["checkout", "-q", "main"]);
+    assert_eq!(fs::read_to_string(log).unwrap(), "two\n");
+}
+
 #[test]
 fn renames_and_edits_on_both_sides_come_together() {
     for world in World::both() {
