@@ -77,15 +77,13 @@ fn a_submodule_with_settings_of_its_own_runs_nothing() {
         let evil = evil(&world);
         let worktree = world.change("x");
         let sub = worktree.path.join("sub");
-        world.run_in(&sub, &["init", "-q"]);
-        write(&sub.join("f"), "f\n");
-        world.run_in(&sub, &["add", "f"]);
-        world.run_in(&sub, &["commit", "-qm", "f"]);
+        // At the very commit that the change names, as git looks closer only then.
+        world.run_in(&worktree.path, &["submodule", "--quiet", "update", "--init"]);
         for name in ["core.fsmonitor", "filter.own.clean"] {
             world.run_in(&sub, &["config", name, &evil]);
         }
         write(&sub.join(".gitattributes"), "* filter=own\n");
-        write(&sub.join("f"), "changed\n");
+        write(&sub.join("a.txt"), "changed\n");
         write(&worktree.path.join("a.txt"), "agent\n");
         use_it(&world, &worktree);
     }
