@@ -65,6 +65,10 @@ pub enum ErrorKind {
     FileUnusable,
     /// A change, or one of its files, that is not there.
     ChangeNotFound,
+    /// A spec that is not there.
+    SpecNotFound,
+    /// A spec that cannot be understood.
+    SpecInvalid,
     /// A script that cannot be understood.
     ScriptInvalid,
     /// A script that does not fit the turn it was asked to play.

@@ -30,7 +30,7 @@
 //!
 //! | features | adds |
 //! |---|---|
-//! | none | the pure rooms: [`models`], [`config`], [`pack`], [`mod@compose`], [`parse`], [`apply`] |
+//! | none | the pure rooms: [`models`], [`config`], [`pack`], [`mod@compose`], [`parse`], [`apply`], [`spec`] |
 //! | `run` | the rooms with doors: `agent`, `ops`, `store`, `orchestrator` |
 //! | `cli` (default) | the `agentd` binary |
 
@@ -53,6 +53,7 @@ pub mod pack;
 pub mod parse;
 #[cfg(feature = "run")]
 pub mod secret;
+pub mod spec;
 #[cfg(feature = "run")]
 pub mod store;
 

@@ -70,6 +70,7 @@ mod seed_004_replies;
 mod seed_004_sandwich;
 mod seed_004_state;
 mod settings;
+mod specs;
 mod stream;
 mod structure;
 mod template_lint;

@@ -1,0 +1,121 @@
+//! A proposal: whether it is one, and what it leaves open.
+
+use super::Fault;
+use super::head::{ProposalHead, shown};
+use super::lines::{Kind, Line, lines, split};
+
+/// Checks a proposal.
+#[must_use]
+pub fn check_proposal(text: &str) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let split = split(text);
+    if split.is_open {
+        faults.push(Fault::new(1, "the front matter is not closed").with_hint("end it with a line of `---`"));
+    }
+    if let Some(head) = split.head {
+        ProposalHead::check(head, &mut faults);
+    }
+    let lines = lines(split.body, split.first);
+    let is_title = |line: &&Line<'_>| matches!(line.kind, Kind::Heading(1, title) if !title.is_empty());
+    let first = lines.iter().find(|line| !line.is_blank());
+    match first {
+        None => faults.push(Fault::new(split.first, "the proposal is empty")),
+        Some(first) if !lines.iter().any(|line| is_title(&line)) => {
+            faults.push(Fault::new(first.number, "there is no `# Title`"));
+        }
+        Some(first)
+            if !lines.iter().any(|line| !line.is_blank() && !matches!(line.kind, Kind::Heading(..))) =>
+        {
+            faults.push(Fault::new(first.number, "the proposal says nothing below its headings"));
+        }
+        Some(_) => {}
+    }
+    for line in lines.iter().filter(|line| !line.is_code()) {
+        if let Some(placeholder) = placeholder(line.text) {
+            let message = format!("`{}` is still the skeleton's", shown(placeholder));
+            let hint = "fill it in; a tag of your own goes into `code`";
+            faults.push(Fault::new(line.number, message).with_hint(hint));
+        }
+    }
+    faults.sort_by_key(|fault| fault.line);
+    faults
+}
+
+/// Finds the first placeholder of a line, such as `<Title>`, outside of code spans.
+fn placeholder(line: &str) -> Option<&str> {
+    // Every second piece between backticks is code.
+    line.split('`').step_by(2).find_map(|text| {
+        let mut before = ' ';
+        let mut start = None;
+        for (at, c) in text.char_indices() {
+            match (c, start) {
+                // A type such as `Vec<String>` is no placeholder.
+                ('<', _) => start = (!before.is_alphanumeric()).then_some(at),
+                ('>', Some(start)) if is_placeholder(&text[start + 1..at]) => return Some(&text[start..=at]),
+                ('>', _) => start = None,
+                _ => {}
+            }
+            before = c;
+        }
+        None
+    })
+}
+
+/// Tells words to be filled in from a tag or an address, by what stands between the angle brackets.
+fn is_placeholder(inner: &str) -> bool {
+    let is_tag = inner.contains(['=', '/', '@', ':']) && !inner.contains(", ");
+    inner.starts_with(char::is_alphabetic)
+        && !is_tag
+        && (inner.contains([' ', '-']) || inner.starts_with(char::is_uppercase))
+}
+
+/// Returns the questions of a proposal that have no answer: items of `## Open questions` that end with `?`.
+#[must_use]
+pub fn open_questions(proposal: &str) -> Vec<String> {
+    let split = split(proposal);
+    let mut items: Vec<String> = Vec::new();
+    let mut is_inside = false;
+    // How far the items stand in, and whether the last one may go on.
+    let (mut indent, mut goes_on) = (0, false);
+    for line in lines(split.body, split.first) {
+        match line.kind {
+            Kind::Heading(level, title) => {
+                let is_section = level == 2 && title.eq_ignore_ascii_case("open questions");
+                is_inside = is_section || (is_inside && level > 2);
+                goes_on = false;
+            }
+            _ if !is_inside || line.is_code() => {}
+            _ if line.is_blank() => goes_on = false,
+            _ => {
+                let text = line.text.trim();
+                let item = item(text);
+                let is_deeper = !items.is_empty() && line.indent() > indent;
+                match (item, items.last_mut()) {
+                    (_, Some(last)) if is_deeper || (item.is_none() && goes_on) => {
+                        last.push(' ');
+                        last.push_str(item.unwrap_or(text));
+                    }
+                    (Some(item), _) => {
+                        indent = line.indent();
+                        items.push(item.to_owned());
+                        goes_on = true;
+                    }
+                    (None, _) => {}
+                }
+            }
+        }
+    }
+    items.retain(|item| item.trim_end_matches(['*', '_', '`', '"', ')', ' ']).ends_with('?'));
+    items
+}
+
+/// Returns the text of a list's item.
+fn item(text: &str) -> Option<&str> {
+    let bullet = ["- ", "* ", "+ "].iter().find_map(|mark| text.strip_prefix(mark));
+    let numbered = || {
+        let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+        let is_number = rest.len() < text.len();
+        [". ", ") "].iter().find_map(|mark| rest.strip_prefix(mark)).filter(|_| is_number)
+    };
+    bullet.or_else(numbered).map(str::trim)
+}
