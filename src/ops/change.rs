@@ -10,10 +10,11 @@ use super::{Operation, Planned, Site};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use crate::models::{BlobId, SessionId, Settlement, matches_pattern};
+use crate::spec::Tasks;
 use crate::store::blob_id;
 
 /// The folder of changes, in the project.
-const CHANGES: &str = "agentd/changes";
+pub(super) const CHANGES: &str = "agentd/changes";
 
 /// Returns a change's folder, relative to the project's root.
 pub(super) fn folder(session: &SessionId) -> String {
@@ -61,7 +62,7 @@ pub fn targets(root: &Path, session: &SessionId, patterns: &[String]) -> BTreeMa
 }
 
 /// Returns the names that a pattern may stand for.
-fn names(folder: &Path, pattern: &str) -> Result<Vec<String>> {
+pub(super) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>> {
     let Some((parent, _)) = pattern.split_once("/*").or_else(|| pattern.split_once('*').map(|_| ("", "")))
     else {
         return Ok(vec![pattern.to_owned()]);
@@ -104,52 +105,15 @@ pub struct OpenTasks {
 /// Finds the open tasks of a `tasks.md`.
 #[must_use]
 pub fn open_tasks(tasks: &str) -> OpenTasks {
-    let mut found = OpenTasks::default();
-    let mut inside = false;
-    let mut blank = false;
-    for line in tasks.lines() {
-        if line.trim().is_empty() {
-            blank = true;
-            continue;
-        }
-        let is_task = is_open_task(line);
-        inside = is_task || (inside && line.starts_with([' ', '\t']));
-        found.count += usize::from(is_task);
-        let box_at_start = ["- [ ]", "* [ ]", "+ [ ]"].iter().any(|mark| line.trim_start().starts_with(mark));
-        found.skipped += usize::from(!inside && box_at_start);
-        if inside {
-            if blank && !is_task {
-                found.text.push('\n');
-            }
-            found.text.push_str(line.trim_end());
-            found.text.push('\n');
-        }
-        blank = false;
-    }
-    found.text.truncate(found.text.trim_end().len());
-    found
-}
-
-fn is_open_task(line: &str) -> bool {
-    let Some(rest) = line.strip_prefix("- [ ] ") else { return false };
-    is_number(rest.split_whitespace().next().unwrap_or_default())
-}
-
-/// Tells a task's number, such as `1.2`.
-fn is_number(text: &str) -> bool {
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    text.contains('.') && text.split('.').all(digits)
+    let tasks = Tasks::read(tasks);
+    let open: Vec<&str> = tasks.open().into_iter().map(|task| task.block.as_str()).collect();
+    OpenTasks { text: open.join("\n"), count: open.len(), skipped: tasks.unnumbered.len() }
 }
 
 /// Returns the numbers of all tasks of a `tasks.md`, open or done.
 #[must_use]
 pub fn task_ids(tasks: &str) -> Vec<String> {
-    let boxes = ["- [ ] ", "- [x] ", "- [X] "];
-    let numbers = tasks.lines().filter_map(|line| {
-        let rest = boxes.iter().find_map(|mark| line.trim_start().strip_prefix(mark))?;
-        rest.split_whitespace().next().filter(|number| is_number(number))
-    });
-    numbers.map(str::to_owned).collect()
+    Tasks::read(tasks).tasks.into_iter().map(|task| task.id).collect()
 }
 
 /// `change.require`: refuses a turn on a change that has not been planned.
