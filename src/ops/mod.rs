@@ -9,6 +9,7 @@ mod edit;
 mod files;
 mod git;
 mod private;
+mod specs;
 mod survey;
 mod tree;
 
@@ -22,6 +23,7 @@ pub use detect::{check_commands, detected};
 pub use files::{create_new, read_project_text, read_reply, read_text, sweep};
 pub use git::{Changed, Diff, DiffLimits, Git, Head, Landed, Leftover, Merged, Repository, Status, Worktree};
 pub use private::{private_names, write_private};
+pub use specs::{specs, wanted_specs};
 pub use survey::{Survey, survey};
 pub use tree::{structure, visible_path};
 

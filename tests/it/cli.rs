@@ -176,7 +176,7 @@ fn init_works_in_an_empty_folder_without_git() {
 fn every_command_and_flag_is_documented_and_has_examples() {
     let project = TestProject::new();
     let docs = std::fs::read_to_string(repository().join("docs/cli.md")).unwrap();
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 15] = [
         &[],
         &["prompt"],
         &["turn"],
@@ -189,6 +189,9 @@ fn every_command_and_flag_is_documented_and_has_examples() {
         &["completions"],
         &["tokens"],
         &["models", "show"],
+        &["spec", "check"],
+        &["spec", "list"],
+        &["spec", "show"],
     ];
     for command in commands {
         let help = project.run(&[command, &["--help"]].concat()).ok();

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::support::{TestProject, write};
 
 /// Every command that works in a project. What needs an input finds it in the project.
-const COMMANDS: [&[&str]; 31] = [
+const COMMANDS: [&[&str]; 34] = [
     &["prompt", "plan", "Go", "--file", "a.txt", "--explain"],
     &["prompt", "implement", "Go", "--change", "x", "--json"],
     &["prompt", "architect", "Go", "--pack", "foreman", "--model", "llama3.2:3b"],
@@ -20,6 +20,9 @@ const COMMANDS: [&[&str]; 31] = [
     &["pack", "show", "sdd"],
     &["pack", "check"],
     &["pack", "new", "own"],
+    &["spec", "check"],
+    &["spec", "list"],
+    &["spec", "show", "x"],
     &["trust", "--show"],
     &["trust"],
     &["parse", "reply.txt", "--mode", "review"],
@@ -62,7 +65,8 @@ fn hostile() -> TestProject {
         .write("script.yaml", SCRIPT);
     project
         .write("agentd/changes/x/proposal.md", "# X\n")
-        .write("agentd/changes/x/tasks.md", "- [ ] 1.1 y\n");
+        .write("agentd/changes/x/tasks.md", "- [ ] 1.1 y\n")
+        .write("agentd/specs/x.md", "# X\n");
     git(&project, &["add", "-A"]);
     project.write(".gitattributes", "* filter=evil diff=evil\n").write("a.txt", "two\n");
     let settings = [

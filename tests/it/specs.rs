@@ -1,5 +1,6 @@
 //! Specs, proposals and tasks: what is read of them, each kind of fault with its line, and the commands on them.
 
+mod commands;
 mod merge;
 mod merge_properties;
 mod tasks;

@@ -2,6 +2,7 @@
 
 mod data;
 mod ledger;
+mod spec;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 pub(crate) use data::{ModelsCommand, PackCommand, TemplateCommand};
 pub(crate) use ledger::{LogArgs, ReplayArgs, ResumeArgs, ShowArgs};
+pub(crate) use spec::SpecCommand;
 
 /// Prompts from layers, any agent, a verdict you can trust.
 #[derive(Debug, Parser)]
@@ -193,6 +195,12 @@ Exit codes: 0 all of it is clear, 1 something is not, 6 the verdict is missing o
         command: PackCommand,
     },
 
+    /// Check, list and see specs: what is true of the project
+    Spec {
+        #[command(subcommand)]
+        command: SpecCommand,
+    },
+
     /// See the catalogue of models
     Models {
         #[command(subcommand)]
@@ -285,6 +293,11 @@ impl Command {
                 | PackCommand::Show { json, .. }
                 | PackCommand::Check { json, .. }
                 | PackCommand::New { json, .. } => *json,
+            },
+            Self::Spec { command } => match command {
+                SpecCommand::Check { json, .. }
+                | SpecCommand::List { json }
+                | SpecCommand::Show { json, .. } => *json,
             },
             Self::Template { command } => match command {
                 TemplateCommand::List { json }

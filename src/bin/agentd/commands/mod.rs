@@ -15,6 +15,7 @@ mod report;
 mod schema;
 mod sending;
 mod show;
+mod spec;
 mod template;
 mod trust;
 mod turn;
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Parse(parse) => parse::run(args, parse),
         Command::Template { command } => template::run(args, command),
         Command::Pack { command } => pack::run(args, command),
+        Command::Spec { command } => spec::run(args, command),
         Command::Models { command } => models::run(args, command),
         Command::Tokens { file, model, json } => models::tokens(args, file, model, *json),
         Command::Init { json } => init::run(args, *json),

@@ -1,0 +1,49 @@
+//! The specs of a project: what is true now, and what open changes want.
+
+use std::path::Path;
+
+use super::change::{CHANGES, names};
+use super::files::read_project_text;
+use crate::error::Result;
+use crate::file;
+
+/// The folder of specs, in the project.
+const SPECS: &str = "agentd/specs";
+
+/// Returns the project's specs, as paths relative to its root and texts, sorted by bytes.
+///
+/// # Errors
+///
+/// `FileUnusable` for one that cannot be read.
+pub fn specs(root: &Path) -> Result<Vec<(String, String)>> {
+    texts(root, SPECS)
+}
+
+/// Returns the specs of open changes, as paths relative to the project's root and texts, sorted by bytes.
+///
+/// # Errors
+///
+/// `FileUnusable` for one that cannot be read.
+pub fn wanted_specs(root: &Path) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for change in file::names_in(&root.join(CHANGES))? {
+        if let Some(change) = change.to_str().filter(|change| *change != "archive") {
+            found.extend(texts(root, &format!("{CHANGES}/{change}/specs"))?);
+        }
+    }
+    Ok(found)
+}
+
+fn texts(root: &Path, folder: &str) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    if !root.join(folder).is_dir() {
+        return Ok(found);
+    }
+    for name in names(&root.join(folder), "*.md")? {
+        let path = format!("{folder}/{name}");
+        if let Some(text) = read_project_text(root, &path)? {
+            found.push((path, text));
+        }
+    }
+    Ok(found)
+}
