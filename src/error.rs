@@ -119,6 +119,14 @@ pub enum ErrorKind {
     OtherPack,
     /// A turn that cannot be taken once more.
     NotResumable,
+    /// A change that is there already, and is another one.
+    ChangeExists,
+    /// A change that does not wait for what was decided.
+    NotWaiting,
+    /// A verdict that is not about what is there now.
+    VerdictStale,
+    /// A reply of which something could not be done.
+    ReplyUnusable,
     /// A turn or session that is not in the ledger.
     TurnNotFound,
     /// A session that someone else holds, or a step that is no longer ours to write.

@@ -74,6 +74,8 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
         repairs: 1,
         targets: None,
         shown: None,
+        for_change: None,
+        commit: None,
     };
     let answered = Answered {
         turn: number,

@@ -72,7 +72,7 @@ pub struct Call<'a> {
 /// Our code that speaks to a kind of agent.
 ///
 /// Implementers send the prompt unchanged and keep nothing between calls that would change an answer.
-pub trait Driver {
+pub trait Driver: Sync {
     /// Tells whether a call runs a command or costs something. What does must be trusted, and counts.
     fn spends(&self) -> bool;
 

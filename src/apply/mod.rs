@@ -5,10 +5,11 @@ mod permit;
 mod tree;
 
 use permit::Permit;
+use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::models::{Effect, Event, Proposal, Response, ReviewResult, Started, State};
-use crate::pack::{Condition, Facts, Pack, Target, Value};
+use crate::models::{Decision, Effect, Event, Mode, Proposal, Response, ReviewResult, Started, State};
+use crate::pack::{Condition, Facts, ModeSpec, Pack, Target, Value};
 
 /// What follows from a response.
 #[derive(Debug)]
@@ -90,11 +91,7 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
     if !settled || state.ended.is_some() {
         return Ok(None);
     }
-    let result = match progress.verdict {
-        Some(verdict) => verdict.name(),
-        None if progress.task_failed => "FAILED",
-        None => "otherwise",
-    };
+    let result = result(spec, state);
     let target = spec.next.get(result).or_else(|| spec.next.get("otherwise"));
     // A gate keeps a session from going on, never from being given up.
     if target != Some(&Target::Stop) && closed_gate(pack, state)?.is_some() {
@@ -106,6 +103,119 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
         Some(Target::Mode(next)) => Some(Event::Entered { mode: next.clone() }),
         Some(Target::Done) => Some(Event::Ended { done: true }),
         Some(Target::Stop) => Some(Event::Ended { done: false }),
+    })
+}
+
+/// Returns what the last turn came to: what its reply says, or what the evidence says if that is worse.
+fn result<'a>(spec: &'a ModeSpec, state: &State) -> &'a str {
+    let progress = &state.progress;
+    let mut result = match progress.verdict {
+        Some(verdict) => verdict.name(),
+        None if progress.task_failed => "FAILED",
+        None => "otherwise",
+    };
+    for (operation, rules) in &spec.evidence {
+        let found = state.results.get(operation).and_then(|found| rules.get(found.result.as_ref()?));
+        result = found.map_or(result, |found| if badness(found) > badness(result) { found } else { result });
+    }
+    result
+}
+
+/// Returns how bad a result is: a verdict by its severity, a failure like the mildest verdict but `PASS`.
+fn badness(result: &str) -> Option<ReviewResult> {
+    match result {
+        "FAILED" => Some(ReviewResult::NeedsRevision),
+        "otherwise" => None,
+        verdict => verdict.parse().ok(),
+    }
+}
+
+/// Where a session stands: what may happen next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "standing", rename_all = "snake_case")]
+pub enum Standing {
+    /// A turn can be taken.
+    Ready {
+        /// In this mode.
+        mode: Mode,
+    },
+    /// A person has to say that the mode may begin.
+    Approval {
+        /// The mode.
+        mode: Mode,
+    },
+    /// A person has to answer what the agent could not know.
+    Answers {
+        /// The mode that asks.
+        mode: Mode,
+        /// The file that holds the questions.
+        file: String,
+    },
+    /// It goes in circles: a person has to say whether to go on.
+    Rounds {
+        /// The mode that was entered too often, or brings nothing.
+        mode: Mode,
+        /// How often that may be.
+        rounds: u64,
+    },
+    /// It is over.
+    Over {
+        /// Whether it reached its goal.
+        done: bool,
+    },
+}
+
+/// Tells where a session stands; a mode may be entered so often before a person is asked.
+///
+/// # Errors
+///
+/// `UnknownMode`.
+pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<Standing> {
+    let mode = state.mode.as_ref().unwrap_or(&pack.start);
+    let spec = pack.mode(mode)?;
+    let mode = mode.clone();
+    if let Some(done) = state.ended {
+        return Ok(Standing::Over { done });
+    }
+    if state.approved {
+        return Ok(Standing::Ready { mode });
+    }
+    let stays = |verdict: ReviewResult| spec.next.get(verdict.name()) == Some(&Target::Mode(mode.clone()));
+    if let Some(file) = spec.questions.clone().filter(|_| state.progress.verdict.is_some_and(stays)) {
+        return Ok(Standing::Answers { mode, file });
+    }
+    if state.rounds.get(&mode).is_some_and(|entered| *entered > rounds) || state.fruitless >= rounds {
+        return Ok(Standing::Rounds { mode, rounds });
+    }
+    // Who comes back from being judged was let in before.
+    let judge =
+        state.left.as_ref().and_then(|left| pack.modes.get(&left.mode)).and_then(|spec| spec.judges.as_ref());
+    if spec.approval && state.mode_turns == 0 && judge != Some(&mode) {
+        return Ok(Standing::Approval { mode });
+    }
+    Ok(Standing::Ready { mode })
+}
+
+/// Returns what a person's decision leads to; the decision itself is recorded after it.
+///
+/// # Errors
+///
+/// `UnknownMode`.
+pub fn decided(pack: &Pack, state: &State, decision: Decision) -> Result<Option<Event>> {
+    let mode = state.mode.as_ref().unwrap_or(&pack.start);
+    let spec = pack.mode(mode)?;
+    let entered = |mode: &Mode| Some(Event::Entered { mode: mode.clone() });
+    Ok(match decision {
+        Decision::Reject | Decision::Cancel => Some(Event::Ended { done: false }),
+        Decision::Revise => entered(spec.revise.as_ref().unwrap_or(mode)),
+        // Who approves of a mode that asks questions goes on without the answers.
+        Decision::Approve if matches!(standing(pack, state, u64::MAX)?, Standing::Answers { .. }) => {
+            match spec.next.get("otherwise") {
+                Some(Target::Mode(next)) => entered(next),
+                _ => None,
+            }
+        }
+        Decision::Approve => None,
     })
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Amount, BlobId, End, Format, Marker, Mode, Nonce, Permission, Process, ReviewResult, SegmentRef,
-    UpdateFormat, UsageMetrics, Work,
+    Amount, BlobId, Decision, End, Format, Marker, Mode, Nonce, Opened, Permission, Process, ReviewResult,
+    SegmentRef, SessionId, UpdateFormat, UsageMetrics, Work,
 };
 
 /// One thing that happened to a session.
@@ -22,6 +22,15 @@ pub enum Event {
     Described {
         /// What it works on.
         work: Box<Work>,
+    },
+    /// The session got a branch and a work tree of its own.
+    Opened(Box<Opened>),
+    /// A person has decided, or has said that it may be gone on without one.
+    Decided {
+        /// What was decided.
+        decision: Decision,
+        /// What was said to it.
+        note: Option<String>,
     },
     /// A turn begins: its prompt is made.
     Started(Box<Started>),
@@ -99,11 +108,13 @@ impl Event {
             Self::Called { prompt, .. } => prompt.iter().flat_map(|segment| &segment.texts).collect(),
             Self::Answered(answered) => vec![&answered.reply],
             Self::Intended { intent, .. } => intent.content.iter().collect(),
+            Self::Settled { settlement, .. } => settlement.report.iter().collect(),
             Self::Entered { .. }
             | Self::Described { .. }
+            | Self::Opened(_)
+            | Self::Decided { .. }
             | Self::Launched { .. }
             | Self::Replied { .. }
-            | Self::Settled { .. }
             | Self::Ended { .. } => Vec::new(),
         }
     }
@@ -155,6 +166,12 @@ pub struct Started {
     /// What the files of the work tree held that the prompt shows, if a reply may edit them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<BTreeMap<String, BlobId>>,
+    /// The commit of the session's own work tree when the turn began, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The change that is judged, if the turn only gives an opinion on it; then nothing else follows from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_change: Option<SessionId>,
 }
 
 /// Why an agent is called.
@@ -233,4 +250,21 @@ pub struct Settlement {
     pub done: bool,
     /// What happened, in words.
     pub detail: String,
+    /// What it came to, in one word that rules may ask for, such as `FAILED`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// What it found, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<BlobId>,
+    /// The text of the report, until it is recorded.
+    #[serde(skip)]
+    pub text: Option<String>,
+}
+
+impl Settlement {
+    /// Returns it with what it came to and what it found.
+    #[must_use]
+    pub fn found(self, result: &str, text: Option<String>) -> Self {
+        Self { result: Some(result.to_owned()), text, ..self }
+    }
 }

@@ -1,10 +1,10 @@
 //! What is true of a session now: the fold of its events, nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Event, Marker, Mode, ReviewResult, TaskStatus, Why, Work};
+use super::{Decision, Event, Marker, Mode, Opened, ReviewResult, Settlement, TaskStatus, Why, Work};
 
 /// What is true of a session now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -27,6 +27,31 @@ pub struct State {
     pub progress: Progress,
     /// Whether the session is over, and if so, whether it reached its goal.
     pub ended: Option<bool>,
+    /// Its branch and work tree, if it has some of its own.
+    pub change: Option<Opened>,
+    /// Whether a person has let the session go on in its mode.
+    pub approved: bool,
+    /// How often each mode was entered since a person last decided.
+    pub rounds: BTreeMap<Mode, u64>,
+    /// How many turns in a row have brought nothing in the current mode.
+    pub fruitless: u64,
+    /// What operations came to in the current mode.
+    pub results: BTreeMap<String, Settlement>,
+    /// What people said to it, in order.
+    pub notes: Vec<String>,
+    /// What the mode came to that was left last.
+    pub left: Option<Left>,
+}
+
+/// What a mode came to that was left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// The mode.
+    pub mode: Mode,
+    /// The verdict of its last turn.
+    pub verdict: Option<ReviewResult>,
+    /// What operations came to in it.
+    pub results: BTreeMap<String, Settlement>,
 }
 
 /// How far the last turn has come.
@@ -48,6 +73,12 @@ pub struct Progress {
     pub open: u64,
     /// Effects that were asked for unclearly, or settled as not done.
     pub undone: u64,
+    /// Those of them that were asked for unclearly.
+    #[serde(skip)]
+    unclear: u64,
+    /// Those of them that were settled as not done.
+    #[serde(skip)]
+    failed: BTreeSet<(String, String)>,
 }
 
 impl State {
@@ -69,7 +100,12 @@ impl State {
     fn take(&mut self, event: &Event) {
         match event {
             Event::Entered { mode } => {
-                self.mode = Some(mode.clone());
+                let results = std::mem::take(&mut self.results);
+                let verdict = self.progress.verdict;
+                self.left = self.mode.replace(mode.clone()).map(|mode| Left { mode, verdict, results });
+                *self.rounds.entry(mode.clone()).or_default() += 1;
+                self.approved = false;
+                self.fruitless = 0;
                 self.mode_turns = 0;
                 self.done.clear();
                 self.progress = Progress::default();
@@ -77,14 +113,23 @@ impl State {
                 self.ended = None;
             }
             Event::Described { work } => self.work = (**work).clone(),
+            Event::Opened(opened) => self.change = Some((**opened).clone()),
+            Event::Decided { decision, note } => {
+                self.notes.extend(note.clone());
+                self.approved = matches!(decision, Decision::Approve | Decision::Revise);
+                self.rounds.clear();
+                self.fruitless = 0;
+            }
             Event::Started(started) => {
                 self.first_turn = started.first_turn;
                 self.turns = started.turn;
                 self.pack = Some(started.pack.clone());
                 self.mode_turns += 1;
+                self.fruitless += 1;
                 self.progress = Progress::default();
             }
             Event::Replied { markers, verdict, fault, unclear, .. } => {
+                self.progress.unclear = *unclear;
                 self.progress.undone = *unclear;
                 self.progress.replied = true;
                 self.progress.verdict = *verdict;
@@ -111,9 +156,20 @@ impl State {
             Event::Intended { .. } => self.progress.open += 1,
             Event::Settled { settlement, .. } => {
                 self.progress.open = self.progress.open.saturating_sub(1);
-                self.progress.undone += u64::from(!settlement.done);
                 if settlement.done {
                     *self.done.entry(settlement.operation.clone()).or_default() += 1;
+                }
+                let key = (settlement.operation.clone(), settlement.target.clone());
+                match settlement.done {
+                    true => self.progress.failed.remove(&key),
+                    false => self.progress.failed.insert(key),
+                };
+                self.progress.undone = self.progress.unclear + self.progress.failed.len() as u64;
+                if settlement.result.as_deref() == Some("PROGRESS") {
+                    self.fruitless = 0;
+                }
+                if settlement.result.is_some() {
+                    self.results.insert(settlement.operation.clone(), settlement.clone());
                 }
             }
             Event::Ended { done } => self.ended = Some(*done),

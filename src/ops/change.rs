@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::files::{LARGEST, read_project_text};
 use super::tree::visible_name;
-use super::{Operation, Planned, Site};
+use super::{Found, Operation, Planned, Site};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use crate::models::{BlobId, SessionId, Settlement, matches_pattern};
@@ -17,7 +17,8 @@ use crate::store::blob_id;
 pub(super) const CHANGES: &str = "agentd/changes";
 
 /// Returns a change's folder, relative to the project's root.
-pub(super) fn folder(session: &SessionId) -> String {
+#[must_use]
+pub fn folder(session: &SessionId) -> String {
     format!("{CHANGES}/{session}")
 }
 
@@ -124,7 +125,7 @@ impl Operation for Require {
         "change.require"
     }
 
-    fn check(&self, site: &Site<'_>) -> Result<()> {
+    fn before(&self, site: &Site<'_>) -> Result<Found> {
         let Some(session) = site.session else {
             return Err(Error::new(
                 ErrorKind::ChangeNotFound,
@@ -136,7 +137,7 @@ impl Operation for Require {
             let message = format!("the change `{session}` has no proposal.md");
             return Err(Error::new(ErrorKind::ChangeNotFound, message).with_hint("plan it first"));
         }
-        Ok(())
+        Ok(Found::default())
     }
 
     fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {

@@ -65,6 +65,41 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
     })
 }
 
+/// Makes a folder, and those above it.
+///
+/// # Errors
+///
+/// `FileUnusable` if it cannot be made.
+#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+pub fn make_folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|error| {
+        let message = format!("cannot make the folder {}", path.display().to_string().escape_debug());
+        Error::new(ErrorKind::FileUnusable, message).with_source(error)
+    })
+}
+
+/// Makes a new folder where temporary files go.
+///
+/// # Errors
+///
+/// `FileUnusable` if it cannot be made.
+pub fn temporary_folder(prefix: &str) -> Result<PathBuf> {
+    tempfile::Builder::new().prefix(prefix).tempdir().map(tempfile::TempDir::keep).map_err(|error| {
+        Error::new(ErrorKind::FileUnusable, "no temporary folder can be made").with_source(error)
+    })
+}
+
+/// Makes a file of the project hold a text, whatever it held.
+///
+/// # Errors
+///
+/// `FileUnusable` if it cannot be written.
+pub fn write_text(root: &Path, relative: &str, content: &str) -> Result<()> {
+    write_whole(root, relative, content, Existing::Replace, UNFINISHED).map_err(|error| {
+        Error::new(ErrorKind::FileUnusable, format!("cannot write {relative}")).with_source(error)
+    })
+}
+
 /// What happens to a file that is there already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Existing {
@@ -179,12 +214,15 @@ fn ordinary_file(folder: &Path, prefix: &str) -> io::Result<tempfile::NamedTempF
     tempfile::Builder::new().prefix(prefix).tempfile_in(folder)
 }
 
+/// The operation's name.
+pub(super) const NAME: &str = "files.write";
+
 /// `files.write`: writes updates into the session's folder.
 pub(super) struct Write;
 
 impl Operation for Write {
     fn name(&self) -> &'static str {
-        "files.write"
+        NAME
     }
 
     fn plan(&self, site: &Site<'_>, effect: Effect, started: &Started, earlier: Option<&Planned>) -> Planned {

@@ -1,34 +1,47 @@
 //! What the program can do by name: the operations that packs call, and the doors to project files and to git.
 
+mod archive;
 mod census;
 mod change;
 mod checks;
 mod detect;
 mod diff;
 mod edit;
+mod evidence;
 mod files;
+mod findings;
 mod git;
 mod private;
+mod spec_merge;
 mod specs;
 mod survey;
+mod tasks;
 mod tree;
 
 use std::collections::HashMap;
 use std::path::Path;
 
+pub use archive::ARCHIVE;
 pub use census::{Census, Counted};
-pub use change::{OpenTasks, artifacts, has_change, open_tasks, targets, task_ids};
+pub use change::{OpenTasks, artifacts, folder as change_folder, has_change, open_tasks, targets, task_ids};
 pub use checks::{CheckJob, checks_report, run_checks};
 pub use detect::{check_commands, detected};
-pub use files::{create_new, read_project_text, read_reply, read_text, sweep};
+pub use evidence::{DIFF_LIMITS, diff_text};
+pub use files::{
+    create_new, make_folder, read_project_text, read_reply, read_text, sweep, temporary_folder, write_text,
+};
 pub use git::{Changed, Diff, DiffLimits, Git, Head, Landed, Leftover, Merged, Repository, Status, Worktree};
 pub use private::{private_names, write_private};
+pub use spec_merge::SPECS;
 pub use specs::{specs, wanted_specs};
 pub use survey::{Survey, survey};
 pub use tree::{structure, visible_path};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{BlobId, Effect, Intent, SessionId, Settlement, Started, UpdateFormat};
+use crate::models::{
+    BlobId, ContextItem, Effect, Intent, Marker, Opened, ReviewResult, SessionId, Settlement, Started, State,
+    UpdateFormat,
+};
 use crate::store::blob_id;
 
 /// Where an operation works.
@@ -38,6 +51,51 @@ pub struct Site<'a> {
     pub root: &'a Path,
     /// The session, if one was named.
     pub session: Option<&'a SessionId>,
+    /// The branch and work tree of the session's own, if it has some: the root is that tree then.
+    pub change: Option<ChangeSite<'a>>,
+}
+
+/// What an operation knows of a session that has a branch and a work tree of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeSite<'a> {
+    /// The user's own repository.
+    pub repository: &'a Repository,
+    /// The session's work tree.
+    pub worktree: &'a Worktree,
+    /// What it was opened with.
+    pub opened: &'a Opened,
+    /// What is true of it now.
+    pub state: &'a State,
+    /// What failed when the checks were run last.
+    pub failed: Option<&'a str>,
+    /// How the project's own checks are run.
+    pub checks: CheckJob<'a>,
+    /// Tells files that hold secrets by their name.
+    pub holds_secrets: fn(&str) -> bool,
+    /// Whether the branch is merged at the end.
+    pub merges: bool,
+}
+
+/// What an operation found before a turn.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What the prompt shall show of it, each with where it came from.
+    pub items: Vec<(ContextItem, String)>,
+    /// What it came to.
+    pub settlement: Option<Settlement>,
+}
+
+/// What operations may know of a turn after which they are carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct Closing<'a> {
+    /// The turn as it began.
+    pub started: &'a Started,
+    /// The markers that count.
+    pub markers: &'a [Marker],
+    /// The verdict, if the reply holds one.
+    pub verdict: Option<ReviewResult>,
+    /// The day, as in 2026-01-31.
+    pub today: &'a str,
 }
 
 /// Something the program can do by name.
@@ -48,13 +106,18 @@ pub trait Operation {
     /// Returns the name by which packs call it.
     fn name(&self) -> &'static str;
 
-    /// Checks, before a turn, that it can be taken.
+    /// Looks, before a turn, whether it can be taken, and at what it shall rest on.
     ///
     /// # Errors
     ///
     /// Whatever keeps the turn from being taken.
-    fn check(&self, _site: &Site<'_>) -> Result<()> {
-        Ok(())
+    fn before(&self, _site: &Site<'_>) -> Result<Found> {
+        Ok(Found::default())
+    }
+
+    /// Returns what is always to be done after a turn; `None` if it is done only when a reply asks for it.
+    fn closing(&self, _site: &Site<'_>, _closing: &Closing<'_>) -> Option<Planned> {
+        None
     }
 
     /// Decides what an effect comes to. `earlier` is what comes to the same target before it.
@@ -92,6 +155,12 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// Makes one of an operation that is always carried out after a turn.
+    fn always(operation: &dyn Operation, target: impl Into<String>, content: impl Into<String>) -> Self {
+        let (operation, target) = (operation.name().to_owned(), target.into());
+        Self { operation, target, content: Some(content.into()), before: None, refused: None }
+    }
+
     /// Makes one of an effect whose content is what the target shall hold.
     fn whole(effect: Effect, before: Option<BlobId>) -> Self {
         let Effect { operation, target, content, .. } = effect;
@@ -126,6 +195,12 @@ impl Planned {
         Self { refused: Some(reason.into()), ..self }
     }
 
+    /// Tells whether it is done whatever the reply asks for.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        !matches!(self.operation.as_str(), files::NAME | edit::NAME | findings::NAME)
+    }
+
     /// Returns the hash of what the target shall hold.
     fn after(&self) -> Option<BlobId> {
         self.content.as_ref().map(|content| blob_id(content.as_bytes()))
@@ -147,7 +222,7 @@ impl Planned {
     #[must_use]
     pub fn settled(&self, done: bool, detail: String) -> Settlement {
         let (operation, target) = (self.operation.clone(), self.target.clone());
-        Settlement { operation, target, done, detail }
+        Settlement { operation, target, done, detail, result: None, report: None, text: None }
     }
 }
 
@@ -189,7 +264,24 @@ pub fn carry_out(site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
 }
 
 /// The operations that there are.
-const OPERATIONS: [&dyn Operation; 3] = [&change::Require, &files::Write, &edit::Edit];
+const OPERATIONS: [&dyn Operation; 16] = [
+    &change::Require,
+    &files::Write,
+    &edit::Edit,
+    &evidence::Checks,
+    &evidence::ChecksAgain,
+    &evidence::ShowChecks,
+    &evidence::ShowDiff,
+    &evidence::ReviewRequire,
+    &spec_merge::Show,
+    &spec_merge::Merge,
+    &tasks::Tick,
+    &archive::Archive,
+    &archive::Commit,
+    &archive::Merge { squash: false },
+    &archive::Merge { squash: true },
+    &findings::Note,
+];
 
 /// Returns the operation with a name.
 ///

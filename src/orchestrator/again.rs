@@ -1,5 +1,6 @@
 //! Taking a turn once more: the same prompt, byte for byte.
 
+use super::grounds::Grounds;
 use super::prepare::{self, Prepared};
 use super::prompts::catalogue;
 use super::recorded::{Recorded, RecordedCall};
@@ -33,7 +34,8 @@ pub fn resume(
         let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
         check(desk, driver, &turn, again)?;
         let prepared = prepared(desk, driver, &turn)?;
-        Turning::new(desk, driver, lease, state, &prepared).carry_on(Vec::new()).map(Some)
+        let grounds = Grounds::of(desk, Some(session).filter(|_| prepared.started.named), &state)?;
+        Turning::new(desk, driver, lease, state, &prepared, &grounds).carry_on(Vec::new()).map(Some)
     })
 }
 
@@ -107,7 +109,8 @@ pub fn replay(
         prepared.started.named = false;
         prepared.calls = 0;
         let opening = vec![Event::Entered { mode }];
-        let state = State::fold(&opening);
-        Turning::new(desk, driver, lease, state, &prepared).carry_on(opening)
+        let state = State::default();
+        let grounds = Grounds::of(desk, None, &state)?;
+        Turning::new(desk, driver, lease, state, &prepared, &grounds).carry_on(opening)
     })
 }

@@ -13,7 +13,8 @@ use crate::agent::{self, Call, Limits, Running};
 use crate::error::{Error, Result};
 use crate::fail;
 use crate::models::{
-    Amount, Answered, End, Event, Format, Permission, Reply, SegmentRef, SessionId, UsageMetrics, Why,
+    Amount, Answered, End, Event, Format, Permission, Reply, SegmentRef, SessionId, Settlement, UsageMetrics,
+    Why,
 };
 use crate::store::{Scope, blob_id};
 
@@ -59,9 +60,12 @@ pub(super) fn marker(run: &str, turn: u64, call: u64) -> String {
     format!("{run}.{turn}.{call}")
 }
 
+/// The folder of what is kept of calls, below the project's root.
+pub(super) const CALLS: &str = ".agentd/calls";
+
 /// Returns the folder of a call, below the project's root.
 pub(super) fn folder(session: &SessionId, turn: u64, call: u64) -> PathBuf {
-    PathBuf::from(format!(".agentd/calls/{session}.{turn}.{call}"))
+    PathBuf::from(format!("{CALLS}/{session}.{turn}.{call}"))
 }
 
 impl Turning<'_> {
@@ -71,6 +75,16 @@ impl Turning<'_> {
         let mut blobs: Vec<&[u8]> = Vec::new();
         if prepared.calls == 0 {
             opening.push(Event::Started(Box::new(prepared.started.clone())));
+            let turn = prepared.started.turn;
+            for finding in &prepared.findings {
+                let report = finding.text.as_ref().map(|text| blob_id(text.as_bytes()));
+                let settlement = Settlement { report, ..finding.clone() };
+                self.desk.run.tell(Sign::Settled(settlement.clone()));
+                opening.push(Event::Settled { turn, settlement });
+            }
+            blobs.extend(
+                prepared.findings.iter().filter_map(|finding| finding.text.as_deref()).map(str::as_bytes),
+            );
             let fresh = prepared.started.nonce.as_ref().map(|nonce| nonce.as_str());
             blobs.extend(prepared.texts.iter().flat_map(|text| pieces(text, fresh)).map(str::as_bytes));
             blobs.extend([prepared.fit.as_bytes()]);
@@ -196,7 +210,7 @@ impl Turning<'_> {
             commands: &started.commands,
             model: started.model.as_deref(),
             max_output: self.prepared.max_output,
-            root: &self.desk.workspace.root,
+            root: &self.grounds.tree,
             folder: &folder,
             marker: &marker(&run.id, turn, call),
             limits,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::call::CALLS;
 use super::secret_files::names_secrets;
 use crate::error::Result;
 use crate::models::{End, Permission, Reply, SessionId};
@@ -11,12 +12,12 @@ use crate::ops::{Census, Counted};
 /// How many changed files are told by name.
 const TOLD: usize = 5;
 
-/// The folder of what is kept of calls, below the project's root.
-const CALLS: &str = ".agentd/calls";
-
 /// The call of an agent in a work tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watched<'a> {
+    /// The project's root, where what is known of calls is kept.
+    pub(super) home: &'a Path,
+    /// The tree that the agent works in.
     pub(super) root: &'a Path,
     pub(super) session: &'a SessionId,
     pub(super) turn: u64,
@@ -33,7 +34,7 @@ impl Watched<'_> {
         }
         let census = self.look()?;
         // Where nothing can be kept, the call cannot be started either, which tells it.
-        let _told_later = census.keep(&self.root.join(CALLS), &self.name());
+        let _told_later = census.keep(&self.home.join(CALLS), &self.name());
         Ok(Some(census))
     }
 
@@ -51,17 +52,12 @@ impl Watched<'_> {
         }
         let edited =
             End::Edited { files: changes.len() as u64, first: changes.into_iter().take(TOLD).collect() };
-        if reply.end != End::Stopped {
-            return Ok(Reply { end: edited, ..reply });
-        }
-        // The user has stopped it, and shall hear of that.
-        let also = edited.error("it", "", "").map(|error| error.message().to_owned()).unwrap_or_default();
-        Ok(Reply { detail: format!("{}; {also}", reply.detail), ..reply })
+        Ok(Reply { end: edited, ..reply })
     }
 
     /// Returns what was kept before a call whose end nobody saw.
     pub(super) fn kept(&self) -> Option<Census> {
-        Census::kept(self.root, &self.path())
+        Census::kept(self.home, &self.path())
     }
 
     /// Removes what was kept.
@@ -75,7 +71,7 @@ impl Watched<'_> {
     }
 
     fn path(&self) -> PathBuf {
-        self.root.join(CALLS).join(self.name())
+        self.home.join(CALLS).join(self.name())
     }
 
     fn name(&self) -> String {

@@ -8,6 +8,11 @@ pub(super) fn now() -> SystemTime {
     SystemTime::now()
 }
 
+/// Returns the day, such as `2026-11-16`.
+pub(super) fn today() -> String {
+    utc(now()).chars().take(10).collect()
+}
+
 /// Returns a moment as people and programs read it: `2026-11-16T06:45:54Z`.
 #[must_use]
 pub fn utc(moment: SystemTime) -> String {

@@ -103,17 +103,19 @@ pub(super) fn gather(
     spec: &ModeSpec,
     template: Option<&Template>,
 ) -> Result<PromptContext> {
-    let root = workspace.root.as_path();
+    let tree = workspace.tree(ask.works_on());
+    let root = tree.as_path();
     let uses = |name: &str| match template {
         Some(template) => template.text.variables.iter().any(|variable| variable.name == name),
         None => workspace.pack.variables.iter().any(|variable| variable == name),
     };
     let mut found = PromptContext::default();
     if workspace.pack.holds(Holds::Project) {
-        found.project = ProjectFiles { root: root.to_path_buf() }.read()?;
+        found.project = ProjectFiles { root: workspace.root.clone() }.read()?;
     }
     if uses("PROJECT_CONTEXT")
-        && let Some(text) = ops::read_project_text(root, PROJECT_FILE)?
+        // What the project says of itself is what the user says, not what an agent may have made of it.
+        && let Some(text) = ops::read_project_text(&workspace.root, PROJECT_FILE)?
         && !text.trim().is_empty()
     {
         found.set("PROJECT_CONTEXT", text.trim().to_owned(), PROJECT_FILE);
@@ -134,13 +136,14 @@ pub(super) fn gather(
         found.set("SKELETON", texts.join("\n\n"), source);
     }
     let is_new = |id: &SessionId| ask.mode == workspace.pack.start && !ops::has_change(root, id);
-    match &ask.session {
+    match ask.works_on() {
         Some(session) if is_new(session) => log::debug!("`{session}` has no folder yet"),
         // A mode that shows no artifacts works on a session that needs no folder.
         Some(session) if spec.artifacts.is_empty() && !ops::has_change(root, session) => {}
         Some(session) => gather_change(root, session, spec, &mut found)?,
         None => {}
     }
+    ask.found.iter().for_each(|(item, source)| found.add(item.clone(), source));
     gather_given(root, ask, &mut found)?;
     if let Some(index) = artifact_index(&found.items) {
         found.set("ARTIFACTS", index, "the artifacts in the context");
@@ -167,9 +170,10 @@ fn gather_change(root: &Path, session: &SessionId, spec: &ModeSpec, found: &mut 
                 open.skipped
             );
         }
-        if open.count > 0 {
-            found.set("TASKS", open.text, format!("tasks.md of the change {session}, open: {}", open.count));
-        }
+        let source = format!("tasks.md of the change {session}, open: {}", open.count);
+        // Who does them over after a review sees them all.
+        let tasks = if open.count > 0 { open.text } else { text.trim().to_owned() };
+        found.set("TASKS", tasks, source);
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::compose::Draft;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
     AgentName, Amount, BlobId, ContextItem, ContextKind, Event, Format, ModelSpec, Part, Permission, Price,
-    Segment, SegmentRef, SessionId, Started, State,
+    Segment, SegmentRef, SessionId, Settlement, Started, State,
 };
 use crate::ops;
 use crate::pack::Edits;
@@ -46,6 +46,8 @@ pub(super) struct Prepared {
     pub(super) price: Option<Price>,
     /// How often the agent was called for this turn before.
     pub(super) calls: u64,
+    /// What operations found before the turn, not recorded yet.
+    pub(super) findings: Vec<Settlement>,
 }
 
 /// Refuses a turn in a mode without a template, or that names an operation which does not exist.
@@ -56,7 +58,8 @@ pub(super) fn check(desk: &Desk<'_>, ask: &Ask) -> Result<()> {
     desk.workspace.template(&agent, &ask.mode)?;
     let spec = pack.mode(&ask.mode)?;
     let used = pack.uses.values().filter(|used| used.modes.contains(&ask.mode));
-    let named = spec.before.iter().chain(&spec.after).chain(used.filter_map(|used| used.operation.as_ref()));
+    let named = spec.before.iter().chain(&spec.after).chain(&spec.finish);
+    let named = named.chain(used.filter_map(|used| used.operation.as_ref()));
     for name in named {
         ops::operation(name.as_str())?;
     }
@@ -72,6 +75,17 @@ pub(super) fn check_pack(desk: &Desk<'_>, state: &State, session: &SessionId) ->
             let message = format!("`{session}` is led by the pack `{led}`, not by `{pack}`");
             Err(Error::new(ErrorKind::OtherPack, message)
                 .with_hint(format!("say --pack {led}, or name another session")))
+        }
+    }
+}
+
+/// Returns what is true of the session whose files a turn works with.
+pub(super) fn judged(desk: &Desk<'_>, ask: &Ask, state: &State) -> Result<State> {
+    match &ask.for_change {
+        None => Ok(state.clone()),
+        Some(change) => {
+            let events = desk.store.events(change)?;
+            Ok(State::fold(events.iter().map(|(_, event)| event)))
         }
     }
 }
@@ -131,7 +145,8 @@ pub(super) fn prepared(
     let permission = if has_tools { allowed } else { Permission::ReadOnly };
     // An agent that edits files itself may well have edited these.
     let session = ask.session.as_ref().filter(|_| permission == Permission::ReadOnly);
-    let targets = session.map(|session| ops::targets(&desk.workspace.root, session, &spec.updates));
+    let tree = desk.workspace.tree(ask.works_on());
+    let targets = session.map(|session| ops::targets(&tree, session, &spec.updates));
     let edits = spec.edits.filter(|_| !has_tools && allowed == Permission::Edit);
     let shown = edits.map(|Edits::Tree| shown(draft));
     let started = Started {
@@ -143,7 +158,9 @@ pub(super) fn prepared(
         pack_hash: pack_hash(desk.workspace, assembly),
         permission,
         commands: desk.workspace.settings.commands.get(&ask.mode).cloned().unwrap_or_default(),
-        named: ask.session.is_some(),
+        named: ask.session.is_some() && ask.for_change.is_none(),
+        for_change: ask.for_change.clone(),
+        commit: None,
         prompt: draft.segments.iter().map(|segment| segment_ref(segment, fresh)).collect(),
         sent,
         format: draft.format,
@@ -157,6 +174,7 @@ pub(super) fn prepared(
         shown,
     };
     Ok(Prepared {
+        findings: Vec::new(),
         started,
         texts,
         prompt,
@@ -238,6 +256,22 @@ pub(super) fn hash_of(workspace: &Workspace, template: Option<&str>) -> BlobId {
 }
 
 impl Prepared {
+    /// Makes one of a turn in which nobody is called.
+    pub(super) fn without_call(started: Started) -> Self {
+        Self {
+            started,
+            texts: Vec::new(),
+            prompt: String::new(),
+            fit: "{}".to_owned(),
+            reply_tokens: 0,
+            prompt_tokens: 0,
+            max_output: None,
+            price: None,
+            calls: 0,
+            findings: Vec::new(),
+        }
+    }
+
     /// Returns what a call with a prompt of so many tokens may take.
     pub(super) fn reserve(&self, prompt_tokens: u64) -> Amount {
         self.amount(prompt_tokens, self.reply_tokens)

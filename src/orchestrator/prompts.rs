@@ -12,8 +12,8 @@ use crate::compose::{self, Counter, Draft, Measured, Missing, NONCE_VARIABLES, R
 use crate::config::{Agents, Environment, Known, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Catalogue, Expands, Format, Mode, ModelSpec, Nonce, NoncePolicy, Reliability, SessionId,
-    State, TokenizerSpec, Work,
+    AgentName, Catalogue, ContextItem, Expands, Format, Mode, ModelSpec, Nonce, NoncePolicy, Reliability,
+    SessionId, State, TokenizerSpec, Work,
 };
 use crate::pack::{
     AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, PROBE_PACK, Pack, Places, Prose,
@@ -43,6 +43,8 @@ pub struct Workspace {
     agents: OnceLock<Agents>,
     /// What no prompt may hold.
     pub secrets: Secrets,
+    /// The folder of work trees that sessions have of their own, outside of the project.
+    pub worktrees: Option<PathBuf>,
     /// Where commands are looked for: an agent that is there is taken if nothing names one.
     pub path: Option<OsString>,
     /// The agents that were found there.
@@ -69,8 +71,27 @@ impl Workspace {
         // One that cannot be used is told of at once, not when an agent of it is called.
         overlaid(Agents::default(), &own_agents)?;
         let agents = OnceLock::new();
-        let (path, present) = (None, OnceLock::new());
-        Ok(Self { root, settings, pack, templates, places, own_agents, agents, secrets, path, present })
+        let (path, present, worktrees) = (None, OnceLock::new(), None);
+        Ok(Self {
+            root,
+            settings,
+            pack,
+            templates,
+            places,
+            own_agents,
+            agents,
+            secrets,
+            worktrees,
+            path,
+            present,
+        })
+    }
+
+    /// Returns the tree that a session works in: its own if it has one, or else the project's.
+    #[must_use]
+    pub fn tree(&self, session: Option<&SessionId>) -> PathBuf {
+        let own = self.worktrees.as_ref().zip(session).map(|(folder, session)| folder.join(session.as_str()));
+        own.filter(|own| own.is_dir()).unwrap_or_else(|| self.root.clone())
     }
 
     /// Returns the definitions of agents that are commands: the shipped ones, overlaid by the user's and the project's.
@@ -114,7 +135,8 @@ impl Workspace {
             return Ok(None);
         }
         let other = Self::open(self.root.clone(), self.places.user.clone(), Some(name))?;
-        Ok(Some(Self { secrets: self.secrets.clone(), path: self.path.clone(), ..other }))
+        let (secrets, path, worktrees) = (self.secrets.clone(), self.path.clone(), self.worktrees.clone());
+        Ok(Some(Self { secrets, path, worktrees, ..other }))
     }
 
     /// Returns what an agent would expand in a prompt.
@@ -195,6 +217,8 @@ pub struct Ask {
     pub work: Option<Work>,
     /// The session, such as a change.
     pub session: Option<SessionId>,
+    /// The change whose files are shown, if it is not the session itself.
+    pub for_change: Option<SessionId>,
     /// Files to show.
     pub files: Vec<PathBuf>,
     /// Artifacts to show.
@@ -219,6 +243,8 @@ pub struct Ask {
     pub repairs: u8,
     /// What was measured of the agent and its model; a turn looks it up itself.
     pub measured: Measured,
+    /// What operations found before the turn.
+    pub found: Vec<(ContextItem, String)>,
 }
 
 impl Ask {
@@ -230,6 +256,7 @@ impl Ask {
             agent: None,
             work: None,
             session: None,
+            for_change: None,
             files: Vec::new(),
             artifacts: Vec::new(),
             secret_files: false,
@@ -242,7 +269,16 @@ impl Ask {
             strict: false,
             repairs: 0,
             measured: Measured::default(),
+            found: Vec::new(),
         }
+    }
+}
+
+impl Ask {
+    /// Returns the session whose files the turn works with.
+    #[must_use]
+    pub fn works_on(&self) -> Option<&SessionId> {
+        self.for_change.as_ref().or(self.session.as_ref())
     }
 }
 

@@ -32,6 +32,9 @@ pub struct Recorded {
     pub calls: Vec<RecordedCall>,
     /// What was read from its reply, if that was read.
     pub replied: Option<RecordedReply>,
+    /// What operations found before it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<Settlement>,
     /// What was to be done.
     pub intents: Vec<Intent>,
     /// What became of that.
@@ -123,6 +126,7 @@ impl Recorded {
             started: started.clone(),
             calls: Vec::new(),
             replied: None,
+            found: Vec::new(),
             intents: Vec::new(),
             settlements: Vec::new(),
             next: None,
@@ -155,11 +159,20 @@ impl Recorded {
                 self.replied = Some(RecordedReply { markers, verdict: *verdict, fault });
             }
             Event::Intended { intent, .. } => self.intents.push(intent.clone()),
+            // What was found before the turn was not asked for by its reply.
+            Event::Settled { settlement, .. } if self.replied.is_none() => {
+                self.found.push(settlement.clone())
+            }
             Event::Settled { settlement, .. } => self.settlements.push(settlement.clone()),
             // The mode that the turn led to is recorded with its end; a later one was chosen for the next turn.
             Event::Entered { mode } if self.end == Some(at) => self.next = Some(mode.clone()),
             Event::Ended { done } => self.ended = Some(*done),
-            Event::Entered { .. } | Event::Described { .. } | Event::Started(_) | Event::Launched { .. } => {}
+            Event::Entered { .. }
+            | Event::Described { .. }
+            | Event::Opened(_)
+            | Event::Decided { .. }
+            | Event::Started(_)
+            | Event::Launched { .. } => {}
         }
     }
 
@@ -291,6 +304,7 @@ impl Recorded {
             max_output: None,
             price: None,
             calls: self.calls.len() as u64,
+            findings: Vec::new(),
         })
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::call::{folder, marker};
 use super::census::Watched;
 use super::clock;
+use super::grounds::Grounds;
 use super::reading::Reading;
 use super::recorded::{Recorded, text};
 use super::run::Sign;
@@ -149,13 +150,16 @@ fn recover_from(
     };
     let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
     let prepared = turn.prepared(desk.store)?;
-    let mut turning = Turning::new(desk, &Echo, lease, state(desk, lease)?, &prepared);
+    let state = state(desk, lease)?;
+    let session = Some(&lease.session).filter(|_| prepared.started.named);
+    let grounds = Grounds::of(desk, session, &state)?;
+    let mut turning = Turning::new(desk, &Echo, lease, state, &prepared, &grounds);
     if unread {
         what.push(format!("the reply of {} was there and is read now", turn.name()));
         turning.read_late(&turn, &replies)?;
     } else if turn.intents.len() > turn.settlements.len() {
         let planned = planned(desk.store, &turn.intents)?;
-        ops::sweep(&turning.site(), &planned);
+        ops::sweep(&turning.site(&turning.state), &planned);
         turning.settle(&planned)?;
         what.push(format!("{} effects of {} are settled now", planned.len(), turn.name()));
     }
@@ -180,8 +184,10 @@ fn is_watched(desk: &Desk<'_>, started: &Started) -> Result<bool> {
 
 /// Removes what was kept of the work tree for calls that are over, or were never made.
 fn forget_trees(desk: &Desk<'_>, lease: &Lease, last: Option<&Recorded>) {
-    let root = &desk.workspace.root;
-    let forget = |turn, call| Watched { root, session: &lease.session, turn, call, updates: &[] }.forget();
+    let home = &desk.workspace.root;
+    let watched =
+        |turn, call| Watched { home, root: home, session: &lease.session, turn, call, updates: &[] };
+    let forget = |turn, call| watched(turn, call).forget();
     let turn = last.map_or(0, |last| last.started.turn);
     let calls = last.map_or(&[][..], |last| &last.calls);
     for (call, _) in (1..).zip(calls).filter(|(_, call)| call.answered.is_some()) {
@@ -216,7 +222,8 @@ fn end_call(
     let lost = || Salvaged { reply: Reply { end: End::Lost, ..Reply::default() }, milliseconds: 0 };
     let Salvaged { reply, milliseconds } = found.unwrap_or_else(lost);
     let updates = desk.workspace.updates(&recorded.started.mode);
-    let watched = Watched { root: &desk.workspace.root, session: &lease.session, turn, call, updates };
+    let (home, tree) = (&desk.workspace.root, desk.workspace.tree(Some(&lease.session)));
+    let watched = Watched { home, root: &tree, session: &lease.session, turn, call, updates };
     let reply = match watched.kept() {
         Some(census) => watched.after(Some(&census), reply, agent::ended_at(&folder))?,
         // Without it nobody can tell what the agent has done.
@@ -293,12 +300,17 @@ impl Turning<'_> {
             return self.commit(&[not_read(turn)], &[]);
         }
         let reading = Reading::of(self.desk.workspace, &prepared.started, &prepared.texts)?;
-        let response = reading.read_all(replies);
+        let mut response =
+            self.checked(reading.read(replies.first().map_or("", String::as_str), &End::Ok))?;
+        for answer in replies.iter().skip(1) {
+            response = self.checked(reading.merged(response, answer))?;
+        }
         self.decide(&reading, response, None).map(|_| ())
     }
 }
 
-fn planned(store: &dyn Store, intents: &[Intent]) -> Result<Vec<Planned>> {
+/// Returns what was intended, as it was decided.
+pub(super) fn planned(store: &dyn Store, intents: &[Intent]) -> Result<Vec<Planned>> {
     let planned = |intent: &Intent| {
         let Intent { operation, target, content, before, refused } = intent.clone();
         let content = content.map(|content| text(store, &content)).transpose()?;

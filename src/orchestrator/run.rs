@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::chance;
 use crate::agent::Limits;
-use crate::models::{Budget, End, Mode, SessionId, Settlement, UsageMetrics, Why};
+use crate::models::{Budget, CheckEnd, End, Mode, SessionId, Settlement, UsageMetrics, Why};
+use crate::ops::Git;
 
 /// One invocation of the program.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct Run {
     pub trust: bool,
     /// Where it tells what happens, if someone wants to know.
     pub signs: Option<Signs>,
+    /// What git is run with.
+    pub git: Git,
     /// How it is stopped.
     pub stop: Stop,
 }
@@ -41,6 +44,7 @@ impl Run {
             limits: Limits::default(),
             trust: false,
             signs: None,
+            git: Git::default(),
             stop: Stop::default(),
         }
     }
@@ -74,7 +78,7 @@ pub struct Signs {
 }
 
 impl Signs {
-    fn send(&self, sign: Sign) {
+    pub(super) fn send(&self, sign: Sign) {
         if sign.words() > 0 {
             if self.waiting.load(Ordering::SeqCst) >= LONGEST_WAIT {
                 return;
@@ -166,6 +170,15 @@ pub enum Sign {
     },
     /// Something that the reply asked for was done, or was not.
     Settled(Settlement),
+    /// One of the project's own checks is run, or has ended.
+    Check {
+        /// Its name.
+        name: String,
+        /// How it ended; `None` while it runs.
+        end: Option<CheckEnd>,
+        /// How long it took.
+        milliseconds: u64,
+    },
 }
 
 impl Sign {

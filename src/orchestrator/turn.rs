@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::call::{Answer, folder};
 use super::census::Watched;
+use super::grounds::Grounds;
 use super::prepare::{self, Prepared};
 use super::prompts::{Ask, Workspace, assemble};
 use super::reading::{MOST_REPAIRS, Reading};
@@ -17,11 +18,13 @@ use crate::apply;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
-    End, Event, Mode, Proposal, Reply, Response, ReviewResult, SessionId, Settlement, State, UsageMetrics,
+    End, Event, Marker, Mode, Proposal, Reply, Response, ReviewResult, SessionId, Settlement, Started, State,
+    UsageMetrics,
 };
-use crate::ops::{self, Planned, Site};
+use crate::ops::{self, Closing, Planned, Site};
+use crate::pack::{ModeSpec, Target};
 use crate::parse;
-use crate::store::{Entry, Lease, Store};
+use crate::store::{Entry, Lease, Store, blob_id};
 
 /// What turns are taken with.
 #[derive(Clone, Copy)]
@@ -106,19 +109,28 @@ pub fn take(desk: &Desk<'_>, driver: &dyn Driver, ask: &Ask) -> Result<TurnRepor
     recover::holding(desk, &session, |lease| {
         let (_, state) = recover::recover(desk, lease)?;
         prepare::check_pack(desk, &state, &session)?;
-        let site = Site { root: &desk.workspace.root, session: ask.session.as_ref() };
-        for name in &desk.workspace.pack.mode(&ask.mode)?.before {
-            ops::operation(name.as_str())?.check(&site)?; // before
-        }
         let opening = prepare::opening(&state, &ask);
-        let state = state.after(&opening);
+        let (before, state) = (state.clone(), state.after(&opening));
+        let judged = prepare::judged(desk, &ask, &state)?;
+        let grounds = Grounds::of(desk, ask.works_on(), &judged)?;
+        grounds.check_trust(desk, &ask.mode)?;
+        let site = grounds.site(desk, ask.works_on(), &judged);
+        let (mut found, mut findings) = (ask.found.clone(), Vec::new());
+        for name in &desk.workspace.pack.mode(&ask.mode)?.before {
+            let looked = ops::operation(name.as_str())?.before(&site)?; // before
+            found.extend(looked.items);
+            findings.extend(looked.settlement);
+        }
+        let ask = Ask { found, ..ask };
         let model = desk.workspace.model(&ask)?;
         let measured = measure::measured(desk.workspace, desk.store, &ask)?;
         let ask = Ask { nonce: Some(chance::nonce()), model, measured, ..ask };
         let assembly = assemble(desk.workspace, &state, &ask)?; // layers, fit, render
         let prepared = prepare::prepared(desk, driver, &state, &ask, &assembly)?;
+        let started = Started { commit: grounds.commit()?, ..prepared.started };
+        let prepared = Prepared { findings, started, ..prepared };
         fail::point("prepared")?;
-        Turning::new(desk, driver, lease, state, &prepared).carry_on(opening)
+        Turning::new(desk, driver, lease, before, &prepared, &grounds).carry_on(opening)
     })
 }
 
@@ -128,6 +140,8 @@ pub(super) struct Turning<'a> {
     pub(super) driver: &'a dyn Driver,
     pub(super) lease: &'a Lease,
     pub(super) prepared: &'a Prepared,
+    /// Where it works.
+    pub(super) grounds: &'a Grounds,
     /// The state, as far as the ledger knows of it.
     pub(super) state: State,
     /// How often the agent was called.
@@ -136,6 +150,8 @@ pub(super) struct Turning<'a> {
     repairs: u64,
     /// What the user should know of the calls.
     pub(super) warnings: Vec<String>,
+    /// What has happened and goes with the next record.
+    unrecorded: Vec<Event>,
 }
 
 impl<'a> Turning<'a> {
@@ -145,25 +161,31 @@ impl<'a> Turning<'a> {
         lease: &'a Lease,
         state: State,
         prepared: &'a Prepared,
+        grounds: &'a Grounds,
     ) -> Self {
-        Self { desk, driver, lease, prepared, state, calls: prepared.calls, repairs: 0, warnings: Vec::new() }
+        let calls = prepared.calls;
+        let (warnings, unrecorded) = (Vec::new(), Vec::new());
+        Self { desk, driver, lease, prepared, grounds, state, calls, repairs: 0, warnings, unrecorded }
     }
 
-    pub(super) fn site(&self) -> Site<'a> {
+    /// Returns where operations work, with what is true then.
+    pub(super) fn site<'s>(&'s self, state: &'s State) -> Site<'s> {
         let session = Some(&self.lease.session).filter(|_| self.prepared.started.named);
-        Site { root: &self.desk.workspace.root, session }
+        self.grounds.site(self.desk, session, state)
     }
 
     /// Returns a call, to compare the work tree before and after it.
     pub(super) fn watched(&self, turn: u64, call: u64) -> Watched<'a> {
         let workspace = self.desk.workspace;
         let updates = workspace.updates(&self.prepared.started.mode);
-        Watched { root: &workspace.root, session: &self.lease.session, turn, call, updates }
+        let (home, root) = (&workspace.root, &self.grounds.tree);
+        Watched { home, root, session: &self.lease.session, turn, call, updates }
     }
 
     /// Records events, and what they name, in one transaction.
     pub(super) fn commit(&mut self, events: &[Event], blobs: &[&[u8]]) -> Result<()> {
-        let entry = Entry { events, blobs, budget: self.desk.run.budget };
+        let all = [std::mem::take(&mut self.unrecorded).as_slice(), events].concat();
+        let entry = Entry { events: &all, blobs, budget: self.desk.run.budget };
         self.desk.store.commit(self.lease, &entry, clock::now())?;
         for event in events {
             if let Event::Answered(answered) = event {
@@ -180,6 +202,12 @@ impl<'a> Turning<'a> {
         agent::discard(&self.desk.workspace.root.join(folder(&self.lease.session, turn, call)));
         self.watched(turn, call).forget();
         fail::point("cleared")
+    }
+
+    /// Begins a turn in which nobody is called; that is recorded together with what it comes to.
+    pub(super) fn open(&mut self, opening: Vec<Event>) {
+        self.state = std::mem::take(&mut self.state).after(&opening);
+        self.unrecorded = opening;
     }
 
     /// Takes the turn from the call on; `opening` is recorded with it.
@@ -213,10 +241,16 @@ impl<'a> Turning<'a> {
         let verdict = parse::required_markers(&response, &reading.grammar).and(verdict);
         let started = &self.prepared.started;
         let outcome = apply::apply(pack, &self.state, started, &response, verdict)?; // apply
-        let planned = ops::plan(&self.site(), outcome.effects, started)?;
+        // Of an opinion on a change nothing follows but its verdict.
+        let effects = if started.for_change.is_some() { Vec::new() } else { outcome.effects };
+        let mut planned = ops::plan(&self.site(&self.state), effects, started)?;
+        if outcome.fault.is_none() && started.for_change.is_none() {
+            planned.extend(self.closing(&outcome.events, &response.markers, outcome.verdict)?);
+        }
         let turn = started.turn;
         let contents = planned.iter().filter_map(|planned| planned.content.as_ref());
         let mut blobs: Vec<&[u8]> = contents.map(String::as_bytes).collect();
+        blobs.extend(self.unrecorded.first().map(|_| self.prepared.fit.as_bytes()));
         let mut events = Vec::new();
         if let Some(answer) = last {
             events.push(Event::Answered(Box::new(answer.answered())));
@@ -235,25 +269,58 @@ impl<'a> Turning<'a> {
         Ok(TurnReport { verdict, settlements, proposals, fault, ..self.report(response)? })
     }
 
+    /// Tells whether a verdict keeps the session in its mode.
+    pub(super) fn stays(&self, spec: &ModeSpec, verdict: ReviewResult) -> bool {
+        spec.next.get(verdict.name()) == Some(&Target::Mode(self.prepared.started.mode.clone()))
+    }
+
+    /// Returns what is to be done after the turn, whatever the reply asks for; `events` are what it led to.
+    fn closing(
+        &self,
+        events: &[Event],
+        markers: &[Marker],
+        verdict: Option<ReviewResult>,
+    ) -> Result<Vec<Planned>> {
+        let started = &self.prepared.started;
+        let spec = self.desk.workspace.pack.mode(&started.mode)?;
+        let state = self.state.clone().after(events);
+        let ends = apply::advance(&self.desk.workspace.pack, &state)?;
+        let finish = if ends == Some(Event::Ended { done: true }) { spec.finish.as_slice() } else { &[] };
+        let closing = Closing { started, markers, verdict, today: &clock::today() };
+        let site = self.site(&state);
+        let mut planned = Vec::new();
+        for name in spec.after.iter().chain(finish) {
+            planned.extend(ops::operation(name.as_str())?.closing(&site, &closing));
+        }
+        Ok(planned)
+    }
+
     /// Does what is intended, records what became of it, and goes on to the next mode if nothing keeps the session.
     pub(super) fn settle(&mut self, planned: &[Planned]) -> Result<Vec<Settlement>> {
         let turn = self.prepared.started.turn;
         if planned.is_empty() {
             return Ok(Vec::new());
         }
-        let site = self.site();
-        let mut settlements = Vec::new();
+        let mut settlements: Vec<Settlement> = Vec::new();
+        let mut events = Vec::new();
+        let mut state = self.state.clone();
         for planned in planned {
-            let settlement = ops::carry_out(&site, planned)?; // after
+            let failed = settlements.iter().find(|settlement| !settlement.done);
+            let mut settlement = match failed.filter(|_| planned.is_closing()) {
+                Some(failed) => planned.settled(false, format!("{} was not done", failed.operation)),
+                None => ops::carry_out(&self.site(&state), planned)?, // after
+            };
+            settlement.report = settlement.text.as_ref().map(|text| blob_id(text.as_bytes()));
             self.desk.run.tell(Sign::Settled(settlement.clone()));
-            settlements.push(settlement);
+            settlements.push(settlement.clone());
+            events.push(Event::Settled { turn, settlement });
+            state = state.after(events.last());
         }
-        let settled =
-            settlements.iter().map(|settlement| Event::Settled { turn, settlement: settlement.clone() });
-        let mut events: Vec<Event> = settled.collect();
-        events.extend(apply::advance(&self.desk.workspace.pack, &self.state.clone().after(&events))?); // advance
+        events.extend(apply::advance(&self.desk.workspace.pack, &state)?); // advance
         fail::point("settling")?;
-        self.commit(&events, &[])?; // settle
+        let reports = settlements.iter().filter_map(|settlement| settlement.text.as_ref());
+        let reports: Vec<&[u8]> = reports.map(String::as_bytes).collect();
+        self.commit(&events, &reports)?; // settle
         fail::point("settled")?;
         Ok(settlements)
     }
@@ -266,7 +333,7 @@ impl<'a> Turning<'a> {
         reading: &Reading<'_>,
         first: Answer,
     ) -> Result<(Response, Option<Answer>, UsageMetrics)> {
-        let mut response = reading.read(&first.reply.text, &first.reply.end);
+        let mut response = self.checked(reading.read(&first.reply.text, &first.reply.end))?;
         let mut usage = first.reply.usage;
         let mut pending = Some(first);
         for _ in 0..self.prepared.started.repairs.min(MOST_REPAIRS) {
@@ -290,7 +357,7 @@ impl<'a> Turning<'a> {
                 pending = Some(answer);
                 break;
             }
-            response = reading.merged(response, &answer.reply.text);
+            response = self.checked(reading.merged(response, &answer.reply.text))?;
             pending = Some(answer);
         }
         Ok((response, pending, usage))

@@ -11,6 +11,13 @@ macro_rules! files {
 const FILES: &[(&str, &str)] = files![
     "data/agents.yaml",
     "data/default_agents.txt",
+    "data/demo/CHANGELOG.md",
+    "data/demo/README.md",
+    "data/demo/config.toml",
+    "data/demo/greet.sh",
+    "data/demo/project.md",
+    "data/demo/script.yaml",
+    "data/demo/test.sh",
     "data/init/config.toml",
     "data/init/project.md",
     "data/models.yaml",
@@ -47,6 +54,13 @@ const FILES: &[(&str, &str)] = files![
     "packs/foreman/reminder.md",
     "packs/foreman/reminder_thinking.md",
     "packs/foreman/repair.md",
+    "packs/light/actions.yaml",
+    "packs/light/modes/fix.md",
+    "packs/light/modes/review.md",
+    "packs/light/no_tools.md",
+    "packs/light/pack.yaml",
+    "packs/light/repair.md",
+    "packs/light/verdict_run.md",
     "packs/probe/actions.yaml",
     "packs/probe/cases.yaml",
     "packs/probe/examples/action.assistant.md",
@@ -116,6 +130,19 @@ pub const PACK_DRAFT: &[(&str, &str)] = &[
     ("modes/check.md", include_str!("../../data/pack/check.md")),
     ("repair.md", include_str!("../../data/pack/repair.md")),
 ];
+
+/// The files of the project that a demonstration makes.
+pub const DEMO: &[(&str, &str)] = &[
+    ("CHANGELOG.md", include_str!("../../data/demo/CHANGELOG.md")),
+    ("README.md", include_str!("../../data/demo/README.md")),
+    ("agentd/config.toml", include_str!("../../data/demo/config.toml")),
+    ("agentd/project.md", include_str!("../../data/demo/project.md")),
+    ("greet.sh", include_str!("../../data/demo/greet.sh")),
+    ("test.sh", include_str!("../../data/demo/test.sh")),
+];
+
+/// What the agent of a demonstration says.
+pub const DEMO_SCRIPT: &str = include_str!("../../data/demo/script.yaml");
 
 /// The catalogue of models.
 pub const MODELS: &str = include_str!("../../data/models.yaml");

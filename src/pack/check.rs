@@ -18,6 +18,9 @@ use crate::models::{ActionSpec, ArtifactStatus, Mode, Permission, ReviewResult, 
 /// The newest form of `pack.yaml` that is understood.
 const FORMAT: u64 = 1;
 
+/// How often a mode may be entered before a person is asked, if the pack does not say it.
+const ROUNDS: u64 = 3;
+
 /// Reads and checks a manifest.
 pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> {
     let manifest: Manifest = yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid)?;
@@ -54,6 +57,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
         separator: manifest.separator,
         reserve: manifest.reserve,
         hysteresis: manifest.hysteresis.map(|percent| percent.value),
+        rounds: manifest.rounds.map_or(ROUNDS, |rounds| rounds.value),
         aliases: manifest.aliases.into_iter().map(|(alias, mode)| (alias, mode.value)).collect(),
         variables: manifest.variables,
         sections: manifest.sections,
@@ -91,6 +95,9 @@ impl Faults<'_> {
             manifest.hysteresis.as_ref().filter(|percent| !(1..=100).contains(&percent.value))
         {
             self.add(percent.referenced, "`hysteresis` is a percentage, from 1 to 100");
+        }
+        if let Some(rounds) = manifest.rounds.as_ref().filter(|rounds| !(1..=100).contains(&rounds.value)) {
+            self.add(rounds.referenced, "`rounds` is a number from 1 to 100");
         }
         for (mode, spec) in &manifest.modes {
             if matches!(mode.as_str(), "done" | "stop") {
@@ -231,12 +238,18 @@ impl Faults<'_> {
         if let Some(judged) = spec.judges.as_ref().filter(|judged| !manifest.modes.contains_key(*judged)) {
             self.add(location, format!("`judges` of mode `{mode}` names `{judged}`, which is no mode"));
         }
-        for (result, target) in &spec.next {
+        if let Some(mode) = spec.revise.as_ref().filter(|mode| !manifest.modes.contains_key(*mode)) {
+            self.add(location, format!("`revise` leads to `{mode}`, which is no mode"));
+        }
+        let can_be = |result: &str| {
             let verdict = result.parse::<ReviewResult>().ok();
-            let known = result == "otherwise"
-                || (result == "FAILED" && spec.task_status)
-                || verdict.is_some_and(|verdict| spec.verdicts.contains(&verdict));
-            if !known {
+            result == "otherwise"
+                || (result == "FAILED" && (spec.task_status || !spec.evidence.is_empty()))
+                || verdict.is_some_and(|verdict| spec.verdicts.contains(&verdict))
+        };
+        self.check_evidence(mode, spec, location, can_be);
+        for (result, target) in &spec.next {
+            if !can_be(result) {
                 self.add(
                     location,
                     format!("`next` of mode `{mode}` names {result}, which no turn of it can have"),
@@ -255,6 +268,35 @@ impl Faults<'_> {
         }
         if spec.verdict_required && spec.verdicts.is_empty() {
             self.add(location, format!("mode `{mode}` requires a verdict and allows none"));
+        }
+    }
+
+    /// Evidence is of operations that the mode runs, and makes a turn come to something that it can come to.
+    fn check_evidence(
+        &mut self,
+        mode: &Mode,
+        spec: &ModeSpec,
+        location: Location,
+        can_be: impl Fn(&str) -> bool,
+    ) {
+        for (operation, found) in &spec.evidence {
+            let mut runs = spec.before.iter().chain(&spec.after);
+            if !runs.any(|run| run.as_str() == operation) {
+                let message =
+                    format!("`evidence` of mode `{mode}` asks for `{operation}`, which it does not run");
+                self.add(location, message);
+            }
+            for result in found.values().filter(|result| !can_be(result)) {
+                let message =
+                    format!("`evidence` of mode `{mode}` names {result}, which no turn of it can have");
+                self.add(location, message);
+            }
+        }
+        for pattern in spec.documents.keys().filter(|pattern| !spec.updates.contains(pattern)) {
+            self.add(
+                location,
+                format!("`documents` of mode `{mode}` names {pattern}, which no reply may update"),
+            );
         }
     }
 

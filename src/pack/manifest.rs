@@ -34,6 +34,9 @@ pub(super) struct Manifest {
     /// while.
     #[serde(default)]
     pub(super) hysteresis: Option<Placed<u8>>,
+    /// How often a mode may be entered, and how many turns in it may bring nothing, before a person is asked.
+    #[serde(default)]
+    pub(super) rounds: Option<Placed<u64>>,
     /// Other names of modes.
     #[serde(default)]
     pub(super) aliases: IndexMap<String, Placed<Mode>>,
@@ -104,6 +107,30 @@ pub struct ModeSpec {
     /// What must hold to leave the mode.
     #[serde(default)]
     pub gate: Option<Condition>,
+    /// Whether a person is asked before the mode begins.
+    #[serde(default)]
+    pub approval: bool,
+    /// Where a person's objection in this mode leads; without one, to the mode itself.
+    #[serde(default)]
+    pub revise: Option<Mode>,
+    /// The file whose open questions are put to a person when the mode is not left.
+    #[serde(default)]
+    pub questions: Option<String>,
+    /// Whether several agents may be asked at once, of whom the most severe counts.
+    #[serde(default)]
+    pub panel: bool,
+    /// Whether its tasks may be done one by one.
+    #[serde(default)]
+    pub by_task: bool,
+    /// What is asked for if nobody says it: the session's request if this is not there.
+    #[serde(default)]
+    pub request: Option<String>,
+    /// How the files that a reply updates are written, by pattern; a reply that does not keep to it is asked again.
+    #[serde(default)]
+    pub documents: IndexMap<String, Document>,
+    /// What operations found, and the result of the turn that it makes of any better one.
+    #[serde(default)]
+    pub evidence: IndexMap<String, IndexMap<String, String>>,
     /// Whether a reply reports on tasks.
     #[serde(default)]
     pub task_status: bool,
@@ -131,11 +158,26 @@ pub struct ModeSpec {
     /// Operations to run before the prompt is made.
     #[serde(default)]
     pub before: Vec<OperationName>,
-    /// Operations that carry out what a reply asks for.
+    /// Operations that carry out what a reply asks for, or what is always done after it.
     #[serde(default)]
     pub after: Vec<OperationName>,
+    /// Operations that are carried out if the session ends well with the turn.
+    #[serde(default)]
+    pub finish: Vec<OperationName>,
     /// Where a turn leads, by its result: a verdict, `FAILED`, or `otherwise`.
     pub next: IndexMap<String, Target>,
+}
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Document {
+    /// What changes, for whom and why.
+    Proposal,
+    /// Requirements and scenarios.
+    Spec,
+    /// Numbered tasks with boxes.
+    Tasks,
 }
 
 /// What a reply may change that an agent with tools changes itself.

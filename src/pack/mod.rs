@@ -27,15 +27,15 @@ pub(crate) use builtin::{BUILDER_PACK, MISSING_VARIABLE};
 use indexmap::IndexMap;
 
 pub use builtin::{
-    AGENTS, CONFIG_DRAFT, DEFAULT_AGENTS, DEFAULT_PACK, MODELS, PACK_DRAFT, PROBE_PACK, PROJECT_DRAFT,
-    SECRET_FILES, SECRET_NAMES, names as builtin_names,
+    AGENTS, CONFIG_DRAFT, DEFAULT_AGENTS, DEFAULT_PACK, DEMO, DEMO_SCRIPT, MODELS, PACK_DRAFT, PROBE_PACK,
+    PROJECT_DRAFT, SECRET_FILES, SECRET_NAMES, names as builtin_names,
 };
 pub use condition::Condition;
 pub use front_matter::{FrontMatter, VariableSpec};
 pub use headings::Headings;
 pub use layer::{Choice, Holds, Layer, PerTier, file_for};
 pub use lint::{Finding, lint};
-pub use manifest::{ActionUse, Edits, ModeSpec, OperationName, Target};
+pub use manifest::{ActionUse, Document, Edits, ModeSpec, OperationName, Target};
 pub use placeholder::{Token, tokens};
 pub use rule::{Facts, Rule, RuleFault, Value};
 pub use sections::{Section, StateSections};
@@ -68,6 +68,8 @@ pub struct Pack {
     pub reserve: Option<PerTier<u64>>,
     /// To how many percent of its room the history is cut when it overflows.
     pub hysteresis: Option<u8>,
+    /// How often a mode may be entered, and how many turns in it may bring nothing, before a person is asked.
+    pub rounds: u64,
     /// Other names of modes.
     pub aliases: IndexMap<String, Mode>,
     /// The variables that are filled.

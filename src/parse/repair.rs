@@ -34,11 +34,20 @@ pub fn repair_request(response: &Response, grammar: &Grammar, template: &str) ->
         return None;
     }
     let prompt = UnifiedPrompt::new(forms.join("\n")).ok()?.with_system(template.trim());
-    let faults = broken.iter().map(|proposal| (&proposal.reason, quote(&proposal.text)));
+    let faults = broken.iter().map(|proposal| (&proposal.reason, material(proposal)));
     let verdicts = response.proposals.iter().filter(|proposal| proposal.what == "review" && !proposal.again);
     let faults =
         faults.chain(verdicts.take(MOST_PARTS).map(|proposal| (&proposal.reason, quote(&proposal.text))));
     Some(faults.fold(prompt, |prompt, (rule, text)| prompt.with_artifact(rule.as_str(), text)))
+}
+
+/// The longest document that is quoted whole.
+const DOCUMENT: usize = 64 * 1024;
+
+/// Returns what of a broken part is quoted: a document whole, as it has to be sent again whole.
+fn material(proposal: &Proposal) -> String {
+    let is_document = proposal.what.starts_with("content_update ") && proposal.text.len() <= DOCUMENT;
+    if is_document { proposal.text.clone() } else { quote(&proposal.text) }
 }
 
 /// Returns the start and the end of a text, as far as it is long.

@@ -78,7 +78,11 @@ pub(super) fn count(
     at: SystemTime,
 ) -> Result<()> {
     match event {
-        Event::Entered { .. } | Event::Described { .. } | Event::Ended { .. } => Ok(()),
+        Event::Entered { .. }
+        | Event::Described { .. }
+        | Event::Opened(_)
+        | Event::Decided { .. }
+        | Event::Ended { .. } => Ok(()),
         Event::Started(started) => start(tallies, session, started, at),
         Event::Called { turn, call, run, reserved, .. } => {
             let call =

@@ -236,7 +236,7 @@ fn names_that_are_no_names() {
     project.run(&["prompt", "plan", "x", "--pack", "../sdd"]).fails(3, &["NameInvalid"]);
     project.run(&["prompt", "plan", "x", "--pack", "nope"]).fails(
         4,
-        &["PackNotFound", "packs/nope/pack.yaml", "hint: there are foreman, probe, sdd, taskqueue"],
+        &["PackNotFound", "packs/nope/pack.yaml", "hint: there are foreman, light, probe, sdd, taskqueue"],
     );
     project.run(&["prompt", "plan", "x", "--agent", ""]).fails(3, &["NameInvalid"]);
     project.run(&["prompt", "plan", "x", "--agent", "../../x"]).ok();
@@ -262,6 +262,9 @@ fn a_pack_that_does_not_hold_together_names_every_fault() {
             "there is no template CODEX-archive",
         ],
     );
-    project.write("agentd/packs/sdd/pack.yaml", pack.replace("after: [files.write]", "after: [rm -rf]"));
+    project.write(
+        "agentd/packs/sdd/pack.yaml",
+        pack.replace("after: [files.write, git.commit]", "after: [rm -rf]"),
+    );
     project.run(&["prompt", "plan", "x"]).fails(4, &["pack.yaml", "is not an operation's name"]);
 }

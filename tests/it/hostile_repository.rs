@@ -44,6 +44,25 @@ const COMMANDS: [&[&str]; 34] = [
     &["export"],
 ];
 
+/// Every command that leads a change or looks at one, in an order in which each finds something to do.
+const CHANGE_COMMANDS: [&[&str]; 15] = [
+    &["run", "c", "Go", "--agent", "scripted", "--script", "script.yaml"],
+    &["plan", "c", "--agent", "scripted", "--script", "script.yaml"],
+    &["challenge", "c", "--agent", "scripted", "--script", "script.yaml"],
+    &["implement", "c", "--agent", "scripted", "--script", "script.yaml"],
+    &["review", "c", "--agent", "scripted", "--script", "script.yaml"],
+    &["review", "--agent", "scripted", "--script", "script.yaml"],
+    &["archive", "c", "--agent", "scripted", "--script", "script.yaml"],
+    &["approve", "c", "--agent", "scripted", "--script", "script.yaml"],
+    &["revise", "c", "--note", "More", "--agent", "scripted", "--script", "script.yaml"],
+    &["status"],
+    &["change", "list"],
+    &["reject", "c"],
+    &["cancel", "c"],
+    &["fix", "Go", "--agent", "scripted", "--script", "script.yaml"],
+    &["demo"],
+];
+
 const SCRIPT: &str = "format: 1\nturns:\n  - reply: |\n      <review run=\"{{NONCE}}\">PASS</review>\n";
 
 /// Makes a repository in which every command that git's configuration can name leaves a mark.
@@ -68,6 +87,7 @@ fn hostile() -> TestProject {
         .write("agentd/changes/x/tasks.md", "- [ ] 1.1 y\n")
         .write("agentd/specs/x.md", "# X\n");
     git(&project, &["add", "-A"]);
+    git(&project, &["-c", "user.name=T", "-c", "user.email=t@example.invalid", "commit", "-qm", "start"]);
     project.write(".gitattributes", "* filter=evil diff=evil\n").write("a.txt", "two\n");
     let settings = [
         ("core.fsmonitor", evil),
@@ -139,11 +159,22 @@ fn plain_git_does_run_it() {
 }
 
 #[test]
+fn no_command_on_a_change_runs_what_the_repository_names() {
+    let project = hostile();
+    for command in CHANGE_COMMANDS {
+        let run = project.run(command);
+        assert_ne!(run.code, 7, "{command:?}: {}", run.stderr);
+        assert!(!mark(&project).exists(), "{command:?} ran a command of the repository");
+    }
+}
+
+#[test]
 fn the_list_of_commands_is_whole() {
     let help = TestProject::new().run(&["--help"]).ok();
     let list = help.split("Commands:").nth(1).unwrap().split("\n\n").next().unwrap();
     let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     for name in names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
-        assert!(COMMANDS.iter().any(|command| command[0] == name), "{name} is not tried");
+        let all = || COMMANDS.iter().chain(&CHANGE_COMMANDS);
+        assert!(all().any(|command| command[0] == name), "{name} is not tried");
     }
 }

@@ -12,9 +12,9 @@ use std::time::{Duration, SystemTime};
 
 use agentd::ErrorKind;
 use agentd::models::{
-    Amount, Answered, BlobId, End, Event, Format, Held, Holder, Intent, Marker, Mode, Nonce, Permission,
-    Process, ReviewResult, SegmentRef, SessionId, Settlement, Started, TurnRow, UsageMetrics, UsageRow, Why,
-    Work,
+    Amount, Answered, BlobId, Decision, End, Event, Format, Held, Holder, Intent, Marker, Mode, Nonce,
+    Opened, Permission, Process, ReviewResult, SegmentRef, SessionId, Settlement, Started, TurnRow,
+    UsageMetrics, UsageRow, Why, Work,
 };
 use agentd::store::{Claim, Entry, Lease, MemoryStore, SqliteStore, Store, Turns, blob_id};
 
@@ -88,6 +88,8 @@ fn started(turn: u64) -> Started {
         repairs: 1,
         targets: None,
         shown: None,
+        for_change: None,
+        commit: None,
     }
 }
 
@@ -248,8 +250,19 @@ fn every_event() -> Vec<Event> {
                 target: "proposal.md".to_owned(),
                 done: true,
                 detail: "wrote it".to_owned(),
+                result: Some("DONE".to_owned()),
+                report: Some(blob_id(b"reply")),
+                text: None,
             },
         },
+        Event::Opened(Box::new(Opened {
+            pack: "sdd".to_owned(),
+            request: "Add login".to_owned(),
+            base: "0a1b".to_owned(),
+            onto: Some("main".to_owned()),
+            branch: "agentd/one".to_owned(),
+        })),
+        Event::Decided { decision: Decision::Revise, note: Some("by mail".to_owned()) },
         Event::Ended { done: false },
     ]
 }
@@ -267,7 +280,7 @@ fn events_come_back_as_they_were_recorded() {
         record(&two, &[Event::Ended { done: true }], at(2));
         // A clock that goes back changes no order. A time between two milliseconds counts as the earlier one.
         record(&one, rest, at(0) - Duration::from_micros(1));
-        let times = [at(1); 4].into_iter().chain([at(0) - Duration::from_millis(1); 6]);
+        let times = [at(1); 4].into_iter().chain([at(0) - Duration::from_millis(1); 8]);
         let expected: Vec<_> = times.zip(events).collect();
         assert_eq!(store.events(&one.session).unwrap(), expected);
         assert_eq!(store.events(&two.session).unwrap(), [(at(2), Event::Ended { done: true })]);

@@ -12,6 +12,7 @@ mod agent_output;
 mod agents;
 mod bad_input;
 mod bad_replies;
+mod change_cases;
 mod checks;
 mod cli;
 mod command_agent;

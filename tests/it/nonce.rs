@@ -1,8 +1,8 @@
 //! The nonce of a turn: told where a verdict can carry it, fresh for every turn, and never taken from a value.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use agentd::agent::{Call, Driver, Limits, Replay, Running, Salvaged, Scripted};
@@ -32,11 +32,11 @@ fn mode(name: &str) -> Mode {
 }
 
 /// An agent that keeps the prompts it was sent.
-struct Recorder(RefCell<Vec<String>>, Replay);
+struct Recorder(Mutex<Vec<String>>, Replay);
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self(RefCell::default(), Replay::new(Reply::of("Fine.")))
+        Self(Mutex::default(), Replay::new(Reply::of("Fine.")))
     }
 }
 
@@ -46,7 +46,7 @@ impl Driver for Recorder {
     }
 
     fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
-        self.0.borrow_mut().push(call.prompt.to_owned());
+        self.0.lock().unwrap().push(call.prompt.to_owned());
         self.1.start(call)
     }
 
@@ -109,7 +109,7 @@ fn the_settings_turn_it_off_and_other_values_are_refused() {
     shown("off").ok();
     let (workspace, recorder) = (Workspace::open(project.root(), None, None).unwrap(), Recorder::default());
     take(&workspace, &MemoryStore::default(), &recorder, &Ask::new(mode("plan"), "Go")).unwrap();
-    assert!(!recorder.0.borrow()[0].contains("run="));
+    assert!(!recorder.0.lock().unwrap()[0].contains("run="));
 }
 
 /// No window is so small that the block is left out: it is there, or there is no prompt.
@@ -164,7 +164,7 @@ fn every_turn_has_its_own_and_nothing_else_changes() {
         take(&workspace, &MemoryStore::default(), &recorder, &ask).unwrap();
     }
     let shown = assemble(&workspace, &State::default(), &ask).unwrap().draft.rendered();
-    let prompts = recorder.0.borrow();
+    let prompts = recorder.0.lock().unwrap();
     let nonces: BTreeSet<&str> = prompts.iter().map(|prompt| told(prompt)).collect();
     assert_eq!(nonces.len(), 20, "{nonces:?}");
     for prompt in prompts.iter() {

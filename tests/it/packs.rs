@@ -248,16 +248,16 @@ fn every_shipped_pack_is_clean() {
     let project = TestProject::new();
     let run = project.run(&["pack", "check"]);
     assert_eq!(run.code, 0, "{}", run.stdout);
-    for name in ["foreman", "probe", "sdd", "taskqueue"] {
+    for name in ["foreman", "light", "probe", "sdd", "taskqueue"] {
         assert!(run.stdout.contains(&format!("{name}\n")), "{name}");
     }
-    assert_eq!(run.stdout.matches("holds together").count(), 4);
+    assert_eq!(run.stdout.matches("holds together").count(), 5);
 }
 
 /// A prompt that fills the whole window leaves an agent nothing to answer with.
 #[test]
 fn every_shipped_pack_keeps_room_for_the_reply() {
-    for name in ["foreman", "probe", "sdd", "taskqueue"] {
+    for name in ["foreman", "light", "probe", "sdd", "taskqueue"] {
         let reserve = Pack::load(name, &Places::default()).unwrap().reserve.unwrap();
         assert!(reserve.minimal >= 1_000 && reserve.medium >= 2_000 && reserve.full >= 4_000, "{name}");
     }
@@ -336,7 +336,7 @@ fn list_and_show_tell_what_there_is() {
     assert_eq!(json["markers"]["crust"][2], "BURNT");
     project
         .run(&["pack", "show", "nothing"])
-        .fails(4, &["no pack `nothing`", "there are bakery, foreman, probe, sdd"]);
+        .fails(4, &["no pack `nothing`", "there are bakery, foreman, light, probe, sdd"]);
 }
 
 #[test]

@@ -84,6 +84,7 @@ impl TestProject {
             .env("HOME", self.home())
             .env("PATH", path_without_agents())
             .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_STATE_HOME")
             .env_remove("CLICOLOR_FORCE")
             .stdin(Stdio::null());
         command

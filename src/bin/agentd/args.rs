@@ -1,14 +1,18 @@
 //! Every command and flag, documented where it is declared.
 
+mod ask;
+mod change;
 mod data;
 mod ledger;
 mod spec;
 
 use std::path::PathBuf;
 
-use agentd::models::Format;
-use agentd::orchestrator::MOST_REPAIRS;
-use clap::{Parser, Subcommand, ValueEnum};
+pub(crate) use ask::{AskArgs, FinishArg, ParseArgs, ProbeArgs, PromptArgs, SchemaOf, SendArgs, TurnArgs};
+pub(crate) use change::{
+    ChangeCommand, DecideArgs, DemoArgs, EndArgs, FixArgs, LeadArgs, PhaseArgs, ReviewArgs, RunArgs,
+};
+use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 pub(crate) use data::{ModelsCommand, PackCommand, TemplateCommand};
 pub(crate) use ledger::{LogArgs, ReplayArgs, ResumeArgs, ShowArgs};
@@ -19,6 +23,12 @@ pub(crate) use spec::SpecCommand;
 #[command(name = "agentd", version, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
+  agentd demo                                    a whole change in seconds, without an agent or a key
+  agentd review                                  one verdict on the current branch, as an exit code
+  agentd run add-login \"Add login\"              plan and challenge, then wait for your approval
+  agentd approve add-login                       implement and review; once more to merge
+  agentd status                                  every change: phase, verdicts, rounds, cost
+
   agentd prompt plan \"Add login\"                 see the exact prompt, in any git repository
   agentd prompt review \"Check it\" --change add-login --agent codex --explain
   agentd init                                    describe the project to agents
@@ -29,7 +39,7 @@ Examples:
 
 stdout is data, stderr is talk. Exit codes: 0 fine, 1 findings, 2 usage, 3 input,
 4 template, pack or settings, 5 agent, 6 verdict, 7 the outside world, 8 forbidden,
-75 the session is busy, 130 stopped.")]
+9 given up by a verdict (MAJOR_ISSUES, REJECTED), 75 the session is busy, 130 stopped.")]
 pub(crate) struct Args {
     /// Work in this folder instead of the current one
     #[arg(short = 'C', long = "directory", value_name = "DIR", global = true)]
@@ -45,6 +55,122 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Lead a change from a request to the archive: plan, challenge, implement, review, archive
+    #[command(after_help = "\
+Examples:
+  agentd run add-login \"Add login\"              open it, plan it and challenge it; then wait
+  agentd run add-login                           go on from wherever it stands
+  agentd run add-login \"Add login\" --auto       do not wait: all the way, merge included
+  agentd run add-login \"Add login\" --agent claude
+
+The change lives on the branch agentd/add-login, in a work tree of its own outside of the
+project. Your own tree is written only by the merge at the end. Agents, models and limits of
+each phase are set in agentd/config.toml.
+
+Exit codes: 0 it is done, or waits for your approval; 8 it goes in circles, or waits for
+answers; 9 it was given up by a verdict.")]
+    Run(RunArgs),
+
+    /// Plan a change: proposal, specs and tasks
+    #[command(after_help = "\
+Examples:
+  agentd plan add-login \"Add login\"
+  agentd plan add-login                          plan it once more")]
+    Plan(RunArgs),
+
+    /// Challenge the plan of a change
+    #[command(after_help = "\
+Examples:
+  agentd challenge add-login --agent codex")]
+    Challenge(PhaseArgs),
+
+    /// Carry out the tasks of a change
+    #[command(after_help = "\
+Examples:
+  agentd implement add-login --agent claude
+
+What changed is held against what the agent claims, and the project's own checks are run.")]
+    Implement(PhaseArgs),
+
+    /// Review a change, or, without one, the current branch and what is not committed
+    #[command(after_help = "\
+Examples:
+  agentd review                                  the current branch against its base
+  agentd review --base origin/main --trust       in CI: checks are run without having been accepted
+  agentd review --agent claude --json | jq .findings
+  agentd review add-login                        the review phase of a change
+
+As a pre-push hook: `exec agentd review` in .git/hooks/pre-push.
+
+Exit codes: 0 PASS, 1 NEEDS_CHANGES or failing checks, 9 MAJOR_ISSUES, 6 no verdict.")]
+    Review(ReviewArgs),
+
+    /// Archive a change that has passed its review: merge its specs and its branch
+    #[command(after_help = "\
+Examples:
+  agentd archive add-login")]
+    Archive(PhaseArgs),
+
+    /// Let a change go on that waits for you
+    #[command(after_help = "\
+Examples:
+  agentd approve add-login                       and go on to where it waits next
+  agentd approve add-login --later               only record it")]
+    Approve(DecideArgs),
+
+    /// Send a change back with a note that the next round is shown
+    #[command(after_help = "\
+Examples:
+  agentd revise add-login --note \"Use the session store that is there\"")]
+    Revise(DecideArgs),
+
+    /// Give up a change that waits for you; its branch stays
+    #[command(after_help = "\
+Examples:
+  agentd reject add-login --note \"We buy it instead\"")]
+    Reject(EndArgs),
+
+    /// Give up a change wherever it stands; its branch stays
+    #[command(after_help = "\
+Examples:
+  agentd cancel add-login")]
+    Cancel(EndArgs),
+
+    /// The light lane: one prompt, one edit, checks, one review, one commit
+    #[command(after_help = "\
+Examples:
+  agentd fix \"Typo in README: recieve\"
+  agentd fix \"Off by one in src/page.rs\" --agent claude
+
+Exit codes: 0 it passed and is committed; 1 or 9 it did not pass, and is on its branch.")]
+    Fix(FixArgs),
+
+    /// Tell how all open changes stand, and which of them touch the same requirement
+    #[command(after_help = "\
+Examples:
+  agentd status
+  agentd status --json")]
+    Status {
+        /// Print the changes as JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// List changes, and show one
+    Change {
+        #[command(subcommand)]
+        command: ChangeCommand,
+    },
+
+    /// Show a whole change on a small project made for it: scripted, in seconds, without an agent, a key or a network
+    #[command(after_help = "\
+Examples:
+  agentd demo
+  agentd demo --folder /tmp/agentd-demo          make the project there, to look at
+
+The agent is scripted; files, git, checks and verdicts are real.")]
+    Demo(DemoArgs),
+
     /// Print the exact prompt that an agent would get; send nothing
     #[command(after_help = "\
 Examples:
@@ -274,6 +400,17 @@ impl Command {
     /// Tells whether failures shall be told as JSON too.
     pub(crate) fn wants_json(&self) -> bool {
         match self {
+            Self::Run(args) | Self::Plan(args) => args.lead.json,
+            Self::Challenge(args) | Self::Implement(args) | Self::Archive(args) => args.lead.json,
+            Self::Review(args) => args.lead.json,
+            Self::Approve(args) | Self::Revise(args) => args.lead.json,
+            Self::Reject(args) | Self::Cancel(args) => args.json,
+            Self::Fix(args) => args.lead.json,
+            Self::Status { json } => *json,
+            Self::Change { command } => match command {
+                ChangeCommand::List { json } | ChangeCommand::Show { json, .. } => *json,
+            },
+            Self::Demo(args) => args.json,
             Self::Prompt(args) => args.json,
             Self::Turn(args) => args.json,
             Self::Probe(args) => args.json,
@@ -308,204 +445,4 @@ impl Command {
             Self::Completions { .. } => false,
         }
     }
-}
-
-/// What a prompt is made from.
-#[derive(Debug, clap::Args)]
-pub(crate) struct AskArgs {
-    /// The mode of the process, such as plan, challenge, implement, review or archive
-    pub(crate) mode: String,
-
-    /// What the agent shall do; `-` reads it from stdin
-    pub(crate) text: String,
-
-    /// The process [default: the one in agentd/config.toml, or sdd]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) pack: Option<String>,
-
-    /// The session to work on, such as a change: agentd/changes/ID
-    #[arg(long, visible_alias = "change", value_name = "ID")]
-    pub(crate) session: Option<String>,
-
-    /// Show this file to the agent; may be given several times
-    #[arg(long = "file", value_name = "PATH")]
-    pub(crate) files: Vec<PathBuf>,
-
-    /// Show this file as an artifact of an earlier step; may be given several times
-    #[arg(long = "artifact", value_name = "PATH")]
-    pub(crate) artifacts: Vec<PathBuf>,
-
-    /// Show files given with --file or --artifact even if by their name they hold secrets
-    #[arg(long)]
-    pub(crate) force_secret_files: bool,
-
-    /// Hand on this remark; may be given several times
-    #[arg(long = "thought", value_name = "TEXT")]
-    pub(crate) thoughts: Vec<String>,
-
-    /// What the session works on, in YAML or JSON; `agentd schema state` describes it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) state: Option<PathBuf>,
-
-    /// The model to write for: its window, its tier and its habits [default: none; the pack's own limits hold]
-    #[arg(long, value_name = "ID")]
-    pub(crate) model: Option<String>,
-
-    /// Give a variable a value; may be given several times
-    #[arg(long = "set", value_name = "NAME=VALUE")]
-    pub(crate) variables: Vec<String>,
-
-    /// Refuse a prompt in which a mandatory variable has no value
-    #[arg(long)]
-    pub(crate) strict: bool,
-
-    /// The agent, such as claude, gemini, codex or any other [default: the mode's in agentd/config.toml]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) agent: Option<String>,
-
-    /// How the prompt is written [default: as the pack says]
-    #[arg(long, value_enum)]
-    pub(crate) format: Option<FormatArg>,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct PromptArgs {
-    #[command(flatten)]
-    pub(crate) ask: AskArgs,
-
-    /// Print an envelope with parts and segments as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Say on stderr which template won, where each variable came from, what each part takes and what was cut
-    #[arg(long)]
-    pub(crate) explain: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct TurnArgs {
-    #[command(flatten)]
-    pub(crate) ask: AskArgs,
-
-    #[command(flatten)]
-    pub(crate) send: SendArgs,
-
-    /// Ask the agent again for what its reply lacks, so often at most
-    #[arg(long, value_name = "TIMES", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=i64::from(MOST_REPAIRS)))]
-    pub(crate) repairs: u8,
-
-    /// Print what happens as it happens, and the whole report at the end, one JSON object a line
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ProbeArgs {
-    /// The agent, such as claude, ollama:llama3.2:3b or any that agents.yaml describes
-    pub(crate) agent: String,
-
-    /// The model [default: the agent's own]
-    #[arg(long, value_name = "ID")]
-    pub(crate) model: Option<String>,
-
-    /// How many requests are made under each condition; more than there are begin again [default: each once]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(crate) turns: Option<u16>,
-
-    #[command(flatten)]
-    pub(crate) send: SendArgs,
-
-    /// Print the result as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// How a prompt is sent.
-#[derive(Debug, clap::Args)]
-pub(crate) struct SendArgs {
-    /// The script of the agent `scripted`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) script: Option<PathBuf>,
-
-    /// Use the project's own definitions and its ledger in this run although nobody has accepted them with `agentd trust`
-    #[arg(long)]
-    pub(crate) trust: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ParseArgs {
-    /// The reply; `-` is stdin
-    #[arg(default_value = "-")]
-    pub(crate) file: PathBuf,
-
-    /// The process that the reply belongs to [default: the one in agentd/config.toml, or sdd, if a mode is named]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) pack: Option<String>,
-
-    /// The mode that the reply belongs to [default: the first of the process, if one is named]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) mode: Option<String>,
-
-    /// The prompt that was sent: what the reply repeats of it does not count
-    #[arg(long, value_name = "FILE")]
-    pub(crate) prompt: Option<PathBuf>,
-
-    /// The `run` that verdicts of this turn name: others count less
-    #[arg(long, value_name = "RUN")]
-    pub(crate) run: Option<String>,
-
-    /// Take no verdict that does not name the `run`
-    #[arg(long, requires = "run")]
-    pub(crate) require_run: bool,
-
-    /// How the reply came to its end; of one that was cut off nothing is done
-    #[arg(long, value_enum, default_value_t = FinishArg::Stop)]
-    pub(crate) finish: FinishArg,
-
-    /// Print the whole response as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum FinishArg {
-    /// The agent was done
-    Stop,
-    /// The limit of its length was reached
-    Length,
-    /// The agent was stopped
-    Killed,
-    /// The agent failed, so its output is no reply
-    Failed,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum FormatArg {
-    /// The unified prompt as XML
-    Xml,
-    /// Plain text with headings
-    Flat,
-    /// Chat messages, as JSON
-    Chat,
-    /// The system prompt, the tools as JSON Schema and the messages, as JSON
-    Tools,
-}
-
-impl From<FormatArg> for Format {
-    fn from(format: FormatArg) -> Self {
-        match format {
-            FormatArg::Xml => Self::Xml,
-            FormatArg::Flat => Self::Flat,
-            FormatArg::Chat => Self::Chat,
-            FormatArg::Tools => Self::Tools,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum SchemaOf {
-    /// The unified prompt
-    Prompt,
-    /// The state file, and the XML it becomes
-    State,
 }

@@ -29,6 +29,9 @@ pub(crate) const OUTSIDE: u8 = 7;
 /// Something forbids it: a budget, or work that may be half done.
 pub(crate) const FORBIDDEN: u8 = 8;
 
+/// A verdict has given it up: MAJOR_ISSUES or REJECTED.
+pub(crate) const GIVEN_UP: u8 = 9;
+
 /// Someone else holds the session.
 pub(crate) const BUSY: u8 = 75;
 
@@ -63,7 +66,12 @@ pub(crate) fn code(kind: ErrorKind) -> u8 {
         | ErrorKind::AgentEdited
         | ErrorKind::AgentUnusable => AGENT,
         ErrorKind::AgentStopped => STOPPED,
-        ErrorKind::BudgetExhausted | ErrorKind::PriceUnknown | ErrorKind::NotResumable => FORBIDDEN,
+        ErrorKind::BudgetExhausted
+        | ErrorKind::PriceUnknown
+        | ErrorKind::NotResumable
+        | ErrorKind::NotWaiting
+        | ErrorKind::VerdictStale => FORBIDDEN,
+        ErrorKind::ReplyUnusable => AGENT,
         ErrorKind::LedgerUnusable | ErrorKind::StorageFull | ErrorKind::GitFailed => OUTSIDE,
         ErrorKind::MergeConflict => FINDINGS,
         ErrorKind::SessionBusy => BUSY,

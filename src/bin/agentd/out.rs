@@ -213,6 +213,22 @@ fn talk(words: impl Display) {
     let _unheard = writeln!(out, "{words}");
 }
 
+/// Tells whether a person can be asked: one who reads stderr and types.
+pub(crate) fn can_ask() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "the binary owns the terminal")]
+    let types = io::stdin().is_terminal();
+    types && talks_to_terminal()
+}
+
+/// Asks a person; `None` if nothing was answered.
+pub(crate) fn ask(question: &str) -> io::Result<Option<String>> {
+    talk(format_args!("{NOTE}?{NOTE:#} {}", shown(question)));
+    let mut line = String::new();
+    #[expect(clippy::disallowed_methods, reason = "the binary owns the terminal")]
+    io::stdin().read_line(&mut line)?;
+    Ok(Some(line.trim().to_owned()).filter(|line| !line.is_empty()))
+}
+
 /// Says why the command line cannot be understood, or the help that it asks for, and returns the exit code.
 pub(crate) fn usage(error: &clap::Error) -> u8 {
     #[expect(clippy::disallowed_methods, reason = "the binary knows the environment")]

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use agentd::agent::{Drivers, path_of};
 use agentd::config::Environment;
-use agentd::models::Catalogue;
+use agentd::models::{Catalogue, SessionId, State};
 use agentd::orchestrator::{self, Workspace};
 use agentd::secret::Secrets;
+use agentd::store::{SqliteStore, Store, blob_id};
 use agentd::{Error, ErrorKind, Places, Result};
 use etcetera::BaseStrategy;
 
@@ -57,12 +58,36 @@ pub(crate) fn places(args: &Args) -> Result<Places> {
 
 /// Opens the project with its settings, pack and templates.
 pub(crate) fn workspace(args: &Args, pack: Option<&str>) -> Result<Workspace> {
-    let mut workspace = Workspace::open(root(args)?, user_folder(), pack)?;
+    workspace_at(root(args)?, user_folder(), pack)
+}
+
+/// Opens the project of a folder with its settings, pack and templates, and those of a user.
+pub(crate) fn workspace_at(root: PathBuf, user: Option<PathBuf>, pack: Option<&str>) -> Result<Workspace> {
+    let mut workspace = Workspace::open(root, user, pack)?;
     let environment = environment();
     workspace.path = path_of(&environment).map(ToOwned::to_owned);
+    workspace.worktrees = worktrees(&workspace.root);
     workspace.secrets = Secrets::new(workspace.secret_values(&environment)?);
     out::keep_back(&workspace.secrets);
     Ok(workspace)
+}
+
+/// Returns the folder of the work trees that changes of a project have of their own.
+fn worktrees(root: &Path) -> Option<PathBuf> {
+    let strategy = etcetera::choose_base_strategy().ok()?;
+    let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
+    let full = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+    let name = full.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let hash = blob_id(full.as_os_str().as_encoded_bytes()).to_string();
+    Some(state.join("agentd/worktrees").join(format!("{name}-{}", hash.get(..8).unwrap_or_default())))
+}
+
+/// Returns the pack that leads a change, if the ledger knows it.
+pub(crate) fn pack_of(args: &Args, session: &SessionId) -> Result<Option<String>> {
+    let Some(store) = SqliteStore::open_existing(&root(args)?)? else { return Ok(None) };
+    let events = store.events(session)?;
+    let state = State::fold(events.iter().map(|(_, event)| event));
+    Ok(state.change.map(|opened| opened.pack).or(state.pack))
 }
 
 /// Returns the catalogue of models; no pack is needed for it.
@@ -71,7 +96,7 @@ pub(crate) fn catalogue(args: &Args) -> Result<Catalogue> {
 }
 
 /// Returns the user's configuration folder for this program.
-fn user_folder() -> Option<PathBuf> {
+pub(crate) fn user_folder() -> Option<PathBuf> {
     etcetera::choose_base_strategy().ok().map(|strategy| strategy.config_dir().join("agentd"))
 }
 

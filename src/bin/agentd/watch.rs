@@ -104,6 +104,13 @@ impl View {
                 ));
             }
             Sign::Answered { .. } => self.called = None,
+            Sign::Check { name, end: None, .. } => self.head = format!("check: {name}"),
+            Sign::Check { name, end: Some(end), milliseconds } => {
+                out::row(
+                    "check",
+                    format_args!("{name}: {end} in {}.{} s", milliseconds / 1000, milliseconds / 100 % 10),
+                );
+            }
             Sign::Settled(_) => {}
         }
     }

@@ -10,3 +10,13 @@ pub(crate) fn duration(milliseconds: u64) -> String {
         _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
     }
 }
+
+/// Returns how long ago something was, in the largest unit that fits.
+pub(crate) fn ago(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min", seconds / 60),
+        3_600..86_400 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}

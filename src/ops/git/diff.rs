@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::file;
 
 /// A file that has changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Changed {
     /// Its path; what is not UTF-8 in it is replaced.
     pub path: String,
@@ -26,7 +26,8 @@ pub struct Changed {
 }
 
 /// What became of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It is new.
     Added,

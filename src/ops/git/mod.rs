@@ -4,6 +4,7 @@
 //! hook and no program that a repository names is run, not even at the merge into the user's own branch, and names of
 //! files are never read from quoted text.
 
+mod create;
 mod diff;
 mod land;
 mod run;

@@ -7,7 +7,7 @@ use super::{Stage, TARGET, TURN, UNDISTURBED, WRITTEN, names, until};
 use crate::support::Run;
 
 /// The most memory that the program may need, whatever an agent writes.
-const MOST_MEMORY: u64 = 64 << 20;
+const MOST_MEMORY: u64 = 96 << 20;
 
 /// F9: what cannot be recorded is not begun.
 #[test]

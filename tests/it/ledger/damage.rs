@@ -40,7 +40,7 @@ fn verifying_names_the_first_event_that_is_not_as_it_was() {
             "event 2 of the session `a` is not as it was recorded",
         ),
         (
-            "UPDATE events SET body = x'00' WHERE sequence = 12",
+            "UPDATE events SET body = x'00' WHERE sequence = 14",
             "event 2 of the session `b` is not as it was recorded",
         ),
         (
@@ -53,8 +53,8 @@ fn verifying_names_the_first_event_that_is_not_as_it_was() {
         ),
         ("DELETE FROM events WHERE sequence = 4", "event 4 of the session `a` is not as it was recorded"),
         (
-            "DELETE FROM events WHERE sequence = 10",
-            "event 9 of the session `a` is not the last that was recorded",
+            "DELETE FROM events WHERE sequence = 12",
+            "event 11 of the session `a` is not the last that was recorded",
         ),
         ("DELETE FROM blobs WHERE number = 1", &named),
         (

@@ -80,7 +80,8 @@ pub(super) fn from_here(args: &Args, path: &Path) -> Result<PathBuf> {
     Ok(if args.directory.is_some() { project::folder(args)?.join(path) } else { path.to_path_buf() })
 }
 
-fn text(given: &str) -> Result<String> {
+/// Returns a text as it was given, or stdin for `-`.
+pub(super) fn text(given: &str) -> Result<String> {
     if given != "-" {
         return Ok(given.to_owned());
     }

@@ -2,9 +2,14 @@
 
 mod again;
 mod ask;
+mod changes;
+mod decide;
+mod demo;
 mod doctor;
 mod explain;
+mod fix;
 mod init;
+mod lead;
 mod log;
 mod models;
 mod pack;
@@ -12,6 +17,7 @@ mod parse;
 mod probe;
 mod prompt;
 mod report;
+mod review;
 mod schema;
 mod sending;
 mod show;
@@ -29,6 +35,20 @@ use crate::out::{self, Outcome};
 /// Runs the command that was asked for.
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
+        Command::Run(given) => lead::run(args, given),
+        Command::Plan(given) => lead::plan(args, given),
+        Command::Challenge(given) => lead::phase(args, "challenge", given),
+        Command::Implement(given) => lead::phase(args, "implement", given),
+        Command::Archive(given) => lead::phase(args, "archive", given),
+        Command::Review(given) => review::run(args, given),
+        Command::Approve(given) => decide::approve(args, given),
+        Command::Revise(given) => decide::revise(args, given),
+        Command::Reject(given) => decide::end(args, given, true),
+        Command::Cancel(given) => decide::end(args, given, false),
+        Command::Fix(given) => fix::run(args, given),
+        Command::Status { json } => changes::status(args, *json),
+        Command::Change { command } => changes::run(args, command),
+        Command::Demo(given) => demo::run(args, given),
         Command::Prompt(prompt) => prompt::run(args, prompt),
         Command::Turn(turn) => turn::run(args, turn),
         Command::Probe(given) => probe::run(args, given),

@@ -1,6 +1,8 @@
 //! What became of a turn, row by row.
 
-use agentd::models::{Marker, State, UsageMetrics, dollars};
+use std::ops::Range;
+
+use agentd::models::{Code, Marker, Settlement, State, UsageMetrics, dollars};
 use agentd::orchestrator::TurnReport;
 
 use crate::out;
@@ -31,23 +33,43 @@ pub(super) fn tell(report: &TurnReport) {
             Marker::Review { .. } => {}
         }
     }
-    for settlement in &report.settlements {
-        if settlement.done {
-            out::row("done", &settlement.detail);
-        } else {
-            out::row("not done", format_args!("{}: {}", settlement.target, settlement.detail));
-        }
-    }
+    report.settlements.iter().for_each(settlement);
     for proposal in &report.proposals {
         out::row("refused", format_args!("{}: {}", proposal.what, proposal.reason));
     }
     for problem in &report.response.problems {
-        out::row("problem", format_args!("{} ({})", problem.message, problem.code));
+        let heading = if problem.code == Code::QuotedEffect { "ignored" } else { "problem" };
+        let place = place(&report.reply, &problem.span);
+        out::row(heading, format_args!("{} ({}){place}", problem.message, problem.code));
     }
     if let Some(gate) = &report.closed_gate {
         out::row("gate", format_args!("does not hold: {gate}"));
     }
     out::row("next", next(&report.state));
+}
+
+/// Returns where in a reply something stands, and the line itself.
+fn place(reply: &str, span: &Range<usize>) -> String {
+    let (Some(before), Some(within)) = (reply.get(..span.start), reply.get(span.clone())) else {
+        return String::new();
+    };
+    // Of a whole block of code, the line that holds a tag.
+    let inside = within.lines().position(|line| line.contains('<')).unwrap_or_default();
+    let number = before.matches('\n').count() + inside;
+    let line: String = reply.lines().nth(number).unwrap_or_default().trim().chars().take(LINE).collect();
+    if line.is_empty() { String::new() } else { format!("\nline {} of the reply: {line}", number + 1) }
+}
+
+/// How much of a line of a reply is shown.
+const LINE: usize = 100;
+
+/// Tells what became of something that was to be done.
+pub(super) fn settlement(settlement: &Settlement) {
+    if settlement.done {
+        out::row("done", &settlement.detail);
+    } else {
+        out::row("not done", format_args!("{}: {}", settlement.target, settlement.detail));
+    }
 }
 
 /// Returns what a call used, as far as the agent reports it.

@@ -22,9 +22,9 @@ use crate::{exit, project, signals, watch};
 
 /// What a command that sends a prompt works with.
 pub(super) struct Sending {
-    workspace: Workspace,
+    pub(super) workspace: Workspace,
     drivers: Drivers,
-    run: Run,
+    pub(super) run: Run,
     json: bool,
 }
 
@@ -87,7 +87,8 @@ impl Sending {
         Ok((result, watcher.join().unwrap_or(Ok(()))))
     }
 
-    fn tell(&self, report: TurnReport) -> Outcome {
+    /// Tells what became of a turn.
+    pub(super) fn tell(&self, report: TurnReport) -> Outcome {
         if self.json {
             let fault = report.fault.as_ref().map(|fault| {
                 json!({"kind": fault.kind().name(), "message": fault.message(), "hint": fault.hint()})

@@ -1,10 +1,11 @@
 //! `agentd turn`: one recorded turn, from prompt to settled effects.
 
+use agentd::Result;
 use agentd::models::AgentName;
 use agentd::orchestrator::{Ask, Workspace, take};
-use agentd::{Error, ErrorKind, Result};
 
 use super::ask::ask;
+use super::lead::no_agent;
 use super::sending::Sending;
 use crate::args::{Args, TurnArgs};
 use crate::out::Outcome;
@@ -21,13 +22,7 @@ pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
 
 /// Returns the agent that was named, or the mode's.
 fn agent(workspace: &Workspace, ask: &Ask) -> Result<AgentName> {
-    let agent = workspace.agent(ask)?.ok_or_else(|| {
-        let message = format!("no agent is named for the mode `{}`, and none was found on PATH", ask.mode);
-        Error::new(ErrorKind::UnknownAgent, message).with_hint(format!(
-            "`agentd doctor` shows what was looked for; name one with --agent, or under [modes.{}] in agentd/config.toml",
-            ask.mode
-        ))
-    })?;
+    let agent = workspace.agent(ask)?.ok_or_else(|| no_agent(&ask.mode))?;
     let writes = workspace.pack.modes.get(&ask.mode).is_some_and(|spec| !spec.updates.is_empty());
     if writes && ask.session.is_none() {
         log::warn!("without --change nothing is written: the reply is only shown and recorded");

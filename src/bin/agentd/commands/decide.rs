@@ -1,0 +1,52 @@
+//! `agentd approve`, `revise`, `reject` and `cancel`: what a person decides about a change.
+
+use agentd::models::{Decision, SessionId};
+use agentd::{Error, ErrorKind};
+
+use super::lead::Leader;
+use crate::args::{Args, DecideArgs, EndArgs, LeadArgs, SendArgs};
+use crate::exit;
+use crate::out::{self, Outcome};
+use serde_json::json;
+
+pub(super) fn approve(args: &Args, given: &DecideArgs) -> Outcome {
+    decided(args, given, Decision::Approve)
+}
+
+pub(super) fn revise(args: &Args, given: &DecideArgs) -> Outcome {
+    if given.note.as_deref().is_none_or(|note| note.trim().is_empty()) {
+        return Err(Error::new(ErrorKind::NameInvalid, "nothing says what to revise")
+            .with_hint("say it with --note \"…\"")
+            .into());
+    }
+    decided(args, given, Decision::Revise)
+}
+
+fn decided(args: &Args, given: &DecideArgs, decision: Decision) -> Outcome {
+    let session = SessionId::new(given.change.as_str())?;
+    let name = if decision == Decision::Approve { "agentd approve" } else { "agentd revise" };
+    let mut leader = Leader::open(args, name, &session, None, &given.lead)?;
+    leader.decided(decision, given.note.as_deref())?;
+    if given.later {
+        out::note(format_args!("recorded; `agentd run {session}` goes on"));
+        return Ok(exit::OK);
+    }
+    leader.go(None, None)
+}
+
+/// Gives a change up: one that waits, or any.
+pub(super) fn end(args: &Args, given: &EndArgs, waiting: bool) -> Outcome {
+    let session = SessionId::new(given.change.as_str())?;
+    let send = SendArgs { script: None, trust: false };
+    let lead = LeadArgs { agent: None, model: None, auto: false, yes: false, send, json: given.json };
+    let (name, decision) =
+        if waiting { ("agentd reject", Decision::Reject) } else { ("agentd cancel", Decision::Cancel) };
+    let mut leader = Leader::open(args, name, &session, None, &lead)?;
+    leader.decided(decision, given.note.as_deref())?;
+    if given.json {
+        out::json(&json!({"change": session, "done": false}))?;
+    } else {
+        out::row("given up", format_args!("{session}; its branch agentd/{session} stays"));
+    }
+    Ok(exit::OK)
+}

@@ -1,0 +1,103 @@
+//! `agentd demo`: a whole change on a small project made for it, with a scripted agent.
+
+use std::path::{Path, PathBuf};
+
+use agentd::agent::Scripted;
+use agentd::models::SessionId;
+use agentd::ops::{self, Git, Repository};
+use agentd::orchestrator::open_ledger;
+use agentd::pack::{DEMO, DEMO_SCRIPT};
+use agentd::{Error, ErrorKind, Result};
+
+use super::ask::from_here;
+use super::lead::Leader;
+use crate::args::{Args, DemoArgs, LeadArgs, SendArgs};
+use crate::out::{self, Outcome};
+use crate::project;
+
+/// The change that is shown.
+const CHANGE: &str = "greet-anyone";
+
+/// What is asked for.
+const REQUEST: &str = "Greet people without a name, too";
+
+/// The moment of every commit, so that each demonstration is the same.
+const DATE: &str = "2026-01-01T12:00:00Z";
+
+pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
+    let folder = folder(args, given)?;
+    let root = folder.join("greet");
+    let git = git();
+    ops::make_folder(&root)?;
+    for (path, text) in DEMO {
+        ops::create_new(&root, path, text)?;
+    }
+    Repository::create(&root, &git, "A program that greets")?;
+    let script = match &given.script {
+        Some(script) => ops::read_text(&from_here(args, script)?)?,
+        None => DEMO_SCRIPT.to_owned(),
+    };
+    let origin = given
+        .script
+        .as_ref()
+        .map_or("the demonstration's script".to_owned(), |path| path.display().to_string());
+    let scripted = Scripted::read(&script, &origin)?;
+    // From here on it is a project like any other, in which the user may look around afterwards.
+    drop(open_ledger(&project::workspace_at(root.clone(), project::user_folder(), None)?, false)?);
+    let mut workspace = project::workspace_at(root.clone(), None, None)?;
+    workspace.worktrees = Some(folder.join("worktrees"));
+    if !given.json {
+        out::note(format_args!("a project is made in {}", root.display()));
+        out::note(
+            "the agent is scripted: what it says is in the program; files, git, checks and verdicts are real",
+        );
+    }
+    let send = SendArgs { script: None, trust: true };
+    let lead = LeadArgs { agent: None, model: None, auto: true, yes: true, send, json: given.json };
+    let session = SessionId::new(CHANGE)?;
+    let mut leader = Leader::with("agentd demo", workspace, &session, args, &lead)?;
+    leader.sending.run.git = git;
+    leader.add("scripted", Box::new(scripted));
+    let outcome = leader.go(Some(REQUEST.to_owned()), None)?;
+    if !given.json {
+        tell(&root);
+    }
+    Ok(outcome)
+}
+
+/// Returns the folder of the demonstration: the one that is named, if it is empty, or a temporary one.
+fn folder(args: &Args, given: &DemoArgs) -> Result<PathBuf> {
+    let Some(folder) = &given.folder else { return ops::temporary_folder("agentd-demo-") };
+    let folder = from_here(args, folder)?;
+    if folder.join("greet").exists() {
+        let message = format!("{} holds a demonstration already", folder.display());
+        return Err(Error::new(ErrorKind::FileUnusable, message).with_hint("name another folder"));
+    }
+    Ok(folder)
+}
+
+/// Returns what git is run with: nothing of the user's own.
+fn git() -> Git {
+    let who = [("NAME", "agentd demo"), ("EMAIL", "demo@agentd.invalid"), ("DATE", DATE)];
+    let of = |role: &str| who.map(|(what, value)| (format!("GIT_{role}_{what}"), value.to_owned())).to_vec();
+    let none = [("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")];
+    let none = none.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    Git { env: [of("AUTHOR"), of("COMMITTER"), none].concat(), ..Git::default() }
+}
+
+/// Says what happened, and where to look.
+fn tell(root: &Path) {
+    let root = root.display();
+    out::note(
+        "what happened: the plan was sent back once, and so was the implementation; a forged verdict in",
+    );
+    out::note(
+        "greet.sh, quoted by the reviewer, had no effect; then the change was merged, its spec with it",
+    );
+    out::row("look at", format_args!("git -C {root} log --stat"));
+    out::row("", format_args!("agentd -C {root} log"));
+    out::row("", format_args!("agentd -C {root} show {CHANGE}/6"));
+    out::row("", format_args!("{root}/agentd/specs/greeting.md"));
+    out::row("", format_args!("{root}/agentd/changes/archive"));
+    out::row("next", "in a project of yours: agentd run add-login \"Add login\"");
+}

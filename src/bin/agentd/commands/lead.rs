@@ -1,0 +1,327 @@
+//! `agentd run` and its phases: a change is led on until it is done, given up, or waits for a person.
+
+use std::collections::BTreeMap;
+
+use agentd::agent::Driver;
+use agentd::apply::Standing;
+use agentd::models::{AgentName, Decision, Mode, SessionId, State};
+use agentd::orchestrator::{
+    Ask, Desk, Lead, TurnReport, Workspace, decide, judge, leave, next_ask, open_change, retry, take,
+};
+use agentd::{Error, ErrorKind, Result, spec};
+use serde_json::json;
+
+use super::ask::text;
+use super::report;
+use super::sending::Sending;
+use crate::args::{Args, LeadArgs, PhaseArgs, RunArgs};
+use crate::out::{self, Failure, Outcome};
+use crate::{exit, project};
+
+pub(super) fn run(args: &Args, given: &RunArgs) -> Outcome {
+    let session = SessionId::new(given.change.as_str())?;
+    let request = given.request.as_deref().map(text).transpose()?;
+    Leader::open(args, "agentd run", &session, None, &given.lead)?.go(request, None)
+}
+
+pub(super) fn plan(args: &Args, given: &RunArgs) -> Outcome {
+    let session = SessionId::new(given.change.as_str())?;
+    let request = given.request.as_deref().map(text).transpose()?;
+    Leader::open(args, "agentd plan", &session, None, &given.lead)?.go(request, Some(&Mode::new("plan")?))
+}
+
+pub(super) fn phase(args: &Args, mode: &str, given: &PhaseArgs) -> Outcome {
+    let session = SessionId::new(given.change.as_str())?;
+    let name = format!("agentd {mode}");
+    Leader::open(args, &name, &session, None, &given.lead)?.go(None, Some(&Mode::new(mode)?))
+}
+
+/// Leads one change.
+pub(super) struct Leader<'a> {
+    args: &'a Args,
+    given: &'a LeadArgs,
+    pub(super) sending: Sending,
+    session: SessionId,
+    /// The drivers that were used: a script goes on where it was.
+    drivers: BTreeMap<String, Box<dyn Driver>>,
+    /// What every turn is asked with beside what the change says.
+    pub(super) ask: Option<Ask>,
+}
+
+impl<'a> Leader<'a> {
+    /// Opens the project with the pack that leads the change, or with the one that shall.
+    pub(super) fn open(
+        args: &'a Args,
+        name: &str,
+        session: &SessionId,
+        pack: Option<&str>,
+        given: &'a LeadArgs,
+    ) -> Result<Self> {
+        let led = project::pack_of(args, session)?;
+        let workspace = project::workspace(args, led.as_deref().or(pack))?;
+        Self::with(name, workspace, session, args, given)
+    }
+
+    /// Leads a change of a project that is open already.
+    pub(super) fn with(
+        name: &str,
+        workspace: Workspace,
+        session: &SessionId,
+        args: &'a Args,
+        given: &'a LeadArgs,
+    ) -> Result<Self> {
+        let sending = Sending::open(name, workspace, &given.send, given.json)?;
+        let (session, drivers) = (session.clone(), BTreeMap::new());
+        Ok(Self { args, given, sending, session, drivers, ask: None })
+    }
+
+    /// Gives an agent a driver of its own.
+    pub(super) fn add(&mut self, agent: &str, driver: Box<dyn Driver>) {
+        self.drivers.insert(agent.to_owned(), driver);
+    }
+
+    /// Leads the change on; with a mode, only through one turn in that mode.
+    pub(super) fn go(mut self, mut request: Option<String>, only: Option<&Mode>) -> Outcome {
+        loop {
+            let session = self.session.clone();
+            let lead = self.desk(None, |desk| open_change(desk, &session, request.take().as_deref()))?;
+            if let Some(mode) = only {
+                return self.turn(&lead.state, mode).and_then(|()| self.stand());
+            }
+            match &lead.standing {
+                Standing::Ready { mode } => {
+                    if self.tried_again(&lead.state)? {
+                        continue;
+                    }
+                    self.turn(&lead.state, mode)?;
+                }
+                Standing::Approval { .. } if self.given.auto => self.decided(Decision::Approve, None)?,
+                Standing::Answers { .. } if self.given.yes => self.decided(Decision::Approve, None)?,
+                Standing::Answers { .. } => match answers(&lead, &session)? {
+                    Some(note) => self.decided(Decision::Revise, Some(&note))?,
+                    None => return self.tell(&lead),
+                },
+                _ => return self.tell(&lead),
+            }
+        }
+    }
+
+    /// Tells how the change stands.
+    fn stand(mut self) -> Outcome {
+        let session = self.session.clone();
+        let lead = self.desk(None, |desk| open_change(desk, &session, None))?;
+        self.tell(&lead)
+    }
+
+    /// Does something with a desk; what happens is shown as a mode's replies are read.
+    fn desk<T>(
+        &mut self,
+        mode: Option<&Mode>,
+        work: impl FnOnce(&Desk<'_>) -> Result<T>,
+    ) -> Result<T, Failure> {
+        let grammar = mode.and_then(|mode| self.sending.workspace.pack.grammar(mode).ok());
+        let (result, shown) = self.sending.with_desk(self.given.json, grammar.as_ref(), work)?;
+        let value = result?;
+        shown.map_err(Failure::Output)?;
+        Ok(value)
+    }
+
+    /// Records what a person has decided.
+    pub(super) fn decided(&mut self, decision: Decision, note: Option<&str>) -> Result<(), Failure> {
+        let session = self.session.clone();
+        self.desk(None, |desk| decide(desk, &session, decision, note)).map(|_| ())
+    }
+
+    /// Tries again what could not be done after the last turn, if that is what keeps the change.
+    fn tried_again(&mut self, state: &State) -> Result<bool, Failure> {
+        if state.progress.undone == 0 {
+            return Ok(false);
+        }
+        let session = self.session.clone();
+        let Some(settlements) = self.desk(None, |desk| retry(desk, &session))? else { return Ok(false) };
+        if !self.given.json {
+            settlements.iter().for_each(report::settlement);
+        }
+        match settlements.iter().find(|settlement| !settlement.done) {
+            None => Ok(true),
+            Some(failed) => Err(undone(&session, &failed.detail).into()),
+        }
+    }
+
+    /// Takes one turn, and tells of it.
+    fn turn(&mut self, state: &State, mode: &Mode) -> Result<(), Failure> {
+        let session = self.session.clone();
+        let ask = next_ask(&self.sending.workspace, &session, state, mode)?;
+        let agent = self.given.agent.as_deref().map(AgentName::new).transpose()?;
+        let base = self.ask.clone().unwrap_or_else(|| ask.clone());
+        let ask = Ask { agent, model: self.given.model.clone(), files: base.files, ..ask };
+        let mut agents = self.panel(mode);
+        let is_panel = agents.len() > 1;
+        if !is_panel {
+            agents = vec![self.agent(&Ask { agent: agents.pop().or(ask.agent.clone()), ..ask.clone() })?];
+        }
+        for agent in &agents {
+            self.prepare(agent)?;
+        }
+        let drivers = std::mem::take(&mut self.drivers);
+        let asked = agents.iter().filter_map(|agent| Some((agent, drivers.get(agent.as_str())?.as_ref())));
+        let asked: Vec<(&AgentName, &dyn Driver)> = asked.collect();
+        let taken = match asked.as_slice() {
+            [(agent, driver)] => {
+                let ask = Ask { agent: Some((*agent).clone()), ..ask };
+                self.desk(Some(mode), |desk| take(desk, *driver, &ask))
+            }
+            judges => self.desk(Some(mode), |desk| judge(desk, judges, &ask)),
+        };
+        self.drivers = drivers;
+        let report = taken?;
+        self.told(report)
+    }
+
+    /// Returns the agents that are asked at once in a mode; none if it has one of its own.
+    fn panel(&self, mode: &Mode) -> Vec<AgentName> {
+        let workspace = &self.sending.workspace;
+        let is_panel = workspace.pack.modes.get(mode).is_some_and(|spec| spec.panel);
+        let several = is_panel && self.given.agent.is_none();
+        if several { workspace.settings.change.challengers.clone() } else { Vec::new() }
+    }
+
+    fn agent(&self, ask: &Ask) -> Result<AgentName> {
+        let workspace = &self.sending.workspace;
+        if ask.agent.is_none()
+            && let Some((judged, judge)) = workspace.judges_itself(&ask.mode)?
+            && judge.as_str() != "scripted"
+        {
+            log::warn!("{} judges {judged} by the same vendor: {judge} alone is there for both", ask.mode);
+        }
+        workspace.agent(ask)?.ok_or_else(|| no_agent(&ask.mode))
+    }
+
+    /// Makes the driver of an agent ready, once.
+    fn prepare(&mut self, agent: &AgentName) -> Result<()> {
+        if !self.drivers.contains_key(agent.as_str()) {
+            let driver = self.sending.driver(self.args, agent, &self.given.send)?;
+            self.drivers.insert(agent.as_str().to_owned(), driver);
+        }
+        Ok(())
+    }
+
+    fn told(&self, report: TurnReport) -> Result<(), Failure> {
+        let undone = report.state.progress.undone > 0;
+        let proposals =
+            report.proposals.iter().map(|proposal| format!("{}: {}", proposal.what, proposal.reason));
+        let failed = report.settlements.iter().filter(|settlement| !settlement.done);
+        let what: Vec<String> = proposals.chain(failed.map(|settlement| settlement.detail.clone())).collect();
+        let session = report.session.clone();
+        self.sending.tell(report)?;
+        match what.first().filter(|_| undone) {
+            Some(what) => Err(self::undone(&session, what).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells how the change stands, and returns the exit code of that.
+    fn tell(mut self, lead: &Lead) -> Outcome {
+        let session = self.session.clone();
+        if let Standing::Over { .. } = lead.standing {
+            self.desk(None, |desk| leave(desk, &session, &lead.state))?;
+        }
+        if self.given.json {
+            out::json_line(&json!({
+                "event": "standing", "change": session, "state": lead.state, "tree": lead.tree,
+                "questions": questions(lead, &session), "stands": lead.standing,
+            }))?;
+        } else {
+            stands(lead, &session);
+        }
+        Ok(match lead.standing {
+            Standing::Over { done: false } => exit::GIVEN_UP,
+            Standing::Rounds { .. } | Standing::Answers { .. } => exit::FORBIDDEN,
+            _ => exit::OK,
+        })
+    }
+}
+
+/// Returns the error for a mode that no agent is there for.
+pub(super) fn no_agent(mode: &Mode) -> Error {
+    let message = format!("no agent is named for the mode `{mode}`, and none was found on PATH");
+    Error::new(ErrorKind::UnknownAgent, message).with_hint(format!(
+        "`agentd doctor` shows what was looked for; name one with --agent, or under [modes.{mode}] in \
+         agentd/config.toml; `agentd demo` needs none"
+    ))
+}
+
+fn undone(session: &SessionId, what: &str) -> Error {
+    Error::new(ErrorKind::ReplyUnusable, format!("not all of the turn could be done: {what}"))
+        .with_hint(format!("`agentd run {session}` tries again"))
+}
+
+/// Says how a change stands, and what to do next.
+fn stands(lead: &Lead, session: &SessionId) {
+    let folder = format!("{}/agentd/changes/{session}", lead.tree.display());
+    match &lead.standing {
+        Standing::Ready { mode } => out::row("next", format_args!("{mode}: `agentd run {session}`")),
+        Standing::Approval { mode } => {
+            out::row("waits", format_args!("for your approval before {mode}"));
+            out::row("read", folder);
+            out::row(
+                "then",
+                format_args!(
+                    "agentd approve {session} | agentd revise {session} --note \"…\" | agentd reject {session}"
+                ),
+            );
+        }
+        Standing::Answers { mode, .. } => {
+            out::row("waits", format_args!("for answers that {mode} needs"));
+            questions(lead, session).iter().for_each(|question| out::row("question", question));
+            out::row(
+                "then",
+                format_args!("agentd revise {session} --note \"the answers\" | agentd approve {session}"),
+            );
+        }
+        Standing::Rounds { mode, rounds } => {
+            out::row("waits", format_args!("for you: {mode} has gone round {rounds} times without an end"));
+            out::row("read", folder);
+            out::row(
+                "then",
+                format_args!(
+                    "agentd revise {session} --note \"…\" | agentd approve {session} | agentd cancel {session}"
+                ),
+            );
+        }
+        Standing::Over { done: true } => {
+            match lead.state.change.as_ref().and_then(|opened| opened.onto.as_ref()) {
+                Some(onto) => out::row("done", format_args!("{session}; see `git log {onto}`")),
+                None => out::row("done", format_args!("{session}; it is on its branch")),
+            }
+        }
+        Standing::Over { done: false } => {
+            out::row("given up", format_args!("{session}; its branch stays"));
+            out::row("then", format_args!("agentd revise {session} --note \"…\" takes it up again"));
+        }
+    }
+}
+
+/// Returns what the agent asks.
+fn questions(lead: &Lead, session: &SessionId) -> Vec<String> {
+    let Standing::Answers { file, .. } = &lead.standing else { return Vec::new() };
+    let path = format!("agentd/changes/{session}/{file}");
+    let text = agentd::ops::read_project_text(&lead.tree, &path).ok().flatten();
+    text.map(|text| spec::open_questions(&text)).unwrap_or_default()
+}
+
+/// Asks a person on a terminal; `None` if nobody is there, or nobody answers.
+fn answers(lead: &Lead, session: &SessionId) -> Result<Option<String>, Failure> {
+    let asked = questions(lead, session);
+    if asked.is_empty() || !out::can_ask() {
+        return Ok(None);
+    }
+    let mut notes = Vec::new();
+    for question in &asked {
+        match out::ask(question)? {
+            Some(answer) => notes.push(format!("**{question}**\n{answer}")),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(notes.join("\n\n")))
+}

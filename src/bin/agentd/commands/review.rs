@@ -1,0 +1,95 @@
+//! `agentd review`: the review phase of a change, or one verdict on what is there.
+
+use agentd::ReviewResult;
+use agentd::models::{AgentName, Mode, SessionId};
+use agentd::orchestrator::{Ask, Reviewed, review_tree};
+use serde_json::json;
+
+use super::lead::{Leader, no_agent};
+use super::report;
+use super::sending::Sending;
+use crate::args::{Args, ReviewArgs};
+use crate::out::{self, Failure, Outcome};
+use crate::{exit, project};
+
+/// The pack of what goes without a plan.
+pub(super) const LIGHT: &str = "light";
+
+pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
+    let mode = Mode::new("review")?;
+    if let Some(change) = &given.change {
+        let session = SessionId::new(change.as_str())?;
+        return Leader::open(args, "agentd review", &session, None, &given.lead)?.go(None, Some(&mode));
+    }
+    let lead = &given.lead;
+    let workspace = project::workspace(args, Some(LIGHT))?;
+    let instructions = match (&given.mind, &workspace.pack.mode(&mode)?.request) {
+        (Some(mind), _) => mind.clone(),
+        (None, Some(request)) => request.clone(),
+        (None, None) => String::new(),
+    };
+    let agent = lead.agent.as_deref().map(AgentName::new).transpose()?;
+    let ask = Ask { agent, model: lead.model.clone(), repairs: 2, ..Ask::new(mode.clone(), instructions) };
+    let agent = workspace.agent(&ask)?.ok_or_else(|| no_agent(&mode))?;
+    let ask = Ask { agent: Some(agent.clone()), ..ask };
+    let grammar = workspace.pack.grammar(&mode).ok();
+    let mut sending = Sending::open("agentd review", workspace, &lead.send, lead.json)?;
+    let driver = sending.driver(args, &agent, &lead.send)?;
+    let (result, shown) = sending.with_desk(false, grammar.as_ref(), |desk| {
+        review_tree(desk, driver.as_ref(), &ask, given.base.as_deref(), !given.no_checks)
+    })?;
+    let reviewed = result?;
+    shown.map_err(Failure::Output)?;
+    let Some(reviewed) = reviewed else {
+        if lead.json {
+            out::json(&json!({"files": [], "findings": [], "verdict": null}))?;
+        } else {
+            out::note("nothing has changed, so there is nothing to review");
+        }
+        return Ok(exit::OK);
+    };
+    tell(reviewed, lead.json)
+}
+
+/// Tells what a review came to, and returns its verdict as an exit code.
+fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
+    if as_json {
+        let turn = format!("{}/{}", reviewed.report.session, reviewed.report.turn);
+        let mut value = serde_json::to_value(&reviewed).unwrap_or_default();
+        value["turn"] = json!(turn);
+        value["message"] = json!(reviewed.report.response.message);
+        out::json(&value)?;
+    } else {
+        out::data(|out| {
+            for finding in &reviewed.findings {
+                writeln!(out, "{finding}")?;
+                finding.remedy.iter().try_for_each(|remedy| writeln!(out, "    {remedy}"))?;
+            }
+            writeln!(out, "{}", reviewed.report.response.message.trim())
+        })?;
+        report::tell(&reviewed.report);
+        for (path, why) in &reviewed.left_out {
+            out::row("not shown", format_args!("{path}: {why}"));
+        }
+        out::row(
+            "reviewed",
+            format_args!("{} files against {}", reviewed.files.len(), short(&reviewed.base)),
+        );
+        if let Some(verdict) = reviewed.verdict {
+            let failed = reviewed.checks.iter().filter(|check| !check.passed()).count();
+            let why = if failed > 0 { format!(" (checks that failed: {failed})") } else { String::new() };
+            out::row("counts as", format_args!("{}{why}", verdict.name()));
+        }
+    }
+    match (reviewed.report.fault, reviewed.verdict) {
+        (Some(fault), _) => Err(fault.into()),
+        (None, Some(ReviewResult::Pass)) => Ok(exit::OK),
+        (None, Some(ReviewResult::MajorIssues | ReviewResult::Rejected)) => Ok(exit::GIVEN_UP),
+        (None, Some(_)) => Ok(exit::FINDINGS),
+        (None, None) => Ok(exit::VERDICT),
+    }
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}

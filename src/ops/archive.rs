@@ -1,0 +1,213 @@
+//! The end of a change: its folder goes to the archive, its branch is committed and merged.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::evidence::{NO_TREE, short};
+use super::files::{read_project_text, write_text};
+use super::git::Landed;
+use super::{ChangeSite, Closing, Operation, Planned, Site, change};
+use crate::error::{Error, ErrorKind, Result};
+use crate::file;
+use crate::models::{BlobId, SessionId, Settlement};
+
+/// The folder of archived changes.
+pub const ARCHIVE: &str = "agentd/changes/archive";
+
+/// The project's own list of what is new, and the change's part of it.
+const CHANGELOG: &str = "CHANGELOG.md";
+
+/// `change.archive`: moves the change's folder to the archive, at once, and adds its entry to the changelog.
+pub(super) struct Archive;
+
+impl Operation for Archive {
+    fn name(&self) -> &'static str {
+        "change.archive"
+    }
+
+    fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
+        site.change.map(|_| Planned::always(self, ARCHIVE, closing.today))
+    }
+
+    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        let Some(session) = site.change.and(site.session) else {
+            return Ok(planned.settled(false, NO_TREE.to_owned()));
+        };
+        let today = planned.content.as_deref().unwrap_or_default();
+        let to = format!("{ARCHIVE}/{today}-{session}");
+        if !change::has_change(site.root, session) {
+            return Ok(match site.root.join(&to).is_dir() {
+                true => planned.settled(true, format!("it is in {to}")),
+                false => planned.settled(false, "its folder is gone".to_owned()),
+            });
+        }
+        log_change(site.root, session)?;
+        Ok(match move_folder(site.root, &change::folder(session), &to) {
+            Ok(()) => planned.settled(true, format!("moved to {to}")),
+            Err(error) => planned.settled(false, format!("cannot move it to {to}: {error}")),
+        })
+    }
+}
+
+/// Moves a folder at once. What is there already is not replaced.
+#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+fn move_folder(root: &Path, from: &str, to: &str) -> io::Result<()> {
+    let (archive, from, to) = (root.join(ARCHIVE), root.join(from), root.join(to));
+    if archive.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+        return Err(io::Error::other("the archive is a link"));
+    }
+    fs::create_dir_all(&archive)?;
+    match to.symlink_metadata() {
+        Err(error) if file::is_missing(&error) => fs::rename(from, to),
+        Err(error) => Err(error),
+        Ok(_) => Err(io::Error::other("something of this name is there")),
+    }
+}
+
+/// Adds the change's entry to the project's changelog, once, if the project keeps one.
+fn log_change(root: &Path, session: &SessionId) -> Result<()> {
+    let entry = read_project_text(root, &format!("{}/{CHANGELOG}", change::folder(session)))?;
+    let (Some(entry), Some(log)) = (entry, read_project_text(root, CHANGELOG)?) else { return Ok(()) };
+    let entry = entry.trim();
+    if entry.is_empty() || log.contains(entry) {
+        return Ok(());
+    }
+    write_text(root, CHANGELOG, &with_entry(&log, entry))
+}
+
+/// Puts an entry below the heading of what is not released yet; makes one below the title if there is none.
+fn with_entry(log: &str, entry: &str) -> String {
+    let is_unreleased = |line: &str| line.starts_with("## ") && line.to_lowercase().contains("unreleased");
+    let is_title = |line: &str| line.starts_with("# ");
+    let mut offset = 0;
+    let (mut after_title, mut place) = (0, None);
+    for line in log.split_inclusive('\n') {
+        offset += line.len();
+        if is_unreleased(line) {
+            place = Some(offset);
+            break;
+        }
+        if is_title(line) && after_title == 0 {
+            after_title = offset;
+        }
+    }
+    let (at, heading) = place.map_or((after_title, "## Unreleased\n\n"), |at| (at, ""));
+    let (before, after) = log.split_at(at);
+    let (before, after) = (before.trim_end(), after.trim_start_matches('\n'));
+    let gap = if before.is_empty() { "" } else { "\n\n" };
+    format!("{before}{gap}{heading}{entry}\n\n{after}")
+}
+
+/// `git.commit`: commits all that a turn has left in the change's work tree.
+pub(super) struct Commit;
+
+impl Operation for Commit {
+    fn name(&self) -> &'static str {
+        "git.commit"
+    }
+
+    fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
+        let (change, session) = (site.change?, site.session?);
+        let mode = &closing.started.mode;
+        let verdict = closing.verdict.map(|verdict| format!(": {}", verdict.name())).unwrap_or_default();
+        let turn = format!("{session}/{}", closing.started.turn);
+        let agent = &closing.started.agent;
+        let message =
+            format!("agentd({session}): {mode}{verdict}\n\nAgentd-Turn: {turn}\nAgentd-Agent: {agent}\n");
+        // What the agent has committed itself counts as well.
+        let before = closing.started.commit.clone().unwrap_or_default();
+        Some(Planned {
+            before: Some(BlobId(before)),
+            ..Planned::always(self, change.opened.branch.clone(), message)
+        })
+    }
+
+    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        let Some(change) = &site.change else { return Ok(planned.settled(false, NO_TREE.to_owned())) };
+        let committed = change.worktree.commit(planned.content.as_deref().unwrap_or_default());
+        Ok(match committed {
+            Ok(Some(commit)) => {
+                planned.settled(true, format!("committed {}", short(&commit))).found("COMMITTED", None)
+            }
+            Ok(None) if planned.before != Some(BlobId(change.worktree.head()?)) => {
+                planned.settled(true, "the agent has committed it".to_owned()).found("COMMITTED", None)
+            }
+            Ok(None) => planned.settled(true, "nothing to commit".to_owned()).found("NOTHING", None),
+            Err(error) => planned.settled(false, error.to_string()),
+        })
+    }
+}
+
+/// `git.merge`: merges the change's branch into the one it came from, if that is wanted.
+pub(super) struct Merge {
+    /// Whether all of it becomes one commit.
+    pub(super) squash: bool,
+}
+
+impl Operation for Merge {
+    fn name(&self) -> &'static str {
+        if self.squash { "git.squash" } else { "git.merge" }
+    }
+
+    fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
+        let (change, session) = (site.change?, site.session?);
+        let title = change.opened.request.lines().next().unwrap_or_default().trim();
+        let title: String = title.chars().take(TITLE).collect();
+        let turn = format!("{session}/{}", closing.started.turn);
+        let message = match self.squash {
+            true => format!("{title}\n\nAgentd-Turn: {turn}\n"),
+            false => format!("Merge {}: {title}\n\nAgentd-Turn: {turn}\n", change.opened.branch),
+        };
+        Some(Planned::always(self, change.opened.onto.clone().unwrap_or_default(), message))
+    }
+
+    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        let Some(change) = &site.change else { return Ok(planned.settled(false, NO_TREE.to_owned())) };
+        Ok(match land(change, planned, self.squash) {
+            Ok(words) => planned.settled(true, words),
+            Err(error) => planned.settled(false, format!("{error}{}", hint(&error))),
+        })
+    }
+}
+
+/// The longest first line of a message.
+const TITLE: usize = 70;
+
+fn hint(error: &Error) -> String {
+    error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default()
+}
+
+fn land(change: &ChangeSite<'_>, planned: &Planned, squash: bool) -> Result<String> {
+    let branch = &change.opened.branch;
+    let Some(onto) = change.opened.onto.as_deref().filter(|_| change.merges) else {
+        return Ok(format!("the branch {branch} is left for you to merge"));
+    };
+    let message = planned.content.as_deref().unwrap_or_default();
+    match change.repository.land(branch, onto, message, squash) {
+        Ok(Landed::Already) => Ok(format!("{branch} is merged into {onto}")),
+        Ok(_) => Ok(format!("merged {branch} into {onto}")),
+        Err(error) if error.kind() == ErrorKind::MergeConflict => {
+            Err(error.with_hint(format!("the branch {branch} has all of it; try again, or merge it by hand")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_goes_below_what_is_not_released_yet() {
+        let cases = [
+            ("# Changelog\n\n## Unreleased\n\n- old\n", "# Changelog\n\n## Unreleased\n\n- new\n\n- old\n"),
+            ("# Changelog\n\n## 1.0\n- x\n", "# Changelog\n\n## Unreleased\n\n- new\n\n## 1.0\n- x\n"),
+            ("", "## Unreleased\n\n- new\n\n"),
+            ("## [Unreleased]\n## 1.0\n", "## [Unreleased]\n\n- new\n\n## 1.0\n"),
+        ];
+        for (log, expected) in cases {
+            assert_eq!(with_entry(log, "- new"), expected, "{log:?}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What is looked at before a judgement, and what a judgement must rest on: checks, the diff, the reviewed commit.
+
+use super::checks::{checks_report, run_checks};
+use super::git::{Diff, DiffLimits};
+use super::{ChangeSite, Closing, Found, Operation, Planned, Site, change, spec_merge};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{Check, ContextItem, ContextKind, ReviewResult, SessionId, Settlement, all_passed};
+
+/// How much of a diff a prompt shows: of one file, and in all.
+pub const DIFF_LIMITS: DiffLimits = DiffLimits { file: 200_000, total: 1_000_000 };
+
+/// `checks.run`: runs the project's own checks.
+pub(super) struct Checks;
+
+impl Checks {
+    pub(super) const NAME: &str = "checks.run";
+
+    /// Runs the checks, and tells what they came to: `PASSED`, `FAILED` or `NONE`.
+    fn run(&self, change: &ChangeSite<'_>, planned: &Planned) -> Result<Settlement> {
+        let checks = run_checks(&change.checks)?;
+        let word = word(&checks);
+        let passed = checks.iter().filter(|check| check.passed()).count();
+        let detail = match checks.as_slice() {
+            [] => "there are no checks".to_owned(),
+            all => format!("{passed} of {} checks passed", all.len()),
+        };
+        Ok(planned.settled(true, detail).found(word, Some(checks_report(&checks))))
+    }
+}
+
+/// What checks came to if one of them failed.
+pub(super) const FAILED: &str = "FAILED";
+
+/// Returns in one word what checks came to.
+fn word(checks: &[Check]) -> &'static str {
+    match checks {
+        [] => "NONE",
+        checks if all_passed(checks) => "PASSED",
+        _ => FAILED,
+    }
+}
+
+impl Operation for Checks {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn before(&self, site: &Site<'_>) -> Result<Found> {
+        let Some(change) = &site.change else { return Ok(Found::default()) };
+        let settlement = self.run(change, &Planned::always(self, "", ""))?;
+        let text = settlement.text.clone().unwrap_or_default();
+        let item = ContextItem::new(ContextKind::Artifact, CHECKS, text);
+        Ok(Found { items: vec![(item, "checks that were run".to_owned())], settlement: Some(settlement) })
+    }
+
+    fn closing(&self, site: &Site<'_>, _closing: &Closing<'_>) -> Option<Planned> {
+        site.change.map(|_| Planned::always(self, "", ""))
+    }
+
+    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        match &site.change {
+            Some(change) => self.run(change, planned),
+            None => Ok(planned.settled(false, NO_TREE.to_owned())),
+        }
+    }
+}
+
+/// `checks.again`: runs the project's own checks once more if something else was merged into the change meanwhile. If
+/// they fail, nothing more is done.
+pub(super) struct ChecksAgain;
+
+impl Operation for ChecksAgain {
+    fn name(&self) -> &'static str {
+        "checks.again"
+    }
+
+    fn closing(&self, site: &Site<'_>, _closing: &Closing<'_>) -> Option<Planned> {
+        site.change.map(|_| Planned::always(self, "", ""))
+    }
+
+    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        let Some(change) = &site.change else { return Ok(planned.settled(false, NO_TREE.to_owned())) };
+        let merged = change.state.results.get(spec_merge::Merge::NAME);
+        if merged.is_none_or(|merged| merged.result.as_deref() != Some(spec_merge::MOVED)) {
+            return Ok(planned.settled(true, "nothing has changed since the review".to_owned()));
+        }
+        let settlement = Checks.run(change, planned)?;
+        if settlement.result.as_deref() != Some(FAILED) {
+            return Ok(settlement);
+        }
+        let detail = format!("with what has changed meanwhile, only {}", settlement.detail);
+        Ok(Settlement { done: false, detail, ..settlement })
+    }
+}
+
+/// `checks.show`: shows what failed when the checks were run last.
+pub(super) struct ShowChecks;
+
+impl Operation for ShowChecks {
+    fn name(&self) -> &'static str {
+        "checks.show"
+    }
+
+    fn before(&self, site: &Site<'_>) -> Result<Found> {
+        let report = site.change.and_then(|change| change.failed);
+        let item = |text: &str| ContextItem::new(ContextKind::Artifact, CHECKS, text);
+        let items = report.map(|text| (item(text), "checks that were run".to_owned()));
+        Ok(Found { items: items.into_iter().collect(), settlement: None })
+    }
+
+    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        Ok(planned.settled(false, "this operation only looks".to_owned()))
+    }
+}
+
+/// The name under which agents are shown what checks came to.
+const CHECKS: &str = "checks.md";
+
+/// Why nothing is done for a session that works in the user's own tree.
+pub(super) const NO_TREE: &str = "the session has no work tree of its own";
+
+/// `git.diff`: shows what a change has changed since it was opened, and remembers which commit that is.
+pub(super) struct ShowDiff;
+
+impl ShowDiff {
+    pub(super) const NAME: &str = "git.diff";
+}
+
+impl Operation for ShowDiff {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn before(&self, site: &Site<'_>) -> Result<Found> {
+        let (Some(change), Some(session)) = (&site.change, site.session) else { return Ok(Found::default()) };
+        // What a person has changed in the tree belongs to what is judged.
+        change.worktree.commit(&format!("agentd({session}): what was changed by hand"))?;
+        let commit = change.worktree.head()?;
+        let folder = format!("{}/", change::folder(session));
+        let leaves_out = |path: &str| path.starts_with(&folder) || (change.holds_secrets)(path);
+        let diff = change.worktree.diff(&change.opened.base, DIFF_LIMITS, &leaves_out)?;
+        let own = |path: &str| path.starts_with(&folder);
+        let files = diff.files.iter().filter(|changed| !own(&changed.path)).count();
+        let detail = format!("{files} files differ from {}", short(&change.opened.base));
+        let result = if files == 0 { "EMPTY" } else { "SEEN" };
+        let settlement = Planned::always(self, commit, "").settled(true, detail).found(result, None);
+        let item = ContextItem::new(ContextKind::Artifact, "changes.diff", diff_text(&diff, own));
+        Ok(Found { items: vec![(item, "what has changed".to_owned())], settlement: Some(settlement) })
+    }
+
+    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        Ok(planned.settled(false, "this operation only looks".to_owned()))
+    }
+}
+
+/// Returns a diff as a prompt shows it: what is not shown is named.
+pub fn diff_text(diff: &Diff, own: impl Fn(&str) -> bool) -> String {
+    let left_out = diff.left_out.iter().filter(|(path, _)| !own(path));
+    let named: String = left_out.map(|(path, why)| format!("# not shown: {path} ({why})\n")).collect();
+    let text = format!("{named}{}", diff.text);
+    if text.trim().is_empty() { "# nothing has changed\n".to_owned() } else { text }
+}
+
+/// Returns the first letters of a commit, enough for people.
+pub(super) fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}
+
+/// `review.require`: refuses a turn unless the last review passed what is there now.
+pub(super) struct ReviewRequire;
+
+impl Operation for ReviewRequire {
+    fn name(&self) -> &'static str {
+        "review.require"
+    }
+
+    fn before(&self, site: &Site<'_>) -> Result<Found> {
+        let (Some(change), Some(session)) = (&site.change, site.session) else { return Ok(Found::default()) };
+        let hint = format!("`agentd review {session}` reviews it as it is now");
+        let refused = |why: String| Error::new(ErrorKind::VerdictStale, why).with_hint(hint.clone());
+        let left = change.state.left.as_ref();
+        let failed = |operation: &str| {
+            let found = left.and_then(|left| left.results.get(operation));
+            found.is_some_and(|found| found.result.as_deref() == Some(FAILED))
+        };
+        let seen = left.filter(|left| left.verdict == Some(ReviewResult::Pass));
+        let Some(commit) = seen.and_then(|left| left.results.get(ShowDiff::NAME)).map(|found| &found.target)
+        else {
+            return Err(refused(format!("no review has passed `{session}`")));
+        };
+        if failed(Checks::NAME) {
+            return Err(refused(format!("the checks of `{session}` failed when it was reviewed")));
+        }
+        let changed = change.worktree.changed(commit)?;
+        let stale: Vec<&str> = changed
+            .iter()
+            .map(|changed| changed.path.as_str())
+            .filter(|path| is_judged(session, path))
+            .collect();
+        match stale.first() {
+            None => Ok(Found::default()),
+            Some(first) => Err(refused(format!(
+                "{} files have changed since the review passed {}, such as {first}",
+                stale.len(),
+                short(commit)
+            ))),
+        }
+    }
+
+    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        Ok(planned.settled(false, "this operation only checks".to_owned()))
+    }
+}
+
+/// Tells what a verdict is about: the project's files, and what the change says that it wants.
+fn is_judged(session: &SessionId, path: &str) -> bool {
+    let own = path.strip_prefix(&format!("{}/", change::folder(session)));
+    own.is_none_or(|own| matches!(own, "proposal.md") || own.starts_with("specs/"))
+}

@@ -1,0 +1,27 @@
+//! Making a repository, for a demonstration.
+
+use std::path::Path;
+
+use super::Repository;
+use super::run::{Call, Git};
+use crate::error::Result;
+
+impl Repository {
+    /// Makes a repository of a folder, with one commit of all that is in it on the branch `main`.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn create(root: &Path, git: &Git, message: &str) -> Result<Self> {
+        let steps: [&[&str]; 4] = [
+            &["init", "-q"],
+            &["symbolic-ref", "HEAD", "refs/heads/main"],
+            &["add", "-A"],
+            &["commit", "-q", "-m", message],
+        ];
+        for words in steps {
+            Call::new(git, root, words).ok()?;
+        }
+        Self::open(root, git)
+    }
+}

@@ -1,0 +1,159 @@
+//! The project's specs: shown to who plans and judges, and merged with those of a change.
+
+use super::change::{self, artifacts};
+use super::evidence::NO_TREE;
+use super::files::write_text;
+use super::git::{Merged, Repository};
+use super::{ChangeSite, Closing, Found, Operation, Planned, Site};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{ContextItem, ContextKind, SessionId, Settlement};
+use crate::spec::{self, Conflict};
+
+/// The folder of the project's specs: what is true now.
+pub const SPECS: &str = "agentd/specs";
+
+/// `specs.show`: shows the project's specs as they were when the change was opened.
+pub(super) struct Show;
+
+impl Operation for Show {
+    fn name(&self) -> &'static str {
+        "specs.show"
+    }
+
+    fn before(&self, site: &Site<'_>) -> Result<Found> {
+        let Some(change) = &site.change else { return Ok(Found::default()) };
+        let base = &change.opened.base;
+        let mut found = Found::default();
+        for name in spec_names(change.repository, base)? {
+            let path = format!("{SPECS}/{name}");
+            if let Some(text) = change.repository.text_at(base, &path)? {
+                let item = ContextItem::new(ContextKind::File, path, text);
+                found.items.push((item, "the project's specs".to_owned()));
+            }
+        }
+        Ok(found)
+    }
+
+    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        Ok(planned.settled(false, "this operation only looks".to_owned()))
+    }
+}
+
+/// Returns the names of the project's specs at a commit.
+fn spec_names(repository: &Repository, commit: &str) -> Result<Vec<String>> {
+    let names = repository.names_at(commit, SPECS)?;
+    Ok(names.into_iter().filter(|name| name.ends_with(".md") && !name.contains('/')).collect())
+}
+
+/// `specs.merge`: merges the specs of a change into those of the project, section by section.
+pub(super) struct Merge;
+
+/// What merging came to if the target had changed meanwhile.
+pub(super) const MOVED: &str = "MOVED";
+
+impl Merge {
+    pub(super) const NAME: &str = "specs.merge";
+}
+
+impl Operation for Merge {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    /// A conflict is told before anything is spent.
+    fn before(&self, site: &Site<'_>) -> Result<Found> {
+        if let (Some(change), Some(session)) = (&site.change, site.session) {
+            merged(site, change, session, "1970-01-01")?;
+        }
+        Ok(Found::default())
+    }
+
+    fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
+        site.change.map(|_| Planned::always(self, SPECS, closing.today))
+    }
+
+    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        let (Some(change), Some(session)) = (&site.change, site.session) else {
+            return Ok(planned.settled(false, NO_TREE.to_owned()));
+        };
+        // The folder is gone once the change was archived, and its specs were merged before.
+        if !change::has_change(site.root, session) {
+            return Ok(planned.settled(true, "its specs are merged".to_owned()));
+        }
+        let today = planned.content.as_deref().unwrap_or_default();
+        let merged = merged(site, change, session, today).and_then(|specs| {
+            let moved = follow(change, session, &specs)?;
+            specs.iter().try_for_each(|(path, text)| write_text(site.root, path, text))?;
+            Ok((specs.len(), moved))
+        });
+        Ok(match merged {
+            Ok((count, moved)) => {
+                let result = if moved { MOVED } else { "MERGED" };
+                planned.settled(true, format!("specs that are merged: {count}")).found(result, None)
+            }
+            Err(error) => planned.settled(false, error.to_string()),
+        })
+    }
+}
+
+/// Brings into a change what has happened to its target meanwhile; tells whether that was anything.
+fn follow(change: &ChangeSite<'_>, session: &SessionId, specs: &[(String, String)]) -> Result<bool> {
+    let target = target(change);
+    let now = change.repository.commit_of(target)?;
+    if now == change.repository.merge_base(&change.worktree.head()?, target)? {
+        return Ok(false);
+    }
+    change.worktree.commit(&format!("agentd({session}): archive"))?;
+    let message = format!("agentd({session}): what has changed in {target} meanwhile");
+    match change.worktree.merge_from(target, &message, specs)? {
+        Merged::UpToDate => Ok(false),
+        Merged::Done(_) => Ok(true),
+        Merged::Conflict(paths) => Err(elsewhere(session, target, &paths)),
+    }
+}
+
+/// Returns what a change is merged with: the branch it goes back to, or where it came from.
+fn target<'a>(change: &ChangeSite<'a>) -> &'a str {
+    change.opened.onto.as_deref().unwrap_or(&change.opened.base)
+}
+
+/// Returns the project's specs as they shall be: each path, and its text.
+fn merged(
+    site: &Site<'_>,
+    change: &ChangeSite<'_>,
+    session: &SessionId,
+    today: &str,
+) -> Result<Vec<(String, String)>> {
+    let (repository, base) = (change.repository, change.opened.base.as_str());
+    let now = repository.commit_of(target(change))?.unwrap_or_else(|| base.to_owned());
+    let mut specs = Vec::new();
+    for (name, wanted) in artifacts(site.root, session, &["specs/*.md".to_owned()])? {
+        let path = format!("{SPECS}/{}", name.trim_start_matches("specs/"));
+        let (before, current) = (repository.text_at(base, &path)?, repository.text_at(&now, &path)?);
+        let updated_at = format!("{today}T00:00:00Z");
+        match spec::merge(before.as_deref(), current.as_deref(), &wanted, &updated_at) {
+            Ok(text) => specs.push((path, text)),
+            Err(conflicts) => return Err(conflict(session, &path, &conflicts)),
+        }
+    }
+    Ok(specs)
+}
+
+/// Tells of sections that were changed by someone else, too.
+fn conflict(session: &SessionId, path: &str, conflicts: &[Conflict]) -> Error {
+    let told: String = conflicts
+        .iter()
+        .map(|conflict| format!("\n  {path}: {}: {}", conflict.section, conflict.why))
+        .collect();
+    let message = format!("the specs of `{session}` and of the project do not go together:{told}");
+    let hint = format!(
+        "`agentd change show {session}` shows both sides; `agentd revise {session} --note \"…\"` plans it anew"
+    );
+    Error::new(ErrorKind::MergeConflict, message).with_hint(hint)
+}
+
+fn elsewhere(session: &SessionId, target: &str, paths: &[String]) -> Error {
+    let message = format!("`{target}` has changed the same lines as `{session}`: {}", paths.join(", "));
+    Error::new(ErrorKind::MergeConflict, message)
+        .with_hint(format!("merge `{target}` into the change's branch by hand, then archive it again"))
+}

@@ -1,0 +1,150 @@
+//! `tasks.tick`: which tasks are done, by what was seen and not by what was said.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence::{Checks, FAILED, NO_TREE};
+use super::files::{read_project_text, write_text};
+use super::git::Changed;
+use super::{ChangeSite, Closing, Operation, Planned, Site, change};
+use crate::error::Result;
+use crate::models::{Marker, SessionId, Settlement, TaskStatus};
+use crate::spec::{Tasks, tick};
+
+/// The record of an implementation, in the change's folder.
+const RECORD: &str = "IMPLEMENTATION.md";
+
+/// How many changed files are named.
+const NAMED: usize = 20;
+
+/// `tasks.tick`: ticks the tasks that a reply claims, if files were changed and the checks passed.
+pub(super) struct Tick;
+
+/// What a turn claims, as the ledger keeps it until it is settled.
+#[derive(Debug, Serialize, Deserialize)]
+struct Claims {
+    turn: String,
+    /// The commit that the turn began with.
+    from: String,
+    tasks: BTreeMap<String, TaskStatus>,
+}
+
+impl Operation for Tick {
+    fn name(&self) -> &'static str {
+        "tasks.tick"
+    }
+
+    fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
+        let (change, session) = (site.change?, site.session?);
+        let status = |marker: &Marker| match marker {
+            Marker::TaskStatus { id, status } => Some((id.clone(), *status)),
+            Marker::Review { .. } | Marker::Named { .. } => None,
+        };
+        let claims = Claims {
+            turn: format!("{session}/{}", closing.started.turn),
+            // What the agent has committed itself has changed, too.
+            from: closing.started.commit.clone().or_else(|| change.worktree.head().ok())?,
+            tasks: closing.markers.iter().filter_map(status).collect(),
+        };
+        Some(Planned::always(self, "tasks.md", serde_json::to_string(&claims).ok()?))
+    }
+
+    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        let (Some(change), Some(session)) = (&site.change, site.session) else {
+            return Ok(planned.settled(false, NO_TREE.to_owned()));
+        };
+        let claims =
+            planned.content.as_deref().and_then(|content| serde_json::from_str::<Claims>(content).ok());
+        let Some(claims) = claims else {
+            return Ok(planned.settled(false, "what was claimed cannot be read".to_owned()));
+        };
+        settle(site, change, session, planned, &claims)
+    }
+}
+
+fn settle(
+    site: &Site<'_>,
+    change: &ChangeSite<'_>,
+    session: &SessionId,
+    planned: &Planned,
+    claims: &Claims,
+) -> Result<Settlement> {
+    let folder = change::folder(session);
+    let (tasks_file, record_file) = (format!("{folder}/tasks.md"), format!("{folder}/{RECORD}"));
+    let own = format!("{folder}/");
+    let changed: Vec<Changed> = change.worktree.changed(&claims.from)?;
+    let changed: Vec<&Changed> = changed.iter().filter(|changed| !changed.path.starts_with(&own)).collect();
+    let checks = change.state.results.get(Checks::NAME).and_then(|found| found.result.as_deref());
+    let checks = checks.unwrap_or("NONE");
+    let text = read_project_text(site.root, &tasks_file)?.unwrap_or_default();
+    let tasks = Tasks::read(&text);
+    let counts = !changed.is_empty() && checks != FAILED;
+    let claimed = |id: &str| claims.tasks.get(id) == Some(&TaskStatus::Completed);
+    let ticked: Vec<&str> =
+        tasks.open().into_iter().map(|task| task.id.as_str()).filter(|id| counts && claimed(id)).collect();
+    if !ticked.is_empty() {
+        write_text(site.root, &tasks_file, &tick(&text, &ticked))?;
+    }
+    let left = tasks.open().into_iter().filter(|task| !ticked.contains(&task.id.as_str()));
+    let unclaimed = left.clone().filter(|task| !claimed(&task.id)).count();
+    let result = match (changed.is_empty(), unclaimed, checks) {
+        (true, ..) => "UNCHANGED",
+        (false, 0, FAILED) => "UNVERIFIED",
+        (false, 0, _) => "DONE",
+        (false, ..) if !ticked.is_empty() => "PROGRESS",
+        (false, ..) => "OPEN",
+    };
+    let block = block(claims, &changed, checks, &tasks, &ticked);
+    let record = read_project_text(site.root, &record_file)?.unwrap_or_default();
+    write_text(site.root, &record_file, &with_block(&record, &claims.turn, &block))?;
+    let detail =
+        format!("{} of {} tasks ticked; {} left open", ticked.len(), tasks.tasks.len(), left.count());
+    Ok(planned.settled(true, detail).found(result, Some(block)))
+}
+
+/// Returns what was seen of a turn, for people to read.
+fn block(claims: &Claims, changed: &[&Changed], checks: &str, tasks: &Tasks, ticked: &[&str]) -> String {
+    let mut text = format!(
+        "## Evidence of {}\n\nWritten by agentd from what it saw, not by the agent.\n\n",
+        claims.turn
+    );
+    let (added, removed) =
+        changed.iter().fold((0, 0), |(added, removed), file| (added + file.added, removed + file.removed));
+    let names: Vec<String> = changed.iter().take(NAMED).map(|file| format!("`{}`", file.path)).collect();
+    let more = if changed.len() > NAMED { ", …" } else { "" };
+    let files = match changed.len() {
+        0 => "nothing".to_owned(),
+        count => format!("{count} files (+{added} −{removed}): {}{more}", names.join(", ")),
+    };
+    let _infallible = writeln!(text, "- changed: {files}\n- checks: {}\n", checks.to_lowercase());
+    text.push_str("| task | claimed | ticked | why |\n|---|---|---|---|\n");
+    for task in &tasks.tasks {
+        let claim = claims.tasks.get(&task.id);
+        let is_ticked = ticked.contains(&task.id.as_str());
+        let why = match claim {
+            _ if task.done => "was done before",
+            None => "not claimed",
+            Some(TaskStatus::Failed) => "the agent gave it up",
+            Some(TaskStatus::Completed) if is_ticked => "files changed, no check failed",
+            Some(TaskStatus::Completed) if changed.is_empty() => "claimed, and nothing was changed",
+            Some(TaskStatus::Completed) => "claimed, and checks failed",
+        };
+        let claim = claim.map_or("-", |status| status.name());
+        let tick = if task.done || is_ticked { "yes" } else { "no" };
+        let _infallible = writeln!(text, "| {} | {claim} | {tick} | {why} |", task.id);
+    }
+    text
+}
+
+/// Puts what was seen of a turn at the end of a record, once.
+fn with_block(record: &str, turn: &str, block: &str) -> String {
+    let heading = format!("## Evidence of {turn}\n");
+    let before = match record.find(&heading) {
+        Some(at) => &record[..at],
+        None => record,
+    };
+    let before = before.trim_end();
+    if before.is_empty() { block.to_owned() } else { format!("{before}\n\n{block}") }
+}

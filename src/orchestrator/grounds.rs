@@ -1,0 +1,157 @@
+//! Where a session works: the project's tree, or a branch and a work tree of its own.
+
+use std::path::PathBuf;
+
+use super::call::CALLS;
+use super::checks::check_checks;
+use super::prompts::Workspace;
+use super::recorded::text;
+use super::run::{Sign, Signs};
+use super::secret_files::names_secrets;
+use super::turn::Desk;
+use crate::config::{CheckCommand, Environment, Finish};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{Check, Mode, SessionId, State};
+use crate::ops::{ChangeSite, CheckJob, Repository, Site, Worktree, check_commands};
+
+/// The operation that runs the project's own checks.
+const CHECKS: &str = "checks.run";
+
+/// Where a session works.
+pub(super) struct Grounds {
+    /// The tree that agents work in.
+    pub(super) tree: PathBuf,
+    own: Option<Own>,
+}
+
+/// A branch and a work tree of the session's own.
+struct Own {
+    repository: Repository,
+    worktree: Worktree,
+    checking: Checking,
+    /// What failed when the checks were run last.
+    failed: Option<String>,
+}
+
+/// Who is told of a check, before and after it.
+type Tell = dyn Fn(&CheckCommand, Option<&Check>);
+
+/// How the project's own checks are run.
+pub(super) struct Checking {
+    pub(super) commands: Vec<CheckCommand>,
+    folder: PathBuf,
+    marker: String,
+    environment: Environment,
+    stop: Box<dyn Fn() -> u8>,
+    tell: Box<Tell>,
+}
+
+impl Grounds {
+    /// Finds where a session works; one that was opened as a change has a tree of its own.
+    pub(super) fn of(desk: &Desk<'_>, session: Option<&SessionId>, state: &State) -> Result<Self> {
+        let tree = desk.workspace.tree(session);
+        let (Some(session), Some(opened)) = (session, &state.change) else {
+            return Ok(Self { tree, own: None });
+        };
+        let repository = Repository::open(&desk.workspace.root, &desk.run.git)?;
+        let path = desk.workspace.own_tree(session)?;
+        let Some(worktree) = repository.worktree(&opened.branch, &path)? else {
+            let message = format!("the work tree of `{session}` is gone");
+            return Err(Error::new(ErrorKind::ChangeNotFound, message)
+                .with_hint(format!("`agentd run {session}` makes it again from its branch")));
+        };
+        let failed = failed(desk, state)?;
+        let checking = Checking::of(desk, session.as_str())?;
+        Ok(Self { tree: path, own: Some(Own { repository, worktree, checking, failed }) })
+    }
+
+    /// Returns the commit of the session's own tree, if it has one.
+    pub(super) fn commit(&self) -> Result<Option<String>> {
+        self.own.as_ref().map(|own| own.worktree.head()).transpose()
+    }
+
+    /// Refuses to run checks in a mode that nobody has accepted.
+    pub(super) fn check_trust(&self, desk: &Desk<'_>, mode: &Mode) -> Result<()> {
+        let Some(own) = &self.own else { return Ok(()) };
+        let spec = desk.workspace.pack.mode(mode)?;
+        if spec.before.iter().chain(&spec.after).all(|name| name.as_str() != CHECKS) {
+            return Ok(());
+        }
+        check_checks(desk.workspace, &own.checking.commands, desk.run.trust)
+    }
+
+    /// Returns where operations work, with what is true then.
+    pub(super) fn site<'a>(
+        &'a self,
+        desk: &'a Desk<'_>,
+        session: Option<&'a SessionId>,
+        state: &'a State,
+    ) -> Site<'a> {
+        let change = self.own.as_ref().zip(state.change.as_ref()).map(|(own, opened)| ChangeSite {
+            repository: &own.repository,
+            worktree: &own.worktree,
+            opened,
+            state,
+            failed: own.failed.as_deref(),
+            checks: own.checking.job(desk, &self.tree),
+            holds_secrets: |path| names_secrets(path.as_ref()),
+            merges: desk.workspace.settings.change.finish == Finish::Merge,
+        });
+        Site { root: &self.tree, session, change }
+    }
+}
+
+/// Returns what failed when the checks were run last in the current mode, or in the one before.
+fn failed(desk: &Desk<'_>, state: &State) -> Result<Option<String>> {
+    let before = state.left.as_ref().and_then(|left| left.results.get(CHECKS));
+    let last = state.results.get(CHECKS).or(before);
+    let failed = last.filter(|found| found.result.as_deref() == Some("FAILED"));
+    failed.and_then(|found| found.report.as_ref()).map(|report| text(desk.store, report)).transpose()
+}
+
+impl Workspace {
+    /// Returns the project's own checks: those of the settings, or those that its files speak of. They are found in the
+    /// user's tree, never in one that an agent could have edited.
+    #[must_use]
+    pub fn checks(&self) -> Vec<CheckCommand> {
+        check_commands(&self.settings.review, &self.root)
+    }
+}
+
+impl Checking {
+    pub(super) fn of(desk: &Desk<'_>, name: &str) -> Result<Self> {
+        let (stop, signs) = (desk.run.stop.clone(), desk.run.signs.clone());
+        Ok(Self {
+            commands: desk.workspace.checks(),
+            folder: desk.workspace.root.join(format!("{CALLS}/{name}.checks")),
+            marker: format!("{}.{name}.checks", desk.run.id),
+            environment: desk.workspace.check_environment(&desk.drivers.environment)?,
+            stop: Box::new(move || stop.asked()),
+            tell: Box::new(move |command, check| tell(signs.as_ref(), command, check)),
+        })
+    }
+
+    pub(super) fn job<'a>(&'a self, desk: &'a Desk<'_>, root: &'a std::path::Path) -> CheckJob<'a> {
+        CheckJob {
+            root,
+            folder: &self.folder,
+            guard: &desk.drivers.guard,
+            environment: &self.environment,
+            secrets: &desk.drivers.secrets,
+            containment: desk.drivers.containment,
+            commands: &self.commands,
+            timeout: desk.workspace.settings.review.timeout,
+            grace: desk.run.limits.grace,
+            marker: &self.marker,
+            stop: &*self.stop,
+            tell: &*self.tell,
+        }
+    }
+}
+
+fn tell(signs: Option<&Signs>, command: &CheckCommand, check: Option<&Check>) {
+    if let Some(signs) = signs {
+        let (name, end) = (command.name.clone(), check.map(|check| check.end));
+        signs.send(Sign::Check { name, end, milliseconds: check.map_or(0, |check| check.milliseconds) });
+    }
+}

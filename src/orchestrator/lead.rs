@@ -1,0 +1,278 @@
+//! Leading a change: opening it on a branch of its own, what is asked for next, what people decide, and its end.
+
+use std::path::PathBuf;
+
+use super::grounds::Grounds;
+use super::prompts::{Ask, Workspace};
+use super::reading::MOST_REPAIRS;
+use super::recorded::Recorded;
+use super::turn::{Desk, Turning};
+use super::{clock, recover};
+use crate::agent::Echo;
+use crate::apply::{self, Standing};
+use crate::config::TaskPace;
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{Decision, Event, Mode, Opened, SessionId, Settlement, State};
+use crate::ops::{self, Leftover, Repository, Worktree};
+use crate::pack::ModeSpec;
+use crate::spec::Tasks;
+use crate::store::{Entry, Lease};
+
+/// What stands before the name of a change in the name of its branch.
+const BRANCH: &str = "agentd/";
+
+/// The file of what people said to a change, in its folder.
+const NOTES: &str = "NOTES.md";
+
+/// A change as it stands.
+#[derive(Debug)]
+pub struct Lead {
+    /// What is true of it.
+    pub state: State,
+    /// What may happen next.
+    pub standing: Standing,
+    /// The work tree of its own.
+    pub tree: PathBuf,
+}
+
+impl Workspace {
+    /// Returns how often a mode may be entered, and how many turns of it may bring nothing, before a person is asked.
+    #[must_use]
+    pub fn rounds(&self) -> u64 {
+        self.settings.change.rounds.map_or(self.pack.rounds, u64::from)
+    }
+
+    /// Returns where a session has a work tree of its own.
+    ///
+    /// # Errors
+    ///
+    /// `FileUnusable` if there is no folder for work trees.
+    pub fn own_tree(&self, session: &SessionId) -> Result<PathBuf> {
+        let folder = self.worktrees.as_ref().ok_or_else(|| {
+            Error::new(ErrorKind::FileUnusable, "there is no home folder for the work trees of changes")
+                .with_hint("set HOME or XDG_STATE_HOME")
+        })?;
+        Ok(folder.join(session.as_str()))
+    }
+}
+
+/// Opens a change: gives it a branch from where the user's tree is, and a work tree outside of the project.
+///
+/// # Errors
+///
+/// `ChangeExists` if it is there and something else was asked for; `NotARepository`, `NoCommits` and those of git.
+pub fn open_change(desk: &Desk<'_>, session: &SessionId, request: Option<&str>) -> Result<Lead> {
+    recover::holding(desk, session, |lease| {
+        let (_, mut state) = recover::recover(desk, lease)?;
+        if state.change.is_none() {
+            let Some(request) = request.map(str::trim).filter(|request| !request.is_empty()) else {
+                return Err(not_opened(session));
+            };
+            let opened = new_change(desk, session, request, &state)?;
+            let mode = desk.workspace.pack.start.clone();
+            let events = [Event::Opened(Box::new(opened)), Event::Entered { mode }];
+            state = record(desk, lease, state, &events)?;
+        } else if let Some(opened) = &state.change
+            && request.is_some_and(|request| request.trim() != opened.request)
+        {
+            let message = format!("`{session}` is there already, and was asked for as {:?}", opened.request);
+            return Err(Error::new(ErrorKind::ChangeExists, message).with_hint(format!(
+                "`agentd run {session}` goes on with it; `agentd revise {session} --note \"…\"` changes it"
+            )));
+        }
+        lead(desk, session, state)
+    })
+}
+
+/// Returns a change as it stands, with its work tree in place.
+fn lead(desk: &Desk<'_>, session: &SessionId, state: State) -> Result<Lead> {
+    let standing = apply::standing(&desk.workspace.pack, &state, desk.workspace.rounds())?;
+    let tree = desk.workspace.own_tree(session)?;
+    if !matches!(standing, Standing::Over { .. }) {
+        ensure_tree(desk, session, &state)?;
+        write_notes(&tree, session, &state)?;
+    }
+    Ok(Lead { state, standing, tree })
+}
+
+fn new_change(desk: &Desk<'_>, session: &SessionId, request: &str, state: &State) -> Result<Opened> {
+    if state.turns > 0 {
+        let message = format!("`{session}` is a session without a branch of its own");
+        return Err(Error::new(ErrorKind::ChangeExists, message).with_hint("choose another name"));
+    }
+    let repository = Repository::open(&desk.workspace.root, &desk.run.git)?;
+    let head = repository.head()?;
+    let branch = format!("{BRANCH}{session}");
+    if repository.commit_of(&branch)?.is_some() {
+        let message = format!("there is a branch `{branch}`, and no change of this ledger has made it");
+        return Err(Error::new(ErrorKind::ChangeExists, message)
+            .with_hint(format!("choose another name, or remove it with `git branch -D {branch}`")));
+    }
+    // Told before anything is recorded.
+    desk.workspace.own_tree(session)?;
+    let request = desk.workspace.secrets.redact(request).into_owned();
+    let pack = desk.workspace.pack.name.clone();
+    Ok(Opened { pack, request, base: head.commit, onto: head.branch, branch })
+}
+
+/// Makes sure that a change has its work tree.
+fn ensure_tree(desk: &Desk<'_>, session: &SessionId, state: &State) -> Result<Worktree> {
+    let opened = state.change.as_ref().ok_or_else(|| not_opened(session))?;
+    let repository = Repository::open(&desk.workspace.root, &desk.run.git)?;
+    let path = desk.workspace.own_tree(session)?;
+    if let Some(worktree) = repository.worktree(&opened.branch, &path)? {
+        return Ok(worktree);
+    }
+    repository.add_worktree(&opened.branch, &path, &opened.base)
+}
+
+fn not_opened(session: &SessionId) -> Error {
+    Error::new(ErrorKind::ChangeNotFound, format!("there is no change `{session}`")).with_hint(format!(
+        "`agentd status` lists them; `agentd run {session} \"what shall change\"` opens one"
+    ))
+}
+
+/// Writes what people said to a change into its folder, where agents are shown it.
+fn write_notes(tree: &std::path::Path, session: &SessionId, state: &State) -> Result<()> {
+    if state.notes.is_empty() {
+        return Ok(());
+    }
+    let text =
+        format!("# Notes\n\nWhat people said to this change, in order.\n\n{}\n", state.notes.join("\n\n"));
+    let path = format!("{}/{NOTES}", ops::change_folder(session));
+    if ops::read_project_text(tree, &path)?.as_deref() == Some(text.as_str()) {
+        return Ok(());
+    }
+    ops::write_text(tree, &path, &text)
+}
+
+fn record(desk: &Desk<'_>, lease: &Lease, state: State, events: &[Event]) -> Result<State> {
+    desk.store.commit(lease, &Entry { events, ..Entry::default() }, clock::now())?;
+    Ok(state.after(events))
+}
+
+/// Records what a person decides about a change, and what follows from that.
+///
+/// # Errors
+///
+/// `ChangeNotFound`; `NotWaiting` if there is nothing to approve.
+pub fn decide(desk: &Desk<'_>, session: &SessionId, decision: Decision, note: Option<&str>) -> Result<Lead> {
+    recover::holding(desk, session, |lease| {
+        let (_, state) = recover::recover(desk, lease)?;
+        if state.change.is_none() {
+            return Err(not_opened(session));
+        }
+        let standing = apply::standing(&desk.workspace.pack, &state, desk.workspace.rounds())?;
+        if let Some(why) = refused(decision, &standing) {
+            return Err(Error::new(ErrorKind::NotWaiting, format!("`{session}` {why}"))
+                .with_hint(format!("`agentd change show {session}` tells how it stands")));
+        }
+        let note = note.map(|note| desk.workspace.secrets.redact(note).into_owned());
+        let mut events: Vec<Event> =
+            apply::decided(&desk.workspace.pack, &state, decision)?.into_iter().collect();
+        events.push(Event::Decided { decision, note });
+        let state = record(desk, lease, state, &events)?;
+        let lead = lead(desk, session, state)?;
+        if matches!(decision, Decision::Reject | Decision::Cancel) {
+            leave(desk, session, &lead.state)?;
+        }
+        Ok(lead)
+    })
+}
+
+/// Tells why a decision cannot be made now.
+fn refused(decision: Decision, standing: &Standing) -> Option<&'static str> {
+    match (decision, standing) {
+        (_, Standing::Over { done: true }) => Some("is archived"),
+        (Decision::Approve, Standing::Over { .. }) => Some("is given up; only `revise` takes it up again"),
+        (Decision::Reject | Decision::Cancel, Standing::Over { .. }) => Some("is given up already"),
+        (Decision::Approve | Decision::Reject, Standing::Ready { .. }) => Some("does not wait for anyone"),
+        _ => None,
+    }
+}
+
+/// Returns what is asked for next in a change.
+///
+/// # Errors
+///
+/// Those of files that cannot be read.
+pub fn next_ask(workspace: &Workspace, session: &SessionId, state: &State, mode: &Mode) -> Result<Ask> {
+    let spec = workspace.pack.mode(mode)?;
+    let request = state.change.as_ref().map(|opened| opened.request.as_str()).unwrap_or_default();
+    let instructions = spec.request.as_deref().unwrap_or(request);
+    let mut ask =
+        Ask { session: Some(session.clone()), repairs: MOST_REPAIRS, ..Ask::new(mode.clone(), instructions) };
+    if let Some(task) = next_task(workspace, session, spec)? {
+        ask.variables.insert("TASKS".to_owned(), task);
+    }
+    Ok(ask)
+}
+
+/// Returns the task that is next, if they are done one by one.
+fn next_task(workspace: &Workspace, session: &SessionId, spec: &ModeSpec) -> Result<Option<String>> {
+    if !spec.by_task || workspace.settings.change.tasks != TaskPace::Each {
+        return Ok(None);
+    }
+    let path = format!("{}/tasks.md", ops::change_folder(session));
+    let text = ops::read_project_text(&workspace.tree(Some(session)), &path)?.unwrap_or_default();
+    let tasks = Tasks::read(&text);
+    let order = tasks.order().map_err(|fault| Error::new(ErrorKind::SpecInvalid, fault.message))?;
+    Ok(order.into_iter().find(|task| !task.done).map(|task| task.block.clone()))
+}
+
+/// Tries again what could not be done after the last turn of a change; its agent is not asked again. `None` if there is
+/// nothing of that kind.
+///
+/// # Errors
+///
+/// Whatever keeps it from being tried.
+pub fn retry(desk: &Desk<'_>, session: &SessionId) -> Result<Option<Vec<Settlement>>> {
+    recover::holding(desk, session, |lease| {
+        let (_, state) = recover::recover(desk, lease)?;
+        let events = desk.store.events(session)?;
+        let Some(turn) = Recorded::last(session, &events).filter(|_| state.change.is_some()) else {
+            return Ok(None);
+        };
+        if state.progress.fault.is_some() || state.progress.undone == 0 || state.ended.is_some() {
+            return Ok(None);
+        }
+        let Some(first) =
+            turn.settlements.iter().rposition(|settlement| settlement.done).map(|last| last + 1)
+        else {
+            return Ok(None);
+        };
+        let planned = recover::planned(desk.store, turn.intents.get(first..).unwrap_or_default())?;
+        if planned.is_empty() || !planned.iter().all(ops::Planned::is_closing) {
+            return Ok(None);
+        }
+        ensure_tree(desk, session, &state)?;
+        let prepared = turn.prepared(desk.store)?;
+        let grounds = Grounds::of(desk, Some(session), &state)?;
+        let mut turning = Turning::new(desk, &Echo, lease, state, &prepared, &grounds);
+        let number = prepared.started.turn;
+        let again = planned.iter().map(|planned| Event::Intended { turn: number, intent: planned.intent() });
+        turning.commit(&again.collect::<Vec<_>>(), &[])?;
+        turning.settle(&planned).map(Some)
+    })
+}
+
+/// Brings a change to its end that is over: what is left is committed, and its work tree removed; its branch, too, if it
+/// is merged.
+///
+/// # Errors
+///
+/// Those of git.
+pub fn leave(desk: &Desk<'_>, session: &SessionId, state: &State) -> Result<()> {
+    let Some(opened) = &state.change else { return Ok(()) };
+    let repository = Repository::open(&desk.workspace.root, &desk.run.git)?;
+    let path = desk.workspace.own_tree(session)?;
+    if let Some(worktree) = repository.worktree(&opened.branch, &path)?.filter(|_| path.is_dir()) {
+        worktree.commit(&format!("agentd({session}): what was left"))?;
+        repository.remove_worktree(&worktree, Leftover::Kept)?;
+    }
+    if let Some(onto) = opened.onto.as_ref().filter(|_| state.ended == Some(true)) {
+        // One that is not merged stays, for a pull request or for its owner.
+        let _stays = repository.delete_branch(&opened.branch, onto);
+    }
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! Several agents judge the same at once, each in a session of its own; the most severe verdict counts.
+
+use std::thread;
+
+use super::grounds::Grounds;
+use super::prepare::{self, Prepared, hash_of};
+use super::prompts::{Ask, Workspace};
+use super::reading::Reading;
+use super::recorded::Recorded;
+use super::recover;
+use super::trust::open_ledger;
+use super::turn::{Desk, TurnReport, Turning, take};
+use crate::agent::{Driver, Echo};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{
+    AgentName, Event, Format, Marker, Mode, Permission, Response, ReviewResult, SessionId, Started, State,
+    Update, UpdateFormat, UsageMetrics,
+};
+use crate::store::blob_id;
+
+/// The name that several agents have together.
+const PANEL: &str = "panel";
+
+/// What one of several agents said.
+struct Opinion {
+    agent: String,
+    verdict: ReviewResult,
+    text: String,
+    usage: UsageMetrics,
+    turn: String,
+}
+
+/// Asks several agents at once for a judgement, and takes a turn of the session with the most severe of their verdicts.
+/// One that has judged already, before the program was interrupted, is not asked again.
+///
+/// # Errors
+///
+/// Whatever keeps one of them from judging: no verdict counts unless there are all.
+pub fn judge(desk: &Desk<'_>, judges: &[(&AgentName, &dyn Driver)], ask: &Ask) -> Result<TurnReport> {
+    let Some(session) = &ask.session else {
+        return Err(Error::new(
+            ErrorKind::ChangeNotFound,
+            "several agents judge a change, and none was named",
+        ));
+    };
+    let events = desk.store.events(session)?;
+    let state = State::fold(events.iter().map(|(_, event)| event));
+    let (workspace, drivers, run) = (desk.workspace, desk.drivers, desk.run);
+    let opinions: Vec<Result<Opinion>> = thread::scope(|scope| {
+        let asked = judges.iter().map(|(agent, driver)| {
+            let own = own_session(session, &ask.mode, agent, state.turns);
+            scope.spawn(move || {
+                // A connection to the ledger belongs to one thread.
+                let store = open_ledger(workspace, run.trust)?;
+                let desk = Desk { workspace, store: &store, drivers, run };
+                opinion(&desk, *driver, agent, &own?, ask)
+            })
+        });
+        let asked: Vec<_> = asked.collect();
+        asked.into_iter().map(|judge| judge.join().unwrap_or_else(|_| Err(gone()))).collect()
+    });
+    let opinions = opinions.into_iter().collect::<Result<Vec<Opinion>>>()?;
+    conclude(desk, session, ask, &opinions)
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::AgentLost, "one of several agents was lost")
+}
+
+/// Returns the session in which an agent judges: the same one again after an interruption.
+fn own_session(session: &SessionId, mode: &Mode, agent: &AgentName, turns: u64) -> Result<SessionId> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let agent: String = agent.as_str().chars().map(plain).collect();
+    let name = format!("{session}.{mode}.{}.{agent}", turns + 1);
+    SessionId::new(name.clone()).or_else(|_| {
+        let hash = blob_id(name.as_bytes()).to_string();
+        SessionId::new(format!("{PANEL}.{}", hash.get(..16).unwrap_or_default()))
+    })
+}
+
+/// Returns what an agent has said, or asks it.
+fn opinion(
+    desk: &Desk<'_>,
+    driver: &dyn Driver,
+    agent: &AgentName,
+    own: &SessionId,
+    ask: &Ask,
+) -> Result<Opinion> {
+    let events = desk.store.events(own)?;
+    let said = Recorded::last(own, &events).filter(|turn| !turn.is_unfinished());
+    let before = said.and_then(|turn| Some((turn.replied.clone()?, turn)));
+    if let Some((replied, turn)) = before.filter(|(replied, _)| replied.fault.is_none())
+        && let Some(verdict) = replied.verdict
+    {
+        let (response, _) = turn.read_again(desk.workspace, desk.store)?;
+        let usage = UsageMetrics::default();
+        return Ok(Opinion {
+            agent: agent.to_string(),
+            verdict,
+            text: words(&response),
+            usage,
+            turn: turn.name(),
+        });
+    }
+    let ask = Ask {
+        agent: Some(agent.clone()),
+        for_change: ask.session.clone(),
+        session: Some(own.clone()),
+        ..ask.clone()
+    };
+    let report = take(desk, driver, &ask)?;
+    let turn = format!("{}/{}", report.session, report.turn);
+    match (report.fault, report.verdict) {
+        (Some(fault), _) => Err(fault),
+        (None, Some(verdict)) => {
+            let text = words(&report.response);
+            Ok(Opinion { agent: agent.to_string(), verdict, text, usage: report.usage, turn })
+        }
+        (None, None) => Err(Error::new(ErrorKind::MissingReviewMarker, format!("{turn} has no verdict"))),
+    }
+}
+
+/// Returns what a response reports: its document, or its message.
+fn words(response: &Response) -> String {
+    let updates: Vec<&str> = response.updates.iter().map(|update| update.content.trim()).collect();
+    if updates.is_empty() { response.message.trim().to_owned() } else { updates.join("\n\n") }
+}
+
+/// Takes the turn of the session: all opinions in one document, the most severe verdict.
+fn conclude(desk: &Desk<'_>, session: &SessionId, ask: &Ask, opinions: &[Opinion]) -> Result<TurnReport> {
+    recover::holding(desk, session, |lease| {
+        let (_, state) = recover::recover(desk, lease)?;
+        let mut opening = prepare::opening(&state, ask);
+        let started = started(desk.workspace, &state, ask)?;
+        opening.push(Event::Started(Box::new(started.clone())));
+        let grounds = Grounds::of(desk, Some(session), &state)?;
+        let prepared = Prepared::without_call(started);
+        let reading = Reading::of(desk.workspace, &prepared.started, &[])?;
+        let response = together(desk.workspace, ask, opinions)?;
+        let usage = opinions.iter().fold(UsageMetrics::default(), |all, opinion| all.plus(opinion.usage));
+        let mut turning = Turning::new(desk, &Echo, lease, state, &prepared, &grounds);
+        turning.open(opening);
+        let report = turning.decide(&reading, response, None)?;
+        Ok(TurnReport { usage, ..report })
+    })
+}
+
+/// Returns the turn as it begins: nothing is sent in it.
+fn started(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Started> {
+    let template = workspace.template(&AgentName::base(), &ask.mode)?;
+    Ok(Started {
+        turn: state.turns + 1,
+        mode: ask.mode.clone(),
+        agent: PANEL.to_owned(),
+        model: None,
+        pack: workspace.pack.name.clone(),
+        pack_hash: hash_of(workspace, template.as_ref().map(|found| found.template.text.body())),
+        permission: Permission::ReadOnly,
+        commands: Vec::new(),
+        named: true,
+        prompt: Vec::new(),
+        sent: None,
+        format: Format::Xml,
+        prompt_bytes: 0,
+        fit: blob_id(b"{}"),
+        first_turn: None,
+        nonce: None,
+        tasks: None,
+        repairs: 0,
+        targets: None,
+        shown: None,
+        for_change: None,
+        commit: None,
+    })
+}
+
+/// Returns all opinions as one response.
+fn together(workspace: &Workspace, ask: &Ask, opinions: &[Opinion]) -> Result<Response> {
+    let verdict = opinions.iter().map(|opinion| opinion.verdict).max().ok_or_else(gone)?;
+    let spec = workspace.pack.mode(&ask.mode)?;
+    let part = |opinion: &Opinion| {
+        let Opinion { agent, verdict, text, turn, .. } = opinion;
+        format!("# {agent}: {} ({turn})\n\n{text}\n", verdict.name())
+    };
+    let content = opinions.iter().map(part).collect::<Vec<_>>().join("\n");
+    let lines = opinions.iter().map(|opinion| format!("{}: {}", opinion.agent, opinion.verdict.name()));
+    let target = spec.updates.first().cloned();
+    let update = target.map(|target| Update { target, content, format: UpdateFormat::Whole, span: 0..0 });
+    Ok(Response {
+        message: lines.collect::<Vec<_>>().join("\n"),
+        updates: update.into_iter().collect(),
+        markers: vec![Marker::Review { verdict }],
+        complete: true,
+        ..Response::default()
+    })
+}

@@ -1,0 +1,91 @@
+//! A review without a change: what has changed in the user's own tree, its checks, one agent, one verdict.
+
+use serde::Serialize;
+
+use super::checks::check_checks;
+use super::grounds::Checking;
+use super::prompts::Ask;
+use super::secret_files::names_secrets;
+use super::turn::{Desk, TurnReport, take};
+use crate::agent::Driver;
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{Check, ContextItem, ContextKind, Finding, ReviewResult, all_passed};
+use crate::ops::{Changed, DIFF_LIMITS, Repository, checks_report, diff_text, run_checks};
+
+/// What a review came to.
+#[derive(Debug, Serialize)]
+pub struct Reviewed {
+    /// The commit that was compared with.
+    pub base: String,
+    /// The commit that is checked out.
+    pub commit: String,
+    /// The files that differ.
+    pub files: Vec<Changed>,
+    /// What was not shown to the agent, and why.
+    pub left_out: Vec<(String, String)>,
+    /// The project's own checks, as far as they were run.
+    pub checks: Vec<Check>,
+    /// What the agent has found.
+    pub findings: Vec<Finding>,
+    /// The verdict as it counts: no milder than the checks allow. `None` if the agent gave none.
+    pub verdict: Option<ReviewResult>,
+    /// The agent's turn.
+    #[serde(skip)]
+    pub report: TurnReport,
+}
+
+/// Reviews what differs from a base: the current branch, and what is not committed. `None` if nothing differs.
+///
+/// # Errors
+///
+/// `NotARepository`, `NoCommits`, `NotTrusted` for checks that nobody has accepted, and whatever keeps a turn from being
+/// taken.
+pub fn review_tree(
+    desk: &Desk<'_>,
+    driver: &dyn Driver,
+    ask: &Ask,
+    base: Option<&str>,
+    with_checks: bool,
+) -> Result<Option<Reviewed>> {
+    let repository = Repository::open(&desk.workspace.root, &desk.run.git)?;
+    let commit = repository.head()?.commit;
+    let base = base_of(&repository, base, &commit)?;
+    let holds_secrets = |path: &str| names_secrets(path.as_ref());
+    let diff = repository.diff_of_tree(&base, DIFF_LIMITS, &holds_secrets)?;
+    if diff.files.is_empty() {
+        return Ok(None);
+    }
+    let mut checks = Vec::new();
+    if with_checks {
+        let checking = Checking::of(desk, "review")?;
+        check_checks(desk.workspace, &checking.commands, desk.run.trust)?;
+        checks = run_checks(&checking.job(desk, &desk.workspace.root))?;
+    }
+    let artifact = |name: &str, text: String| ContextItem::new(ContextKind::Artifact, name, text);
+    let mut found =
+        vec![(artifact("changes.diff", diff_text(&diff, |_| false)), "what has changed".to_owned())];
+    if !checks.is_empty() {
+        found.push((artifact("checks.md", checks_report(&checks)), "checks that were run".to_owned()));
+    }
+    let report = take(desk, driver, &Ask { found, ..ask.clone() })?;
+    let values = report.response.actions.iter().map(|action| action.values.clone().into());
+    let findings = values.filter_map(|values| serde_json::from_value(values).ok()).collect();
+    let floor = if all_passed(&checks) { ReviewResult::Pass } else { ReviewResult::NeedsChanges };
+    let verdict = report.verdict.filter(|_| report.fault.is_none()).map(|verdict| verdict.max(floor));
+    let (files, left_out) = (diff.files, diff.left_out);
+    Ok(Some(Reviewed { base, commit, files, left_out, checks, findings, verdict, report }))
+}
+
+/// Returns the commit to compare with: where the branch left its base, or what is checked out.
+fn base_of(repository: &Repository, given: Option<&str>, head: &str) -> Result<String> {
+    let Some(base) =
+        given.map(|base| Ok(Some(base.to_owned()))).unwrap_or_else(|| repository.default_base())?
+    else {
+        return Ok(head.to_owned());
+    };
+    if repository.commit_of(&base)?.is_none() {
+        return Err(Error::new(ErrorKind::NameInvalid, format!("there is no commit `{base}`"))
+            .with_hint("name a branch, a tag or a commit with --base"));
+    }
+    Ok(repository.merge_base(head, &base)?.unwrap_or(base))
+}
