@@ -108,6 +108,10 @@ impl Operation for ShowChecks {
         Ok(Found { items: items.into_iter().collect(), settlement: None })
     }
 
+    fn preview(&self, site: &Site<'_>) -> Result<Found> {
+        self.before(site)
+    }
+
     fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
         Ok(planned.settled(false, "this operation only looks".to_owned()))
     }
@@ -124,6 +128,21 @@ pub(super) struct ShowDiff;
 
 impl ShowDiff {
     pub(super) const NAME: &str = "git.diff";
+
+    /// Returns what has changed since the change was opened.
+    fn look(&self, change: &ChangeSite<'_>, session: &SessionId) -> Result<Found> {
+        let commit = change.worktree.head()?;
+        let folder = format!("{}/", change::folder(session));
+        let own = |path: &str| path.starts_with(&folder);
+        let leaves_out = |path: &str| own(path) || (change.holds_secrets)(path);
+        let diff = change.worktree.diff(&change.opened.base, DIFF_LIMITS, &leaves_out)?;
+        let files = diff.files.iter().filter(|changed| !own(&changed.path)).count();
+        let detail = format!("{files} files differ from {}", short(&change.opened.base));
+        let result = if files == 0 { "EMPTY" } else { "SEEN" };
+        let settlement = Planned::always(self, commit, "").settled(true, detail).found(result, None);
+        let item = ContextItem::new(ContextKind::Artifact, "changes.diff", diff_text(&diff, own));
+        Ok(Found { items: vec![(item, "what has changed".to_owned())], settlement: Some(settlement) })
+    }
 }
 
 impl Operation for ShowDiff {
@@ -135,17 +154,14 @@ impl Operation for ShowDiff {
         let (Some(change), Some(session)) = (&site.change, site.session) else { return Ok(Found::default()) };
         // What a person has changed in the tree belongs to what is judged.
         change.worktree.commit(&format!("agentd({session}): what was changed by hand"))?;
-        let commit = change.worktree.head()?;
-        let folder = format!("{}/", change::folder(session));
-        let leaves_out = |path: &str| path.starts_with(&folder) || (change.holds_secrets)(path);
-        let diff = change.worktree.diff(&change.opened.base, DIFF_LIMITS, &leaves_out)?;
-        let own = |path: &str| path.starts_with(&folder);
-        let files = diff.files.iter().filter(|changed| !own(&changed.path)).count();
-        let detail = format!("{files} files differ from {}", short(&change.opened.base));
-        let result = if files == 0 { "EMPTY" } else { "SEEN" };
-        let settlement = Planned::always(self, commit, "").settled(true, detail).found(result, None);
-        let item = ContextItem::new(ContextKind::Artifact, "changes.diff", diff_text(&diff, own));
-        Ok(Found { items: vec![(item, "what has changed".to_owned())], settlement: Some(settlement) })
+        self.look(change, session)
+    }
+
+    fn preview(&self, site: &Site<'_>) -> Result<Found> {
+        match (&site.change, site.session) {
+            (Some(change), Some(session)) => self.look(change, session),
+            _ => Ok(Found::default()),
+        }
     }
 
     fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {

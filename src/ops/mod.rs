@@ -115,6 +115,15 @@ pub trait Operation {
         Ok(Found::default())
     }
 
+    /// Returns what it would show before a turn, as far as that can be told without running or writing anything.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from being told.
+    fn preview(&self, _site: &Site<'_>) -> Result<Found> {
+        Ok(Found::default())
+    }
+
     /// Returns what is always to be done after a turn; `None` if it is done only when a reply asks for it.
     fn closing(&self, _site: &Site<'_>, _closing: &Closing<'_>) -> Option<Planned> {
         None

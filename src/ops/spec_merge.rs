@@ -34,6 +34,10 @@ impl Operation for Show {
         Ok(found)
     }
 
+    fn preview(&self, site: &Site<'_>) -> Result<Found> {
+        self.before(site)
+    }
+
     fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
         Ok(planned.settled(false, "this operation only looks".to_owned()))
     }

@@ -49,6 +49,16 @@ pub fn check_checks(workspace: &Workspace, commands: &[CheckCommand], accept_now
         .with_hint("accept them with `agentd trust`, or for this run with --trust"))
 }
 
+/// Accepts checks of a project as they are.
+///
+/// # Errors
+///
+/// `FileUnusable` if it cannot be kept that they were accepted.
+pub fn accept_checks(workspace: &Workspace, commands: &[CheckCommand]) -> Result<()> {
+    let trust = Trust::open(workspace.places.user.as_deref())?;
+    trust.accept(&workspace.root, &[(CHECKS.to_owned(), content(commands))])
+}
+
 impl Workspace {
     /// Returns what the project's own checks see of an environment: all but what is secret, and what git tells hooks.
     ///

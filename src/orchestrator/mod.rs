@@ -33,7 +33,7 @@ mod vendors;
 
 pub use again::{replay, resume};
 pub use changes::{ChangeRow, changes};
-pub use checks::check_checks;
+pub use checks::{accept_checks, check_checks};
 pub use clock::utc;
 pub use context::PromptContext;
 pub use init::{Created, init};
@@ -51,7 +51,7 @@ pub use recover::recover_all;
 pub use review::{Reviewed, review_tree};
 pub use run::{Run, Seen, Sign, Signs, Stop, signs};
 pub use trust::{Definition, Standing, Trust, check_trust, definitions, knows_ledger, open_ledger};
-pub use turn::{Desk, TurnReport, take};
+pub use turn::{Desk, TurnReport, preview, take};
 pub use vendors::{ClaudeOrchestrator, CodexOrchestrator, GeminiOrchestrator};
 
 use std::fmt;

@@ -18,8 +18,8 @@ use crate::apply;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
-    End, Event, Marker, Mode, Proposal, Reply, Response, ReviewResult, SessionId, Settlement, Started, State,
-    UsageMetrics,
+    ContextItem, End, Event, Marker, Mode, Proposal, Reply, Response, ReviewResult, SessionId, Settlement,
+    Started, State, UsageMetrics,
 };
 use crate::ops::{self, Closing, Planned, Site};
 use crate::pack::{ModeSpec, Target};
@@ -132,6 +132,22 @@ pub fn take(desk: &Desk<'_>, driver: &dyn Driver, ask: &Ask) -> Result<TurnRepor
         fail::point("prepared")?;
         Turning::new(desk, driver, lease, before, &prepared, &grounds).carry_on(opening)
     })
+}
+
+/// Returns what a turn's prompt would show of what operations find, as far as that can be told without running or
+/// writing anything.
+///
+/// # Errors
+///
+/// Whatever keeps it from being told.
+pub fn preview(desk: &Desk<'_>, state: &State, ask: &Ask) -> Result<Vec<(ContextItem, String)>> {
+    let grounds = Grounds::of(desk, ask.works_on(), state)?;
+    let site = grounds.site(desk, ask.works_on(), state);
+    let mut found = Vec::new();
+    for name in &desk.workspace.pack.mode(&ask.mode)?.before {
+        found.extend(ops::operation(name.as_str())?.preview(&site)?.items);
+    }
+    Ok(found)
 }
 
 /// A turn that is being taken.

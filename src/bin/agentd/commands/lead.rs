@@ -6,7 +6,8 @@ use agentd::agent::Driver;
 use agentd::apply::Standing;
 use agentd::models::{AgentName, Decision, Mode, SessionId, State};
 use agentd::orchestrator::{
-    Ask, Desk, Lead, TurnReport, Workspace, decide, judge, leave, next_ask, open_change, retry, take,
+    Ask, Desk, Lead, TurnReport, Workspace, accept_checks, check_checks, decide, judge, leave, next_ask,
+    open_change, retry, take,
 };
 use agentd::{Error, ErrorKind, Result, spec};
 use serde_json::json;
@@ -82,11 +83,14 @@ impl<'a> Leader<'a> {
 
     /// Leads the change on; with a mode, only through one turn in that mode.
     pub(super) fn go(mut self, mut request: Option<String>, only: Option<&Mode>) -> Outcome {
+        self.accept_checks()?;
         loop {
             let session = self.session.clone();
             let lead = self.desk(None, |desk| open_change(desk, &session, request.take().as_deref()))?;
-            if let Some(mode) = only {
-                return self.turn(&lead.state, mode).and_then(|()| self.stand());
+            match (only, &lead.standing) {
+                (Some(_), Standing::Over { done }) => return Err(over(&session, *done).into()),
+                (Some(mode), _) => return self.turn(&lead.state, mode).and_then(|()| self.stand()),
+                (None, _) => {}
             }
             match &lead.standing {
                 Standing::Ready { mode } => {
@@ -103,6 +107,28 @@ impl<'a> Leader<'a> {
                 },
                 _ => return self.tell(&lead),
             }
+        }
+    }
+
+    /// Makes sure, before anything is spent, that the project's own checks may be run: a person on a terminal is asked.
+    fn accept_checks(&self) -> Result<(), Failure> {
+        let workspace = &self.sending.workspace;
+        let commands = workspace.checks();
+        if commands.is_empty() {
+            log::warn!("no checks of this project are known; name some under [review] in agentd/config.toml");
+        }
+        let refused = match check_checks(workspace, &commands, self.sending.run.trust) {
+            Err(error) if error.kind() == ErrorKind::NotTrusted && out::can_ask() => error,
+            result => return result.map_err(Failure::from),
+        };
+        commands.iter().for_each(|command| out::row("check", &command.run));
+        match out::ask(
+            "these checks of the project would be run after the agent has changed it; accept them? [y/N]",
+        )? {
+            Some(answer) if answer.eq_ignore_ascii_case("y") || answer.eq_ignore_ascii_case("yes") => {
+                Ok(accept_checks(workspace, &commands)?)
+            }
+            _ => Err(refused.into()),
         }
     }
 
@@ -249,6 +275,15 @@ pub(super) fn no_agent(mode: &Mode) -> Error {
         "`agentd doctor` shows what was looked for; name one with --agent, or under [modes.{mode}] in \
          agentd/config.toml; `agentd demo` needs none"
     ))
+}
+
+/// Returns the error for a phase of a change that is over.
+fn over(session: &SessionId, done: bool) -> Error {
+    let (what, hint) = match done {
+        true => ("is done", "open another one".to_owned()),
+        false => ("is given up", format!("`agentd revise {session} --note \"…\"` takes it up again")),
+    };
+    Error::new(ErrorKind::NotWaiting, format!("`{session}` {what}")).with_hint(hint)
 }
 
 fn undone(session: &SessionId, what: &str) -> Error {

@@ -1,7 +1,7 @@
 //! `agentd prompt`: the exact prompt, before a token is spent.
 
 use agentd::models::Nonce;
-use agentd::orchestrator::{Ask, Assembly, Workspace, assemble, measured, next_state};
+use agentd::orchestrator::{Ask, Assembly, Desk, Run, Workspace, assemble, measured, next_state, preview};
 use agentd::store::Store;
 use serde_json::{Value, json};
 
@@ -9,8 +9,8 @@ use super::ask::{ask, is_known};
 use super::explain::explain;
 use super::sending::look;
 use crate::args::{Args, PromptArgs};
-use crate::exit;
 use crate::out::{self, Outcome};
+use crate::{exit, project};
 
 pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     let (workspace, ask) = ask(args, &given.ask)?;
@@ -24,6 +24,14 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     let measured = store.as_ref().map(|store| measured(&workspace, store, &ask)).transpose()?;
     let ask = Ask { measured: measured.unwrap_or_default(), ..ask };
     let state = next_state(&workspace, store.as_ref().map(|store| store as &dyn Store), &ask)?;
+    let found = match &store {
+        Some(store) if state.change.is_some() => {
+            let (drivers, run) = (project::drivers(&workspace)?, Run::new("agentd prompt"));
+            preview(&Desk { workspace: &workspace, store, drivers: &drivers, run: &run }, &state, &ask)?
+        }
+        _ => Vec::new(),
+    };
+    let ask = Ask { found, ..ask };
     let assembly = assemble(&workspace, &state, &ask)?;
     for origin in &assembly.overrides {
         out::note(format_args!("this project's own {origin} is used"));
