@@ -94,8 +94,9 @@ impl Provider {
         if host.is_some_and(|host| host.split('/').next().is_some_and(|host| host.contains('@'))) {
             return Some("`base_url` holds a user or a password: name a variable as `key`".to_owned());
         }
-        let is_name =
-            |key: &String| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let is_name = |key: &String| {
+            !key.is_empty() && key.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+        };
         // It may be the key, so it is not repeated.
         if self.key.as_ref().is_some_and(|key| !is_name(key)) {
             return Some(NO_NAME.to_owned());

@@ -206,7 +206,8 @@ fn crashed(code: Option<i32>, signal: Option<i32>) -> (ErrorKind, String, String
 
 fn edited(files: u64, first: &[String]) -> (ErrorKind, String, String) {
     let more = if files > first.len() as u64 { ", …" } else { "" };
-    let what = format!("may only read, and {files} files were changed: {}{more}", first.join(", "));
+    let were = if files == 1 { "file was" } else { "files were" };
+    let what = format!("may only read, and {files} {were} changed: {}{more}", first.join(", "));
     let hint = "see `git status`; the reply does not count; if you changed them, try again";
     (ErrorKind::AgentEdited, what, hint.to_owned())
 }

@@ -2,7 +2,6 @@
 
 use super::grounds::Grounds;
 use super::prepare::{self, Prepared};
-use super::prompts::catalogue;
 use super::recorded::{Recorded, RecordedCall};
 use super::trust::check_trust;
 use super::turn::{Desk, TurnReport, Turning};
@@ -42,7 +41,7 @@ pub fn resume(
 /// Returns a turn, ready to be sent once more at what its model costs now.
 fn prepared(desk: &Desk<'_>, driver: &dyn Driver, turn: &Recorded) -> Result<Prepared> {
     let model = match &turn.started.model {
-        Some(id) => Some(catalogue(&desk.workspace.settings)?.find_or_assume(id)),
+        Some(id) => Some(desk.workspace.catalogue()?.find_or_assume(id)),
         None => None,
     };
     let price = prepare::price(desk, driver, model.as_ref())?;

@@ -63,11 +63,24 @@ impl ChangeRow {
 /// Those of the ledger and of packs.
 pub fn changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Result<Vec<ChangeRow>> {
     let repository = Repository::open(&workspace.root, git).ok();
-    let mut rows = Vec::new();
+    let (mut rows, mut opinions) = (Vec::new(), Vec::new());
     for session in store.sessions()? {
         let events = store.events(&session)?;
+        let judged = events.iter().find_map(|(_, event)| match event {
+            Event::Started(started) => started.for_change.clone(),
+            _ => None,
+        });
+        opinions.extend(judged.map(|change| (change, session.clone())));
         if events.iter().any(|(_, event)| matches!(event, Event::Opened(_))) {
             rows.push(row(workspace, store, repository.as_ref(), &session, &events)?);
+        }
+    }
+    // What agents have spent on an opinion was spent on the change.
+    for (change, session) in opinions {
+        let spent = store.spent(&Scope::Session(&session))?.amount;
+        if let Some(row) = rows.iter_mut().find(|row| row.change == change) {
+            row.spent.tokens = row.spent.tokens.saturating_add(spent.tokens);
+            row.spent.micro_dollars = row.spent.micro_dollars.saturating_add(spent.micro_dollars);
         }
     }
     rows.sort_by_key(|row| row.age_seconds);
@@ -114,6 +127,7 @@ fn row(
         (_, Some(repository)) => touched(repository, workspace, session, &state).unwrap_or_default(),
     };
     let opened = state.change.clone();
+    let spent = store.spent(&Scope::Session(session))?.amount;
     let request = opened.as_ref().map(|opened| opened.request.clone()).unwrap_or_default();
     Ok(ChangeRow {
         change: session.clone(),
@@ -123,7 +137,7 @@ fn row(
         verdicts: turns.iter().filter_map(verdict).collect(),
         turns: state.turns,
         rounds: entered.count() as u64,
-        spent: store.spent(&Scope::Session(session))?.amount,
+        spent,
         age_seconds: clock::now().duration_since(last).unwrap_or_default().as_secs(),
         branch: opened.as_ref().map(|opened| opened.branch.clone()).unwrap_or_default(),
         onto: opened.and_then(|opened| opened.onto),

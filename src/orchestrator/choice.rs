@@ -59,7 +59,11 @@ impl Workspace {
         self.present.get_or_init(|| {
             let Some(path) = &self.path else { return Vec::new() };
             let names = DEFAULT_AGENTS.lines().map(str::trim).filter(|line| !line.starts_with('#'));
-            let there = names.filter(|name| find_command(path, name).is_some());
+            // A definition of the user's own may be of another command; the shipped ones are called as they are named.
+            let own = self.own_agents().unwrap_or_default();
+            let command =
+                |name: &str| own.find(name).map_or(name.to_owned(), |spec| spec.command().to_owned());
+            let there = names.filter(|name| find_command(path, &command(name)).is_some());
             there.filter_map(|name| AgentName::new(name).ok()).collect()
         })
     }

@@ -6,6 +6,7 @@ use super::grounds::Grounds;
 use super::prompts::{Ask, Workspace};
 use super::reading::MOST_REPAIRS;
 use super::recorded::Recorded;
+use super::secret_files::names_secrets;
 use super::turn::{Desk, Turning};
 use super::{clock, recover};
 use crate::agent::Echo;
@@ -206,6 +207,36 @@ pub fn next_ask(workspace: &Workspace, session: &SessionId, state: &State, mode:
         ask.variables.insert("TASKS".to_owned(), task);
     }
     Ok(ask)
+}
+
+/// Returns what is asked for with files of the project shown as they are in the session's own tree: those that are
+/// named, and for an agent that cannot open files itself those that the open tasks name.
+///
+/// # Errors
+///
+/// Those of files that cannot be read.
+pub fn with_files(workspace: &Workspace, named: &[PathBuf], ask: Ask) -> Result<Ask> {
+    let tree = workspace.tree(ask.session.as_ref());
+    let in_tree = |path: &PathBuf| {
+        let (root, full) = (workspace.root.canonicalize().ok()?, path.canonicalize().ok()?);
+        full.strip_prefix(root).ok().map(|path| tree.join(path))
+    };
+    let mut files: Vec<PathBuf> =
+        named.iter().map(|path| in_tree(path).unwrap_or_else(|| path.clone())).collect();
+    let edits = workspace.pack.mode(&ask.mode)?.edits.is_some();
+    if let Some(session) = ask.session.as_ref().filter(|_| edits)
+        && !workspace.has_tools(&ask)?
+    {
+        let path = format!("{}/tasks.md", ops::change_folder(session));
+        let text = ops::read_project_text(&tree, &path)?.unwrap_or_default();
+        for file in Tasks::read(&text).open().into_iter().flat_map(|task| &task.files) {
+            let path = tree.join(file);
+            if !names_secrets(file.as_ref()) && path.is_file() && !files.contains(&path) {
+                files.push(path);
+            }
+        }
+    }
+    Ok(Ask { files, ..ask })
 }
 
 /// Returns the task that is next, if they are done one by one.

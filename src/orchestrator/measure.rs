@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::clock;
-use super::prompts::{Ask, Workspace, catalogue};
+use super::prompts::{Ask, Workspace};
 use super::turn::Turning;
 use crate::compose::{Counter, Measured, seems_cut};
 use crate::error::Result;
@@ -18,7 +18,7 @@ use crate::store::{Figures, Store};
 /// Those of the ledger, and `ConfigInvalid`.
 pub fn measured(workspace: &Workspace, store: &dyn Store, ask: &Ask) -> Result<Measured> {
     let Some(model) = workspace.model(ask)? else { return Ok(Measured::default()) };
-    let model = known(&catalogue(&workspace.settings)?, &model);
+    let model = known(workspace.catalogue()?, &model);
     let agent = workspace.agent(ask)?;
     let agent = agent.as_ref().map(AgentName::as_str).map(bare);
     let mut all = found(store, FigureKind::Protocol, agent, &model)?;
@@ -67,7 +67,7 @@ pub(super) fn keep(
     figure: Figure,
 ) {
     let keep = || {
-        let catalogue = catalogue(&workspace.settings)?;
+        let catalogue = workspace.catalogue()?;
         let model = model.map(|model| known(&catalogue, model));
         store.measure(&Measurement { agent: bare(agent).to_owned(), model, figure }, clock::now())
     };
@@ -101,7 +101,7 @@ impl Turning<'_> {
 
     /// Returns how many tokens a prompt has for a model, most likely, and without what was measured before.
     fn count(&self, model: &str, why: Why, prompt: &str) -> Result<u64> {
-        let catalogue = catalogue(&self.desk.workspace.settings)?;
+        let catalogue = self.desk.workspace.catalogue()?;
         let tokenizer = catalogue.find(model).map(|known| catalogue.tokenizer(known)).unwrap_or_default();
         let counter = Counter::new(tokenizer);
         // Of a prompt that is sent as JSON, its texts are what the model reads.

@@ -37,7 +37,7 @@ pub use checks::{accept_checks, check_checks};
 pub use clock::utc;
 pub use context::PromptContext;
 pub use init::{Created, init};
-pub use lead::{Lead, decide, leave, next_ask, open_change, retry};
+pub use lead::{Lead, decide, leave, next_ask, open_change, retry, with_files};
 pub use measure::{measured, measured_agents};
 pub use panel::judge;
 pub use prepare::next_state;

@@ -47,6 +47,8 @@ pub struct Workspace {
     pub worktrees: Option<PathBuf>,
     /// Where commands are looked for: an agent that is there is taken if nothing names one.
     pub path: Option<OsString>,
+    /// The catalogue of models, once someone has asked for one.
+    catalogue: OnceLock<Catalogue>,
     /// The agents that were found there.
     pub(super) present: OnceLock<Vec<AgentName>>,
 }
@@ -71,7 +73,7 @@ impl Workspace {
         // One that cannot be used is told of at once, not when an agent of it is called.
         overlaid(Agents::default(), &own_agents)?;
         let agents = OnceLock::new();
-        let (path, present, worktrees) = (None, OnceLock::new(), None);
+        let (path, present, worktrees, catalogue) = (None, OnceLock::new(), None, OnceLock::new());
         Ok(Self {
             root,
             settings,
@@ -83,6 +85,7 @@ impl Workspace {
             secrets,
             worktrees,
             path,
+            catalogue,
             present,
         })
     }
@@ -106,6 +109,11 @@ impl Workspace {
         let shipped = Agents::read(AGENTS, "built-in:data/agents.yaml")?;
         let all = overlaid(shipped, &self.own_agents)?.switched(&self.settings.switches)?;
         Ok(self.agents.get_or_init(|| all))
+    }
+
+    /// Returns the user's and the project's definitions of agents alone.
+    pub(super) fn own_agents(&self) -> Result<Agents> {
+        overlaid(Agents::default(), &self.own_agents)
     }
 
     /// Tells whether an agent is defined by the project itself, whom nobody may have accepted.
@@ -137,6 +145,15 @@ impl Workspace {
         let other = Self::open(self.root.clone(), self.places.user.clone(), Some(name))?;
         let (secrets, path, worktrees) = (self.secrets.clone(), self.path.clone(), self.worktrees.clone());
         Ok(Some(Self { secrets, path, worktrees, ..other }))
+    }
+
+    /// Returns the catalogue: the shipped models and those of the settings.
+    pub(super) fn catalogue(&self) -> Result<&Catalogue> {
+        if let Some(catalogue) = self.catalogue.get() {
+            return Ok(catalogue);
+        }
+        let catalogue = catalogue(&self.settings)?;
+        Ok(self.catalogue.get_or_init(|| catalogue))
     }
 
     /// Returns what an agent would expand in a prompt.
@@ -408,7 +425,7 @@ impl WrittenFor {
             let counter = Counter::new(TokenizerSpec::default());
             return Ok(Self { model: None, reliability: Origin::Guessed, counter, overhead: 0 });
         };
-        let catalogue = catalogue(&workspace.settings)?;
+        let catalogue = workspace.catalogue()?;
         let model = catalogue.find_or_assume(&id);
         let (mut counter, mut overhead) = (Counter::new(catalogue.tokenizer(&model)), 0);
         if let Some(calibration) = ask.measured.calibration.used() {

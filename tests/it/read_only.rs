@@ -61,7 +61,7 @@ fn a_read_only_phase_that_changed_a_file_is_a_failure_whatever_the_agent_said() 
         let report = run.last_line();
         assert_eq!(report["fault"]["kind"], "AgentEdited", "{script}");
         let message = report["fault"]["message"].as_str().unwrap();
-        assert!(message.contains("1 files were changed") && message.contains(path), "{script}: {message}");
+        assert!(message.contains("1 file was changed") && message.contains(path), "{script}: {message}");
         assert_eq!(report["report"]["verdict"], Value::Null);
         assert_eq!(report["report"]["settlements"], serde_json::json!([]), "nothing of the reply counts");
         assert_eq!(report["report"]["end"]["end"], "edited");

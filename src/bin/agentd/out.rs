@@ -233,6 +233,13 @@ pub(crate) fn ask(question: &str) -> io::Result<Option<String>> {
 pub(crate) fn usage(error: &clap::Error) -> u8 {
     #[expect(clippy::disallowed_methods, reason = "the binary knows the environment")]
     let clean = env::args_os().all(|arg| matches!(screen(&arg.to_string_lossy()), Cow::Borrowed(_)));
+    #[expect(clippy::disallowed_methods, reason = "the binary knows the environment")]
+    if error.use_stderr() && env::args_os().any(|arg| arg == "--json") {
+        let message = error.render().to_string();
+        let message = message.trim().trim_start_matches("error: ");
+        talk(json!({"error": {"kind": "Usage", "message": shown(message), "exit_code": exit::USAGE}}));
+        return exit::USAGE;
+    }
     if clean || !error.use_stderr() {
         // If nobody is left to tell, as with `--help | head`, that is no failure.
         let _unheard = error.print();

@@ -1,26 +1,38 @@
 //! `agentd fix`: one prompt, one edit, checks, one review, one commit.
 
-use agentd::models::Mode;
 use agentd::models::SessionId;
-use agentd::orchestrator::Ask;
 
 use super::ask::{from_here, text};
 use super::lead::Leader;
 use super::review::LIGHT;
 use crate::args::{Args, FixArgs};
 use crate::out::Outcome;
+use crate::project;
 
 /// The longest name that is made from a request.
 const LONGEST: usize = 40;
 
 pub(super) fn run(args: &Args, given: &FixArgs) -> Outcome {
     let request = text(&given.request)?;
-    let name = given.name.clone().unwrap_or_else(|| name_of(&request));
-    let session = SessionId::new(name)?;
+    let session = match &given.name {
+        Some(name) => SessionId::new(name.as_str())?,
+        None => free_name(args, &name_of(&request))?,
+    };
     let files = given.files.iter().map(|path| from_here(args, path)).collect::<agentd::Result<_>>()?;
     let mut leader = Leader::open(args, "agentd fix", &session, Some(LIGHT), &given.lead)?;
-    leader.ask = Some(Ask { files, ..Ask::new(Mode::new("fix")?, "") });
+    leader.files = files;
     leader.go(Some(request), None)
+}
+
+/// Returns a name that no session has yet: the one that is wanted, or that with a number.
+fn free_name(args: &Args, wanted: &str) -> agentd::Result<SessionId> {
+    let mut session = SessionId::new(wanted)?;
+    let mut number = 1;
+    while project::pack_of(args, &session)?.is_some() {
+        number += 1;
+        session = SessionId::new(format!("{wanted}-{number}"))?;
+    }
+    Ok(session)
 }
 
 /// Makes a name of a request: `fix-typo-in-readme`.

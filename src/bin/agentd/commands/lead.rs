@@ -1,13 +1,14 @@
 //! `agentd run` and its phases: a change is led on until it is done, given up, or waits for a person.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use agentd::agent::Driver;
 use agentd::apply::Standing;
 use agentd::models::{AgentName, Decision, Mode, SessionId, State};
 use agentd::orchestrator::{
     Ask, Desk, Lead, TurnReport, Workspace, accept_checks, check_checks, decide, judge, leave, next_ask,
-    open_change, retry, take,
+    open_change, retry, take, with_files,
 };
 use agentd::{Error, ErrorKind, Result, spec};
 use serde_json::json;
@@ -45,8 +46,8 @@ pub(super) struct Leader<'a> {
     session: SessionId,
     /// The drivers that were used: a script goes on where it was.
     drivers: BTreeMap<String, Box<dyn Driver>>,
-    /// What every turn is asked with beside what the change says.
-    pub(super) ask: Option<Ask>,
+    /// Files of the project that every agent is shown.
+    pub(super) files: Vec<PathBuf>,
 }
 
 impl<'a> Leader<'a> {
@@ -73,7 +74,7 @@ impl<'a> Leader<'a> {
     ) -> Result<Self> {
         let sending = Sending::open(name, workspace, &given.send, given.json)?;
         let (session, drivers) = (session.clone(), BTreeMap::new());
-        Ok(Self { args, given, sending, session, drivers, ask: None })
+        Ok(Self { args, given, sending, session, drivers, files: Vec::new() })
     }
 
     /// Gives an agent a driver of its own.
@@ -179,8 +180,8 @@ impl<'a> Leader<'a> {
         let session = self.session.clone();
         let ask = next_ask(&self.sending.workspace, &session, state, mode)?;
         let agent = self.given.agent.as_deref().map(AgentName::new).transpose()?;
-        let base = self.ask.clone().unwrap_or_else(|| ask.clone());
-        let ask = Ask { agent, model: self.given.model.clone(), files: base.files, ..ask };
+        let ask = Ask { agent, model: self.given.model.clone(), ..ask };
+        let ask = with_files(&self.sending.workspace, &self.files, ask)?;
         let mut agents = self.panel(mode);
         let is_panel = agents.len() > 1;
         if !is_panel {
@@ -249,7 +250,7 @@ impl<'a> Leader<'a> {
     /// Tells how the change stands, and returns the exit code of that.
     fn tell(mut self, lead: &Lead) -> Outcome {
         let session = self.session.clone();
-        if let Standing::Over { .. } = lead.standing {
+        if let Standing::Over { done: true } = lead.standing {
             self.desk(None, |desk| leave(desk, &session, &lead.state))?;
         }
         if self.given.json {
@@ -332,6 +333,9 @@ fn stands(lead: &Lead, session: &SessionId) {
         }
         Standing::Over { done: false } => {
             out::row("given up", format_args!("{session}; its branch stays"));
+            if lead.tree.is_dir() {
+                out::row("read", folder);
+            }
             out::row("then", format_args!("agentd revise {session} --note \"…\" takes it up again"));
         }
     }

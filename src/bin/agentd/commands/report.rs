@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use agentd::models::{Code, Marker, Settlement, State, UsageMetrics, dollars};
+use agentd::models::{Code, Marker, Problem, Settlement, State, UsageMetrics, dollars};
 use agentd::orchestrator::TurnReport;
 
 use crate::out;
@@ -38,14 +38,19 @@ pub(super) fn tell(report: &TurnReport) {
         out::row("refused", format_args!("{}: {}", proposal.what, proposal.reason));
     }
     for problem in &report.response.problems {
-        let heading = if problem.code == Code::QuotedEffect { "ignored" } else { "problem" };
-        let place = place(&report.reply, &problem.span);
-        out::row(heading, format_args!("{} ({}){place}", problem.message, problem.code));
+        let (heading, words) = self::problem(problem, &report.reply);
+        out::row(heading, words);
     }
     if let Some(gate) = &report.closed_gate {
         out::row("gate", format_args!("does not hold: {gate}"));
     }
     out::row("next", next(&report.state));
+}
+
+/// Returns what was tolerated or ignored in a reply, under its heading.
+pub(super) fn problem(problem: &Problem, reply: &str) -> (&'static str, String) {
+    let heading = if problem.code == Code::QuotedEffect { "ignored" } else { "problem" };
+    (heading, format!("{} ({}){}", problem.message, problem.code, place(reply, &problem.span)))
 }
 
 /// Returns where in a reply something stands, and the line itself.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use agentd::Result;
-use agentd::models::{SegmentRef, SessionId, dollars};
+use agentd::models::{Response, SegmentRef, SessionId, dollars};
 use agentd::orchestrator::{Recorded, Workspace, ledger_text, utc};
 use agentd::store::{SqliteStore, Store};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
+use super::report;
 use super::sending::{ledger, no_turn};
 use crate::args::{Args, ShowArgs};
 use crate::out::{self, Outcome};
@@ -30,7 +31,8 @@ pub(super) fn run(args: &Args, given: &ShowArgs) -> Outcome {
     } else if given.json {
         out::json(&json!({"started_at": utc(turn.at), "turn": turn}))?;
     } else {
-        tell(&store, &turn)?;
+        let read = workspace(args, &turn).and_then(|workspace| turn.read_again(&workspace, &store));
+        tell(&store, &turn, read.ok().map(|(response, _)| response).as_ref())?;
     }
     Ok(exit::OK)
 }
@@ -40,7 +42,7 @@ pub(super) fn workspace(args: &Args, turn: &Recorded) -> Result<Workspace> {
     project::workspace(args, Some(&turn.started.pack))
 }
 
-fn tell(store: &SqliteStore, turn: &Recorded) -> Result<(), out::Failure> {
+fn tell(store: &SqliteStore, turn: &Recorded, read: Option<&Response>) -> Result<(), out::Failure> {
     let started = &turn.started;
     let mut rows = vec![
         ("turn", turn.name()),
@@ -50,6 +52,7 @@ fn tell(store: &SqliteStore, turn: &Recorded) -> Result<(), out::Failure> {
     ];
     rows.extend(started.model.iter().map(|model| ("model", model.clone())));
     rows.push(("prompt", format!("{} bytes in {} segments", started.prompt_bytes, started.prompt.len())));
+    rows.extend(turn.found.iter().map(|found| ("found", found.detail.clone())));
     for (number, call) in turn.calls.iter().enumerate() {
         let words = match &call.answered {
             None => "running".to_owned(),
@@ -80,6 +83,15 @@ fn tell(store: &SqliteStore, turn: &Recorded) -> Result<(), out::Failure> {
         let heading = if settlement.done { "done" } else { "not done" };
         rows.push((heading, settlement.detail.clone()));
     }
+    let reply = turn.reply(store).map(|(reply, _)| reply).unwrap_or_default();
+    for proposal in read.map_or(&[][..], |response| &response.proposals) {
+        rows.push(("refused", format!("{}: {}", proposal.what, proposal.reason)));
+    }
+    rows.extend(
+        read.map_or(&[][..], |response| &response.problems)
+            .iter()
+            .map(|problem| report::problem(problem, &reply)),
+    );
     rows.extend(turn.next.iter().map(|mode| ("next", mode.to_string())));
     rows.extend(turn.ended.map(|done| ("next", if done { "done" } else { "stopped" }.to_owned())));
     out::rows(&rows)?;
