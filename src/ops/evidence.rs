@@ -4,7 +4,10 @@ use super::checks::{checks_report, run_checks};
 use super::git::{Diff, DiffLimits};
 use super::{ChangeSite, Closing, Found, Operation, Planned, Site, change, spec_merge};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Check, ContextItem, ContextKind, ReviewResult, SessionId, Settlement, all_passed};
+use crate::models::{
+    Check, CheckEnd, ContextItem, ContextKind, ReviewResult, SessionId, Settlement, all_passed,
+    matches_pattern,
+};
 
 /// How much of a diff a prompt shows: of one file, and in all.
 pub const DIFF_LIMITS: DiffLimits = DiffLimits { file: 200_000, total: 1_000_000 };
@@ -18,6 +21,10 @@ impl Checks {
     /// Runs the checks, and tells what they came to: `PASSED`, `FAILED` or `NONE`.
     fn run(&self, change: &ChangeSite<'_>, planned: &Planned) -> Result<Settlement> {
         let checks = run_checks(&change.checks)?;
+        if checks.iter().any(|check| check.end == CheckEnd::Stopped) {
+            return Err(Error::new(ErrorKind::AgentStopped, "the checks were stopped")
+                .with_hint("go on with `agentd run`: they are run again"));
+        }
         let word = word(&checks);
         let passed = checks.iter().filter(|check| check.passed()).count();
         let detail = match checks.as_slice() {
@@ -133,7 +140,11 @@ impl ShowDiff {
     fn look(&self, change: &ChangeSite<'_>, session: &SessionId) -> Result<Found> {
         let commit = change.worktree.head()?;
         let folder = format!("{}/", change::folder(session));
-        let own = |path: &str| path.starts_with(&folder);
+        // What is shown anyway need not be shown twice; anything else that lies there must be seen.
+        let own = |path: &str| {
+            let name = path.strip_prefix(&folder);
+            name.is_some_and(|name| change.artifacts.iter().any(|pattern| matches_pattern(pattern, name)))
+        };
         let leaves_out = |path: &str| own(path) || (change.holds_secrets)(path);
         let diff = change.worktree.diff(&change.opened.base, DIFF_LIMITS, &leaves_out)?;
         let files = diff.files.iter().filter(|changed| !own(&changed.path)).count();

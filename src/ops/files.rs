@@ -65,6 +65,20 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
     })
 }
 
+/// Removes a file of the project, if it is there.
+///
+/// # Errors
+///
+/// `FileUnusable` if it cannot be removed.
+pub(super) fn remove_file(root: &Path, relative: &str) -> Result<()> {
+    match remove(root, relative) {
+        Err(error) if !file::is_missing(&error) => {
+            Err(Error::new(ErrorKind::FileUnusable, format!("cannot remove {relative}")).with_source(error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Makes a folder, and those above it.
 ///
 /// # Errors

@@ -66,6 +66,8 @@ pub struct ChangeSite<'a> {
     pub opened: &'a Opened,
     /// What is true of it now.
     pub state: &'a State,
+    /// What of the session's folder agents are shown anyway, as patterns.
+    pub artifacts: &'a [String],
     /// What failed when the checks were run last.
     pub failed: Option<&'a str>,
     /// How the project's own checks are run.

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{Checks, FAILED, NO_TREE};
-use super::files::{read_project_text, write_text};
-use super::git::Changed;
+use super::files::{read_project_text, remove_file, write_text};
+use super::git::{Changed, Status};
 use super::{ChangeSite, Closing, Operation, Planned, Site, change};
 use crate::error::Result;
 use crate::models::{Marker, SessionId, Settlement, TaskStatus};
@@ -75,6 +75,7 @@ fn settle(
     let (tasks_file, record_file) = (format!("{folder}/tasks.md"), format!("{folder}/{RECORD}"));
     let own = format!("{folder}/");
     let changed: Vec<Changed> = change.worktree.changed(&claims.from)?;
+    let restored = restore(site, change, &claims.from, &own, &changed)?;
     let changed: Vec<&Changed> = changed.iter().filter(|changed| !changed.path.starts_with(&own)).collect();
     let checks = change.state.results.get(Checks::NAME).and_then(|found| found.result.as_deref());
     let checks = checks.unwrap_or("NONE");
@@ -96,7 +97,7 @@ fn settle(
         (false, ..) if !ticked.is_empty() => "PROGRESS",
         (false, ..) => "OPEN",
     };
-    let block = block(claims, &changed, checks, &tasks, &ticked);
+    let block = block(claims, &changed, &restored, checks, &tasks, &ticked);
     let record = read_project_text(site.root, &record_file)?.unwrap_or_default();
     write_text(site.root, &record_file, &with_block(&record, &claims.turn, &block))?;
     let detail =
@@ -104,8 +105,42 @@ fn settle(
     Ok(planned.settled(true, detail).found(result, Some(block)))
 }
 
+/// Puts back what an agent has changed of the change's own folder, its record excepted: what was planned, challenged
+/// and reviewed is not for who implements it. What was put back before has not changed any more.
+fn restore(
+    site: &Site<'_>,
+    change: &ChangeSite<'_>,
+    from: &str,
+    own: &str,
+    changed: &[Changed],
+) -> Result<Vec<String>> {
+    let mut restored = Vec::new();
+    for file in changed {
+        let mut paths = vec![&file.path];
+        if let Status::Renamed { from } = &file.status {
+            paths.push(from);
+        }
+        for path in paths {
+            let Some(name) = path.strip_prefix(own).filter(|name| *name != RECORD) else { continue };
+            match change.repository.text_at(from, path)? {
+                Some(text) => write_text(site.root, path, &text)?,
+                None => remove_file(site.root, path)?,
+            }
+            restored.push(name.to_owned());
+        }
+    }
+    Ok(restored)
+}
+
 /// Returns what was seen of a turn, for people to read.
-fn block(claims: &Claims, changed: &[&Changed], checks: &str, tasks: &Tasks, ticked: &[&str]) -> String {
+fn block(
+    claims: &Claims,
+    changed: &[&Changed],
+    restored: &[String],
+    checks: &str,
+    tasks: &Tasks,
+    ticked: &[&str],
+) -> String {
     let mut text = format!(
         "## Evidence of {}\n\nWritten by agentd from what it saw, not by the agent.\n\n",
         claims.turn
@@ -119,6 +154,11 @@ fn block(claims: &Claims, changed: &[&Changed], checks: &str, tasks: &Tasks, tic
         count => format!("{count} files (+{added} −{removed}): {}{more}", names.join(", ")),
     };
     let _infallible = writeln!(text, "- changed: {files}\n- checks: {}\n", checks.to_lowercase());
+    if !restored.is_empty() {
+        let names: Vec<String> = restored.iter().map(|name| format!("`{name}`")).collect();
+        let _infallible =
+            writeln!(text, "- put back, as it is not the implementer's to change: {}\n", names.join(", "));
+    }
     text.push_str("| task | claimed | ticked | why |\n|---|---|---|---|\n");
     for task in &tasks.tasks {
         let claim = claims.tasks.get(&task.id);

@@ -87,11 +87,13 @@ impl Grounds {
         session: Option<&'a SessionId>,
         state: &'a State,
     ) -> Site<'a> {
+        let mode = state.mode.as_ref().and_then(|mode| desk.workspace.pack.modes.get(mode));
         let change = self.own.as_ref().zip(state.change.as_ref()).map(|(own, opened)| ChangeSite {
             repository: &own.repository,
             worktree: &own.worktree,
             opened,
             state,
+            artifacts: mode.map_or(&[][..], |spec| &spec.artifacts),
             failed: own.failed.as_deref(),
             checks: own.checking.job(desk, &self.tree),
             holds_secrets: |path| names_secrets(path.as_ref()),

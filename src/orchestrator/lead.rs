@@ -90,8 +90,12 @@ fn lead(desk: &Desk<'_>, session: &SessionId, state: State) -> Result<Lead> {
     let standing = apply::standing(&desk.workspace.pack, &state, desk.workspace.rounds())?;
     let tree = desk.workspace.own_tree(session)?;
     if !matches!(standing, Standing::Over { .. }) {
-        ensure_tree(desk, session, &state)?;
+        let worktree = ensure_tree(desk, session, &state)?;
         write_notes(&tree, session, &state)?;
+        // What a call has left that came to no end is the work of the next one.
+        if state.mode_turns == 0 || state.progress.replied {
+            worktree.commit(&format!("agentd({session}): what was changed by hand"))?;
+        }
     }
     Ok(Lead { state, standing, tree })
 }
