@@ -48,6 +48,8 @@ pub(super) struct Leader<'a> {
     drivers: BTreeMap<String, Box<dyn Driver>>,
     /// Files of the project that every agent is shown.
     pub(super) files: Vec<PathBuf>,
+    /// Whether a turn was taken.
+    begun: bool,
 }
 
 impl<'a> Leader<'a> {
@@ -74,7 +76,7 @@ impl<'a> Leader<'a> {
     ) -> Result<Self> {
         let sending = Sending::open(name, workspace, &given.send, given.json)?;
         let (session, drivers) = (session.clone(), BTreeMap::new());
-        Ok(Self { args, given, sending, session, drivers, files: Vec::new() })
+        Ok(Self { args, given, sending, session, drivers, files: Vec::new(), begun: false })
     }
 
     /// Gives an agent a driver of its own.
@@ -84,7 +86,6 @@ impl<'a> Leader<'a> {
 
     /// Leads the change on; with a mode, only through one turn in that mode.
     pub(super) fn go(mut self, mut request: Option<String>, only: Option<&Mode>) -> Outcome {
-        self.accept_checks()?;
         loop {
             let session = self.session.clone();
             let lead = self.desk(None, |desk| open_change(desk, &session, request.take().as_deref()))?;
@@ -177,6 +178,9 @@ impl<'a> Leader<'a> {
 
     /// Takes one turn, and tells of it.
     fn turn(&mut self, state: &State, mode: &Mode) -> Result<(), Failure> {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.accept_checks()?;
+        }
         let session = self.session.clone();
         let ask = next_ask(&self.sending.workspace, &session, state, mode)?;
         let agent = self.given.agent.as_deref().map(AgentName::new).transpose()?;
