@@ -39,7 +39,10 @@ impl Turning<'_> {
                 continue;
             }
             let update = sent.map(|index| response.updates.remove(index));
-            response.proposals.push(asked_again(&file, &told, update));
+            let again = asked_again(&file, &told, update);
+            // What was asked for before, and did not come, is asked for once.
+            response.proposals.retain(|proposal| !proposal.again || proposal.what != again.what);
+            response.proposals.push(again);
         }
         Ok(response)
     }
