@@ -13,6 +13,7 @@ mod agents;
 mod bad_input;
 mod bad_replies;
 mod change_cases;
+mod change_terminal;
 mod checks;
 mod cli;
 mod command_agent;

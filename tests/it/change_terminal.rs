@@ -1,0 +1,110 @@
+//! What a person is asked on a terminal: whether the project's checks may be run, and what the planner could not know.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+use crate::support::{TestProject, did_not_run};
+
+/// A planner that asks two questions first, and plans with the answers; a challenger that rejects the plan.
+const SCRIPT: &str = r#"format: 1
+turns:
+  - mode: plan
+    reply: |
+      Too thin.
+      <content_update target="proposal.md">
+      # Greet
+
+      ## Why
+      Someone asked.
+
+      ## Open questions
+      - In which language?
+      - Is it for everyone? Assumed: yes.
+      - How loud?
+      </content_update>
+      <review run="{{NONCE}}">NEEDS_REVISION</review>
+  - mode: plan
+    expect: ["In which language?", "In Esperanto", "How loud?", "Whispering"]
+    end: stopped
+"#;
+
+/// Runs the program on a terminal on which someone types lines as soon as they are asked; `None` without `script`.
+fn typed(project: &TestProject, args: &[&str], lines: &[(&str, &str)]) -> Option<String> {
+    let program = project.command(args);
+    let words = std::iter::once(program.get_program()).chain(program.get_args());
+    let quoted: String = words.map(|word| format!("'{}' ", word.to_str().unwrap())).collect();
+    let mut child = Command::new("script")
+        .args(["-qec", &quoted, "/dev/null"])
+        .current_dir(project.root())
+        .env("HOME", project.home())
+        .env("SHELL", "/bin/sh")
+        .env("TERM", "xterm")
+        .env_remove("XDG_STATE_HOME")
+        .env_remove("XDG_CONFIG_HOME")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let (mut typing, mut shown) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (mut seen, mut next, mut buffer) = (String::new(), 0, [0_u8; 4096]);
+    loop {
+        let read = shown.read(&mut buffer).unwrap();
+        if read == 0 {
+            break;
+        }
+        seen.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        while let Some((_, answer)) = lines.get(next).filter(|(question, _)| seen.contains(question)) {
+            typing.write_all(format!("{answer}\n").as_bytes()).unwrap();
+            next += 1;
+        }
+    }
+    drop(typing);
+    child.wait().unwrap();
+    assert_eq!(next, lines.len(), "not all was asked: {seen}");
+    Some(seen)
+}
+
+fn project() -> TestProject {
+    let project = TestProject::new();
+    project.write("check.sh", "true\n");
+    project.write("agentd/config.toml", "format = 1\n[review]\ncommands = [\"sh check.sh\"]\n");
+    for words in ["add -A", "-c user.name=T -c user.email=t@example.invalid commit -qm start"] {
+        let status = Command::new("git").args(words.split(' ')).current_dir(project.root()).status().unwrap();
+        assert!(status.success());
+    }
+    project.write("../home/script.yaml", SCRIPT);
+    project
+}
+
+#[test]
+fn a_person_accepts_the_checks_and_answers_what_the_planner_asks() {
+    let project = project();
+    let script = project.home().join("script.yaml").display().to_string();
+    let args = ["run", "greet", "Greet", "--agent", "scripted", "--script", &script];
+    let lines = [("accept them?", "y"), ("In which language?", "In Esperanto"), ("How loud?", "Whispering")];
+    let Some(shown) = typed(&project, &args, &lines) else {
+        return did_not_run(
+            "a_person_accepts_the_checks_and_answers_what_the_planner_asks",
+            "there is no `script`",
+        );
+    };
+    assert!(shown.contains("sh check.sh") && !shown.contains("? Is it for everyone"), "{shown}");
+    // What was accepted stays accepted, and what was answered stays in the change.
+    assert!(project.run(&["trust", "--show"]).stdout.contains("accepted  checks"));
+    let tree =
+        project.run(&["change", "show", "greet", "--json"]).json()["tree"].as_str().unwrap().to_owned();
+    let notes = std::fs::read_to_string(format!("{tree}/agentd/changes/greet/NOTES.md")).unwrap();
+    assert!(notes.contains("**In which language?**\nIn Esperanto\n\n**How loud?**\nWhispering"), "{notes}");
+}
+
+#[test]
+fn who_does_not_accept_the_checks_spends_nothing() {
+    let project = project();
+    let script = project.home().join("script.yaml").display().to_string();
+    let args = ["run", "greet", "Greet", "--agent", "scripted", "--script", &script];
+    let Some(shown) = typed(&project, &args, &[("accept them?", "no")]) else {
+        return did_not_run("who_does_not_accept_the_checks_spends_nothing", "there is no `script`");
+    };
+    assert!(shown.contains("NotTrusted"), "{shown}");
+    assert_eq!(project.run(&["log", "--json"]).json(), serde_json::json!([]));
+}
