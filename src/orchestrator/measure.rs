@@ -68,7 +68,7 @@ pub(super) fn keep(
 ) {
     let keep = || {
         let catalogue = workspace.catalogue()?;
-        let model = model.map(|model| known(&catalogue, model));
+        let model = model.map(|model| known(catalogue, model));
         store.measure(&Measurement { agent: bare(agent).to_owned(), model, figure }, clock::now())
     };
     if let Err(error) = keep() {
