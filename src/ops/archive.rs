@@ -18,12 +18,15 @@ pub const ARCHIVE: &str = "agentd/changes/archive";
 /// The project's own list of what is new, and the change's part of it.
 const CHANGELOG: &str = "CHANGELOG.md";
 
+/// The operation that archives a change.
+pub const ARCHIVED: &str = "change.archive";
+
 /// `change.archive`: moves the change's folder to the archive, at once, and adds its entry to the changelog.
 pub(super) struct Archive;
 
 impl Operation for Archive {
     fn name(&self) -> &'static str {
-        "change.archive"
+        ARCHIVED
     }
 
     fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {

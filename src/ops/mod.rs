@@ -21,7 +21,7 @@ mod tree;
 use std::collections::HashMap;
 use std::path::Path;
 
-pub use archive::ARCHIVE;
+pub use archive::{ARCHIVE, ARCHIVED};
 pub use census::{Census, Counted};
 pub use change::{OpenTasks, artifacts, folder as change_folder, has_change, open_tasks, targets, task_ids};
 pub use checks::{CheckJob, checks_report, run_checks};

@@ -91,7 +91,10 @@ fn lead(desk: &Desk<'_>, session: &SessionId, state: State) -> Result<Lead> {
     let tree = desk.workspace.own_tree(session)?;
     if !matches!(standing, Standing::Over { .. }) {
         let worktree = ensure_tree(desk, session, &state)?;
-        write_notes(&tree, session, &state)?;
+        // What is in the archive is not written again.
+        if !state.done.contains_key(ops::ARCHIVED) {
+            write_notes(&tree, session, &state)?;
+        }
         // What a call has left that came to no end is the work of the next one.
         if state.mode_turns == 0 || state.progress.replied {
             worktree.commit(&format!("agentd({session}): what was changed by hand"))?;
@@ -169,8 +172,11 @@ pub fn decide(desk: &Desk<'_>, session: &SessionId, decision: Decision, note: Op
         }
         let standing = apply::standing(&desk.workspace.pack, &state, desk.workspace.rounds())?;
         if let Some(why) = refused(decision, &standing) {
-            return Err(Error::new(ErrorKind::NotWaiting, format!("`{session}` {why}"))
-                .with_hint(format!("`agentd change show {session}` tells how it stands")));
+            let next = match standing {
+                Standing::Ready { .. } => format!("`agentd run {session}` goes on with it"),
+                _ => format!("`agentd change show {session}` tells how it stands"),
+            };
+            return Err(Error::new(ErrorKind::NotWaiting, format!("`{session}` {why}")).with_hint(next));
         }
         let note = note.map(|note| desk.workspace.secrets.redact(note).into_owned());
         let mut events: Vec<Event> =

@@ -115,7 +115,8 @@ impl Repository {
 
     /// Returns the files that would be written, and that hold what is in no commit.
     fn in_the_way(&self, steps: &[Step]) -> Result<Vec<String>> {
-        let dirty = self.uncommitted()?;
+        // Of a folder that git does not know only those files count that are there, and these are found below.
+        let dirty = self.uncommitted()?.into_iter().filter(|name| !name.ends_with('/')).collect::<Vec<_>>();
         let inside = |a: &str, b: &str| a.strip_prefix(b.trim_end_matches('/')).is_some_and(is_below);
         let is_dirty = |name: &str| dirty.iter().any(|other| inside(name, other) || inside(other, name));
         // What is ignored is not told as uncommitted.
