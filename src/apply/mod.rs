@@ -4,11 +4,15 @@ mod action;
 mod permit;
 mod tree;
 
+use std::collections::BTreeMap;
+
 use permit::Permit;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::models::{Decision, Effect, Event, Mode, Proposal, Response, ReviewResult, Started, State};
+use crate::models::{
+    Decision, Effect, Event, Mode, Proposal, Response, ReviewResult, Settlement, Started, State,
+};
 use crate::pack::{Condition, Facts, ModeSpec, Pack, Target, Value};
 
 /// What follows from a response.
@@ -109,16 +113,32 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
 /// Returns what the last turn came to: what its reply says, or what the evidence says if that is worse.
 fn result<'a>(spec: &'a ModeSpec, state: &State) -> &'a str {
     let progress = &state.progress;
-    let mut result = match progress.verdict {
+    let said = match progress.verdict {
         Some(verdict) => verdict.name(),
         None if progress.task_failed => "FAILED",
         None => "otherwise",
     };
-    for (operation, rules) in &spec.evidence {
-        let found = state.results.get(operation).and_then(|found| rules.get(found.result.as_ref()?));
-        result = found.map_or(result, |found| if badness(found) > badness(result) { found } else { result });
+    worse(spec, said, &state.results).map_or(said, |(_, result)| result)
+}
+
+/// Returns what makes a result worse than a reply says: the operation, and what the turn came to by what that found.
+#[must_use]
+pub fn worse<'a>(
+    spec: &'a ModeSpec,
+    said: &str,
+    results: &BTreeMap<String, Settlement>,
+) -> Option<(&'a str, &'a str)> {
+    let found = spec.evidence.iter().filter_map(|(operation, rules)| {
+        let result = rules.get(results.get(operation)?.result.as_ref()?)?;
+        Some((operation.as_str(), result.as_str()))
+    });
+    let mut worst = None;
+    for (operation, result) in found {
+        if badness(result) > badness(worst.map_or(said, |(_, worst)| worst)) {
+            worst = Some((operation, result));
+        }
     }
-    result
+    worst
 }
 
 /// Returns how bad a result is: a verdict by its severity, a failure like the mildest verdict but `PASS`.

@@ -74,6 +74,8 @@ pub struct TurnReport {
     pub warnings: Vec<String>,
     /// The verdict, if the reply holds one.
     pub verdict: Option<ReviewResult>,
+    /// What the turn came to if what was seen makes it worse than what the reply says, and the operation that saw it.
+    pub overruled: Option<(String, String)>,
     /// What the calls used.
     pub usage: UsageMetrics,
     /// How often the agent was called.
@@ -390,7 +392,20 @@ impl<'a> Turning<'a> {
         let report = self.report(said)?;
         let name = format!("{}/{}", self.lease.session, prepared.started.turn);
         let fault = end.error(&prepared.started.agent, &name, &detail);
-        Ok(TurnReport { reply: text, usage, end, left_behind, fault, ..report })
+        Ok(TurnReport { reply: text, usage, end, left_behind, fault, overruled: None, ..report })
+    }
+
+    /// Returns what the turn came to if what was seen makes it worse than what its reply says.
+    fn overruled(&self, state: &State) -> Result<Option<(String, String)>> {
+        let mode = &self.prepared.started.mode;
+        let left = state.left.as_ref().filter(|left| left.mode == *mode && state.mode.as_ref() != Some(mode));
+        let (verdict, results) = match left {
+            Some(left) => (left.verdict, &left.results),
+            None => (state.progress.verdict, &state.results),
+        };
+        let said = verdict.map_or("otherwise", ReviewResult::name);
+        let worse = apply::worse(self.desk.workspace.pack.mode(mode)?, said, results);
+        Ok(worse.map(|(operation, result)| (operation.to_owned(), result.to_owned())))
     }
 
     fn report(&self, response: Response) -> Result<TurnReport> {
@@ -410,6 +425,7 @@ impl<'a> Turning<'a> {
             response,
             warnings: self.warnings.clone(),
             verdict: None,
+            overruled: self.overruled(&state)?,
             usage: UsageMetrics::default(),
             calls: self.calls,
             repairs: self.repairs,

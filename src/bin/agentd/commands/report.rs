@@ -26,6 +26,9 @@ pub(super) fn tell(report: &TurnReport) {
     if let Some(verdict) = report.verdict {
         out::row("verdict", verdict.name());
     }
+    if let Some((operation, result)) = &report.overruled {
+        out::row("counts as", format_args!("{result}, by what {operation} found"));
+    }
     for marker in &report.response.markers {
         match marker {
             Marker::Named { name, value } => out::row("marker", format_args!("{name} {value}")),
