@@ -142,7 +142,7 @@ Examples:
   agentd fix \"Typo in README: recieve\"
   agentd fix \"Off by one in src/page.rs\" --agent claude
 
-Exit codes: 0 it passed and is committed; 1 or 9 it did not pass, and is on its branch.")]
+Exit codes: 0 it passed and is committed; 1 NEEDS_CHANGES, 9 given up: it stays on its branch.")]
     Fix(FixArgs),
 
     /// Tell how all open changes stand, and which of them touch the same requirement

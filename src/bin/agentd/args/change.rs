@@ -138,7 +138,7 @@ pub(crate) struct EndArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// Make the project in this folder, which must be new or empty [default: a temporary one]
+    /// Make the project in this folder, under the name `greet` [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 

@@ -10,7 +10,7 @@ use agentd::orchestrator::{
     Ask, Desk, Lead, TurnReport, Workspace, accept_checks, check_checks, decide, judge, leave, next_ask,
     open_change, retry, take, with_files,
 };
-use agentd::{Error, ErrorKind, Result, spec};
+use agentd::{Error, ErrorKind, Result, ReviewResult, spec};
 use serde_json::json;
 
 use super::ask::text;
@@ -266,7 +266,10 @@ impl<'a> Leader<'a> {
             stands(lead, &session);
         }
         Ok(match lead.standing {
-            Standing::Over { done: false } => exit::GIVEN_UP,
+            Standing::Over { done: false } => match lead.state.progress.verdict {
+                Some(ReviewResult::NeedsChanges) => exit::FINDINGS,
+                _ => exit::GIVEN_UP,
+            },
             Standing::Rounds { .. } | Standing::Answers { .. } => exit::FORBIDDEN,
             _ => exit::OK,
         })
