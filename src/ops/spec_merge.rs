@@ -151,7 +151,7 @@ fn conflict(session: &SessionId, path: &str, conflicts: &[Conflict]) -> Error {
         .collect();
     let message = format!("the specs of `{session}` and of the project do not go together:{told}");
     let hint = format!(
-        "`agentd change show {session}` shows both sides; `agentd revise {session} --note \"…\"` plans it anew"
+        "make both say the same in its work tree or in the project; then `agentd review {session}` once more"
     );
     Error::new(ErrorKind::MergeConflict, message).with_hint(hint)
 }
@@ -159,5 +159,5 @@ fn conflict(session: &SessionId, path: &str, conflicts: &[Conflict]) -> Error {
 fn elsewhere(session: &SessionId, target: &str, paths: &[String]) -> Error {
     let message = format!("`{target}` has changed the same lines as `{session}`: {}", paths.join(", "));
     Error::new(ErrorKind::MergeConflict, message)
-        .with_hint(format!("merge `{target}` into the change's branch by hand, then archive it again"))
+        .with_hint(format!("merge `{target}` in its work tree, then `agentd review {session}` once more"))
 }
