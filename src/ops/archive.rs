@@ -177,7 +177,8 @@ impl Operation for Merge {
 /// The longest first line of a message.
 const TITLE: usize = 70;
 
-fn hint(error: &Error) -> String {
+/// Returns what an error says to do next, to be put behind its words.
+pub(super) fn hint(error: &Error) -> String {
     error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default()
 }
 

@@ -193,12 +193,15 @@ pub(super) fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
+/// The operation that refuses a turn without a review.
+pub const REVIEWED: &str = "review.require";
+
 /// `review.require`: refuses a turn unless the last review passed what is there now.
 pub(super) struct ReviewRequire;
 
 impl Operation for ReviewRequire {
     fn name(&self) -> &'static str {
-        "review.require"
+        REVIEWED
     }
 
     fn before(&self, site: &Site<'_>) -> Result<Found> {

@@ -1,5 +1,6 @@
 //! The project's specs: shown to who plans and judges, and merged with those of a change.
 
+use super::archive::hint;
 use super::change::{self, artifacts};
 use super::evidence::NO_TREE;
 use super::files::write_text;
@@ -95,7 +96,7 @@ impl Operation for Merge {
                 let result = if moved { MOVED } else { "MERGED" };
                 planned.settled(true, format!("specs that are merged: {count}")).found(result, None)
             }
-            Err(error) => planned.settled(false, error.to_string()),
+            Err(error) => planned.settled(false, format!("{error}{}", hint(&error))),
         })
     }
 }

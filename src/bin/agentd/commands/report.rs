@@ -76,7 +76,9 @@ pub(super) fn settlement(settlement: &Settlement) {
     if settlement.done {
         out::row("done", &settlement.detail);
     } else {
-        out::row("not done", format_args!("{}: {}", settlement.target, settlement.detail));
+        let Settlement { operation, target, detail, .. } = settlement;
+        let what = if target.is_empty() { operation } else { target };
+        out::row("not done", format_args!("{what}: {detail}"));
     }
 }
 
