@@ -267,7 +267,8 @@ impl<'a> Leader<'a> {
         }
         Ok(match lead.standing {
             Standing::Over { done: false } => match lead.state.progress.verdict {
-                Some(ReviewResult::NeedsChanges) => exit::FINDINGS,
+                // One that passed was held up by its checks.
+                Some(ReviewResult::Pass | ReviewResult::NeedsChanges) => exit::FINDINGS,
                 _ => exit::GIVEN_UP,
             },
             Standing::Rounds { .. } | Standing::Answers { .. } => exit::FORBIDDEN,
