@@ -151,9 +151,7 @@ fn conflict(session: &SessionId, path: &str, conflicts: &[Conflict]) -> Error {
         .map(|conflict| format!("\n  {path}: {}: {}", conflict.section, conflict.why))
         .collect();
     let message = format!("the specs of `{session}` and of the project do not go together:{told}");
-    let hint = format!(
-        "make both say the same in its work tree or in the project; then `agentd review {session}` once more"
-    );
+    let hint = format!("make both say the same, then `agentd review {session}` once more");
     Error::new(ErrorKind::MergeConflict, message).with_hint(hint)
 }
 
