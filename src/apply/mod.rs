@@ -72,11 +72,14 @@ pub fn apply(
         Err(error) => (None, Some(error)),
     };
     let turn = state.turns;
+    // Beside a verdict that counts, one that does not is a piece of text: whoever quotes a file leaves nothing undone.
+    let is_quote = |proposal: &&Proposal| verdict.is_some() && proposal.what == "review";
+    let unclear = response.proposals.iter().filter(|proposal| !is_quote(proposal)).count() as u64;
     let events = vec![Event::Replied {
         turn,
         markers: response.markers.clone(),
         verdict,
-        unclear: response.proposals.len() as u64,
+        unclear,
         fault: fault.as_ref().map(ToString::to_string),
     }];
     Ok(Outcome { events, effects, proposals, verdict, fault })
