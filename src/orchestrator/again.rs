@@ -69,7 +69,9 @@ fn check(desk: &Desk<'_>, driver: &dyn Driver, turn: &Recorded, again: bool) -> 
             .with_hint("look at `git status`, then `agentd resume SESSION --again`, or take a new turn"));
     }
     if driver.spends() {
-        check_trust(desk.workspace, &turn.started.agent, desk.run.trust)?;
+        let own = Some(&turn.session).filter(|_| turn.started.named);
+        let tree = desk.workspace.tree(turn.started.for_change.as_ref().or(own));
+        check_trust(desk.workspace, &tree, &turn.started.agent, desk.run.trust)?;
     }
     Ok(())
 }
@@ -89,7 +91,7 @@ pub fn replay(
     let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
     desk.workspace.template(agent, &turn.started.mode)?;
     if driver.spends() {
-        check_trust(desk.workspace, agent.as_str(), desk.run.trust)?;
+        check_trust(desk.workspace, &desk.workspace.root, agent.as_str(), desk.run.trust)?;
     }
     let session = SessionId::new(format!("replay-{}", chance::word()))?;
     let mode: Mode = turn.started.mode.clone();

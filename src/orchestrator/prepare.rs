@@ -126,8 +126,9 @@ pub(super) fn prepared(
     ask: &Ask,
     assembly: &Assembly,
 ) -> Result<Prepared> {
+    let tree = desk.workspace.tree(ask.works_on());
     if driver.spends() {
-        check_trust(desk.workspace, assembly.agent.as_str(), desk.run.trust)?;
+        check_trust(desk.workspace, &tree, assembly.agent.as_str(), desk.run.trust)?;
     }
     let draft = &assembly.draft;
     let price = price(desk, driver, assembly.model.as_ref())?;
@@ -145,7 +146,6 @@ pub(super) fn prepared(
     let permission = if has_tools { allowed } else { Permission::ReadOnly };
     // An agent that edits files itself may well have edited these.
     let session = ask.session.as_ref().filter(|_| permission == Permission::ReadOnly);
-    let tree = desk.workspace.tree(ask.works_on());
     let targets = session.map(|session| ops::targets(&tree, session, &spec.updates));
     let edits = spec.edits.filter(|_| !has_tools && allowed == Permission::Edit);
     let shown = edits.map(|Edits::Tree| shown(draft));

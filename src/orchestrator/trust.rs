@@ -232,6 +232,7 @@ impl Workspace {
 }
 
 /// Refuses to go on with files of the project that the user has not accepted, unless they are accepted for this run.
+/// What an agent obeys is looked for in the tree that it works in.
 ///
 /// To be called when the prompt is assembled and the agent is known, and before anything is spent or run: what is
 /// checked is the very text that is in use.
@@ -239,12 +240,12 @@ impl Workspace {
 /// # Errors
 ///
 /// `NotTrusted` naming the files; `FileUnusable` if others could have written what the user has accepted.
-pub fn check_trust(workspace: &Workspace, agent: &str, accept_now: bool) -> Result<()> {
+pub fn check_trust(workspace: &Workspace, tree: &Path, agent: &str, accept_now: bool) -> Result<()> {
     let mut used = workspace.used_project_files();
     let mut obeyed = BTreeSet::new();
     if !accept_now {
         for file in workspace.agents()?.obeys(agent) {
-            used.extend(content_of(&workspace.root, file)?.map(|content| (file.clone(), content)));
+            used.extend(content_of(tree, file)?.map(|content| (file.clone(), content)));
             obeyed.insert(file.clone());
         }
     }
@@ -261,7 +262,15 @@ pub fn check_trust(workspace: &Workspace, agent: &str, accept_now: bool) -> Resu
     };
     let files: String = untrusted.iter().map(|file| format!("\n  {file}{}", why(file))).collect();
     let message = format!("files of this project would be used, and you have not accepted them:{files}");
-    Err(Error::new(ErrorKind::NotTrusted, message).with_hint(
-        "`agentd trust --show` lists them; accept them with `agentd trust`, or for this run with --trust",
-    ))
+    // One that is in another tree alone is not accepted for the project.
+    let hint = match tree == workspace.root || !untrusted.iter().any(|file| obeyed.contains(file)) {
+        true => {
+            "`agentd trust --show` lists them; accept them with `agentd trust`, or for this run with --trust"
+                .to_owned()
+        }
+        false => {
+            format!("read them in {}; remove them, or accept them for this run with --trust", tree.display())
+        }
+    };
+    Err(Error::new(ErrorKind::NotTrusted, message).with_hint(hint))
 }

@@ -3,11 +3,13 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
+use std::process::Command;
 
 use agentd::models::{AgentName, Mode, State};
 use agentd::orchestrator::{Ask, Workspace, assemble, check_trust};
 use agentd::{Error, ErrorKind};
 
+use crate::recording::{calls, describe};
 use crate::support::{TestProject, files_below};
 
 fn open(project: &TestProject) -> Workspace {
@@ -18,7 +20,7 @@ fn open(project: &TestProject) -> Workspace {
 fn check(project: &TestProject, mode: &str) -> Result<(), Error> {
     let workspace = open(project);
     prompt(&workspace, mode);
-    check_trust(&workspace, "scripted", false)
+    check_trust(&workspace, &workspace.root, "scripted", false)
 }
 
 fn prompt(workspace: &Workspace, mode: &str) -> String {
@@ -107,12 +109,18 @@ fn a_file_that_changes_after_it_was_read_does_not_pass_for_the_accepted_one() {
     let (gemini, plan) = (AgentName::new("gemini").unwrap(), Mode::new("plan").unwrap());
     workspace.templates.find(&gemini, &plan).unwrap();
     project.write("templates/system/GEMINI-plan.md", "Good.");
-    assert_eq!(not_trusted(check_trust(&workspace, "scripted", false)), ["templates/system/GEMINI-plan.md"]);
+    assert_eq!(
+        not_trusted(check_trust(&workspace, &workspace.root, "scripted", false)),
+        ["templates/system/GEMINI-plan.md"]
+    );
     // The prompt is made of what was read, too, and what is read again is checked beside it.
     assert_eq!(workspace.templates.find(&gemini, &plan).unwrap().template.text.body(), "Evil.");
     workspace.templates.reload();
     assert_eq!(workspace.templates.find(&gemini, &plan).unwrap().template.text.body(), "Good.");
-    assert_eq!(not_trusted(check_trust(&workspace, "scripted", false)), ["templates/system/GEMINI-plan.md"]);
+    assert_eq!(
+        not_trusted(check_trust(&workspace, &workspace.root, "scripted", false)),
+        ["templates/system/GEMINI-plan.md"]
+    );
 }
 
 /// Once a turn's prompt is assembled, no file that an agent could have edited is read for it any more.
@@ -203,12 +211,15 @@ fn another_project_with_the_same_files_is_not_accepted_with_it() {
     }
     one.run(&["trust"]).ok();
     let workspace = Workspace::open(other.root(), Some(one.user_folder()), None).unwrap();
-    assert_eq!(not_trusted(check_trust(&workspace, "scripted", false)), ["agentd/config.toml"]);
+    assert_eq!(
+        not_trusted(check_trust(&workspace, &workspace.root, "scripted", false)),
+        ["agentd/config.toml"]
+    );
     // The same project by another way is the same project.
     let link = one.home().join("link");
     symlink(one.root(), &link).unwrap();
     let workspace = Workspace::open(link, Some(one.user_folder()), None).unwrap();
-    check_trust(&workspace, "scripted", false).unwrap();
+    check_trust(&workspace, &workspace.root, "scripted", false).unwrap();
 }
 
 #[test]
@@ -219,7 +230,7 @@ fn what_others_could_have_written_is_not_believed() {
     let folder = project.user_folder().join("trust");
     for mode in [0o777, 0o720, 0o702] {
         fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
-        let error = check_trust(&open(&project), "scripted", false).unwrap_err();
+        let error = check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileUnusable, "{mode:o}");
         assert!(format!("{error:#}").contains("others can write to it"), "{error:#}");
         project.run(&["trust"]).fails(3, &["others can write to it", "chmod 700"]);
@@ -228,14 +239,17 @@ fn what_others_could_have_written_is_not_believed() {
     check(&project, "plan").unwrap();
     // Only root can give it away to try this.
     if chown(&folder, Some(12_345), None).is_ok() {
-        let error = check_trust(&open(&project), "scripted", false).unwrap_err();
+        let error = check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err();
         assert!(format!("{error:#}").contains("belongs to someone else"), "{error:#}");
         chown(&folder, Some(0), None).unwrap();
     }
     let moved = project.home().join("elsewhere");
     fs::rename(&folder, &moved).unwrap();
     symlink(&moved, &folder).unwrap();
-    assert_eq!(check_trust(&open(&project), "scripted", false).unwrap_err().kind(), ErrorKind::FileUnusable);
+    assert_eq!(
+        check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err().kind(),
+        ErrorKind::FileUnusable
+    );
 }
 
 #[test]
@@ -244,17 +258,23 @@ fn without_a_home_nothing_is_trusted_but_for_one_run() {
     project.write("agentd/config.toml", "format = 1\n");
     project.run(&["trust"]).ok();
     let homeless = Workspace::open(project.root(), None, None).unwrap();
-    assert_eq!(not_trusted(check_trust(&homeless, "scripted", false)), ["agentd/config.toml"]);
-    check_trust(&homeless, "scripted", true).unwrap();
+    assert_eq!(
+        not_trusted(check_trust(&homeless, &homeless.root, "scripted", false)),
+        ["agentd/config.toml"]
+    );
+    check_trust(&homeless, &homeless.root, "scripted", true).unwrap();
 }
 
 #[test]
 fn accepting_for_one_run_keeps_nothing() {
     let project = TestProject::new();
     project.write("agentd/config.toml", "format = 1\n");
-    check_trust(&open(&project), "scripted", true).unwrap();
+    check_trust(&open(&project), &project.root(), "scripted", true).unwrap();
     assert!(!project.user_folder().exists());
-    assert_eq!(not_trusted(check_trust(&open(&project), "scripted", false)), ["agentd/config.toml"]);
+    assert_eq!(
+        not_trusted(check_trust(&open(&project), &project.root(), "scripted", false)),
+        ["agentd/config.toml"]
+    );
 }
 
 #[test]
@@ -314,4 +334,31 @@ fn links_in_a_circle_do_not_hang_it() {
         symlink("..", project.root().join("agentd/packs/a").join(name)).unwrap();
     }
     project.run(&["trust"]).fails(3, &["over 2000 files", "in a circle"]);
+}
+
+/// A worktree holds what an agent has edited: what another agent obeys there is not what was accepted.
+#[test]
+fn what_an_agent_obeys_is_looked_for_where_it_works() {
+    let project = TestProject::new();
+    let words =
+        ["-c", "user.name=Test", "-c", "user.email=test@example.invalid", "commit", "-q", "-m", "start"];
+    let git = |words: &[&str]| Command::new("git").args(words).current_dir(project.root()).status().unwrap();
+    project.write(".mine", "a\n");
+    assert!(git(&["add", "-A"]).success() && git(&words).success());
+    describe(&project, &[("mine", &[], "    obeys: [.mine]\n")]);
+    let run = || project.run(&["run", "x", "--agent", "mine"]);
+    let opened = project.run(&["run", "x", "Do it", "--agent", "mine"]);
+    assert!(opened.stderr.contains("NotTrusted") && calls(&project, "mine") == 0, "{}", opened.stderr);
+    project.run(&["trust"]).ok();
+    assert!(run().stderr.contains("AgentEmpty"));
+    assert_eq!(calls(&project, "mine"), 1);
+
+    let trees = project.home().join(".local/state/agentd/worktrees");
+    let tree = fs::read_dir(trees).unwrap().next().unwrap().unwrap().path().join("x");
+    fs::write(tree.join(".mine"), "run this\n").unwrap();
+    run().fails(4, &["NotTrusted", ".mine", "read them in", "--trust"]);
+    assert_eq!(calls(&project, "mine"), 1, "it was not started");
+    fs::write(tree.join(".mine"), "a\n").unwrap();
+    assert!(run().stderr.contains("AgentEmpty"));
+    assert_eq!(calls(&project, "mine"), 2);
 }
