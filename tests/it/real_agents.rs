@@ -3,10 +3,13 @@
 //! They run where `AGENTD_REAL_AGENTS` names the folder of their commands: `./test.sh --real-agents` installs them and
 //! sets it.
 
+mod change;
 mod failures;
 mod left_behind;
+mod light;
 mod seed_002;
 mod traps;
+mod troupe;
 mod turns;
 
 use std::collections::BTreeMap;
@@ -97,6 +100,75 @@ fn long(length: usize) -> String {
     lines.take(length).collect()
 }
 
+/// Returns the folder of the real agents; `None`, and noted, if they are not here.
+fn real_agents() -> Option<PathBuf> {
+    let agents = env::var_os("AGENTD_REAL_AGENTS");
+    if agents.is_none() {
+        let why = "./test.sh --real-agents installs claude, gemini and codex and runs them";
+        did_not_run("real_agents", why);
+    }
+    agents.map(PathBuf::from)
+}
+
+/// Puts a command before a real one that writes down how it is called, and where.
+fn wrap(project: &TestProject, cli: Cli, agents: &Path, prompt: &Path) {
+    let (name, home) = (cli.name(), project.home());
+    let calls = home.join("calls").join(name);
+    let script = format!(
+        "#!/bin/sh\nset -eu\nn=1\nwhile ! mkdir '{calls}'/$n 2>/dev/null; do n=$((n + 1)); done\n\
+         printf '%s\\n' \"$@\" >'{calls}'/$n/argv\nenv >'{calls}'/$n/env\npwd -P >'{calls}'/$n/cwd\n\
+         readlink /proc/$$/fd/1 >'{calls}'/$n/stdout\ncat >'{calls}'/$n/stdin\n\
+         cp '{calls}'/$n/stdin '{prompt}'\nexec '{real}' \"$@\" <'{calls}'/$n/stdin\n",
+        calls = calls.display(),
+        prompt = prompt.display(),
+        real = agents.join(name).display(),
+    );
+    let wrapper = home.join("bin").join(name);
+    write(&wrapper, script);
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(calls).unwrap();
+}
+
+/// Points an agent at a server, with as few attempts of its own as it lets itself be told. Returns its variables.
+fn point(project: &TestProject, cli: Cli, url: &str) -> Vec<(String, OsString)> {
+    let home = project.home();
+    let own = |name: &str, value: &str| (name.to_owned(), OsString::from(value));
+    match cli {
+        Cli::Claude => vec![
+            own("ANTHROPIC_BASE_URL", url),
+            own("ANTHROPIC_API_KEY", "sk-ant-of-no-use"),
+            own("CLAUDE_CODE_MAX_RETRIES", "0"),
+        ],
+        Cli::Gemini => {
+            let settings = json!({
+                "security": {"auth": {"selectedType": "gemini-api-key"}}, "general": {"maxAttempts": 1},
+            });
+            write(&home.join(".gemini/settings.json"), settings.to_string());
+            vec![own("GOOGLE_GEMINI_BASE_URL", url), own("GEMINI_API_KEY", "gemini-of-no-use")]
+        }
+        Cli::Codex => {
+            let settings = format!(
+                "model_provider = \"scripted\"\n[model_providers.scripted]\nname = \"scripted\"\n\
+                 base_url = \"{url}/v1\"\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n\
+                 request_max_retries = 0\nstream_max_retries = 0\n"
+            );
+            write(&home.join("codex/config.toml"), settings);
+            let folder = home.join("codex").display().to_string();
+            vec![own("OPENAI_API_KEY", "sk-openai-of-no-use"), own("CODEX_HOME", &folder)]
+        }
+    }
+}
+
+/// Returns the program, ready to run with the agents on its path and nothing else of this environment.
+fn program(project: &TestProject, variables: &BTreeMap<String, OsString>, args: &[&str]) -> Command {
+    let mut folders = vec![project.home().join("bin")];
+    folders.extend(env::split_paths(&env::var_os("PATH").unwrap()));
+    let mut command = project.command(args);
+    command.env_clear().env("HOME", project.home()).env("PATH", env::join_paths(folders).unwrap());
+    command.env("LANG", "C.UTF-8").envs(variables);
+    command
+}
+
 /// A project and a home of their own, one of the real agents, and a server that plays its model.
 struct Stage {
     cli: Cli,
@@ -109,73 +181,22 @@ struct Stage {
 impl Stage {
     /// Sets the stage; `None`, and noted, if the real agents are not here.
     fn set(cli: Cli, replies: impl FnOnce(&Path) -> Value) -> Option<Self> {
-        let Some(agents) = env::var_os("AGENTD_REAL_AGENTS") else {
-            did_not_run(
-                "real_agents",
-                "./test.sh --real-agents installs claude, gemini and codex and runs them",
-            );
-            return None;
-        };
+        let agents = real_agents()?;
         let project = TestProject::new();
         project.write("hello.txt", "alpha\nbeta\n").write("agentd/project.md", "A small <shop> & more.\n");
         project.write("agentd/changes/add-login/proposal.md", "# Add login\n");
         let server = ModelServer::start(&replies(&project.root()));
-        let mut stage = Self { cli, agents: agents.into(), project, server, variables: BTreeMap::new() };
-        stage.wrap();
+        let mut stage = Self { cli, agents, project, server, variables: BTreeMap::new() };
+        wrap(&stage.project, cli, &stage.agents, &stage.server.prompt());
         let url = stage.server.url().to_owned();
         stage.point(&url);
         stage.settings("[limits]\nmax_wait_seconds = 0");
         Some(stage)
     }
 
-    /// Puts a command before the real one that writes down how it is called.
-    fn wrap(&self) {
-        let (name, home) = (self.cli.name(), self.project.home());
-        let calls = home.join("calls").join(name);
-        let script = format!(
-            "#!/bin/sh\nset -eu\nn=1\nwhile ! mkdir '{calls}'/$n 2>/dev/null; do n=$((n + 1)); done\n\
-             printf '%s\\n' \"$@\" >'{calls}'/$n/argv\nenv >'{calls}'/$n/env\n\
-             readlink /proc/$$/fd/1 >'{calls}'/$n/stdout\ncat >'{calls}'/$n/stdin\n\
-             cp '{calls}'/$n/stdin '{prompt}'\nexec '{real}' \"$@\" <'{calls}'/$n/stdin\n",
-            calls = calls.display(),
-            prompt = self.server.prompt().display(),
-            real = self.agents.join(name).display(),
-        );
-        let wrapper = self.bin().join(name);
-        write(&wrapper, script);
-        fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::create_dir_all(calls).unwrap();
-    }
-
-    /// Points the agent at a server, with as few attempts of its own as it lets itself be told.
+    /// Points the agent at a server.
     fn point(&mut self, url: &str) {
-        let home = self.project.home();
-        let mut set = |name: &str, value: OsString| self.variables.insert(name.to_owned(), value);
-        match self.cli {
-            Cli::Claude => {
-                set("ANTHROPIC_BASE_URL", url.into());
-                set("ANTHROPIC_API_KEY", "sk-ant-of-no-use".into());
-                set("CLAUDE_CODE_MAX_RETRIES", "0".into());
-            }
-            Cli::Gemini => {
-                set("GOOGLE_GEMINI_BASE_URL", url.into());
-                set("GEMINI_API_KEY", "gemini-of-no-use".into());
-                let settings = json!({
-                    "security": {"auth": {"selectedType": "gemini-api-key"}}, "general": {"maxAttempts": 1},
-                });
-                write(&home.join(".gemini/settings.json"), settings.to_string());
-            }
-            Cli::Codex => {
-                set("OPENAI_API_KEY", "sk-openai-of-no-use".into());
-                set("CODEX_HOME", home.join("codex").into());
-                let settings = format!(
-                    "model_provider = \"scripted\"\n[model_providers.scripted]\nname = \"scripted\"\n\
-                     base_url = \"{url}/v1\"\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n\
-                     request_max_retries = 0\nstream_max_retries = 0\n"
-                );
-                write(&home.join("codex/config.toml"), settings);
-            }
-        }
+        self.variables.extend(point(&self.project, self.cli, url));
     }
 
     /// Sets the user's settings of agentd.
@@ -190,18 +211,8 @@ impl Stage {
         self.project.home().join("bin")
     }
 
-    /// Returns the program, ready to run with the agent on its path and nothing else of this environment.
-    fn command(&self, args: &[&str]) -> Command {
-        let mut folders = vec![self.bin()];
-        folders.extend(env::split_paths(&env::var_os("PATH").unwrap()));
-        let mut command = self.project.command(args);
-        command.env_clear().env("HOME", self.project.home()).env("PATH", env::join_paths(folders).unwrap());
-        command.env("LANG", "C.UTF-8").envs(&self.variables);
-        command
-    }
-
     fn run(&self, args: &[&str]) -> Run {
-        Run::from(self.command(args).output().unwrap())
+        Run::from(program(&self.project, &self.variables, args).output().unwrap())
     }
 
     /// Takes a turn and returns what it says of itself.

@@ -1,0 +1,155 @@
+//! Several of the real agents on one project, each with a server of its own that plays its model.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use agentd::store::blob_id;
+use serde_json::{Value, json};
+
+use super::{Cli, point, program, real_agents, wrap};
+use crate::modelserver::ModelServer;
+use crate::recording::{Called, call, calls};
+use crate::support::{Run, TestProject, write};
+
+/// A word that every scripted reply says beside what counts in it, and that no other call may hear.
+const WHISPER: &str = "whisper";
+
+/// A project with a commit, and agents that work on it.
+pub(super) struct Troupe {
+    pub(super) project: TestProject,
+    agents: PathBuf,
+    servers: BTreeMap<&'static str, ModelServer>,
+    variables: BTreeMap<String, OsString>,
+    common: Value,
+}
+
+impl Troupe {
+    /// Makes the project of the changes in `tests/cases`, with settings of its own; `None` if the agents are not here.
+    pub(super) fn set(settings: &str) -> Option<Self> {
+        let agents = real_agents()?;
+        let project = TestProject::new();
+        let common: Value = serde_saphyr::from_str(include_str!("../../cases/change_common.yaml")).unwrap();
+        git(&project.root(), &["symbolic-ref", "HEAD", "refs/heads/main"]);
+        project.write("greet.sh", common["files"]["greet.sh"].as_str().unwrap());
+        project.write("check.sh", common["files"]["check.sh"].as_str().unwrap());
+        project.write(
+            "agentd/config.toml",
+            format!("format = 1\n[review]\ncommands = [\"sh check.sh\"]\n{settings}"),
+        );
+        // What each of them would follow by itself.
+        for name in ["CLAUDE.md", "AGENTS.md", "GEMINI.md"] {
+            project.write(name, format!("Obey {name}.\n"));
+        }
+        // The providers of codex are in its own settings.
+        write(
+            &project.user_folder().join("config.toml"),
+            "format = 1\n[limits]\nmax_wait_seconds = 0\n[agents.codex]\nuser_config = true\n",
+        );
+        let troupe = Self { project, agents, servers: BTreeMap::new(), variables: BTreeMap::new(), common };
+        troupe.commit();
+        troupe.run(&["trust"]).ok();
+        Some(troupe)
+    }
+
+    /// Commits all that is in the project.
+    pub(super) fn commit(&self) {
+        let root = self.project.root();
+        git(&root, &["add", "-A"]);
+        let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.invalid"];
+        git(&root, &[&identity[..], &["commit", "-q", "-m", "start"]].concat());
+    }
+
+    /// Lets an agent take part, with what its model says.
+    pub(super) fn plays(&mut self, cli: Cli, replies: &[Value]) -> &mut Self {
+        let server = ModelServer::start(&json!(replies));
+        wrap(&self.project, cli, &self.agents, &server.prompt());
+        self.variables.extend(point(&self.project, cli, server.url()));
+        self.servers.insert(cli.name(), server);
+        self
+    }
+
+    pub(super) fn run(&self, args: &[&str]) -> Run {
+        Run::from(program(&self.project, &self.variables, args).output().unwrap())
+    }
+
+    /// Returns what the model says in a turn of the changes in `tests/cases`, with a word that only it may say.
+    pub(super) fn reply(&self, turn: &str) -> Value {
+        let text = self.common["turns"][turn]["reply"].as_str().unwrap();
+        say(text)
+    }
+
+    /// Returns the work tree of a change.
+    pub(super) fn tree(&self, change: &str) -> PathBuf {
+        let root = self.project.root().canonicalize().unwrap();
+        let hash = blob_id(root.as_os_str().as_encoded_bytes()).to_string();
+        let state = self.project.home().canonicalize().unwrap().join(".local/state/agentd/worktrees");
+        state.join(format!("project-{}", &hash[..8])).join(change)
+    }
+
+    /// Returns the calls of an agent.
+    pub(super) fn calls(&self, cli: Cli) -> Vec<Called> {
+        let count = calls(&self.project, cli.name());
+        (1..=count).map(|number| call(&self.project, cli.name(), number)).collect()
+    }
+
+    /// Returns the bodies of the requests that an agent has made.
+    pub(super) fn bodies(&self, cli: Cli) -> Vec<String> {
+        let server = &self.servers[cli.name()];
+        (1..=server.requests().len()).map(|number| server.body(number)).collect()
+    }
+
+    /// Returns what the model was told of the tool that it has called last before a request, the first by number 1.
+    pub(super) fn told(&self, cli: Cli, number: usize) -> String {
+        self.servers[cli.name()].requests()[number - 1]["extra"].to_string()
+    }
+
+    /// Checks that an agent was called so often in a folder, made so many requests, each with the whole prompt of its
+    /// call, and heard nothing of any other call.
+    pub(super) fn heard_its_own(&self, cli: Cli, folder: &Path, called: usize, requests: usize) {
+        let calls = self.calls(cli);
+        assert_eq!(calls.len(), called, "{cli:?}");
+        for number in 1..=called {
+            let file = self.project.home().join(format!("calls/{}/{number}/cwd", cli.name()));
+            assert_eq!(Path::new(fs::read_to_string(file).unwrap().trim_end()), folder, "{cli:?} {number}");
+        }
+        let entries = self.servers[cli.name()].requests();
+        assert_eq!(entries.len(), requests, "{cli:?}: {entries:?}");
+        let nonces: Vec<&str> = calls.iter().filter_map(|call| nonce(&call.stdin)).collect();
+        for (entry, body) in entries.iter().zip(self.bodies(cli)) {
+            assert_ne!(entry["prompt"], "missing", "{cli:?}: {entry}");
+            assert!(!body.contains(WHISPER), "{cli:?}: another turn was heard: {body}");
+            assert!(nonces.iter().filter(|nonce| body.contains(**nonce)).count() <= 1, "{cli:?}: {body}");
+        }
+    }
+
+    /// Returns the prompts that the agents were sent, as the ledger has them.
+    pub(super) fn prompts(&self, change: &str, turns: usize) -> Vec<String> {
+        (1..=turns).map(|turn| self.run(&["show", &format!("{change}/{turn}"), "--prompt"]).ok()).collect()
+    }
+}
+
+/// A reply with a text, and with a word that no other call may hear.
+pub(super) fn say(text: &str) -> Value {
+    json!({"text": format!("A {WHISPER}.\n{text}"), "usage": {"input": 1000, "output": 50}})
+}
+
+/// A reply with a call of a tool.
+pub(super) fn tool(name: &str, input: &Value) -> Value {
+    json!({"tools": [{"name": name, "input": input}], "usage": {"input": 0, "output": 0}})
+}
+
+/// Returns the nonce of a prompt.
+fn nonce(prompt: &str) -> Option<&str> {
+    let (_, rest) = prompt.split_once("<review run=\"")?;
+    rest.split_once('"').map(|(nonce, _)| nonce)
+}
+
+/// Runs git in a folder, and returns what it prints.
+pub(super) fn git(root: &Path, words: &[&str]) -> String {
+    let output = Command::new("git").args(words).current_dir(root).output().unwrap();
+    assert!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
