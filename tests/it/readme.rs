@@ -4,10 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{TestProject, files_below, repository};
+use crate::support::{Run, TestProject, files_below, path_without_agents, repository};
 
 fn readme() -> String {
-    fs::read_to_string(repository().join("README.md")).unwrap()
+    page("README.md")
+}
+
+fn page(name: &str) -> String {
+    fs::read_to_string(repository().join(name)).unwrap()
 }
 
 fn blocks(text: &str, language: &str) -> Vec<String> {
@@ -40,16 +44,38 @@ fn play(block: &str) -> String {
 
 #[test]
 fn the_sixty_second_try_prints_what_it_shows() {
-    let blocks = blocks(&readme(), "console");
-    assert_eq!(blocks.len(), 1);
-    assert_eq!(without_sizes(&play(&blocks[0])), without_sizes(&blocks[0]));
+    let blocks = [blocks(&readme(), "console"), blocks(&page("docs/prompts.md"), "console")].concat();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        let (shown, real) = (without_sizes(&block), without_sizes(&play(&block)));
+        assert!(is_shown_by(&shown, &real), "{shown}\nis not what is printed:\n{real}");
+    }
+}
+
+/// Tells whether a block shows what is printed; a line of `…` stands for any number of lines.
+fn is_shown_by(shown: &str, real: &str) -> bool {
+    let real: Vec<&str> = real.lines().collect();
+    let mut at = 0;
+    for (index, part) in shown.split("…\n").enumerate() {
+        let part: Vec<&str> = part.lines().collect();
+        // The first part stands at the beginning; each other one wherever it comes next.
+        let places = if index == 0 { at..at + 1 } else { at..real.len() + 1 };
+        let Some(found) =
+            places.into_iter().find(|&place| real.get(place..).is_some_and(|rest| rest.starts_with(&part)))
+        else {
+            return false;
+        };
+        at = found + part.len();
+    }
+    shown.ends_with("…\n") || at == real.len()
 }
 
 /// Sizes change with every word of a template; that they are shown is what counts.
 fn without_sizes(block: &str) -> String {
     let word = |word: &str| {
-        let number = word.starts_with(|c: char| c.is_ascii_digit())
-            && word.bytes().all(|b| b.is_ascii_digit() || b == b',');
+        let digits = word.strip_prefix('$').unwrap_or(word);
+        let number = digits.starts_with(|c: char| c.is_ascii_digit())
+            && digits.bytes().all(|b| b.is_ascii_digit() || matches!(b, b',' | b'.'));
         if number { "#".to_owned() } else { word.to_owned() }
     };
     let line = |line: &str| line.split_whitespace().map(word).collect::<Vec<_>>().join(" ") + "\n";
@@ -61,16 +87,73 @@ fn the_first_command_works() {
     let block = &blocks(&readme(), "sh")[0];
     let command = block.lines().next().unwrap();
     let args = command.strip_prefix("cargo run --release -- ").unwrap().split(" #").next().unwrap();
+    let project = TestProject::new();
+    let mut command = project.command(&args.split_whitespace().collect::<Vec<_>>());
+    let run = Run::from(command.env("TMPDIR", project.home()).output().unwrap());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("merged agentd/greet-anyone into main"), "{}", run.stderr);
+}
+
+/// An agent without an account: it tells the phases apart by the headings of their prompts.
+const STAND_IN: &str = r##"#!/bin/sh
+prompt=$(cat)
+case $prompt in
+    *"# Plan a change"*) cat "$HOME/plan" ;;
+    *"# Challenge a "*) cat "$HOME/challenge_pass" ;;
+    *"# Implement a "*) echo 'echo "Hello, ${1:-world}!"' > greet.sh && cat "$HOME/implement" ;;
+    *"# Review a"*) cat "$HOME/review_pass" ;;
+    *"# Archive a change"*) cat "$HOME/archive" ;;
+esac
+"##;
+
+#[test]
+fn it_leads_from_a_clone_to_an_archived_change() {
+    let project = TestProject::new();
+    let common: serde_json::Value =
+        serde_saphyr::from_str(include_str!("../cases/change_common.yaml")).unwrap();
+    for name in ["greet.sh", "check.sh"] {
+        project.write(name, common["files"][name].as_str().unwrap());
+    }
+    project.write("Makefile", "test:\n\tsh check.sh\n");
+    for (name, turn) in common["turns"].as_object().unwrap() {
+        let reply = turn["reply"].as_str().unwrap().replace(" run=\"{{NONCE}}\"", "");
+        fs::write(project.home().join(name), reply).unwrap();
+    }
+    let bin = project.home().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    fs::write(bin.join("claude"), STAND_IN).unwrap();
+    fs::create_dir_all(project.user_folder()).unwrap();
+    fs::write(
+        project.user_folder().join("agents.yaml"),
+        "format: 1\nagents:\n  claude:\n    argv: [claude]\n",
+    )
+    .unwrap();
+    let all = blocks(&readme(), "sh");
+    let block = all.iter().find(|block| block.contains("agentd init")).unwrap();
+    let (clone, steps) = block.split_once('\n').unwrap();
+    assert!(clone.starts_with("git clone ") && clone.ends_with(" && cd project"), "{clone}");
+    let program = Path::new(env!("CARGO_BIN_EXE_agentd")).parent().unwrap();
+    let path = format!("{}:{}:{}", bin.display(), program.display(), path_without_agents().to_str().unwrap());
+    let start = "chmod +x \"$HOME/bin/claude\"; git add -A; git commit -qm start; cd ..; git clone -q project clone; cd clone";
+    let script = format!("exec 2>&1; set -e; {start}\n{steps}");
     let output = Command::new("sh")
-        .args(["-c", &format!("\"{}\" {args}", env!("CARGO_BIN_EXE_agentd"))])
-        .current_dir(repository())
+        .args(["-c", &script])
+        .current_dir(project.root())
+        .env("HOME", project.home())
+        .env("PATH", path)
+        .envs(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_NAME"), "Test")))
+        .envs(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_EMAIL"), "test@example.invalid")))
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("XDG_STATE_HOME")
         .output()
         .unwrap();
-    let prompt = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success());
-    assert!(prompt.contains("A small notes app"), "the example's own words are in the prompt");
-    assert!(prompt.ends_with("<instructions>Add login</instructions>\n</prompt>\n"));
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "nothing is missing");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("Merge agentd/add-login: Add login"), "{said}");
+    let clone = project.root().parent().unwrap().join("clone");
+    assert!(fs::read_to_string(clone.join("greet.sh")).unwrap().contains("${1:-world}"));
+    assert!(fs::read_to_string(clone.join("agentd/specs/greeting.md")).unwrap().contains("### R1"));
+    assert!(clone.join("agentd/changes/archive").is_dir());
 }
 
 #[test]
