@@ -36,9 +36,13 @@ struct Step {
     agentd: Vec<String>,
     /// Or a line for `sh`, in the project.
     sh: Option<String>,
-    /// The turns of the scripted agent in this step, as in a script, or the name of one that all have.
+    /// The turns of the scripted agent in this step, as in a script, or the name of one that all have, or such a name as
+    /// `like` with words to put in place of others as `with`, and keys of its own.
     #[serde(default)]
     turns: Vec<serde_json::Value>,
+    /// Whether the settings say who is asked; otherwise it is the scripted agent.
+    #[serde(default)]
+    by_settings: bool,
     /// The exit code.
     #[serde(default)]
     exit: i32,
@@ -54,6 +58,9 @@ struct Step {
     /// The same for the change's own work tree.
     #[serde(default)]
     tree: BTreeMap<String, Option<Vec<String>>>,
+    /// What the JSON on stdout, or on its last line, holds at pointers such as `/findings/0/file`.
+    #[serde(default)]
+    find: BTreeMap<String, serde_json::Value>,
 }
 
 /// What all cases have: the files of a small project, and turns by name.
@@ -71,10 +78,22 @@ impl Common {
 
     /// Returns a turn as a script has it.
     fn turn(&self, turn: &serde_json::Value) -> serde_json::Value {
-        match turn.as_str() {
-            Some(name) => self.turns.get(name).unwrap_or_else(|| panic!("there is no turn {name}")).clone(),
-            None => turn.clone(),
+        let named =
+            |name: &str| self.turns.get(name).unwrap_or_else(|| panic!("there is no turn {name}")).clone();
+        let (name, own) = match turn {
+            serde_json::Value::String(name) => return named(name),
+            turn => (turn["like"].as_str(), turn.as_object().unwrap()),
+        };
+        let mut like = name.map_or_else(|| serde_json::json!({}), named);
+        for (from, to) in own.get("with").into_iter().flat_map(|with| with.as_object().unwrap()) {
+            let reply = like["reply"].as_str().unwrap();
+            assert!(reply.contains(from), "{name:?} does not say {from:?}");
+            like["reply"] = reply.replace(from, to.as_str().unwrap()).into();
         }
+        for (key, value) in own.iter().filter(|(key, _)| !["like", "with"].contains(&key.as_str())) {
+            like[key] = value.clone();
+        }
+        like
     }
 }
 
@@ -105,6 +124,12 @@ fn run(name: &str, text: &str, common: &Common) {
         for words in &step.never {
             assert!(!said.contains(words), "{at}: something says {words:?}:\n{said}");
         }
+        for (pointer, value) in &step.find {
+            let json = serde_json::from_str(&done.stdout)
+                .or_else(|_| serde_json::from_str(done.stdout.lines().last().unwrap_or_default()));
+            let json: serde_json::Value = json.unwrap_or_else(|error| panic!("{at}: {error}:\n{said}"));
+            assert_eq!(json.pointer(pointer), Some(value), "{at}: {pointer} of {json:#}");
+        }
         check(&project.root(), &step.then, &at);
         if !step.tree.is_empty() {
             check(&tree(&project), &step.tree, &at);
@@ -115,7 +140,13 @@ fn run(name: &str, text: &str, common: &Common) {
 /// Carries out a step.
 fn take(project: &TestProject, step: &Step, common: &Common, at: &str) -> Run {
     if let Some(line) = &step.sh {
-        let output = Command::new("sh").args(["-euc", line]).current_dir(project.root()).output().unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-euc", line]).current_dir(project.root()).env("TREES", trees(project));
+        for role in ["AUTHOR", "COMMITTER"] {
+            shell.env(format!("GIT_{role}_NAME"), "Test");
+            shell.env(format!("GIT_{role}_EMAIL"), "test@example.invalid");
+        }
+        let output = shell.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let code = output.status.code().unwrap_or(-1);
         return Run { code, stdout: text(&output.stdout), stderr: text(&output.stderr) };
@@ -126,16 +157,25 @@ fn take(project: &TestProject, step: &Step, common: &Common, at: &str) -> Run {
         let script = serde_json::json!({"format": 1, "turns": turns});
         let path = project.home().join("script.yaml");
         fs::write(&path, script.to_string()).unwrap_or_else(|error| panic!("{at}: {error}"));
-        args.extend(["--agent", "scripted", "--script", &path.display().to_string()].map(str::to_owned));
+        args.extend(["--script", &path.display().to_string()].map(str::to_owned));
+        if !step.by_settings {
+            args.extend(["--agent", "scripted"].map(str::to_owned));
+        }
     }
     project.run(&args.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// Returns the folder of the work trees, if there is one.
+fn trees(project: &TestProject) -> PathBuf {
+    let all = project.home().join(".local/state/agentd/worktrees");
+    let project = fs::read_dir(&all).ok().and_then(|mut all| all.next());
+    project.map_or(all, |project| project.unwrap().path())
+}
+
 /// Returns the one work tree that a change has of its own.
 fn tree(project: &TestProject) -> PathBuf {
-    let all = project.home().join(".local/state/agentd/worktrees");
-    let project = fs::read_dir(all).unwrap().next().unwrap().unwrap().path();
-    let mut trees: Vec<PathBuf> = fs::read_dir(project).unwrap().map(|tree| tree.unwrap().path()).collect();
+    let mut trees: Vec<PathBuf> =
+        fs::read_dir(trees(project)).unwrap().map(|tree| tree.unwrap().path()).collect();
     assert_eq!(trees.len(), 1, "{trees:?}");
     trees.remove(0)
 }
@@ -164,7 +204,17 @@ fn git(root: &Path, words: &str) {
 #[test]
 fn every_path_of_a_change_comes_to_its_end() {
     let common = Common::read();
-    for (name, text) in cases("change") {
-        run(&name, &text, &common);
+    let only = std::env::var("AGENTD_CASE").unwrap_or_default();
+    let cases: Vec<_> = cases("change").into_iter().filter(|(name, _)| name.contains(&only)).collect();
+    let mut failed = Vec::new();
+    // Most of a case is waiting for processes.
+    for some in cases.chunks(4) {
+        std::thread::scope(|scope| {
+            let common = &common;
+            let start = |(name, text)| (name, scope.spawn(move || run(name, text, common)));
+            let running: Vec<_> = some.iter().map(|(name, text)| start((name, text))).collect();
+            failed.extend(running.into_iter().filter_map(|(name, case)| case.join().err().map(|_| name)));
+        });
     }
+    assert!(failed.is_empty(), "{failed:?}");
 }
