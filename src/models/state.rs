@@ -29,7 +29,7 @@ pub struct State {
     pub ended: Option<bool>,
     /// Its branch and work tree, if it has some of its own.
     pub change: Option<Opened>,
-    /// Whether a person has let the session go on in its mode.
+    /// Whether a person has let the session take its next turn.
     pub approved: bool,
     /// How often each mode was entered since a person last decided.
     pub rounds: BTreeMap<Mode, u64>,
@@ -117,7 +117,8 @@ impl State {
             Event::Decided { decision, note } => {
                 self.notes.extend(note.clone());
                 self.approved = matches!(decision, Decision::Approve | Decision::Revise);
-                self.rounds.clear();
+                // The mode that goes on now has been entered, whoever let it.
+                self.rounds = self.mode.iter().map(|mode| (mode.clone(), 1)).collect();
                 self.fruitless = 0;
             }
             Event::Started(started) => {
@@ -126,6 +127,7 @@ impl State {
                 self.pack = Some(started.pack.clone());
                 self.mode_turns += 1;
                 self.fruitless += 1;
+                self.approved = false;
                 self.progress = Progress::default();
             }
             Event::Replied { markers, verdict, fault, unclear, .. } => {
