@@ -105,7 +105,8 @@ fn a_run_binds_a_verdict_to_its_turn() {
     assert_eq!(parse(&require, named).1["verdict"], "PASS");
     assert_eq!(parse(&require, other).0, 6);
     assert_eq!(parse(&require, bare).0, 6);
-    assert_eq!(parse(&prefer, other).1["verdict"], "PASS");
+    assert_eq!(parse(&prefer, bare).1["verdict"], "PASS");
+    assert_eq!(parse(&prefer, other).0, 6);
     assert_eq!(parse(&prefer, other).1["problems"][0]["code"], "wrong_run");
     assert_eq!(parse(&prefer, b"<review run=\"k3f9\">PASS</review><review>MAJOR_ISSUES</review>").0, 6);
     let worse = b"<review run=\"k3f9\">NEEDS_CHANGES</review><review>PASS</review>";

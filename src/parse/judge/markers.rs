@@ -12,6 +12,8 @@ struct Candidate {
     verdict: ReviewResult,
     /// Whether it names this turn.
     named: bool,
+    /// Whether it names another one.
+    foreign: bool,
     span: Range<usize>,
 }
 
@@ -29,10 +31,13 @@ impl Judge<'_> {
             match &found.value {
                 MarkerValue::Review { verdict, run } => {
                     let named = run.is_some() && run.as_deref() == self.context.nonce;
-                    if run.is_some() && self.context.nonce.is_some() && !named {
+                    let foreign = run.is_some() && self.context.nonce.is_some() && !named;
+                    // Of a PASS it is told where it is refused.
+                    if foreign && (*verdict != ReviewResult::Pass || self.context.policy == NoncePolicy::Off)
+                    {
                         self.problems.push((Code::WrongRun, found.span.clone()));
                     }
-                    let candidate = Candidate { verdict: *verdict, named, span: found.span.clone() };
+                    let candidate = Candidate { verdict: *verdict, named, foreign, span: found.span.clone() };
                     candidates.extend(self.review(candidate, *echo));
                 }
                 MarkerValue::Task { id, status } => self.task(id, *status, found, *echo),
@@ -69,6 +74,9 @@ impl Judge<'_> {
             None if pass && shaky => (Code::UncertainPass, "a thought before it is not closed"),
             None if self.context.policy == NoncePolicy::Require && !candidate.named => {
                 (Code::WrongRun, "it does not name this turn")
+            }
+            None if pass && candidate.foreign && self.context.policy != NoncePolicy::Off => {
+                (Code::WrongRun, "it names another turn")
             }
             None => return Some(candidate),
         };
