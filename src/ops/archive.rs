@@ -169,7 +169,7 @@ impl Operation for Merge {
         let Some(change) = &site.change else { return Ok(planned.settled(false, NO_TREE.to_owned())) };
         Ok(match land(change, planned, self.squash) {
             Ok(words) => planned.settled(true, words),
-            Err(error) => planned.settled(false, format!("{error}{}", hint(&error))),
+            Err(error) => planned.settled(false, with_hint(&error)),
         })
     }
 }
@@ -177,9 +177,10 @@ impl Operation for Merge {
 /// The longest first line of a message.
 const TITLE: usize = 70;
 
-/// Returns what an error says to do next, to be put behind its words.
-pub(super) fn hint(error: &Error) -> String {
-    error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default()
+/// Returns an error on one line, with what to do about it.
+pub(super) fn with_hint(error: &Error) -> String {
+    let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+    format!("{error}{hint}")
 }
 
 fn land(change: &ChangeSite<'_>, planned: &Planned, squash: bool) -> Result<String> {

@@ -1,6 +1,6 @@
 //! The project's specs: shown to who plans and judges, and merged with those of a change.
 
-use super::archive::hint;
+use super::archive::with_hint;
 use super::change::{self, artifacts};
 use super::evidence::NO_TREE;
 use super::files::write_text;
@@ -96,7 +96,7 @@ impl Operation for Merge {
                 let result = if moved { MOVED } else { "MERGED" };
                 planned.settled(true, format!("specs that are merged: {count}")).found(result, None)
             }
-            Err(error) => planned.settled(false, format!("{error}{}", hint(&error))),
+            Err(error) => planned.settled(false, with_hint(&error)),
         })
     }
 }
@@ -105,14 +105,15 @@ impl Operation for Merge {
 fn follow(change: &ChangeSite<'_>, session: &SessionId, specs: &[(String, String)]) -> Result<bool> {
     let target = target(change);
     let now = change.repository.commit_of(target)?;
+    // Also what was brought in before, by hand or when this was tried last.
+    let moved = now.as_ref() != Some(&change.opened.base);
     if now == change.repository.merge_base(&change.worktree.head()?, target)? {
-        return Ok(false);
+        return Ok(moved);
     }
     change.worktree.commit(&format!("agentd({session}): archive"))?;
     let message = format!("agentd({session}): what has changed in {target} meanwhile");
     match change.worktree.merge_from(target, &message, specs)? {
-        Merged::UpToDate => Ok(false),
-        Merged::Done(_) => Ok(true),
+        Merged::UpToDate | Merged::Done(_) => Ok(moved),
         Merged::Conflict(paths) => Err(elsewhere(session, target, &paths)),
     }
 }

@@ -13,7 +13,7 @@ use crate::agent::Echo;
 use crate::apply::{self, Standing};
 use crate::config::TaskPace;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Decision, Event, Mode, Opened, SessionId, Settlement, State};
+use crate::models::{ContextItem, ContextKind, Decision, Event, Mode, Opened, SessionId, Settlement, State};
 use crate::ops::{self, Leftover, Repository, Worktree};
 use crate::pack::ModeSpec;
 use crate::spec::Tasks;
@@ -92,7 +92,7 @@ fn lead(desk: &Desk<'_>, session: &SessionId, state: State) -> Result<Lead> {
     if !matches!(standing, Standing::Over { .. }) {
         let worktree = ensure_tree(desk, session, &state)?;
         // What is in the archive is not written again.
-        if !state.done.contains_key(ops::ARCHIVED) {
+        if desk.workspace.pack.modes.values().any(keeps_notes) && !state.done.contains_key(ops::ARCHIVED) {
             write_notes(&tree, session, &state)?;
         }
         // What a call has left that came to no end is the work of the next one.
@@ -140,13 +140,20 @@ fn not_opened(session: &SessionId) -> Error {
     ))
 }
 
+/// Tells whether a mode reads what people said from the change's folder.
+fn keeps_notes(spec: &ModeSpec) -> bool {
+    spec.artifacts.iter().any(|artifact| artifact == NOTES)
+}
+
+/// Returns what people said to a change, if they did.
+fn notes(state: &State) -> Option<String> {
+    let said = (!state.notes.is_empty()).then(|| state.notes.join("\n\n"))?;
+    Some(format!("# Notes\n\nWhat people said to this change, in order.\n\n{said}\n"))
+}
+
 /// Writes what people said to a change into its folder, where agents are shown it.
 fn write_notes(tree: &std::path::Path, session: &SessionId, state: &State) -> Result<()> {
-    if state.notes.is_empty() {
-        return Ok(());
-    }
-    let text =
-        format!("# Notes\n\nWhat people said to this change, in order.\n\n{}\n", state.notes.join("\n\n"));
+    let Some(text) = notes(state) else { return Ok(()) };
     let path = format!("{}/{NOTES}", ops::change_folder(session));
     if ops::read_project_text(tree, &path)?.as_deref() == Some(text.as_str()) {
         return Ok(());
@@ -213,6 +220,11 @@ pub fn next_ask(workspace: &Workspace, session: &SessionId, state: &State, mode:
     let instructions = spec.request.as_deref().unwrap_or(request);
     let mut ask =
         Ask { session: Some(session.clone()), repairs: MOST_REPAIRS, ..Ask::new(mode.clone(), instructions) };
+    // A pack without a folder for changes shows them all the same.
+    if let Some(text) = notes(state).filter(|_| !workspace.pack.modes.values().any(keeps_notes)) {
+        let item = ContextItem::new(ContextKind::Artifact, NOTES, text);
+        ask.found.push((item, "what people said".to_owned()));
+    }
     if let Some(task) = next_task(workspace, session, spec)? {
         ask.variables.insert("TASKS".to_owned(), task);
     }
@@ -277,15 +289,7 @@ pub fn retry(desk: &Desk<'_>, session: &SessionId) -> Result<Option<Vec<Settleme
         if state.progress.fault.is_some() || state.progress.undone == 0 || state.ended.is_some() {
             return Ok(None);
         }
-        let Some(first) =
-            turn.settlements.iter().rposition(|settlement| settlement.done).map(|last| last + 1)
-        else {
-            return Ok(None);
-        };
-        let planned = recover::planned(desk.store, turn.intents.get(first..).unwrap_or_default())?;
-        if planned.is_empty() || !planned.iter().all(ops::Planned::is_closing) {
-            return Ok(None);
-        }
+        let Some(planned) = unsettled(desk, &turn)? else { return Ok(None) };
         ensure_tree(desk, session, &state)?;
         let prepared = turn.prepared(desk.store)?;
         let grounds = Grounds::of(desk, Some(session), &state)?;
@@ -302,6 +306,25 @@ pub fn retry(desk: &Desk<'_>, session: &SessionId) -> Result<Option<Vec<Settleme
         turning.commit(&again.collect::<Vec<_>>(), &[])?;
         turning.settle(&planned).map(Some)
     })
+}
+
+/// Returns all that is always done after a turn, if some of it was not done, and what its reply asks for was. It begins
+/// anew: what went well before may come to something else by now.
+fn unsettled(desk: &Desk<'_>, turn: &Recorded) -> Result<Option<Vec<ops::Planned>>> {
+    let mut closing: Vec<(ops::Planned, bool)> = Vec::new();
+    let settled = turn.settlements.iter().map(|settlement| settlement.done);
+    for (planned, done) in recover::planned(desk.store, &turn.intents)?.into_iter().zip(settled) {
+        if !planned.is_closing() && !done {
+            return Ok(None);
+        }
+        match closing.iter_mut().find(|(known, _)| *known == planned) {
+            Some((_, last)) => *last = done,
+            None if planned.is_closing() => closing.push((planned, done)),
+            None => {}
+        }
+    }
+    let failed = closing.iter().any(|(_, done)| !done);
+    Ok(failed.then(|| closing.into_iter().map(|(planned, _)| planned).collect()))
 }
 
 /// Brings a change to its end that is over: what is left is committed, and its work tree removed; its branch, too, if it
