@@ -194,8 +194,10 @@ fn every_command_and_flag_is_documented_and_has_examples() {
     for (command, help) in all {
         let is_group = !command.is_empty() && help.contains("Commands:\n");
         assert!(help.contains("Examples:") || is_group, "{command:?} has no examples");
-        let (name, last) = (format!("agentd {}", command.join(" ")), command.last().cloned().unwrap_or_default());
-        let forms = [name.trim_end(), &format!("`{last}`"), &format!("|{last}")].map(|form| docs.contains(form));
+        let (name, last) =
+            (format!("agentd {}", command.join(" ")), command.last().cloned().unwrap_or_default());
+        let forms =
+            [name.trim_end(), &format!("`{last}`"), &format!("|{last}")].map(|form| docs.contains(form));
         assert!(is_group || forms.contains(&true), "docs/cli.md does not name `{name}`");
         let options =
             help.lines().map(str::trim).filter(|line| line.starts_with('-') && !line.starts_with("- "));
