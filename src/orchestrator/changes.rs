@@ -62,7 +62,7 @@ impl ChangeRow {
 ///
 /// Those of the ledger and of packs.
 pub fn changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Result<Vec<ChangeRow>> {
-    let repository = Repository::open(&workspace.root, git).ok();
+    let repository = workspace.repository(git).ok();
     let (mut rows, mut opinions) = (Vec::new(), Vec::new());
     for session in store.sessions()? {
         let events = store.events(&session)?;
@@ -72,7 +72,7 @@ pub fn changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Result<Ve
         });
         opinions.extend(judged.map(|change| (change, session.clone())));
         if events.iter().any(|(_, event)| matches!(event, Event::Opened(_))) {
-            rows.push(row(workspace, store, repository.as_ref(), &session, &events)?);
+            rows.push(row(workspace, store, repository, &session, &events)?);
         }
     }
     // What agents have spent on an opinion was spent on the change.

@@ -53,7 +53,7 @@ impl Grounds {
         let (Some(session), Some(opened)) = (session, &state.change) else {
             return Ok(Self { tree, own: None });
         };
-        let repository = Repository::open(&desk.workspace.root, &desk.run.git)?;
+        let repository = desk.workspace.repository(&desk.run.git)?.clone();
         let path = desk.workspace.own_tree(session)?;
         let Some(worktree) = repository.worktree(&opened.branch, &path)? else {
             let message = format!("the work tree of `{session}` is gone");

@@ -14,7 +14,7 @@ use crate::apply::{self, Standing};
 use crate::config::TaskPace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{ContextItem, ContextKind, Decision, Event, Mode, Opened, SessionId, Settlement, State};
-use crate::ops::{self, Leftover, Repository, Worktree};
+use crate::ops::{self, Leftover, Worktree};
 use crate::pack::ModeSpec;
 use crate::spec::Tasks;
 use crate::store::{Entry, Lease};
@@ -108,7 +108,7 @@ fn new_change(desk: &Desk<'_>, session: &SessionId, request: &str, state: &State
         let message = format!("`{session}` is a session without a branch of its own");
         return Err(Error::new(ErrorKind::ChangeExists, message).with_hint("choose another name"));
     }
-    let repository = Repository::open(&desk.workspace.root, &desk.run.git)?;
+    let repository = desk.workspace.repository(&desk.run.git)?;
     let head = repository.head()?;
     let branch = format!("{BRANCH}{session}");
     if repository.commit_of(&branch)?.is_some() {
@@ -126,7 +126,7 @@ fn new_change(desk: &Desk<'_>, session: &SessionId, request: &str, state: &State
 /// Makes sure that a change has its work tree.
 fn ensure_tree(desk: &Desk<'_>, session: &SessionId, state: &State) -> Result<Worktree> {
     let opened = state.change.as_ref().ok_or_else(|| not_opened(session))?;
-    let repository = Repository::open(&desk.workspace.root, &desk.run.git)?;
+    let repository = desk.workspace.repository(&desk.run.git)?;
     let path = desk.workspace.own_tree(session)?;
     if let Some(worktree) = repository.worktree(&opened.branch, &path)? {
         return Ok(worktree);
@@ -335,7 +335,7 @@ fn unsettled(desk: &Desk<'_>, turn: &Recorded) -> Result<Option<Vec<ops::Planned
 /// Those of git.
 pub fn leave(desk: &Desk<'_>, session: &SessionId, state: &State) -> Result<()> {
     let Some(opened) = &state.change else { return Ok(()) };
-    let repository = Repository::open(&desk.workspace.root, &desk.run.git)?;
+    let repository = desk.workspace.repository(&desk.run.git)?;
     let path = desk.workspace.own_tree(session)?;
     if let Some(worktree) = repository.worktree(&opened.branch, &path)?.filter(|_| path.is_dir()) {
         worktree.commit(&format!("agentd({session}): what was left"))?;

@@ -15,6 +15,7 @@ use crate::models::{
     AgentName, Catalogue, ContextItem, Expands, Format, Mode, ModelSpec, Nonce, NoncePolicy, Reliability,
     SessionId, State, TokenizerSpec, Work,
 };
+use crate::ops::{Git, Repository};
 use crate::pack::{
     AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, PROBE_PACK, Pack, Places, Prose,
     SECRET_NAMES, Templates,
@@ -51,6 +52,8 @@ pub struct Workspace {
     catalogue: OnceLock<Catalogue>,
     /// The agents that were found there.
     pub(super) present: OnceLock<Vec<AgentName>>,
+    /// The repository, once someone has asked for it.
+    repository: OnceLock<Repository>,
 }
 
 impl Workspace {
@@ -74,6 +77,7 @@ impl Workspace {
         overlaid(Agents::default(), &own_agents)?;
         let agents = OnceLock::new();
         let (path, present, worktrees, catalogue) = (None, OnceLock::new(), None, OnceLock::new());
+        let repository = OnceLock::new();
         Ok(Self {
             root,
             settings,
@@ -87,7 +91,17 @@ impl Workspace {
             path,
             catalogue,
             present,
+            repository,
         })
+    }
+
+    /// Returns the repository of the project.
+    pub(super) fn repository(&self, git: &Git) -> Result<&Repository> {
+        if let Some(repository) = self.repository.get() {
+            return Ok(repository);
+        }
+        let opened = Repository::open(&self.root, git)?;
+        Ok(self.repository.get_or_init(|| opened))
     }
 
     /// Returns the tree that a session works in: its own if it has one, or else the project's.

@@ -47,9 +47,9 @@ pub fn review_tree(
     base: Option<&str>,
     with_checks: bool,
 ) -> Result<Option<Reviewed>> {
-    let repository = Repository::open(&desk.workspace.root, &desk.run.git)?;
+    let repository = desk.workspace.repository(&desk.run.git)?;
     let commit = repository.head()?.commit;
-    let base = base_of(&repository, base, &commit)?;
+    let base = base_of(repository, base, &commit)?;
     let holds_secrets = |path: &str| names_secrets(path.as_ref());
     let diff = repository.diff_of_tree(&base, DIFF_LIMITS, &holds_secrets)?;
     if diff.files.is_empty() {

@@ -22,7 +22,7 @@ pub use worktree::{Leftover, Worktree};
 use super::files::LARGEST;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use run::{Call, Dir, failed, fields, path_of};
+use run::{Call, Dir, Output, failed, fields, path_of};
 
 /// A repository, seen from one of the user's work trees.
 #[derive(Clone, Debug)]
@@ -50,34 +50,27 @@ impl Repository {
     ///
     /// `NotARepository`; `GitFailed` if git does not want to use it.
     pub fn open(root: &Path, git: &Git) -> Result<Self> {
-        let place = |flag: &str| Call::new(git, root, &["rev-parse", flag]).line().map(|line| path_of(&line));
-        let kind = Call::new(git, root, &["rev-parse", "--is-bare-repository", "--is-inside-work-tree"]);
-        let kind = kind.output()?;
-        let shown = root.display().to_string().escape_debug().to_string();
-        if kind.code != Some(0) {
-            if !kind.stderr.contains("not a git repository") && !kind.stderr.contains("cannot change to") {
-                return Err(kind.failure("rev-parse"));
+        let words = ["rev-parse", "--is-bare-repository", "--is-inside-work-tree"];
+        let places = ["--show-toplevel", "--absolute-git-dir", "--git-common-dir"];
+        let all = Call::new(git, root, &words).args(places).output()?;
+        let lines: Vec<&[u8]> = all.stdout.split(|&byte| byte == b'\n').collect();
+        let [top, git_dir, common] = match lines[..] {
+            [b"false", b"true", top, git_dir, common, b""] if all.code == Some(0) => {
+                [top, git_dir, common].map(path_of)
             }
-            return Err(Error::new(
-                ErrorKind::NotARepository,
-                format!("`{shown}` is not in a git repository"),
-            )
-            .with_hint("make one with `git init`, and commit what is there"));
-        }
-        if !kind.stdout.ends_with(b"true\n") {
-            let bare = kind.stdout.starts_with(b"true");
-            let what = if bare { "is a bare repository" } else { "is part of git's own folder" };
-            return Err(Error::new(ErrorKind::NotARepository, format!("`{shown}` {what}"))
-                .with_hint("work in a folder that has the files; of a bare repository, make a clone"));
-        }
-        let root = place("--show-toplevel")?;
-        let git_dir = place("--absolute-git-dir")?;
-        let common = Call::new(git, &root, &["rev-parse", "--git-common-dir"]).line()?;
-        let common = root.join(path_of(&common)).canonicalize();
+            // It is no repository to work in, or there are line ends in its name.
+            _ => {
+                check_kind(root, &Call::new(git, root, &words).output()?)?;
+                let place =
+                    |flag| Call::new(git, root, &["rev-parse", flag]).line().map(|line| path_of(&line));
+                [place(places[0])?, place(places[1])?, place(places[2])?]
+            }
+        };
+        let common = root.join(common).canonicalize();
         let common =
             common.map_err(|error| failed("the repository's folder cannot be found").with_source(error))?;
-        let dir = Dir::new(git, &common, &git_dir, &root);
-        Ok(Self { root, common, dir })
+        let dir = Dir::new(git, &common, &git_dir, &top);
+        Ok(Self { root: top, common, dir })
     }
 
     /// Returns what is checked out.
@@ -113,7 +106,8 @@ impl Repository {
         Ok(commit_at(&self.dir, &branch_ref(branch)?)?.is_some())
     }
 
-    /// Returns the commit that a name stands for; a branch comes before anything else of that name.
+    /// Returns the commit that a name stands for; a branch comes before anything else of that name, but for an id, which
+    /// nobody can give to something else.
     ///
     /// # Errors
     ///
@@ -122,10 +116,12 @@ impl Repository {
         if reference.is_empty() || reference.starts_with('-') {
             return Ok(None);
         }
-        match commit_at(&self.dir, &format!("refs/heads/{reference}"))? {
-            Some(commit) => Ok(Some(commit)),
-            None => commit_at(&self.dir, reference),
+        if !is_id(reference)
+            && let Some(commit) = commit_at(&self.dir, &format!("refs/heads/{reference}"))?
+        {
+            return Ok(Some(commit));
         }
+        commit_at(&self.dir, reference)
     }
 
     /// Returns the text of a file at a commit; `None` if there is none.
@@ -236,6 +232,25 @@ impl Repository {
         let place = self.dir.call(&["for-each-ref", "--format=%(worktreepath)", reference]).line()?;
         Ok((!place.is_empty()).then(|| path_of(&place)))
     }
+}
+
+/// Refuses a folder that is in no work tree, by what git says of it.
+fn check_kind(root: &Path, kind: &Output) -> Result<()> {
+    let shown = root.display().to_string().escape_debug().to_string();
+    if kind.code != Some(0) {
+        if !kind.stderr.contains("not a git repository") && !kind.stderr.contains("cannot change to") {
+            return Err(kind.failure("rev-parse"));
+        }
+        return Err(Error::new(ErrorKind::NotARepository, format!("`{shown}` is not in a git repository"))
+            .with_hint("make one with `git init`, and commit what is there"));
+    }
+    if !kind.stdout.ends_with(b"true\n") {
+        let bare = kind.stdout.starts_with(b"true");
+        let what = if bare { "is a bare repository" } else { "is part of git's own folder" };
+        return Err(Error::new(ErrorKind::NotARepository, format!("`{shown}` {what}"))
+            .with_hint("work in a folder that has the files; of a bare repository, make a clone"));
+    }
+    Ok(())
 }
 
 /// Returns the commit that an unambiguous name stands for.

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use super::run::{Dir, failed};
 use super::stage::Special;
-use super::{Repository, branch_of, branch_ref, commit_at, commit_tree, move_branch, some_names, tree_of};
+use super::{
+    Repository, branch_of, branch_ref, commit_at, commit_tree, is_id, move_branch, some_names, tree_of,
+};
 use crate::error::{Error, Result};
 use crate::file;
 
@@ -50,7 +52,10 @@ impl Repository {
     ///
     /// `GitFailed` if another branch is checked out there, or this one elsewhere.
     pub fn worktree(&self, branch: &str, path: &Path) -> Result<Option<Worktree>> {
-        match self.branch_exists(branch)? && self.is_ours(branch)? {
+        let both = [branch_ref(branch)?, mark_of(branch)];
+        let found =
+            self.dir.call(&["for-each-ref", "--format=%(objecttype) %(refname)"]).args(&both).text()?;
+        match both.iter().all(|name| found.lines().any(|line| line == format!("commit {name}"))) {
             true => self.worktree_of(branch, path).map(Some),
             false => Ok(None),
         }
@@ -170,8 +175,15 @@ impl Worktree {
     ///
     /// `GitFailed` if another branch is checked out by now.
     pub fn head(&self) -> Result<String> {
+        let reference = branch_ref(&self.branch)?;
+        // A star stands before what is checked out.
+        let found =
+            self.dir.call(&["for-each-ref", "--format=%(HEAD)%(objecttype) %(objectname)", &reference]);
+        if let Some(id) = found.text()?.strip_prefix("*commit ").filter(|id| is_id(id)) {
+            return Ok(id.to_owned());
+        }
         self.check_branch()?;
-        commit_at(&self.dir, &branch_ref(&self.branch)?)?
+        commit_at(&self.dir, &reference)?
             .ok_or_else(|| failed(format!("the branch `{}` is gone", self.branch)))
     }
 

@@ -234,3 +234,16 @@ fn what_the_environment_says_of_a_repository_does_not_count() {
     assert_eq!(other.own(), before);
     assert_eq!(own.run(&["show", "agentd/x:a.txt"]), "two\n");
 }
+
+/// Whoever works in a worktree can make branches: none of them may stand for a commit that was written down by its id.
+#[test]
+fn an_id_stands_for_its_commit_whatever_a_branch_is_called() {
+    for world in World::both() {
+        let first = world.id("HEAD");
+        let second = world.write("b", "b\n").commit("More");
+        world.run(&["update-ref", &format!("refs/heads/{first}"), &second]);
+        let repository = world.repository();
+        assert_eq!(repository.commit_of(&first).unwrap(), Some(first.clone()));
+        assert_eq!(repository.names_at(&first, "").unwrap(), ["a.txt", "src"]);
+    }
+}
