@@ -134,7 +134,7 @@ impl Repository {
             Error::new(ErrorKind::FileUnusable, format!("`{}` at {commit} {what}", path.escape_debug()))
         };
         let list = self.dir.call(&["ls-tree", "-z", "-l", "--full-tree"]).literal();
-        let list = list.args([self.known(commit)?.as_str(), "--", path.trim_end_matches('/')]).ok()?;
+        let list = list.args([self.named(commit)?.as_str(), "--", path.trim_end_matches('/')]).ok()?;
         let Some((meta, _)) =
             fields(&list).filter_map(split_at_tab).find(|(_, name)| *name == path.as_bytes())
         else {
@@ -168,7 +168,7 @@ impl Repository {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let list = self.dir.call(&["ls-tree", "-z", "--name-only", "--full-tree"]).literal();
         let list = list
-            .args([self.known(commit)?.as_str(), "--"])
+            .args([self.named(commit)?.as_str(), "--"])
             .args((!prefix.is_empty()).then_some(&prefix))
             .ok()?;
         Ok(fields(&list).filter_map(|path| path.strip_prefix(prefix.as_bytes())).map(lossy).collect())
@@ -220,6 +220,11 @@ impl Repository {
             failed(format!("there is no commit `{}`", reference.escape_debug()))
                 .with_hint("name a branch or a commit; `git branch -a` lists the branches")
         })
+    }
+
+    /// Returns the commit that a name stands for; an id is taken as it is, for a command that fails if it is not there.
+    fn named(&self, reference: &str) -> Result<String> {
+        if is_id(reference) { Ok(reference.to_owned()) } else { self.known(reference) }
     }
 
     /// Tells whether a commit is part of another's history.
