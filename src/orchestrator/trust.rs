@@ -232,7 +232,7 @@ impl Workspace {
 }
 
 /// Refuses to go on with files of the project that the user has not accepted, unless they are accepted for this run.
-/// What an agent obeys is looked for in the tree that it works in.
+/// What an agent obeys is looked for in the tree that it works in, which agents may have edited before.
 ///
 /// To be called when the prompt is assembled and the agent is known, and before anything is spent or run: what is
 /// checked is the very text that is in use.
@@ -241,36 +241,39 @@ impl Workspace {
 ///
 /// `NotTrusted` naming the files; `FileUnusable` if others could have written what the user has accepted.
 pub fn check_trust(workspace: &Workspace, tree: &Path, agent: &str, accept_now: bool) -> Result<()> {
-    let mut used = workspace.used_project_files();
-    let mut obeyed = BTreeSet::new();
-    if !accept_now {
-        for file in workspace.agents()?.obeys(agent) {
-            used.extend(content_of(tree, file)?.map(|content| (file.clone(), content)));
-            obeyed.insert(file.clone());
-        }
-    }
-    if used.is_empty() || accept_now {
+    if accept_now {
         return Ok(());
     }
-    let untrusted = Trust::open(workspace.places.user.as_deref())?.untrusted(&workspace.root, &used);
-    if untrusted.is_empty() {
+    let root = workspace.root.as_path();
+    let used = workspace.used_project_files();
+    let mut obeyed = Vec::new();
+    for file in workspace.agents()?.obeys(agent) {
+        obeyed.extend(content_of(tree, file)?.map(|content| (file.clone(), content)));
+    }
+    if used.is_empty() && obeyed.is_empty() {
         return Ok(());
     }
-    let why = |file: &String| match obeyed.contains(file) {
-        true => format!(" ({agent} obeys it: it can change what is run, and where a key goes)"),
-        false => String::new(),
-    };
-    let files: String = untrusted.iter().map(|file| format!("\n  {file}{}", why(file))).collect();
+    let trust = Trust::open(workspace.places.user.as_deref())?;
+    let why = format!(" ({agent} obeys it: it can change what is run, and where a key goes)");
+    let mut files: String = trust.untrusted(root, &used).iter().map(|file| format!("\n  {file}")).collect();
+    // In the tree of a change counts what was accepted in the user's own, and what was accepted there.
+    let new = trust.untrusted(root, &obeyed).into_iter().filter(|file| {
+        let found: Vec<_> = obeyed.iter().filter(|(obeyed, _)| obeyed == file).cloned().collect();
+        !trust.untrusted(tree, &found).is_empty()
+    });
+    let new: Vec<String> = new.collect();
+    files.extend(new.iter().map(|file| format!("\n  {file}{why}")));
+    if files.is_empty() {
+        return Ok(());
+    }
+    let place = if tree == root || new.is_empty() { String::new() } else { in_tree(tree) };
     let message = format!("files of this project would be used, and you have not accepted them:{files}");
-    // One that is in another tree alone is not accepted for the project.
-    let hint = match tree == workspace.root || !untrusted.iter().any(|file| obeyed.contains(file)) {
-        true => {
-            "`agentd trust --show` lists them; accept them with `agentd trust`, or for this run with --trust"
-                .to_owned()
-        }
-        false => {
-            format!("read them in {}; remove them, or accept them for this run with --trust", tree.display())
-        }
-    };
-    Err(Error::new(ErrorKind::NotTrusted, message).with_hint(hint))
+    Err(Error::new(ErrorKind::NotTrusted, message).with_hint(format!(
+        "`agentd trust --show{place}` lists them; accept them with `agentd trust{place}`, or for this run with --trust"
+    )))
+}
+
+/// Returns what names a change's own tree to a command.
+fn in_tree(tree: &Path) -> String {
+    format!(" -C {}", tree.display().to_string().escape_debug())
 }

@@ -356,7 +356,7 @@ fn what_an_agent_obeys_is_looked_for_where_it_works() {
     let trees = project.home().join(".local/state/agentd/worktrees");
     let tree = fs::read_dir(trees).unwrap().next().unwrap().unwrap().path().join("x");
     fs::write(tree.join(".mine"), "run this\n").unwrap();
-    run().fails(4, &["NotTrusted", ".mine", "read them in", "--trust"]);
+    run().fails(4, &["NotTrusted", ".mine", "agentd trust -C", "--trust"]);
     assert_eq!(calls(&project, "mine"), 1, "it was not started");
     fs::write(tree.join(".mine"), "a\n").unwrap();
     assert!(run().stderr.contains("AgentEmpty"));
