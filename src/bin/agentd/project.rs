@@ -72,14 +72,39 @@ pub(crate) fn workspace_at(root: PathBuf, user: Option<PathBuf>, pack: Option<&s
     Ok(workspace)
 }
 
-/// Returns the folder of the work trees that changes of a project have of their own.
-fn worktrees(root: &Path) -> Option<PathBuf> {
+/// Returns the folder of all work trees that changes have of their own.
+fn all_worktrees() -> Option<PathBuf> {
     let strategy = etcetera::choose_base_strategy().ok()?;
     let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
+    Some(state.join("agentd/worktrees"))
+}
+
+/// Refuses a ledger in the work tree of a change: what is known of it is kept in the project that the change is of.
+///
+/// # Errors
+///
+/// `FileUnusable` naming the change.
+pub(crate) fn check_ledger_place(root: &Path) -> Result<()> {
+    let all = all_worktrees().and_then(|all| all.canonicalize().ok());
+    let full = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+    let Some(below) = all.and_then(|all| full.strip_prefix(all).ok().map(Path::to_path_buf)) else {
+        return Ok(());
+    };
+    let names: Vec<_> = below.iter().map(|name| name.to_string_lossy()).collect();
+    let [project, change, ..] = names.as_slice() else { return Ok(()) };
+    let project = project.rsplit_once('-').map_or(project.as_ref(), |(name, _)| name);
+    let message = format!("this is the work tree of the change `{change}`, not a project of its own");
+    Err(Error::new(ErrorKind::FileUnusable, message)
+        .with_hint(format!("go to the folder of `{project}`, or name it with -C")))
+}
+
+/// Returns the folder of the work trees that changes of a project have of their own.
+fn worktrees(root: &Path) -> Option<PathBuf> {
+    let all = all_worktrees()?;
     let full = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
     let name = full.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let hash = blob_id(full.as_os_str().as_encoded_bytes()).to_string();
-    Some(state.join("agentd/worktrees").join(format!("{name}-{}", hash.get(..8).unwrap_or_default())))
+    Some(all.join(format!("{name}-{}", hash.get(..8).unwrap_or_default())))
 }
 
 /// Returns the pack that leads a change, if the ledger knows it.

@@ -31,6 +31,7 @@ pub(super) struct Sending {
 impl Sending {
     /// Finds the agents.
     pub(super) fn open(name: &str, workspace: Workspace, given: &SendArgs, json: bool) -> Result<Self> {
+        project::check_ledger_place(&workspace.root)?;
         let drivers = project::drivers(&workspace)?;
         let (budget, limits) = (workspace.settings.budget, workspace.settings.limits);
         let run = Run { budget, limits, trust: given.trust, ..Run::new(name) };
@@ -124,6 +125,7 @@ pub(super) fn no_turn(session: &SessionId) -> Error {
 
 /// Returns the ledger of a project if there is one, to be looked at, and says so if it was not made here.
 pub(super) fn look(root: &Path, user: Option<&Path>) -> Result<Option<SqliteStore>> {
+    project::check_ledger_place(root)?;
     let store = SqliteStore::open_existing(root)?;
     if let Some(store) = &store
         && !knows_ledger(root, user, store).unwrap_or(false)
