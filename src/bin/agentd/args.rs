@@ -269,7 +269,8 @@ Examples:
 Exit codes: 0 it is read as it was, 1 it is not.")]
     Replay(ReplayArgs),
 
-    /// Bring to an end what was interrupted; with a session, call its agent again if it gave no whole reply
+    /// Bring to an end what was interrupted; with a session, call its agent again if it gave no whole reply; with a
+    /// change, lead it on
     #[command(after_help = "\
 Examples:
   agentd resume

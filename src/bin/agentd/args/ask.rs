@@ -117,7 +117,7 @@ pub(crate) struct ProbeArgs {
 }
 
 /// How a prompt is sent.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SendArgs {
     /// The script of the agent `scripted`
     #[arg(long, value_name = "FILE")]

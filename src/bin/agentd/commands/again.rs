@@ -1,15 +1,16 @@
 //! `agentd resume` and `agentd replay`: bringing turns to an end, and taking them once more.
 
 use agentd::agent;
-use agentd::models::{AgentName, SessionId};
+use agentd::models::{AgentName, SessionId, State};
 use agentd::orchestrator::{Recorded, replay, resume};
 use agentd::store::{SqliteStore, Store};
 use agentd::{Error, ErrorKind};
 use serde_json::json;
 
+use super::lead::Leader;
 use super::sending::{Sending, ledger, no_turn};
 use super::show::workspace;
-use crate::args::{Args, ReplayArgs, ResumeArgs};
+use crate::args::{Args, LeadArgs, ReplayArgs, ResumeArgs};
 use crate::out::{self, Outcome};
 use crate::{exit, project};
 
@@ -19,6 +20,13 @@ pub(super) fn resume_turn(args: &Args, given: &ResumeArgs) -> Outcome {
     let store = ledger(args)?;
     if store.events(&session)?.is_empty() {
         return Err(no_turn(&session).into());
+    }
+    let state = State::fold(store.events(&session)?.iter().map(|(_, event)| event));
+    if state.change.is_some() {
+        let (send, json) = (given.send.clone(), given.json);
+        // An agent edits only the work tree of the change, so that nothing of anyone else's can be half done.
+        let lead = LeadArgs { agent: None, model: None, auto: false, yes: false, send, json };
+        return Leader::open(args, "agentd resume", &session, None, &lead)?.go(None, None);
     }
     let recorded = Recorded::find(&store, session.as_str())?;
     let started = &recorded.started;
@@ -37,6 +45,7 @@ pub(super) fn resume_turn(args: &Args, given: &ResumeArgs) -> Outcome {
 /// Brings to an end what earlier runs have left in any session; where no turn was taken there is nothing to do.
 fn resume_all(args: &Args, given: &ResumeArgs) -> Outcome {
     let workspace = project::workspace(args, None)?;
+    project::check_ledger_place(&workspace.root)?;
     let held = match SqliteStore::open_existing(&workspace.root)? {
         Some(store) => store.held()?,
         None => Vec::new(),
