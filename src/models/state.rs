@@ -81,6 +81,13 @@ pub struct Progress {
     failed: BTreeSet<(String, String)>,
 }
 
+impl Progress {
+    /// Returns the operations and targets of effects that were settled as not done.
+    pub fn failed(&self) -> impl Iterator<Item = &(String, String)> {
+        self.failed.iter()
+    }
+}
+
 impl State {
     /// Returns the state that a list of events leads to.
     #[must_use]

@@ -9,6 +9,7 @@ use super::files::{read_project_text, write_text};
 use super::git::Landed;
 use super::{ChangeSite, Closing, Operation, Planned, Site, change};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fail;
 use crate::file;
 use crate::models::{BlobId, SessionId, Settlement};
 
@@ -46,7 +47,10 @@ impl Operation for Archive {
             });
         }
         log_change(site.root, session)?;
-        Ok(match move_folder(site.root, &change::folder(session), &to) {
+        fail::point("archiving")?;
+        let moved = move_folder(site.root, &change::folder(session), &to);
+        fail::point("archived")?;
+        Ok(match moved {
             Ok(()) => planned.settled(true, format!("moved to {to}")),
             Err(error) => planned.settled(false, format!("cannot move it to {to}: {error}")),
         })
@@ -129,6 +133,7 @@ impl Operation for Commit {
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
         let Some(change) = &site.change else { return Ok(planned.settled(false, NO_TREE.to_owned())) };
         let committed = change.worktree.commit(planned.content.as_deref().unwrap_or_default());
+        fail::point("git-committed")?;
         Ok(match committed {
             Ok(Some(commit)) => {
                 planned.settled(true, format!("committed {}", short(&commit))).found("COMMITTED", None)
@@ -148,9 +153,14 @@ pub(super) struct Merge {
     pub(super) squash: bool,
 }
 
+impl Merge {
+    pub(super) const MERGE: &str = "git.merge";
+    pub(super) const SQUASH: &str = "git.squash";
+}
+
 impl Operation for Merge {
     fn name(&self) -> &'static str {
-        if self.squash { "git.squash" } else { "git.merge" }
+        if self.squash { Self::SQUASH } else { Self::MERGE }
     }
 
     fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
@@ -167,7 +177,9 @@ impl Operation for Merge {
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
         let Some(change) = &site.change else { return Ok(planned.settled(false, NO_TREE.to_owned())) };
-        Ok(match land(change, planned, self.squash) {
+        let landed = land(change, planned, self.squash);
+        fail::point("landed")?;
+        Ok(match landed {
             Ok(words) => planned.settled(true, words),
             Err(error) => planned.settled(false, with_hint(&error)),
         })

@@ -11,6 +11,7 @@ mod evidence;
 mod files;
 mod findings;
 mod git;
+mod landing;
 mod private;
 mod spec_merge;
 mod specs;
@@ -31,6 +32,7 @@ pub use files::{
     create_new, make_folder, read_project_text, read_reply, read_text, sweep, temporary_folder, write_text,
 };
 pub use git::{Changed, Diff, DiffLimits, Git, Head, Landed, Leftover, Merged, Repository, Status, Worktree};
+pub use landing::Landing;
 pub use private::{private_names, write_private};
 pub use spec_merge::SPECS;
 pub use specs::{specs, wanted_specs};

@@ -7,6 +7,7 @@ use super::files::write_text;
 use super::git::{Merged, Repository};
 use super::{ChangeSite, Closing, Found, Operation, Planned, Site};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fail;
 use crate::models::{ContextItem, ContextKind, SessionId, Settlement};
 use crate::spec::{self, Conflict};
 
@@ -88,6 +89,7 @@ impl Operation for Merge {
         let today = planned.content.as_deref().unwrap_or_default();
         let merged = merged(site, change, session, today).and_then(|specs| {
             let moved = follow(change, session, &specs)?;
+            fail::point("following")?;
             specs.iter().try_for_each(|(path, text)| write_text(site.root, path, text))?;
             Ok((specs.len(), moved))
         });
@@ -101,7 +103,8 @@ impl Operation for Merge {
     }
 }
 
-/// Brings into a change what has happened to its target meanwhile; tells whether that was anything.
+/// Brings into a change what has happened to its target meanwhile; tells whether that was anything, also if it was
+/// brought in before by a run that was interrupted.
 fn follow(change: &ChangeSite<'_>, session: &SessionId, specs: &[(String, String)]) -> Result<bool> {
     let target = target(change);
     let now = change.repository.commit_of(target)?;

@@ -1,6 +1,6 @@
 //! `tasks.tick`: which tasks are done, by what was seen and not by what was said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use super::files::{read_project_text, remove_file, write_text};
 use super::git::{Changed, Status};
 use super::{ChangeSite, Closing, Operation, Planned, Site, change};
 use crate::error::Result;
+use crate::fail;
 use crate::models::{Marker, SessionId, Settlement, TaskStatus};
 use crate::spec::{Tasks, tick};
 
@@ -83,12 +84,19 @@ fn settle(
     let tasks = Tasks::read(&text);
     let counts = !changed.is_empty() && checks != FAILED;
     let claimed = |id: &str| claims.tasks.get(id) == Some(&TaskStatus::Completed);
-    let ticked: Vec<&str> =
-        tasks.open().into_iter().map(|task| task.id.as_str()).filter(|id| counts && claimed(id)).collect();
+    // As the turn began: a run that was interrupted may have ticked some of them.
+    let before = change.repository.text_at(&claims.from, &tasks_file)?;
+    let before = before.map(|text| Tasks::read(&text)).unwrap_or_default();
+    let was_done: BTreeSet<&str> =
+        before.tasks.iter().filter(|task| task.done).map(|task| task.id.as_str()).collect();
+    let ids = tasks.tasks.iter().map(|task| task.id.as_str());
+    let ticked: BTreeSet<&str> = ids.filter(|id| counts && claimed(id) && !was_done.contains(id)).collect();
     if !ticked.is_empty() {
+        let ticked: Vec<&str> = ticked.iter().copied().collect();
         write_text(site.root, &tasks_file, &tick(&text, &ticked))?;
+        fail::point("ticked")?;
     }
-    let left = tasks.open().into_iter().filter(|task| !ticked.contains(&task.id.as_str()));
+    let left = tasks.open().into_iter().filter(|task| !ticked.contains(task.id.as_str()));
     let unclaimed = left.clone().filter(|task| !claimed(&task.id)).count();
     let result = match (changed.is_empty(), unclaimed, checks) {
         (true, ..) => "UNCHANGED",
@@ -97,7 +105,7 @@ fn settle(
         (false, ..) if !ticked.is_empty() => "PROGRESS",
         (false, ..) => "OPEN",
     };
-    let block = block(claims, &changed, &restored, checks, &tasks, &ticked);
+    let block = block(claims, &changed, &restored, checks, &tasks, (&was_done, &ticked));
     let record = read_project_text(site.root, &record_file)?.unwrap_or_default();
     write_text(site.root, &record_file, &with_block(&record, &claims.turn, &block))?;
     let detail =
@@ -139,7 +147,7 @@ fn block(
     restored: &[String],
     checks: &str,
     tasks: &Tasks,
-    ticked: &[&str],
+    (was_done, ticked): (&BTreeSet<&str>, &BTreeSet<&str>),
 ) -> String {
     let mut text = format!(
         "## Evidence of {}\n\nWritten by agentd from what it saw, not by the agent.\n\n",
@@ -162,9 +170,9 @@ fn block(
     text.push_str("| task | claimed | ticked | why |\n|---|---|---|---|\n");
     for task in &tasks.tasks {
         let claim = claims.tasks.get(&task.id);
-        let is_ticked = ticked.contains(&task.id.as_str());
+        let is_ticked = ticked.contains(task.id.as_str());
         let why = match claim {
-            _ if task.done => "was done before",
+            _ if was_done.contains(task.id.as_str()) => "was done before",
             None => "not claimed",
             Some(TaskStatus::Failed) => "the agent gave it up",
             Some(TaskStatus::Completed) if is_ticked => "files changed, no check failed",

@@ -152,7 +152,7 @@ impl Turning<'_> {
     }
 
     /// Waits, and says meanwhile that we are still there; tells whether nobody has stopped us.
-    fn pause(&self, pause: Duration) -> Result<bool> {
+    pub(super) fn pause(&self, pause: Duration) -> Result<bool> {
         let start = Instant::now();
         let mut beat = Instant::now();
         while start.elapsed() < pause {

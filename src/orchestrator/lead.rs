@@ -13,6 +13,7 @@ use crate::agent::Echo;
 use crate::apply::{self, Standing};
 use crate::config::TaskPace;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fail;
 use crate::models::{ContextItem, ContextKind, Decision, Event, Mode, Opened, SessionId, Settlement, State};
 use crate::ops::{self, Leftover, Worktree};
 use crate::pack::ModeSpec;
@@ -73,6 +74,7 @@ pub fn open_change(desk: &Desk<'_>, session: &SessionId, request: Option<&str>) 
             let mode = desk.workspace.pack.start.clone();
             let events = [Event::Opened(Box::new(opened)), Event::Entered { mode }];
             state = record(desk, lease, state, &events)?;
+            fail::point("opened")?;
         } else if let Some(opened) = &state.change
             && request.is_some_and(|request| request.trim() != opened.request)
         {
@@ -117,7 +119,16 @@ fn new_change(desk: &Desk<'_>, session: &SessionId, request: &str, state: &State
             .with_hint(format!("choose another name, or remove it with `git branch -D {branch}`")));
     }
     // Told before anything is recorded.
-    desk.workspace.own_tree(session)?;
+    if let Some(above) = desk.workspace.own_tree(session)?.parent() {
+        ops::make_folder(above)?;
+    }
+    let dirty = repository.uncommitted()?;
+    if let Some(first) = dirty.first() {
+        log::warn!(
+            "what is in no commit is not part of the change: {} files, such as {first:?}",
+            dirty.len()
+        );
+    }
     let request = desk.workspace.secrets.redact(request).into_owned();
     let pack = desk.workspace.pack.name.clone();
     Ok(Opened { pack, request, base: head.commit, onto: head.branch, branch })

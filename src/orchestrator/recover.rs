@@ -158,7 +158,9 @@ fn recover_from(
         what.push(format!("the reply of {} was there and is read now", turn.name()));
         turning.read_late(&turn, &replies)?;
     } else if turn.intents.len() > turn.settlements.len() {
-        let planned = planned(desk.store, &turn.intents)?;
+        // Those that are settled were recorded in the same order.
+        let left = turn.intents.get(turn.settlements.len()..).unwrap_or_default();
+        let planned = planned(desk.store, left)?;
         ops::sweep(&turning.site(&turning.state), &planned);
         turning.settle(&planned)?;
         what.push(format!("{} effects of {} are settled now", planned.len(), turn.name()));

@@ -2,6 +2,7 @@
 //! before → layers → fit → render → agent → parse → apply → commit → after → settle → advance.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -21,10 +22,13 @@ use crate::models::{
     ContextItem, End, Event, Marker, Mode, Proposal, Reply, Response, ReviewResult, SessionId, Settlement,
     Started, State, UsageMetrics,
 };
-use crate::ops::{self, Closing, Planned, Site};
+use crate::ops::{self, Closing, Landing, Planned, Site};
 use crate::pack::{ModeSpec, Target};
 use crate::parse;
 use crate::store::{Entry, Lease, Store, blob_id};
+
+/// How long it is waited between two looks at whether another change is being merged.
+const A_MOMENT: Duration = Duration::from_millis(100);
 
 /// What turns are taken with.
 #[derive(Clone, Copy)]
@@ -319,28 +323,69 @@ impl<'a> Turning<'a> {
         if planned.is_empty() {
             return Ok(Vec::new());
         }
+        let _landing = self.landing(planned)?;
         let mut settlements: Vec<Settlement> = Vec::new();
-        let mut events = Vec::new();
-        let mut state = self.state.clone();
+        let mut recorded = 0;
+        let mut failed = self.failed_before(planned);
         for planned in planned {
-            let failed = settlements.iter().find(|settlement| !settlement.done);
-            let mut settlement = match failed.filter(|_| planned.is_closing()) {
-                Some(failed) => planned.settled(false, format!("{} was not done", failed.operation)),
-                None => ops::carry_out(&self.site(&state), planned)?, // after
+            if planned.is_closing() && recorded < settlements.len() {
+                // What a step does to the tree may undo what is known of an earlier one, so that is not done again.
+                self.settled(&settlements[recorded..], None)?;
+                recorded = settlements.len();
+                fail::point("noted")?;
+            }
+            let mut settlement = match failed.as_ref().filter(|_| planned.is_closing()) {
+                Some(failed) => planned.settled(false, format!("{failed} was not done")),
+                None => ops::carry_out(&self.site(&self.state), planned)?, // after
             };
+            if !settlement.done {
+                failed.get_or_insert_with(|| settlement.operation.clone());
+            }
             settlement.report = settlement.text.as_ref().map(|text| blob_id(text.as_bytes()));
             self.desk.run.tell(Sign::Settled(settlement.clone()));
-            settlements.push(settlement.clone());
-            events.push(Event::Settled { turn, settlement });
-            state = state.after(events.last());
+            settlements.push(settlement);
         }
-        events.extend(apply::advance(&self.desk.workspace.pack, &state)?); // advance
+        let last = settlements[recorded..].iter().map(|settlement| settled(turn, settlement));
+        let state = self.state.clone().after(&last.collect::<Vec<_>>());
+        let next = apply::advance(&self.desk.workspace.pack, &state)?; // advance
         fail::point("settling")?;
-        let reports = settlements.iter().filter_map(|settlement| settlement.text.as_ref());
-        let reports: Vec<&[u8]> = reports.map(String::as_bytes).collect();
-        self.commit(&events, &reports)?; // settle
+        self.settled(&settlements[recorded..], next)?; // settle
         fail::point("settled")?;
         Ok(settlements)
+    }
+
+    /// Waits until no other change of the project is being merged, if that is what is planned.
+    fn landing(&self, planned: &[Planned]) -> Result<Option<Landing>> {
+        if !planned.iter().any(Planned::is_landing) {
+            return Ok(None);
+        }
+        loop {
+            if let Some(landing) = Landing::take(&self.desk.workspace.root)? {
+                return Ok(Some(landing));
+            }
+            if !self.pause(A_MOMENT)? {
+                return Err(Error::new(ErrorKind::AgentStopped, "another change was being merged"));
+            }
+        }
+    }
+
+    /// Returns an operation of this turn that was not done, and is not tried again now.
+    fn failed_before(&self, planned: &[Planned]) -> Option<String> {
+        let again = |operation: &str, target: &str| {
+            planned.iter().any(|planned| planned.operation == operation && planned.target == target)
+        };
+        let mut failed = self.state.progress.failed();
+        failed.find(|(operation, target)| !again(operation, target)).map(|(operation, _)| operation.clone())
+    }
+
+    /// Records what became of effects, and what follows from that.
+    fn settled(&mut self, settlements: &[Settlement], next: Option<Event>) -> Result<()> {
+        let turn = self.prepared.started.turn;
+        let mut events: Vec<Event> = settlements.iter().map(|settlement| settled(turn, settlement)).collect();
+        events.extend(next);
+        let reports = settlements.iter().filter_map(|settlement| settlement.text.as_ref());
+        let reports: Vec<&[u8]> = reports.map(String::as_bytes).collect();
+        self.commit(&events, &reports)
     }
 
     /// Asks again for what a response lacks, a few times at most. Returns the response with the answers in their places,
@@ -436,4 +481,8 @@ impl<'a> Turning<'a> {
             fault: None,
         })
     }
+}
+
+fn settled(turn: u64, settlement: &Settlement) -> Event {
+    Event::Settled { turn, settlement: settlement.clone() }
 }
