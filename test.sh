@@ -92,6 +92,7 @@ cargo test --offline --locked --all-targets
 if [ -n "$soak" ]; then
     step "soak: $soak kills"
     AGENTD_SOAK=$soak cargo test --offline --locked --test it kill_loop -- --nocapture
+    AGENTD_SOAK=$soak cargo test --offline --locked --test it change_crash
 fi
 
 if [ -n "$real" ]; then
