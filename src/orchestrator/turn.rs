@@ -449,7 +449,12 @@ impl<'a> Turning<'a> {
             None => (state.progress.verdict, &state.results),
         };
         let said = verdict.map_or("otherwise", ReviewResult::name);
-        let worse = apply::worse(self.desk.workspace.pack.mode(mode)?, said, results);
+        // A task that is ticked is progress, though others are left.
+        let on_the_way = |operation: &str| {
+            results.get(operation).is_some_and(|found| found.result.as_deref() == Some("PROGRESS"))
+        };
+        let worse = apply::worse(self.desk.workspace.pack.mode(mode)?, said, results)
+            .filter(|(operation, _)| !on_the_way(operation));
         Ok(worse.map(|(operation, result)| (operation.to_owned(), result.to_owned())))
     }
 

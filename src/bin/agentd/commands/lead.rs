@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use agentd::agent::Driver;
 use agentd::apply::Standing;
+use agentd::config::Finish;
 use agentd::models::{AgentName, Decision, Mode, SessionId, State};
 use agentd::orchestrator::{
     Ask, Desk, Lead, TurnReport, Workspace, accept_checks, check_checks, decide, judge, leave, next_ask,
@@ -263,7 +264,8 @@ impl<'a> Leader<'a> {
                 "questions": questions(lead, &session), "stands": lead.standing,
             }))?;
         } else {
-            stands(lead, &session);
+            let merges = self.sending.workspace.settings.change.finish == Finish::Merge;
+            stands(lead, &session, merges);
         }
         Ok(match lead.standing {
             Standing::Over { done: false } => match lead.state.progress.verdict {
@@ -301,7 +303,7 @@ fn undone(session: &SessionId, what: &str) -> Error {
 }
 
 /// Says how a change stands, and what to do next.
-fn stands(lead: &Lead, session: &SessionId) {
+fn stands(lead: &Lead, session: &SessionId, merges: bool) {
     let folder = format!("{}/agentd/changes/{session}", lead.tree.display());
     match &lead.standing {
         Standing::Ready { mode } => out::row("next", format_args!("{mode}: `agentd run {session}`")),
@@ -334,9 +336,9 @@ fn stands(lead: &Lead, session: &SessionId) {
             );
         }
         Standing::Over { done: true } => {
-            match lead.state.change.as_ref().and_then(|opened| opened.onto.as_ref()) {
+            match lead.state.change.as_ref().and_then(|opened| opened.onto.as_ref()).filter(|_| merges) {
                 Some(onto) => out::row("done", format_args!("{session}; see `git log {onto}`")),
-                None => out::row("done", format_args!("{session}; it is on its branch")),
+                None => out::row("done", format_args!("{session}; it is on its branch agentd/{session}")),
             }
         }
         Standing::Over { done: false } => {

@@ -71,6 +71,8 @@ fn ledger_or_nothing(
 /// Returns what came of a turn, in few words; `held` are the sessions that a living process holds.
 fn result(row: &TurnRow, held: &[SessionId]) -> String {
     match (&row.end, row.replied, &row.fault) {
+        // Nobody is called in a turn that sums up what several have said.
+        (None, true, None) => "ok".to_owned(),
         (None, ..) if held.contains(&row.session) => "running".to_owned(),
         (None, ..) => "interrupted".to_owned(),
         (Some(_), true, None) => "ok".to_owned(),
