@@ -66,18 +66,18 @@ struct Step {
 /// What all cases have: the files of a small project, and turns by name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Common {
-    files: BTreeMap<String, String>,
+pub(crate) struct Common {
+    pub(crate) files: BTreeMap<String, String>,
     turns: BTreeMap<String, serde_json::Value>,
 }
 
 impl Common {
-    fn read() -> Self {
+    pub(crate) fn read() -> Self {
         serde_saphyr::from_str(include_str!("../cases/change_common.yaml")).unwrap()
     }
 
     /// Returns a turn as a script has it.
-    fn turn(&self, turn: &serde_json::Value) -> serde_json::Value {
+    pub(crate) fn turn(&self, turn: &serde_json::Value) -> serde_json::Value {
         let named =
             |name: &str| self.turns.get(name).unwrap_or_else(|| panic!("there is no turn {name}")).clone();
         let (name, own) = match turn {
@@ -196,11 +196,12 @@ fn check(root: &Path, expected: &BTreeMap<String, Option<Vec<String>>>, at: &str
     }
 }
 
-fn git(root: &Path, words: &str) {
+pub(crate) fn git(root: &Path, words: &str) {
     let status = Command::new("git").args(words.split(' ')).current_dir(root).status().unwrap();
     assert!(status.success(), "git {words}");
 }
 
+/// With `AGENTD_CASE`, only those whose name holds it.
 #[test]
 fn every_path_of_a_change_comes_to_its_end() {
     let common = Common::read();
