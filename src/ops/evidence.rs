@@ -1,6 +1,7 @@
 //! What is looked at before a judgement, and what a judgement must rest on: checks, the diff, the reviewed commit.
 
 use super::checks::{checks_report, run_checks};
+use super::files::read_project_text;
 use super::git::{Diff, DiffLimits};
 use super::{ChangeSite, Closing, Found, Operation, Planned, Site, change, spec_merge};
 use crate::error::{Error, ErrorKind, Result};
@@ -222,10 +223,10 @@ impl Operation for ReviewRequire {
             return Err(refused(format!("the checks of `{session}` failed when it was reviewed")));
         }
         let changed = change.worktree.changed(commit)?;
-        let stale: Vec<&str> = changed
-            .iter()
-            .map(|changed| changed.path.as_str())
-            .filter(|path| is_judged(session, path))
+        let archived = change.state.done.contains_key(super::ARCHIVED);
+        let paths = changed.iter().map(|changed| changed.path.as_str());
+        let stale: Vec<&str> = paths
+            .filter(|path| is_judged(site, session, path, archived) && !is_of_target(site, change, path))
             .collect();
         match stale.first() {
             None => Ok(Found::default()),
@@ -242,8 +243,26 @@ impl Operation for ReviewRequire {
     }
 }
 
-/// Tells what a verdict is about: the project's files, and what the change says that it wants.
-fn is_judged(session: &SessionId, path: &str) -> bool {
-    let own = path.strip_prefix(&format!("{}/", change::folder(session)));
-    own.is_none_or(|own| matches!(own, "proposal.md") || own.starts_with("specs/"))
+/// Tells what a verdict is about: the project's files, and what the change says that it wants; but not what the archive
+/// itself writes.
+fn is_judged(site: &Site<'_>, session: &SessionId, path: &str, archived: bool) -> bool {
+    let folder = change::folder(session);
+    if let Some(own) = path.strip_prefix(&format!("{folder}/")) {
+        return !archived && (own == "proposal.md" || own.starts_with("specs/"));
+    }
+    let merged = path.strip_prefix(&format!("{}/", spec_merge::SPECS));
+    let is_own = |name: &str| site.root.join(format!("{folder}/specs/{name}")).is_file();
+    let is_written = path.starts_with(&format!("{}/", super::ARCHIVE)) || path == "CHANGELOG.md";
+    !(merged.is_some_and(|name| archived || is_own(name)) || archived && is_written)
+}
+
+/// Tells whether a file is as the change's target has it: it came with what has happened there meanwhile.
+fn is_of_target(site: &Site<'_>, change: &ChangeSite<'_>, path: &str) -> bool {
+    let Some(onto) = &change.opened.onto else { return false };
+    let there = change.repository.commit_of(onto).ok().flatten();
+    let there = there.map(|commit| change.repository.text_at(&commit, path));
+    match (there, read_project_text(site.root, path)) {
+        (Some(Ok(there)), Ok(here)) => there == here,
+        _ => false,
+    }
 }

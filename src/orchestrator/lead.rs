@@ -306,9 +306,7 @@ pub fn retry(desk: &Desk<'_>, session: &SessionId) -> Result<Option<Vec<Settleme
         let grounds = Grounds::of(desk, Some(session), &state)?;
         // Whoever has settled a conflict by hand has changed what was judged.
         let spec = desk.workspace.pack.mode(&prepared.started.mode)?;
-        if spec.before.iter().any(|name| name.as_str() == ops::REVIEWED)
-            && !state.done.contains_key(ops::ARCHIVED)
-        {
+        if spec.before.iter().any(|name| name.as_str() == ops::REVIEWED) {
             ops::operation(ops::REVIEWED)?.before(&grounds.site(desk, Some(session), &state))?;
         }
         let mut turning = Turning::new(desk, &Echo, lease, state, &prepared, &grounds);

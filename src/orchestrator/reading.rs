@@ -43,6 +43,10 @@ impl<'a> Reading<'a> {
             nonce: nonce.map(|nonce| nonce.as_str()),
             // A pack that tells no nonce cannot require one.
             policy: nonce.map_or(NoncePolicy::Off, |_| self.workspace.settings.verdict_nonce),
+            // Where the agent is asked again anyway, nothing that it has only read can pass for its verdict.
+            pass_named: nonce.is_some()
+                && self.started.repairs > 0
+                && self.workspace.settings.verdict_nonce != NoncePolicy::Off,
             tasks: self.started.tasks.clone(),
             ..Context::default()
         };

@@ -31,6 +31,8 @@ pub struct Context<'a> {
     pub nonce: Option<&'a str>,
     /// Whether they must.
     pub policy: NoncePolicy,
+    /// Whether a PASS must, even where other verdicts need not: it can be asked for again.
+    pub pass_named: bool,
     /// The ids of the tasks that there are, if they are known.
     pub tasks: Option<Vec<String>>,
 }

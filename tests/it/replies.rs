@@ -74,6 +74,7 @@ impl Case {
             exit_code: None,
             nonce: self.known("nonce"),
             policy: self.known("policy").map_or(NoncePolicy::Prefer, |policy| policy.parse().unwrap()),
+            pass_named: false,
             tasks: tasks.map(|tasks| tasks.split(',').map(|id| id.trim().to_owned()).collect()),
         }
     }

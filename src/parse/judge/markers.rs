@@ -75,6 +75,9 @@ impl Judge<'_> {
             None if self.context.policy == NoncePolicy::Require && !candidate.named => {
                 (Code::WrongRun, "it does not name this turn")
             }
+            None if pass && self.context.pass_named && !candidate.named => {
+                (Code::WrongRun, "it does not name this turn")
+            }
             None if pass && candidate.foreign && self.context.policy != NoncePolicy::Off => {
                 (Code::WrongRun, "it names another turn")
             }

@@ -92,7 +92,11 @@ impl<'a> Leader<'a> {
             let lead = self.desk(None, |desk| open_change(desk, &session, request.take().as_deref()))?;
             match (only, &lead.standing) {
                 (Some(_), Standing::Over { done }) => return Err(over(&session, *done).into()),
-                (Some(mode), _) => return self.turn(&lead.state, mode).and_then(|()| self.stand()),
+                (Some(mode), _) => {
+                    let sent_back = self.turn(&lead.state, mode)?;
+                    let code = self.stand()?;
+                    return Ok(if code == exit::OK && sent_back { exit::FINDINGS } else { code });
+                }
                 (None, _) => {}
             }
             match &lead.standing {
@@ -100,7 +104,7 @@ impl<'a> Leader<'a> {
                     if self.tried_again(&lead.state)? {
                         continue;
                     }
-                    self.turn(&lead.state, mode)?;
+                    let _led_on = self.turn(&lead.state, mode)?;
                 }
                 Standing::Approval { .. } if self.given.auto => self.decided(Decision::Approve, None)?,
                 Standing::Answers { .. } if self.given.yes => self.decided(Decision::Approve, None)?,
@@ -177,8 +181,8 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// Takes one turn, and tells of it.
-    fn turn(&mut self, state: &State, mode: &Mode) -> Result<(), Failure> {
+    /// Takes one turn, and tells of it. Returns whether its verdict, as it counts, sends the work back.
+    fn turn(&mut self, state: &State, mode: &Mode) -> Result<bool, Failure> {
         if !std::mem::replace(&mut self.begun, true) {
             self.accept_checks()?;
         }
@@ -238,7 +242,9 @@ impl<'a> Leader<'a> {
         Ok(())
     }
 
-    fn told(&self, report: TurnReport) -> Result<(), Failure> {
+    fn told(&self, report: TurnReport) -> Result<bool, Failure> {
+        let passes = |verdict| verdict == ReviewResult::Pass;
+        let sent_back = !report.verdict.is_none_or(passes) || report.overruled.is_some();
         let undone = report.state.progress.undone > 0;
         let proposals =
             report.proposals.iter().map(|proposal| format!("{}: {}", proposal.what, proposal.reason));
@@ -248,7 +254,7 @@ impl<'a> Leader<'a> {
         self.sending.tell(report)?;
         match what.first().filter(|_| undone) {
             Some(what) => Err(self::undone(&session, what).into()),
-            None => Ok(()),
+            None => Ok(sent_back),
         }
     }
 
@@ -304,7 +310,9 @@ fn undone(session: &SessionId, what: &str) -> Error {
 
 /// Says how a change stands, and what to do next.
 fn stands(lead: &Lead, session: &SessionId, merges: bool) {
-    let folder = format!("{}/agentd/changes/{session}", lead.tree.display());
+    let folder = lead.tree.join("agentd/changes").join(session.as_str());
+    let folder = if folder.is_dir() { folder } else { lead.tree.clone() };
+    let folder = folder.display().to_string();
     match &lead.standing {
         Standing::Ready { mode } => out::row("next", format_args!("{mode}: `agentd run {session}`")),
         Standing::Approval { mode } => {
