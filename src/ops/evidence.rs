@@ -259,10 +259,10 @@ fn is_judged(site: &Site<'_>, session: &SessionId, path: &str, archived: bool) -
 /// Tells whether a file is as the change's target has it: it came with what has happened there meanwhile.
 fn is_of_target(site: &Site<'_>, change: &ChangeSite<'_>, path: &str) -> bool {
     let Some(onto) = &change.opened.onto else { return false };
-    let there = change.repository.commit_of(onto).ok().flatten();
-    let there = there.map(|commit| change.repository.text_at(&commit, path));
-    match (there, read_project_text(site.root, path)) {
-        (Some(Ok(there)), Ok(here)) => there == here,
-        _ => false,
-    }
+    let Ok(here) = read_project_text(site.root, path) else { return false };
+    let (repository, worktree) = (change.repository, change.worktree);
+    let now = repository.commit_of(onto).ok().flatten();
+    let brought = worktree.head().and_then(|head| repository.merge_base(&head, onto)).ok().flatten();
+    let is_there = |commit: String| repository.text_at(&commit, path).is_ok_and(|there| there == here);
+    now.into_iter().chain(brought).any(is_there)
 }

@@ -14,6 +14,9 @@ use crate::fail;
 use crate::models::{Marker, SessionId, Settlement, TaskStatus};
 use crate::spec::{Tasks, tick};
 
+/// The list of tasks, in the change's folder.
+const TASKS: &str = "tasks.md";
+
 /// The record of an implementation, in the change's folder.
 const RECORD: &str = "IMPLEMENTATION.md";
 
@@ -49,7 +52,7 @@ impl Operation for Tick {
             from: closing.started.commit.clone().or_else(|| change.worktree.head().ok())?,
             tasks: closing.markers.iter().filter_map(status).collect(),
         };
-        Some(Planned::always(self, "tasks.md", serde_json::to_string(&claims).ok()?))
+        Some(Planned::always(self, TASKS, serde_json::to_string(&claims).ok()?))
     }
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
@@ -73,10 +76,10 @@ fn settle(
     claims: &Claims,
 ) -> Result<Settlement> {
     let folder = change::folder(session);
-    let (tasks_file, record_file) = (format!("{folder}/tasks.md"), format!("{folder}/{RECORD}"));
+    let (tasks_file, record_file) = (format!("{folder}/{TASKS}"), format!("{folder}/{RECORD}"));
     let own = format!("{folder}/");
     let changed: Vec<Changed> = change.worktree.changed(&claims.from)?;
-    let restored = restore(site, change, &claims.from, &own, &changed)?;
+    let restored = restore(site, change, claims, &own, &changed)?;
     let changed: Vec<&Changed> = changed.iter().filter(|changed| !changed.path.starts_with(&own)).collect();
     let checks = change.state.results.get(Checks::NAME).and_then(|found| found.result.as_deref());
     let checks = checks.unwrap_or("NONE");
@@ -118,7 +121,7 @@ fn settle(
 fn restore(
     site: &Site<'_>,
     change: &ChangeSite<'_>,
-    from: &str,
+    claims: &Claims,
     own: &str,
     changed: &[Changed],
 ) -> Result<Vec<String>> {
@@ -130,7 +133,14 @@ fn restore(
         }
         for path in paths {
             let Some(name) = path.strip_prefix(own).filter(|name| *name != RECORD) else { continue };
-            match change.repository.text_at(from, path)? {
+            let before = change.repository.text_at(&claims.from, path)?;
+            // A run that was interrupted may have ticked what is claimed.
+            let ids: Vec<&str> = claims.tasks.keys().map(String::as_str).collect();
+            let ticked = before.as_deref().filter(|_| name == TASKS).map(|text| tick(text, &ids));
+            if ticked.is_some() && read_project_text(site.root, path)? == ticked {
+                continue;
+            }
+            match before {
                 Some(text) => write_text(site.root, path, &text)?,
                 None => remove_file(site.root, path)?,
             }

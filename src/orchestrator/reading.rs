@@ -45,6 +45,7 @@ impl<'a> Reading<'a> {
             policy: nonce.map_or(NoncePolicy::Off, |_| self.workspace.settings.verdict_nonce),
             // Where the agent is asked again anyway, nothing that it has only read can pass for its verdict.
             pass_named: nonce.is_some()
+                && self.grammar.verdict_required
                 && self.started.repairs > 0
                 && self.workspace.settings.verdict_nonce != NoncePolicy::Off,
             tasks: self.started.tasks.clone(),

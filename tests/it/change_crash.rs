@@ -149,7 +149,8 @@ fn a_merge_that_cannot_be_done_is_tried_again_and_the_agent_is_not_asked_again()
         assert!(run.code == 5 && run.stderr.contains(words), "{}", run.stderr);
     }
     let tried = stage.events("say").iter().filter(|event| matches!(event, Event::Intended { .. })).count();
-    assert!(tried < 30, "{tried}: each attempt is twice the one before");
+    // Each attempt takes the few steps of the end once more.
+    assert!(tried < 40, "{tried}: each attempt is twice the one before");
     assert_eq!(stage.project.read("say.txt"), "mine\n");
     std::fs::remove_file(stage.project.root().join("say.txt")).unwrap();
     stage.project.run(&["run", "say", "--auto", "--trust"]).ok();

@@ -196,8 +196,8 @@ fn every_command_and_flag_is_documented_and_has_examples() {
         assert!(help.contains("Examples:") || is_group, "{command:?} has no examples");
         let (name, last) =
             (format!("agentd {}", command.join(" ")), command.last().cloned().unwrap_or_default());
-        let forms =
-            [name.trim_end(), &format!("`{last}`"), &format!("|{last}")].map(|form| docs.contains(form));
+        let forms = [name.trim_end().to_owned(), format!("`{last}`"), format!("`{last} ")];
+        let forms = forms.map(|form| docs.contains(&form));
         assert!(is_group || forms.contains(&true), "docs/cli.md does not name `{name}`");
         let options =
             help.lines().map(str::trim).filter(|line| line.starts_with('-') && !line.starts_with("- "));

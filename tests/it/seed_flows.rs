@@ -107,7 +107,7 @@ fn s2_flow_run_phase_assembles_renders_executes_parses() {
     let run = scripted(&project, &["plan", "greet", "Greet the world"], &[json!("plan")]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let run = scripted(&project, &["challenge", "greet", "--json"], &[used]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(run.code, 1, "{}", run.stderr);
     let lines = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap());
     let reports: Vec<serde_json::Value> =
         lines.filter(|line: &serde_json::Value| line["event"] == "report").collect();
