@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sets up what is missing and runs everything: format, lints, the three builds, all tests, doc tests.
+# Sets up what is missing and runs everything: format, lints of the three builds, all tests, doc tests.
 # The last line counts what did not run and why. With --soak a thousand turns are killed, too; with --real-agents
 # claude, gemini and codex are installed outside of the tree and driven against a scripted server.
 set -eu
@@ -73,14 +73,12 @@ cargo fetch --locked --quiet
 step "format"
 cargo fmt --check
 
-step "lints"
+step "lints: cli, pure, run"
 cargo clippy --offline --locked --all-targets --quiet -- -D warnings
 cargo clippy --offline --locked --no-default-features --quiet -- -D warnings
 cargo clippy --offline --locked --no-default-features --features run --quiet -- -D warnings
 
-step "builds: pure, run, cli"
-cargo build --offline --locked --no-default-features --quiet
-cargo build --offline --locked --no-default-features --features run --quiet
+step "build"
 cargo build --offline --locked --quiet
 
 # Many tests wait for processes, so more of them than there are cores run at a time.

@@ -98,7 +98,8 @@ fn lead(desk: &Desk<'_>, session: &SessionId, state: State) -> Result<Lead> {
             write_notes(&tree, session, &state)?;
         }
         // What a call has left that came to no end is the work of the next one.
-        if state.mode_turns == 0 || state.progress.replied {
+        let is_at_rest = state.mode_turns == 0 || state.progress.replied;
+        if is_at_rest && (desk.run.tends(session) || !state.notes.is_empty()) {
             worktree.commit(&format!("agentd({session}): what was changed by hand"))?;
         }
     }

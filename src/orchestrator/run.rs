@@ -1,8 +1,9 @@
 //! A run: one invocation of the program, what it is held to, how it is watched, and how it is stopped.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -29,6 +30,8 @@ pub struct Run {
     pub signs: Option<Signs>,
     /// What git is run with.
     pub git: Git,
+    /// The changes whose trees were looked after already.
+    pub tended: Tended,
     /// How it is stopped.
     pub stop: Stop,
 }
@@ -45,8 +48,14 @@ impl Run {
             trust: false,
             signs: None,
             git: Git::default(),
+            tended: Tended::default(),
             stop: Stop::default(),
         }
+    }
+
+    /// Tells whether it is the first time that the run looks after a change's tree.
+    pub(super) fn tends(&self, session: &SessionId) -> bool {
+        self.tended.0.lock().unwrap_or_else(PoisonError::into_inner).insert(session.clone())
     }
 
     /// Tells whoever watches. Nobody has to.
@@ -190,6 +199,10 @@ impl Sign {
         }
     }
 }
+
+/// The changes whose trees a run has looked after.
+#[derive(Clone, Debug, Default)]
+pub struct Tended(Arc<Mutex<BTreeSet<SessionId>>>);
 
 /// How a run is stopped: once for a graceful end, twice for one at once.
 #[derive(Clone, Debug, Default)]

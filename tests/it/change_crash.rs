@@ -10,18 +10,7 @@ use crate::change_stage::{Stage, until};
 
 /// The points that are tried unless `AGENTD_SOAK` asks for all: before, in and after a call, and where files, commits,
 /// the archive and the merge are made.
-const SOME: [&str; 10] = [
-    "opened",
-    "recorded",
-    "replied",
-    "written",
-    "noted",
-    "ticked",
-    "git-committed",
-    "following",
-    "archived",
-    "landed",
-];
+const SOME: [&str; 7] = ["opened", "recorded", "written", "ticked", "git-committed", "archived", "landed"];
 
 /// The points at which an agent may be at work, so that what it says is lost.
 const AT_WORK: [&str; 2] = ["launched", "recorded"];

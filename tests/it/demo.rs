@@ -99,24 +99,13 @@ fn one_byte_of_an_artifact_that_differs_stops_it() {
     // Each is altered where it stands for the first time: in the reply, or in the file, that brings it.
     let places = [
         "## Why\n      Whoever calls",
-        "**Risks**: none that",
-        "title: \"Greeting\"",
-        "Without a name the program greets the world.\n",
         "- [ ] 1.2 Check it\n",
-        "- depends: 1.1",
         "- **Severity**: blocking",
-        "Say that an empty name counts",
-        "Without a name, or with an empty one, the program greets the world.\n",
         "is called\n      - **THEN** it prints `Hello, world",
         "this file was approved",
-        "no name\" \"Hello",
         "- 1.2: a check for it",
         "- **Where**: greet.sh:3\n",
-        "| sh test.sh | passed | no argument",
-        "${1:-world",
-        "- 1.2: a check for each",
         "Both scenarios are met and checked. V1",
-        "| R1 | yes | tests.sh:1",
     ];
     let run = |place: &str| {
         let at = script.find(place).unwrap_or_else(|| panic!("{place:?} is not in the script"));

@@ -212,7 +212,7 @@ fn questions_without_an_answer_are_open() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     /// Whatever an agent writes, a document is read without a panic, and each fault has a line of it.
     #[test]

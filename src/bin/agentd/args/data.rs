@@ -5,6 +5,10 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelsCommand {
     /// List the models that are known
+    #[command(after_help = "\
+Examples:
+  agentd models list
+  agentd models list --json | jq -r '.[].id'")]
     List {
         /// Print the list as JSON
         #[arg(long)]
@@ -27,6 +31,9 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum TemplateCommand {
     /// List every template at every place, and which are in force
+    #[command(after_help = "\
+Examples:
+  agentd template list")]
     List {
         /// Print the list as JSON, each with its metadata
         #[arg(long)]
@@ -69,6 +76,9 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum PackCommand {
     /// List the packs at every place
+    #[command(after_help = "\
+Examples:
+  agentd pack list")]
     List {
         /// Print the list as JSON
         #[arg(long)]
