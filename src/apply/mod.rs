@@ -232,13 +232,15 @@ pub fn decided(pack: &Pack, state: &State, decision: Decision) -> Result<Option<
         Decision::Reject | Decision::Cancel => Some(Event::Ended { done: false }),
         Decision::Revise => entered(spec.revise.as_ref().unwrap_or(mode)),
         // Who approves of a mode that asks questions goes on without the answers.
-        Decision::Approve if matches!(standing(pack, state, u64::MAX)?, Standing::Answers { .. }) => {
+        Decision::Approve | Decision::Waive
+            if matches!(standing(pack, state, u64::MAX)?, Standing::Answers { .. }) =>
+        {
             match spec.next.get("otherwise") {
                 Some(Target::Mode(next)) => entered(next),
                 _ => None,
             }
         }
-        Decision::Approve => None,
+        Decision::Approve | Decision::Waive => None,
     })
 }
 

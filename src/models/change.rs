@@ -23,6 +23,8 @@ pub struct Opened {
 pub enum Decision {
     /// It may go on.
     Approve,
+    /// It goes on without anyone being asked, as was said beforehand.
+    Waive,
     /// It shall be done again, with what was said.
     Revise,
     /// It is given up where it waits.

@@ -123,10 +123,13 @@ impl State {
             Event::Opened(opened) => self.change = Some((**opened).clone()),
             Event::Decided { decision, note } => {
                 self.notes.extend(note.clone());
-                self.approved = matches!(decision, Decision::Approve | Decision::Revise);
-                // The mode that goes on now has been entered, whoever let it.
-                self.rounds = self.mode.iter().map(|mode| (mode.clone(), 1)).collect();
-                self.fruitless = 0;
+                self.approved = !matches!(decision, Decision::Reject | Decision::Cancel);
+                // Who is not asked has not looked, so the count goes on.
+                if *decision != Decision::Waive {
+                    // The mode that goes on now has been entered, whoever let it.
+                    self.rounds = self.mode.iter().map(|mode| (mode.clone(), 1)).collect();
+                    self.fruitless = 0;
+                }
             }
             Event::Started(started) => {
                 self.first_turn = started.first_turn;

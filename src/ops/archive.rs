@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::evidence::{NO_TREE, short};
+use super::evidence::{NO_TREE, ShowDiff, short};
 use super::files::{read_project_text, write_text};
 use super::git::Landed;
 use super::{ChangeSite, Closing, Operation, Planned, Site, change};
@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::file;
 use crate::models::{BlobId, SessionId, Settlement};
+use crate::store::blob_id;
 
 /// The folder of archived changes.
 pub const ARCHIVE: &str = "agentd/changes/archive";
@@ -135,13 +136,15 @@ impl Operation for Commit {
         let committed = change.worktree.commit(planned.content.as_deref().unwrap_or_default());
         fail::point("git-committed")?;
         Ok(match committed {
-            Ok(Some(commit)) => {
-                planned.settled(true, format!("committed {}", short(&commit))).found("COMMITTED", None)
-            }
-            Ok(None) if planned.before != Some(BlobId(change.worktree.head()?)) => {
-                planned.settled(true, "the agent has committed it".to_owned()).found("COMMITTED", None)
-            }
-            Ok(None) => planned.settled(true, "nothing to commit".to_owned()).found("NOTHING", None),
+            Ok(Some(commit)) => planned
+                .settled(true, format!("committed {}", short(&commit)))
+                .found("COMMITTED", Some(change.worktree.head()?)),
+            Ok(None) if planned.before != Some(BlobId(change.worktree.head()?)) => planned
+                .settled(true, "the agent has committed it".to_owned())
+                .found("COMMITTED", Some(change.worktree.head()?)),
+            Ok(None) => planned
+                .settled(true, "nothing to commit".to_owned())
+                .found("NOTHING", Some(change.worktree.head()?)),
             Err(error) => planned.settled(false, error.to_string()),
         })
     }
@@ -195,13 +198,31 @@ pub(super) fn with_hint(error: &Error) -> String {
     format!("{error}{hint}")
 }
 
+/// Refuses to merge a branch that is not as it was judged or committed.
+fn check_tip(change: &ChangeSite<'_>, squash: bool) -> Result<()> {
+    let (branch, results) = (&change.opened.branch, &change.state.results);
+    let Some(tip) = change.repository.commit_of(branch)? else { return Ok(()) };
+    let is_right = match squash {
+        true => results.get(ShowDiff::NAME).is_some_and(|seen| seen.target == tip),
+        false => results.get("git.commit").is_some_and(|made| made.report == Some(blob_id(tip.as_bytes()))),
+    };
+    if !is_right {
+        let message = format!("{branch} is not what was judged any more: it is at {}", short(&tip));
+        return Err(Error::new(ErrorKind::VerdictStale, message));
+    }
+    Ok(())
+}
+
 fn land(change: &ChangeSite<'_>, planned: &Planned, squash: bool) -> Result<String> {
     let branch = &change.opened.branch;
     let Some(onto) = change.opened.onto.as_deref().filter(|_| change.merges) else {
         return Ok(format!("the branch {branch} is left for you to merge"));
     };
     let message = planned.content.as_deref().unwrap_or_default();
-    match change.repository.land(branch, onto, message, squash) {
+    check_tip(change, squash)?;
+    // What was reviewed as one small fix was not reviewed together with anything else.
+    let base = Some(change.opened.base.as_str()).filter(|_| squash);
+    match change.repository.land_on(branch, onto, message, squash, base) {
         Ok(Landed::Already) => Ok(format!("{branch} is merged into {onto}")),
         Ok(_) => Ok(format!("merged {branch} into {onto}")),
         Err(error) if error.kind() == ErrorKind::MergeConflict => {

@@ -2,7 +2,7 @@
 
 use super::checks::{checks_report, run_checks};
 use super::files::read_project_text;
-use super::git::{Diff, DiffLimits};
+use super::git::{Diff, DiffLimits, Status};
 use super::{ChangeSite, Closing, Found, Operation, Planned, Site, change, spec_merge};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
@@ -223,8 +223,16 @@ impl Operation for ReviewRequire {
             return Err(refused(format!("the checks of `{session}` failed when it was reviewed")));
         }
         let changed = change.worktree.changed(commit)?;
-        let archived = change.state.done.contains_key(super::ARCHIVED);
-        let paths = changed.iter().map(|changed| changed.path.as_str());
+        // A run that was interrupted may have moved the folder and not said so.
+        let archived =
+            change.state.done.contains_key(super::ARCHIVED) || !change::has_change(site.root, session);
+        let paths = changed.iter().flat_map(|changed| {
+            let from = match &changed.status {
+                Status::Renamed { from } => Some(from.as_str()),
+                _ => None,
+            };
+            std::iter::once(changed.path.as_str()).chain(from)
+        });
         let stale: Vec<&str> = paths
             .filter(|path| is_judged(site, session, path, archived) && !is_of_target(site, change, path))
             .collect();
@@ -252,8 +260,8 @@ fn is_judged(site: &Site<'_>, session: &SessionId, path: &str, archived: bool) -
     }
     let merged = path.strip_prefix(&format!("{}/", spec_merge::SPECS));
     let is_own = |name: &str| site.root.join(format!("{folder}/specs/{name}")).is_file();
-    let is_written = path.starts_with(&format!("{}/", super::ARCHIVE)) || path == "CHANGELOG.md";
-    !(merged.is_some_and(|name| archived || is_own(name)) || archived && is_written)
+    let is_archived = archived && path.starts_with(&format!("{}/", super::ARCHIVE));
+    !(merged.is_some_and(|name| archived || is_own(name)) || is_archived || path == "CHANGELOG.md")
 }
 
 /// Tells whether a file is as the change's target has it: it came with what has happened there meanwhile.
@@ -263,6 +271,9 @@ fn is_of_target(site: &Site<'_>, change: &ChangeSite<'_>, path: &str) -> bool {
     let (repository, worktree) = (change.repository, change.worktree);
     let now = repository.commit_of(onto).ok().flatten();
     let brought = worktree.head().and_then(|head| repository.merge_base(&head, onto)).ok().flatten();
-    let is_there = |commit: String| repository.text_at(&commit, path).is_ok_and(|there| there == here);
+    // Only what the target has changed itself can have come from there.
+    let Ok(base) = repository.text_at(&change.opened.base, path) else { return false };
+    let is_there =
+        |commit: String| repository.text_at(&commit, path).is_ok_and(|there| there == here && there != base);
     now.into_iter().chain(brought).any(is_there)
 }

@@ -65,6 +65,24 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
     })
 }
 
+/// Removes what is no ordinary file where one belongs: a link, or a folder with all that is in it.
+///
+/// # Errors
+///
+/// `FileUnusable` if it cannot be removed.
+#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+pub(super) fn clear_path(root: &Path, relative: &str) -> Result<()> {
+    let path = root.join(relative);
+    let removed = match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+        Ok(found) if found.is_symlink() => fs::remove_file(&path),
+        _ => Ok(()),
+    };
+    removed.map_err(|error| {
+        Error::new(ErrorKind::FileUnusable, format!("cannot remove {relative}")).with_source(error)
+    })
+}
+
 /// Removes a file of the project, if it is there.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{Checks, FAILED, NO_TREE};
-use super::files::{read_project_text, remove_file, write_text};
+use super::files::{clear_path, read_project_text, remove_file, write_text};
 use super::git::{Changed, Status};
 use super::{ChangeSite, Closing, Operation, Planned, Site, change};
 use crate::error::Result;
@@ -64,7 +64,9 @@ impl Operation for Tick {
         let Some(claims) = claims else {
             return Ok(planned.settled(false, "what was claimed cannot be read".to_owned()));
         };
-        settle(site, change, session, planned, &claims)
+        // Files that an agent could have made unreadable must not keep a change from being led on.
+        Ok(settle(site, change, session, planned, &claims)
+            .unwrap_or_else(|error| planned.settled(false, error.to_string())))
     }
 }
 
@@ -140,6 +142,7 @@ fn restore(
             if ticked.is_some() && read_project_text(site.root, path)? == ticked {
                 continue;
             }
+            clear_path(site.root, path)?;
             match before {
                 Some(text) => write_text(site.root, path, &text)?,
                 None => remove_file(site.root, path)?,

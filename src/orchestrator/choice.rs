@@ -89,6 +89,10 @@ impl Workspace {
         if let Some(agent) = self.settings.agents.get(mode) {
             return Ok(Some(agent.clone()));
         }
+        let like = self.pack.modes.get(mode).and_then(|spec| spec.like.as_ref());
+        if let Some(agent) = like.and_then(|like| self.settings.agents.get(like)) {
+            return Ok(Some(agent.clone()));
+        }
         let present = self.present();
         let judged = self.pack.modes.get(mode).and_then(|spec| spec.judges.as_ref());
         if let Some(judged) = judged.filter(|judged| present.len() > 1 && *judged != mode)

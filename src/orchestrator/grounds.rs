@@ -13,6 +13,7 @@ use crate::config::{CheckCommand, Environment, Finish};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Check, Mode, SessionId, State};
 use crate::ops::{ChangeSite, CheckJob, Repository, Site, Worktree, check_commands};
+use crate::pack::OperationName;
 
 /// The operation that runs the project's own checks.
 const CHECKS: &str = "checks.run";
@@ -74,7 +75,8 @@ impl Grounds {
     pub(super) fn check_trust(&self, desk: &Desk<'_>, mode: &Mode) -> Result<()> {
         let Some(own) = &self.own else { return Ok(()) };
         let spec = desk.workspace.pack.mode(mode)?;
-        if spec.before.iter().chain(&spec.after).all(|name| name.as_str() != CHECKS) {
+        let runs = |name: &OperationName| matches!(name.as_str(), CHECKS | "checks.again");
+        if !spec.before.iter().chain(&spec.after).any(runs) {
             return Ok(());
         }
         check_checks(desk.workspace, &own.checking.commands, desk.run.trust)

@@ -185,7 +185,10 @@ fn record(desk: &Desk<'_>, lease: &Lease, state: State, events: &[Event]) -> Res
 /// `ChangeNotFound`; `NotWaiting` if there is nothing to approve.
 pub fn decide(desk: &Desk<'_>, session: &SessionId, decision: Decision, note: Option<&str>) -> Result<Lead> {
     recover::holding(desk, session, |lease| {
-        let (_, state) = recover::recover(desk, lease)?;
+        // Who gives a change up does not want what is left of it to be done first.
+        let gives_up = matches!(decision, Decision::Reject | Decision::Cancel);
+        let recover = if gives_up { recover::look_after } else { recover::recover };
+        let (_, state) = recover(desk, lease)?;
         if state.change.is_none() {
             return Err(not_opened(session));
         }
@@ -201,10 +204,13 @@ pub fn decide(desk: &Desk<'_>, session: &SessionId, decision: Decision, note: Op
         let mut events: Vec<Event> =
             apply::decided(&desk.workspace.pack, &state, decision)?.into_iter().collect();
         events.push(Event::Decided { decision, note });
+        if gives_up {
+            recover::give_up(desk, lease)?;
+        }
         let state = record(desk, lease, state, &events)?;
         let lead = lead(desk, session, state)?;
-        if matches!(decision, Decision::Reject | Decision::Cancel) {
-            leave(desk, session, &lead.state)?;
+        if gives_up && let Err(error) = leave(desk, session, &lead.state) {
+            log::warn!("its work tree stays: {error}");
         }
         Ok(lead)
     })
@@ -214,9 +220,13 @@ pub fn decide(desk: &Desk<'_>, session: &SessionId, decision: Decision, note: Op
 fn refused(decision: Decision, standing: &Standing) -> Option<&'static str> {
     match (decision, standing) {
         (_, Standing::Over { done: true }) => Some("is archived"),
-        (Decision::Approve, Standing::Over { .. }) => Some("is given up; only `revise` takes it up again"),
+        (Decision::Approve | Decision::Waive, Standing::Over { .. }) => {
+            Some("is given up; only `revise` takes it up again")
+        }
         (Decision::Reject | Decision::Cancel, Standing::Over { .. }) => Some("is given up already"),
-        (Decision::Approve | Decision::Reject, Standing::Ready { .. }) => Some("does not wait for anyone"),
+        (Decision::Approve | Decision::Waive | Decision::Reject, Standing::Ready { .. }) => {
+            Some("does not wait for anyone")
+        }
         _ => None,
     }
 }
@@ -305,12 +315,12 @@ pub fn retry(desk: &Desk<'_>, session: &SessionId) -> Result<Option<Vec<Settleme
         ensure_tree(desk, session, &state)?;
         let prepared = turn.prepared(desk.store)?;
         let grounds = Grounds::of(desk, Some(session), &state)?;
-        // Whoever has settled a conflict by hand has changed what was judged.
-        let spec = desk.workspace.pack.mode(&prepared.started.mode)?;
-        if spec.before.iter().any(|name| name.as_str() == ops::REVIEWED) {
-            ops::operation(ops::REVIEWED)?.before(&grounds.site(desk, Some(session), &state))?;
-        }
         let mut turning = Turning::new(desk, &Echo, lease, state, &prepared, &grounds);
+        // Whoever has settled a conflict by hand has changed what was judged.
+        if let Some(why) = turning.stale(&planned)? {
+            let hint = format!("`agentd review {session}` reviews it as it is now");
+            return Err(Error::new(ErrorKind::VerdictStale, why).with_hint(hint));
+        }
         let number = prepared.started.turn;
         let again = planned.iter().map(|planned| Event::Intended { turn: number, intent: planned.intent() });
         turning.commit(&again.collect::<Vec<_>>(), &[])?;

@@ -45,7 +45,8 @@ pub fn judge(desk: &Desk<'_>, judges: &[(&AgentName, &dyn Driver)], ask: &Ask) -
     };
     let events = desk.store.events(session)?;
     let state = State::fold(events.iter().map(|(_, event)| event));
-    let (workspace, drivers, run) = (desk.workspace, desk.drivers, desk.run);
+    let commit = Grounds::of(desk, Some(session), &state)?.commit()?;
+    let (workspace, drivers, run, commit) = (desk.workspace, desk.drivers, desk.run, commit.as_deref());
     let opinions: Vec<Result<Opinion>> = thread::scope(|scope| {
         let asked = judges.iter().map(|(agent, driver)| {
             let own = own_session(session, &ask.mode, agent, state.turns);
@@ -53,7 +54,7 @@ pub fn judge(desk: &Desk<'_>, judges: &[(&AgentName, &dyn Driver)], ask: &Ask) -
                 // A connection to the ledger belongs to one thread.
                 let store = open_ledger(workspace, run.trust)?;
                 let desk = Desk { workspace, store: &store, drivers, run };
-                opinion(&desk, *driver, agent, &own?, ask)
+                opinion(&desk, *driver, agent, &own?, ask, commit)
             })
         });
         let asked: Vec<_> = asked.collect();
@@ -85,9 +86,12 @@ fn opinion(
     agent: &AgentName,
     own: &SessionId,
     ask: &Ask,
+    commit: Option<&str>,
 ) -> Result<Opinion> {
     let events = desk.store.events(own)?;
-    let said = Recorded::last(own, &events).filter(|turn| !turn.is_unfinished());
+    // An opinion on another state of the change is none on this one.
+    let is_of_this = |turn: &Recorded| turn.started.commit.as_deref() == commit;
+    let said = Recorded::last(own, &events).filter(|turn| !turn.is_unfinished() && is_of_this(turn));
     let before = said.and_then(|turn| Some((turn.replied.clone()?, turn)));
     if let Some((replied, turn)) = before.filter(|(replied, _)| replied.fault.is_none())
         && let Some(verdict) = replied.verdict

@@ -17,8 +17,7 @@ use crate::models::{
 };
 use crate::ops::{Git, Repository};
 use crate::pack::{
-    AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, PROBE_PACK, Pack, Places, Prose,
-    SECRET_NAMES, Templates,
+    AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, Pack, Places, Prose, SECRET_NAMES, Templates,
 };
 use crate::secret::Secrets;
 
@@ -65,9 +64,10 @@ impl Workspace {
     pub fn open(root: PathBuf, user: Option<PathBuf>, pack: Option<&str>) -> Result<Self> {
         let places = Places::new(Some(root.clone()), user);
         let settings = settings(&places)?;
+        let is_default = pack.is_none();
         let pack = Pack::load(pack.or(settings.pack.as_deref()).unwrap_or(DEFAULT_PACK), &places)?;
         // The settings name agents for a process, and a probe is none.
-        let named = settings.modes.keys().filter(|_| pack.name != PROBE_PACK);
+        let named = settings.modes.keys().filter(|_| is_default);
         for mode in named.filter(|mode| !pack.modes.contains_key(*mode)) {
             log::warn!("the settings speak of `{mode}`, which is no mode of the pack `{}`", pack.name);
         }

@@ -34,7 +34,7 @@ pub(super) fn holding<T>(
     let result = work(&lease);
     if let Err(error) = &result
         && error.kind() != ErrorKind::SessionBusy
-        && let Err(cause) = recover(desk, &lease)
+        && let Err(cause) = look_after(desk, &lease)
     {
         if cause.message() != error.message() {
             log::warn!("`{session}` cannot be brought to an end: {cause:#}");
@@ -101,7 +101,7 @@ pub fn recover_all(desk: &Desk<'_>) -> Result<Vec<(SessionId, Vec<String>)>> {
     // Looked for once: of many sessions few have left something that runs.
     let running = if held.len() > 1 { agent::marked_calls() } else { None };
     for held in held {
-        match holding(desk, &held.session, |lease| recover_from(desk, lease, running.as_ref())) {
+        match holding(desk, &held.session, |lease| recover_from(desk, lease, running.as_ref(), false)) {
             Ok((what, _)) => all.push((held.session, what)),
             // Someone else may have been quicker.
             Err(error) if error.kind() == ErrorKind::SessionBusy => {}
@@ -114,14 +114,34 @@ pub fn recover_all(desk: &Desk<'_>) -> Result<Vec<(SessionId, Vec<String>)>> {
 /// Brings to an end what an earlier run has left in a session: nothing, if that run came to its own end. Returns what
 /// was found and done, and what is true of the session then.
 pub(super) fn recover(desk: &Desk<'_>, lease: &Lease) -> Result<(Vec<String>, State)> {
-    recover_from(desk, lease, None)
+    recover_from(desk, lease, None, true)
 }
 
-/// The same, where the markers of all calls that run are known.
+/// The same for one who does not lead the session on: the steps of a change that are left to be done stay so.
+pub(super) fn look_after(desk: &Desk<'_>, lease: &Lease) -> Result<(Vec<String>, State)> {
+    recover_from(desk, lease, None, false)
+}
+
+/// Records that nothing of what is left of a session's last turn will be done.
+pub(super) fn give_up(desk: &Desk<'_>, lease: &Lease) -> Result<()> {
+    let events = desk.store.events(&lease.session)?;
+    let Some(turn) = Recorded::last(&lease.session, &events) else { return Ok(()) };
+    let left = turn.intents.get(turn.settlements.len()..).unwrap_or_default();
+    let number = turn.started.turn;
+    let given_up = planned(desk.store, left)?.into_iter().map(|planned| {
+        let settlement = planned.settled(false, "the change was given up".to_owned());
+        Event::Settled { turn: number, settlement }
+    });
+    let events: Vec<Event> = given_up.collect();
+    desk.store.commit(lease, &Entry { events: &events, ..Entry::default() }, clock::now())
+}
+
+/// The same, where the markers of all calls that run are known, and it is said who asks.
 fn recover_from(
     desk: &Desk<'_>,
     lease: &Lease,
     running: Option<&BTreeSet<String>>,
+    leads: bool,
 ) -> Result<(Vec<String>, State)> {
     let events = desk.store.events(&lease.session)?;
     let last = Recorded::last(&lease.session, &events);
@@ -151,6 +171,11 @@ fn recover_from(
     let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
     let prepared = turn.prepared(desk.store)?;
     let state = state(desk, lease)?;
+    if state.change.is_some() && !leads {
+        what.push(format!("`agentd run {}` goes on with what is left of {}", lease.session, turn.name()));
+        desk.run.tell(Sign::Recovered { session: lease.session.clone(), what: what.clone() });
+        return Ok((what, state));
+    }
     let session = Some(&lease.session).filter(|_| prepared.started.named);
     let grounds = Grounds::of(desk, session, &state)?;
     let mut turning = Turning::new(desk, &Echo, lease, state, &prepared, &grounds);
@@ -162,7 +187,10 @@ fn recover_from(
         let left = turn.intents.get(turn.settlements.len()..).unwrap_or_default();
         let planned = planned(desk.store, left)?;
         ops::sweep(&turning.site(&turning.state), &planned);
-        turning.settle(&planned)?;
+        match turning.stale(&planned)? {
+            Some(why) => turning.refuse_all(&planned, &why)?,
+            None => drop(turning.settle(&planned)?),
+        }
         what.push(format!("{} effects of {} are settled now", planned.len(), turn.name()));
     }
     desk.run.tell(Sign::Recovered { session: lease.session.clone(), what: what.clone() });

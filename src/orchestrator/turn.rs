@@ -317,6 +317,32 @@ impl<'a> Turning<'a> {
         Ok(planned)
     }
 
+    /// Tells why steps that were left must not be taken: what was reviewed is not what is there any more.
+    pub(super) fn stale(&self, planned: &[Planned]) -> Result<Option<String>> {
+        let mode = &self.prepared.started.mode;
+        if self.state.change.is_none() || !planned.iter().any(Planned::is_closing) {
+            return Ok(None);
+        }
+        self.grounds.check_trust(self.desk, mode)?;
+        let spec = self.desk.workspace.pack.mode(mode)?;
+        if spec.before.iter().all(|name| name.as_str() != ops::REVIEWED) {
+            return Ok(None);
+        }
+        let looked = ops::operation(ops::REVIEWED)?.before(&self.site(&self.state));
+        match looked {
+            Err(error) if error.kind() == ErrorKind::VerdictStale => Ok(Some(error.to_string())),
+            looked => looked.map(|_| None),
+        }
+    }
+
+    /// Records that nothing of what was intended is done.
+    pub(super) fn refuse_all(&mut self, planned: &[Planned], why: &str) -> Result<()> {
+        let turn = self.prepared.started.turn;
+        let settled =
+            |planned: &Planned| Event::Settled { turn, settlement: planned.settled(false, why.to_owned()) };
+        self.commit(&planned.iter().map(settled).collect::<Vec<_>>(), &[])
+    }
+
     /// Does what is intended, records what became of it, and goes on to the next mode if nothing keeps the session.
     pub(super) fn settle(&mut self, planned: &[Planned]) -> Result<Vec<Settlement>> {
         let turn = self.prepared.started.turn;

@@ -92,6 +92,9 @@ pub struct ModeSpec {
     /// The mode whose work is judged in this one: better by an agent of another vendor.
     #[serde(default)]
     pub judges: Option<Mode>,
+    /// A mode, perhaps of another pack, whose agent is taken if none is set for this one.
+    #[serde(default)]
+    pub like: Option<Mode>,
     /// The verdicts that a reply may hold.
     #[serde(default)]
     pub verdicts: Vec<ReviewResult>,

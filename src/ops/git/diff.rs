@@ -214,7 +214,10 @@ impl Compared {
                 }
                 continue;
             };
-            diff.left_out.push((lossy(&record.path), why));
+            diff.left_out.push((lossy(&record.path), why.clone()));
+            // A file that was moved to where it is not shown is gone from where it was.
+            diff.left_out
+                .extend(record.from.as_ref().map(|from| (lossy(from), format!("it was moved away; {why}"))));
         }
         for group in groups {
             self.show(&group, limits, &mut diff)?;

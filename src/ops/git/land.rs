@@ -44,6 +44,22 @@ impl Repository {
     /// `MergeConflict` naming the files; `GitFailed` if work in no commit is in the way, or if the branch is checked
     /// out elsewhere. Then nothing was touched.
     pub fn land(&self, branch: &str, into: &str, message: &str, squash: bool) -> Result<Landed> {
+        self.land_on(branch, into, message, squash, None)
+    }
+
+    /// The same; if a commit is given, only onto that.
+    ///
+    /// # Errors
+    ///
+    /// `VerdictStale` if the target is elsewhere by now; else those of [`Self::land`].
+    pub fn land_on(
+        &self,
+        branch: &str,
+        into: &str,
+        message: &str,
+        squash: bool,
+        onto: Option<&str>,
+    ) -> Result<Landed> {
         let tip = self.tip(branch)?;
         let reference = self.final_ref(into)?;
         let target = self.tip(into)?;
@@ -56,6 +72,11 @@ impl Repository {
         };
         if squash && tree == tree_of(&self.dir, &target)? {
             return Ok(Landed::Already);
+        }
+        if onto.is_some_and(|onto| onto != target) {
+            let message = format!("`{into}` has moved since `{branch}` was made");
+            return Err(Error::new(ErrorKind::VerdictStale, message)
+                .with_hint("merge the branch by hand, or do it anew"));
         }
         let parents = if squash { vec![target.as_str()] } else { vec![target.as_str(), &tip] };
         let commit = commit_tree(&self.dir, &tree, &parents, message)?;

@@ -106,8 +106,8 @@ impl<'a> Leader<'a> {
                     }
                     let _led_on = self.turn(&lead.state, mode)?;
                 }
-                Standing::Approval { .. } if self.given.auto => self.decided(Decision::Approve, None)?,
-                Standing::Answers { .. } if self.given.yes => self.decided(Decision::Approve, None)?,
+                Standing::Approval { .. } if self.given.auto => self.decided(Decision::Waive, None)?,
+                Standing::Answers { .. } if self.given.yes => self.decided(Decision::Waive, None)?,
                 Standing::Answers { .. } => match answers(&lead, &session)? {
                     Some(note) => self.decided(Decision::Revise, Some(&note))?,
                     None => return self.tell(&lead),
