@@ -22,6 +22,7 @@ pub struct ChangeRow {
     /// What was asked for.
     pub request: String,
     /// The mode it is in.
+    #[serde(rename = "phase")]
     pub mode: Option<Mode>,
     /// How it stands.
     #[serde(flatten)]
