@@ -112,7 +112,7 @@ fn settle(
     };
     let block = block(claims, &changed, &restored, checks, &tasks, (&was_done, &ticked));
     let record = read_project_text(site.root, &record_file)?.unwrap_or_default();
-    write_text(site.root, &record_file, &with_block(&record, &claims.turn, &block))?;
+    write_text(site.root, &record_file, &with_block(&record, &block))?;
     let detail =
         format!("{} of {} tasks ticked; {} left open", ticked.len(), tasks.tasks.len(), left.count());
     Ok(planned.settled(true, detail).found(result, Some(block)))
@@ -136,18 +136,18 @@ fn restore(
         for path in paths {
             let Some(name) = path.strip_prefix(own).filter(|name| *name != RECORD) else { continue };
             let before = change.repository.text_at(&claims.from, path)?;
-            // A run that was interrupted may have ticked what is claimed.
+            // A run that was interrupted may have ticked what is claimed: that is put back, and not told.
             let ids: Vec<&str> = claims.tasks.keys().map(String::as_str).collect();
             let ticked = before.as_deref().filter(|_| name == TASKS).map(|text| tick(text, &ids));
-            if ticked.is_some() && read_project_text(site.root, path)? == ticked {
-                continue;
-            }
+            let now = read_project_text(site.root, path).ok().flatten();
             clear_path(site.root, path)?;
             match before {
                 Some(text) => write_text(site.root, path, &text)?,
                 None => remove_file(site.root, path)?,
             }
-            restored.push(name.to_owned());
+            if ticked.is_none() || now != ticked {
+                restored.push(name.to_owned());
+            }
         }
     }
     Ok(restored)
@@ -162,10 +162,8 @@ fn block(
     tasks: &Tasks,
     (was_done, ticked): (&BTreeSet<&str>, &BTreeSet<&str>),
 ) -> String {
-    let mut text = format!(
-        "## Evidence of {}\n\nWritten by agentd from what it saw, not by the agent.\n\n",
-        claims.turn
-    );
+    let mut text =
+        format!("{EVIDENCE}{}\n\nWritten by agentd from what it saw, not by the agent.\n\n", claims.turn);
     let (added, removed) =
         changed.iter().fold((0, 0), |(added, removed), file| (added + file.added, removed + file.removed));
     let names: Vec<String> = changed.iter().take(NAMED).map(|file| format!("`{}`", file.path)).collect();
@@ -199,13 +197,38 @@ fn block(
     text
 }
 
-/// Puts what was seen of a turn at the end of a record, once.
-fn with_block(record: &str, turn: &str, block: &str) -> String {
-    let heading = format!("## Evidence of {turn}\n");
-    let before = match record.find(&heading) {
-        Some(at) => &record[..at],
-        None => record,
-    };
-    let before = before.trim_end();
-    if before.is_empty() { block.to_owned() } else { format!("{before}\n\n{block}") }
+/// What stands between our own words and the agent's.
+const THE_AGENTS: &str = "<!-- What follows is the agent's own record. -->\n";
+
+/// What our own words begin with.
+const EVIDENCE: &str = "## Evidence of ";
+
+/// Puts what was seen of a turn before an agent's record, in the place of what was seen of an earlier one. Nothing that
+/// an agent writes can come before it, hide it or pass for it.
+fn with_block(record: &str, block: &str) -> String {
+    let own = record.split_once(THE_AGENTS).filter(|_| record.starts_with(EVIDENCE));
+    let own = own.map_or(record, |(_, own)| own).trim();
+    let lines = own.lines().map(|line| {
+        let is_ours = line.trim_start().starts_with(EVIDENCE) || line.contains(THE_AGENTS.trim_end());
+        if is_ours { format!("> {line}\n") } else { format!("{line}\n") }
+    });
+    format!("{block}\n{THE_AGENTS}\n{}", lines.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_comes_first_and_once() {
+        let block = "## Evidence of c/3\n\n- changed: nothing\n";
+        let once = with_block("# Mine\n\n## Evidence of c/3\n<!--\n", block);
+        assert_eq!(once, format!("{block}\n{THE_AGENTS}\n# Mine\n\n> ## Evidence of c/3\n<!--\n"));
+        assert_eq!(with_block(&once, block), once);
+        let next = "## Evidence of c/4\n";
+        assert_eq!(
+            with_block("## Evidence of c/3\nok\n", next),
+            format!("{next}\n{THE_AGENTS}\n> ## Evidence of c/3\nok\n")
+        );
+    }
 }
