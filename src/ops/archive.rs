@@ -78,7 +78,8 @@ fn log_change(root: &Path, session: &SessionId) -> Result<()> {
     let entry = read_project_text(root, &format!("{}/{CHANGELOG}", change::folder(session)))?;
     let (Some(entry), Some(log)) = (entry, read_project_text(root, CHANGELOG)?) else { return Ok(()) };
     let entry = entry.trim();
-    if entry.is_empty() || log.contains(entry) {
+    // Whole lines: an entry may be part of another one.
+    if entry.is_empty() || format!("\n{log}\n").contains(&format!("\n{entry}\n")) {
         return Ok(());
     }
     write_text(root, CHANGELOG, &with_entry(&log, entry))

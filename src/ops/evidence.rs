@@ -1,8 +1,9 @@
 //! What is looked at before a judgement, and what a judgement must rest on: checks, the diff, the reviewed commit.
 
+use std::collections::BTreeSet;
+
 use super::checks::{checks_report, run_checks};
-use super::files::read_project_text;
-use super::git::{Diff, DiffLimits, Status};
+use super::git::{Changed, Diff, DiffLimits, Status};
 use super::{ChangeSite, Closing, Found, Operation, Planned, Site, change, spec_merge};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
@@ -190,7 +191,8 @@ pub fn diff_text(diff: &Diff, own: impl Fn(&str) -> bool) -> String {
 }
 
 /// Returns the first letters of a commit, enough for people.
-pub(super) fn short(commit: &str) -> &str {
+#[must_use]
+pub fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
@@ -226,15 +228,9 @@ impl Operation for ReviewRequire {
         // A run that was interrupted may have moved the folder and not said so.
         let archived =
             change.state.done.contains_key(super::ARCHIVED) || !change::has_change(site.root, session);
-        let paths = changed.iter().flat_map(|changed| {
-            let from = match &changed.status {
-                Status::Renamed { from } => Some(from.as_str()),
-                _ => None,
-            };
-            std::iter::once(changed.path.as_str()).chain(from)
-        });
-        let stale: Vec<&str> = paths
-            .filter(|path| is_judged(site, session, path, archived) && !is_of_target(site, change, path))
+        let brought = brought_by_target(change)?;
+        let stale: Vec<&str> = paths(&changed)
+            .filter(|path| is_judged(site, session, path, archived) && !brought(path))
             .collect();
         match stale.first() {
             None => Ok(Found::default()),
@@ -264,16 +260,30 @@ fn is_judged(site: &Site<'_>, session: &SessionId, path: &str, archived: bool) -
     !(merged.is_some_and(|name| archived || is_own(name)) || is_archived || path == "CHANGELOG.md")
 }
 
-/// Tells whether a file is as the change's target has it: it came with what has happened there meanwhile.
-fn is_of_target(site: &Site<'_>, change: &ChangeSite<'_>, path: &str) -> bool {
-    let Some(onto) = &change.opened.onto else { return false };
-    let Ok(here) = read_project_text(site.root, path) else { return false };
-    let (repository, worktree) = (change.repository, change.worktree);
-    let now = repository.commit_of(onto).ok().flatten();
-    let brought = worktree.head().and_then(|head| repository.merge_base(&head, onto)).ok().flatten();
-    // Only what the target has changed itself can have come from there.
-    let Ok(base) = repository.text_at(&change.opened.base, path) else { return false };
-    let is_there =
-        |commit: String| repository.text_at(&commit, path).is_ok_and(|there| there == here && there != base);
-    now.into_iter().chain(brought).any(is_there)
+/// Returns the paths that changed, of a file that was moved both.
+fn paths(changed: &[Changed]) -> impl Iterator<Item = &str> {
+    changed.iter().flat_map(|changed| {
+        let from = match &changed.status {
+            Status::Renamed { from } => Some(from.as_str()),
+            _ => None,
+        };
+        std::iter::once(changed.path.as_str()).chain(from)
+    })
+}
+
+/// Returns what tells files that are as the change's target has them, or had them when it was merged last: they came
+/// with what has happened there meanwhile. A file that is as it was at the base did not.
+fn brought_by_target(change: &ChangeSite<'_>) -> Result<impl Fn(&str) -> bool> {
+    let differs = |commit: &str| -> Result<BTreeSet<String>> {
+        Ok(paths(&change.worktree.changed(commit)?).map(str::to_owned).collect())
+    };
+    let mut as_there = Vec::new();
+    if let Some(onto) = &change.opened.onto {
+        let merged = change.repository.merge_base(&change.worktree.head()?, onto)?;
+        for commit in change.repository.commit_of(onto)?.into_iter().chain(merged) {
+            as_there.push(differs(&commit)?);
+        }
+    }
+    let since_base = differs(&change.opened.base)?;
+    Ok(move |path: &str| since_base.contains(path) && as_there.iter().any(|other| !other.contains(path)))
 }

@@ -27,7 +27,7 @@ pub use census::{Census, Counted};
 pub use change::{OpenTasks, artifacts, folder as change_folder, has_change, open_tasks, targets, task_ids};
 pub use checks::{CheckJob, checks_report, run_checks};
 pub use detect::{check_commands, detected};
-pub use evidence::{DIFF_LIMITS, REVIEWED, diff_text};
+pub use evidence::{DIFF_LIMITS, REVIEWED, diff_text, short};
 pub use files::{
     create_new, make_folder, read_project_text, read_reply, read_text, sweep, temporary_folder, write_text,
 };

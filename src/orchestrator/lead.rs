@@ -112,6 +112,13 @@ fn new_change(desk: &Desk<'_>, session: &SessionId, request: &str, state: &State
         return Err(Error::new(ErrorKind::ChangeExists, message).with_hint("choose another name"));
     }
     let repository = desk.workspace.repository(&desk.run.git)?;
+    let root = desk.workspace.root.canonicalize().unwrap_or_else(|_| desk.workspace.root.clone());
+    if root != repository.root.canonicalize().unwrap_or_else(|_| repository.root.clone()) {
+        let top = repository.root.display().to_string();
+        let message = "the project is a folder of a larger repository, and changes are led at its top";
+        return Err(Error::new(ErrorKind::NotARepository, message)
+            .with_hint(format!("work with `-C {}`", top.escape_debug())));
+    }
     let head = repository.head()?;
     let branch = format!("{BRANCH}{session}");
     if repository.commit_of(&branch)?.is_some() {
@@ -206,6 +213,10 @@ pub fn decide(desk: &Desk<'_>, session: &SessionId, decision: Decision, note: Op
         events.push(Event::Decided { decision, note });
         if gives_up {
             recover::give_up(desk, lease)?;
+        } else {
+            // What keeps the change from being led on is told before anything is recorded.
+            let message = format!("agentd({session}): what was changed by hand");
+            ensure_tree(desk, session, &state)?.commit(&message)?;
         }
         let state = record(desk, lease, state, &events)?;
         let lead = lead(desk, session, state)?;

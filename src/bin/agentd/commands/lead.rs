@@ -11,6 +11,7 @@ use agentd::orchestrator::{
     Ask, Desk, Lead, TurnReport, Workspace, accept_checks, check_checks, decide, judge, leave, next_ask,
     open_change, retry, take, with_files,
 };
+use agentd::store::{SqliteStore, Store};
 use agentd::{Error, ErrorKind, Result, ReviewResult, spec};
 use serde_json::json;
 
@@ -49,7 +50,7 @@ pub(super) struct Leader<'a> {
     drivers: BTreeMap<String, Box<dyn Driver>>,
     /// Files of the project that every agent is shown.
     pub(super) files: Vec<PathBuf>,
-    /// Whether a turn was taken.
+    /// Whether it was made sure that a turn can be taken.
     begun: bool,
 }
 
@@ -87,6 +88,14 @@ impl<'a> Leader<'a> {
 
     /// Leads the change on; with a mode, only through one turn in that mode.
     pub(super) fn go(mut self, mut request: Option<String>, only: Option<&Mode>) -> Outcome {
+        if request.is_some() && self.is_new()? {
+            // Nothing is opened that could not be begun.
+            self.begin()?;
+            let mode = self.sending.workspace.pack.start.clone();
+            let agent = self.given.agent.as_deref().map(AgentName::new).transpose()?;
+            let agent = self.agent(&Ask { agent, ..Ask::new(mode, "") })?;
+            self.prepare(&agent)?;
+        }
         loop {
             let session = self.session.clone();
             let lead = self.desk(None, |desk| open_change(desk, &session, request.take().as_deref()))?;
@@ -117,8 +126,18 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// Makes sure, before anything is spent, that the project's own checks may be run: a person on a terminal is asked.
-    fn accept_checks(&self) -> Result<(), Failure> {
+    /// Tells whether the ledger has nothing of the change yet.
+    fn is_new(&self) -> Result<bool> {
+        let store = SqliteStore::open_existing(&self.sending.workspace.root)?;
+        store.map_or(Ok(true), |store| Ok(store.events(&self.session)?.is_empty()))
+    }
+
+    /// Makes sure, once and before anything is spent, that the project's own checks may be run: a person on a terminal
+    /// is asked.
+    fn begin(&mut self) -> Result<(), Failure> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Ok(());
+        }
         let workspace = &self.sending.workspace;
         let commands = workspace.checks();
         if commands.is_empty() {
@@ -183,9 +202,7 @@ impl<'a> Leader<'a> {
 
     /// Takes one turn, and tells of it. Returns whether its verdict, as it counts, sends the work back.
     fn turn(&mut self, state: &State, mode: &Mode) -> Result<bool, Failure> {
-        if !std::mem::replace(&mut self.begun, true) {
-            self.accept_checks()?;
-        }
+        self.begin()?;
         let session = self.session.clone();
         let ask = next_ask(&self.sending.workspace, &session, state, mode)?;
         let agent = self.given.agent.as_deref().map(AgentName::new).transpose()?;
@@ -249,7 +266,7 @@ impl<'a> Leader<'a> {
         let proposals =
             report.proposals.iter().map(|proposal| format!("{}: {}", proposal.what, proposal.reason));
         let failed = report.settlements.iter().filter(|settlement| !settlement.done);
-        let what: Vec<String> = proposals.chain(failed.map(|settlement| settlement.detail.clone())).collect();
+        let what: Vec<String> = failed.map(|settlement| settlement.detail.clone()).chain(proposals).collect();
         let session = report.session.clone();
         self.sending.tell(report)?;
         match what.first().filter(|_| undone) {

@@ -1,6 +1,7 @@
 //! `agentd prompt`: the exact prompt, before a token is spent.
 
-use agentd::models::Nonce;
+use agentd::Result;
+use agentd::models::{Nonce, State};
 use agentd::orchestrator::{Ask, Assembly, Desk, Run, Workspace, assemble, measured, next_state, preview};
 use agentd::store::Store;
 use serde_json::{Value, json};
@@ -25,7 +26,8 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     let ask = Ask { measured: measured.unwrap_or_default(), ..ask };
     let state = next_state(&workspace, store.as_ref().map(|store| store as &dyn Store), &ask)?;
     let found = match &store {
-        Some(store) if state.change.is_some() => {
+        // One that is over has no work tree, and gets none by being looked at.
+        Some(store) if is_open(store, &ask)? => {
             let (drivers, run) = (project::drivers(&workspace)?, Run::new("agentd prompt"));
             preview(&Desk { workspace: &workspace, store, drivers: &drivers, run: &run }, &state, &ask)?
         }
@@ -61,6 +63,13 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
         out::text(&assembly.draft.rendered())?;
     }
     Ok(exit::OK)
+}
+
+/// Tells whether a prompt is for a change that is not over.
+fn is_open(store: &dyn Store, ask: &Ask) -> Result<bool> {
+    let Some(session) = &ask.session else { return Ok(false) };
+    let state = State::fold(store.events(session)?.iter().map(|(_, event)| event));
+    Ok(state.change.is_some() && state.ended.is_none())
 }
 
 /// Says where values of missing variables would come from.

@@ -2,7 +2,8 @@
 
 use agentd::ReviewResult;
 use agentd::models::{AgentName, Mode, SessionId};
-use agentd::orchestrator::{Ask, Reviewed, review_tree};
+use agentd::ops::short;
+use agentd::orchestrator::{Ask, MOST_REPAIRS, Reviewed, review_tree};
 use serde_json::json;
 
 use super::lead::{Leader, no_agent};
@@ -29,7 +30,12 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
         (None, None) => String::new(),
     };
     let agent = lead.agent.as_deref().map(AgentName::new).transpose()?;
-    let ask = Ask { agent, model: lead.model.clone(), repairs: 2, ..Ask::new(mode.clone(), instructions) };
+    let ask = Ask {
+        agent,
+        model: lead.model.clone(),
+        repairs: MOST_REPAIRS,
+        ..Ask::new(mode.clone(), instructions)
+    };
     let agent = workspace.agent(&ask)?.ok_or_else(|| no_agent(&mode))?;
     let ask = Ask { agent: Some(agent.clone()), ..ask };
     let grammar = workspace.pack.grammar(&mode).ok();
@@ -88,8 +94,4 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
         (None, Some(_)) => Ok(exit::FINDINGS),
         (None, None) => Ok(exit::VERDICT),
     }
-}
-
-fn short(commit: &str) -> &str {
-    commit.get(..10).unwrap_or(commit)
 }
