@@ -23,8 +23,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::modelserver::ModelServer;
-use crate::recording::{Called, call};
+use crate::support::model_server_process::ModelServer;
+use crate::support::recording_agent::{Called, call};
 use crate::support::{Run, TestProject, did_not_run, files_below, write};
 
 /// What is asked for.

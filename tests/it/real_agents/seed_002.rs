@@ -5,7 +5,7 @@ use agentd::{ErrorKind, ReviewResult, UnifiedPrompt};
 use serde_json::json;
 
 use super::{Stage, each};
-use crate::recording::Called;
+use crate::support::recording_agent::Called;
 
 /// Nothing of a call asks the agent to go on from somewhere, or gives it instructions beside the prompt.
 fn is_complete_in_itself(called: &Called) {

@@ -10,8 +10,8 @@ use agentd::store::blob_id;
 use serde_json::{Value, json};
 
 use super::{Cli, point, program, real_agents, wrap};
-use crate::modelserver::ModelServer;
-use crate::recording::{Called, call, calls};
+use crate::support::model_server_process::ModelServer;
+use crate::support::recording_agent::{Called, call, calls};
 use crate::support::{Run, TestProject, write};
 
 /// A word that every scripted reply says beside what counts in it, and that no other call may hear.
@@ -31,7 +31,7 @@ impl Troupe {
     pub(super) fn set(settings: &str) -> Option<Self> {
         let agents = real_agents()?;
         let project = TestProject::new();
-        let common: Value = serde_saphyr::from_str(include_str!("../../cases/change_common.yaml")).unwrap();
+        let common: Value = serde_saphyr::from_str(include_str!("../../data/change/common.yaml")).unwrap();
         git(&project.root(), &["symbolic-ref", "HEAD", "refs/heads/main"]);
         project.write("greet.sh", common["files"]["greet.sh"].as_str().unwrap());
         project.write("check.sh", common["files"]["check.sh"].as_str().unwrap());

@@ -1,0 +1,147 @@
+//! Containment: an agent that misbehaves in every known way, and what is left of it.
+
+mod ends;
+mod killed;
+mod left_behind;
+mod limits;
+mod start;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use agentd::Result;
+use agentd::agent::{Contained, Containment, ContainmentFacts, Exit, Job, Limits, launch, prepare};
+use tempfile::TempDir;
+
+use crate::support::{did_not_run, program};
+
+/// How long a test waits for an end before it takes it for a hang.
+const HANG: Duration = Duration::from_secs(60);
+
+/// A call to the misbehaving agent.
+struct Call {
+    parent: TempDir,
+    prompt: Vec<u8>,
+    env: Vec<(OsString, OsString)>,
+    limits: Limits,
+    containment: Containment,
+}
+
+impl Call {
+    fn new() -> Self {
+        let env = vec![(OsString::from("PATH"), std::env::var_os("PATH").unwrap())];
+        let limits = Limits { grace: Duration::from_secs(30), ..Limits::default() };
+        let parent = tempfile::tempdir().unwrap();
+        Self { parent, prompt: b"hello\n".to_vec(), env, limits, containment: Containment::Guard }
+    }
+
+    fn within(limits: Limits) -> Self {
+        Self { limits, ..Self::new() }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.parent.path().join("runs/1")
+    }
+
+    fn marker(&self) -> String {
+        format!("test-{}", self.parent.path().display())
+    }
+
+    /// Starts a command.
+    fn start(&self, argv: &[&str]) -> Result<Contained> {
+        prepare(&self.folder(), &self.prompt)?;
+        let argv: Vec<String> = argv.iter().map(|&argument| argument.to_owned()).collect();
+        launch(&Job {
+            guard: guard(),
+            argv: &argv,
+            env: &self.env,
+            cwd: self.parent.path(),
+            folder: &self.folder(),
+            marker: &self.marker(),
+            limits: self.limits,
+            containment: self.containment,
+        })
+    }
+
+    /// Starts the misbehaving agent.
+    fn start_agent(&self, steps: &[&str]) -> Contained {
+        let agent = program("fake_agent");
+        let argv: Vec<&str> = [agent.to_str().unwrap()].into_iter().chain(steps.iter().copied()).collect();
+        self.start(&argv).unwrap()
+    }
+
+    /// Runs a command to its end, after which nothing of it may be alive.
+    fn run(&self, argv: &[&str]) -> Exit {
+        self.end_of(self.start(argv).unwrap())
+    }
+
+    /// Runs the misbehaving agent to its end, after which nothing of it may be alive.
+    fn run_agent(&self, steps: &[&str]) -> Exit {
+        self.end_of(self.start_agent(steps))
+    }
+
+    fn end_of(&self, mut contained: Contained) -> Exit {
+        let exit = contained.wait(HANG).unwrap().unwrap();
+        assert_eq!(alive(&self.marker()), BTreeSet::new());
+        exit
+    }
+
+    /// Waits until the agent has written something.
+    fn wait_for(&self, words: &str) {
+        let begun = Instant::now();
+        while !self.stdout().windows(words.len()).any(|bytes| bytes == words.as_bytes()) {
+            assert!(begun.elapsed() < HANG, "{words} is not written");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn stdout(&self) -> Vec<u8> {
+        fs::read(self.folder().join("stdout")).unwrap_or_default()
+    }
+
+    fn stdout_text(&self) -> String {
+        String::from_utf8(self.stdout()).unwrap()
+    }
+}
+
+fn guard() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_agentd"))
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn milliseconds(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// Returns the kinds of containment that can be tried here, for a test to run with each.
+fn kinds(test: &str) -> Vec<Containment> {
+    static FACTS: OnceLock<ContainmentFacts> = OnceLock::new();
+    let facts = FACTS.get_or_init(|| ContainmentFacts::find(guard()));
+    facts.guard.as_ref().unwrap();
+    if facts.namespace.is_ok() {
+        return vec![Containment::Guard, Containment::Namespace];
+    }
+    did_not_run(&format!("{test} (namespace)"), "namespaces are not granted");
+    vec![Containment::Guard]
+}
+
+/// Returns the living processes that carry a marker, found without the help of the program.
+fn alive(marker: &str) -> BTreeSet<u32> {
+    let wanted = format!("AGENTD_CALL={marker}");
+    let pids =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    // What has ended and was not collected has an empty environment.
+    let carries = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+    };
+    pids.filter(carries).collect()
+}

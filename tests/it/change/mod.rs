@@ -1,0 +1,7 @@
+//! Whole changes, from request to archive.
+
+mod crash;
+mod demo;
+mod parallel;
+mod repositories;
+mod terminal;

@@ -1,0 +1,300 @@
+//! Changes of repositories of every kind: what is the user's stays as it is, and what cannot be done is said.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::change_project::{Stage, git, git_words};
+use crate::support::{Run, TestProject, write};
+
+/// The commands that need a repository with commits.
+const COMMANDS: [&[&str]; 3] = [&["run", "say", "Say it"], &["review"], &["fix", "a typo"]];
+
+/// Checks that each of them is refused with some words, before an agent is called.
+fn refused(stage: &Stage, words: &[&str]) {
+    for args in COMMANDS {
+        stage.project.run(&[args, &["--agent", "fake", "--trust"]].concat()).fails(3, words);
+    }
+    assert_eq!(stage.calls(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_no_repository_with_commits_is_refused_with_clear_words() {
+    let stage = Stage::without_commit();
+    refused(&stage, &["NoCommits", "the repository has no commit yet", "git commit"]);
+    fs::remove_dir_all(stage.project.root().join(".git")).unwrap();
+    refused(&stage, &["NotARepository", "is not in a git repository", "git init"]);
+    let bare = Stage::new();
+    let git_dir = bare.project.root().join(".git");
+    git(&git_dir, "config core.bare true");
+    refused(&bare, &["NotARepository", "bare repository"]);
+}
+
+#[test]
+fn a_change_from_a_detached_head_leaves_its_branch_and_says_so() {
+    let stage = Stage::new();
+    stage.git("checkout -q --detach");
+    let before = stage.git("rev-parse HEAD main");
+    let run = stage.lead("say", "Say it");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("the branch agentd/say is left for you to merge"), "{}", run.stderr);
+    assert_eq!(stage.git("rev-parse HEAD main"), before);
+    assert_eq!(stage.git("show agentd/say:say.txt"), "say\n");
+    assert!(!stage.project.root().join("say.txt").exists());
+}
+
+/// Uncommitted, staged and untracked work is byte for byte the same after a whole change.
+#[test]
+fn work_that_is_in_no_commit_stays_as_it_is_and_is_no_part_of_the_change() {
+    let stage = Stage::new();
+    stage.project.write("kept.txt", "old\n").write("staged.txt", "old\n").write("gone.txt", "old\n");
+    stage.commit("files");
+    stage.project.write("kept.txt", "edited\r\n\0bytes").write("staged.txt", "staged\n");
+    stage.git("add staged.txt");
+    stage.project.write("staged.txt", "staged, then edited\n").write("new file", "untracked\n");
+    fs::remove_file(stage.project.root().join("gone.txt")).unwrap();
+    let before = (stage.files(), stage.git("diff --cached"), stage.git("status --porcelain"));
+    let run = stage.lead("say", "Say it");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("what is in no commit is not part of the change"), "{}", run.stderr);
+    assert!(run.stderr.contains("4 files"), "{}", run.stderr);
+    let after = stage.files();
+    for (path, bytes) in &before.0 {
+        if !path.ends_with("CHANGELOG.md") {
+            assert_eq!(after.get(path), Some(bytes), "{}", path.display());
+        }
+    }
+    assert!(!stage.project.root().join("gone.txt").exists());
+    assert_eq!((stage.git("diff --cached"), stage.git("status --porcelain")), (before.1, before.2));
+    assert_eq!(stage.project.read("say.txt"), "say\n");
+    assert!(!stage.committed().contains_key("new file"));
+}
+
+/// What a repository may hold beside plain files comes through a change as it was.
+#[test]
+fn submodules_renames_binaries_links_and_odd_names_come_through_a_change() {
+    let stage = Stage::new();
+    let other = TestProject::new();
+    other.write("inner.txt", "inner\n");
+    git(&other.root(), "add -A");
+    git(&other.root(), "commit -q -m inner");
+    let root = stage.project.root();
+    let url = other.root().display().to_string();
+    git_words(&root, &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "sub"]);
+    stage.project.write("old name.txt", "moved\n".repeat(20)).write("bin", [0, 255, 10, 13, 0]);
+    stage.project.write("with\nnewline", "odd\n").write("räksmörgås", "name\n");
+    symlink("bin", root.join("link")).unwrap();
+    symlink("/nowhere/at/all", root.join("dangling")).unwrap();
+    stage.commit("all");
+    let pinned = stage.git("rev-parse main:sub");
+    stage.does("implement", "git mv 'old name.txt' 'new name.txt'; printf '\\001\\000\\002' > bin\n");
+    let run = stage.lead("say", "Say it");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(stage.git("rev-parse main:sub"), pinned);
+    assert_eq!(fs::read(root.join("sub/inner.txt")).unwrap(), b"inner\n");
+    assert_eq!(fs::read(root.join("bin")).unwrap(), [1, 0, 2]);
+    assert_eq!(stage.project.read("new name.txt"), "moved\n".repeat(20));
+    assert!(!root.join("old name.txt").exists());
+    assert_eq!(stage.project.read("with\nnewline"), "odd\n");
+    assert_eq!(fs::read_link(root.join("link")).unwrap(), Path::new("bin"));
+    assert_eq!(fs::read_link(root.join("dangling")).unwrap(), Path::new("/nowhere/at/all"));
+    assert_eq!(stage.git("status --porcelain"), "");
+}
+
+#[test]
+fn nothing_that_the_repository_names_is_run() {
+    let stage = Stage::new();
+    let ran = stage.outside("ran");
+    let script = format!("#!/bin/sh\necho \"$0\" >> {}\ncat\n", ran.display());
+    let root = stage.project.root();
+    for hook in [
+        "pre-commit",
+        "post-checkout",
+        "post-commit",
+        "post-merge",
+        "reference-transaction",
+        "pre-merge-commit",
+    ] {
+        let path = root.join(".git/hooks").join(hook);
+        write(&path, &script);
+        make_executable(&path);
+    }
+    let filter = stage.outside("filter.sh");
+    write(&filter, &script);
+    make_executable(&filter);
+    stage.project.write(".gitattributes", "*.txt filter=evil diff=evil merge=evil\n");
+    stage.git("-c core.hooksPath=/dev/null add -A");
+    stage.git("-c core.hooksPath=/dev/null commit -q -m attributes");
+    let filter = filter.display();
+    for key in [
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "diff.evil.command",
+        "diff.evil.textconv",
+        "merge.evil.driver",
+    ] {
+        git_words(&root, &["config", key, &filter.to_string()]);
+    }
+    git_words(&root, &["config", "core.fsmonitor", &filter.to_string()]);
+    let _none = fs::remove_file(&ran);
+    let run = stage.lead("say", "Say it");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(fs::read_to_string(&ran).unwrap_or_default(), "");
+    assert_eq!(stage.project.read("say.txt"), "say\n");
+}
+
+fn make_executable(path: &Path) {
+    assert!(Command::new("chmod").arg("755").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn an_agent_that_edits_where_it_may_only_read_is_found_out() {
+    for mode in ["plan", "challenge", "review"] {
+        let stage = Stage::new();
+        stage.does(mode, "echo sneaked > sneaked.txt\n");
+        let run = stage.lead("say", "Say it");
+        assert_eq!(run.code, 5, "{mode}: {}", run.stderr);
+        assert!(run.stderr.contains("AgentEdited") && run.stderr.contains("sneaked.txt"), "{}", run.stderr);
+        assert!(!stage.project.root().join("sneaked.txt").exists());
+    }
+}
+
+#[test]
+fn an_agent_that_replaces_the_git_of_its_tree_gains_nothing() {
+    let stage = Stage::new();
+    let ran = stage.outside("ran");
+    let hook = format!(
+        "rm -rf .git; git init -q .; printf '#!/bin/sh\\ntouch {}\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit\n",
+        ran.display()
+    );
+    stage.does("implement", &hook);
+    let run = stage.lead("say", "Say it");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(!ran.exists());
+    assert_eq!(stage.project.read("say.txt"), "say\n");
+    assert_eq!(stage.git("fsck --no-progress --connectivity-only"), "");
+}
+
+#[test]
+fn a_work_tree_that_was_deleted_by_hand_is_made_again_from_its_branch() {
+    let stage = Stage::new();
+    stage.project.run(&["run", "say", "Say it", "--trust"]).ok();
+    fs::remove_dir_all(stage.tree()).unwrap();
+    stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
+    assert_eq!((stage.project.read("say.txt").as_str(), stage.calls().len()), ("say\n", 5));
+}
+
+#[test]
+fn a_branch_that_is_there_already_is_not_taken() {
+    let stage = Stage::new();
+    stage.git("branch agentd/say");
+    let run = stage.lead("say", "Say it");
+    run.fails(3, &["ChangeExists", "there is a branch `agentd/say`", "git branch -D agentd/say"]);
+    assert_eq!((stage.calls(), stage.events("say")), (vec![], vec![]));
+}
+
+/// Two projects of one name and one user, with changes of one name.
+#[test]
+fn a_project_of_the_same_name_has_work_trees_of_its_own() {
+    let stage = Stage::new();
+    let twin = stage.outside("elsewhere/project");
+    let words = ["clone", "-q", &stage.project.root().display().to_string(), &twin.display().to_string()];
+    git_words(&stage.project.root(), &words);
+    stage.project.run(&["run", "say", "Say it", "--trust"]).ok();
+    let twin_folder = twin.display().to_string();
+    stage.project.run(&["-C", &twin_folder, "run", "say", "Say it", "--auto", "--trust"]).ok();
+    assert_eq!(fs::read_to_string(twin.join("say.txt")).unwrap(), "say\n");
+    assert!(stage.tree().join("agentd/changes/say/proposal.md").is_file());
+    stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
+    assert_eq!(stage.project.read("say.txt"), "say\n");
+}
+
+fn in_folder(stage: &Stage, folder: &Path, args: &[&str]) -> Run {
+    Run::from(stage.project.command(args).current_dir(folder).output().unwrap())
+}
+
+/// From a subfolder the project is found; in the tree of a change it is said where to go, and no ledger is made.
+#[test]
+fn a_change_is_led_from_a_subfolder_and_not_from_its_own_tree() {
+    let stage = Stage::new();
+    let below = stage.project.root().join("some/folder");
+    fs::create_dir_all(&below).unwrap();
+    in_folder(&stage, &below, &["run", "say", "Say it", "--trust"]).ok();
+    let tree = stage.tree();
+    let commands: [&[&str]; 7] = [
+        &["run", "say"],
+        &["run", "other", "x"],
+        &["review"],
+        &["status"],
+        &["log"],
+        &["approve", "say"],
+        &["resume"],
+    ];
+    for args in commands {
+        for folder in [tree.clone(), tree.join("agentd")] {
+            let run = in_folder(&stage, &folder, args);
+            run.fails(3, &["this is the work tree of the change `say`", "go to the folder of `project`"]);
+        }
+    }
+    assert!(!tree.join(".agentd").exists() && !tree.join("agentd/.agentd").exists());
+    // What only reads files works there, too.
+    in_folder(&stage, &tree, &["spec", "check", "agentd/changes/say/specs/say.md"]).ok();
+    in_folder(&stage, &below, &["run", "say", "--auto", "--trust"]).ok();
+    assert_eq!(stage.project.read("say.txt"), "say\n");
+}
+
+#[test]
+fn a_linked_work_tree_of_the_user_is_a_project() {
+    let stage = Stage::new();
+    let linked = stage.outside("linked");
+    stage.git(&format!("worktree add -q -b feature {}", linked.display()));
+    in_folder(&stage, &linked, &["run", "say", "Say it", "--auto", "--trust"]).ok();
+    assert_eq!(fs::read_to_string(linked.join("say.txt")).unwrap(), "say\n");
+    assert!(git(&linked, "log --format=%s feature").contains("Merge agentd/say: Say it"));
+    assert!(!stage.project.root().join("say.txt").exists(), "another branch is checked out there");
+    assert_eq!(git(&linked, "status --porcelain"), "");
+}
+
+/// A home that holds nothing: told before anything is recorded or spent.
+#[test]
+fn without_a_place_for_work_trees_nothing_is_begun() {
+    let stage = Stage::new();
+    let blocked = stage.outside("blocked");
+    write(&blocked, "a file");
+    let mut command = stage.project.command(&["run", "say", "Say it", "--auto", "--trust"]);
+    let run = Run::from(command.env("XDG_STATE_HOME", &blocked).output().unwrap());
+    run.fails(3, &["FileUnusable", "cannot make the folder"]);
+    assert_eq!((stage.calls(), stage.events("say")), (vec![], vec![]));
+    assert_eq!(stage.git("branch --list agentd/*"), "");
+    stage.lead("say", "Say it").ok();
+}
+
+/// What an agent writes in a change cannot steer the next one that works there, unless someone has accepted it.
+#[test]
+fn what_an_agent_obeys_is_accepted_for_the_tree_that_it_works_in() {
+    let stage = Stage::new();
+    stage.define("    obeys: [.mcp.json, .gemini/settings.json]\n");
+    stage.project.write(".mcp.json", "{}\n");
+    stage.commit("obeys");
+    stage.does("implement", "mkdir -p .gemini; echo '{\"mcpServers\": {}}' > .gemini/settings.json; echo '{\"a\": 1}' > .mcp.json\n");
+    stage.project.run(&["trust"]).ok();
+    let run = stage.project.run(&["run", "say", "Say it", "--auto"]);
+    assert_eq!(run.code, 4, "{}", run.stderr);
+    let tree = stage.tree().display().to_string();
+    for words in [
+        "NotTrusted",
+        ".mcp.json (fake obeys it",
+        ".gemini/settings.json (fake obeys it",
+        &format!("agentd trust -C {tree}"),
+    ] {
+        assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
+    }
+    assert_eq!(stage.calls(), ["say plan", "say challenge", "say implement"]);
+    // What is accepted in the user's own tree says nothing of another content.
+    stage.project.run(&["trust"]).ok();
+    assert_eq!(stage.project.run(&["run", "say", "--auto"]).code, 4);
+    stage.project.run(&["-C", &tree, "trust"]).ok();
+    stage.project.run(&["run", "say", "--auto"]).ok();
+    assert_eq!((stage.calls().len(), stage.project.read(".mcp.json").as_str()), (5, "{\"a\": 1}\n"));
+}

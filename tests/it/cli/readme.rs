@@ -1,0 +1,201 @@
+//! The README tells the truth: its commands print what it shows, its example is the one that runs.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Run, TestProject, files_below, path_without_agents, repository};
+
+fn readme() -> String {
+    page("README.md")
+}
+
+fn page(name: &str) -> String {
+    fs::read_to_string(repository().join(name)).unwrap()
+}
+
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let open = format!("```{language}\n");
+    text.split(&open).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// Runs the commands of a block in one shell; returns the block as it really looks.
+fn play(block: &str) -> String {
+    let project = TestProject::new();
+    let commands: Vec<&str> = block.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    let script: String = commands
+        .iter()
+        .map(|command| format!("printf '%s\\n' '$ {}'\n{command}\n", command.replace('\'', "'\\''")))
+        .collect();
+    let program = Path::new(env!("CARGO_BIN_EXE_agentd")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let output = Command::new("sh")
+        .args(["-c", &format!("exec 2>&1; set -e; {script}")])
+        .current_dir(project.home())
+        .env("HOME", project.home())
+        .env("PATH", path)
+        .env_remove("XDG_CONFIG_HOME")
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{shown}");
+    shown.replace(&project.home().display().to_string(), "~")
+}
+
+#[test]
+fn the_sixty_second_try_prints_what_it_shows() {
+    let blocks = [blocks(&readme(), "console"), blocks(&page("docs/prompts.md"), "console")].concat();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        let (shown, real) = (without_sizes(&block), without_sizes(&play(&block)));
+        assert!(is_shown_by(&shown, &real), "{shown}\nis not what is printed:\n{real}");
+    }
+}
+
+/// Tells whether a block shows what is printed; a line of `…` stands for any number of lines.
+fn is_shown_by(shown: &str, real: &str) -> bool {
+    let real: Vec<&str> = real.lines().collect();
+    let mut at = 0;
+    for (index, part) in shown.split("…\n").enumerate() {
+        let part: Vec<&str> = part.lines().collect();
+        // The first part stands at the beginning; each other one wherever it comes next.
+        let places = if index == 0 { at..at + 1 } else { at..real.len() + 1 };
+        let Some(found) =
+            places.into_iter().find(|&place| real.get(place..).is_some_and(|rest| rest.starts_with(&part)))
+        else {
+            return false;
+        };
+        at = found + part.len();
+    }
+    shown.ends_with("…\n") || at == real.len()
+}
+
+/// Sizes change with every word of a template; that they are shown is what counts.
+fn without_sizes(block: &str) -> String {
+    let word = |word: &str| {
+        let digits = word.strip_prefix('$').unwrap_or(word);
+        let number = digits.starts_with(|c: char| c.is_ascii_digit())
+            && digits.bytes().all(|b| b.is_ascii_digit() || matches!(b, b',' | b'.'));
+        if number { "#".to_owned() } else { word.to_owned() }
+    };
+    let line = |line: &str| line.split_whitespace().map(word).collect::<Vec<_>>().join(" ") + "\n";
+    block.lines().map(line).collect()
+}
+
+#[test]
+fn the_first_command_works() {
+    let block = &blocks(&readme(), "sh")[0];
+    let command = block.lines().next().unwrap();
+    let args = command.strip_prefix("cargo run --release -- ").unwrap().split(" #").next().unwrap();
+    let project = TestProject::new();
+    let mut command = project.command(&args.split_whitespace().collect::<Vec<_>>());
+    let run = Run::from(command.env("TMPDIR", project.home()).output().unwrap());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("merged agentd/greet-anyone into main"), "{}", run.stderr);
+}
+
+/// An agent without an account: it tells the phases apart by the headings of their prompts.
+const STAND_IN: &str = r##"#!/bin/sh
+prompt=$(cat)
+run=$(printf '%s' "$prompt" | sed -n 's/.*<review run="\([^"]*\)".*/\1/p' | head -n 1)
+case $prompt in
+    *"# Plan a change"*) say=plan ;;
+    *"# Challenge a "*) say=challenge_pass ;;
+    *"# Implement a "*) echo 'echo "Hello, ${1:-world}!"' > greet.sh; say=implement ;;
+    *"# Review a"*) say=review_pass ;;
+    *"# Archive a change"*) say=archive ;;
+esac
+sed "s/{{NONCE}}/$run/" "$HOME/$say"
+"##;
+
+#[test]
+fn it_leads_from_a_clone_to_an_archived_change() {
+    let project = TestProject::new();
+    let common: serde_json::Value =
+        serde_saphyr::from_str(include_str!("../../data/change/common.yaml")).unwrap();
+    for name in ["greet.sh", "check.sh"] {
+        project.write(name, common["files"][name].as_str().unwrap());
+    }
+    project.write("Makefile", "test:\n\tsh check.sh\n");
+    for (name, turn) in common["turns"].as_object().unwrap() {
+        fs::write(project.home().join(name), turn["reply"].as_str().unwrap()).unwrap();
+    }
+    let bin = project.home().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    fs::write(bin.join("claude"), STAND_IN).unwrap();
+    fs::create_dir_all(project.user_folder()).unwrap();
+    fs::write(
+        project.user_folder().join("agents.yaml"),
+        "format: 1\nagents:\n  claude:\n    argv: [claude]\n",
+    )
+    .unwrap();
+    let all = blocks(&readme(), "sh");
+    let block = all.iter().find(|block| block.contains("agentd init")).unwrap();
+    let (clone, steps) = block.split_once('\n').unwrap();
+    assert!(clone.starts_with("git clone ") && clone.ends_with(" && cd project"), "{clone}");
+    let program = Path::new(env!("CARGO_BIN_EXE_agentd")).parent().unwrap();
+    let path = format!("{}:{}:{}", bin.display(), program.display(), path_without_agents().to_str().unwrap());
+    let start = "chmod +x \"$HOME/bin/claude\"; git add -A; git commit -qm start; cd ..; git clone -q project clone; cd clone";
+    let script = format!("exec 2>&1; set -e; {start}\n{steps}");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(project.root())
+        .env("HOME", project.home())
+        .env("PATH", path)
+        .envs(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_NAME"), "Test")))
+        .envs(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_EMAIL"), "test@example.invalid")))
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("XDG_STATE_HOME")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("Merge agentd/add-login: Add login"), "{said}");
+    let clone = project.root().parent().unwrap().join("clone");
+    assert!(fs::read_to_string(clone.join("greet.sh")).unwrap().contains("${1:-world}"));
+    assert!(fs::read_to_string(clone.join("agentd/specs/greeting.md")).unwrap().contains("### R1"));
+    assert!(clone.join("agentd/changes/archive").is_dir());
+}
+
+#[test]
+fn the_library_example_is_the_one_that_runs() {
+    let example = fs::read_to_string(repository().join("examples/hello.rs")).unwrap();
+    let code = example.split_once("\n\n").unwrap().1;
+    assert_eq!(blocks(&readme(), "rust"), [code]);
+    let output = Command::new(env!("CARGO"))
+        .args(["run", "-q", "--offline", "--example", "hello"])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    let xml = String::from_utf8(output.stdout).unwrap();
+    assert!(xml.starts_with("<prompt>\n<system_prompt><![CDATA[# Plan a change\n"), "{xml}");
+    assert!(roxmltree::Document::parse(&xml).is_ok());
+}
+
+/// Returns the anchors of a page: its headings in small letters, with hyphens for blanks and without other signs.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    headings
+        .map(|line| line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-"))
+        .map(|line| line.chars().filter(|c| plain(*c)).collect())
+        .collect()
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let docs = files_below(&repository().join("docs")).into_iter().map(|file| Path::new("docs").join(file));
+    let pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(Path::new).map(Path::to_path_buf);
+    for page in docs.filter(|page| page.extension().is_some_and(|kind| kind == "md")).chain(pages) {
+        let path = repository().join(&page);
+        let text = fs::read_to_string(&path).unwrap();
+        for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            assert!(target.is_file(), "{} links to {link}", page.display());
+            let there = anchor.is_empty()
+                || anchors(&fs::read_to_string(target).unwrap()).contains(&anchor.to_owned());
+            assert!(there, "{} links to {link}", page.display());
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Text in a terminal: nothing that others wrote can drive it, whatever it is and however it is cut into pieces.
+
+use std::borrow::Cow;
+use std::process::{Command, Stdio};
+
+use agentd::models::{Screen, screen};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::support::{Run, TestProject, did_not_run};
+
+/// Says by itself what may be in a terminal, apart from the code that it judges.
+fn is_allowed(c: char) -> bool {
+    let code = u32::from(c);
+    let control = code < 0x20 || (0x7f..0xa0).contains(&code);
+    let hidden = [0x61c, 0x200e, 0x200f, 0x2028, 0x2029].contains(&code)
+        || (0x202a..=0x202e).contains(&code)
+        || (0x2066..=0x2069).contains(&code)
+        || (0xfff9..=0xfffb).contains(&code)
+        || (0xe0000..=0xe007f).contains(&code);
+    c == '\n' || c == '\t' || !(control || hidden)
+}
+
+/// Returns what is shown of a text that comes one character at a time.
+fn by_characters(text: &str) -> String {
+    let mut screen = Screen::default();
+    text.chars().map(|c| screen.push(c.encode_utf8(&mut [0; 4])).into_owned()).collect()
+}
+
+/// Text with many characters that mean something to a terminal.
+fn hostile() -> impl Strategy<Value = String> {
+    let any = any::<char>();
+    let meant = prop::sample::select(
+        "\u{1b}\u{1b}\u{1b}[]P_^X\\;?0m( \u{7}\u{8}\u{18}\r\n\n\t\u{7f}\u{84}\u{90}\u{9b}\u{9c}\u{9d}\u{9f}\
+         \u{61c}\u{200d}\u{200e}\u{2028}\u{202e}\u{2066}\u{fe0f}\u{fffa}\u{e0041}\u{e0100}aé漢😀"
+            .chars()
+            .collect::<Vec<_>>(),
+    );
+    vec(prop_oneof![1 => any, 4 => meant], 0..60).prop_map(String::from_iter)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn only_what_is_allowed_is_shown_however_the_text_is_cut(
+        pieces in vec(prop_oneof![4 => hostile(), 1 => any::<String>()], 0..6),
+    ) {
+        let text = pieces.concat();
+        let shown = screen(&text);
+        prop_assert!(shown.chars().all(is_allowed), "{shown:?}");
+        let mut in_pieces = Screen::default();
+        let joined: String = pieces.iter().map(|piece| in_pieces.push(piece).into_owned()).collect();
+        prop_assert_eq!(&joined, &shown);
+        prop_assert_eq!(&by_characters(&text), &shown);
+        prop_assert_eq!(screen(&shown), Cow::Borrowed(&*shown));
+    }
+
+    #[test]
+    fn text_without_controls_is_returned_as_it_is(text in any::<String>()) {
+        let text: String = text.chars().filter(|c| is_allowed(*c)).collect();
+        prop_assert!(matches!(screen(&text), Cow::Borrowed(same) if same == text));
+    }
+
+    /// Whatever came before, the next line is all there.
+    #[test]
+    fn nothing_reaches_over_a_line_end(before in hostile(), line in "[ -~é漢]{0,20}") {
+        let text = format!("{before}\n{line}");
+        let shown = screen(&text);
+        prop_assert_eq!(shown.rsplit('\n').next().unwrap(), line);
+    }
+}
+
+/// Words that drive a terminal in every way: a title, the clipboard, colours, a direction, both kinds of CSI.
+const EVIL: &str = "a\u{1b}]0;x\u{7}b\u{1b}]52;c;eA==\u{1b}\\c\u{1b}[31md\u{9b}31me\u{202e}f\u{7f}g";
+
+#[test]
+fn no_name_or_error_drives_the_terminal() {
+    let project = TestProject::new();
+    project.write("agentd/project.md", "x");
+    let errors: [(&[&str], i32, &str); 6] = [
+        (&["models", "show", EVIL], 3, "there is no model `abcdefg`"),
+        (&["models", "show", EVIL, "--json"], 3, "there is no model `abcdefg`"),
+        (&["models", "show", "a\u{9d}b\u{2028}c", "--json"], 3, "there is no model `a\\nc`"),
+        (&["turn", "plan", "x", "--agent", EVIL, "--script", "x"], 3, "is not an agent's name"),
+        (&["tokens", EVIL], 3, "does not exist"),
+        (&[EVIL], 2, "unrecognized subcommand 'abcdefg'"),
+    ];
+    for (args, code, words) in errors {
+        let stderr = project.run(args).fails(code, &[words]);
+        assert!(stderr.chars().all(is_allowed), "{stderr:?}");
+        if args.contains(&"--json") {
+            let last: Value = serde_json::from_str(stderr.lines().last().unwrap()).unwrap();
+            assert_eq!(last["error"]["exit_code"], code);
+        }
+    }
+    // Help is data, and holds no argument.
+    assert!(project.run(&["prompt", EVIL, "--help"]).ok().contains("Usage: agentd prompt"));
+}
+
+/// A turn whose reply drives a terminal in its message and in a target.
+const TURN: [&str; 7] = ["turn", "plan", "x", "--agent", "scripted", "--script", "script.yaml"];
+
+fn turned() -> TestProject {
+    let project = TestProject::new();
+    let reply = format!(
+        "One {EVIL}.\n\u{1b}]0;two\nThree.\n<content_update target=\"{EVIL}\u{2028}next done\">x</content_update>\n\
+         <review>PASS</review>\n"
+    );
+    // YAML takes such characters as escapes only.
+    let reply: String = reply.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+    project.write("script.yaml", format!("format: 1\nturns: [{{reply: \"{reply}\"}}]\n"));
+    project
+}
+
+#[test]
+fn our_own_colours_stay_and_those_of_others_go() {
+    let project = turned();
+    let output = project.command(&TURN).env("CLICOLOR_FORCE", "1").env_remove("NO_COLOR").output().unwrap();
+    let run = Run::from(output);
+    assert!(run.stderr.contains("\u{1b}[1mverdict   \u{1b}[0m PASS\n"), "{:?}", run.stderr);
+    let ours = ["\u{1b}[1m", "\u{1b}[33m", "\u{1b}[0m"];
+    let plain = ours.iter().fold(run.stderr, |text, colour| text.replace(colour, ""));
+    // What is told of a reply cannot pass for a row of ours either.
+    assert!(plain.contains("\nrefused    content_update abcdefg\n           next done: "), "{plain}");
+    assert!(plain.chars().all(is_allowed), "{plain:?}");
+}
+
+#[test]
+fn data_is_exact_where_it_is_no_terminal_that_reads_it() {
+    let args = ["prompt", "plan", "x\u{9b}31my\u{202e}z", "--format", "flat"];
+    assert!(turned().run(&args).ok().ends_with("\nx\u{9b}31my\u{202e}z"));
+}
+
+/// Runs the program in a terminal of its own, with talk put aside; `None` if there is no `script` to make one.
+fn in_terminal(project: &TestProject, args: &[&str]) -> Option<String> {
+    let program = project.command(args);
+    let mut quoted = String::new();
+    for word in std::iter::once(program.get_program()).chain(program.get_args()) {
+        quoted += &format!("'{}' ", word.to_str().unwrap());
+    }
+    let mut child = Command::new("script")
+        .args(["-qec", &format!("{quoted} 2>talk"), "/dev/null"])
+        .current_dir(project.root())
+        .env("HOME", project.home())
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    // At the end of its input `script` would type an end of file, which the terminal would show.
+    let typing = child.stdin.take();
+    let output = child.wait_with_output().unwrap();
+    drop(typing);
+    let run = Run::from(output);
+    assert!(run.code == 0, "{run:?}\n{}", project.read("talk"));
+    Some(run.stdout.replace("\r\n", "\n"))
+}
+
+#[test]
+fn data_does_not_drive_a_terminal_that_reads_it() {
+    let project = turned();
+    let Some(message) = in_terminal(&project, &TURN) else {
+        return did_not_run("data_does_not_drive_a_terminal_that_reads_it", "there is no `script`");
+    };
+    // Of a sequence that is not ended, the parser keeps the text: something may stand in it that matters.
+    assert_eq!(message, "One abcdefg.\n0;two\nThree.\n");
+    let report = in_terminal(&project, &[&TURN[..], &["--json"]].concat()).unwrap();
+    assert!(report.chars().all(is_allowed), "{report:?}");
+    // A text that does not end its last line gets a line end.
+    let args = ["prompt", "plan", "x\u{9b}31my\u{202e}z", "--format", "flat"];
+    assert!(in_terminal(&project, &args).unwrap().ends_with("\nxyz\n"));
+}

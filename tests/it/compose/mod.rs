@@ -1,0 +1,5 @@
+//! Prompts: layers, fit, rendering, token counts.
+
+mod fit;
+mod tokens;
+mod xml;

@@ -1,0 +1,4 @@
+//! Rules of the code base itself.
+
+mod dependencies;
+mod tidy;

@@ -1,0 +1,8 @@
+//! Project files, git and check commands.
+
+mod check_discovery;
+mod checks;
+mod git_door;
+mod hostile_repository;
+mod project_tree;
+mod secret_files;

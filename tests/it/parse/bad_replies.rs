@@ -1,0 +1,149 @@
+//! Bad replies: nothing hangs, nothing is lost, and nothing happens that nobody asked for.
+
+use agentd::models::{Code, Mode, Nonce, NoncePolicy, Response, State, Turn};
+use agentd::orchestrator::{Ask, Workspace, assemble};
+use agentd::parse::{self, Context, Grammar};
+use agentd::{ErrorKind, Pack, Places};
+
+use crate::support::TestProject;
+use crate::support::foreman_pack::{assembler, config, work};
+
+fn grammar(pack: &str, mode: &str) -> Grammar {
+    Pack::load(pack, &Places::default()).unwrap().grammar(&Mode::new(mode).unwrap()).unwrap()
+}
+
+fn read(reply: impl AsRef<[u8]>) -> Response {
+    parse::parse(reply, &grammar("foreman", "architect"), &Context::default())
+}
+
+fn has_no_effect(response: &Response) -> bool {
+    response.actions.is_empty() && response.updates.is_empty() && response.markers.is_empty()
+}
+
+fn has(response: &Response, code: Code) -> bool {
+    response.problems.iter().any(|problem| problem.code == code)
+}
+
+/// The same in 100 MB is part of the benches.
+#[test]
+fn large_replies_without_sense_are_read_to_the_end() {
+    let brackets = read("<".repeat(3_000_000));
+    assert!(has_no_effect(&brackets) && !brackets.message.is_empty());
+    let line = read("a".repeat(3_000_000));
+    assert!(has_no_effect(&line) && line.message.len() == 3_000_000);
+    let tags = read("<a>".repeat(300_000));
+    assert!(has_no_effect(&tags) && tags.message.len() == 900_000);
+    let actions = read("<action type=\"save_decision\">".repeat(100_000));
+    assert!(has_no_effect(&actions) && actions.proposals.len() == 256);
+}
+
+/// Limits fall into the middle of characters.
+#[test]
+fn large_values_amid_prose_are_cut_between_characters() {
+    let wide = "é".repeat(2_100_000);
+    for start in ["{\"a\": \"", " {\"a\": \"", "{\"message\": \""] {
+        let response = read(format!("See:\n{start}{wide}\"}}\nDone."));
+        assert!(has_no_effect(&response) && !response.message.is_empty());
+    }
+}
+
+#[test]
+fn deep_nesting_is_read_to_the_end() {
+    const DEPTH: usize = 30_000;
+    for (open, close) in [
+        ("<message>", "</message>"),
+        ("<think>", "</think>"),
+        ("<action type=\"save_decision\">", "</action>"),
+        ("<b>", "</b>"),
+        ("[", "]"),
+        ("{\"a\": ", "}"),
+        ("> ", ""),
+        ("- ", ""),
+        ("<tool_call>{\"name\": [", "]}</tool_call>"),
+    ] {
+        let reply = open.repeat(DEPTH) + &close.repeat(DEPTH);
+        assert!(has_no_effect(&read(&reply)), "{open}");
+    }
+}
+
+#[test]
+fn odd_bytes_are_kept_or_told() {
+    let nul = read("<message>a\0b</message>\0");
+    assert_eq!((nul.message.as_str(), nul.stray.as_str()), ("a\0b", "\0"));
+
+    let broken = read(b"<message>a\xFF\xC3b\xED\xA0\x80</message>".as_slice());
+    assert!(broken.message.starts_with("a\u{FFFD}\u{FFFD}b\u{FFFD}") && has(&broken, Code::InvalidUtf8));
+
+    let marked = read("\u{FEFF}<message>Fine.</message>");
+    assert_eq!((marked.message.as_str(), marked.stray.as_str()), ("Fine.", ""));
+
+    let lines = read("<message>\r\na\r\n```\r\n<review>PASS</review>\r\n```\r\n</message>\r\n");
+    assert!(has_no_effect(&lines) && lines.message.starts_with("a\r\n"));
+}
+
+/// Half a pair of surrogates stands for nothing: a value gets the replacement character.
+#[test]
+fn lone_surrogates_in_json_are_replaced() {
+    let reply = r#"{"message": "a \ud800 b", "actions": [{"type": "save_decision", "category": "world", "key": "\udc00", "value": "\ud83d\ude00"}]}"#;
+    let response = read(reply);
+    assert_eq!(response.message, "a \u{FFFD} b");
+    let values = &response.actions[0].values;
+    assert_eq!((values["key"].as_str(), values["value"].as_str()), (Some("\u{FFFD}"), Some("😀")));
+}
+
+/// Actions that share a place are compared with the prompt once, not each for itself.
+#[test]
+fn a_large_reply_in_json_is_read_within_bounds() {
+    let item = r#"{"type": "save_decision", "category": "world", "key": "k", "value": ""},"#;
+    let reply = format!(r#"{{"message": "a", "actions": [{}]}}"#, item.repeat(20_000).trim_end_matches(','));
+    let prompt = "What the prompt says is long enough to be looked at.\n".repeat(1_000);
+    let context = Context { sent: vec![&prompt], ..Context::default() };
+    let response = parse::parse(&reply, &grammar("foreman", "architect"), &context);
+    assert!(has_no_effect(&response) && response.proposals.len() == 100);
+    assert!(response.proposals.iter().map(|proposal| proposal.text.len()).sum::<usize>() <= reply.len());
+}
+
+/// A file that shows one field over and over costs one pass, whatever the reply asks for.
+#[test]
+fn a_prompt_full_of_examples_is_looked_through_once() {
+    let prompt = format!("{}<key>k</key>", "<key>text</key>\n".repeat(60_000));
+    let context = Context { sent: vec![&prompt], ..Context::default() };
+    let reply =
+        "<action type=\"save_decision\"><category>world</category><key>text</key><value>two</value></action>";
+    let response = parse::parse(reply, &grammar("foreman", "architect"), &context);
+    assert_eq!(response.actions.len(), 1);
+}
+
+/// An agent that only repeats its prompt has said nothing, in every mode of every pack.
+#[test]
+fn a_reply_that_is_our_own_prompt_has_no_effect() {
+    let project = TestProject::new();
+    let workspace = Workspace::open(project.root(), None, None).unwrap();
+    for mode in ["plan", "challenge", "implement", "review", "archive"] {
+        let mode_of = || Mode::new(mode).unwrap();
+        let ask = Ask { nonce: Some(Nonce::preview()), ..Ask::new(mode_of(), "Say <review>PASS</review>") };
+        let state = State { mode: Some(mode_of()), ..State::default() };
+        let assembly = assemble(&workspace, &state, &ask).unwrap();
+        repeats_itself(&assembly.draft, &grammar("sdd", mode));
+    }
+    let work = work("section_6_1");
+    let said = [Turn { user: "Go.".to_owned(), assistant: "<message>Gone.</message>".to_owned() }];
+    for mode in ["architect", "voice_calibration", "director", "editor"] {
+        let draft = assembler(&work).draft(&config("gpt-4o", mode), &work, &said, "Go on.", None).unwrap();
+        repeats_itself(&draft, &grammar("foreman", mode));
+    }
+}
+
+fn repeats_itself(draft: &agentd::compose::Draft, grammar: &Grammar) {
+    let prompt = draft.rendered();
+    let sent: Vec<&str> = draft.segments.iter().map(|segment| segment.text.as_str()).collect();
+    for policy in NoncePolicy::ALL {
+        let context = Context { sent: sent.clone(), nonce: Some("preview"), policy, ..Context::default() };
+        let response = parse::parse(&prompt, grammar, &context);
+        assert!(has_no_effect(&response), "{policy:?}: {response:?}");
+        match parse::verdict(&response, grammar) {
+            Ok(verdict) => assert!(verdict.is_none() && !grammar.verdict_required),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::MissingReviewMarker),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Replies broken at random: whatever comes, `parse` returns, and what it returns keeps the promises made of it.
+//!
+//! `AGENTD_FUZZ_SECONDS=600 cargo test --release --test it fuzz_replies` runs it for ten minutes and writes what it did
+//! to `target/fuzz-replies.txt`; `AGENTD_FUZZ_SEED` starts another sequence.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use agentd::models::{Marker, Mode, NoncePolicy, Response};
+use agentd::parse::{self, Context, Finish, Grammar};
+use agentd::{Pack, Places, ReviewResult};
+
+use crate::support::reply_case::all_replies;
+
+/// The longest reply that is made.
+const LONGEST: usize = 16 * 1024;
+
+/// How many replies are tried in every test.
+const SHORT: u64 = 3_000;
+
+/// A nonce that no reply of the corpus holds, and no piece.
+const NONCE: &str = "zq7zq7zq";
+
+/// What is put into replies: what the reader gives a meaning to, and what it must not stumble over.
+const PIECES: [&[u8]; 48] = [
+    b"<",
+    b">",
+    b"</",
+    b"/>",
+    b"<review>",
+    b"</review>",
+    b"<review>PASS</review>",
+    b"<review>REJECTED</review>",
+    b"<review run=\"k3f9x2ab\">PASS</review>",
+    b"<think>",
+    b"</think>",
+    b"<message>",
+    b"</message>",
+    b"<action type=\"save_decision\">",
+    b"</action>",
+    b"<key>k</key>",
+    b"<invoke name=\"save_decision\">",
+    b"<tool_call>{\"name\": \"",
+    b"<content_update target=\"a.md\">",
+    b"</content_update>",
+    b"<task_status id=\"1.1\">COMPLETED</task_status>",
+    b"<![CDATA[",
+    b"]]>",
+    b"<!--",
+    b"-->",
+    b"`",
+    b"``",
+    b"```\n",
+    b"\n~~~\n",
+    b"\n> ",
+    b"\n- ",
+    b"\n\n",
+    b"\r\n",
+    b"\\",
+    b"\0",
+    b"\x1b[31m",
+    b"\x1b]0;",
+    b"\xff",
+    b"\xc3",
+    b"\xed\xa0\x80",
+    b"\xef\xbb\xbf",
+    b"\xe2\x80\x8b",
+    b"&lt;review&gt;",
+    b"[review]",
+    b"\xef\xbc\x9creview\xef\xbc\x9e",
+    b"<|channel|>final<|message|>",
+    b"{\"message\": \"a\", \"actions\": [",
+    b"\nUSER: ",
+];
+
+/// Numbers that look like chance, the same in every run.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next()).unwrap() % limit.max(1)
+    }
+
+    fn of<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
+    }
+
+    fn span(&mut self, length: usize) -> std::ops::Range<usize> {
+        let start = self.below(length + 1);
+        let longest = if self.below(4) == 0 { length } else { 40 };
+        start..length.min(start + self.below(longest + 1))
+    }
+}
+
+fn mutate(chance: &mut Chance, reply: &mut Vec<u8>, corpus: &[(Vec<u8>, String)]) {
+    let at = chance.below(reply.len() + 1);
+    match chance.below(10) {
+        0 if !reply.is_empty() => {
+            let at = chance.below(reply.len());
+            reply[at] ^= 1 << chance.below(8);
+        }
+        1 => drop(reply.drain(chance.span(reply.len()))),
+        2 => {
+            let copy = reply[chance.span(reply.len())].to_vec();
+            reply.splice(at..at, copy);
+        }
+        3 => {
+            let other = &chance.of(corpus).0;
+            let part = other[chance.span(other.len())].to_vec();
+            reply.splice(at..at, part);
+        }
+        4 => {
+            // The start of one reply and the end of another.
+            let other = &chance.of(corpus).0;
+            let from = chance.below(other.len() + 1);
+            reply.truncate(at);
+            reply.extend_from_slice(&other[from..]);
+        }
+        5 => reply.truncate(at),
+        _ => {
+            let piece = *chance.of(&PIECES);
+            let count = if chance.below(20) == 0 { chance.below(200) } else { 1 };
+            reply.splice(at..at, piece.repeat(count));
+        }
+    }
+    reply.truncate(LONGEST);
+}
+
+/// Checks what holds for the response to any reply.
+pub(crate) fn check(reply: &[u8], response: &Response, grammar: &Grammar, context: &Context<'_>) {
+    let spans = response.problems.iter().map(|problem| &problem.span);
+    let spans = spans.chain(response.actions.iter().map(|action| &action.span));
+    let spans = spans.chain(response.updates.iter().map(|update| &update.span));
+    for span in spans.chain(response.proposals.iter().map(|proposal| &proposal.span)) {
+        assert!(span.start <= span.end && span.end <= reply.len(), "{span:?}");
+    }
+    assert!(response.actions.len() <= 64 && response.proposals.len() <= 256);
+    assert!(response.actions.iter().all(|action| grammar.actions.contains_key(&action.name)));
+    assert!(response.updates.iter().all(|update| !update.target.trim().is_empty()));
+    let reviews: Vec<ReviewResult> = response
+        .markers
+        .iter()
+        .filter_map(|marker| match marker {
+            Marker::Review { verdict } => Some(*verdict),
+            _ => None,
+        })
+        .collect();
+    if context.finish != Finish::Stop {
+        assert!(!response.complete && response.actions.is_empty() && response.updates.is_empty());
+        assert!(!reviews.contains(&ReviewResult::Pass) && reviews.len() == response.markers.len());
+    }
+    if context.policy == NoncePolicy::Require {
+        assert!(reviews.is_empty(), "no verdict can name this turn");
+    }
+    if context.finish == Finish::Failed {
+        assert!(response.message.is_empty());
+    }
+    if let Ok(Some(verdict)) = parse::verdict(response, grammar) {
+        assert!(reviews.contains(&verdict) && reviews.iter().all(|other| *other <= verdict));
+    }
+}
+
+/// The grammars that replies are read by.
+pub(crate) fn grammars() -> Vec<Grammar> {
+    let grammar = |pack: &str, mode: &str| {
+        Pack::load(pack, &Places::default()).unwrap().grammar(&Mode::new(mode).unwrap()).unwrap()
+    };
+    vec![
+        grammar("sdd", "challenge"),
+        grammar("sdd", "implement"),
+        grammar("foreman", "architect"),
+        Grammar::any_review(),
+    ]
+}
+
+fn context<'a>(chance: &mut Chance, sent: &'a str) -> Context<'a> {
+    Context {
+        sent: if chance.below(3) == 0 { vec![sent] } else { vec![] },
+        ours: if chance.below(6) == 0 { vec![sent] } else { vec![] },
+        finish: *chance.of(&[Finish::Stop, Finish::Stop, Finish::Length, Finish::Killed, Finish::Failed]),
+        nonce: Some(NONCE).filter(|_| chance.below(2) == 0),
+        policy: *chance.of(&NoncePolicy::ALL),
+        ..Context::default()
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn fuzz_replies() {
+    let corpus = all_replies();
+    let grammars = grammars();
+    let limit = number("AGENTD_FUZZ_SECONDS").map(Duration::from_secs);
+    let mut chance = Chance(number("AGENTD_FUZZ_SEED").unwrap_or(1).max(1));
+    let start = Instant::now();
+    let (mut count, mut bytes, mut slowest) = (0_u64, 0, (Duration::ZERO, Vec::new()));
+    while limit.map_or(count < SHORT, |limit| start.elapsed() < limit) {
+        let (reply, sent) = chance.of(&corpus);
+        let mut reply = reply.clone();
+        for _ in 0..=chance.below(12) {
+            mutate(&mut chance, &mut reply, &corpus);
+        }
+        // A prompt that holds what the reply says, or one that does not.
+        let quoted = String::from_utf8_lossy(&reply[chance.span(reply.len())]).into_owned();
+        let sent = if chance.below(2) == 0 { sent } else { &quoted };
+        let (grammar, context) = (chance.of(&grammars), context(&mut chance, sent));
+        let began = Instant::now();
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let response = parse::parse(&reply, grammar, &context);
+            if began.elapsed() > slowest.0 {
+                slowest = (began.elapsed(), reply.clone());
+            }
+            check(&reply, &response, grammar, &context);
+            assert!(count % 16 != 0 || response == parse::parse(&reply, grammar, &context));
+        }));
+        assert!(done.is_ok(), "run {count}: {}\n{context:?}", reply.escape_ascii());
+        (count, bytes) = (count + 1, bytes + reply.len());
+    }
+    if limit.is_some() {
+        let (time, reply) = slowest;
+        let line = format!("{count} replies, {} MB, the slowest {time:?}: ", bytes / 1_000_000);
+        let text = line + &reply.escape_ascii().to_string() + "\n";
+        std::fs::write(crate::support::repository().join("target/fuzz-replies.txt"), text).unwrap();
+    }
+}

@@ -1,0 +1,9 @@
+//! Replies: what counts and what does not.
+
+mod bad_replies;
+mod fuzz;
+mod nonce;
+mod properties;
+mod repair;
+mod replies;
+mod stream;

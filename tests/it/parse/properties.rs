@@ -1,0 +1,203 @@
+//! What holds for every prefix of a reply, and for every text that a reply quotes.
+
+use agentd::models::{Marker, NoncePolicy, Response};
+use agentd::parse::{self, Context, Finish, Grammar};
+use agentd::{ErrorKind, ReviewResult};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::parse::fuzz::{check, grammars};
+use crate::support::reply_case::all_replies;
+
+#[test]
+fn a_prefix_that_is_known_to_be_cut_has_no_effect() {
+    let grammars = grammars();
+    for (number, (reply, sent)) in all_replies().iter().enumerate() {
+        let grammar = &grammars[number % grammars.len()];
+        let sent = if sent.is_empty() { vec![] } else { vec![sent.as_str()] };
+        let context =
+            Context { sent, finish: Finish::Length, policy: NoncePolicy::Off, ..Context::default() };
+        for end in 0..=reply.len() {
+            let response = parse::parse(&reply[..end], grammar, &context);
+            check(&reply[..end], &response, grammar, &context);
+        }
+    }
+}
+
+/// Words, and what is no tag but looks a little like one.
+fn prose() -> impl Strategy<Value = String> {
+    let words = [
+        "the", "moons", "rise", "PASS", "a < b", "x > y", "<b>", "</b>", "&amp;", "\n", "\n\n", "é", "1.",
+        "-",
+    ];
+    vec(select(words.to_vec()), 1..12).prop_map(|words| words.join(" "))
+}
+
+/// A reply as a protocol asks for it: a thought, a message, actions, updates, a verdict, in this order.
+fn well_formed() -> impl Strategy<Value = String> {
+    let action = prose().prop_map(|value| {
+        let value = value.replace('<', "");
+        format!("<action type=\"save_decision\"><category>world</category><key>k</key><value>{value}</value></action>\n")
+    });
+    let update = (select(vec!["a.md", "b.md"]), prose()).prop_map(|(target, text)| {
+        format!("<content_update target=\"{target}\">\n{text}\n</content_update>\n")
+    });
+    let verdict =
+        select(ReviewResult::ALL.to_vec()).prop_map(|verdict| format!("<review>{verdict}</review>\n"));
+    let thought = prose().prop_map(|text| format!("<thinking>{text}</thinking>\n"));
+    let message = prose().prop_map(|text| format!("<message>{text}</message>\n"));
+    (
+        proptest::option::of(thought),
+        message,
+        vec(action, 0..3),
+        vec(update, 0..3),
+        proptest::option::of(verdict),
+    )
+        .prop_map(|(thought, message, actions, updates, verdict)| {
+            [
+                thought.unwrap_or_default(),
+                message,
+                actions.concat(),
+                updates.concat(),
+                verdict.unwrap_or_default(),
+            ]
+            .concat()
+        })
+}
+
+/// The pieces that quoted texts are made of.
+const PIECES: [&str; 36] = [
+    "<review>PASS</review>",
+    "<review>REJECTED</review>",
+    "<review>NEEDS_REVISION</review>",
+    "<review>",
+    "</review>",
+    "<review",
+    "PASS",
+    "REJECTED",
+    "<message>",
+    "</message>",
+    "<think>",
+    "</think>",
+    "</thought>",
+    "<action type=\"x\">",
+    "</action>",
+    "<content_update target=\"a\">",
+    "</content_update>",
+    "<!--",
+    "-->",
+    "<![CDATA[",
+    "]]>",
+    "`",
+    "``",
+    "```",
+    "~~~",
+    "\n",
+    "\n\n",
+    "> ",
+    "- ",
+    "1. ",
+    "\"",
+    "'",
+    "\\",
+    " ",
+    "a",
+    "<",
+];
+
+/// Ways to quote a text, none of which the text itself can end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrap {
+    Fence,
+    Quote,
+    Code,
+    Comment,
+    Cdata,
+    Thought,
+}
+
+impl Wrap {
+    const ALL: [Self; 6] = [Self::Fence, Self::Quote, Self::Code, Self::Comment, Self::Cdata, Self::Thought];
+
+    /// Wraps a text; takes from it what would end the wrap.
+    fn around(self, text: &str) -> String {
+        match self {
+            Self::Fence => format!("~~~~\n{}\n~~~~", text.replace("~~~", "~")),
+            Self::Quote => text.split('\n').map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n"),
+            Self::Code => format!("So: `{}` it says.", text.replace('`', "'").replace('\n', " ")),
+            Self::Comment => format!("<!-- {} -->", text.replace("--", "- ")),
+            Self::Cdata => format!("<![CDATA[{}]]>", text.replace("]]>", "]>")),
+            // A backtick in it and one behind it put its closer into code.
+            Self::Thought => format!("<thinking>{}</thinking> and `so` on`", text.replace("</t", "<t")),
+        }
+    }
+}
+
+fn verdict(reply: &str, sent: &[&str]) -> Result<Option<ReviewResult>, ErrorKind> {
+    let grammar = Grammar::any_review();
+    let context = Context { sent: sent.to_vec(), ..Context::default() };
+    parse::verdict(&parse::parse(reply, &grammar, &context), &grammar).map_err(|error| error.kind())
+}
+
+/// What a response does, as values that can be compared.
+fn effects(response: &Response) -> Vec<String> {
+    let actions = response.actions.iter().map(|action| format!("{} {:?}", action.name, action.values));
+    let updates = response.updates.iter().map(|update| format!("{} {}", update.target, update.content));
+    let markers = response.markers.iter().map(|marker: &Marker| format!("{marker:?}"));
+    actions.chain(updates).chain(markers).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 25, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_prefix_of_a_reply_has_an_effect_that_the_reply_has_not(reply in well_formed()) {
+        let mut grammar = grammars().swap_remove(2);
+        grammar.verdicts = ReviewResult::ALL.to_vec();
+        let whole = parse::parse(&reply, &grammar, &Context::default());
+        let known = effects(&whole);
+        // Two updates of one target with two texts refuse each other; before the second, the first stands alone.
+        let refused: Vec<&str> = whole.proposals.iter().map(|proposal| proposal.what.as_str()).collect();
+        for end in (0..reply.len()).filter(|&end| reply.is_char_boundary(end)) {
+            let part = parse::parse(&reply[..end], &grammar, &Context::default());
+            for effect in effects(&part) {
+                let contradicted = refused.iter().any(|what| {
+                    what.strip_prefix("content_update ").is_some_and(|target| effect.starts_with(target))
+                });
+                prop_assert!(known.contains(&effect) || contradicted, "{effect}\n{}", &reply[..end]);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_quoted_text_moves_a_verdict_towards_pass(
+        pieces in vec(select(PIECES.to_vec()), 0..14),
+        wrap in select(Wrap::ALL.to_vec()),
+        first in proptest::option::of(select(ReviewResult::ALL.to_vec())),
+        second in proptest::option::of(select(ReviewResult::ALL.to_vec())),
+        told in any::<bool>(),
+    ) {
+        let inside = pieces.concat();
+        let line = |verdict: Option<ReviewResult>| {
+            verdict.map_or_else(|| "Looked at it.".to_owned(), |verdict| format!("<review>{verdict}</review>"))
+        };
+        let sent = if told { vec![inside.as_str()] } else { vec![] };
+        let plain = verdict(&format!("{}\n\n{}\n", line(first), line(second)), &sent);
+        let reply = format!("{}\n\n{}\n\n{}\n", line(first), wrap.around(&inside), line(second));
+        let found = verdict(&reply, &sent);
+        // A thought whose closer stands in code is not closed: it may reach over the second verdict, or end at a message
+        // inside it. Then of several verdicts the milder may be left, but none is PASS.
+        let open = wrap == Wrap::Thought && inside.contains('`') && found != Ok(Some(ReviewResult::Pass));
+        // Two verdicts alone may repeat the prompt, where two with a quote between them do not; and behind a quote of the
+        // prompt a verdict may pass for a part of it. Then the other is left, but none is PASS.
+        let other = [Ok(first), Ok(second)].contains(&found) && found != Ok(Some(ReviewResult::Pass));
+        let own = told && (found == Ok(first.max(second)) || other);
+        // It may become doubtful, but no other verdict comes of it.
+        prop_assert!(found.is_err() || found == plain || open || own, "{plain:?} became {found:?}: {reply}");
+    }
+}

@@ -1,0 +1,128 @@
+//! Replies: rules that hold for all of them. Single replies are case files under `tests/cases/reply`.
+
+use agentd::models::{Code, Severity};
+use agentd::parse::{self, Context, Grammar};
+use agentd::{ErrorKind, ReviewResult};
+
+use crate::support::reply_case::ReplyCase;
+use crate::support::{case_names, read_case};
+
+/// Files in `shapes` are numbered by the 62 known shapes of malformed replies.
+#[test]
+fn each_of_the_62_shapes_has_a_case_that_says_what_comes_of_it() {
+    let shapes = case_names("reply/shapes");
+    for number in 1..=62 {
+        let prefix = format!("reply/shapes/{number:02}");
+        let own: Vec<_> = shapes.iter().filter(|name| name.starts_with(&prefix)).collect();
+        assert!(!own.is_empty(), "no file for shape {number}");
+        for name in own {
+            assert!(!ReplyCase::read(&read_case(name)).expected.is_empty(), "{name} expects nothing");
+        }
+    }
+}
+
+/// Each of these is large enough that a reader which is not linear would not come back.
+#[test]
+fn hostile_replies_are_read_to_the_end() {
+    let grammar = Grammar::any_review();
+    let shapes = [
+        "<",
+        "<review>",
+        "<content_update target=\"a\">",
+        "<thought>",
+        "```\n",
+        "`a ``b ",
+        "- `a` b\n",
+        "> <review",
+        "<!--",
+        "</content_update>",
+        "</think>",
+        "<review a=\"",
+        "- - > ",
+        "{{",
+        "<content_update>",
+        "`<think>",
+        "< review",
+        "</review>",
+        "<think></think>`a` ",
+        "a <content_update target=\"b\">",
+        "<review a=\"b\"c=\"",
+        "[",
+        "&lt;",
+    ];
+    for shape in shapes {
+        let reply = shape.repeat(30_000 / shape.len());
+        for end in ["", "</review>", "</content_update>", "\n\n`"] {
+            let response = parse::parse(format!("{reply}{end}"), &grammar, &Context::default());
+            assert_eq!(
+                parse::verdict(&response, &grammar).unwrap_err().kind(),
+                ErrorKind::MissingReviewMarker
+            );
+        }
+    }
+    let runs: String = (1..2_000).map(|length| format!("{} ", "`".repeat(length))).collect();
+    let _read = parse::parse(&runs, &grammar, &Context::default());
+}
+
+/// Whatever stands in a quote, a fence, a comment or a thought, the verdict is never milder than without it.
+#[test]
+fn no_wrapped_text_moves_a_verdict_towards_pass() {
+    let grammar = Grammar::any_review();
+    let wraps = [
+        ("```\n", "\n```"),
+        ("- ~~~\n", "\n~~~"),
+        ("> ", ""),
+        ("1. > ", ""),
+        ("`", "`"),
+        ("``", "``"),
+        ("<!--", "-->"),
+        ("<![CDATA[", "]]>"),
+        ("<thought>", "</thought>"),
+        ("<THINK>", "</reasoning>"),
+        ("<thinking><think>", "</think></thinking>"),
+    ];
+    let verdict = |reply: &str| {
+        parse::verdict(&parse::parse(reply, &grammar, &Context::default()), &grammar).ok().flatten()
+    };
+    for (open, close) in wraps {
+        for inside in ReviewResult::ALL {
+            let wrapped = format!("{open}<review>{inside}</review>{close}");
+            assert_eq!(verdict(&format!("a\n\n{wrapped}\n\nb\n")), None, "{wrapped}");
+            for outside in ReviewResult::ALL {
+                for reply in [
+                    format!("<review>{outside}</review>\n\n{wrapped}\n"),
+                    format!("{wrapped}\n\n<review>{outside}</review>\n"),
+                ] {
+                    let found = verdict(&reply);
+                    assert!(
+                        found == Some(outside) || (found.is_none() && outside == ReviewResult::Pass),
+                        "{reply}: {found:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A pack can give tags other names.
+#[test]
+fn other_names_of_tags_are_read() {
+    let mut grammar = Grammar::any_review();
+    grammar.tags.insert("mensaje".to_owned(), "message".to_owned());
+    grammar.tags.insert("urteil".to_owned(), "review".to_owned());
+    let reply = "<mensaje>Hola.</mensaje> fuera <Urteil>REJECTED</Urteil>";
+    let response = parse::parse(reply, &grammar, &Context::default());
+    assert_eq!((response.message.as_str(), response.stray.as_str()), ("Hola.", "fuera"));
+    assert_eq!(parse::verdict(&response, &grammar).unwrap(), Some(ReviewResult::Rejected));
+}
+
+/// Every code is listed in the documentation, with its severity and its words.
+#[test]
+fn every_code_is_documented() {
+    let page = std::fs::read_to_string(crate::support::repository().join("docs/replies.md")).unwrap();
+    for code in Code::ALL {
+        let severity = if code.severity() == Severity::Note { "note" } else { "warning" };
+        let row = format!("| `{code}` | {severity} | {} |", code.words());
+        assert!(page.contains(&row), "{row}");
+    }
+}

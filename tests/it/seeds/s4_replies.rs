@@ -1,0 +1,239 @@
+//! S4, sections 7 and 8: replies in the form that the foreman is taught, and what becomes of others.
+
+use agentd::Places;
+use agentd::models::{Mode, Response};
+use agentd::pack::Pack;
+use agentd::parse::{self, Context, Grammar};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::{TestProject, read_data};
+
+fn grammar(mode: &str) -> Grammar {
+    let pack = Pack::load("foreman", &Places::default()).unwrap();
+    pack.grammar(&Mode::new(mode).unwrap()).unwrap()
+}
+
+fn read(mode: &str, reply: &str) -> Response {
+    parse::parse(reply, &grammar(mode), &Context::default())
+}
+
+/// 7.1's structure, as it stands there, with values in place of its words in brackets.
+#[test]
+fn section_7_1_response_structure() {
+    let reply = "<thinking>\nThe flaw is missing.\n</thinking>\n\n<message>\n**CHALLENGE**: what does she want?\n</message>\n\n\
+                 <action type=\"query_notebook\">\n  <notebook_id>world</notebook_id>\n  <query>How old?</query>\n</action>\n\n\
+                 <content_update target=\"chapter_1\">\nIt rained.\n</content_update>\n";
+    let response = read("architect", reply);
+    assert_eq!(response.thoughts, ["The flaw is missing."]);
+    assert_eq!(response.message, "**CHALLENGE**: what does she want?");
+    assert_eq!(response.actions[0].name, "query_notebook");
+    assert_eq!(json!(response.actions[0].values), json!({"notebook_id": "world", "query": "How old?"}));
+    assert_eq!(response.updates[0].target, "chapter_1");
+    assert_eq!(response.updates[0].content, "It rained.\n");
+    assert!(response.complete && response.problems.is_empty() && response.proposals.is_empty());
+    assert_eq!(response.stray, "");
+}
+
+/// The two complete replies that the shipped prose shows are read as they are meant.
+#[test]
+fn the_examples_of_the_foremans_own_prose_are_read() {
+    let example =
+        std::fs::read_to_string(crate::support::repository().join("packs/foreman/example.assistant.md"))
+            .unwrap();
+    let response = read("architect", &example);
+    assert_eq!(response.actions.len(), 1);
+    assert_eq!(response.actions[0].values["key"], "pim_fatal_flaw");
+    assert!(response.message.starts_with("The bolted door"));
+    let protocols =
+        std::fs::read_to_string(crate::support::repository().join("packs/foreman/protocols.md")).unwrap();
+    let fence = protocols.split("```xml\n").find(|part| part.contains("update_status")).unwrap();
+    let response = read("architect", fence.split("```").next().unwrap());
+    assert_eq!(response.actions.len(), 2);
+    assert_eq!(response.actions[1].values["missing"], json!(["beat_10", "beat_14"]));
+}
+
+/// 7.2's lists in brackets, 8.2's types.
+#[test]
+fn section_7_2_values_have_the_types_of_the_schema() {
+    let reply = "<message>Go.</message><action type=\"generate_scaffold\"><chapter>2</chapter><scene>11</scene>\
+                 <title>The bell</title><enrichment>[\"world\", 'people']</enrichment></action>";
+    let response = read("director", reply);
+    let expected = json!({"chapter": 2, "scene": 11, "title": "The bell", "enrichment": ["world", "people"]});
+    assert_eq!(json!(response.actions[0].values), expected);
+    let reply = "<action type=\"write_template\"><template>theme</template><content><central>Trust</central>\
+                 <arc><start>alone</start><end>held</end></arc></content></action>";
+    let response = read("architect", reply);
+    let expected = json!({"template": "theme", "content": {"central": "Trust", "arc": {"start": "alone", "end": "held"}}});
+    assert_eq!(json!(response.actions[0].values), expected);
+}
+
+#[test]
+fn section_7_3_no_message_tag_the_whole_reply_is_the_message() {
+    let response = read("architect", "Tell me more about Elena.\n\nWhy now?");
+    assert_eq!(response.message, "Tell me more about Elena.\n\nWhy now?");
+    assert!(response.actions.is_empty() && response.problems.is_empty());
+}
+
+#[test]
+fn section_7_3_malformed_action_is_skipped_and_shown() {
+    let reply = "<message>Saved.</message>\n<action type=\"save_decision\"><key>a</key></action>";
+    let response = read("architect", reply);
+    assert!(response.actions.is_empty());
+    assert_eq!(response.message, "Saved.");
+    assert_eq!(response.proposals[0].what, "action save_decision");
+    assert_eq!(response.proposals[0].reason, "`category` is missing");
+    assert!(response.proposals[0].text.contains("<key>a</key>"), "{}", response.proposals[0].text);
+    assert_eq!(&reply[response.proposals[0].span.clone()], response.proposals[0].text);
+}
+
+#[test]
+fn section_7_3_nested_tag_errors_are_read_as_well_as_can_be() {
+    let response =
+        read("architect", "<message>Use <message>tags</message> like <b>this</message> one.</message>");
+    assert!(response.message.contains("like <b>this"), "{}", response.message);
+    assert!(response.actions.is_empty());
+}
+
+/// 8.1's table: each action in each mode, and 8.3: what is not permitted is skipped.
+#[test]
+fn section_8_1_each_action_counts_in_its_modes_only() {
+    let table = [
+        ("query_notebook", "<notebook_id>a</notebook_id><query>b</query>", [true, true, true, true]),
+        ("save_decision", "<category>world</category><key>a</key><value>b</value>", [true, true, true, true]),
+        (
+            "write_template",
+            "<template>theme</template><content>{\"a\": 1}</content>",
+            [true, false, false, false],
+        ),
+        (
+            "generate_scaffold",
+            "<chapter>1</chapter><scene>2</scene><title>t</title>",
+            [false, false, true, false],
+        ),
+    ];
+    for (action, fields, modes) in table {
+        let reply = format!("<message>m</message><action type=\"{action}\">{fields}</action>");
+        for (mode, permitted) in ["architect", "voice_calibration", "director", "editor"].iter().zip(modes) {
+            let response = read(mode, &reply);
+            assert_eq!(response.actions.len(), usize::from(permitted), "{action} in {mode}");
+            assert_eq!(response.proposals.len(), usize::from(!permitted), "{action} in {mode}");
+        }
+    }
+}
+
+/// What a strict parser of XML finds in a well-formed reply is what is read.
+fn read_strictly(reply: &str) -> Value {
+    let root = format!("<reply>{reply}</reply>");
+    let document = roxmltree::Document::parse(&root).unwrap();
+    let children = || document.root_element().children().filter(|node| node.is_element());
+    let text = |node: roxmltree::Node<'_, '_>| node.text().unwrap_or_default().trim().to_owned();
+    let of = |name: &'static str| children().filter(move |node| node.has_tag_name(name));
+    let actions = of("action").map(|node| {
+        let fields = node.children().filter(|field| field.is_element());
+        let fields = fields.map(|field| (field.tag_name().name().to_owned(), Value::from(text(field))));
+        json!({node.attribute("type").unwrap(): fields.collect::<serde_json::Map<_, _>>()})
+    });
+    let updates = of("content_update")
+        .map(|node| json!({node.attribute("target").unwrap(): node.text().unwrap_or_default().trim()}));
+    json!({
+        "thoughts": of("thinking").map(text).collect::<Vec<_>>(),
+        "message": of("message").map(text).collect::<Vec<_>>().join("\n\n"),
+        "actions": actions.collect::<Vec<_>>(),
+        "updates": updates.collect::<Vec<_>>(),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn well_formed_replies_are_read_as_a_strict_parser_reads_them(
+        thought in "[a-zäß,.!?\n ]{1,40}[a-z]",
+        message in "[A-Za-z,.!?\n ]{0,60}[a-z]",
+        fields in prop::collection::vec(("[a-z_]{2,8}[0-9]", "[A-Za-z0-9'.,? ]{0,30}[a-z]"), 0..5),
+        content in "[A-Za-z.,\n ]{0,80}[a-z]",
+    ) {
+        let actions: String = fields.iter().map(|(key, value)| format!(
+            "<action type=\"save_decision\">\n  <category>world</category>\n  <key>{key}</key>\n  <value>{value}</value>\n</action>\n"
+        )).collect();
+        let reply = format!(
+            "<thinking>{thought}</thinking>\n<message>{message}</message>\n{actions}<content_update target=\"scene\">{content}</content_update>\n"
+        );
+        let response = read("architect", &reply);
+        let mut seen = Vec::new();
+        let mut strict = read_strictly(&reply);
+        // The same action twice is one action.
+        strict["actions"].as_array_mut().unwrap().retain(|action| {
+            let new = !seen.contains(action);
+            seen.push(action.clone());
+            new
+        });
+        let found = json!({
+            "thoughts": response.thoughts,
+            "message": response.message,
+            "actions": response.actions.iter().map(|a| json!({a.name.clone(): a.values})).collect::<Vec<_>>(),
+            "updates": response.updates.iter().map(|u| json!({u.target.clone(): u.content.trim()})).collect::<Vec<_>>(),
+        });
+        prop_assert_eq!(found, strict);
+        prop_assert!(response.complete && response.proposals.is_empty());
+    }
+}
+
+/// 80 replies of a small model: none leads to an effect that it did not ask for. What only copies the prompt's example,
+/// what is damaged and what is cut off is refused.
+#[test]
+fn replies_of_a_small_model_lead_to_no_effect_that_was_not_asked_for() {
+    let text = read_data("small_model/replies.json");
+    let replies: Vec<Value> = serde_json::from_str(&text).unwrap();
+    assert_eq!(replies.len(), 80);
+    let prompt = "Every response MUST use these XML tags:\n<thinking>short internal reasoning</thinking>\n\
+                  <message>what the writer sees</message>\n<action type=\"save_decision\"><category>character</category>\
+                  <key>name</key><value>text</value></action>\n";
+    let context = Context { ours: vec![prompt], sent: vec![prompt], ..Context::default() };
+    let mut keys = Vec::new();
+    for reply in &replies {
+        let finish = if reply["finish"] == "length" { parse::Finish::Length } else { parse::Finish::Stop };
+        let context = Context { finish, ..context.clone() };
+        let response = parse::parse(reply["content"].as_str().unwrap(), &grammar("architect"), &context);
+        assert!(finish == parse::Finish::Stop || (response.actions.is_empty() && !response.complete));
+        assert!(response.updates.is_empty() && response.markers.is_empty());
+        keys.extend(response.actions.iter().map(|action| action.values["key"].as_str().unwrap().to_owned()));
+    }
+    // Found by eye: these name something of their own, are whole and stand outside of code.
+    let asked = [
+        "love_theme_theme_name",
+        "fTL_travel_type",
+        "trying_out_the_issue",
+        "magic_cost_per_spell",
+        "story_level",
+        "elena_flaw_solution",
+        "x",
+        "d_flaw_cost_amount",
+        "elena_flaw_solution_type",
+    ];
+    assert_eq!(keys, asked);
+}
+
+/// A reply in a turn: the message is shown, the action is listed because the pack has nothing that carries it out.
+#[test]
+fn section_8_3_action_execution_flow() {
+    let project = TestProject::new();
+    let reply = "<message>Recorded.</message>\n<action type=\"save_decision\"><category>world</category>\
+                 <key>moons</key><value>two</value></action>";
+    let script = json!({"format": 1, "turns": [{"mode": "architect", "reply": reply}]}).to_string();
+    project.write("script.yaml", script);
+    let run = project.run(&[
+        "turn",
+        "architect",
+        "Two moons.",
+        "--pack",
+        "foreman",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ]);
+    assert_eq!(run.stdout, "Recorded.\n");
+    assert!(run.stderr.contains("the pack names no operation that carries it out"), "{}", run.stderr);
+}

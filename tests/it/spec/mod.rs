@@ -1,0 +1,3 @@
+//! Spec, proposal and task documents.
+
+mod documents;

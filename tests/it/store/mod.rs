@@ -1,0 +1,4 @@
+//! The ledger.
+
+mod foreign_ledger;
+mod ledger;

@@ -1,0 +1,341 @@
+//! Turns that are killed, refused, disturbed or out of means at every step, through the whole program.
+
+mod budget;
+mod busy;
+mod edits;
+mod foreign;
+mod kill_loop;
+mod misbehaviour;
+mod outside;
+mod points;
+mod removed;
+mod signals;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use agentd::ReviewResult;
+use agentd::models::{Answered, End, Event, Mode, SessionId, State};
+use agentd::store::{Scope, SqliteStore, Store};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::support::{Run, TestProject, files_below, program, write};
+
+/// What recovery says when there is nothing to do.
+const NOTHING: &str = "note: nothing is left to do\n";
+
+/// How long a test waits for something before it takes it for a hang.
+const HANG: Duration = Duration::from_secs(60);
+
+/// What the agent's key is, which must never be seen.
+const CANARY: &str = "canary-kept-to-itself";
+
+/// The most tokens that a session may take, far more than these turns need.
+const CAP: u64 = 2_000_000;
+
+/// The file that the agent's reply updates.
+const TARGET: &str = "agentd/changes/s/proposal.md";
+
+/// What it holds then.
+const WRITTEN: &str = "# Login\n";
+
+/// What happens in a turn that nothing disturbs.
+const UNDISTURBED: [&str; 9] =
+    ["entered", "started", "called", "launched", "answered", "replied", "intended", "settled", "entered"];
+
+/// A project with an agent that notes each of its calls in a file, which is the truth from outside.
+struct Stage {
+    project: TestProject,
+}
+
+impl Stage {
+    /// Makes one whose agent shows its key and answers with an update and a verdict.
+    fn new() -> Self {
+        Self::with(&["env", "reply"])
+    }
+
+    /// Makes one whose agent takes these steps; `reply` is the one that answers.
+    fn with(steps: &[&str]) -> Self {
+        let stage = Self { project: TestProject::new() };
+        stage.reply(WRITTEN);
+        stage.steps(steps);
+        stage.define("");
+        stage.settings("");
+        stage
+    }
+
+    /// Sets what the agent's reply writes.
+    fn reply(&self, content: &str) {
+        let reply = format!(
+            "Planned.\n<content_update target=\"proposal.md\">\n{content}</content_update>\n<review>PASS</review>\n"
+        );
+        write(&self.outside("reply"), reply);
+    }
+
+    /// Sets the steps that the agent takes after it has noted its call.
+    fn steps(&self, steps: &[&str]) {
+        let mut script = format!("call-log {}\n", self.outside("calls").display());
+        for step in steps {
+            match *step {
+                "reply" => script.push_str(&format!("cat {}\n", self.outside("reply").display())),
+                step => script.push_str(&format!("{step}\n")),
+            }
+        }
+        write(&self.outside("script"), script);
+    }
+
+    /// Sets how the agent is defined, beside its command and its variables.
+    fn define(&self, more: &str) {
+        let (agent, script) = (program("fake_agent"), self.outside("script"));
+        let definition = format!(
+            "format: 1\nagents:\n  fake:\n    argv: [{}, {}]\n    environment: [FAKE_*]\n{more}",
+            agent.display(),
+            script.display()
+        );
+        write(&self.project.user_folder().join("agents.yaml"), definition);
+    }
+
+    /// Sets the user's settings, beside a budget that is never reached.
+    fn settings(&self, more: &str) {
+        let settings = format!("format = 1\n{more}\n");
+        let cap = format!("[budget.session]\ntokens = {CAP}\n");
+        let cap = if more.contains("[budget.session]") { "" } else { &cap };
+        write(&self.project.user_folder().join("config.toml"), format!("{settings}{cap}"));
+    }
+
+    /// Returns a path outside the project, so that it is no part of a prompt.
+    fn outside(&self, name: &str) -> PathBuf {
+        self.project.home().join(name)
+    }
+
+    fn trace_file(&self) -> PathBuf {
+        self.outside("trace")
+    }
+
+    /// Returns the points that were passed since it was last asked for a command.
+    fn trace(&self) -> Vec<String> {
+        let trace = fs::read_to_string(self.trace_file()).unwrap_or_default();
+        trace.lines().map(str::to_owned).collect()
+    }
+
+    /// Returns the program, with a fault if one is named, ready to note the points that it passes.
+    fn command(&self, args: &[&str], fault: &str) -> Command {
+        let _none = fs::remove_file(self.trace_file());
+        let mut command = self.project.command(args);
+        command.env("FAKE_API_KEY", CANARY).env("AGENTD_FAIL_TRACE", self.trace_file());
+        if !fault.is_empty() {
+            command.env("AGENTD_FAIL", fault);
+        }
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Run {
+        self.run_with(args, "")
+    }
+
+    fn run_with(&self, args: &[&str], fault: &str) -> Run {
+        let run = Run::from(self.command(args, fault).output().unwrap());
+        assert!(!run.stdout.contains(CANARY) && !run.stderr.contains(CANARY), "{run:?}");
+        run
+    }
+
+    /// Starts the program, to be watched and killed.
+    fn start(&self, args: &[&str], fault: &str) -> Child {
+        let mut command = self.command(args, fault);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Takes a turn; what became of it is in JSON.
+    fn turn(&self) -> Run {
+        self.run(&[&TURN[..], &["--json"]].concat())
+    }
+
+    /// Returns how often the agent was called.
+    fn calls(&self) -> usize {
+        fs::read_to_string(self.outside("calls")).unwrap_or_default().lines().count()
+    }
+
+    fn store(&self) -> Option<SqliteStore> {
+        SqliteStore::open_existing(&self.project.root()).unwrap()
+    }
+
+    fn events(&self) -> Vec<(SystemTime, Event)> {
+        self.store().map(|store| store.events(&session()).unwrap()).unwrap_or_default()
+    }
+
+    /// Returns what the log says of the last turn.
+    fn last_row(&self) -> Value {
+        self.run(&["log", "s", "--json"]).json().as_array().unwrap().last().unwrap().clone()
+    }
+
+    /// Returns the living processes of calls.
+    fn alive(&self) -> BTreeSet<u32> {
+        let home = format!("HOME={}", self.project.home().display());
+        let pids =
+            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        // What has ended and was not collected has an empty environment.
+        let is_ours = |pid: &u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let has = |wanted: &str| {
+                environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(wanted.as_bytes()))
+            };
+            has(&home) && has("AGENTD_CALL=")
+        };
+        pids.filter(is_ours).collect()
+    }
+
+    /// Checks that what an ended program had started ends by itself.
+    fn is_alone_soon(&self) {
+        until("an agent outlives its program", || self.alive().is_empty());
+    }
+
+    /// Brings a session to an end as a user would, whatever became of its last turn. Recovery may run as often as it
+    /// likes: the second time it finds nothing to do.
+    fn finish(&self) {
+        self.run(&["resume"]).ok();
+        let once = self.events();
+        let again = self.run(&["resume"]);
+        assert_eq!((again.code, again.stdout.as_str(), again.stderr.as_str()), (0, "", NOTHING));
+        assert_eq!(self.events(), once, "recovery did something twice");
+        if once.iter().any(|(_, event)| matches!(event, Event::Started(_))) {
+            self.run(&["resume", "s"]).ok();
+        } else {
+            self.run(&TURN).ok();
+        }
+    }
+
+    /// Checks what holds at any time after recovery; `before` was in the ledger, and the target held one of `images`.
+    fn check(&self, before: &[(SystemTime, Event)], images: &[Option<&str>]) {
+        let events = self.events();
+        assert!(events.starts_with(before), "I1: something that was recorded is lost");
+        let mut replied = BTreeMap::<u64, u64>::new();
+        let mut called = 0;
+        for (_, event) in &events {
+            match event {
+                Event::Replied { turn, .. } => *replied.entry(*turn).or_default() += 1,
+                Event::Called { .. } => called += 1,
+                _ => {}
+            }
+        }
+        assert!(replied.values().all(|times| *times == 1), "I2: a turn has several replies: {replied:?}");
+        assert!(self.calls() <= called, "I3: {} calls, and {called} are recorded", self.calls());
+        assert_eq!(self.alive(), BTreeSet::new(), "I4: something is left running");
+        if let Some(store) = self.store() {
+            assert_eq!(store.verify().unwrap(), Vec::<String>::new(), "I5: the ledger is not whole");
+            let spent = store.spent(&Scope::Session(&session())).unwrap().amount.tokens;
+            assert_eq!(spent, tokens_of(&events), "I6: the budget counts otherwise than the calls");
+            assert!(spent <= CAP, "I6: {spent}");
+        }
+        let image = fs::read_to_string(self.project.root().join(TARGET)).ok();
+        assert!(images.contains(&image.as_deref()), "I7: {image:?}");
+        self.check_secrets();
+    }
+
+    /// I8: the agent's key is nowhere, nor is anything left that may hold it.
+    fn check_secrets(&self) {
+        for folder in [self.project.root(), self.project.home()] {
+            for file in files_below(&folder) {
+                let bytes = fs::read(folder.join(&file)).unwrap();
+                let found = bytes.windows(CANARY.len()).any(|bytes| bytes == CANARY.as_bytes());
+                assert!(!found, "I8: the key is in {}", file.display());
+                let name = file.file_name().unwrap().to_str().unwrap();
+                assert!(!name.starts_with(".agentd-unfinished-"), "{} is left", file.display());
+            }
+        }
+        if let Some(store) = self.store() {
+            for id in self.events().iter().flat_map(|(_, event)| event.texts()) {
+                let text = String::from_utf8(store.blob(id).unwrap().unwrap()).unwrap();
+                assert!(!text.contains(CANARY), "I8: the key is in the ledger");
+            }
+        }
+        let runs = self.project.root().join(".agentd/calls");
+        let left: Vec<_> =
+            fs::read_dir(runs).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(left, Vec::<PathBuf>::new(), "the files of a call are left");
+    }
+
+    /// Checks that all is as after so many turns that nothing has disturbed.
+    fn check_end(&self, turns: u64, content: &str) {
+        let events: Vec<Event> = self.events().into_iter().map(|(_, event)| event).collect();
+        let state = State::fold(&events);
+        assert_eq!((state.turns, state.mode), (turns, Some(Mode::new("challenge").unwrap())));
+        let last = |event: &Event| match event {
+            Event::Replied { turn, verdict, .. } if *turn == turns => Some(*verdict),
+            _ => None,
+        };
+        assert_eq!(events.iter().find_map(last), Some(Some(ReviewResult::Pass)));
+        assert_eq!(self.project.read(TARGET), content);
+        assert_eq!(self.store().unwrap().held().unwrap(), [], "the session is free");
+    }
+}
+
+/// The turn that is taken in most of these tests.
+const TURN: [&str; 7] = ["turn", "plan", "Add login", "--agent", "fake", "--session", "s"];
+
+fn session() -> SessionId {
+    SessionId::new("s").unwrap()
+}
+
+/// Returns the names of events.
+fn names(events: &[(SystemTime, Event)]) -> Vec<String> {
+    let name = |event: &Event| serde_json::to_value(event).unwrap()["event"].as_str().unwrap().to_owned();
+    events.iter().map(|(_, event)| name(event)).collect()
+}
+
+/// Returns how the calls ended.
+fn answers(events: &[(SystemTime, Event)]) -> Vec<Answered> {
+    let answered = |event: &Event| match event {
+        Event::Answered(answered) => Some((**answered).clone()),
+        _ => None,
+    };
+    events.iter().filter_map(|(_, event)| answered(event)).collect()
+}
+
+/// Returns how the calls ended, as words.
+fn ends(events: &[(SystemTime, Event)]) -> Vec<&'static str> {
+    answers(events).iter().map(|answered: &Answered| End::name(&answered.end)).collect()
+}
+
+/// Returns what a session's calls come to: what each has spent, or what is set aside for it while it is open.
+fn tokens_of(events: &[(SystemTime, Event)]) -> u64 {
+    let mut calls = BTreeMap::new();
+    for (_, event) in events {
+        match event {
+            Event::Called { turn, call, reserved, .. } => calls.insert((*turn, *call), reserved.tokens),
+            Event::Answered(answered) => calls.insert((answered.turn, answered.call), answered.spent.tokens),
+            _ => None,
+        };
+    }
+    calls.into_values().sum()
+}
+
+/// Waits until something holds.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < HANG, "{what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until a file holds a text.
+fn until_written(path: &Path, text: &str) {
+    let holds = || fs::read_to_string(path).is_ok_and(|found| found.contains(text));
+    until(&format!("{text:?} is not written to {}", path.display()), holds);
+}
+
+/// Waits for the end of a program, and returns its exit code.
+fn code_of(mut child: Child) -> Option<i32> {
+    until("the program hangs", || child.try_wait().unwrap().is_some());
+    child.wait().unwrap().code()
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+}

@@ -1,0 +1,260 @@
+//! Whole turns with models of servers, through the program: what is shown, recorded, stopped, killed and taken again.
+
+use std::fs;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::support::model_server_process::ModelServer;
+use crate::support::{Run, TestProject, files_below, write};
+
+/// How long a test waits for something before it takes it for a hang.
+const HANG: Duration = Duration::from_secs(60);
+
+/// The key, which must never be seen; no pattern of secret names fits its variable.
+const KEY: &str = "canary-5f3b9a1c7d";
+
+/// A reply that plans and passes.
+const REPLY: &str = "<message>Planned.</message>\n<content_update target=\"proposal.md\">\n# Login\n</content_update>\n<review run=\"{{NONCE}}\">PASS</review>\n";
+
+const TURN: [&str; 7] = ["turn", "plan", "Add login", "--session", "s", "--agent", "mine:small"];
+
+/// A project whose user has a server of models.
+struct Stage {
+    project: TestProject,
+    server: ModelServer,
+}
+
+impl Stage {
+    fn new(replies: &Value) -> Self {
+        let stage = Self { project: TestProject::new(), server: ModelServer::start(replies) };
+        write(&stage.project.user_folder().join("agents.yaml"), stage.definition());
+        stage
+    }
+
+    /// Returns the definition of the server, as `mine`.
+    fn definition(&self) -> String {
+        let url = self.server.url();
+        format!("format: 1\nproviders:\n  mine: {{dialect: openai, base_url: '{url}/v1', key: UNLOCKER}}\n")
+    }
+
+    fn settings(&self, settings: &str) {
+        write(&self.project.user_folder().join("config.toml"), format!("format = 1\n{settings}"));
+    }
+
+    fn run(&self, args: &[&str]) -> Run {
+        let run = Run::from(self.project.command(args).env("UNLOCKER", KEY).output().unwrap());
+        assert!(!run.stdout.contains(KEY) && !run.stderr.contains(KEY), "{run:?}");
+        run
+    }
+
+    /// Starts a turn, and returns it when the model has said something.
+    fn started(&self, said: &str) -> Child {
+        let mut command = self.project.command(&TURN);
+        command.env("UNLOCKER", KEY).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        let stdout = self.project.root().join(".agentd/calls/s.1.1/stdout");
+        until("the model says nothing", || fs::read_to_string(&stdout).is_ok_and(|text| text.contains(said)));
+        child
+    }
+
+    /// Returns what the log says of the last turn.
+    fn last_row(&self) -> Value {
+        self.run(&["log", "s", "--json"]).json().as_array().unwrap().last().unwrap().clone()
+    }
+
+    /// Returns the command lines of the living processes of calls.
+    fn alive(&self) -> Vec<String> {
+        let home = format!("HOME={}", self.project.home().display());
+        let lines = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+            let folder = entry.ok()?.path();
+            let environment = String::from_utf8_lossy(&fs::read(folder.join("environ")).ok()?).into_owned();
+            let is_ours = environment.contains(&home) && environment.contains("AGENTD_CALL=");
+            let line = String::from_utf8_lossy(&fs::read(folder.join("cmdline")).ok()?).into_owned();
+            is_ours.then_some(line)
+        });
+        lines.collect()
+    }
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < HANG, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+}
+
+#[test]
+fn a_turn_is_taken_with_a_model_of_a_server() {
+    let usage = json!({"input": 900, "cache_read": 100, "output": 40, "reasoning": 5});
+    let stage = Stage::new(&json!([{"text": REPLY, "usage": usage, "chunk": 11}]));
+    let shown = stage.run(&[&["prompt"], &TURN[1..]].concat()).ok();
+    assert!(shown.starts_with("<prompt>"), "the pack writes XML, for models without tools too");
+
+    let run = stage.run(&[&TURN[..], &["--json"]].concat());
+    let report = run.report();
+    assert_eq!(report["report"]["response"]["message"], "Planned.");
+    assert_eq!(report["report"]["verdict"], "PASS");
+    assert_eq!(report["report"]["usage"]["input_tokens"], 900);
+    assert_eq!(report["report"]["usage"]["reasoning_tokens"], 5);
+    assert_eq!(stage.project.read("agentd/changes/s/proposal.md"), "# Login\n");
+
+    // What was sent is what is shown, as one message of the user.
+    let sent: Value = serde_json::from_str(&stage.server.body(1)).unwrap();
+    let prompt = stage.run(&["show", "s/1", "--prompt"]).ok();
+    assert_eq!(sent["messages"], json!([{"role": "user", "content": prompt}]));
+    assert_eq!(sent["model"], "small");
+
+    let row = stage.last_row();
+    assert_eq!((&row["agent"], &row["model"]), (&json!("mine:small"), &json!("small")));
+    let used = stage.run(&["usage", "--json"]).ok();
+    assert!(used.contains("\"agent\": \"mine:small\"") && used.contains("\"tokens\": 1040"), "{used}");
+    assert!(stage.run(&["show", "s/1", "--reply"]).ok().contains("<message>Planned.</message>"));
+
+    for path in files_below(&stage.project.root().join(".agentd")) {
+        let kept = fs::read(stage.project.root().join(".agentd").join(&path)).unwrap();
+        assert!(!kept.windows(KEY.len()).any(|bytes| bytes == KEY.as_bytes()), "{}", path.display());
+    }
+}
+
+#[test]
+fn models_without_tools_are_sent_messages_where_others_are_sent_flat_text() {
+    let stage = Stage::new(&json!([{"text": "<message>Welcome.</message>"}]));
+    let ask = ["architect", "Begin", "--pack", "foreman", "--agent"];
+    let prompt = |more: &[&str]| stage.run(&[&["prompt"], &ask[..], more].concat()).ok();
+    let shown: Value = serde_json::from_str(&prompt(&["mine:small"])).unwrap();
+    let roles: Vec<&str> = shown.as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
+    assert_eq!((roles[0], roles[roles.len() - 1]), ("system", "user"));
+    let flat = prompt(&["mine:small", "--format", "flat"]);
+    assert!(flat.starts_with("# THE FOREMAN\n"), "what is named is what is written");
+    assert_eq!(flat, prompt(&["base", "--model", "small"]), "others get flat text");
+
+    stage.run(&[&["turn"], &ask[..], &["mine:small", "--session", "novel"]].concat()).ok();
+    let sent: Value = serde_json::from_str(&stage.server.body(1)).unwrap();
+    assert_eq!(sent["messages"][0]["role"], "system");
+    assert_eq!(
+        sent["messages"].as_array().unwrap().last().unwrap()["content"],
+        shown[roles.len() - 1]["content"]
+    );
+}
+
+#[test]
+fn a_model_that_asks_to_wait_is_asked_again() {
+    let stage = Stage::new(&json!([
+        {"status": 429, "message": "slow down", "headers": {"retry-after": "1"}},
+        {"text": REPLY},
+    ]));
+    let report = stage.run(&[&TURN[..], &["--json"]].concat()).report();
+    assert_eq!((&report["report"]["calls"], &report["report"]["verdict"]), (&json!(2), &json!("PASS")));
+    assert_eq!(stage.server.requests().len(), 2);
+}
+
+#[test]
+fn failures_are_told_with_a_hint() {
+    let context = "prompt is too long: 14031 tokens > 8192 maximum";
+    let stage = Stage::new(&json!([
+        {"status": 401, "message": format!("bad key {KEY}")},
+        {"status": 400, "message": context},
+        {"status": 404, "message": "model small is not there"},
+    ]));
+    stage.run(&TURN).fails(
+        5,
+        &["mine:small is not logged in", "bad key [secret UNLOCKER]", "variable that its `key` names"],
+    );
+    stage.run(&TURN).fails(5, &["(14031 tokens, at most 8192)", context, "hint: "]);
+    stage.run(&TURN).fails(5, &["mine:small failed: status 404 Not Found", "model small is not there"]);
+    let unset = stage.project.run(&TURN);
+    unset.fails(5, &["the variable UNLOCKER, which is to hold the key, is not set"]);
+    assert_eq!(stage.server.requests().len(), 3);
+}
+
+#[test]
+fn an_agent_that_nobody_knows_is_answered_with_those_there_are() {
+    let stage = Stage::new(&json!([{"text": "no"}]));
+    let with = |agent: &str| stage.run(&["turn", "plan", "x", "--agent", agent]);
+    with("mine").fails(3, &["`mine` names a server, and no model of it", "write `mine:MODEL`"]);
+    with("ollama:").fails(3, &["`ollama:` names a server"]);
+    with("nobody:x").fails(3, &["there is no agent `nobody:x`", "`mine:MODEL`", "`ollama:MODEL`"]);
+    assert_eq!(stage.server.requests().len(), 0);
+}
+
+#[test]
+fn a_budget_holds_for_models_of_servers() {
+    let stage = Stage::new(&json!([{"text": REPLY, "usage": {"input": 90_000, "output": 10_000}}]));
+    stage.settings("[budget.session]\ntokens = 100000\n");
+    stage.run(&TURN).ok();
+    let refused = stage.run(&TURN);
+    assert!(refused.stderr.contains("100000 are used"), "{}", refused.stderr);
+    assert_eq!(stage.server.requests().len(), 1);
+}
+
+#[test]
+fn a_model_that_is_silent_is_stopped() {
+    let stall = json!({"text": "abcdef", "chunk": 2, "stall_after": 2});
+    let stage = Stage::new(&json!([{"hang": true}, stall, stall]));
+    stage.settings("[limits]\nidle_seconds = 1\ngrace_seconds = 1\n");
+    stage.run(&TURN).fails(5, &["was silent for 1 s", "idle_seconds"]);
+    let stalled = stage.run(&TURN);
+    assert_eq!((stalled.code, stalled.stdout.as_str()), (5, "abcd\n"), "what was said is shown, and fails");
+    assert!(stalled.stderr.contains("was silent for 1 s"), "{}", stalled.stderr);
+    assert_eq!(stage.run(&["show", "s/2", "--reply"]).ok().trim_end(), "abcd", "and is kept");
+    stage.settings("[limits]\nwall_seconds = 2\ngrace_seconds = 1\n");
+    let late = stage.run(&TURN);
+    assert!(late.code == 5 && late.stderr.contains("took more than 2 s"), "{}", late.stderr);
+    assert!(stage.alive().is_empty());
+}
+
+#[test]
+fn a_signal_stops_a_model_in_mid_reply() {
+    let stage = Stage::new(&json!([{"text": REPLY, "chunk": 20, "stall_after": 1}, {"text": REPLY}]));
+    let mut child = stage.started("<message>Planned.");
+    let lines = stage.alive();
+    assert!(lines.iter().any(|line| line.contains("UNLOCKER")), "the variable is named: {lines:?}");
+    assert!(!lines.iter().any(|line| line.contains(KEY)), "no command line holds the key");
+    send(&child, Signal::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(stage.alive().is_empty());
+    assert_eq!(stage.last_row()["result"], "stopped");
+    stage.run(&["resume", "s"]).ok();
+    assert_eq!(stage.last_row()["verdict"], "PASS");
+}
+
+#[test]
+fn what_was_said_before_the_program_was_killed_is_kept() {
+    let stage = Stage::new(&json!([{"text": REPLY, "chunk": 20, "stall_after": 1}, {"text": REPLY}]));
+    let mut child = stage.started("<message>Planned.");
+    send(&child, Signal::SIGKILL);
+    child.wait().unwrap();
+    until("the sender outlives its program", || stage.alive().is_empty());
+    stage.run(&["resume"]).ok();
+    assert_eq!(stage.last_row()["result"], "lost");
+    assert!(stage.run(&["show", "s/1", "--reply"]).ok().starts_with("<message>Planned."));
+    stage.run(&["resume", "s"]).ok();
+    assert_eq!(stage.last_row()["verdict"], "PASS");
+    assert_eq!(stage.server.requests().len(), 2);
+    let [first, second] = [1, 2].map(|number| stage.server.body(number));
+    assert_eq!(first, second, "the same is sent again");
+}
+
+#[test]
+fn a_server_that_a_project_names_is_asked_only_if_it_is_trusted() {
+    let stage = Stage::new(&json!([{"text": REPLY}]));
+    let user = stage.project.user_folder().join("agents.yaml");
+    fs::rename(user, stage.project.root().join("agents.yaml")).unwrap();
+    stage.project.write("agentd/agents.yaml", stage.definition());
+    let refused = stage.run(&TURN);
+    assert!(refused.code != 0 && refused.stderr.contains("agentd/agents.yaml"), "{}", refused.stderr);
+    assert_eq!(stage.server.requests().len(), 0);
+    stage.run(&["trust"]).ok();
+    stage.run(&TURN).ok();
+    assert_eq!(stage.server.requests().len(), 1);
+}

@@ -1,0 +1,13 @@
+//! One turn, from prompt to recorded result.
+
+mod basics;
+mod calibration;
+mod crash;
+mod edits;
+mod http;
+mod mode_settings;
+mod preview;
+mod resume;
+mod secret_turns;
+mod secrets;
+mod trust;

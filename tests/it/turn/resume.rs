@@ -1,0 +1,202 @@
+//! Turns that were interrupted, and how they are taken up again; and what is seen of a turn while it goes on.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::support::recording_agent::{answer, call, calls, describe};
+use crate::support::{TestProject, did_not_run, files_below, write};
+
+/// Longer than any of these waits takes; only a hang reaches it.
+const LONG: Duration = Duration::from_secs(60);
+
+const HANGS: &[&str] = &["out begun", "hang"];
+
+/// Takes a turn whose agent hangs, and returns once the agent is called and has said something.
+fn hanging(project: &TestProject, mode: &str, session: &str) -> Child {
+    describe(project, &[("agent", HANGS, "")]);
+    let args = ["turn", mode, "Go", "--session", session, "--agent", "agent"];
+    let child = project.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let said = project.root().join(format!(".agentd/calls/{session}.1.1/stdout"));
+    let begun = Instant::now();
+    while !said.metadata().is_ok_and(|file| file.len() > 0) {
+        assert!(begun.elapsed() < LONG, "the agent is not called");
+        thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+}
+
+/// Lets the agent answer from now on.
+fn answering(project: &TestProject, reply: &str) {
+    let step = answer(project, "reply", reply);
+    describe(project, &[("agent", &[&step], "")]);
+}
+
+fn results(project: &TestProject) -> Vec<Value> {
+    let log = project.run(&["log", "--json"]).json();
+    log.as_array().unwrap().iter().map(|row| row["result"].clone()).collect()
+}
+
+#[test]
+fn a_turn_that_has_its_reply_leaves_nothing_to_resume() {
+    let project = TestProject::new();
+    answering(&project, "Planned.\n");
+    project.run(&["turn", "plan", "Go", "--session", "a", "--agent", "agent"]).ok();
+    let run = project.run(&["resume", "a"]);
+    assert!(run.stderr.contains("nothing is left to do: a/1 has its reply"), "{}", run.stderr);
+    assert_eq!((run.ok().as_str(), calls(&project, "agent")), ("", 1));
+    assert!(project.run(&["resume"]).stderr.contains("nothing is left to do"));
+}
+
+#[test]
+fn a_turn_that_was_stopped_is_called_again_with_the_same_bytes() {
+    let project = TestProject::new();
+    let mut child = hanging(&project, "plan", "a");
+    signal(&child, Signal::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(results(&project), ["stopped"]);
+    assert_eq!(project.run(&["show", "a", "--reply"]).ok(), "begun\n", "what it said is kept");
+
+    answering(&project, "Planned.\n<review>PASS</review>\n");
+    // What is in the project meanwhile does not matter: the prompt is the recorded one.
+    project.write("new.txt", "x");
+    assert_eq!(project.run(&["resume", "a"]).ok(), "Planned.\n");
+    assert_eq!(call(&project, "agent", 1).stdin, call(&project, "agent", 2).stdin);
+    assert_eq!(results(&project), ["ok"]);
+    let record = project.run(&["show", "a", "--json"]).json();
+    let ends: Vec<_> =
+        record["turn"]["calls"].as_array().unwrap().iter().map(|call| &call["answered"]["end"]).collect();
+    assert_eq!(ends, ["stopped", "ok"], "one turn, two calls");
+    assert_eq!(record["turn"]["next"], "challenge");
+}
+
+#[test]
+fn what_a_killed_run_has_left_is_brought_to_an_end_and_told() {
+    let project = TestProject::new();
+    let mut child = hanging(&project, "plan", "a");
+    signal(&child, Signal::SIGKILL);
+    child.wait().unwrap();
+    assert_eq!(results(&project), ["interrupted"], "nobody was there to see its end");
+    let run = project.run(&["resume"]);
+    assert!(run.stderr.contains("the call of a/1 is lost"), "{}", run.stderr);
+    run.ok();
+    assert_eq!(results(&project), ["lost"]);
+    let left: Vec<_> = files_below(&project.root().join(".agentd"))
+        .into_iter()
+        .filter(|file| file.starts_with("calls"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(project.run(&["resume"]).stderr.contains("nothing is left to do"), "once is enough");
+
+    // The agent is called again only where its session is named.
+    answering(&project, "Planned.\n");
+    assert_eq!(calls(&project, "agent"), 1);
+    let run = project.run(&["resume", "a", "--json"]);
+    assert_eq!(run.report()["report"]["calls"], 2);
+}
+
+#[test]
+fn an_agent_that_could_edit_files_is_not_called_again_unasked() {
+    let project = TestProject::new();
+    project.write("agentd/changes/a/proposal.md", "# A\n");
+    let mut child = hanging(&project, "implement", "a");
+    signal(&child, Signal::SIGTERM);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    answering(&project, "Done.\n");
+    project.run(&["resume", "a"]).fails(8, &["NotResumable", "could edit files", "`git status`", "--again"]);
+    assert_eq!(calls(&project, "agent"), 1);
+    assert_eq!(project.run(&["resume", "a", "--again"]).ok(), "Done.\n");
+    assert_eq!(calls(&project, "agent"), 2);
+}
+
+#[test]
+fn a_turn_is_not_resumed_with_another_pack_than_it_was_sent_with() {
+    let project = TestProject::new();
+    let mut child = hanging(&project, "plan", "a");
+    signal(&child, Signal::SIGINT);
+    child.wait().unwrap();
+    answering(&project, "Planned.\n");
+    let template = project.run(&["template", "show", "plan"]).ok();
+    write(
+        &project.user_folder().join("templates/system/BASE-plan.md"),
+        template.replace("# Plan a change", "# Plan it"),
+    );
+    project
+        .run(&["resume", "a"])
+        .fails(8, &["NotResumable", "`sdd` has changed since a/1 was sent", "take a new turn"]);
+    assert_eq!(calls(&project, "agent"), 1);
+}
+
+/// Runs the program with its talk on a terminal of its own; `None` if there is no `script` to make one.
+fn watched(project: &TestProject, args: &[&str]) -> Option<String> {
+    let program = project.command(args);
+    let words = std::iter::once(program.get_program()).chain(program.get_args());
+    let quoted: String = words.map(|word| format!("'{}' ", word.to_str().unwrap())).collect();
+    let mut child = Command::new("script")
+        .args(["-qec", &format!("{quoted} >data"), "/dev/null"])
+        .current_dir(project.home())
+        .env("HOME", project.home())
+        .env("SHELL", "/bin/sh")
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    // At the end of its input `script` would type an end of file, which the terminal would show.
+    let typing = child.stdin.take();
+    let mut shown = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut shown).unwrap();
+    drop(typing);
+    assert!(child.wait().unwrap().success(), "{shown}");
+    Some(shown)
+}
+
+#[test]
+fn a_terminal_shows_live_lines_that_the_agent_cannot_drive() {
+    let project = TestProject::new();
+    // A title, the clipboard, a colour, a cursor movement, in both forms; and then words.
+    let evil = "\u{1b}]0;owned\u{7}\u{1b}]52;c;eA==\u{1b}\\\u{1b}[31m\u{9b}2J\u{1b}[9;9H\u{202e}";
+    let said = answer(&project, "said", &format!("Reading.\n{evil}Working {evil}on it\n"));
+    describe(&project, &[("talker", &[&said, "sleep 1500", "out Done."], "")]);
+    let root = project.root().display().to_string();
+    let args = ["-C", &root, "turn", "plan", "Go", "--session", "a", "--agent", "talker"];
+    let Some(shown) = watched(&project, &args) else {
+        return did_not_run(
+            "a_terminal_shows_live_lines_that_the_agent_cannot_drive",
+            "there is no `script`",
+        );
+    };
+    assert!(shown.contains("\r\u{1b}[Ja/1 plan by talker · 0 s · ~"), "{shown:?}");
+    let lines = " tokens\r\nReading.\r\nWorking on it\r\u{1b}[2A\u{1b}[J";
+    assert!(shown.replace("\r\r", "\r").contains(lines), "{shown:?}");
+    assert!(shown.contains("· 1 s · "), "{shown:?}");
+    // All that drives the terminal is ours: three lines are taken back, and a few words have a colour.
+    let ours = ["\u{1b}[J", "\u{1b}[2A", "\u{1b}[3A", "\u{1b}[0m", "\u{1b}[1m", "\u{1b}[33m", "\u{1b}[36m"];
+    let plain = ours.iter().fold(shown, |text, code| text.replace(code, ""));
+    assert!(
+        !plain.chars().any(|c| (c.is_control() && !"\r\n\t".contains(c)) || c == '\u{202e}'),
+        "{plain:?}"
+    );
+    assert!(!plain.contains("owned") && !plain.contains("[31m"), "{plain:?}");
+}
+
+#[test]
+fn a_turn_that_is_not_watched_says_nothing_in_between() {
+    let project = TestProject::new();
+    describe(&project, &[("talker", &["out Working.", "sleep 500", "out Done."], "")]);
+    let run = project.run(&["turn", "plan", "Go", "--session", "a", "--agent", "talker"]);
+    assert!(!run.stderr.contains('\r') && !run.stderr.contains('\u{1b}'), "{:?}", run.stderr);
+    assert_eq!(run.stderr.matches("talker").count(), 2, "a warning and the row of the turn: {}", run.stderr);
+    assert_eq!(run.ok(), "Working.\nDone.\n");
+    let log = project.run(&["log", "--json"]).json();
+    assert_eq!(log[0]["result"], json!("ok"));
+}

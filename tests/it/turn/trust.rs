@@ -1,0 +1,364 @@
+//! What of a project may steer or run something: accepted once, by content, kept with the user.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use agentd::models::{AgentName, Mode, State};
+use agentd::orchestrator::{Ask, Workspace, assemble, check_trust};
+use agentd::{Error, ErrorKind};
+
+use crate::support::recording_agent::{calls, describe};
+use crate::support::{TestProject, files_below};
+
+fn open(project: &TestProject) -> Workspace {
+    Workspace::open(project.root(), Some(project.user_folder()), None).unwrap()
+}
+
+/// Opens the project, assembles a prompt as a turn does, and checks what was used.
+fn check(project: &TestProject, mode: &str) -> Result<(), Error> {
+    let workspace = open(project);
+    prompt(&workspace, mode);
+    check_trust(&workspace, &workspace.root, "scripted", false)
+}
+
+fn prompt(workspace: &Workspace, mode: &str) -> String {
+    let mode = Mode::new(mode).unwrap();
+    let state = State { mode: Some(mode.clone()), ..State::default() };
+    let agent = Some(AgentName::new("gemini").unwrap());
+    assemble(workspace, &state, &Ask { agent, ..Ask::new(mode, "Go") }).unwrap().draft.rendered()
+}
+
+fn not_trusted(result: Result<(), Error>) -> Vec<String> {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotTrusted);
+    let hint = error.hint().unwrap();
+    assert!(hint.contains("`agentd trust --show`") && hint.contains("--trust"), "{hint}");
+    error.message().lines().skip(1).map(|line| line.trim().to_owned()).collect()
+}
+
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_project_without_definitions_needs_no_trust() {
+    let project = TestProject::new();
+    project.write("agentd/project.md", "What it is.").write("agentd/changes/x/proposal.md", "y");
+    check(&project, "plan").unwrap();
+    let run = project.run(&["trust"]);
+    assert!(run.stderr.contains("has no templates"), "{}", run.stderr);
+    assert_eq!(run.ok(), "");
+    assert!(!project.user_folder().exists(), "nothing was accepted, so nothing is kept");
+}
+
+#[test]
+fn what_is_used_must_be_accepted_and_stays_accepted_until_it_changes() {
+    let project = TestProject::new();
+    project.write("agentd/config.toml", "format = 1\n").write("templates/system/GEMINI-plan.md", "Plan.");
+    let files = ["agentd/config.toml", "templates/system/GEMINI-plan.md"];
+    assert_eq!(not_trusted(check(&project, "plan")), files);
+    project.run(&["trust"]).ok();
+    check(&project, "plan").unwrap();
+
+    project.write("templates/system/GEMINI-plan.md", "Plan!");
+    assert_eq!(not_trusted(check(&project, "plan")), ["templates/system/GEMINI-plan.md"]);
+    // A mode that does not use it is not kept by it.
+    check(&project, "review").unwrap();
+    // The old content is still accepted.
+    project.write("templates/system/GEMINI-plan.md", "Plan.");
+    check(&project, "plan").unwrap();
+}
+
+#[test]
+fn every_kind_of_definition_is_checked_when_it_is_used() {
+    let cases = [
+        ("templates/system/BASE-implement.md", "Do it."),
+        ("agentd/templates/system/BASE-implement.md", "Do it."),
+        ("agentd/packs/sdd/repair.md", "Again: "),
+        ("agentd/packs/sdd/skeletons/proposal.md", "# Proposal"),
+        ("agentd/packs/sdd/verdict_run.md", "Say run."),
+        ("agentd/config.toml", "format = 1\n[modes.plan]\nagent = \"x\"\n"),
+    ];
+    for (file, text) in cases {
+        let project = TestProject::new();
+        project.write(file, text);
+        assert_eq!(not_trusted(check(&project, "implement")), [file]);
+        project.run(&["trust"]).ok();
+        check(&project, "implement").unwrap();
+    }
+    let project = TestProject::new();
+    project.run(&["pack", "new", "own"]).ok();
+    project.write("agentd/config.toml", "format = 1\npack = \"own\"\n");
+    let untrusted = not_trusted(check(&project, "draft"));
+    let read = ["agentd/config.toml", "agentd/packs/own/pack.yaml", "agentd/packs/own/identity.md"];
+    assert!(read.iter().all(|file| untrusted.contains(&(*file).to_owned())), "{untrusted:?}");
+    project.run(&["trust"]).ok();
+    check(&project, "draft").unwrap();
+}
+
+/// What is checked is what was read, not what the file says by now.
+#[test]
+fn a_file_that_changes_after_it_was_read_does_not_pass_for_the_accepted_one() {
+    let project = TestProject::new();
+    project.write("templates/system/GEMINI-plan.md", "Good.");
+    project.run(&["trust"]).ok();
+    project.write("templates/system/GEMINI-plan.md", "Evil.");
+    let workspace = open(&project);
+    let (gemini, plan) = (AgentName::new("gemini").unwrap(), Mode::new("plan").unwrap());
+    workspace.templates.find(&gemini, &plan).unwrap();
+    project.write("templates/system/GEMINI-plan.md", "Good.");
+    assert_eq!(
+        not_trusted(check_trust(&workspace, &workspace.root, "scripted", false)),
+        ["templates/system/GEMINI-plan.md"]
+    );
+    // The prompt is made of what was read, too, and what is read again is checked beside it.
+    assert_eq!(workspace.templates.find(&gemini, &plan).unwrap().template.text.body(), "Evil.");
+    workspace.templates.reload();
+    assert_eq!(workspace.templates.find(&gemini, &plan).unwrap().template.text.body(), "Good.");
+    assert_eq!(
+        not_trusted(check_trust(&workspace, &workspace.root, "scripted", false)),
+        ["templates/system/GEMINI-plan.md"]
+    );
+}
+
+/// Once a turn's prompt is assembled, no file that an agent could have edited is read for it any more.
+#[test]
+fn a_workspace_keeps_what_it_has_read() {
+    let project = TestProject::new();
+    let files = ["agentd/config.toml", "templates/system/BASE-review.md", "agentd/packs/sdd/repair.md"];
+    for (file, text) in files.into_iter().zip(["format = 1\n", "Old words.", "Old words."]) {
+        project.write(file, text);
+    }
+    let workspace = open(&project);
+    let before = prompt(&workspace, "review");
+    let used = workspace.used_project_files();
+    assert_eq!(used.len(), 3);
+    for file in files {
+        project.write(file, "New words.");
+    }
+    assert!(before.contains("Old words."));
+    assert_eq!(prompt(&workspace, "review"), before);
+    assert_eq!(workspace.pack.repair.as_ref().unwrap().body(), "Old words.");
+    assert_eq!(workspace.used_project_files(), used);
+}
+
+#[test]
+fn show_tells_new_from_changed_and_accepts_nothing() {
+    let project = TestProject::new();
+    project.write("agentd/config.toml", "format = 1\n").write("agentd/agents.yaml", "format: 1\n");
+    project.write("agentd/packs/own/pack.yaml", "this is no pack").write("agentd/packs/own/logo.png", [0xff]);
+    project.write("agentd/notes.md", "no definition").write("templates/README.md", "neither");
+    let shown = project.run(&["trust", "--show"]);
+    assert_eq!(
+        shown.stdout,
+        "new       agentd/agents.yaml\nnew       agentd/config.toml\nnew       agentd/packs/own/pack.yaml\n"
+    );
+    assert_eq!(shown.code, 1);
+    assert!(!project.user_folder().exists());
+
+    let accepted = project.run(&["trust"]).ok();
+    assert_eq!(
+        accepted,
+        "accepted  agentd/agents.yaml (new)\naccepted  agentd/config.toml (new)\n\
+         accepted  agentd/packs/own/pack.yaml (new)\n"
+    );
+    project.write("agentd/config.toml", "format = 1\n# more\n").write("templates/system/BASE-plan.md", "x");
+    let json: serde_json::Value =
+        serde_json::from_str(&project.run(&["trust", "--show", "--json"]).stdout).unwrap();
+    let states: Vec<(&str, &str, bool)> = json["files"].as_array().unwrap().iter().map(state).collect();
+    assert_eq!(
+        states,
+        [
+            ("agentd/agents.yaml", "accepted", true),
+            ("agentd/config.toml", "changed", false),
+            ("agentd/packs/own/pack.yaml", "accepted", true),
+            ("templates/system/BASE-plan.md", "new", false),
+        ]
+    );
+    let json = project.run(&["trust", "--json"]).json();
+    assert!(json["files"].as_array().unwrap().iter().map(state).all(|(_, _, accepted)| accepted));
+    assert!(project.run(&["trust", "--show"]).ok().lines().all(|line| line.starts_with("accepted  ")));
+}
+
+fn state(file: &serde_json::Value) -> (&str, &str, bool) {
+    (file["file"].as_str().unwrap(), file["state"].as_str().unwrap(), file["accepted"].as_bool().unwrap())
+}
+
+#[test]
+fn what_is_accepted_is_kept_for_the_user_alone_and_says_what_it_is() {
+    let project = TestProject::new();
+    project.write("agentd/config.toml", "format = 1\n");
+    project.run(&["trust"]).ok();
+    let folder = project.user_folder().join("trust");
+    assert_eq!(mode_of(&folder), 0o700);
+    let records = files_below(&folder);
+    assert_eq!(records.len(), 1);
+    assert_eq!(mode_of(&folder.join(&records[0])), 0o600);
+    let words = fs::read_to_string(folder.join(&records[0])).unwrap();
+    let root = project.root().canonicalize().unwrap();
+    assert!(words.contains(root.to_str().unwrap()) && words.contains("agentd/config.toml"), "{words}");
+    assert!(!words.contains("format = 1"), "the content itself is not kept");
+    assert!(!project.root().join(".agentd").exists(), "nothing is kept in the project");
+}
+
+#[test]
+fn another_project_with_the_same_files_is_not_accepted_with_it() {
+    let (one, other) = (TestProject::new(), TestProject::new());
+    for project in [&one, &other] {
+        project.write("agentd/config.toml", "format = 1\n");
+    }
+    one.run(&["trust"]).ok();
+    let workspace = Workspace::open(other.root(), Some(one.user_folder()), None).unwrap();
+    assert_eq!(
+        not_trusted(check_trust(&workspace, &workspace.root, "scripted", false)),
+        ["agentd/config.toml"]
+    );
+    // The same project by another way is the same project.
+    let link = one.home().join("link");
+    symlink(one.root(), &link).unwrap();
+    let workspace = Workspace::open(link, Some(one.user_folder()), None).unwrap();
+    check_trust(&workspace, &workspace.root, "scripted", false).unwrap();
+}
+
+#[test]
+fn what_others_could_have_written_is_not_believed() {
+    let project = TestProject::new();
+    project.write("agentd/config.toml", "format = 1\n");
+    project.run(&["trust"]).ok();
+    let folder = project.user_folder().join("trust");
+    for mode in [0o777, 0o720, 0o702] {
+        fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        let error = check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileUnusable, "{mode:o}");
+        assert!(format!("{error:#}").contains("others can write to it"), "{error:#}");
+        project.run(&["trust"]).fails(3, &["others can write to it", "chmod 700"]);
+    }
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    check(&project, "plan").unwrap();
+    // Only root can give it away to try this.
+    if chown(&folder, Some(12_345), None).is_ok() {
+        let error = check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err();
+        assert!(format!("{error:#}").contains("belongs to someone else"), "{error:#}");
+        chown(&folder, Some(0), None).unwrap();
+    }
+    let moved = project.home().join("elsewhere");
+    fs::rename(&folder, &moved).unwrap();
+    symlink(&moved, &folder).unwrap();
+    assert_eq!(
+        check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err().kind(),
+        ErrorKind::FileUnusable
+    );
+}
+
+#[test]
+fn without_a_home_nothing_is_trusted_but_for_one_run() {
+    let project = TestProject::new();
+    project.write("agentd/config.toml", "format = 1\n");
+    project.run(&["trust"]).ok();
+    let homeless = Workspace::open(project.root(), None, None).unwrap();
+    assert_eq!(
+        not_trusted(check_trust(&homeless, &homeless.root, "scripted", false)),
+        ["agentd/config.toml"]
+    );
+    check_trust(&homeless, &homeless.root, "scripted", true).unwrap();
+}
+
+#[test]
+fn accepting_for_one_run_keeps_nothing() {
+    let project = TestProject::new();
+    project.write("agentd/config.toml", "format = 1\n");
+    check_trust(&open(&project), &project.root(), "scripted", true).unwrap();
+    assert!(!project.user_folder().exists());
+    assert_eq!(
+        not_trusted(check_trust(&open(&project), &project.root(), "scripted", false)),
+        ["agentd/config.toml"]
+    );
+}
+
+#[test]
+fn the_users_own_files_need_no_trust() {
+    let project = TestProject::without_nonce();
+    crate::support::write(&project.user_folder().join("templates/system/GEMINI-plan.md"), "Mine.");
+    check(&project, "plan").unwrap();
+}
+
+/// `agentd init` writes comments alone; only what is changed in them needs to be accepted.
+#[test]
+fn what_init_writes_needs_no_trust_until_it_says_something() {
+    let project = TestProject::new();
+    project.run(&["init"]).ok();
+    check(&project, "plan").unwrap();
+    let settings = project.read("agentd/config.toml").replace("# pack = \"sdd\"", "pack = \"sdd\"");
+    project.write("agentd/config.toml", settings);
+    assert_eq!(not_trusted(check(&project, "plan")), ["agentd/config.toml"]);
+}
+
+#[test]
+fn showing_a_prompt_needs_no_trust_and_tells_what_is_used() {
+    let project = TestProject::new();
+    project.write("templates/system/BASE-plan.md", "Mine.");
+    let run = project.run(&["prompt", "plan", "Go", "--agent", "nobody"]);
+    assert!(
+        run.stderr.contains("this project's own templates/system/BASE-plan.md is used"),
+        "{}",
+        run.stderr
+    );
+    run.ok();
+}
+
+#[test]
+fn a_definition_that_cannot_be_read_is_told_and_the_rest_is_accepted() {
+    let project = TestProject::new();
+    project.write("agentd/config.toml", "format = 1\n").write("agentd/packs/own/a.md", [0xff, 0xfe]);
+    let outside = project.home().join("secret.md");
+    crate::support::write(&outside, "secret");
+    symlink(&outside, project.root().join("agentd/packs/own/b.md")).unwrap();
+    symlink(project.home(), project.root().join("agentd/packs/out")).unwrap();
+    let run = project.run(&["trust"]);
+    assert_eq!(
+        run.stdout,
+        "accepted  agentd/config.toml (new)\nunusable  agentd/packs/own/a.md\nunusable  agentd/packs/own/b.md\n"
+    );
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("leads out of the project"), "{}", run.stderr);
+    check(&project, "plan").unwrap();
+}
+
+#[test]
+fn links_in_a_circle_do_not_hang_it() {
+    let project = TestProject::new();
+    project.write("agentd/packs/a/x.md", "x");
+    for name in ["one", "two", "three"] {
+        symlink("..", project.root().join("agentd/packs/a").join(name)).unwrap();
+    }
+    project.run(&["trust"]).fails(3, &["over 2000 files", "in a circle"]);
+}
+
+/// A worktree holds what an agent has edited: what another agent obeys there is not what was accepted.
+#[test]
+fn what_an_agent_obeys_is_looked_for_where_it_works() {
+    let project = TestProject::new();
+    let words =
+        ["-c", "user.name=Test", "-c", "user.email=test@example.invalid", "commit", "-q", "-m", "start"];
+    let git = |words: &[&str]| Command::new("git").args(words).current_dir(project.root()).status().unwrap();
+    project.write(".mine", "a\n");
+    assert!(git(&["add", "-A"]).success() && git(&words).success());
+    describe(&project, &[("mine", &[], "    obeys: [.mine]\n")]);
+    let run = || project.run(&["run", "x", "--agent", "mine"]);
+    let opened = project.run(&["run", "x", "Do it", "--agent", "mine"]);
+    assert!(opened.stderr.contains("NotTrusted") && calls(&project, "mine") == 0, "{}", opened.stderr);
+    project.run(&["trust"]).ok();
+    assert!(run().stderr.contains("AgentEmpty"));
+    assert_eq!(calls(&project, "mine"), 1);
+
+    let trees = project.home().join(".local/state/agentd/worktrees");
+    let tree = fs::read_dir(trees).unwrap().next().unwrap().unwrap().path().join("x");
+    fs::write(tree.join(".mine"), "run this\n").unwrap();
+    run().fails(4, &["NotTrusted", ".mine", "agentd trust -C", "--trust"]);
+    assert_eq!(calls(&project, "mine"), 1, "it was not started");
+    fs::write(tree.join(".mine"), "a\n").unwrap();
+    assert!(run().stderr.contains("AgentEmpty"));
+    assert_eq!(calls(&project, "mine"), 2);
+}

@@ -1,0 +1,62 @@
+//! One test per file under `tests/cases`, named by its path: `cargo test reply/shapes/17` runs one case.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test may panic, and it sets up its own files and processes"
+)]
+
+#[expect(dead_code, reason = "shared with the test binary `it`, which uses the rest")]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod agent_output;
+mod change;
+mod edit;
+mod front_matter;
+mod http;
+mod pack;
+mod reply;
+mod screen;
+mod spec;
+mod xml;
+
+use std::env;
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+use support::{case_names, read_case};
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    if arguments.test_threads.is_none() {
+        arguments.test_threads = env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());
+    }
+
+    let trials = [
+        change::trials(),
+        edit::trials(),
+        http::trials(),
+        agent_output::trials(),
+        front_matter::trials(),
+        pack::trials(),
+        reply::trials(),
+        screen::trials(),
+        spec::trials(),
+        xml::trials(),
+    ];
+    libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit_code()
+}
+
+/// Returns one trial for each file below `tests/cases/FOLDER`. The check gets the file's text and panics on a failure.
+fn trials_of(folder: &str, check: fn(&str)) -> Vec<Trial> {
+    let trial = |name: String| {
+        let path = name.clone();
+        Trial::test(name, move || {
+            check(&read_case(&path));
+            Ok(())
+        })
+    };
+    case_names(folder).into_iter().map(trial).collect()
+}

@@ -1,0 +1,179 @@
+//! A project whose changes are led by an agent that is a shell script; it notes its calls outside of the project.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use agentd::models::{Event, SessionId};
+use agentd::store::{SqliteStore, Store};
+
+use crate::support::{Run, TestProject, files_below, write};
+
+/// How long a test waits for something before it takes it for a hang.
+const HANG: Duration = Duration::from_secs(60);
+
+/// A project with an agent for every mode.
+pub(crate) struct Stage {
+    pub(crate) project: TestProject,
+}
+
+impl Stage {
+    /// Makes one with a first commit.
+    pub(crate) fn new() -> Self {
+        let stage = Self::without_commit();
+        stage.commit("start");
+        stage
+    }
+
+    /// Makes one in which nothing is committed yet.
+    pub(crate) fn without_commit() -> Self {
+        let stage = Self { project: TestProject::new() };
+        stage.git("symbolic-ref HEAD refs/heads/main");
+        let modes: String = ["plan", "challenge", "implement", "review", "archive"]
+            .map(|mode| format!("[modes.{mode}]\nagent = \"fake\"\n"))
+            .concat();
+        let config = format!("format = 1\n{modes}[review]\ncommands = [\"sh check.sh\"]\n");
+        stage.project.write("agentd/config.toml", config).write("check.sh", "true\n");
+        stage.project.write("CHANGELOG.md", "# Changelog\n");
+        stage.define("");
+        write(&stage.outside("agent.sh"), include_str!("../data/change/agent.sh"));
+        stage
+    }
+
+    /// Sets how the agent is defined, beside its command.
+    pub(crate) fn define(&self, more: &str) {
+        let (script, home) = (self.outside("agent.sh"), self.project.home());
+        let argv = format!("[sh, {}, {}]", script.display(), home.display());
+        let definition = format!("format: 1\nagents:\n  fake:\n    argv: {argv}\n{more}");
+        self.project.write("agentd/agents.yaml", definition);
+    }
+
+    /// Returns a path outside of the project.
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        self.project.home().join(name)
+    }
+
+    /// Sets what the agent does in a mode before it answers.
+    pub(crate) fn does(&self, mode: &str, script: &str) {
+        write(&self.outside(&format!("{mode}.sh")), script);
+    }
+
+    /// Runs git in the project.
+    pub(crate) fn git(&self, words: &str) -> String {
+        git(&self.project.root(), words)
+    }
+
+    pub(crate) fn commit(&self, message: &str) {
+        self.git("add -A");
+        self.git(&format!("commit -q --allow-empty -m {message}"));
+    }
+
+    /// Leads a change to its end.
+    pub(crate) fn lead(&self, change: &str, request: &str) -> Run {
+        self.project.run(&["run", change, request, "--auto", "--trust"])
+    }
+
+    /// Starts to lead a change.
+    pub(crate) fn start(&self, args: &[&str]) -> Child {
+        let mut command = self.project.command(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Returns each call of the agent: the change and the mode.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        let calls = fs::read_to_string(self.outside("calls")).unwrap_or_default();
+        calls.lines().map(str::to_owned).collect()
+    }
+
+    /// Returns what the ledger has of a change.
+    pub(crate) fn events(&self, change: &str) -> Vec<Event> {
+        let store = SqliteStore::open_existing(&self.project.root()).unwrap();
+        let events = store.map(|store| store.events(&SessionId::new(change).unwrap()).unwrap());
+        events.unwrap_or_default().into_iter().map(|(_, event)| event).collect()
+    }
+
+    /// Returns the work trees that changes have of their own now.
+    pub(crate) fn trees(&self) -> Vec<PathBuf> {
+        let all = self.outside(".local/state/agentd/worktrees");
+        let list = |folder: &Path| -> Vec<PathBuf> {
+            fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+        };
+        list(&all).iter().flat_map(|project| list(project)).collect()
+    }
+
+    /// Returns the one work tree that there is.
+    pub(crate) fn tree(&self) -> PathBuf {
+        let mut trees = self.trees();
+        assert_eq!(trees.len(), 1, "{trees:?}");
+        trees.remove(0)
+    }
+
+    /// Returns what is committed on the main branch: each path and its text, without the date of the archive, and
+    /// without the definition of the agent, which says where this project is.
+    pub(crate) fn committed(&self) -> BTreeMap<String, String> {
+        let names = self.git("ls-tree -r -z --name-only main");
+        let text = |name: &str| {
+            let plain = match name.strip_prefix("agentd/changes/archive/") {
+                Some(rest) => format!("agentd/changes/archive/{}", rest.get(11..).unwrap_or_default()),
+                None => name.to_owned(),
+            };
+            (plain, git_words(&self.project.root(), &["show", &format!("main:{name}")]))
+        };
+        names.split('\0').filter(|name| !name.is_empty() && *name != "agentd/agents.yaml").map(text).collect()
+    }
+
+    /// Returns the first lines of all commits of the main branch, sorted.
+    pub(crate) fn subjects(&self) -> Vec<String> {
+        let mut subjects: Vec<String> = self.git("log --format=%s main").lines().map(str::to_owned).collect();
+        subjects.sort();
+        subjects
+    }
+
+    /// Returns the living processes of calls and checks.
+    pub(crate) fn alive(&self) -> BTreeSet<u32> {
+        let home = format!("HOME={}", self.project.home().display());
+        let pids =
+            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let is_ours = |pid: &u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let has = |wanted: &str| {
+                environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(wanted.as_bytes()))
+            };
+            has(&home) && has("AGENTD_CALL=")
+        };
+        pids.filter(is_ours).collect()
+    }
+
+    /// Returns every file of the user's tree but those of git and the ledger, with its bytes.
+    pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let root = self.project.root();
+        let own = |path: &PathBuf| !path.starts_with(".git") && !path.starts_with(".agentd");
+        let read = |path: PathBuf| (path.clone(), fs::read(root.join(path)).unwrap_or_default());
+        files_below(&root).into_iter().filter(own).map(read).collect()
+    }
+}
+
+/// Runs git in a folder with words that hold no blanks.
+pub(crate) fn git(folder: &Path, words: &str) -> String {
+    git_words(folder, &words.split(' ').collect::<Vec<_>>())
+}
+
+/// Runs git in a folder.
+pub(crate) fn git_words(folder: &Path, words: &[&str]) -> String {
+    let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.invalid"];
+    let output = Command::new("git").args(identity).args(words).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Waits until something holds.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < HANG, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}

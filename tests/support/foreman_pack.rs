@@ -1,0 +1,118 @@
+//! The foreman pack, its states and its prompts, as the tests of the Context Sandwich need them.
+
+use agentd::compose::{AssemblyConfig, PromptAssembler};
+use agentd::models::{Catalogue, KnowledgeEntry, Mode, ModelSpec, Reliability, Tier, Turn, Work};
+use agentd::pack::MODELS;
+use agentd::{Pack, Places};
+use roxmltree::{Document, Node};
+
+use crate::support::repository;
+
+pub(crate) const MODES: [&str; 4] = ["architect", "voice_calibration", "director", "editor"];
+
+/// A real model of each tier, the largest first.
+pub(crate) const MODEL_OF_TIER: [&str; 3] = ["gpt-4o", "deepseek-chat", "llama3.2:3b"];
+
+pub(crate) fn file(path: &str) -> String {
+    std::fs::read_to_string(repository().join(path)).unwrap()
+}
+
+/// Returns the state of a case under `tests/data/state`.
+pub(crate) fn work(name: &str) -> Work {
+    Work::read(&file(&format!("tests/data/state/{name}.yaml")), name).unwrap()
+}
+
+pub(crate) fn pack() -> Pack {
+    Pack::load("foreman", &Places::default()).unwrap()
+}
+
+pub(crate) fn config(model: &str, mode: &str) -> AssemblyConfig {
+    AssemblyConfig::new(model, Mode::new(mode).unwrap())
+}
+
+pub(crate) fn assembler(work: &Work) -> PromptAssembler {
+    PromptAssembler::new(pack(), work.knowledge.clone()).unwrap()
+}
+
+/// Returns the prompt of a state for a model in a mode.
+pub(crate) fn prompt(model: &str, mode: &str, work: &Work) -> String {
+    assembler(work).assemble(&config(model, mode), work, &work.history, "Go on.", None).unwrap()
+}
+
+/// Returns the session state of a prompt: the only one.
+pub(crate) fn state_of(prompt: &str) -> &str {
+    assert_eq!(prompt.matches("<session_state>").count(), 1, "{prompt}");
+    assert_eq!(prompt.matches("</session_state>").count(), 1, "{prompt}");
+    let (start, end) = (prompt.find("<session_state>").unwrap(), prompt.find("</session_state>").unwrap());
+    &prompt[start..end + "</session_state>".len()]
+}
+
+pub(crate) fn parsed(xml: &str) -> Document<'_> {
+    Document::parse(xml).unwrap_or_else(|error| panic!("{error}:\n{xml}"))
+}
+
+pub(crate) fn children<'a, 'i>(node: Node<'a, 'i>) -> Vec<Node<'a, 'i>> {
+    node.children().filter(Node::is_element).collect()
+}
+
+pub(crate) fn names(node: Node<'_, '_>) -> Vec<String> {
+    children(node).iter().map(|child| child.tag_name().name().to_owned()).collect()
+}
+
+/// Returns the names of the elements of a session state, after the mode and the percentage that stand in all.
+pub(crate) fn sections(xml: &str) -> Vec<String> {
+    let document = parsed(xml);
+    let names = names(document.root_element());
+    assert_eq!(names[..2], ["current_mode", "completion_pct"]);
+    names[2..].to_vec()
+}
+
+pub(crate) fn entry(category: &str, key: &str, value: &str) -> KnowledgeEntry {
+    KnowledgeEntry { category: category.into(), key: key.into(), value: value.into() }
+}
+
+pub(crate) fn turns(count: usize, words: usize) -> Vec<Turn> {
+    let turn = |n| Turn {
+        user: format!("question {n}."),
+        assistant: format!("<message>answer {n}.{}</message>", " so".repeat(words)),
+    };
+    (1..=count).map(turn).collect()
+}
+
+/// Returns the numbers of the turns that a prompt shows, in its order.
+pub(crate) fn turns_shown(prompt: &str) -> Vec<usize> {
+    let lines = prompt.lines().filter_map(|line| line.strip_prefix("USER: question ")?.strip_suffix('.'));
+    lines.map(|number| number.parse().unwrap()).collect()
+}
+
+/// The shipped catalogue, and a model called `mine` whose tokens are counted exactly.
+pub(crate) fn mine(window: u64, tier: Tier, reliability: Reliability) -> Catalogue {
+    let mut catalogue = Catalogue::read(MODELS, "models.yaml").unwrap();
+    let model = ModelSpec {
+        id: "mine".into(),
+        window,
+        tier,
+        xml_reliability: reliability,
+        ..catalogue.find("gpt-4o").unwrap().clone()
+    };
+    catalogue.add(model).unwrap();
+    catalogue
+}
+
+pub(crate) fn o200k(text: &str) -> u64 {
+    bpe_openai::o200k_base().count(text) as u64
+}
+
+/// Returns the lines that open a layer, in order.
+pub(crate) fn openers(prompt: &str) -> Vec<&str> {
+    const OPENERS: [&str; 7] = [
+        "# THE FOREMAN",
+        "# THE WRITING PROCESS MAP",
+        "<session_state>",
+        "# OUTPUT PROTOCOLS",
+        "## EXAMPLE TURN",
+        "## CONVERSATION HISTORY",
+        "## CURRENT MESSAGE",
+    ];
+    prompt.lines().filter(|line| OPENERS.contains(line) || line.starts_with("# MODE: ")).collect()
+}

@@ -1,0 +1,315 @@
+//! A project in a temporary folder, the program run in it, and the log of the library.
+
+pub(crate) mod agent_output;
+pub(crate) mod change_project;
+pub(crate) mod change_script;
+pub(crate) mod edit_project;
+pub(crate) mod foreman_pack;
+pub(crate) mod http_agent;
+pub(crate) mod model_server_process;
+pub(crate) mod recording_agent;
+pub(crate) mod reply_case;
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Once, OnceLock};
+
+use agentd::agent::{Driver, Drivers};
+use agentd::models::{Event, SessionId};
+use agentd::orchestrator::{self, Ask, Desk, TurnReport, Workspace};
+use agentd::store::Store;
+use log::{LevelFilter, Log, Metadata, Record};
+use tempfile::TempDir;
+
+/// The repository of this program.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A project in a temporary folder, with a home of its own.
+pub(crate) struct TestProject {
+    folder: TempDir,
+}
+
+/// What a run of the program left behind.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl TestProject {
+    /// Makes an empty git repository.
+    pub(crate) fn new() -> Self {
+        let project = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(project.root()).unwrap();
+        fs::create_dir_all(project.home()).unwrap();
+        init_repository(&project.root());
+        project
+    }
+
+    /// Makes one whose prompts tell no nonce, so that their system prompt is the template alone.
+    pub(crate) fn without_nonce() -> Self {
+        let project = Self::new();
+        // With the user, as a file of the project would be part of the tree that prompts show.
+        write(&project.user_folder().join("config.toml"), "format = 1\nverdict_nonce = \"off\"\n");
+        project
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().join("project")
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// The user's configuration folder for the program.
+    pub(crate) fn user_folder(&self) -> PathBuf {
+        self.home().join(".config/agentd")
+    }
+
+    /// Writes a file of the project.
+    pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) -> &Self {
+        write(&self.root().join(path), content);
+        self
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.root().join(path)).unwrap()
+    }
+
+    /// Returns the program, ready to run in the project.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
+        command
+            .args(args)
+            .current_dir(self.root())
+            .env("HOME", self.home())
+            .env("PATH", path_without_agents())
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_STATE_HOME")
+            .env_remove("CLICOLOR_FORCE")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program.
+    pub(crate) fn run(&self, args: &[&str]) -> Run {
+        Run::from(self.command(args).output().unwrap())
+    }
+
+    /// Runs the program with a text on stdin.
+    pub(crate) fn run_with_stdin(&self, args: &[&str], stdin: &[u8]) -> Run {
+        let mut child = self
+            .command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A program that refuses its input early may close the pipe.
+        let _closed = child.stdin.take().unwrap().write_all(stdin);
+        Run::from(child.wait_with_output().unwrap())
+    }
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Run {
+    /// Returns stdout of a run that went well.
+    pub(crate) fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        self.stdout
+    }
+
+    /// Checks that a run failed with a code, printed no data, and said something of each of these.
+    pub(crate) fn fails(self, code: i32, words: &[&str]) -> String {
+        assert_eq!(self.code, code, "{}\n{}", self.stdout, self.stderr);
+        assert_eq!(self.stdout, "", "data was printed");
+        for word in words {
+            assert!(self.stderr.contains(word), "{word:?} is not in:\n{}", self.stderr);
+        }
+        self.stderr
+    }
+
+    pub(crate) fn json(self) -> serde_json::Value {
+        serde_json::from_str(&self.ok()).unwrap()
+    }
+
+    /// Returns the last of the JSON lines that a turn prints: its report.
+    pub(crate) fn last_line(&self) -> serde_json::Value {
+        let last = self.stdout.lines().last().unwrap_or_else(|| panic!("{}", self.stderr));
+        let report: serde_json::Value = serde_json::from_str(last).unwrap();
+        assert_eq!(report["event"], "report");
+        report
+    }
+
+    /// Returns the report of a turn that went well.
+    pub(crate) fn report(self) -> serde_json::Value {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        self.last_line()
+    }
+}
+
+/// Makes a folder an empty git repository with the branch `main`, as `git init` does, but without starting a process.
+fn init_repository(folder: &Path) {
+    let git_dir = folder.join(".git");
+    for name in ["info", "objects/info", "objects/pack", "refs/heads", "refs/tags"] {
+        fs::create_dir_all(git_dir.join(name)).unwrap();
+    }
+    fs::write(git_dir.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    let config = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tlogallrefupdates = true\n";
+    fs::write(git_dir.join("config"), config).unwrap();
+}
+
+pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// Returns the files below a folder, relative to it, sorted.
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut waiting = vec![folder.to_path_buf()];
+    while let Some(here) = waiting.pop() {
+        for entry in fs::read_dir(here).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else {
+                found.push(path.strip_prefix(folder).unwrap().to_path_buf());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Returns the paths of the case files below a folder of `tests/cases`, relative to `tests/cases`, sorted.
+pub(crate) fn case_names(folder: &str) -> Vec<String> {
+    let files = files_below(&repository().join("tests/cases").join(folder));
+    assert!(!files.is_empty(), "no case in {folder}");
+    files.into_iter().map(|file| format!("{folder}/{}", file.display())).collect()
+}
+
+/// Returns the text of a case file.
+pub(crate) fn read_case(name: &str) -> String {
+    fs::read_to_string(repository().join("tests/cases").join(name)).unwrap()
+}
+
+/// Returns the text of a file below `tests/data`.
+pub(crate) fn read_data(name: &str) -> String {
+    fs::read_to_string(repository().join("tests/data").join(name)).unwrap()
+}
+
+/// Returns the path of a program that tests start, such as `fake_agent`.
+///
+/// Cargo builds these programs with `cargo test`, but not with `cargo test --test NAME`, so they are built here unless
+/// `AGENTD_TEST_PROGRAMS=built` says that they are up to date.
+pub(crate) fn program(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(build_programs).join(name)
+}
+
+fn build_programs() -> PathBuf {
+    let profile = Path::new(env!("CARGO_BIN_EXE_agentd")).parent().unwrap();
+    let folder = profile.join("examples");
+    if std::env::var_os("AGENTD_TEST_PROGRAMS").is_some_and(|programs| programs == "built") {
+        return folder;
+    }
+
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--offline", "--locked", "--quiet", "--examples", "--target-dir"]);
+    build.arg(profile.parent().unwrap()).current_dir(repository());
+    if !cfg!(debug_assertions) {
+        build.arg("--release");
+    }
+    // Crates that read these variables would be built once more.
+    for (name, _) in std::env::vars_os() {
+        let set_by_cargo = name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"));
+        if set_by_cargo {
+            build.env_remove(name);
+        }
+    }
+    assert!(build.status().unwrap().success());
+    folder
+}
+
+/// Notes that a test did not run, for `test.sh` to count.
+pub(crate) fn did_not_run(test: &str, why: &str) {
+    let folder = repository().join("target/not-run");
+    write(&folder.join(test), format!("{test}: {why}\n"));
+}
+
+thread_local! {
+    static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+struct ThreadLog;
+
+impl Log for ThreadLog {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let line = format!("{}: {}", record.level(), record.args());
+        LOG.with_borrow_mut(|lines| lines.push(line));
+    }
+
+    fn flush(&self) {}
+}
+
+/// Returns what the library logs while something runs on this thread.
+pub(crate) fn logged<T>(run: impl FnOnce() -> T) -> (T, Vec<String>) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        log::set_logger(&ThreadLog).unwrap();
+        log::set_max_level(LevelFilter::Debug);
+    });
+    LOG.take();
+    let value = run();
+    (value, LOG.take())
+}
+
+/// Takes a turn with a run of its own.
+pub(crate) fn take(
+    workspace: &Workspace,
+    store: &dyn Store,
+    driver: &dyn Driver,
+    ask: &Ask,
+) -> agentd::Result<TurnReport> {
+    let (drivers, run) = (Drivers::default(), orchestrator::Run::new("test"));
+    orchestrator::take(&Desk { workspace, store, drivers: &drivers, run: &run }, driver, ask)
+}
+
+/// Returns the events of a session.
+pub(crate) fn events(store: &dyn Store, session: &str) -> Vec<Event> {
+    let events = store.events(&SessionId::new(session).unwrap()).unwrap();
+    events.into_iter().map(|(_, event)| event).collect()
+}
+
+/// Returns PATH without the folders that hold an agent: which one is there must not change a test.
+pub(crate) fn path_without_agents() -> OsString {
+    let holds_one = |folder: &PathBuf| {
+        agentd::pack::DEFAULT_AGENTS.lines().any(|name| !name.starts_with('#') && folder.join(name).exists())
+    };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(std::env::split_paths(&path).filter(|folder| !holds_one(folder))).unwrap()
+}
