@@ -226,10 +226,18 @@ fn every_shipped_file_is_compiled_in_and_every_template_is_named_by_a_pack() {
     assert_eq!(named, prose);
 }
 
-/// Every prose file of a shipped pack is named by a layer of it, at the length its name says.
+/// Returns the names of the shipped packs.
+fn shipped_packs() -> Vec<&'static str> {
+    let names = pack::builtin_names();
+    names.filter_map(|name| name.strip_prefix("packs/")?.strip_suffix("/pack.yaml")).collect()
+}
+
+/// Every prose file of a shipped pack is used by one of its layers, at the tier that its name says.
 #[test]
 fn every_shipped_text_is_named_by_a_layer() {
-    for name in ["foreman", "probe", "taskqueue", "sdd"] {
+    let packs = shipped_packs();
+    assert_eq!(packs.len(), 5, "{packs:?}");
+    for name in packs {
         let pack = Pack::load(name, &Places::default()).unwrap();
         let mut named = BTreeSet::new();
         for layer in &pack.layers {
@@ -255,15 +263,27 @@ fn every_shipped_text_is_named_by_a_layer() {
     }
 }
 
+/// A file that no module declares is not compiled, and its tests never run.
 #[test]
 fn no_file_of_tests_is_forgotten() {
-    for path in files_below(&repository().join("tests/it")) {
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        // A file in a folder belongs to the module of the folder's name.
-        let folder = path.parent().and_then(|folder| folder.to_str()).filter(|folder| !folder.is_empty());
-        let owner = folder.unwrap_or("main");
-        let text = fs::read_to_string(repository().join(format!("tests/it/{owner}.rs"))).unwrap();
-        let named = name == "main" || text.contains(&format!("mod {name};"));
-        assert!(named, "tests/it/{owner}.rs does not name {name}");
+    for root in ["tests/it", "tests/runner", "tests/support"] {
+        for path in files_below(&repository().join(root)) {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            if ["main", "mod"].contains(&name) || path.starts_with("programs") {
+                continue;
+            }
+            let folder = path.parent().unwrap();
+            let owners = match folder.to_str().unwrap() {
+                "" => vec!["main.rs".into(), "mod.rs".into()],
+                _ => vec![folder.join("mod.rs"), folder.with_extension("rs")],
+            };
+            let owner =
+                owners.iter().find_map(|owner| fs::read_to_string(repository().join(root).join(owner)).ok());
+            assert!(
+                owner.unwrap().contains(&format!("mod {name};")),
+                "{root}: {} is not declared",
+                path.display()
+            );
+        }
     }
 }

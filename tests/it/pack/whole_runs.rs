@@ -145,10 +145,10 @@ fn state(project: &TestProject, turns: usize) -> String {
     path.display().to_string()
 }
 
-/// The pack takes ten turns and cuts to 85 %: the start of the history stays from turn to turn, and it is the ledger
-/// that knows it. What was described once needs not be described again.
+/// The pack shows ten turns and cuts to 85 %, so the start of the history stays the same from turn to turn; the ledger
+/// records it, together with the state that was described last. The replies themselves do not enter the history yet.
 #[test]
-fn a_second_turn_of_a_session_remembers_the_first() {
+fn a_second_turn_keeps_the_described_state_and_not_yet_the_conversation() {
     let project = TestProject::new();
     let base = ["architect", "What next?", "--pack", "foreman", "--session", "book"];
     let mut first = Vec::new();
@@ -169,6 +169,10 @@ fn a_second_turn_of_a_session_remembers_the_first() {
 
     let shown = project.run(&[&["prompt"], &base[..]].concat()).ok();
     assert!(shown.contains("Big Brain") && shown.contains("q13.") && !shown.contains("q4."), "{shown}");
+    assert!(
+        !shown.contains("ASSISTANT: Yes."),
+        "the replies of earlier turns are part of the history: {shown}"
+    );
     turn(&project, &base, "Yes.\n");
     assert_eq!(
         call(&project, "baker", 5).stdin,

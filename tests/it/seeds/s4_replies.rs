@@ -1,17 +1,15 @@
 //! S4, sections 7 and 8: replies in the form that the foreman is taught, and what becomes of others.
 
-use agentd::Places;
 use agentd::models::{Mode, Response};
-use agentd::pack::Pack;
 use agentd::parse::{self, Context, Grammar};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::support::foreman_pack::{MODES, pack};
 use crate::support::{TestProject, read_data};
 
 fn grammar(mode: &str) -> Grammar {
-    let pack = Pack::load("foreman", &Places::default()).unwrap();
-    pack.grammar(&Mode::new(mode).unwrap()).unwrap()
+    pack().grammar(&Mode::new(mode).unwrap()).unwrap()
 }
 
 fn read(mode: &str, reply: &str) -> Response {
@@ -95,29 +93,51 @@ fn section_7_3_nested_tag_errors_are_read_as_well_as_can_be() {
     assert!(response.actions.is_empty());
 }
 
-/// 8.1's table: each action in each mode, and 8.3: what is not permitted is skipped.
+/// Section 8.1's table: the parameters of a valid request and the modes that permit it, in the order of `MODES`.
+const ACTIONS: [(&str, &str, [bool; 4]); 11] = [
+    ("query_notebook", "<notebook_id>a</notebook_id><query>b</query>", [true, true, true, true]),
+    ("save_decision", "<category>world</category><key>a</key><value>b</value>", [true, true, true, true]),
+    (
+        "write_template",
+        "<template>theme</template><content>{\"a\": 1}</content>",
+        [true, false, false, false],
+    ),
+    ("update_status", "<template>theme</template><status>complete</status>", [true, true, false, false]),
+    ("start_tournament", "<passage>a storm</passage>", [false, true, false, false]),
+    (
+        "select_winner",
+        "<tournament_id>t1</tournament_id><variant_id>v2</variant_id><reason>r</reason>",
+        [false, true, false, false],
+    ),
+    ("generate_bundle", "<tournament_id>t1</tournament_id>", [false, true, false, false]),
+    (
+        "generate_scaffold",
+        "<chapter>1</chapter><scene>2</scene><title>t</title>",
+        [false, false, true, false],
+    ),
+    ("write_scene", "<scaffold_id>s1</scaffold_id><target>scene_1</target>", [false, false, true, false]),
+    ("run_health_check", "<scope>scene</scope>", [false, false, true, true]),
+    (
+        "apply_edit",
+        "<target>scene_1</target><original>a</original><replacement>b</replacement>",
+        [false, false, false, true],
+    ),
+];
+
+/// Sections 8.1 and 8.3: each action is read in the modes that permit it and refused in the others.
 #[test]
 fn section_8_1_each_action_counts_in_its_modes_only() {
-    let table = [
-        ("query_notebook", "<notebook_id>a</notebook_id><query>b</query>", [true, true, true, true]),
-        ("save_decision", "<category>world</category><key>a</key><value>b</value>", [true, true, true, true]),
-        (
-            "write_template",
-            "<template>theme</template><content>{\"a\": 1}</content>",
-            [true, false, false, false],
-        ),
-        (
-            "generate_scaffold",
-            "<chapter>1</chapter><scene>2</scene><title>t</title>",
-            [false, false, true, false],
-        ),
-    ];
-    for (action, fields, modes) in table {
-        let reply = format!("<message>m</message><action type=\"{action}\">{fields}</action>");
-        for (mode, permitted) in ["architect", "voice_calibration", "director", "editor"].iter().zip(modes) {
+    let defined: Vec<String> = pack().actions.keys().cloned().collect();
+    assert_eq!(ACTIONS.map(|(name, ..)| name.to_owned()).to_vec(), defined, "every action of the pack");
+
+    for (action, parameters, modes) in ACTIONS {
+        let reply = format!("<message>m</message><action type=\"{action}\">{parameters}</action>");
+        for (mode, permitted) in MODES.into_iter().zip(modes) {
             let response = read(mode, &reply);
             assert_eq!(response.actions.len(), usize::from(permitted), "{action} in {mode}");
             assert_eq!(response.proposals.len(), usize::from(!permitted), "{action} in {mode}");
+            let name = response.actions.first().map_or(action, |action| action.name.as_str());
+            assert_eq!(name, action, "in {mode}");
         }
     }
 }
@@ -215,9 +235,10 @@ fn replies_of_a_small_model_lead_to_no_effect_that_was_not_asked_for() {
     assert_eq!(keys, asked);
 }
 
-/// A reply in a turn: the message is shown, the action is listed because the pack has nothing that carries it out.
+/// Section 8.3 asks for the action to be executed. The pack has no operation for it yet, so the turn prints the message
+/// and reports the action as not carried out.
 #[test]
-fn section_8_3_action_execution_flow() {
+fn section_8_3_not_yet_executed_an_action_is_only_listed() {
     let project = TestProject::new();
     let reply = "<message>Recorded.</message>\n<action type=\"save_decision\"><category>world</category>\
                  <key>moons</key><value>two</value></action>";
