@@ -6,8 +6,8 @@ use agentd::Result;
 use agentd::models::{Response, SegmentRef, SessionId, dollars};
 use agentd::orchestrator::{Recorded, Workspace, ledger_text, utc};
 use agentd::store::{SqliteStore, Store};
+use diffy::DiffOptions;
 use serde_json::{Value, json};
-use similar::TextDiff;
 
 use super::report;
 use super::sending::{ledger, no_turn};
@@ -126,9 +126,12 @@ pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> Outcome {
                     texts.iter().map(|id| ledger_text(&store, id)).collect::<Result<String>>()
                 };
                 let (a, b) = (read(a)?, read(b)?);
-                let heads = (format!("{}: {name}", old.name()), format!("{}: {name}", new.name()));
-                let diff = TextDiff::from_lines(&a, &b);
-                all.push_str(&diff.unified_diff().context_radius(3).header(&heads.0, &heads.1).to_string());
+                let patch = DiffOptions::new()
+                    .set_original_filename(format!("{}: {name}", old.name()))
+                    .set_modified_filename(format!("{}: {name}", new.name()))
+                    .create_patch(&a, &b)
+                    .to_string();
+                all.push_str(&patch);
             }
         }
     }
