@@ -1,7 +1,8 @@
 #!/bin/sh
-# Sets up what is missing and runs everything: format, lints of the three builds, all tests, doc tests.
-# The last line counts what did not run and why. With --soak a thousand turns are killed, too; with --real-agents
-# claude, gemini and codex are installed outside of the tree and driven against a scripted server.
+# Installs what is missing and runs everything: format, lints of the three builds, all tests, documentation.
+# The last line counts the tests that did not run, with the reason for each.
+#   --soak         kills a thousand turns instead of fifty
+#   --real-agents  installs claude, gemini and codex outside the repository and drives them against a scripted server
 set -eu
 cd "$(dirname "$0")"
 
@@ -28,11 +29,11 @@ step() {
     echo "== $1"
 }
 
-# Notes why the tests with real agents did not run.
+# Records why the tests with real agents did not run.
 real_agents_did_not_run() {
     echo "real_agents: $1" >target/not-run/real_agents
 }
-# Installs the real agents into the folder $agents, unless they are there; tells whether they are then.
+# Installs the real agents into the folder $agents unless they are there; fails if the registry cannot be reached.
 install_real_agents() {
     agents=${XDG_CACHE_HOME:-$HOME/.cache}/agentd/real-agents/$(git hash-object tests/real/package-lock.json)
     [ ! -e "$agents/installed" ] || return 0
@@ -41,12 +42,12 @@ install_real_agents() {
     cp tests/real/package.json tests/real/package-lock.json "$agents"
     if ! (cd "$agents" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >npm.log 2>&1); then
         cat "$agents/npm.log" >&2
-        # Anything but a registry that is away, such as a package that is not the pinned one, is a failure.
+        # Any other failure, such as a package that does not match the lock file, fails the tests.
         grep -q -E 'code (ENOTFOUND|EAI_AGAIN|ECONN|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|E50)' "$agents/npm.log" || exit 1
         real_agents_did_not_run "the registry cannot be reached"
         return 1
     fi
-    # Without its install script claude is not linked to its program.
+    # claude's install script, which is not run, would make this link.
     for program in "$agents"/node_modules/@anthropic-ai/claude-code-*/claude; do
         ln -sf "$program" "$agents/node_modules/.bin/claude"
     done
@@ -78,19 +79,18 @@ cargo clippy --offline --locked --all-targets --quiet -- -D warnings
 cargo clippy --offline --locked --no-default-features --quiet -- -D warnings
 cargo clippy --offline --locked --no-default-features --features run --quiet -- -D warnings
 
-step "build"
-cargo build --offline --locked --quiet
-
-# Many tests wait for processes, so more of them than there are cores run at a time.
+# Many tests wait for processes, so more of them run at a time than there are cores.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN) + 1))}"
 
 step "tests"
-cargo test --offline --locked --all-targets
+# Builds the programs that tests start, and runs the tests of the documentation, too.
+export AGENTD_TEST_PROGRAMS=built
+cargo test --offline --locked
 
 if [ -n "$soak" ]; then
     step "soak: $soak kills"
     AGENTD_SOAK=$soak cargo test --offline --locked --test it kill_loop -- --nocapture
-    AGENTD_SOAK=$soak cargo test --offline --locked --test it change_crash
+    AGENTD_SOAK=$soak cargo test --offline --locked --test it change::crash
 fi
 
 if [ -n "$real" ]; then
@@ -102,14 +102,13 @@ if [ -n "$real" ]; then
     if ! $alone ip link set lo up; then
         real_agents_did_not_run "namespaces are not granted"
     elif install_real_agents; then
-        # They see no net but this machine's own, where the scripted server is.
+        # In a network namespace whose only interface is the loopback device, where the scripted server listens.
         RUST_TEST_THREADS=2 AGENTD_REAL_AGENTS="$agents/node_modules/.bin" $alone sh -c \
             'ip link set lo up && exec cargo test --offline --locked --test it real_agents'
     fi
 fi
 
 step "documentation"
-cargo test --offline --locked --doc
 RUSTDOCFLAGS="-D warnings" cargo doc --offline --locked --no-deps --quiet
 
 echo
@@ -117,7 +116,7 @@ cat target/not-run/* 2>/dev/null || true
 count=$(find target/not-run -type f | wc -l | tr -d ' ')
 echo "did not run: $count"
 if [ "${AGENTD_CI:-}" = 1 ] && [ "$count" -ne 0 ]; then
-    # In CI only a registry that cannot be reached or a kernel facility that is not granted excuses a test.
+    # In CI only an unreachable registry or a kernel facility that is not granted excuses a test.
     if cat target/not-run/* | grep -v -E 'registry cannot be reached|namespaces are not granted' >/dev/null; then
         exit 1
     fi

@@ -251,6 +251,12 @@ fn build_programs() -> PathBuf {
     folder
 }
 
+/// Returns the name by which the test binary knows a function of a module, to run that test in another process.
+pub(crate) fn test_name(module_path: &str, function: &str) -> String {
+    let (_binary, module) = module_path.split_once("::").unwrap();
+    format!("{module}::{function}")
+}
+
 /// Notes that a test did not run, for `test.sh` to count.
 pub(crate) fn did_not_run(test: &str, why: &str) {
     let folder = repository().join("target/not-run");

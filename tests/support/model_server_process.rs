@@ -18,7 +18,7 @@ pub(crate) struct ModelServer {
 }
 
 impl ModelServer {
-    /// Starts a server with the replies of a script, as JSON; the keys are those of `examples/modelserver/script.rs`.
+    /// Starts a server with the replies of a script, as JSON; the keys are those of `tests/support/programs/model_server/script.rs`.
     pub(crate) fn start(replies: &Value) -> Self {
         let script = serde_json::json!({"format": 1, "replies": replies});
         let folder = tempfile::tempdir().unwrap();
@@ -46,7 +46,7 @@ impl ModelServer {
         self.folder.path().join("prompt")
     }
 
-    /// Returns the requests so far; the keys are those of `examples/modelserver/log.rs`.
+    /// Returns the requests so far; the keys are those of `tests/support/programs/model_server/log.rs`.
     pub(crate) fn requests(&self) -> Vec<Value> {
         let log = fs::read_to_string(self.folder.path().join("log")).unwrap();
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Run, TestProject, files_below, path_without_agents, repository};
+use crate::support::{Run, TestProject, files_below, path_without_agents, program, repository};
 
 fn readme() -> String {
     page("README.md")
@@ -162,11 +162,7 @@ fn the_library_example_is_the_one_that_runs() {
     let example = fs::read_to_string(repository().join("examples/hello.rs")).unwrap();
     let code = example.split_once("\n\n").unwrap().1;
     assert_eq!(blocks(&readme(), "rust"), [code]);
-    let output = Command::new(env!("CARGO"))
-        .args(["run", "-q", "--offline", "--example", "hello"])
-        .current_dir(repository())
-        .output()
-        .unwrap();
+    let output = Command::new(program("hello")).output().unwrap();
     let xml = String::from_utf8(output.stdout).unwrap();
     assert!(xml.starts_with("<prompt>\n<system_prompt><![CDATA[# Plan a change\n"), "{xml}");
     assert!(roxmltree::Document::parse(&xml).is_ok());

@@ -1,6 +1,6 @@
 //! Replies broken at random: whatever comes, `parse` returns, and what it returns keeps the promises made of it.
 //!
-//! `AGENTD_FUZZ_SECONDS=600 cargo test --release --test it fuzz_replies` runs it for ten minutes and writes what it did
+//! `AGENTD_FUZZ_SECONDS=600 cargo test --release --test it parse::fuzz` runs it for ten minutes and writes what it did
 //! to `target/fuzz-replies.txt`; `AGENTD_FUZZ_SEED` starts another sequence.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -41,7 +41,7 @@ fn main() {
             if Path::new(&argument).is_file() { fs::read_to_string(&argument) } else { Ok(argument) };
         for step in script.unwrap_or_default().lines().filter(|line| !line.trim().is_empty()) {
             if let Err(error) = take(step) {
-                let _closed = writeln!(io::stderr(), "fakeagent: {step}: {error}");
+                let _closed = writeln!(io::stderr(), "fake_agent: {step}: {error}");
                 process::exit(99);
             }
         }

@@ -9,6 +9,7 @@ use agentd::ErrorKind;
 use agentd::ops::{Git, Head, Repository};
 
 use super::World;
+use crate::support::test_name;
 
 #[test]
 fn a_folder_in_no_repository_is_told_so() {
@@ -211,9 +212,9 @@ fn what_the_environment_says_of_a_repository_does_not_count() {
     let git_dir = other.root().join(".git");
     let evil = other.path("evil");
     fs::write(&evil, format!("#!/bin/sh\ntouch '{}'\n", other.mark().display())).unwrap();
-    let name = "git_door::opening::what_the_environment_says_of_a_repository_does_not_count";
+    let name = test_name(module_path!(), "what_the_environment_says_of_a_repository_does_not_count");
     let run = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name])
+        .args(["--exact", &name])
         .env("AGENTD_TEST_ROOT", own.root())
         .env("GIT_DIR", &git_dir)
         .env("GIT_WORK_TREE", other.root())

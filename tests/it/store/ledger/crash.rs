@@ -14,7 +14,7 @@ use agentd::models::Event;
 use agentd::store::{Claim, Entry, Lease, SqliteStore, Store, Turns, blob_id};
 
 use super::{TEXTS, answered, at, called, claim, holder, replied, session, started, tokens};
-use crate::support::did_not_run;
+use crate::support::{did_not_run, test_name};
 
 /// What tells a process of this binary that it is a child, and what it is to do.
 const ROLE: &str = "AGENTD_TEST_LEDGER_ROLE";
@@ -26,8 +26,8 @@ fn child(role: &str, folder: &Path) -> Command {
     command
 }
 
-fn as_child() -> [&'static str; 3] {
-    ["--exact", "ledger::crash::a_child_plays_its_role", "--nocapture"]
+fn as_child() -> [String; 3] {
+    ["--exact".to_owned(), test_name(module_path!(), "a_child_plays_its_role"), "--nocapture".to_owned()]
 }
 
 #[test]

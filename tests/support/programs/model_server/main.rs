@@ -1,7 +1,7 @@
 //! A stand-in for the servers of models that answers as a script says, for tests.
 //!
 //! ```text
-//! modelserver --script FILE [--log FILE] [--bodies FOLDER] [--prompt FILE]
+//! model_server --script FILE [--log FILE] [--bodies FOLDER] [--prompt FILE]
 //! ```
 //!
 //! It prints its address on a line of stdout and serves until its stdin is closed. The path of a request tells whom it
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _closed = writeln!(io::stderr(), "modelserver: {error:#}");
+            let _closed = writeln!(io::stderr(), "model_server: {error:#}");
             ExitCode::from(2)
         }
     }
