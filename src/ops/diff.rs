@@ -171,3 +171,66 @@ pub(super) fn with_line_ends_of(before: &str, text: &str) -> String {
     let ends = LineEnds::of(before);
     ends.put_on(&ends.taken_off(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = "one\ntwo\nthree\ntwo\n";
+
+    fn applied(diff: &str) -> Result<Option<String>, String> {
+        apply("a.txt", Some(OLD), diff)
+    }
+
+    #[test]
+    fn a_hunk_is_placed_by_its_lines_and_not_by_its_numbers() {
+        let diff = "--- a/a.txt\n+++ b/a.txt\n@@ -90,7 +1 @@\n two\n-three\n+3\n";
+        assert_eq!(applied(diff), Ok(Some("one\ntwo\n3\ntwo\n".to_owned())));
+        assert_eq!(applied("@@ ... @@\n-one\n+1\n"), Ok(Some("1\ntwo\nthree\ntwo\n".to_owned())));
+    }
+
+    #[test]
+    fn a_hunk_without_one_clear_place_is_refused() {
+        let reason = |diff: &str| applied(diff).unwrap_err();
+        assert!(reason("@@ -2 +2 @@\n-two\n+2\n").contains("several places"));
+        assert!(reason("@@ -1 +1 @@\n-four\n+4\n").contains("fits nowhere"));
+        assert!(reason("@@ -1 +1 @@\n+zero\n").contains("no line of the file"));
+        assert!(reason("@@ -1,2 +1 @@\n-one\n two\n@@ -2,2 +2 @@\n-two\n three\n").contains("another one"));
+        assert!(reason("one\n").contains("no hunk"));
+        assert!(reason("@@ -1 +1 @@\none\n").contains("neither"));
+    }
+
+    #[test]
+    fn the_head_of_a_diff_must_name_the_file() {
+        for name in ["a.txt", "a/a.txt", "b/a.txt", "src/a.txt"] {
+            assert!(is_of(name, "a.txt"), "{name}");
+        }
+        assert!(is_of("lib/a.txt", "src/lib/a.txt"));
+        for name in ["b.txt", "xa.txt", "a.txt/b"] {
+            assert!(!is_of(name, "a.txt"), "{name}");
+        }
+        let other = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+1\n";
+        assert!(applied(other).unwrap_err().contains("another file"));
+    }
+
+    #[test]
+    fn files_are_created_and_removed_by_the_null_device() {
+        let create = "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+one\n";
+        assert_eq!(apply("a.txt", None, create), Ok(Some("one\n".to_owned())));
+        assert!(applied(create).is_err(), "it exists");
+
+        let remove = "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n";
+        assert_eq!(apply("a.txt", Some("one\n"), remove), Ok(None));
+        assert!(applied(remove).unwrap_err().contains("leaves lines"));
+        assert!(apply("a.txt", None, remove).is_err(), "it does not exist");
+    }
+
+    #[test]
+    fn line_ends_of_the_file_are_kept() {
+        let diff = "@@ -1 +1 @@\n-one\n+1\n";
+        assert_eq!(apply("a", Some("one\r\ntwo\r\n"), diff), Ok(Some("1\r\ntwo\r\n".to_owned())));
+        assert_eq!(with_line_ends_of("a\r\n", "b\nc\n"), "b\r\nc\r\n");
+        assert_eq!(with_line_ends_of("a\n", "b\r\n"), "b\n");
+        assert_eq!(with_line_ends_of("a\r\nb\n", "c\r\nd\n"), "c\r\nd\n", "mixed ends are text");
+    }
+}

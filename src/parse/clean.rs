@@ -99,3 +99,38 @@ pub(super) fn is_wrapped(text: &str) -> bool {
     let length = inner.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
     length > 0 && text.ends_with(&format!("</{}>", &inner[..length]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_around_the_whole_reply_is_taken_off_unless_it_names_another_language() {
+        let inside = |reply: &'static str| fenced(reply).map(|span| &reply[span]);
+
+        assert_eq!(inside("```\na\nb\n```\n"), Some("a\nb"));
+        assert_eq!(inside("\n~~~~xml\na\n~~~~"), Some("a"));
+        assert_eq!(inside("```rust\nfn main() {}\n```"), None, "code");
+        assert_eq!(inside("```\na\n```\nand prose"), None, "prose follows");
+        assert_eq!(inside("```\na\n```\n```\nb\n```"), None, "two fences");
+        assert_eq!(inside("```\na"), None, "not closed");
+    }
+
+    #[test]
+    fn a_reply_that_was_sent_twice_is_read_once() {
+        let once = "<message>A reply that is long enough to be compared.</message>";
+        let half = |reply: &str| repeated(reply).map(|span| span.start);
+
+        assert_eq!(half(&format!("{once}{once}")), Some(once.len()));
+        assert_eq!(half(&format!("{once}\n{once}\n")), Some(once.len()));
+        assert_eq!(half(&format!("{once} and {once}")), None);
+        let prose = "He said that it was late, and that it was cold outside. ";
+        assert_eq!(half(&prose.repeat(2)), None, "prose may repeat itself");
+        assert_eq!(half("<a></a><a></a>"), None, "too short to be sure");
+    }
+
+    #[test]
+    fn only_carriage_returns_without_a_line_feed_end_a_line() {
+        assert_eq!(lone_returns("a\rb\r\nc\r"), [(1..2, "\n"), (6..7, "\n")]);
+    }
+}

@@ -119,3 +119,40 @@ fn codes(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
     }
     spans
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the code spans of a text, as CommonMark reads them within one paragraph.
+    fn spans(text: &str) -> Vec<&str> {
+        codes(text, 0, text.len()).into_iter().map(|span| &text[span]).collect()
+    }
+
+    #[test]
+    fn a_code_span_ends_at_the_next_run_of_the_same_length() {
+        assert_eq!(spans("a `b` c `d`"), ["`b`", "`d`"]);
+        assert_eq!(spans("``a ` b``"), ["``a ` b``"]);
+        assert_eq!(spans("`a ``b` c"), ["`a ``b`"]);
+        assert_eq!(spans("a ` b"), Vec::<&str>::new(), "not closed");
+        assert_eq!(spans("\\`a` b`"), ["` b`"], "an escaped backtick opens nothing");
+        assert_eq!(spans("\\\\`a`"), ["`a`"], "an escaped backslash escapes nothing");
+    }
+
+    #[test]
+    fn a_code_span_does_not_reach_into_the_next_block() {
+        let text = "a ` b\n- c ` d\n";
+        let paragraph = CodeSpans::of_paragraph(text, 0);
+        assert_eq!(paragraph.end, "a ` b\n".len());
+        assert_eq!(paragraph.run(2), (1, None));
+    }
+
+    #[test]
+    fn an_offset_is_looked_up_in_its_line_or_its_paragraph() {
+        let text = "`a\nb` c\n\nd";
+        assert!(!LineCode::default().holds(text, 1));
+        assert!(ParagraphCode::default().holds(text, 1));
+        assert!(!ParagraphCode::default().holds(text, text.find('c').unwrap()));
+        assert!(!ParagraphCode::default().holds(text, text.find('d').unwrap()));
+    }
+}

@@ -400,3 +400,100 @@ fn expected(parameter: &Parameter) -> String {
     }
     format!("one of {}", parameter.one_of.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_field_is_a_tag_a_named_parameter_or_an_empty_element() {
+        let read = |text: &'static str| field(text).map(|field| (field.name, field.value, field.rest));
+
+        assert_eq!(read("<key>a</key><b>"), Some(("key", "a", "<b>")));
+        assert_eq!(read("<ns:key>a</ns:key>"), Some(("key", "a", "")));
+        assert_eq!(read("<parameter name=\"key\">a</parameter>"), Some(("key", "a", "")));
+        assert_eq!(read("<parameter=key>a</parameter>"), Some(("key", "a", "")));
+        assert_eq!(read("<key/>rest"), Some(("key", "", "rest")));
+
+        assert_eq!(read("key: a"), None, "no tag");
+        assert_eq!(read("<1key>a</1key>"), None, "a name does not start with a digit");
+        assert_eq!(read("<key>a"), None, "not closed");
+        assert_eq!(read("<key a=\">\">a</key>"), None, "a bracket inside quotes");
+        assert_eq!(read("<key>a <key>b</key>"), None, "a second opening tag inside the value");
+    }
+
+    #[test]
+    fn a_closing_tag_counts_where_another_field_or_the_end_follows() {
+        assert_eq!(closed("a</key>", "key"), Some(("a", "")));
+        assert_eq!(closed("a</ KEY >\n<next>", "key"), Some(("a", "\n<next>")));
+        assert_eq!(closed("a</key> is quoted</key>", "key"), Some(("a</key> is quoted", "")));
+        assert_eq!(closed("a</keys></key><!-- note -->", "key"), Some(("a</keys>", "<!-- note -->")));
+        assert_eq!(closed("a</other>", "key"), None);
+    }
+
+    #[test]
+    fn entities_are_decoded_once_or_not_at_all() {
+        assert_eq!(unescaped("a &lt;b&gt; &amp;lt; &quot;&apos;").as_deref(), Some("a <b> &lt; \"'"));
+        assert_eq!(unescaped("&#65;&#x42;&nbsp;").as_deref(), Some("AB\u{A0}"));
+        for text in ["R&D", "&unknown;", "&#xD800;", "&;", "&#x110000;"] {
+            assert_eq!(unescaped(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn cdata_is_taken_off_only_around_a_whole_value() {
+        assert_eq!(plain(" <![CDATA[a < b]]> "), ("a < b".into(), false));
+        assert_eq!(plain("<![CDATA[a ]]]]><![CDATA[> b]]>"), ("a ]]> b".into(), false));
+        assert_eq!(plain("a &amp; b"), ("a & b".into(), true));
+        assert_eq!(plain("<b>a &amp; b</b>"), ("<b>a &amp; b</b>".into(), false));
+
+        assert!(is_partly_data("<![CDATA[a]]> and more"));
+        assert!(!is_partly_data("<![CDATA[a]]><![CDATA[b]]>"));
+        assert!(!is_partly_data("more <![CDATA[a]]>"));
+    }
+
+    #[test]
+    fn a_text_is_converted_to_the_type_of_its_parameter() {
+        let read = |kind, text| from_text(kind, None, text, 0);
+
+        assert_eq!(read(ValueKind::Integer, "12"), Some(json!(12)));
+        assert_eq!(read(ValueKind::Integer, "1.5"), None);
+        assert_eq!(read(ValueKind::Number, "1.5"), Some(json!(1.5)));
+        assert_eq!(read(ValueKind::Number, "NaN"), None);
+        assert_eq!(read(ValueKind::Boolean, "True"), Some(json!(true)));
+        assert_eq!(read(ValueKind::Boolean, "yes"), None);
+        assert_eq!(read(ValueKind::Array, "[1, 2"), None, "cut off");
+        assert_eq!(read(ValueKind::Object, "{a: 1}"), Some(json!({"a": 1})));
+        assert_eq!(
+            read(ValueKind::Object, "<a>1</a><b><c>2</c></b>"),
+            Some(json!({"a": "1", "b": {"c": "2"}}))
+        );
+        assert_eq!(read(ValueKind::Object, "<a>1</a><a>2</a>"), None, "a key twice");
+        assert_eq!(read(ValueKind::Array, "<i>a</i><i>b</i>"), Some(json!(["a", "b"])));
+        let items = from_text(ValueKind::Array, Some(ValueKind::Integer), "<i>1</i><i>x</i>", 0);
+        assert_eq!(items, None, "an item of another type");
+    }
+
+    #[test]
+    fn nested_tags_are_read_down_to_a_fixed_depth() {
+        // A tag inside one of the same name would be unclear, so each has its own.
+        let nested_by = |depth: usize| {
+            (0..depth).fold("1".to_owned(), |inner, level| format!("<t{level}>{inner}</t{level}>"))
+        };
+        assert!(from_text(ValueKind::Object, None, &nested_by(DEEPEST), 0).is_some());
+        assert_eq!(from_text(ValueKind::Object, None, &nested_by(DEEPEST + 1), 0), None);
+    }
+
+    #[test]
+    fn yaml_that_would_change_a_value_is_not_read() {
+        assert_eq!(
+            yaml_values("key: a\nvalue: two words"),
+            json!({"key": "a", "value": "two words"}).as_object().cloned()
+        );
+        for text in ["key: 1.0", "key: 007", "key: 0x1f", "key: a # b", "# a\nkey: b", "key: a\nkey: b"] {
+            assert_eq!(yaml_values(text), None, "{text}");
+        }
+    }
+}

@@ -143,3 +143,46 @@ pub(super) fn split(text: &str) -> Split<'_> {
     }
     Split { head: None, body: text, first: 1, is_open: true }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<Kind<'_>> {
+        lines(text, 1).into_iter().map(|line| line.kind).collect()
+    }
+
+    #[test]
+    fn headings_follow_the_rules_of_markdown() {
+        assert_eq!(heading("## Title"), Some((2, "Title")));
+        assert_eq!(heading("   # A #"), Some((1, "A")));
+        assert_eq!(heading("# C#"), Some((1, "C#")));
+        assert_eq!(heading("###"), Some((3, "")));
+        for line in ["#Title", "    # code", "####### seven", "Title"] {
+            assert_eq!(heading(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn nothing_inside_a_fence_is_a_heading() {
+        let text = "# A\n```md\n# B\n~~~\n````\n# C\n";
+        let expected = [
+            Kind::Heading(1, "A"),
+            Kind::Open("md"),
+            Kind::Code,
+            Kind::Code,
+            Kind::Close,
+            Kind::Heading(1, "C"),
+        ];
+        assert_eq!(kinds(text), expected);
+        assert_eq!(kinds("~~~\n# A\n```\n"), [Kind::Open(""), Kind::Code, Kind::Code], "never closed");
+        assert_eq!(kinds("```not `a` fence\n# A"), [Kind::Text, Kind::Heading(1, "A")]);
+    }
+
+    #[test]
+    fn lines_keep_their_number_and_offset_whatever_they_end_with() {
+        let found: Vec<_> =
+            lines("a\r\nb\n\nc", 5).iter().map(|line| (line.number, line.start, line.text)).collect();
+        assert_eq!(found, [(5, 0, "a"), (6, 3, "b"), (7, 5, ""), (8, 6, "c")]);
+    }
+}
