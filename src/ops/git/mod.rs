@@ -10,6 +10,7 @@ mod land;
 mod run;
 mod scratch;
 mod stage;
+mod wait;
 mod worktree;
 
 use std::path::{Path, PathBuf};

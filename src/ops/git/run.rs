@@ -6,13 +6,14 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
+use super::wait::wait_for_exit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 
@@ -334,13 +335,14 @@ impl Call {
         let mut command = self.command();
         command.stdin(self.stdin()?).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
         let mut child = command.spawn()?;
-        let status = match wait(&mut child, self.git.limit, &stdout) {
-            Ok(status) => status,
-            Err(error) => {
-                end(&mut child);
-                return Err(error);
-            }
-        };
+        let status =
+            match wait_for_exit(&mut child, self.git.limit, || Ok(stdout.metadata()?.len() > MOST_OUTPUT)) {
+                Ok(status) => status,
+                Err(error) => {
+                    end(&mut child);
+                    return Err(error);
+                }
+            };
         let stdout = read_from_start(&mut stdout, MOST_OUTPUT)?;
         let stderr = read_from_start(&mut stderr, 64 * 1024)?;
         Ok(Output { code: status.code(), stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
@@ -354,24 +356,6 @@ impl Call {
         input.write_all(&self.input)?;
         input.rewind()?;
         Ok(input.into())
-    }
-}
-
-fn wait(child: &mut Child, limit: Duration, stdout: &File) -> io::Result<ExitStatus> {
-    let begun = Instant::now();
-    let mut pause = Duration::from_micros(500);
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        if begun.elapsed() > limit {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        if stdout.metadata()?.len() > MOST_OUTPUT {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(10));
     }
 }
 

@@ -1,0 +1,91 @@
+//! Waiting for a command to exit, without polling it.
+
+use std::io;
+use std::process::{Child, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Waits for a command to exit, and reaps it.
+///
+/// # Errors
+///
+/// `TimedOut` after `limit`, and `FileTooLarge` once `is_too_long` says that it has printed too much. The command still
+/// runs then, and the caller ends it.
+pub(super) fn wait_for_exit(
+    child: &mut Child,
+    limit: Duration,
+    is_too_long: impl Fn() -> io::Result<bool>,
+) -> io::Result<ExitStatus> {
+    let begun = Instant::now();
+    let mut notice = ExitNotice::for_child(child);
+
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        let Some(left) = limit.checked_sub(begun.elapsed()) else {
+            return Err(io::ErrorKind::TimedOut.into());
+        };
+        if is_too_long()? {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        notice.wait(left);
+    }
+}
+
+/// Wakes the caller as soon as a child process exits.
+///
+/// A thread blocks in `waitid` and reports the exit through a channel, so that nobody has to poll. `WNOWAIT` leaves
+/// the child for `try_wait` to reap: its pid stays valid, and a signal sent to it cannot hit another process. Without
+/// such a thread (another system than Linux, or no thread to be had) the child is polled.
+struct ExitNotice {
+    exited: Option<Receiver<()>>,
+    pause: Duration,
+}
+
+impl ExitNotice {
+    /// Longest time between two checks of the output size.
+    const CHECK_INTERVAL: Duration = Duration::from_millis(10);
+    /// First pause of a child that is polled; it doubles up to `CHECK_INTERVAL`.
+    const FIRST_PAUSE: Duration = Duration::from_micros(500);
+
+    #[cfg(target_os = "linux")]
+    fn for_child(child: &Child) -> Self {
+        use std::sync::mpsc;
+        use std::thread;
+
+        use nix::errno::Errno;
+        use nix::sys::wait::{Id, WaitPidFlag, waitid};
+        use nix::unistd::Pid;
+
+        let (sender, receiver) = mpsc::channel();
+        let pid = Pid::from_raw(child.id().cast_signed());
+        let watch = move || {
+            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+            while waitid(Id::Pid(pid), flags) == Err(Errno::EINTR) {}
+            let _receiver_is_gone = sender.send(());
+        };
+        let thread = thread::Builder::new().name("git-exit".to_owned()).spawn(watch);
+
+        Self { exited: thread.is_ok().then_some(receiver), pause: Self::FIRST_PAUSE }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn for_child(_child: &Child) -> Self {
+        Self { exited: None, pause: Self::FIRST_PAUSE }
+    }
+
+    /// Returns when the child has exited, or earlier: after `CHECK_INTERVAL` or `left`.
+    fn wait(&mut self, left: Duration) {
+        let Some(exited) = &self.exited else {
+            sleep(self.pause.min(left));
+            self.pause = (self.pause * 2).min(Self::CHECK_INTERVAL);
+            return;
+        };
+
+        if exited.recv_timeout(Self::CHECK_INTERVAL.min(left)) == Err(RecvTimeoutError::Disconnected) {
+            self.exited = None;
+        }
+    }
+}
