@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use memchr::memmem;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
@@ -168,7 +169,7 @@ impl Dir {
         let mut guarded = self.clone();
         let own = self.git_dir.join("config.worktree");
         for config in [self.common.join("config"), self.common.join("config.worktree"), own] {
-            if config.symlink_metadata().is_err() {
+            if !may_name_filter(&config) {
                 continue;
             }
             let list = self.call(&["config", "--includes", "--null", "--name-only", "--file"]).arg(&config);
@@ -187,6 +188,23 @@ impl Dir {
         }
         Ok(guarded)
     }
+}
+
+/// Longest configuration that is searched here; a longer one is left to git.
+const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
+
+/// Returns whether a configuration file could name a filter, itself or through a file that it includes.
+///
+/// Git's configuration has no way to write `filter` or `include` but these letters: no escape, no continued line and
+/// no other encoding is allowed in the name of a section. A file without both words therefore names no filter, and git
+/// need not be started to ask. Whatever cannot be read here as a plain file of sensible size is left to git.
+fn may_name_filter(config: &Path) -> bool {
+    if config.symlink_metadata().is_err() {
+        return false;
+    }
+    let Ok(Some(mut bytes)) = file::read_bytes(config, MAX_CONFIG_BYTES) else { return true };
+    bytes.make_ascii_lowercase();
+    ["filter", "include"].iter().any(|word| memmem::find(&bytes, word.as_bytes()).is_some())
 }
 
 /// One command.
