@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::evidence::{NO_TREE, ShowDiff, short};
 use super::files::{read_project_text, write_text};
-use super::git::Landed;
+use super::git::{LandRequest, Landed, WorktreeCommit};
 use super::{ChangeSite, Closing, Operation, Planned, Site, change};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
@@ -134,20 +134,20 @@ impl Operation for Commit {
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
         let Some(change) = &site.change else { return Ok(planned.settled(false, NO_TREE.to_owned())) };
-        let committed = change.worktree.commit(planned.content.as_deref().unwrap_or_default());
+        let committed = change.worktree.commit_all(planned.content.as_deref().unwrap_or_default());
         fail::point("git-committed")?;
-        Ok(match committed {
-            Ok(Some(commit)) => planned
-                .settled(true, format!("committed {}", short(&commit)))
-                .found("COMMITTED", Some(change.worktree.head()?)),
-            Ok(None) if planned.before != Some(BlobId(change.worktree.head()?)) => planned
-                .settled(true, "the agent has committed it".to_owned())
-                .found("COMMITTED", Some(change.worktree.head()?)),
-            Ok(None) => planned
-                .settled(true, "nothing to commit".to_owned())
-                .found("NOTHING", Some(change.worktree.head()?)),
-            Err(error) => planned.settled(false, error.to_string()),
-        })
+        let WorktreeCommit { commit, is_new } = match committed {
+            Ok(committed) => committed,
+            Err(error) => return Ok(planned.settled(false, error.to_string())),
+        };
+
+        let is_as_before = planned.before == Some(BlobId(commit.clone()));
+        let (detail, result) = match (is_new, is_as_before) {
+            (true, _) => (format!("committed {}", short(&commit)), "COMMITTED"),
+            (false, false) => ("the agent has committed it".to_owned(), "COMMITTED"),
+            (false, true) => ("nothing to commit".to_owned(), "NOTHING"),
+        };
+        Ok(planned.settled(true, detail).found(result, Some(commit)))
     }
 }
 
@@ -199,16 +199,15 @@ pub(super) fn with_hint(error: &Error) -> String {
     format!("{error}{hint}")
 }
 
-/// Refuses to merge a branch that is not as it was judged or committed.
-fn check_tip(change: &ChangeSite<'_>, squash: bool) -> Result<()> {
+/// Refuses to merge a commit of the change's branch that is not the one that was judged or committed.
+fn check_tip(change: &ChangeSite<'_>, squash: bool, tip: &str) -> Result<()> {
     let (branch, results) = (&change.opened.branch, &change.state.results);
-    let Some(tip) = change.repository.commit_of(branch)? else { return Ok(()) };
     let is_right = match squash {
         true => results.get(ShowDiff::NAME).is_some_and(|seen| seen.target == tip),
         false => results.get("git.commit").is_some_and(|made| made.report == Some(blob_id(tip.as_bytes()))),
     };
     if !is_right {
-        let message = format!("{branch} is not what was judged any more: it is at {}", short(&tip));
+        let message = format!("{branch} is not what was judged any more: it is at {}", short(tip));
         return Err(Error::new(ErrorKind::VerdictStale, message));
     }
     Ok(())
@@ -220,10 +219,16 @@ fn land(change: &ChangeSite<'_>, planned: &Planned, squash: bool) -> Result<Stri
         return Ok(format!("the branch {branch} is left for you to merge"));
     };
     let message = planned.content.as_deref().unwrap_or_default();
-    check_tip(change, squash)?;
-    // What was reviewed as one small fix was not reviewed together with anything else.
-    let base = Some(change.opened.base.as_str()).filter(|_| squash);
-    match change.repository.land_on(branch, onto, message, squash, base) {
+    let request = LandRequest {
+        branch,
+        into: onto,
+        message,
+        squash,
+        // What was reviewed as one small fix was not reviewed together with anything else.
+        onto: Some(change.opened.base.as_str()).filter(|_| squash),
+        check_tip: &|tip| check_tip(change, squash, tip),
+    };
+    match change.repository.land_checked(&request) {
         Ok(Landed::Already) => Ok(format!("{branch} is merged into {onto}")),
         Ok(_) => Ok(format!("merged {branch} into {onto}")),
         Err(error) if error.kind() == ErrorKind::MergeConflict => {

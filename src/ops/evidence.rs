@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::checks::{checks_report, run_checks};
-use super::git::{Changed, Diff, DiffLimits, Status};
+use super::git::{Changed, Diff, DiffLimits, Snapshot, Status};
 use super::{ChangeSite, Closing, Found, Operation, Planned, Site, change, spec_merge};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
@@ -138,9 +138,9 @@ pub(super) struct ShowDiff;
 impl ShowDiff {
     pub(super) const NAME: &str = "git.diff";
 
-    /// Returns what has changed since the change was opened.
-    fn look(&self, change: &ChangeSite<'_>, session: &SessionId) -> Result<Found> {
-        let commit = change.worktree.head()?;
+    /// Returns what has changed since the change was opened. `committed` is the commit that holds all of the work tree;
+    /// without one, the work tree is looked at as it is now.
+    fn look(&self, change: &ChangeSite<'_>, session: &SessionId, committed: Option<String>) -> Result<Found> {
         let folder = format!("{}/", change::folder(session));
         // What is shown anyway need not be shown twice; anything else that lies there must be seen.
         let own = |path: &str| {
@@ -148,7 +148,14 @@ impl ShowDiff {
             name.is_some_and(|name| change.artifacts.iter().any(|pattern| matches_pattern(pattern, name)))
         };
         let leaves_out = |path: &str| own(path) || (change.holds_secrets)(path);
-        let diff = change.worktree.diff(&change.opened.base, DIFF_LIMITS, &leaves_out)?;
+        let (worktree, base) = (change.worktree, &change.opened.base);
+        let (commit, diff) = match committed {
+            Some(commit) => {
+                let diff = worktree.diff_of_commit(&commit, base, DIFF_LIMITS, &leaves_out)?;
+                (commit, diff)
+            }
+            None => (worktree.head()?, worktree.diff(base, DIFF_LIMITS, &leaves_out)?),
+        };
         let files = diff.files.iter().filter(|changed| !own(&changed.path)).count();
         let detail = format!("{files} files differ from {}", short(&change.opened.base));
         let result = if files == 0 { "EMPTY" } else { "SEEN" };
@@ -166,13 +173,14 @@ impl Operation for ShowDiff {
     fn before(&self, site: &Site<'_>) -> Result<Found> {
         let (Some(change), Some(session)) = (&site.change, site.session) else { return Ok(Found::default()) };
         // What a person has changed in the tree belongs to what is judged.
-        change.worktree.commit(&format!("agentd({session}): what was changed by hand"))?;
-        self.look(change, session)
+        let message = format!("agentd({session}): what was changed by hand");
+        let commit = change.worktree.commit_all(&message)?.commit;
+        self.look(change, session, Some(commit))
     }
 
     fn preview(&self, site: &Site<'_>) -> Result<Found> {
         match (&site.change, site.session) {
-            (Some(change), Some(session)) => self.look(change, session),
+            (Some(change), Some(session)) => self.look(change, session, None),
             _ => Ok(Found::default()),
         }
     }
@@ -224,14 +232,17 @@ impl Operation for ReviewRequire {
         if failed(Checks::NAME) {
             return Err(refused(format!("the checks of `{session}` failed when it was reviewed")));
         }
-        let changed = change.worktree.changed(commit)?;
+        let snapshot = change.worktree.snapshot(commit)?;
+        let changed = snapshot.changed(commit)?;
         // A run that was interrupted may have moved the folder and not said so.
         let archived =
             change.state.done.contains_key(super::ARCHIVED) || !change::has_change(site.root, session);
-        let brought = brought_by_target(change)?;
-        let stale: Vec<&str> = paths(&changed)
-            .filter(|path| is_judged(site, session, path, archived) && !brought(path))
-            .collect();
+        let mut stale: Vec<&str> =
+            paths(&changed).filter(|path| is_judged(site, session, path, archived)).collect();
+        if !stale.is_empty() {
+            let brought = brought_by_target(change, &snapshot)?;
+            stale.retain(|path| !brought(path));
+        }
         match stale.first() {
             None => Ok(Found::default()),
             Some(first) => Err(refused(format!(
@@ -273,14 +284,20 @@ fn paths(changed: &[Changed]) -> impl Iterator<Item = &str> {
 
 /// Returns what tells files that are as the change's target has them, or had them when it was merged last: they came
 /// with what has happened there meanwhile. A file that is as it was at the base did not.
-fn brought_by_target(change: &ChangeSite<'_>) -> Result<impl Fn(&str) -> bool> {
+fn brought_by_target(change: &ChangeSite<'_>, snapshot: &Snapshot) -> Result<impl Fn(&str) -> bool + use<>> {
     let differs = |commit: &str| -> Result<BTreeSet<String>> {
-        Ok(paths(&change.worktree.changed(commit)?).map(str::to_owned).collect())
+        Ok(paths(&snapshot.changed(commit)?).map(str::to_owned).collect())
     };
     let mut as_there = Vec::new();
     if let Some(onto) = &change.opened.onto {
-        let merged = change.repository.merge_base(&change.worktree.head()?, onto)?;
-        for commit in change.repository.commit_of(onto)?.into_iter().chain(merged) {
+        let now = change.repository.commit_of(onto)?;
+        let merged = match &now {
+            Some(now) => change.repository.merge_base(&change.worktree.head()?, now)?,
+            None => None,
+        };
+        let mut commits: Vec<String> = now.into_iter().chain(merged).collect();
+        commits.dedup();
+        for commit in commits {
             as_there.push(differs(&commit)?);
         }
     }

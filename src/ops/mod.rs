@@ -31,7 +31,10 @@ pub use evidence::{DIFF_LIMITS, REVIEWED, diff_text, short};
 pub use files::{
     create_new, make_folder, read_project_text, read_reply, read_text, sweep, temporary_folder, write_text,
 };
-pub use git::{Changed, Diff, DiffLimits, Git, Head, Landed, Leftover, Merged, Repository, Status, Worktree};
+pub use git::{
+    Changed, Diff, DiffLimits, Git, Head, LandRequest, Landed, Leftover, Merged, Repository, Snapshot,
+    Status, Worktree, WorktreeCommit,
+};
 pub use landing::Landing;
 pub use private::{private_names, write_private};
 pub use spec_merge::SPECS;

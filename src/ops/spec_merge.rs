@@ -4,7 +4,7 @@ use super::archive::with_hint;
 use super::change::{self, artifacts};
 use super::evidence::NO_TREE;
 use super::files::write_text;
-use super::git::{Merged, Repository};
+use super::git::Merged;
 use super::{ChangeSite, Closing, Found, Operation, Planned, Site};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
@@ -24,14 +24,12 @@ impl Operation for Show {
 
     fn before(&self, site: &Site<'_>) -> Result<Found> {
         let Some(change) = &site.change else { return Ok(Found::default()) };
-        let base = &change.opened.base;
+        let is_spec = |name: &str| name.ends_with(".md");
+        let specs = change.repository.texts_in(&change.opened.base, SPECS, is_spec)?;
         let mut found = Found::default();
-        for name in spec_names(change.repository, base)? {
-            let path = format!("{SPECS}/{name}");
-            if let Some(text) = change.repository.text_at(base, &path)? {
-                let item = ContextItem::new(ContextKind::File, path, text);
-                found.items.push((item, "the project's specs".to_owned()));
-            }
+        for (path, text) in specs {
+            let item = ContextItem::new(ContextKind::File, path, text);
+            found.items.push((item, "the project's specs".to_owned()));
         }
         Ok(found)
     }
@@ -43,12 +41,6 @@ impl Operation for Show {
     fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
         Ok(planned.settled(false, "this operation only looks".to_owned()))
     }
-}
-
-/// Returns the names of the project's specs at a commit.
-fn spec_names(repository: &Repository, commit: &str) -> Result<Vec<String>> {
-    let names = repository.names_at(commit, SPECS)?;
-    Ok(names.into_iter().filter(|name| name.ends_with(".md") && !name.contains('/')).collect())
 }
 
 /// `specs.merge`: merges the specs of a change into those of the project, section by section.
@@ -69,7 +61,8 @@ impl Operation for Merge {
     /// A conflict is told before anything is spent.
     fn before(&self, site: &Site<'_>) -> Result<Found> {
         if let (Some(change), Some(session)) = (&site.change, site.session) {
-            merged(site, change, session, "1970-01-01")?;
+            let target = change.repository.commit_of(target(change))?;
+            merged(site, change, session, target.as_deref(), "1970-01-01")?;
         }
         Ok(Found::default())
     }
@@ -87,13 +80,15 @@ impl Operation for Merge {
             return Ok(planned.settled(true, "its specs are merged".to_owned()));
         }
         let today = planned.content.as_deref().unwrap_or_default();
-        let merged = merged(site, change, session, today).and_then(|specs| {
-            let moved = follow(change, session, &specs)?;
+        let merge = || {
+            let target = change.repository.commit_of(target(change))?;
+            let specs = merged(site, change, session, target.as_deref(), today)?;
+            let moved = follow(change, session, target.as_deref(), &specs)?;
             fail::point("following")?;
             specs.iter().try_for_each(|(path, text)| write_text(site.root, path, text))?;
             Ok((specs.len(), moved))
-        });
-        Ok(match merged {
+        };
+        Ok(match merge() {
             Ok((count, moved)) => {
                 let result = if moved { MOVED } else { "MERGED" };
                 planned.settled(true, format!("specs that are merged: {count}")).found(result, None)
@@ -104,18 +99,25 @@ impl Operation for Merge {
 }
 
 /// Brings into a change what has happened to its target meanwhile; tells whether that was anything, also if it was
-/// brought in before by a run that was interrupted.
-fn follow(change: &ChangeSite<'_>, session: &SessionId, specs: &[(String, String)]) -> Result<bool> {
+/// brought in before by a run that was interrupted. `now` is the commit of the target, for which `specs` were made.
+fn follow(
+    change: &ChangeSite<'_>,
+    session: &SessionId,
+    now: Option<&str>,
+    specs: &[(String, String)],
+) -> Result<bool> {
     let target = target(change);
-    let now = change.repository.commit_of(target)?;
+    let Some(now) = now else {
+        return Err(Error::new(ErrorKind::GitFailed, format!("there is no commit `{target}`")));
+    };
     // Also what was brought in before, by hand or when this was tried last.
-    let moved = now.as_ref() != Some(&change.opened.base);
-    if now == change.repository.merge_base(&change.worktree.head()?, target)? {
+    let moved = now != change.opened.base;
+    if change.repository.is_ancestor(now, &change.worktree.head()?)? {
         return Ok(moved);
     }
     change.worktree.commit(&format!("agentd({session}): archive"))?;
     let message = format!("agentd({session}): what has changed in {target} meanwhile");
-    match change.worktree.merge_from(target, &message, specs)? {
+    match change.worktree.merge_from(now, &message, specs)? {
         Merged::UpToDate | Merged::Done(_) => Ok(moved),
         Merged::Conflict(paths) => Err(elsewhere(session, target, &paths)),
     }
@@ -126,21 +128,31 @@ fn target<'a>(change: &ChangeSite<'a>) -> &'a str {
     change.opened.onto.as_deref().unwrap_or(&change.opened.base)
 }
 
-/// Returns the project's specs as they shall be: each path, and its text.
+/// Returns the project's specs as they shall be, each path and its text, if the change's target is at the commit `now`.
 fn merged(
     site: &Site<'_>,
     change: &ChangeSite<'_>,
     session: &SessionId,
+    now: Option<&str>,
     today: &str,
 ) -> Result<Vec<(String, String)>> {
     let (repository, base) = (change.repository, change.opened.base.as_str());
-    let now = repository.commit_of(target(change))?.unwrap_or_else(|| base.to_owned());
+    let mut wanted = artifacts(site.root, session, &["specs/*.md".to_owned()])?;
+    for (name, _) in &mut wanted {
+        *name = format!("{SPECS}/{}", name.trim_start_matches("specs/"));
+    }
+    let paths: Vec<&str> = wanted.iter().map(|(path, _)| path.as_str()).collect();
+    let before = repository.texts_at(base, &paths)?;
+    let current = match now {
+        Some(now) if now != base => repository.texts_at(now, &paths)?,
+        _ => before.clone(),
+    };
+
+    let updated_at = format!("{today}T00:00:00Z");
     let mut specs = Vec::new();
-    for (name, wanted) in artifacts(site.root, session, &["specs/*.md".to_owned()])? {
-        let path = format!("{SPECS}/{}", name.trim_start_matches("specs/"));
-        let (before, current) = (repository.text_at(base, &path)?, repository.text_at(&now, &path)?);
-        let updated_at = format!("{today}T00:00:00Z");
-        match spec::merge(before.as_deref(), current.as_deref(), &wanted, &updated_at) {
+    for (path, wanted) in wanted {
+        let (before, current) = (before.get(&path), current.get(&path));
+        match spec::merge(before.map(String::as_str), current.map(String::as_str), &wanted, &updated_at) {
             Ok(text) => specs.push((path, text)),
             Err(conflicts) => return Err(conflict(session, &path, &conflicts)),
         }

@@ -121,7 +121,7 @@ fn new_change(desk: &Desk<'_>, session: &SessionId, request: &str, state: &State
     }
     let head = repository.head()?;
     let branch = format!("{BRANCH}{session}");
-    if repository.commit_of(&branch)?.is_some() {
+    if repository.branch_exists(&branch)? {
         let message = format!("there is a branch `{branch}`, and no change of this ledger has made it");
         return Err(Error::new(ErrorKind::ChangeExists, message)
             .with_hint(format!("choose another name, or remove it with `git branch -D {branch}`")));
@@ -147,9 +147,6 @@ fn ensure_tree(desk: &Desk<'_>, session: &SessionId, state: &State) -> Result<Wo
     let opened = state.change.as_ref().ok_or_else(|| not_opened(session))?;
     let repository = desk.workspace.repository(&desk.run.git)?;
     let path = desk.workspace.own_tree(session)?;
-    if let Some(worktree) = repository.worktree(&opened.branch, &path)? {
-        return Ok(worktree);
-    }
     repository.add_worktree(&opened.branch, &path, &opened.base)
 }
 
@@ -370,7 +367,8 @@ pub fn leave(desk: &Desk<'_>, session: &SessionId, state: &State) -> Result<()> 
     let path = desk.workspace.own_tree(session)?;
     if let Some(worktree) = repository.worktree(&opened.branch, &path)?.filter(|_| path.is_dir()) {
         worktree.commit(&format!("agentd({session}): what was left"))?;
-        repository.remove_worktree(&worktree, Leftover::Kept)?;
+        // All that is not ignored is committed now, or that has failed; there is nothing left to look for.
+        repository.remove_worktree(&worktree, Leftover::Lost)?;
     }
     if let Some(onto) = opened.onto.as_ref().filter(|_| state.ended == Some(true)) {
         // One that is not merged stays, for a pull request or for its owner.

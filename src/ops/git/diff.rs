@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::run::{Dir, failed, path_of};
+use super::run::{Dir, path_of};
 use super::scratch::Scratch;
-use super::stage::Special;
+use super::stage::IndexListing;
 use super::worktree::Worktree;
-use super::{LARGEST, Repository, lossy, not_understood, split_at_tab};
+use super::{Repository, lossy, not_understood, split_at_tab};
 use crate::error::Result;
 use crate::file;
+use crate::ops::files::LARGEST;
 
 /// A file that has changed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -72,9 +73,8 @@ impl Worktree {
     ///
     /// `GitFailed`.
     pub fn changed(&self, from: &str) -> Result<Vec<Changed>> {
-        let from = self.repository.known(from)?;
-        let compared = Compared::new(&self.checked()?, &from, Hidden::Shown)?;
-        Ok(compared.records.iter().map(Record::changed).collect())
+        let from = self.repository.named(from)?;
+        self.snapshot(&from)?.changed(&from)
     }
 
     /// Returns how the work tree differs from a commit, files not known to git among them.
@@ -83,8 +83,36 @@ impl Worktree {
     ///
     /// `GitFailed`.
     pub fn diff(&self, from: &str, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
-        let from = self.repository.known(from)?;
-        Compared::new(&self.checked()?, &from, Hidden::Shown)?.diff(limits, leave_out)
+        let from = self.repository.named(from)?;
+        self.snapshot(&from)?.diff(&from, limits, leave_out)
+    }
+
+    /// Takes a snapshot of the work tree as it is now, files not known to git among it, to be compared with several
+    /// commits. `id` is the id of any commit of the repository.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn snapshot(&self, id: &str) -> Result<Snapshot> {
+        Snapshot::take(&self.checked()?, id, Hidden::Shown)
+    }
+
+    /// Returns how a commit differs from another, as [`Self::diff`] does for a work tree that holds that commit and
+    /// nothing else. Nothing is staged for it.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn diff_of_commit(
+        &self,
+        commit: &str,
+        from: &str,
+        limits: DiffLimits,
+        leave_out: LeaveOut<'_>,
+    ) -> Result<Diff> {
+        let from = self.repository.named(from)?;
+        let scratch = Scratch::new(&self.checked()?, &from)?;
+        Snapshot { scratch, tree: commit.to_owned(), nested: Vec::new() }.diff(&from, limits, leave_out)
     }
 }
 
@@ -95,8 +123,8 @@ impl Repository {
     ///
     /// `GitFailed`.
     pub fn diff_of_tree(&self, from: &str, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
-        let from = self.known(from)?;
-        Compared::new(&self.dir.guarded()?, &from, Hidden::Kept)?.diff(limits, leave_out)
+        let from = self.named(from)?;
+        Snapshot::take(&self.dir.guarded()?, &from, Hidden::Kept)?.diff(&from, limits, leave_out)
     }
 }
 
@@ -109,13 +137,60 @@ enum Hidden {
     Shown,
 }
 
-/// A commit and a work tree, as trees in a repository for a moment.
-struct Compared {
+/// A work tree as it was at one moment: a tree of git's in a temporary object store, which is removed with this value.
+#[derive(Debug)]
+pub struct Snapshot {
     scratch: Scratch,
-    from: String,
+    /// The tree, or a commit that has it.
     tree: String,
+    /// Repositories in the work tree that are no submodules, and are not part of the tree.
+    pub(super) nested: Vec<String>,
+}
+
+/// Settings of a command whose objects are thrown away: compressing them would take more time than all the rest.
+const NO_COMPRESSION: [&str; 2] = ["core.compression=0", "core.looseCompression=0"];
+
+impl Snapshot {
+    fn take(dir: &Dir, id: &str, hidden: Hidden) -> Result<Self> {
+        let scratch = Scratch::new(dir, id)?;
+        scratch.copy_index(&dir.git_dir.join("index"))?;
+
+        let place = scratch.own_objects();
+        let dir = NO_COMPRESSION.iter().fold(dir.clone(), |dir, setting| dir.with_setting(setting));
+        let listing = IndexListing::read(&dir, &place)?;
+        if hidden == Hidden::Shown {
+            listing.show_hidden(&dir, &place)?;
+        }
+        listing.add_all(&dir, &place)?;
+        let tree = dir.call(&["write-tree"]).env(&place).text()?;
+
+        Ok(Self { scratch, tree, nested: listing.nested() })
+    }
+
+    /// Returns the files that differ from a commit.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`, also if there is no such commit.
+    pub fn changed(&self, from: &str) -> Result<Vec<Changed>> {
+        Ok(Compared::new(self, from)?.records.iter().map(Record::changed).collect())
+    }
+
+    /// Returns how the work tree differed from a commit.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`, also if there is no such commit.
+    pub fn diff(&self, from: &str, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
+        Compared::new(self, from)?.diff(limits, leave_out)
+    }
+}
+
+/// A commit and a snapshot, and the files in which they differ.
+struct Compared<'a> {
+    snapshot: &'a Snapshot,
+    from: &'a str,
     records: Vec<Record>,
-    nested: Vec<String>,
 }
 
 /// How a file differs, as git tells it.
@@ -159,59 +234,25 @@ const WORDS: [&str; 7] = [
 ];
 const LARGE: &str = "core.bigFileThreshold=16m";
 
-/// How many files are diffed at once, and how much of them.
+/// How many files are diffed at once if not all are, and how many bytes of them.
 const GROUP: usize = 200;
 const GROUP_BYTES: u64 = 32 * 1024 * 1024;
 
-impl Compared {
-    fn new(dir: &Dir, from: &str, hidden: Hidden) -> Result<Self> {
-        let scratch = Scratch::new(dir, from)?;
-        let index = dir.git_dir.join("index");
-        if index.exists() {
-            std::fs::copy(&index, scratch.index())
-                .map_err(|error| failed("git's index cannot be copied").with_source(error))?;
-        }
-        let place = scratch.own_objects();
-        let special = Special::of(dir, &place)?;
-        if hidden == Hidden::Shown {
-            special.show_hidden(dir, &place)?;
-        }
-        special.add_all(dir, &place)?;
-        let tree = dir.call(&["write-tree"]).env(&place).text()?;
-        let call = scratch.dir.call(&WORDS).setting(LARGE);
-        let words = ["-z", "-M", "-l1000", "--raw", "--no-abbrev", "--numstat", from, &tree];
+impl<'a> Compared<'a> {
+    fn new(snapshot: &'a Snapshot, from: &'a str) -> Result<Self> {
+        let call = snapshot.scratch.dir.call(&WORDS).setting(LARGE);
+        let words = ["-z", "-M", "-l1000", "--raw", "--no-abbrev", "--numstat", from, &snapshot.tree];
         let records = records(&call.args(words).ok()?)?;
-        Ok(Self { scratch, from: from.to_owned(), tree, records, nested: special.nested() })
+        Ok(Self { snapshot, from, records })
     }
 
     fn diff(&self, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
         let sizes = self.sizes()?;
-        let size = |record: &Record| -> u64 { record.ids.iter().filter_map(|id| sizes.get(id)).sum() };
         let mut diff = Diff { files: self.records.iter().map(Record::changed).collect(), ..Diff::default() };
-        let mut groups: Vec<Vec<&Record>> = Vec::new();
-        let mut bytes = 0;
+        let mut shown = Vec::new();
         for record in &self.records {
-            let names = [Some(&record.path), record.from.as_ref()];
-            let why = if names.into_iter().flatten().any(|path| leave_out(&lossy(path))) {
-                "by its name it may hold secrets".to_owned()
-            } else if size(record) > 2 * LARGEST {
-                format!("it is too large: {}", file::in_units(size(record)))
-            } else if record.binary {
-                format!("it is binary: {}", file::in_units(sizes.get(&record.ids[1]).copied().unwrap_or(0)))
-            } else {
-                bytes += size(record);
-                // Alone, as renames are looked for among the files of a group.
-                let alone = |record: &Record| record.from.is_some();
-                let last = groups.last_mut().filter(|group| {
-                    group.len() < GROUP && bytes < GROUP_BYTES && !alone(record) && !alone(group[0])
-                });
-                match last {
-                    Some(group) => group.push(record),
-                    None => {
-                        bytes = size(record);
-                        groups.push(vec![record]);
-                    }
-                }
+            let Some(why) = why_left_out(record, &sizes, leave_out) else {
+                shown.push(record);
                 continue;
             };
             diff.left_out.push((lossy(&record.path), why.clone()));
@@ -219,41 +260,62 @@ impl Compared {
             diff.left_out
                 .extend(record.from.as_ref().map(|from| (lossy(from), format!("it was moved away; {why}"))));
         }
-        for group in groups {
-            self.show(&group, limits, &mut diff)?;
+
+        let bytes: u64 = self.records.iter().map(|record| size_of(record, &sizes)).sum();
+        if bytes <= GROUP_BYTES {
+            self.show_all(&shown, limits, &mut diff)?;
+        } else {
+            for group in groups(&shown, &sizes) {
+                self.show(&group, limits, &mut diff)?;
+            }
         }
-        let nested =
-            self.nested.iter().map(|path| (path.clone(), "it is a repository of its own".to_owned()));
+
+        let nested = self
+            .snapshot
+            .nested
+            .iter()
+            .map(|path| (path.clone(), "it is a repository of its own".to_owned()));
         diff.left_out.extend(nested);
         Ok(diff)
+    }
+
+    /// Adds the diffs of files, as far as there is room, from one diff of all files that differ.
+    fn show_all(&self, shown: &[&Record], limits: DiffLimits, diff: &mut Diff) -> Result<()> {
+        if shown.is_empty() {
+            return Ok(());
+        }
+        // As in `new`, so that git pairs the same files as renamed.
+        let has_renames = self.records.iter().any(|record| record.from.is_some());
+        let renames: &[&str] = if has_renames { &["-M", "-l1000"] } else { &["--no-renames"] };
+        let call = self.snapshot.scratch.dir.call(&WORDS).setting(LARGE);
+        let output = call.arg("-p").args(renames).args([self.from, &self.snapshot.tree]).ok()?;
+
+        let mut parts = split_diffs(&output).into_iter();
+        let mut shown = shown.iter().copied().peekable();
+        for record in &self.records {
+            let text = next_text(record, &mut parts)?;
+            if shown.next_if(|next| std::ptr::eq(*next, record)).is_some() {
+                add_text(record, &text, limits, diff);
+            }
+        }
+        match parts.next() {
+            Some(_) => Err(not_understood("diff-tree")),
+            None => Ok(()),
+        }
     }
 
     /// Adds the diffs of some files, as far as there is room.
     fn show(&self, group: &[&Record], limits: DiffLimits, diff: &mut Diff) -> Result<()> {
         let renames = if group.iter().any(|record| record.from.is_some()) { "-M" } else { "--no-renames" };
-        let call = self.scratch.dir.call(&WORDS).setting(LARGE).literal();
-        let call = call.args(["-p", renames, self.from.as_str(), &self.tree, "--"]);
+        let call = self.snapshot.scratch.dir.call(&WORDS).setting(LARGE).literal();
+        let call = call.args(["-p", renames, self.from, &self.snapshot.tree, "--"]);
         let paths = group.iter().flat_map(|record| [Some(&record.path), record.from.as_ref()]).flatten();
         let output = call.args(paths.map(|path| path_of(path))).ok()?;
+
         let mut parts = split_diffs(&output).into_iter();
         for record in group {
-            let parts: Vec<&[u8]> = parts.by_ref().take(record.diffs()).collect();
-            if parts.len() < record.diffs() {
-                return Err(not_understood("diff-tree"));
-            }
-            let text = lossy(&parts.concat());
-            let size = text.len() as u64;
-            let room = limits.total.saturating_sub(diff.text.len() as u64);
-            if size <= limits.file.min(room) {
-                diff.text.push_str(&text);
-                continue;
-            }
-            let why = if size > limits.file {
-                "its diff is too long"
-            } else {
-                "there is no room left for its diff"
-            };
-            diff.left_out.push((lossy(&record.path), format!("{why}: {}", file::in_units(size))));
+            let text = next_text(record, &mut parts)?;
+            add_text(record, &text, limits, diff);
         }
         match parts.next() {
             Some(_) => Err(not_understood("diff-tree")),
@@ -262,13 +324,13 @@ impl Compared {
     }
 
     /// Returns how large every object is that a record names.
-    fn sizes(&self) -> Result<HashMap<String, u64>> {
+    fn sizes(&self) -> Result<Sizes> {
         let ids = self.records.iter().flat_map(|record| &record.ids);
         let input: String = ids.map(|id| format!("{id}\n")).collect();
         if input.is_empty() {
-            return Ok(HashMap::new());
+            return Ok(Sizes::new());
         }
-        let output = self.scratch.dir.call(&["cat-file", "--batch-check"]).input(input).ok()?;
+        let output = self.snapshot.scratch.dir.call(&["cat-file", "--batch-check"]).input(input).ok()?;
         let sizes = lossy(&output);
         Ok(sizes
             .lines()
@@ -278,6 +340,73 @@ impl Compared {
             })
             .collect())
     }
+}
+
+/// Sizes in bytes by the ids of objects.
+type Sizes = HashMap<String, u64>;
+
+/// Returns the size of a file before and after together.
+fn size_of(record: &Record, sizes: &Sizes) -> u64 {
+    record.ids.iter().filter_map(|id| sizes.get(id)).sum()
+}
+
+/// Returns why a file is not shown; `None` if it is.
+fn why_left_out(record: &Record, sizes: &Sizes, leave_out: LeaveOut<'_>) -> Option<String> {
+    let mut names = [Some(&record.path), record.from.as_ref()].into_iter().flatten();
+    let size = size_of(record, sizes);
+    if names.any(|path| leave_out(&lossy(path))) {
+        Some("by its name it may hold secrets".to_owned())
+    } else if size > 2 * LARGEST {
+        Some(format!("it is too large: {}", file::in_units(size)))
+    } else if record.binary {
+        let size = sizes.get(&record.ids[1]).copied().unwrap_or(0);
+        Some(format!("it is binary: {}", file::in_units(size)))
+    } else {
+        None
+    }
+}
+
+/// Puts files that are diffed at once into groups.
+fn groups<'a>(records: &[&'a Record], sizes: &Sizes) -> Vec<Vec<&'a Record>> {
+    // Alone, as renames are looked for among the files of a group.
+    let alone = |record: &Record| record.from.is_some();
+    let mut groups: Vec<Vec<&Record>> = Vec::new();
+    let mut bytes = 0;
+    for &record in records {
+        bytes += size_of(record, sizes);
+        let last = groups
+            .last_mut()
+            .filter(|group| group.len() < GROUP && bytes < GROUP_BYTES && !alone(record) && !alone(group[0]));
+        match last {
+            Some(group) => group.push(record),
+            None => {
+                bytes = size_of(record, sizes);
+                groups.push(vec![record]);
+            }
+        }
+    }
+    groups
+}
+
+/// Returns the diff of a file: the next of all diffs, or the next two.
+fn next_text<'a>(record: &Record, parts: &mut impl Iterator<Item = &'a [u8]>) -> Result<String> {
+    let parts: Vec<&[u8]> = parts.take(record.diffs()).collect();
+    if parts.len() < record.diffs() {
+        return Err(not_understood("diff-tree"));
+    }
+    Ok(lossy(&parts.concat()))
+}
+
+/// Adds the diff of a file if there is room for it; otherwise the file is left out.
+fn add_text(record: &Record, text: &str, limits: DiffLimits, diff: &mut Diff) {
+    let size = text.len() as u64;
+    let room = limits.total.saturating_sub(diff.text.len() as u64);
+    if size <= limits.file.min(room) {
+        diff.text.push_str(text);
+        return;
+    }
+    let why = if size > limits.file { "its diff is too long" } else { "there is no room left for its diff" };
+    diff.left_out.push((lossy(&record.path), format!("{why}: {}", file::in_units(size))));
 }
 
 /// Splits an output of diffs. No line of a file's content can start one, as each starts with a sign.

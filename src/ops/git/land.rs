@@ -1,11 +1,12 @@
 //! Merging: made apart from every work tree, and only then put where it belongs, or not at all.
 
+use super::refs::{RefRecord, RefRecords};
 use super::run::{Dir, failed, fields, path_of};
 use super::scratch::Scratch;
 use super::worktree::{Worktree, mark_of};
 use super::{
-    Repository, branch_of, branch_ref, commit_at, commit_tree, lossy, move_branch, not_understood,
-    some_names, split_at_tab, tree_of,
+    Repository, branch_ref, commit_at, commit_tree, lossy, move_branch, not_understood, some_names,
+    split_at_tab,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -16,6 +17,30 @@ pub enum Landed {
     Already,
     /// This commit holds it.
     Done(String),
+}
+
+/// A branch of ours that is to be merged into one of the user's.
+#[derive(Clone, Copy)]
+pub struct LandRequest<'a> {
+    /// The branch of ours.
+    pub branch: &'a str,
+    /// The branch of the user's.
+    pub into: &'a str,
+    /// Message of the commit.
+    pub message: &'a str,
+    /// Whether all of it becomes one commit with one parent.
+    pub squash: bool,
+    /// The only commit of the user's branch that it may be merged onto, if not onto any.
+    pub onto: Option<&'a str>,
+    /// Refuses a commit of our branch that must not be merged.
+    pub check_tip: &'a dyn Fn(&str) -> Result<()>,
+}
+
+impl std::fmt::Debug for LandRequest<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("LandRequest");
+        shown.field("branch", &self.branch).field("into", &self.into).finish_non_exhaustive()
+    }
 }
 
 /// What came of merging another branch into one of ours.
@@ -30,7 +55,7 @@ pub enum Merged {
 }
 
 /// The tree that a merge makes, or the files that contradict each other.
-enum Tree {
+enum MergedTree {
     Whole(String),
     Conflict(Vec<String>),
 }
@@ -44,66 +69,83 @@ impl Repository {
     /// `MergeConflict` naming the files; `GitFailed` if work in no commit is in the way, or if the branch is checked
     /// out elsewhere. Then nothing was touched.
     pub fn land(&self, branch: &str, into: &str, message: &str, squash: bool) -> Result<Landed> {
-        self.land_on(branch, into, message, squash, None)
+        self.land_checked(&LandRequest { branch, into, message, squash, onto: None, check_tip: &|_| Ok(()) })
     }
 
-    /// The same; if a commit is given, only onto that.
+    /// The same, if the commits of both branches are those that the request accepts. They are read once, so what is
+    /// checked is what is merged.
     ///
     /// # Errors
     ///
-    /// `VerdictStale` if the target is elsewhere by now; else those of [`Self::land`].
-    pub fn land_on(
-        &self,
-        branch: &str,
-        into: &str,
-        message: &str,
-        squash: bool,
-        onto: Option<&str>,
-    ) -> Result<Landed> {
-        let tip = self.tip(branch)?;
-        let reference = self.final_ref(into)?;
-        let target = self.tip(into)?;
-        if self.is_ancestor(&tip, &target)? {
+    /// `VerdictStale` if the target is elsewhere by now; what `check_tip` returns; else those of [`Self::land`].
+    pub fn land_checked(&self, request: &LandRequest<'_>) -> Result<Landed> {
+        let LandRequest { branch, into, message, squash, onto, check_tip } = *request;
+        let (source, target) = (branch_ref(branch)?, branch_ref(into)?);
+        let found = RefRecords::read(&self.dir, &[&source, &target])?;
+        let no_branch = |name: &str| failed(format!("there is no branch `{}`", name.escape_debug()));
+        let tip = found.find(&source).ok_or_else(|| no_branch(branch))?;
+        check_tip(&tip.commit)?;
+        let target = found.find(&target).ok_or_else(|| no_branch(into))?;
+
+        let bases = self.merge_bases(&target.commit, &tip.commit)?;
+        if bases == [tip.commit.as_str()] {
             return Ok(Landed::Already);
         }
-        let tree = match self.merge_trees(&target, &tip, &[])? {
-            Tree::Whole(tree) => tree,
-            Tree::Conflict(names) => return Err(conflict(branch, into, &names)),
+        let tree = match self.merge_branches(&bases, target, tip)? {
+            MergedTree::Whole(tree) => tree,
+            MergedTree::Conflict(names) => return Err(conflict(branch, into, &names)),
         };
-        if squash && tree == tree_of(&self.dir, &target)? {
+        if squash && tree == target.tree {
             return Ok(Landed::Already);
         }
-        if onto.is_some_and(|onto| onto != target) {
+        if onto.is_some_and(|onto| onto != target.commit) {
             let message = format!("`{into}` has moved since `{branch}` was made");
             return Err(Error::new(ErrorKind::VerdictStale, message)
                 .with_hint("merge the branch by hand, or do it anew"));
         }
-        let parents = if squash { vec![target.as_str()] } else { vec![target.as_str(), &tip] };
+
+        let mut parents = vec![target.commit.as_str()];
+        if !squash {
+            parents.push(&tip.commit);
+        }
         let commit = commit_tree(&self.dir, &tree, &parents, message)?;
-        if branch_of(&self.dir)?.is_some_and(|branch| reference == format!("refs/heads/{branch}")) {
-            self.follow(&target, &commit)?;
-        } else if let Some(place) = self.checked_out_in(&reference)? {
+        self.put_in_place(request, target, &commit)?;
+        Ok(Landed::Done(commit))
+    }
+
+    /// Moves the target of a merge to the commit that was made upon it, and the user's files with it if it is checked
+    /// out.
+    fn put_in_place(&self, request: &LandRequest<'_>, target: &RefRecord, commit: &str) -> Result<()> {
+        let LandRequest { branch, into, .. } = *request;
+        // A branch may be another name for the one that is checked out.
+        let reference = target.leads_to.as_ref().unwrap_or(&target.name);
+        let now = RefRecords::read_with_places(&self.dir, &[reference])?;
+        let now = now.find(reference);
+
+        if let Some(now) = now.filter(|now| now.is_head) {
+            if now.commit != target.commit {
+                return Err(failed("what is checked out has changed meanwhile").with_hint("try again"));
+            }
+            return self.follow(&target.commit, commit);
+        }
+        if let Some(place) = now.and_then(|now| now.checked_out_in.as_ref()) {
             let place = place.display().to_string();
             return Err(failed(format!("`{into}` is checked out in `{}`", place.escape_debug()))
                 .with_hint("merge from there, or check out another branch there"));
-        } else {
-            move_branch(&self.dir, &reference, &commit, &target, &format!("agentd: merge {branch}"))?;
         }
-        Ok(Landed::Done(commit))
+        move_branch(&self.dir, reference, commit, &target.commit, &format!("agentd: merge {branch}"))
     }
 
     /// Moves the branch that the user has checked out to a commit made upon it, and their files with it.
     fn follow(&self, target: &str, commit: &str) -> Result<()> {
-        if commit_at(&self.dir, "HEAD")?.as_deref() != Some(target) {
-            return Err(failed("what is checked out has changed meanwhile").with_hint("try again"));
-        }
         let dir = self.dir.guarded()?;
         let steps = self.steps(target, commit)?;
         let names = self.in_the_way(&steps)?;
         // Git looks at every file before it writes the first, and spares even those that are ignored.
         let words = ["merge", "--ff-only", "--no-overwrite-ignore", "--quiet", "--no-stat", commit];
         let output = dir.call(&words).output();
-        if commit_at(&dir, "HEAD")?.as_deref() == Some(commit) {
+        let went_well = output.as_ref().is_ok_and(|output| output.code == Some(0));
+        if went_well || commit_at(&dir, "HEAD")?.as_deref() == Some(commit) {
             return Ok(());
         }
         let refused = output.as_ref().is_ok_and(|output| output.code == Some(1));
@@ -152,39 +194,65 @@ impl Repository {
     ///
     /// `GitFailed` if it is not merged, or checked out somewhere.
     pub fn delete_branch(&self, branch: &str, merged_into: &str) -> Result<()> {
-        let reference = branch_ref(branch)?;
-        let Some(tip) = commit_at(&self.dir, &reference)? else { return Ok(()) };
-        let target = self.known(merged_into)?;
-        if !self.holds(&target, &tip)? {
+        let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
+        let into = branch_ref(merged_into)?;
+        let found = RefRecords::read_with_places(&self.dir, &[&reference, &mark, &into])?;
+        let Some(tip) = found.find(&reference) else { return Ok(()) };
+        let Some(target) = found.find(&into) else {
+            return Err(failed(format!("there is no branch `{}`", merged_into.escape_debug())));
+        };
+
+        if !self.holds(target, tip)? {
             return Err(failed(format!("`{branch}` is not merged into `{merged_into}`"))
                 .with_hint(format!("to lose its commits, say `git branch -D {branch}`")));
         }
-        if let Some(place) = self.checked_out_in(&reference)? {
+        if let Some(place) = &tip.checked_out_in {
             let place = place.display().to_string();
             return Err(failed(format!("`{branch}` is checked out in `{}`", place.escape_debug())));
         }
-        let mut input = format!("option no-deref\ndelete {reference} {tip}\n");
-        let mark = mark_of(branch);
-        if commit_at(&self.dir, &mark)?.is_some() {
+
+        let mut input = format!("option no-deref\ndelete {reference} {}\n", tip.commit);
+        if found.find(&mark).is_some() {
             input.push_str(&format!("delete {mark}\n"));
         }
         self.dir.call(&["update-ref", "--stdin"]).input(input).ok().map(drop)
     }
 
     /// Tells whether merging a commit into another would change nothing.
-    fn holds(&self, target: &str, tip: &str) -> Result<bool> {
-        if self.is_ancestor(tip, target)? {
+    fn holds(&self, target: &RefRecord, tip: &RefRecord) -> Result<bool> {
+        let bases = self.merge_bases(&target.commit, &tip.commit)?;
+        if bases == [tip.commit.as_str()] {
             return Ok(true);
         }
-        match self.merge_trees(target, tip, &[])? {
-            Tree::Whole(tree) => Ok(tree == tree_of(&self.dir, target)?),
-            Tree::Conflict(_) => Ok(false),
+        match self.merge_branches(&bases, target, tip)? {
+            MergedTree::Whole(tree) => Ok(tree == target.tree),
+            MergedTree::Conflict(_) => Ok(false),
         }
     }
 
-    /// Merges two commits into a tree, apart from every work tree. The given files get the given text.
-    fn merge_trees(&self, ours: &str, theirs: &str, given: &[(String, String)]) -> Result<Tree> {
+    /// Returns the newest commits that two share. If it is one of the two, that one is part of the other's history.
+    fn merge_bases(&self, ours: &str, theirs: &str) -> Result<Vec<String>> {
         let bases = self.dir.call(&["merge-base", "--all", ours, theirs]).find()?.unwrap_or_default();
+        Ok(bases.lines().map(str::to_owned).collect())
+    }
+
+    /// Merges the commits of two branches into a tree, apart from every work tree.
+    fn merge_branches(&self, bases: &[String], ours: &RefRecord, theirs: &RefRecord) -> Result<MergedTree> {
+        // If nothing has happened on our side, theirs is what a merge would make.
+        if bases == [ours.commit.as_str()] {
+            return Ok(MergedTree::Whole(theirs.tree.clone()));
+        }
+        self.merge_trees(bases, &ours.commit, &theirs.commit, &[])
+    }
+
+    /// Merges two commits into a tree, apart from every work tree. The given files get the given text.
+    fn merge_trees(
+        &self,
+        bases: &[String],
+        ours: &str,
+        theirs: &str,
+        given: &[(String, String)],
+    ) -> Result<MergedTree> {
         if bases.is_empty() {
             return Err(failed(format!("{ours} and {theirs} have no history in common")));
         }
@@ -194,7 +262,7 @@ impl Repository {
         place.push(("GIT_OBJECT_DIRECTORY", self.common.join("objects")));
         let call = |words: &[&str]| scratch.dir.call(words).env(&place);
         call(&["read-tree", ours]).ok()?;
-        let merge = call(&["merge-recursive"]).args(bases.lines()).args(["--", ours, theirs]).output()?;
+        let merge = call(&["merge-recursive"]).args(bases).args(["--", ours, theirs]).output()?;
         if !matches!(merge.code, Some(0 | 1)) {
             return Err(merge.failure("merge-recursive"));
         }
@@ -213,20 +281,9 @@ impl Repository {
         names.dedup();
         match names.is_empty() {
             true if merge.code == Some(1) && given.is_empty() => Err(merge.failure("merge-recursive")),
-            true => Ok(Tree::Whole(call(&["write-tree"]).text()?)),
-            false => Ok(Tree::Conflict(names)),
+            true => Ok(MergedTree::Whole(call(&["write-tree"]).text()?)),
+            false => Ok(MergedTree::Conflict(names)),
         }
-    }
-
-    fn tip(&self, branch: &str) -> Result<String> {
-        commit_at(&self.dir, &branch_ref(branch)?)?
-            .ok_or_else(|| failed(format!("there is no branch `{}`", branch.escape_debug())))
-    }
-
-    /// Returns the whole name of a branch, and of the one it leads to if it is another name for that.
-    fn final_ref(&self, branch: &str) -> Result<String> {
-        let reference = branch_ref(branch)?;
-        Ok(self.dir.call(&["symbolic-ref", "-q", &reference]).find()?.unwrap_or(reference))
     }
 }
 
@@ -237,19 +294,24 @@ impl Worktree {
     ///
     /// `GitFailed`; also if work that is in no commit is in the way.
     pub fn merge_from(&self, target: &str, message: &str, ours: &[(String, String)]) -> Result<Merged> {
-        let (head, dir) = (self.head()?, self.checked()?);
+        let dir = self.checked()?;
+        let head = self.tip()?;
+        let head = head.commit.as_str();
         let theirs = self.repository.known(target)?;
-        if self.repository.is_ancestor(&theirs, &head)? {
+
+        let bases = self.repository.merge_bases(head, &theirs)?;
+        if bases == [theirs.as_str()] {
             return Ok(Merged::UpToDate);
         }
-        let tree = match self.repository.merge_trees(&head, &theirs, ours)? {
-            Tree::Whole(tree) => tree,
-            Tree::Conflict(names) => return Ok(Merged::Conflict(names)),
+        let tree = match self.repository.merge_trees(&bases, head, &theirs, ours)? {
+            MergedTree::Whole(tree) => tree,
+            MergedTree::Conflict(names) => return Ok(Merged::Conflict(names)),
         };
-        let commit = commit_tree(&dir, &tree, &[&head, &theirs], message)?;
+
+        let commit = commit_tree(&dir, &tree, &[head, &theirs], message)?;
         // The files first: files without their branch are a change to commit, a branch without its files undoes it.
-        dir.call(&["read-tree", "-m", "-u", &head, &commit]).ok()?;
-        move_branch(&dir, &branch_ref(&self.branch)?, &commit, &head, "agentd: merge")?;
+        dir.call(&["read-tree", "-m", "-u", head, &commit]).ok()?;
+        move_branch(&dir, &branch_ref(&self.branch)?, &commit, head, "agentd: merge")?;
         Ok(Merged::Done(commit))
     }
 }

@@ -7,22 +7,22 @@
 mod create;
 mod diff;
 mod land;
+mod refs;
 mod run;
 mod scratch;
 mod stage;
+mod texts;
 mod wait;
 mod worktree;
 
 use std::path::{Path, PathBuf};
 
-pub use diff::{Changed, Diff, DiffLimits, Status};
-pub use land::{Landed, Merged};
+pub use diff::{Changed, Diff, DiffLimits, Snapshot, Status};
+pub use land::{LandRequest, Landed, Merged};
 pub use run::Git;
-pub use worktree::{Leftover, Worktree};
+pub use worktree::{Leftover, Worktree, WorktreeCommit};
 
-use super::files::LARGEST;
 use crate::error::{Error, ErrorKind, Result};
-use crate::file;
 use run::{Call, Dir, Output, failed, fields, path_of};
 
 /// A repository, seen from one of the user's work trees.
@@ -80,6 +80,16 @@ impl Repository {
     ///
     /// `NoCommits`.
     pub fn head(&self) -> Result<Head> {
+        let both = self.dir.call(&["rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD"]).output()?;
+        let lines = lossy(&both.stdout);
+        if let (Some(0), [commit, name]) = (both.code, &*lines.lines().collect::<Vec<_>>())
+            && is_id(commit)
+        {
+            let branch = name.strip_prefix("refs/heads/").map(str::to_owned);
+            return Ok(Head { commit: (*commit).to_owned(), branch });
+        }
+
+        // Without a commit, or with a branch or tag that is named `HEAD`.
         let commit = commit_at(&self.dir, "HEAD")?.ok_or_else(|| {
             Error::new(ErrorKind::NoCommits, "the repository has no commit yet")
                 .with_hint("make the first one: `git add -A && git commit -m Start`")
@@ -125,40 +135,6 @@ impl Repository {
         commit_at(&self.dir, reference)
     }
 
-    /// Returns the text of a file at a commit; `None` if there is none.
-    ///
-    /// # Errors
-    ///
-    /// `FileUnusable` if it is not a text file of a sensible size.
-    pub fn text_at(&self, commit: &str, path: &str) -> Result<Option<String>> {
-        let unusable = |what: String| {
-            Error::new(ErrorKind::FileUnusable, format!("`{}` at {commit} {what}", path.escape_debug()))
-        };
-        let list = self.dir.call(&["ls-tree", "-z", "-l", "--full-tree"]).literal();
-        let list = list.args([self.named(commit)?.as_str(), "--", path.trim_end_matches('/')]).ok()?;
-        let Some((meta, _)) =
-            fields(&list).filter_map(split_at_tab).find(|(_, name)| *name == path.as_bytes())
-        else {
-            return Ok(None);
-        };
-        let meta = lossy(meta);
-        let mut words = meta.split_whitespace();
-        let (Some(mode), Some(_), Some(id), Some(size)) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
-            return Err(not_understood("ls-tree"));
-        };
-        if !mode.starts_with("100") {
-            return Err(unusable("is not a regular file".to_owned()));
-        }
-        if size.parse().map_or(true, |size: u64| size > LARGEST) {
-            return Err(unusable(format!("is too large: over {}", file::in_units(LARGEST))));
-        }
-        let bytes = self.dir.call(&["cat-file", "blob", id]).ok()?;
-        let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
-        text.map(Some).ok_or_else(|| unusable("is not UTF-8 text".to_owned()))
-    }
-
     /// Returns the names in a folder at a commit, sorted as git does; none if there is no such folder.
     ///
     /// # Errors
@@ -181,7 +157,7 @@ impl Repository {
     ///
     /// `GitFailed`, also for a name that is not known.
     pub fn merge_base(&self, a: &str, b: &str) -> Result<Option<String>> {
-        self.dir.call(&["merge-base", &self.known(a)?, &self.known(b)?]).find()
+        self.dir.call(&["merge-base", &self.named(a)?, &self.named(b)?]).find()
     }
 
     /// Returns what the current branch is most likely to be merged into: its upstream, the default branch of `origin`,
@@ -228,15 +204,13 @@ impl Repository {
         if is_id(reference) { Ok(reference.to_owned()) } else { self.known(reference) }
     }
 
-    /// Tells whether a commit is part of another's history.
-    fn is_ancestor(&self, commit: &str, of: &str) -> Result<bool> {
+    /// Returns whether a commit, given by its id, is part of the history of another.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`, also for an id that is not known.
+    pub fn is_ancestor(&self, commit: &str, of: &str) -> Result<bool> {
         Ok(self.dir.call(&["merge-base", "--is-ancestor", commit, of]).find()?.is_some())
-    }
-
-    /// Returns the work tree in which a branch is checked out.
-    fn checked_out_in(&self, reference: &str) -> Result<Option<PathBuf>> {
-        let place = self.dir.call(&["for-each-ref", "--format=%(worktreepath)", reference]).line()?;
-        Ok((!place.is_empty()).then(|| path_of(&place)))
     }
 }
 
@@ -300,11 +274,6 @@ fn commit_tree(dir: &Dir, tree: &str, parents: &[&str], message: &str) -> Result
         Some(0) => Ok(lossy(&output.stdout).trim().to_owned()),
         _ => Err(output.failure("commit-tree")),
     }
-}
-
-/// Returns the tree of a commit.
-fn tree_of(dir: &Dir, commit: &str) -> Result<String> {
-    dir.call(&["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).text()
 }
 
 /// Moves a branch from one commit to another, and fails if it has moved meanwhile.

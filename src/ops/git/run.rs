@@ -158,6 +158,12 @@ impl Dir {
         call
     }
 
+    /// Returns it with a setting for all its commands.
+    pub(super) fn with_setting(mut self, setting: &str) -> Self {
+        self.settings.push(setting.into());
+        self
+    }
+
     /// Returns it without the filters that the repository's own configuration names, which whoever works there could
     /// have put there. Every command that uses an index may read files, and would run them. Those of the user's own
     /// configuration do run: without them, git would commit what should never be seen.

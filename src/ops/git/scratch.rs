@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::run::{Dir, failed};
 use crate::error::Result;
+use crate::file;
 
 /// A merge writes what it has merged, and nobody will read it: no filter of the user's need run for that.
 const ATTRIBUTES: &str = "* !filter\n";
@@ -45,6 +46,25 @@ impl Scratch {
         let work_tree = folder.path().join("tree");
         let dir = Dir::new(&of.git, &git_dir, &git_dir, &work_tree);
         Ok(Self { folder, dir })
+    }
+
+    /// Copies an index to here, if it exists.
+    ///
+    /// The copy keeps the time of the original. By it git knows which files may have changed without a trace in their
+    /// own times, because they were written in the same moment as the index, and reads those.
+    #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+    pub(super) fn copy_index(&self, from: &Path) -> Result<()> {
+        let copy = || {
+            let modified = from.metadata()?.modified()?;
+            fs::copy(from, self.index())?;
+            fs::File::options().write(true).open(self.index())?.set_modified(modified)
+        };
+        match copy() {
+            Err(error) if !file::is_missing(&error) => {
+                Err(failed("git's index cannot be copied").with_source(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns where its index is.

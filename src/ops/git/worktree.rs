@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
+use super::refs::{RefRecord, RefRecords};
 use super::run::{Dir, failed};
-use super::stage::Special;
-use super::{
-    Repository, branch_of, branch_ref, commit_at, commit_tree, is_id, move_branch, some_names, tree_of,
-};
+use super::stage::IndexListing;
+use super::{Repository, branch_of, branch_ref, commit_tree, move_branch, some_names};
 use crate::error::{Error, Result};
 use crate::file;
 
@@ -25,6 +24,15 @@ pub struct Worktree {
     pub branch: String,
     pub(super) repository: Repository,
     dir: Dir,
+}
+
+/// The commit that holds all of a worktree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorktreeCommit {
+    /// Its id.
+    pub commit: String,
+    /// Whether it was made just now; otherwise nothing had changed.
+    pub is_new: bool,
 }
 
 /// What becomes of work in a worktree that is in no commit.
@@ -52,12 +60,14 @@ impl Repository {
     ///
     /// `GitFailed` if another branch is checked out there, or this one elsewhere.
     pub fn worktree(&self, branch: &str, path: &Path) -> Result<Option<Worktree>> {
-        let both = [branch_ref(branch)?, mark_of(branch)];
-        let found =
-            self.dir.call(&["for-each-ref", "--format=%(objecttype) %(refname)"]).args(&both).text()?;
-        match both.iter().all(|name| found.lines().any(|line| line == format!("commit {name}"))) {
-            true => self.worktree_of(branch, path).map(Some),
-            false => Ok(None),
+        if let Some(worktree) = self.intact_worktree(branch, path)? {
+            return Ok(Some(worktree));
+        }
+        let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
+        let found = RefRecords::read_with_places(&self.dir, &[&reference, &mark])?;
+        match (found.find(&reference), found.find(&mark)) {
+            (Some(tip), Some(_)) => self.worktree_of(branch, path, tip.checked_out_in.as_deref()).map(Some),
+            _ => Ok(None),
         }
     }
 
@@ -67,27 +77,50 @@ impl Repository {
     ///
     /// `GitFailed` if the branch was made by someone else, or if the folder is in use.
     pub fn add_worktree(&self, branch: &str, path: &Path, from: &str) -> Result<Worktree> {
-        let reference = branch_ref(branch)?;
-        if !self.branch_exists(branch)? {
-            let commit = self.known(from)?;
+        if let Some(worktree) = self.intact_worktree(branch, path)? {
+            return Ok(worktree);
+        }
+        let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
+        let found = RefRecords::read_with_places(&self.dir, &[&reference, &mark])?;
+        let Some(tip) = found.find(&reference) else {
+            let commit = self.named(from)?;
             // Both or none, so that what is found later was made by us.
-            let mark = mark_of(branch);
             let input = format!("create {reference} {commit}\nupdate {mark} {commit}\n");
             self.dir.call(&["update-ref", "-m", "agentd: start", "--stdin"]).input(input).ok()?;
-        } else if !self.is_ours(branch)? {
+            return self.worktree_of(branch, path, None);
+        };
+        if found.find(&mark).is_none() {
             return Err(failed(format!("there is a branch `{branch}` that agentd has not made"))
                 .with_hint("choose another name, or rename that branch with `git branch -m`"));
         }
-        self.worktree_of(branch, path)
+        self.worktree_of(branch, path, tip.checked_out_in.as_deref())
     }
 
-    fn is_ours(&self, branch: &str) -> Result<bool> {
-        Ok(commit_at(&self.dir, &mark_of(branch))?.is_some())
+    /// Returns the worktree of a branch of ours if it is in place and has that branch checked out; `None` if anything
+    /// about it is not as it should be.
+    fn intact_worktree(&self, branch: &str, path: &Path) -> Result<Option<Worktree>> {
+        let Ok(path) = without_links(path) else { return Ok(None) };
+        let Some(git_dir) = self.registered(&path)? else { return Ok(None) };
+        let worktree = self.worktree_at(branch, &path, &git_dir);
+        if !worktree.is_whole() {
+            return Ok(None);
+        }
+
+        let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
+        let found = RefRecords::read(&worktree.dir, &[&reference, &mark])?;
+        let is_checked_out = found.find(&reference).is_some_and(|tip| tip.is_head);
+        if !is_checked_out || found.find(&mark).is_none() {
+            return Ok(None);
+        }
+
+        worktree.mend()?;
+        Ok(Some(worktree))
     }
 
-    /// Returns the worktree of a branch that is there, whole.
-    fn worktree_of(&self, branch: &str, path: &Path) -> Result<Worktree> {
+    /// Returns the worktree of a branch that exists, whole. `place` is where the branch is checked out.
+    fn worktree_of(&self, branch: &str, path: &Path, place: Option<&Path>) -> Result<Worktree> {
         let path = absolute(path).map_err(|error| unusable(path, "cannot be used", error))?;
+        let mut place = place;
         if let Some(git_dir) = self.registered(&path)? {
             let worktree = self.worktree_at(branch, &path, &git_dir);
             if worktree.is_whole() {
@@ -96,12 +129,14 @@ impl Repository {
                 return Ok(worktree);
             }
             self.forget(&worktree)?;
+            place = place.filter(|place| *place != path);
         }
-        if let Some(place) = self.checked_out_in(&branch_ref(branch)?)? {
+        if let Some(place) = place {
             let place = place.display().to_string();
             return Err(failed(format!("`{branch}` is checked out in `{}`", place.escape_debug()))
                 .with_hint("check out another branch there, or remove it with `git worktree remove`"));
         }
+
         let add = self.dir.call(&["worktree", "add", "--quiet", "--no-checkout", "--"]);
         add.arg(&path).arg(branch).ok()?;
         let git_dir = self.registered(&path)?.ok_or_else(|| failed("git does not know its new worktree"))?;
@@ -138,9 +173,10 @@ impl Repository {
     /// `GitFailed` if it holds work that is in no commit and must be kept, or if it cannot be removed.
     pub fn remove_worktree(&self, worktree: &Worktree, leftover: Leftover) -> Result<()> {
         if worktree.is_whole() && leftover == Leftover::Kept {
-            let changed = worktree.changed(&worktree.head()?)?;
-            let mut names: Vec<String> = changed.into_iter().map(|file| file.path).collect();
-            names.extend(Special::of(&worktree.checked()?, &[])?.nested());
+            let head = worktree.head()?;
+            let snapshot = worktree.snapshot(&head)?;
+            let mut names: Vec<String> = snapshot.changed(&head)?.into_iter().map(|file| file.path).collect();
+            names.extend(snapshot.nested);
             if !names.is_empty() {
                 let shown = some_names(&names);
                 return Err(failed(format!("the worktree holds work that is in no commit: {shown}")));
@@ -175,16 +211,18 @@ impl Worktree {
     ///
     /// `GitFailed` if another branch is checked out by now.
     pub fn head(&self) -> Result<String> {
+        Ok(self.tip()?.commit)
+    }
+
+    /// Returns the branch as it is now, which must be checked out.
+    pub(super) fn tip(&self) -> Result<RefRecord> {
         let reference = branch_ref(&self.branch)?;
-        // A star stands before what is checked out.
-        let found =
-            self.dir.call(&["for-each-ref", "--format=%(HEAD)%(objecttype) %(objectname)", &reference]);
-        if let Some(id) = found.text()?.strip_prefix("*commit ").filter(|id| is_id(id)) {
-            return Ok(id.to_owned());
+        let found = RefRecords::read(&self.dir, &[&reference])?;
+        let tip = found.find(&reference);
+        if tip.is_none_or(|tip| !tip.is_head) {
+            self.check_branch()?;
         }
-        self.check_branch()?;
-        commit_at(&self.dir, &reference)?
-            .ok_or_else(|| failed(format!("the branch `{}` is gone", self.branch)))
+        tip.cloned().ok_or_else(|| failed(format!("the branch `{}` is gone", self.branch)))
     }
 
     /// Commits all that has changed and is not ignored; `None` if nothing has.
@@ -193,9 +231,21 @@ impl Worktree {
     ///
     /// `GitFailed`; also if there are repositories in the worktree that are no submodules.
     pub fn commit(&self, message: &str) -> Result<Option<String>> {
-        let (head, dir) = (self.head()?, self.checked()?);
-        let special = Special::of(&dir, &[])?;
-        let nested = special.nested();
+        let WorktreeCommit { commit, is_new } = self.commit_all(message)?;
+        Ok(is_new.then_some(commit))
+    }
+
+    /// Commits all that has changed and is not ignored. Returns the commit that then holds all of it, also if nothing
+    /// had changed.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::commit`].
+    pub fn commit_all(&self, message: &str) -> Result<WorktreeCommit> {
+        let tip = self.tip()?;
+        let dir = self.checked()?;
+        let listing = IndexListing::read(&dir, &[])?;
+        let nested = listing.nested();
         if !nested.is_empty() {
             return Err(failed(format!(
                 "there are repositories inside the work tree: {}",
@@ -203,15 +253,17 @@ impl Worktree {
             ))
             .with_hint("remove their `.git`, or them; their files would not be in the commit"));
         }
-        special.show_hidden(&dir, &[])?;
-        special.add_all(&dir, &[])?;
+
+        listing.show_hidden(&dir, &[])?;
+        listing.add_all(&dir, &[])?;
         let tree = dir.call(&["write-tree"]).text()?;
-        if tree == tree_of(&dir, &head)? {
-            return Ok(None);
+        if tree == tip.tree {
+            return Ok(WorktreeCommit { commit: tip.commit, is_new: false });
         }
-        let commit = commit_tree(&dir, &tree, &[&head], message)?;
-        move_branch(&dir, &branch_ref(&self.branch)?, &commit, &head, "agentd: commit")?;
-        Ok(Some(commit))
+
+        let commit = commit_tree(&dir, &tree, &[&tip.commit], message)?;
+        move_branch(&dir, &branch_ref(&self.branch)?, &commit, &tip.commit, "agentd: commit")?;
+        Ok(WorktreeCommit { commit, is_new: true })
     }
 
     /// Throws away what was done since a commit, but for what is ignored.
@@ -226,7 +278,7 @@ impl Worktree {
         dir.call(&["symbolic-ref", "-m", "agentd: reset", "HEAD", &reference]).ok()?;
         let update = ["update-ref", "--no-deref", "-m", "agentd: reset", &reference, &commit];
         dir.call(&update).ok()?;
-        Special::of(&dir, &[])?.show_hidden(&dir, &[])?;
+        IndexListing::read(&dir, &[])?.show_hidden(&dir, &[])?;
         dir.call(&["reset", "--hard", "--quiet", "--no-recurse-submodules"]).ok()?;
         // What an ignore file has hidden comes to light when that is gone.
         for _ in 0..MOST_CLEANS {
@@ -314,10 +366,17 @@ const MOST_CLEANS: usize = 8;
 /// Returns a path as git keeps it: without links. The folders above it are made.
 #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
 fn absolute(path: &Path) -> io::Result<PathBuf> {
+    if let Some(above) = path.parent() {
+        fs::create_dir_all(above)?;
+    }
+    without_links(path)
+}
+
+/// Returns a path as git keeps it: without links in the folders above it, which must exist.
+fn without_links(path: &Path) -> io::Result<PathBuf> {
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::other("it has no name"));
     };
-    fs::create_dir_all(above)?;
     Ok(above.canonicalize()?.join(name))
 }
 

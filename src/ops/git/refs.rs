@@ -1,0 +1,79 @@
+//! What git knows of branches: several of them by one command.
+
+use std::path::PathBuf;
+
+use super::run::{Dir, path_of};
+use super::{lossy, not_understood};
+use crate::error::Result;
+
+/// A ref that points to a commit.
+#[derive(Clone, Debug)]
+pub(super) struct RefRecord {
+    /// Full name, such as `refs/heads/main`.
+    pub(super) name: String,
+    pub(super) commit: String,
+    /// Tree of the commit.
+    pub(super) tree: String,
+    /// Whether it is checked out in the work tree for which git was asked.
+    pub(super) is_head: bool,
+    /// Full name of the ref that it is another name for.
+    pub(super) leads_to: Option<String>,
+    /// Work tree in which it is checked out; always `None` after [`RefRecords::read`].
+    pub(super) checked_out_in: Option<PathBuf>,
+}
+
+/// Refs that were asked for, without those that do not exist or do not point to a commit.
+pub(super) struct RefRecords(Vec<RefRecord>);
+
+/// Fields of a record, each with a zero byte after it: there may be line ends in a path.
+const FORMAT: &str = "--format=%(refname)%00%(objecttype)%00%(objectname)%00%(tree)%00%(HEAD)%00%(symref)%00";
+
+impl RefRecords {
+    /// Reads refs by their full names.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub(super) fn read(dir: &Dir, names: &[&str]) -> Result<Self> {
+        Self::read_as(dir, &format!("{FORMAT}%00"), names)
+    }
+
+    /// Reads refs and where they are checked out, for which git looks at every work tree of the repository.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub(super) fn read_with_places(dir: &Dir, names: &[&str]) -> Result<Self> {
+        Self::read_as(dir, &format!("{FORMAT}%(worktreepath)%00"), names)
+    }
+
+    fn read_as(dir: &Dir, format: &str, names: &[&str]) -> Result<Self> {
+        let output = dir.call(&["for-each-ref", format]).args(names).ok()?;
+        let fields: Vec<&[u8]> = output.split(|&byte| byte == 0).collect();
+
+        let mut records = Vec::new();
+        for record in fields.chunks(7) {
+            match *record {
+                [name, b"commit", commit, tree, head, symref, place] => records.push(RefRecord {
+                    // A line end belongs to the record before.
+                    name: lossy(name.strip_prefix(b"\n").unwrap_or(name)),
+                    commit: lossy(commit),
+                    tree: lossy(tree),
+                    is_head: head == b"*",
+                    leads_to: (!symref.is_empty()).then(|| lossy(symref)),
+                    checked_out_in: (!place.is_empty()).then(|| path_of(place)),
+                }),
+                // Something else than a commit, or what follows the last record.
+                [_, _, _, _, _, _, _] | [b"\n" | b""] => {}
+                _ => return Err(not_understood("for-each-ref")),
+            }
+        }
+        Ok(Self(records))
+    }
+
+    /// Returns the ref of a full name.
+    pub(super) fn find(&self, name: &str) -> Option<&RefRecord> {
+        // Git also lists refs that are below a name.
+        self.0.iter().find(|record| record.name == name)
+    }
+}
