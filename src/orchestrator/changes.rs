@@ -1,5 +1,6 @@
 //! All changes on one page: how each stands, what it has cost, what it touches, and with whom it collides.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -64,7 +65,7 @@ impl ChangeRow {
 /// Those of the ledger and of packs.
 pub fn changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Result<Vec<ChangeRow>> {
     let repository = workspace.repository(git).ok();
-    let (mut rows, mut opinions) = (Vec::new(), Vec::new());
+    let (mut rows, mut opinions, mut wanted) = (Vec::new(), Vec::new(), Vec::new());
     for session in store.sessions()? {
         let events = store.events(&session)?;
         let judged = events.iter().find_map(|(_, event)| match event {
@@ -73,8 +74,16 @@ pub fn changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Result<Ve
         });
         opinions.extend(judged.map(|change| (change, session.clone())));
         if events.iter().any(|(_, event)| matches!(event, Event::Opened(_))) {
-            rows.push(row(workspace, store, repository, &session, &events)?);
+            let state = State::fold(events.iter().map(|(_, event)| event));
+            let row = row(workspace, store, &session, &events, &state)?;
+            if row.is_open() {
+                wanted.extend(WantedSpecs::read(workspace, &session, &state));
+            }
+            rows.push(row);
         }
+    }
+    if let Some(repository) = repository {
+        add_touches(repository, &wanted, &mut rows);
     }
     // What agents have spent on an opinion was spent on the change.
     for (change, session) in opinions {
@@ -105,17 +114,16 @@ pub fn changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Result<Ve
 fn row(
     workspace: &Workspace,
     store: &dyn Store,
-    repository: Option<&Repository>,
     session: &SessionId,
     events: &[(SystemTime, Event)],
+    state: &State,
 ) -> Result<ChangeRow> {
-    let state = State::fold(events.iter().map(|(_, event)| event));
     let other = match &state.change {
         Some(opened) => workspace.with_pack(&opened.pack)?,
         None => None,
     };
     let led_by = other.as_ref().unwrap_or(workspace);
-    let standing = apply::standing(&led_by.pack, &state, led_by.rounds())?;
+    let standing = apply::standing(&led_by.pack, state, led_by.rounds())?;
     let turns = Recorded::all(session, events);
     let verdict = |turn: &Recorded| Some((turn.started.mode.clone(), turn.replied.as_ref()?.verdict?));
     let entered = events
@@ -123,10 +131,6 @@ fn row(
         .filter(|(_, event)| matches!(event, Event::Entered { mode } if *mode == led_by.pack.start));
     let last = events.last().map_or_else(clock::now, |(at, _)| *at);
     let tree = workspace.own_tree(session).ok().filter(|tree| tree.is_dir());
-    let touches = match (&standing, repository) {
-        (Standing::Over { .. }, _) | (_, None) => Vec::new(),
-        (_, Some(repository)) => touched(repository, workspace, session, &state).unwrap_or_default(),
-    };
     let opened = state.change.clone();
     let spent = store.spent(&Scope::Session(session))?.amount;
     let request = opened.as_ref().map(|opened| opened.request.clone()).unwrap_or_default();
@@ -143,30 +147,72 @@ fn row(
         branch: opened.as_ref().map(|opened| opened.branch.clone()).unwrap_or_default(),
         onto: opened.and_then(|opened| opened.onto),
         tree: tree.map(|tree| tree.display().to_string()),
-        touches,
+        touches: Vec::new(),
         overlaps: Vec::new(),
     })
 }
 
-/// Returns what a change adds, edits or removes of the project's specs.
-fn touched(
-    repository: &Repository,
-    workspace: &Workspace,
-    session: &SessionId,
-    state: &State,
-) -> Result<Vec<String>> {
-    let Some(opened) = &state.change else { return Ok(Vec::new()) };
-    let tree = workspace.tree(Some(session));
-    let mut touches = Vec::new();
-    if !ops::has_change(&tree, session) {
-        return Ok(touches);
+/// The specs that a change wants.
+struct WantedSpecs {
+    change: SessionId,
+    /// Commit at which the change was opened.
+    base: String,
+    /// Path of each of the project's specs, and the text that the change wants it to have.
+    specs: Vec<(String, String)>,
+}
+
+impl WantedSpecs {
+    /// Reads the specs of a change; `None` if it has none, or if they cannot be read.
+    fn read(workspace: &Workspace, session: &SessionId, state: &State) -> Option<Self> {
+        let base = state.change.as_ref()?.base.clone();
+        let tree = workspace.tree(Some(session));
+        if !ops::has_change(&tree, session) {
+            return None;
+        }
+        let found = ops::artifacts(&tree, session, &["specs/*.md".to_owned()]).ok()?;
+        let path = |name: String| format!("{SPECS}/{}", name.trim_start_matches("specs/"));
+        let specs = found.into_iter().map(|(name, text)| (path(name), text)).collect();
+        Some(Self { change: session.clone(), base, specs })
     }
-    for (name, wanted) in ops::artifacts(&tree, session, &["specs/*.md".to_owned()])? {
-        let file = name.trim_start_matches("specs/");
-        let base = repository.text_at(&opened.base, &format!("{SPECS}/{file}"))?;
-        let id = file.trim_end_matches(".md");
+
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        self.specs.iter().map(|(path, _)| path.as_str())
+    }
+
+    /// Returns what it adds, edits or removes of the project's specs at its base.
+    fn touches(&self, base: &BTreeMap<String, String>) -> Vec<String> {
+        let mut touches = Vec::new();
+        for (path, wanted) in &self.specs {
+            let file = path.rsplit_once('/').map_or(path.as_str(), |(_, file)| file);
+            let id = file.trim_end_matches(".md");
+            let parts = spec::touched(base.get(path).map(String::as_str), wanted);
+            touches.extend(parts.into_iter().map(|part| format!("{id}#{part}")));
+        }
         touches
-            .extend(spec::touched(base.as_deref(), &wanted).into_iter().map(|part| format!("{id}#{part}")));
     }
-    Ok(touches)
+}
+
+/// Adds to each row what its change touches. The specs of all changes with the same base are read at once.
+fn add_touches(repository: &Repository, wanted: &[WantedSpecs], rows: &mut [ChangeRow]) {
+    let mut paths: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for wanted in wanted {
+        paths.entry(&wanted.base).or_default().extend(wanted.paths());
+    }
+    let texts_at = |base: &str, paths: Vec<&str>| repository.texts_at(base, &paths).ok();
+    let bases: BTreeMap<&str, _> =
+        paths.into_iter().map(|(base, paths)| (base, texts_at(base, paths.into_iter().collect()))).collect();
+
+    for wanted in wanted {
+        let Some(row) = rows.iter_mut().find(|row| row.change == wanted.change) else { continue };
+        // One spec that cannot be read must not hide what other changes touch.
+        let alone;
+        let texts = match bases.get(wanted.base.as_str()) {
+            Some(Some(texts)) => Some(texts),
+            _ => {
+                alone = texts_at(&wanted.base, wanted.paths().collect());
+                alone.as_ref()
+            }
+        };
+        row.touches = texts.map(|texts| wanted.touches(texts)).unwrap_or_default();
+    }
 }
