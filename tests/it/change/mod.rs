@@ -2,6 +2,7 @@
 
 mod crash;
 mod demo;
+mod git_process_budget;
 mod parallel;
 mod repositories;
 mod terminal;

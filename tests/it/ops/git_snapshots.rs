@@ -1,0 +1,139 @@
+//! What saves git processes must not hide anything: files that look unchanged, and filters in any spelling.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use agentd::ops::{Changed, Git, Repository, Status, Worktree};
+use tempfile::TempDir;
+
+use crate::support::change_project::git_words;
+use crate::support::write;
+
+/// A repository with a commit on `main`, and a worktree of a change.
+struct Project {
+    folder: TempDir,
+    worktree: Worktree,
+}
+
+impl Project {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("project");
+        write(&root.join("a.txt"), "one\n");
+        write(&root.join("src/lib.rs"), "fn lib() {}\n");
+        git_words(&root, &["init", "-q"]);
+        git_words(&root, &["symbolic-ref", "HEAD", "refs/heads/main"]);
+        git_words(&root, &["add", "-A"]);
+        git_words(&root, &["commit", "-qm", "Start"]);
+        let repository = Repository::open(&root, &Git::default()).unwrap();
+        let worktree = repository.add_worktree("agentd/x", &folder.path().join("tree"), "main").unwrap();
+        Self { folder, worktree }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Returns the configuration that the repository has for all its work trees.
+    fn config(&self) -> PathBuf {
+        self.path("project/.git/config")
+    }
+
+    fn in_tree(&self, name: &str) -> PathBuf {
+        self.worktree.path.join(name)
+    }
+}
+
+fn names(changed: &[Changed]) -> Vec<&str> {
+    changed.iter().map(|file| file.path.as_str()).collect()
+}
+
+#[test]
+fn a_tracked_folder_that_became_an_ignored_link_has_changed() {
+    let project = Project::new();
+    // Through the link every file is as it was, and nothing new is to be seen.
+    write(&project.path("project/.git/info/exclude"), "/src\n/kept\n");
+    fs::rename(project.in_tree("src"), project.in_tree("kept")).unwrap();
+    symlink("kept", project.in_tree("src")).unwrap();
+
+    let changed = project.worktree.changed("main").unwrap();
+    assert_eq!(names(&changed), ["src/lib.rs"]);
+    assert_eq!(changed[0].status, Status::Removed);
+    let commit = project.worktree.commit("Moved").unwrap().unwrap();
+    let listed = git_words(&project.worktree.path, &["ls-tree", "-r", "--name-only", &commit]);
+    assert_eq!(listed, "a.txt\n");
+}
+
+/// An edit of the same size in the same moment as the commit leaves the times of the file as git knows them.
+#[test]
+fn an_edit_in_the_moment_of_a_commit_is_seen() {
+    let project = Project::new();
+    let file = project.in_tree("a.txt");
+    for round in 0..20 {
+        write(&file, format!("{round:04} committed\n"));
+        let commit = project.worktree.commit("Change").unwrap().unwrap();
+        assert_eq!(project.worktree.changed(&commit).unwrap(), []);
+        write(&file, format!("{round:04} is edited\n"));
+        assert_eq!(names(&project.worktree.changed(&commit).unwrap()), ["a.txt"], "round {round}");
+        write(&file, format!("{round:04} committed\n"));
+        assert_eq!(project.worktree.commit("Nothing").unwrap(), None, "round {round}");
+    }
+}
+
+#[test]
+fn one_snapshot_is_compared_with_several_commits() {
+    let project = Project::new();
+    let main = project.worktree.head().unwrap();
+    write(&project.in_tree("b.txt"), "b\n");
+    let second = project.worktree.commit("Second").unwrap().unwrap();
+    write(&project.in_tree("c.txt"), "c\n");
+
+    let snapshot = project.worktree.snapshot(&main).unwrap();
+    // What happens later is not part of it.
+    write(&project.in_tree("d.txt"), "d\n");
+    assert_eq!(names(&snapshot.changed(&main).unwrap()), ["b.txt", "c.txt"]);
+    assert_eq!(names(&snapshot.changed(&second).unwrap()), ["c.txt"]);
+}
+
+/// Writes a program that leaves a mark and passes its input on.
+fn marking_program(project: &Project, mark: &Path) -> String {
+    let program = project.path("evil");
+    write(&program, format!("#!/bin/sh\necho ran >> '{}'\ncat\n", mark.display()));
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    program.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_filter_of_the_repository_runs_in_no_spelling() {
+    let spellings = [
+        "[filter \"own\"]\n\tclean = EVIL\n",
+        "[FILTER \"own\"]\n\tCLEAN = EVIL\n",
+        "[Filter.own] clean = EVIL\n",
+        "[include]\n\tpath = MORE\n",
+        "[INCLUDE] path = MORE\n",
+        "[includeIf \"gitdir:**\"]\n\tpath = MORE\n",
+        "[IncludeIf \"onbranch:**\"] path = MORE\n",
+    ];
+    for spelling in spellings {
+        let project = Project::new();
+        let mark = project.path("mark");
+        let evil = marking_program(&project, &mark);
+        let more = project.path("more");
+        write(&more, format!("[filter \"own\"]\n\tclean = {evil}\n"));
+        let text = spelling.replace("EVIL", &evil).replace("MORE", more.to_str().unwrap());
+        let config = fs::read_to_string(project.config()).unwrap();
+        write(&project.config(), format!("{config}{text}"));
+        write(&project.in_tree(".gitattributes"), "* filter=own\n");
+        write(&project.in_tree("a.txt"), "two\n");
+
+        project.worktree.changed("main").unwrap();
+        project.worktree.commit("Change").unwrap().unwrap();
+        assert!(!mark.exists(), "{spelling:?}");
+
+        // Without this the test would say nothing.
+        write(&project.in_tree("a.txt"), "three\n");
+        git_words(&project.worktree.path, &["add", "-A"]);
+        assert!(mark.exists(), "plain git does not run {spelling:?}");
+    }
+}
