@@ -106,6 +106,7 @@ impl Repository {
             return Ok(None);
         }
 
+        worktree.mend_common()?;
         let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
         let found = RefRecords::read(&worktree.dir, &[&reference, &mark])?;
         let is_checked_out = found.find(&reference).is_some_and(|tip| tip.is_head);
@@ -216,6 +217,7 @@ impl Worktree {
 
     /// Returns the branch as it is now, which must be checked out.
     pub(super) fn tip(&self) -> Result<RefRecord> {
+        self.mend_common()?;
         let reference = branch_ref(&self.branch)?;
         let found = RefRecords::read(&self.dir, &[&reference])?;
         let tip = found.find(&reference);
@@ -294,7 +296,10 @@ impl Worktree {
     /// Returns where commands run that read or write files, if the folder is still the one it was.
     pub(super) fn checked(&self) -> Result<Dir> {
         match self.path.symlink_metadata() {
-            Ok(found) if found.is_dir() => self.dir.guarded(),
+            Ok(found) if found.is_dir() => {
+                self.mend_common()?;
+                self.dir.guarded()
+            }
             Ok(_) => Err(unusable(&self.path, "is no folder any more", "it was replaced")),
             Err(error) => Err(unusable(&self.path, "cannot be used", error)),
         }
@@ -336,6 +341,33 @@ impl Worktree {
             fs::write(&link, &right)
         };
         mend().map_err(|error| unusable(&link, "cannot be mended", error))
+    }
+
+    /// Makes git's folder of the worktree name its repository again.
+    ///
+    /// Git takes branches and objects from where the file `commondir` leads, and an agent could have made it lead to a
+    /// repository of its own.
+    #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+    fn mend_common(&self) -> Result<()> {
+        let Dir { git_dir, common, .. } = &self.dir;
+        let link = git_dir.join("commondir");
+        let is_file = link.symlink_metadata().is_ok_and(|found| found.is_file());
+        if is_file && let Some(bytes) = file::read_bytes(&link, LONGEST_PATH)? {
+            let place = git_dir.join(OsStr::from_bytes(bytes.strip_suffix(b"\n").unwrap_or(&bytes)));
+            if place.canonicalize().is_ok_and(|place| place == *common) {
+                return Ok(());
+            }
+        }
+
+        let right = [common.as_os_str().as_bytes(), b"\n"].concat();
+        // What is there may be a link.
+        let removed = match link.symlink_metadata() {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&link),
+            Ok(_) => fs::remove_file(&link),
+            Err(_) => Ok(()),
+        };
+        let mended = removed.and_then(|()| fs::write(&link, &right));
+        mended.map_err(|error| unusable(&link, "cannot be mended", error))
     }
 
     /// Removes the lock that a git has left which was ended with its turn.

@@ -104,6 +104,37 @@ fn marking_program(project: &Project, mark: &Path) -> String {
     program.to_str().unwrap().to_owned()
 }
 
+/// Makes git's folder of the worktree name a repository of the agent's own, from which plain git takes its settings,
+/// branches and objects. Returns the mark that a filter of that repository leaves.
+fn redirect(project: &Project) -> PathBuf {
+    let mark = project.path("mark");
+    let evil = marking_program(project, &mark);
+    let (root, fake) = (project.path("project"), project.path("fake"));
+    git_words(project.folder.path(), &["clone", "-q", "--bare", root.to_str().unwrap(), "fake"]);
+    git_words(&fake, &["config", "filter.own.clean", &evil]);
+    git_words(&fake, &["config", "core.bare", "false"]);
+    write(&root.join(".git/worktrees/tree/commondir"), fake.to_str().unwrap());
+    write(&project.in_tree(".gitattributes"), "* filter=own\n");
+    write(&project.in_tree("a.txt"), "two\n");
+    mark
+}
+
+#[test]
+fn a_replaced_commondir_leads_nobody_astray() {
+    let project = Project::new();
+    let mark = redirect(&project);
+    assert_eq!(names(&project.worktree.changed("main").unwrap()), [".gitattributes", "a.txt"]);
+    let commit = project.worktree.commit("Change").unwrap().unwrap();
+    assert!(!mark.exists());
+    assert_eq!(git_words(&project.path("project"), &["rev-parse", "agentd/x"]).trim(), commit);
+
+    // Without this the test would say nothing.
+    let other = Project::new();
+    let mark = redirect(&other);
+    git_words(&other.worktree.path, &["add", "-A"]);
+    assert!(mark.exists());
+}
+
 #[test]
 fn a_filter_of_the_repository_runs_in_no_spelling() {
     let spellings = [
