@@ -1,4 +1,4 @@
-//! Named places at which a test can make the program end, fail or dawdle. A release build has none.
+//! Named places at which a test can make the program abort, fail or wait. A release build has none.
 
 use crate::error::Result;
 
@@ -25,11 +25,11 @@ pub const POINTS: [&str; 15] = [
 pub const CHANGE_POINTS: [&str; 8] =
     ["opened", "noted", "ticked", "git-committed", "following", "archiving", "archived", "landed"];
 
-/// Passes a place; there a test may have asked for an end, a failure or a delay.
+/// Does nothing in a release build.
 ///
 /// # Errors
 ///
-/// The failure that a test has asked for.
+/// None.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub(crate) fn point(_name: &'static str) -> Result<()> {
@@ -40,19 +40,20 @@ pub(crate) fn point(_name: &'static str) -> Result<()> {
 #[cfg(debug_assertions)]
 static PASSED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
-/// Passes a place; there a test may have asked for an end, a failure or a delay.
+/// Aborts, fails or waits at a fail point if a test asks for it.
 ///
-/// `AGENTD_FAIL` holds `POINT=abort`, `POINT=error` or `POINT=MILLISECONDS`, or `POINT@3=…` for the third time alone
-/// that the process comes there; `AGENTD_FAIL_TRACE` names a file to which each place that is passed is appended.
+/// `AGENTD_FAIL` holds `POINT=abort`, `POINT=error` or `POINT=until:PATH`, which waits until a file exists at `PATH`.
+/// `POINT@3=…` applies only to the third time that the process reaches the point. `AGENTD_FAIL_TRACE` names a file; the
+/// name of each point is appended to it when the point is reached, before anything else happens there.
 ///
 /// # Errors
 ///
-/// The failure that a test has asked for.
+/// `LedgerUnusable` for `POINT=error`.
 #[cfg(debug_assertions)]
 #[expect(clippy::disallowed_methods, reason = "only tests set these, and a release build does not look")]
 pub(crate) fn point(name: &'static str) -> Result<()> {
     use std::io::Write as _;
-    use std::{env, fs, process, thread, time};
+    use std::{env, fs, process};
 
     use crate::error::{Error, ErrorKind};
 
@@ -75,9 +76,27 @@ pub(crate) fn point(name: &'static str) -> Result<()> {
         Some("error") => {
             Err(Error::new(ErrorKind::LedgerUnusable, format!("the fail point `{name}` was asked to fail")))
         }
-        Some(delay) => {
-            thread::sleep(time::Duration::from_millis(delay.parse().unwrap_or_default()));
+        Some(what) => {
+            if let Some(path) = what.strip_prefix("until:") {
+                wait_for(path.as_ref());
+            }
             Ok(())
         }
+    }
+}
+
+/// Waits until a file exists. Aborts if it does not exist after ten minutes, so that a test that was killed leaves no
+/// process behind.
+#[cfg(debug_assertions)]
+fn wait_for(path: &std::path::Path) {
+    use std::time::{Duration, Instant};
+    use std::{process, thread};
+
+    let begun = Instant::now();
+    while !path.exists() {
+        if begun.elapsed() > Duration::from_secs(600) {
+            process::abort();
+        }
+        thread::sleep(Duration::from_millis(5));
     }
 }

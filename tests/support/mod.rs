@@ -9,6 +9,7 @@ pub(crate) mod http_agent;
 pub(crate) mod model_server_process;
 pub(crate) mod recording_agent;
 pub(crate) mod reply_case;
+pub(crate) mod waiting;
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -179,6 +180,19 @@ fn init_repository(folder: &Path) {
 pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content).unwrap();
+}
+
+/// Writes a script that can be executed.
+///
+/// Another process writes it. If this one did, a thread that starts a process at the same time could pass the open file
+/// on to it, and a file that is open for writing cannot be executed (`ETXTBSY`).
+pub(crate) fn write_program(path: &Path, script: impl AsRef<[u8]>) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());
+    let mut shell = shell.spawn().unwrap();
+    shell.stdin.take().unwrap().write_all(script.as_ref()).unwrap();
+    assert!(shell.wait().unwrap().success());
 }
 
 /// Returns the files below a folder, relative to it, sorted.

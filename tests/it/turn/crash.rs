@@ -13,10 +13,9 @@ mod signals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use agentd::ReviewResult;
 use agentd::models::{Answered, End, Event, Mode, SessionId, State};
@@ -25,13 +24,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use crate::support::waiting::{until, until_written};
 use crate::support::{Run, TestProject, files_below, program, write};
 
 /// What recovery says when there is nothing to do.
 const NOTHING: &str = "note: nothing is left to do\n";
-
-/// How long a test waits for something before it takes it for a hang.
-const HANG: Duration = Duration::from_secs(60);
 
 /// What the agent's key is, which must never be seen.
 const CANARY: &str = "canary-kept-to-itself";
@@ -149,6 +146,33 @@ impl Stage {
     fn start(&self, args: &[&str], fault: &str) -> Child {
         let mut command = self.command(args, fault);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Starts a turn that waits at a fail point, and returns once it is there. `release` lets it go on.
+    fn start_held(&self, point: &str) -> Child {
+        let child = self.start(&TURN, &self.hold_at(point));
+        until_written(&self.trace_file(), &format!("{point}\n"));
+        child
+    }
+
+    /// Returns the fault that makes the program wait at a fail point for `release`.
+    fn hold_at(&self, point: &str) -> String {
+        let _none = fs::remove_file(self.release_file());
+        format!("{point}=until:{}", self.release_file().display())
+    }
+
+    fn release_file(&self) -> PathBuf {
+        self.outside("release")
+    }
+
+    /// Lets a program go on that waits at a fail point, or an agent that takes the step `self.await_release()`.
+    fn release(&self) {
+        write(&self.release_file(), "");
+    }
+
+    /// Returns the step of an agent that waits for `release`.
+    fn await_release(&self) -> String {
+        format!("await {}", self.release_file().display())
     }
 
     /// Takes a turn; what became of it is in JSON.
@@ -313,21 +337,6 @@ fn tokens_of(events: &[(SystemTime, Event)]) -> u64 {
         };
     }
     calls.into_values().sum()
-}
-
-/// Waits until something holds.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < HANG, "{what}");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Waits until a file holds a text.
-fn until_written(path: &Path, text: &str) {
-    let holds = || fs::read_to_string(path).is_ok_and(|found| found.contains(text));
-    until(&format!("{text:?} is not written to {}", path.display()), holds);
 }
 
 /// Waits for the end of a program, and returns its exit code.

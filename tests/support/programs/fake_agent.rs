@@ -9,7 +9,7 @@
 //! echo                  copies stdin to stdout               read-stdin     reads it and says how many bytes
 //! read-stdin N          reads N bytes at most                close-stdin    closes it
 //! sleep MS, hang        waits                                exit N         ends
-//! await FILE            waits until a file is there
+//! await FILE            waits until a file exists; fails after ten minutes
 //! raise N               ends by a signal                     trap-term      is deaf to SIGTERM from here on
 //! env                   writes the environment               pwd            writes the folder it works in
 //! call-log FILE         adds a line to a file                write FILE TEXT writes a file
@@ -27,7 +27,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::process::{self, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, iter};
 
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -83,7 +83,11 @@ fn take(step: &str) -> Outcome<()> {
         "close-stdin" => close(io::stdin().as_fd().as_raw_fd())?,
         "sleep" => sleep(rest.parse()?),
         "await" => {
+            let begun = Instant::now();
             while !Path::new(rest).exists() {
+                if begun.elapsed() > Duration::from_secs(600) {
+                    return Err("the file does not exist".into());
+                }
                 sleep(5);
             }
         }

@@ -3,58 +3,42 @@
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
 
-use agentd::models::Event;
-use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::{Stage, TURN, UNDISTURBED, WRITTEN, code_of, names, send, until_written};
-use crate::support::{Run, did_not_run, write};
-
-/// Runs a program to its end, and tells how long that took.
-fn timed(child: Child, begun: Instant) -> (Run, Duration) {
-    let run = Run::from(child.wait_with_output().unwrap());
-    (run, begun.elapsed())
-}
+use super::{Stage, TURN, UNDISTURBED, WRITTEN, code_of, names, until, until_written};
+use crate::support::waiting::suspend;
+use crate::support::{Run, did_not_run};
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a figure to be looked at")]
 fn of_sixteen_that_take_a_turn_of_one_session_one_takes_it_and_the_others_are_told_who() {
     let stage = Stage::new();
-    let others = stage.outside("the-others-have-ended");
-    stage.steps(&[&format!("await {}", others.display()), "reply"]);
+    stage.steps(&[&stage.await_release(), "reply"]);
     let (told, results) = mpsc::channel();
     let results: Vec<_> = thread::scope(|scope| {
         for _ in 0..16 {
             let told = told.clone();
             let mut command = stage.command(&[&TURN[..], &["--json"]].concat(), "");
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            scope.spawn(move || {
-                let begun = Instant::now();
-                told.send(timed(command.spawn().unwrap(), begun)).unwrap();
-            });
+            scope.spawn(move || told.send(Run::from(command.output().unwrap())).unwrap());
         }
         drop(told);
         // Nobody waits for the one that holds the session.
         let first: Vec<_> = results.iter().take(15).collect();
-        write(&others, "");
+        stage.release();
         first.into_iter().chain(results.iter()).collect()
     });
-    let (taken, refused): (Vec<_>, Vec<_>) = results.into_iter().partition(|(run, _)| run.code == 0);
+    let (taken, refused): (Vec<Run>, Vec<Run>) = results.into_iter().partition(|run| run.code == 0);
     assert_eq!((taken.len(), refused.len()), (1, 15));
-    let mut times: Vec<Duration> = Vec::new();
-    for (run, time) in refused {
+    for run in refused {
         assert_eq!(run.code, 75, "{}", run.stderr);
         let last: Value = serde_json::from_str(run.stderr.lines().last().unwrap()).unwrap();
         assert_eq!(last["error"]["kind"], "SessionBusy");
         let message = last["error"]["message"].as_str().unwrap();
         assert!(message.starts_with("`s` has been held by `agentd turn` (process "), "{message}");
         assert!(message.ends_with(" s"), "since when: {message}");
-        times.push(time);
     }
-    times.sort();
-    println!("16 at once: median refusal {:?}, slowest {:?}", times[7], times[14]);
     assert_eq!(stage.calls(), 1, "one turn, one call");
     assert_eq!(names(&stage.events()), UNDISTURBED);
     stage.check(&[], &[Some(WRITTEN)]);
@@ -63,13 +47,16 @@ fn of_sixteen_that_take_a_turn_of_one_session_one_takes_it_and_the_others_are_to
 
 #[test]
 fn four_sessions_are_worked_on_at_once() {
-    let stage = Stage::with(&["sleep 500", "reply"]);
+    let stage = Stage::new();
+    stage.steps(&[&stage.await_release(), "reply"]);
     let start = |session: &str| {
         let mut args = TURN;
         args[6] = session;
         stage.start(&args, "")
     };
     let programs: Vec<Child> = ["s", "t", "u", "v"].iter().map(|session| start(session)).collect();
+    until("the agents do not work at the same time", || stage.calls() == 4);
+    stage.release();
     for program in programs {
         assert_eq!(code_of(program), Some(0));
     }
@@ -84,9 +71,10 @@ fn four_sessions_are_worked_on_at_once() {
 #[test]
 fn a_session_whose_holder_sleeps_is_busy_and_one_whose_holder_was_killed_is_taken_over() {
     let stage = Stage::with(&["out begun", "hang"]);
-    let mut owner = stage.start(&TURN, "");
+    // At this point it holds no lock of the ledger's database, which would block the others.
+    let mut owner = stage.start_held("recorded");
     until_written(&stage.project.root().join(".agentd/calls/s.1.1/stdout"), "begun");
-    send(&owner, Signal::SIGSTOP);
+    suspend(Pid::from_raw(owner.id().cast_signed()));
     let before = stage.events();
     for args in [&TURN[..], &["resume", "s"]] {
         let words = ["SessionBusy", &format!("(process {})", owner.id())];
@@ -119,11 +107,8 @@ fn a_session_that_is_held_outside_a_container_is_busy_inside() {
     let stage = Stage::with(&["out begun", "hang"]);
     let mut owner = stage.start(&TURN, "");
     until_written(&stage.project.root().join(".agentd/calls/s.1.1/stdout"), "begun");
-    // The agent may have begun before that it was started is recorded.
-    let launched = |events: &[_]| events.iter().any(|(_, event)| matches!(event, Event::Launched { .. }));
-    while !launched(&stage.events()) {
-        thread::sleep(Duration::from_millis(10));
-    }
+    // From here on it adds no event.
+    until_written(&stage.trace_file(), "recorded\n");
     let before = stage.events();
     // Should it be taken over, that comes to an end.
     stage.steps(&["reply"]);

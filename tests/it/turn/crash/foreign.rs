@@ -103,11 +103,13 @@ fn a_session_whose_recovery_fails_is_found_by_the_next() {
 /// While the agent of a read-only mode works, the files that it may replace are the user's.
 #[test]
 fn what_the_user_changes_while_the_agent_works_is_not_replaced() {
-    let stage = Stage::with(&["err begun", "sleep 1500", "reply"]);
+    let stage = Stage::new();
+    stage.steps(&["err begun", &stage.await_release(), "reply"]);
     stage.project.write(TARGET, "old\n");
     let turn = stage.start(&TURN, "");
     until_written(&stage.project.root().join(".agentd/calls/s.1.1/stderr"), "begun");
     stage.project.write(TARGET, "mine\n");
+    stage.release();
     let output = turn.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(stage.project.read(TARGET), "mine\n");

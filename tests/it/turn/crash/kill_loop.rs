@@ -25,9 +25,6 @@ const WORKERS: usize = 2;
 /// The latest moment of a kill, in milliseconds after its step was reached.
 const LATEST: u64 = 60;
 
-/// Longer than the program is let live after it was held up, in milliseconds.
-const HELD_UP: u64 = 10_000;
-
 /// Numbers that look like chance and are the same for the same seed (splitmix64).
 struct Chance(u64);
 
@@ -71,8 +68,8 @@ impl Figures {
 
 /// Kills a turn at a step, and returns the step in which it was; `None` if it came to its end before.
 fn kill_at(stage: &Stage, chance: &mut Chance, point: &str) -> Option<String> {
-    // One in four is not held up, so that the kill falls into the work that follows the step.
-    let fault = if chance.below(4) == 0 { String::new() } else { format!("{point}={HELD_UP}") };
+    // Three in four wait at the step until they are killed. The others are killed in the work that follows it.
+    let fault = if chance.below(4) == 0 { String::new() } else { stage.hold_at(point) };
     let mut child = stage.start(&TURN, &fault);
     let passed = || stage.trace().iter().any(|passed| passed == point);
     let mut ended = false;

@@ -40,10 +40,12 @@ fn a_call_whose_folder_cannot_be_made_is_over_before_it_began_and_costs_nothing(
 #[test]
 fn a_turn_goes_on_when_nobody_reads_what_it_prints() {
     for json in [&["--json"][..], &[]] {
-        let stage = Stage::with(&["out early", "sleep 100", "reply"]);
+        let stage = Stage::new();
+        stage.steps(&["out early", &stage.await_release(), "reply"]);
         let mut command = stage.command(&[&TURN[..], json].concat(), "");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
+        stage.release();
         let run = Run::from(child.wait_with_output().unwrap());
         assert_eq!(run.code, 0, "{}", run.stderr);
         assert!(!run.stderr.contains("panicked") && !run.stderr.contains("error"), "{}", run.stderr);
@@ -189,7 +191,7 @@ fn a_finished_reply_without_its_exit_record_is_asked_for_again() {
 /// F1, F2: nothing is called twice that was not called once, and nothing outlives its program.
 #[test]
 fn a_program_killed_around_the_start_of_its_agent_leaves_nothing_running() {
-    let stage = Stage::with(&["setsid 60000", "double-fork 60000", "hang"]);
+    let stage = Stage::with(&["setsid 600000", "double-fork 600000", "hang"]);
     for (point, calls) in [("called", 0), ("launched", 1), ("recorded", 1)] {
         stage.run_with(&TURN, &format!("{point}=abort"));
         stage.is_alone_soon();

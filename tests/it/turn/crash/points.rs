@@ -4,7 +4,7 @@ use std::thread;
 
 use agentd::fail::POINTS;
 
-use super::{NOTHING, Stage, TARGET, TURN, UNDISTURBED, WRITTEN, answers, ends, names, until_written};
+use super::{NOTHING, Stage, TARGET, TURN, UNDISTURBED, WRITTEN, answers, ends, names};
 
 /// What the target holds before the turn.
 const OLD: &str = "# Old\n";
@@ -134,14 +134,14 @@ fn a_turn_that_fails_at_a_point_comes_to_the_same_end() {
 #[test]
 fn a_turn_that_dawdles_at_a_point_is_left_alone_by_recovery() {
     at_each_point(&POINTS, |stage, point, images| {
-        let mut child = stage.start(&TURN, &format!("{point}=400"));
-        until_written(&stage.trace_file(), &format!("{point}\n"));
+        let mut child = stage.start_held(point);
         let recovery = stage.project.command(&["resume"]).output().unwrap();
         let said = String::from_utf8_lossy(&recovery.stderr);
         assert!(
             recovery.status.success() && (said == NOTHING || said.starts_with("note: `s` is held by")),
             "{point}: {recovery:?}"
         );
+        stage.release();
         assert!(child.wait().unwrap().success());
         assert_eq!(names(&stage.events()), UNDISTURBED, "{point}");
         assert_eq!(stage.calls(), 1);

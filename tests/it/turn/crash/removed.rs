@@ -7,14 +7,22 @@ use agentd::store::Store;
 use serde_json::json;
 
 use super::{Stage, TURN, WRITTEN, answers, ends, names};
-use crate::support::write;
+use crate::support::{Run, write};
 
-/// Lets the agent do something in a shell before it answers.
-fn shell(stage: &Stage, script: &str) {
-    let (calls, reply) = (stage.outside("calls"), stage.outside("reply"));
-    let script = format!("echo called >> {}; {script}; cat {}", calls.display(), reply.display());
+/// Takes a turn whose agent runs a shell script before it answers.
+///
+/// The program waits at a fail point while the script runs: otherwise it could look for the ledger between two commands
+/// of the script.
+fn take_turn(stage: &Stage, script: &str) -> Run {
+    let [calls, trace, release, reply] =
+        ["calls", "trace", "release", "reply"].map(|name| stage.outside(name).display().to_string());
+    let script = format!(
+        "echo called >> {calls}; until grep -q recorded {trace}; do sleep 0.01; done; {script}; \
+         touch {release}; cat {reply}"
+    );
     let definition = json!({"format": 1, "agents": {"fake": {"argv": ["sh", "-c", script]}}});
     write(&stage.project.user_folder().join("agents.yaml"), definition.to_string());
+    stage.run_with(&[&TURN[..], &["--json"]].concat(), &stage.hold_at("recorded"))
 }
 
 const WARNING: &str = "warning: .agentd/ledger.db was removed while it was in use, and is put back\n";
@@ -27,8 +35,7 @@ fn a_ledger_that_an_agent_removes_is_put_back_with_all_that_was_recorded() {
     for (number, remove) in
         (2..).zip(["rm -rf .agentd", "git clean -qfdx", "rm -f .agentd/ledger.db*", "rm .agentd/ledger.db"])
     {
-        shell(&stage, remove);
-        let run = stage.turn();
+        let run = take_turn(&stage, remove);
         assert!(run.stderr.contains(WARNING), "{remove}: {}", run.stderr);
         let events = stage.events();
         assert!(events.starts_with(&before), "{remove}: what was recorded is lost");
@@ -52,8 +59,7 @@ fn a_ledger_that_an_agent_removes_is_put_back_with_all_that_was_recorded() {
         assert_eq!(stage.store().unwrap().held().unwrap(), [], "the session is free");
     }
     // The next program finds it, and knows it.
-    shell(&stage, "true");
-    stage.run(&TURN).ok();
+    take_turn(&stage, "true").ok();
     stage.check_end(6, WRITTEN);
     assert_eq!(stage.calls(), 6);
 }
@@ -63,12 +69,12 @@ fn a_ledger_that_is_replaced_while_it_is_in_use_is_kept_beside_the_other() {
     let (stage, other) = (Stage::new(), Stage::new());
     other.run(&TURN).ok();
     let (theirs, ours) = (other.project.root().join(".agentd"), stage.project.root().join(".agentd"));
-    // Quicker than anyone could look in between.
-    let swap = "mv .agentd .old; mv .new .agentd; rm -rf .old";
-    shell(&stage, &format!("cp -r {} .new; {swap}", theirs.display()));
-    let run = stage.run(&TURN);
-    let words = ["LedgerUnusable", "was replaced by another ledger", "is in .agentd/ledger-"];
-    let said = run.fails(7, &words);
+    let swap = format!("rm -rf .agentd; cp -r {} .agentd", theirs.display());
+    let run = take_turn(&stage, &swap);
+    assert_eq!(run.code, 7, "{}", run.stderr);
+    for words in ["LedgerUnusable", "was replaced by another ledger", "is in .agentd/ledger-"] {
+        assert!(run.stderr.contains(words), "{words:?} is not in:\n{}", run.stderr);
+    }
     assert_eq!(fs::read(theirs.join("ledger.db")).unwrap(), fs::read(ours.join("ledger.db")).unwrap());
     let kept: Vec<_> = fs::read_dir(&ours)
         .unwrap()
@@ -76,7 +82,7 @@ fn a_ledger_that_is_replaced_while_it_is_in_use_is_kept_beside_the_other() {
         .filter(|name| name.starts_with("ledger-"))
         .collect();
     assert_eq!(kept.len(), 1, "{kept:?}");
-    assert!(said.contains(&kept[0]), "{said}");
+    assert!(run.stderr.contains(&kept[0]), "{}", run.stderr);
     // As the hint says.
     fs::rename(ours.join(&kept[0]), ours.join("ledger.db")).unwrap();
     stage.steps(&["reply"]);
