@@ -11,17 +11,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agentd::Result;
 use agentd::agent::{Contained, Containment, ContainmentFacts, Exit, Job, Limits, launch, prepare};
 use tempfile::TempDir;
 
+use crate::support::waiting::{HANG, until_written};
 use crate::support::{did_not_run, program};
-
-/// How long a test waits for an end before it takes it for a hang.
-const HANG: Duration = Duration::from_secs(60);
 
 /// A call to the misbehaving agent.
 struct Call {
@@ -93,11 +90,7 @@ impl Call {
 
     /// Waits until the agent has written something.
     fn wait_for(&self, words: &str) {
-        let begun = Instant::now();
-        while !self.stdout().windows(words.len()).any(|bytes| bytes == words.as_bytes()) {
-            assert!(begun.elapsed() < HANG, "{words} is not written");
-            thread::sleep(Duration::from_millis(5));
-        }
+        until_written(&self.folder().join("stdout"), words);
     }
 
     fn stdout(&self) -> Vec<u8> {
