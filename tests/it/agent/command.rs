@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agentd::ErrorKind;
 use agentd::agent::{Call, CommandAgent, Containment, Driver, Echo, Limits, Replay, Running, Scripted};
@@ -13,9 +13,7 @@ use agentd::secret::Secrets;
 use tempfile::TempDir;
 
 use crate::support::agent_output::shipped;
-
-/// Longer than any of these calls takes; only a hang reaches it.
-const LONG: Duration = Duration::from_secs(60);
+use crate::support::waiting::{HANG, until};
 
 /// A folder to work in, and one for a call.
 struct Place {
@@ -68,13 +66,7 @@ impl Place {
 }
 
 fn wait(running: &mut dyn Running) -> Result<Reply, agentd::Error> {
-    let begun = Instant::now();
-    loop {
-        if let Some(reply) = running.wait(Duration::from_millis(100))? {
-            return Ok(reply);
-        }
-        assert!(begun.elapsed() < LONG, "the agent does not end");
-    }
+    Ok(running.wait(HANG)?.unwrap())
 }
 
 fn agents(definition: &str) -> Agents {
@@ -164,13 +156,12 @@ fn what_is_said_is_heard_while_the_command_runs() {
     let (root, folder) = (place.tree(), place.folder.path().join("call"));
     let call = place.call("", Permission::Edit, &root, &folder);
     let mut running = driver.start(&call).unwrap();
-    let begun = Instant::now();
     let mut said = String::new();
-    while said.is_empty() {
+    until("nothing is said", || {
         assert!(running.wait(Duration::from_millis(20)).unwrap().is_none());
         said = running.said();
-        assert!(begun.elapsed() < LONG, "nothing is said");
-    }
+        !said.is_empty()
+    });
     assert_eq!(said, "one ");
     assert!(running.process().is_some());
     let half = driver.salvage(&folder, call.marker).unwrap().unwrap().reply;
@@ -194,11 +185,10 @@ fn a_command_that_is_stopped_or_missing_says_so() {
     let (root, folder) = (place.tree(), place.folder.path().join("call"));
     let call = place.call("", Permission::Edit, &root, &folder);
     let mut running = driver_of_sleep.start(&call).unwrap();
-    let begun = Instant::now();
-    while running.said().is_empty() {
+    until("nothing is said", || {
         assert!(running.wait(Duration::from_millis(20)).unwrap().is_none());
-        assert!(begun.elapsed() < LONG, "nothing is said");
-    }
+        !running.said().is_empty()
+    });
     running.stop(false);
     let reply = wait(running.as_mut()).unwrap();
     assert_eq!((reply.end, reply.text.as_str()), (End::Stopped, "begun\n"));

@@ -1,9 +1,11 @@
 //! An agent that may only read is not taken at its word: the work tree is compared before and after its call.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
+use crate::support::waiting::{until, until_written};
 use crate::support::{Run, TestProject};
 
 const REPLY: &str =
@@ -99,6 +101,17 @@ fn an_agent_that_may_edit_is_not_asked_what_it_changed() {
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
 
+/// Waits until a file that is written now has a later time than another. The clock of a file system has ticks of some
+/// milliseconds.
+fn until_files_are_newer_than(project: &TestProject, path: &str) {
+    let time = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    let (old, new) = (time(&project.root().join(path)), project.home().join("clock"));
+    until("the clock of the file system stands still", || {
+        fs::write(&new, "").unwrap();
+        time(&new) > old
+    });
+}
+
 /// What the agent did before its end is told apart from what the user does before the reply is read.
 #[test]
 fn a_reply_that_is_found_after_a_crash_is_judged_by_what_its_agent_did() {
@@ -110,7 +123,7 @@ fn a_reply_that_is_found_after_a_crash_is_judged_by_what_its_agent_did() {
             .output()
             .unwrap();
         assert_ne!(killed.status.code(), Some(0));
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        until_files_are_newer_than(&project, ".agentd/calls/a.1.1/exit");
         project.write("src/mine.rs", "mine\n");
         let run = project.run(&["log", "--json"]);
         assert_eq!(run.code, 0);
@@ -175,14 +188,12 @@ fn an_edit_before_a_rate_limit_or_in_a_repair_fails_the_turn() {
 /// What a call that was lost has changed does not become what the next one starts from.
 #[test]
 fn an_edit_of_a_lost_call_keeps_it_from_being_made_again_unasked() {
-    let project = project("echo x >> src/lib.rs; sleep 30");
+    let project = project("echo x >> src/lib.rs; sleep 600");
     let mut command =
         project.command(&["turn", "plan", "Add login", "--agent", "hand", "--change", "a", "--json"]);
     let mut child =
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
-    while project.read("src/lib.rs").len() < 14 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    until_written(&project.root().join("src/lib.rs"), "x\n");
     child.kill().unwrap();
     child.wait().unwrap();
     let refused = project.run(&["resume", "a"]);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agentd::agent::{Containment, marked_calls};
 use agentd::config::{CheckCommand, Environment};
@@ -15,6 +15,7 @@ use agentd::secret::Secrets;
 use tempfile::TempDir;
 
 use crate::support::TestProject;
+use crate::support::waiting::{GROWING_LIMITS, HANG, Holders};
 
 /// A folder to run checks in, and what they are run with.
 struct Place {
@@ -22,17 +23,16 @@ struct Place {
     environment: Environment,
     secrets: Secrets,
     timeout: Duration,
-    /// How long they may run before they are asked to stop.
-    patience: Duration,
+    /// A file in the folder. The checks are asked to stop once it exists.
+    stop_file: &'static str,
 }
 
 impl Place {
     fn new() -> Self {
         let path = (OsString::from("PATH"), std::env::var_os("PATH").unwrap());
         let environment = Environment(vec![path, ("GREETING".into(), "hello".into())]);
-        let (timeout, patience) = (Duration::from_secs(60), Duration::from_secs(60));
         let (folder, secrets) = (tempfile::tempdir().unwrap(), Secrets::default());
-        Self { folder, environment, secrets, timeout, patience }
+        Self { folder, environment, secrets, timeout: HANG, stop_file: "stop" }
     }
 
     fn root(&self) -> PathBuf {
@@ -45,7 +45,7 @@ impl Place {
 
     /// Runs checks; afterwards nothing of them is alive, and their folder is gone.
     fn run(&self, commands: &[CheckCommand], tell: &dyn Fn(&CheckCommand, Option<&Check>)) -> Vec<Check> {
-        let begun = Instant::now();
+        let stop_file = self.root().join(self.stop_file);
         let marker = format!("checks-{}", self.root().display());
         let checks = run_checks(&CheckJob {
             root: &self.root(),
@@ -58,7 +58,7 @@ impl Place {
             timeout: self.timeout,
             grace: Duration::from_secs(1),
             marker: &marker,
-            stop: &|| u8::from(begun.elapsed() >= self.patience),
+            stop: &|| u8::from(stop_file.exists()),
             tell,
         });
         assert!(marked_calls().is_none_or(|calls| !calls.contains(&marker)), "something outlived its check");
@@ -95,27 +95,29 @@ fn checks_pass_or_fail_by_their_exit_code_and_what_they_wrote_is_kept_in_order()
 
 #[test]
 fn a_check_that_hangs_is_ended_and_the_next_one_is_run() {
-    let place = Place { timeout: Duration::from_secs(1), ..Place::new() };
-    let begun = Instant::now();
-    let slow = CheckCommand { timeout: Some(Duration::from_secs(30)), ..CheckCommand::new("sleep 1.5") };
-    let checks = place.run(&[CheckCommand::new("echo begun; sleep 60"), slow], &|_, _| {});
-    assert_eq!(checks[0].end, CheckEnd::TimedOut { seconds: 1 });
-    assert_eq!(checks[0].output, "begun\n");
-    assert!((1_000..10_000).contains(&checks[0].milliseconds), "{}", checks[0].milliseconds);
-    assert_eq!(checks[1].end, CheckEnd::Passed, "its own time is longer");
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    let has_begun = |seconds: u64| {
+        let place = Place { timeout: Duration::from_secs(seconds), ..Place::new() };
+        let slow = format!("sleep {seconds}.1");
+        let slow = CheckCommand { timeout: Some(HANG), ..CheckCommand::new(&slow) };
+        let checks = place.run(&[CheckCommand::new("echo begun; sleep 600"), slow], &|_, _| {});
+        assert_eq!(checks[0].end, CheckEnd::TimedOut { seconds });
+        assert!(checks[0].milliseconds >= 1_000 * seconds, "{}", checks[0].milliseconds);
+        assert_eq!(checks[1].end, CheckEnd::Passed, "its own time is longer");
+        checks[0].output == "begun\n"
+    };
+    assert!(GROWING_LIMITS.into_iter().any(has_begun), "what a check wrote is not kept");
 }
 
 #[test]
 fn what_a_check_leaves_behind_is_ended_and_told() {
     let place = Place::new();
-    let late = place.root().join("late");
-    let script = format!("setsid sh -c 'sleep 2; echo late > {}' & echo started", late.display());
-    let check = place.run_one(&script);
+    let mut holders = Holders::new(place.root().join("fifo"));
+    let script = "setsid sh -c 'exec 9> fifo; touch begun; sleep 600' & \
+                  until [ -e begun ]; do sleep 0.01; done; echo started";
+    let check = place.run_one(script);
     assert_eq!(check.end, CheckEnd::Passed);
     assert!(check.output.starts_with("started\n[processes left behind, and ended: "), "{}", check.output);
-    std::thread::sleep(Duration::from_secs(3));
-    assert!(!late.exists());
+    assert!(holders.are_gone());
 }
 
 #[test]
@@ -181,12 +183,11 @@ fn a_command_that_is_not_there_fails_and_a_scan_without_its_tool_is_told_as_not_
 
 #[test]
 fn a_stop_ends_the_running_check_and_no_other_is_begun() {
-    let place = Place { patience: Duration::from_millis(500), ..Place::new() };
-    let file = place.root().join("begun");
-    let second = format!("touch {}", file.display());
-    let checks = place.run(&[CheckCommand::new("sleep 60"), CheckCommand::new(&second)], &|_, _| {});
+    let place = Place { stop_file: "first", ..Place::new() };
+    let commands = ["touch first; sleep 600", "touch second"];
+    let checks = place.run(&commands.map(CheckCommand::new), &|_, _| {});
     assert_eq!(checks.iter().map(|check| check.end).collect::<Vec<_>>(), [CheckEnd::Stopped; 2]);
-    assert!(!file.exists());
+    assert!(!place.root().join("second").exists());
 }
 
 #[test]
