@@ -49,7 +49,9 @@ impl ModelServer {
     /// Returns the requests so far; the keys are those of `tests/support/programs/model_server/log.rs`.
     pub(crate) fn requests(&self) -> Vec<Value> {
         let log = fs::read_to_string(self.folder.path().join("log")).unwrap();
-        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        // The server may be writing a line at this moment.
+        let lines = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Returns the body of a request, the first by number 1.

@@ -4,13 +4,13 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
-use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::model_server_process::ModelServer;
 use crate::support::program;
+use crate::support::waiting::{HANG, until};
 
 /// The dialects, and a path of each.
 const DIALECTS: [(&str, &str); 4] = [
@@ -58,7 +58,7 @@ impl Got {
 
 fn connect(server: &ModelServer) -> TcpStream {
     let stream = TcpStream::connect(server.url().trim_start_matches("http://")).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(HANG)).unwrap();
     stream
 }
 
@@ -277,6 +277,15 @@ fn each_stop_and_each_failure_has_its_dialects_own_form() {
     }
 }
 
+/// Returns what comes over a connection before nothing comes for a while, and checks that it is still open.
+fn rest_before_silence(connection: &mut TcpStream) -> String {
+    connection.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let mut rest = Vec::new();
+    let error = connection.read_to_end(&mut rest).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    String::from_utf8(rest).unwrap()
+}
+
 #[test]
 fn a_stream_breaks_stalls_and_hangs_where_it_is_told() {
     for (dialect, _) in DIALECTS {
@@ -284,7 +293,7 @@ fn a_stream_breaks_stalls_and_hangs_where_it_is_told() {
             {"text": "abcdef", "chunk": 2, "cut_after": 2},
             {"text": "abcdef", "chunk": 2, "stall_after": 1},
             {"hang": true},
-            {"text": "late", "delay": 0.3},
+            {"text": "late", "delay": 0.05},
         ]));
         let cut = ask(&server, dialect, true);
         assert!(!cut.whole, "{dialect}");
@@ -292,19 +301,24 @@ fn a_stream_breaks_stalls_and_hangs_where_it_is_told() {
 
         let path = DIALECTS.into_iter().find(|(name, _)| *name == dialect).unwrap().1;
         let path = path.replace(":generate", ":streamGenerate");
-        for (waits, seen) in [("stall", true), ("hang", false)] {
-            let mut connection = connect(&server);
-            connection.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-            send(&mut connection, &path, &json!({"stream": true}));
-            let mut got = Vec::new();
-            let error = connection.read_to_end(&mut got).unwrap_err();
-            assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{dialect} {waits}");
-            let got = String::from_utf8(got).unwrap();
-            assert_eq!(got.contains("\"ab\"") && !got.contains("\"cd\""), seen, "{dialect} {waits}: {got}");
+        let mut stalled = connect(&server);
+        send(&mut stalled, &path, &json!({"stream": true}));
+        let mut got = String::new();
+        while !got.contains("\"ab\"") {
+            got += &read_line(&mut stalled).unwrap();
         }
+        let rest = rest_before_silence(&mut stalled);
+        assert!(!got.contains("\"cd\"") && !rest.contains("\"cd\""), "{dialect}: {got}{rest}");
+
+        let mut hanging = connect(&server);
+        send(&mut hanging, &path, &json!({"stream": true}));
+        // Otherwise the next request could be the one that gets no answer.
+        until("the request is not logged", || server.requests().len() == 3);
+        assert_eq!(rest_before_silence(&mut hanging), "", "{dialect}");
+
         let before = std::time::Instant::now();
         assert!(ask(&server, dialect, true).whole);
-        assert!(before.elapsed() >= Duration::from_millis(300), "{dialect}");
+        assert!(before.elapsed() >= Duration::from_millis(50), "{dialect}");
         let statuses: Vec<_> = server.requests().iter().map(|request| request["status"].clone()).collect();
         assert_eq!(statuses, [json!(200), json!(200), Value::Null, json!(200)], "{dialect}");
     }
@@ -404,7 +418,7 @@ fn it_ends_when_its_stdin_is_closed() {
     let server = ModelServer::start(&json!([{"hang": true}]));
     let mut connection = connect(&server);
     send(&mut connection, "/v1/messages", &json!({}));
-    thread::sleep(Duration::from_millis(50));
+    until("the request is not logged", || server.requests().len() == 1);
     drop(server);
     assert_eq!(connection.read(&mut [0; 16]).unwrap_or(0), 0, "nothing was said, and nobody is there");
 }
