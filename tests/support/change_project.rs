@@ -4,16 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use agentd::models::{Event, SessionId};
 use agentd::store::{SqliteStore, Store};
 
 use crate::support::{Run, TestProject, files_below, write};
-
-/// How long a test waits for something before it takes it for a hang.
-const HANG: Duration = Duration::from_secs(60);
 
 /// A project with an agent for every mode.
 pub(crate) struct Stage {
@@ -167,13 +162,4 @@ pub(crate) fn git_words(folder: &Path, words: &[&str]) -> String {
     let output = Command::new("git").args(identity).args(words).current_dir(folder).output().unwrap();
     assert!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// Waits until something holds.
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < HANG, "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }

@@ -6,7 +6,8 @@ use std::thread;
 use agentd::fail::{CHANGE_POINTS, POINTS};
 use agentd::models::Event;
 
-use crate::support::change_project::{Stage, until};
+use crate::support::change_project::Stage;
+use crate::support::waiting::until;
 
 /// The points that are tried unless `AGENTD_SOAK` asks for all: before, in and after a call, and where files, commits,
 /// the archive and the merge are made.

@@ -5,7 +5,8 @@ use std::process::Child;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::change_project::{Stage, until};
+use crate::support::change_project::Stage;
+use crate::support::waiting::until;
 use crate::support::{Run, write};
 
 /// What an agent does that waits until it may go on.

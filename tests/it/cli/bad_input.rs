@@ -4,11 +4,10 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use crate::support::{Run, TestProject, did_not_run};
 
-/// Runs the program within 64 MiB of memory more than a file may have, and within ten seconds.
+/// Runs the program with a limit of 200 MB of memory, and of ten seconds of processor time.
 fn bounded(project: &TestProject, args: &[&str]) -> Run {
     let mut shell = Command::new("sh");
     let program = project.command(args);
@@ -18,10 +17,7 @@ fn bounded(project: &TestProject, args: &[&str]) -> Run {
         .args(program.get_args())
         .current_dir(project.root())
         .env("HOME", project.home());
-    let start = Instant::now();
-    let run = Run::from(shell.output().unwrap());
-    assert!(start.elapsed() < Duration::from_secs(60), "{args:?} hung");
-    run
+    Run::from(shell.output().unwrap())
 }
 
 #[test]

@@ -1,17 +1,13 @@
 //! What is set for one mode: its model, its permission and its limits.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
-use crate::support::{Run, TestProject};
+use crate::support::{Run, TestProject, write_program};
 
 /// A project with two agents that tell how they were called, and settings.
 fn project(settings: &str) -> TestProject {
     let project = TestProject::new();
     let agent = project.home().join("agent");
     let script = "#!/bin/sh\ncat >/dev/null\nsleep ${NAP:-0}\necho \"called with: $*\"\n";
-    fs::write(&agent, script).unwrap();
-    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&agent, script);
     let described = |name: &str| {
         format!(
             "  {name}:\n    argv: [{}, \"{{permissions}}\", [--model, \"{{model}}\"]]\n    model: own\n    \
@@ -85,16 +81,16 @@ fn what_a_reply_would_edit_is_refused_in_a_mode_that_was_held_to_reading() {
 
 #[test]
 fn the_limits_of_a_mode_stand_in_for_those_of_all() {
-    let settings = "[limits]\nwall_seconds = 1\ngrace_seconds = 0\n[modes.plan]\nwall_seconds = 20\n\
-                    [modes.archive]\nidle_seconds = 1\nwall_seconds = 20\n";
+    let settings = "[limits]\nwall_seconds = 1\ngrace_seconds = 0\n[modes.plan]\nwall_seconds = 600\n\
+                    [modes.archive]\nidle_seconds = 1\nwall_seconds = 600\n";
     let project = project(settings);
-    let turn = |mode| {
+    let turn = |mode, nap| {
         let args = ["turn", mode, "Go", "--change", "a", "--agent", "one"];
-        Run::from(project.command(&args).env("NAP", "2").output().unwrap())
+        Run::from(project.command(&args).env("NAP", nap).output().unwrap())
     };
-    assert_eq!(reply(&turn("plan")), "--read --model own");
-    turn("archive").fails(5, &["was silent for 1 s"]);
-    turn("implement").fails(5, &["1 s", "wall_seconds"]);
+    assert_eq!(reply(&turn("plan", "1.1")), "--read --model own");
+    turn("archive", "600").fails(5, &["was silent for 1 s"]);
+    turn("implement", "600").fails(5, &["1 s", "wall_seconds"]);
 }
 
 #[test]
