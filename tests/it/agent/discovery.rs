@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::support::{Run, TestProject, path_without_agents};
+use crate::support::{Run, TestProject, path_without_agents, write_program};
 
 /// A project on a machine where some agents are installed; each is a command that tells a version and nothing else.
 struct Machine {
@@ -19,9 +19,7 @@ fn machine(agents: &[(&str, &str)]) -> Machine {
     let bin = project.home().join("bin");
     fs::create_dir_all(&bin).unwrap();
     for (name, script) in agents {
-        let file = bin.join(name);
-        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&bin.join(name), format!("#!/bin/sh\n{script}\n"));
     }
     let rest = path_without_agents();
     let folders = std::iter::once(bin).chain(std::env::split_paths(&rest));

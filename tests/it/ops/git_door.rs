@@ -9,14 +9,13 @@ mod worktrees;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use agentd::ops::{DiffLimits, Git, Repository, Worktree};
 use tempfile::TempDir;
 
-use crate::support::write;
+use crate::support::{write, write_program};
 
 const WIDE: DiffLimits = DiffLimits { file: 100_000, total: 1_000_000 };
 
@@ -80,8 +79,7 @@ impl World {
     fn hostile(self) -> Self {
         let evil = self.path("evil");
         let mark = self.mark();
-        write(&evil, format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\nexit 1\n", mark.display()));
-        fs::set_permissions(&evil, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&evil, format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\nexit 1\n", mark.display()));
         let hooks = self.path("hooks");
         fs::create_dir_all(&hooks).unwrap();
         for hook in [

@@ -1,10 +1,9 @@
 //! A repository whose configuration makes plain git run commands does not run them through us.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::support::{TestProject, write};
+use crate::support::{TestProject, write_program};
 
 /// Every command that works in a project. What needs an input finds it in the project.
 const COMMANDS: [&[&str]; 34] = [
@@ -70,8 +69,7 @@ fn hostile() -> TestProject {
     let project = TestProject::new();
     let evil = project.home().join("evil");
     let mark = mark(&project);
-    write(&evil, format!("#!/bin/sh\ntouch '{}'\n", mark.display()));
-    fs::set_permissions(&evil, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&evil, format!("#!/bin/sh\ntouch '{}'\n", mark.display()));
     let evil = evil.to_str().unwrap();
     let hooks = project.home().join("hooks");
     for hook in ["post-checkout", "post-index-change", "pre-commit", "reference-transaction"] {
@@ -147,8 +145,7 @@ fn plain_git_does_run_it() {
     for name in ["core.fsmonitor", "diff.external", "filter.evil.clean"] {
         let project = TestProject::new();
         let evil = project.home().join("evil");
-        write(&evil, format!("#!/bin/sh\ntouch '{}'\n", mark(&project).display()));
-        fs::set_permissions(&evil, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&evil, format!("#!/bin/sh\ntouch '{}'\n", mark(&project).display()));
         project.write("a.txt", "one\n");
         git(&project, &["add", "-A"]);
         project.write("a.txt", "two\n").write(".gitattributes", "* filter=evil\n");

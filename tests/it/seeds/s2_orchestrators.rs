@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use agentd::agent::Drivers;
@@ -16,7 +15,7 @@ use agentd::orchestrator::{
 use agentd::store::{MemoryStore, Store};
 use agentd::{Error, ErrorKind, ReviewResult, UnifiedPrompt};
 
-use crate::support::{TestProject, write};
+use crate::support::{TestProject, write, write_program};
 
 type Phase = Result<(String, Vec<Marker>, UsageMetrics), Error>;
 
@@ -64,9 +63,7 @@ fn stage(answer: &str) -> Stage {
         let script = format!(
             "#!/bin/sh\nfor a in \"$@\"; do printf '%s\\n' \"$a\" >> '{seen}/argv'; done\nenv -0 > '{seen}/environment'\ncat > '{seen}/stdin'\ncat '{seen}/output'\n"
         );
-        let file = home.join("bin").join(name);
-        write(&file, script);
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&home.join("bin").join(name), script);
     }
     Stage(project)
 }

@@ -9,7 +9,7 @@ use agentd::agent::{Cause, Containment, Job, Limits, launch};
 use agentd::{Error, ErrorKind};
 
 use super::{Call, guard, kinds};
-use crate::support::files_below;
+use crate::support::{files_below, write_program};
 
 #[test]
 fn an_agent_reads_its_prompt_and_its_output_and_its_exit_code_are_kept() {
@@ -97,7 +97,7 @@ fn a_command_that_is_there_and_cannot_be_started_says_why() {
     let call = Call::new();
     let path = call.parent.path().join("agent");
     let why = |content: &str, mode: u32| {
-        fs::write(&path, content).unwrap();
+        write_program(&path, content);
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         match call.run(&[path.to_str().unwrap()]).cause {
             Cause::NotStarted(why) => why,

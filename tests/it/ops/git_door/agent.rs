@@ -1,19 +1,18 @@
 //! What an agent may do in its worktree to have something run, or to hide what it did.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 
 use agentd::ErrorKind;
 use agentd::ops::{Leftover, Worktree};
 
 use super::{WIDE, World, all};
-use crate::support::write;
+use crate::support::{write, write_program};
 
 /// Writes a program that leaves a mark.
 fn evil(world: &World) -> String {
     let path = world.path("agents-evil");
-    write(&path, format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\ncat\n", world.mark().display()));
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&path, format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\ncat\n", world.mark().display()));
     path.to_str().unwrap().to_owned()
 }
 
