@@ -6,12 +6,10 @@ use libtest_mimic::Trial;
 use crate::trials_of;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let kinds: [(&str, fn(&str)); 3] = [
-        ("spec/spec", |case| check(case, check_spec)),
-        ("spec/tasks", |case| check(case, check_tasks)),
-        ("spec/proposal", |case| check(case, check_proposal)),
-    ];
-    kinds.into_iter().flat_map(|(folder, check)| trials_of(folder, check)).collect()
+    let specs = trials_of("spec/spec", |case| check(case, check_spec));
+    let tasks = trials_of("spec/tasks", |case| check(case, check_tasks));
+    let proposals = trials_of("spec/proposal", |case| check(case, check_proposal));
+    specs.into_iter().chain(tasks).chain(proposals).collect()
 }
 
 /// A case is one fault a line, `LINE WORDS`, or `ok`; a line of `=====`; and the document.
