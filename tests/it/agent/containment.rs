@@ -32,7 +32,8 @@ struct Call {
 impl Call {
     fn new() -> Self {
         let env = vec![(OsString::from("PATH"), std::env::var_os("PATH").unwrap())];
-        let limits = Limits { grace: Duration::from_secs(30), ..Limits::default() };
+        // Long enough for an agent to end by SIGTERM on any machine.
+        let limits = Limits { grace: HANG, ..Limits::default() };
         let parent = tempfile::tempdir().unwrap();
         Self { parent, prompt: b"hello\n".to_vec(), env, limits, containment: Containment::Guard }
     }

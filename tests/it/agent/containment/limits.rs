@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use agentd::agent::{Cause, Contained, Limits};
 
-use super::{Call, kinds, milliseconds, seconds};
+use super::{Call, HANG, kinds, milliseconds, seconds};
 use crate::support::program;
 use crate::support::waiting::until;
 
@@ -20,7 +20,7 @@ const IDLE_TIMES: [u64; 4] = [300, 2_000, 10_000, 60_000];
 fn a_silent_agent_is_ended_after_the_idle_time() {
     for containment in kinds("a_silent_agent_is_ended_after_the_idle_time") {
         let has_spoken = |idle: &u64| {
-            let limits = Limits { idle: milliseconds(*idle), ..Limits::default() };
+            let limits = Limits { idle: milliseconds(*idle), grace: HANG, ..Limits::default() };
             let call = Call { containment, ..Call::within(limits) };
             let exit = call.run_agent(&["out words", "hang"]);
             assert_eq!((exit.signal, exit.cause), (Some(15), Cause::Idle));
@@ -48,8 +48,8 @@ fn an_agent_that_speaks_now_and_then_is_not_idle_whichever_way_it_speaks() {
 #[test]
 fn an_agent_that_takes_too_long_is_ended_though_it_speaks() {
     for containment in kinds("an_agent_that_takes_too_long_is_ended_though_it_speaks") {
-        let call =
-            Call { containment, ..Call::within(Limits { wall: milliseconds(500), ..Limits::default() }) };
+        let limits = Limits { wall: milliseconds(500), grace: HANG, ..Limits::default() };
+        let call = Call { containment, ..Call::within(limits) };
         let exit = call.run_agent(&["out words", "sleep 50"].repeat(1000));
         assert_eq!((exit.signal, exit.cause), (Some(15), Cause::Wall));
         assert!(exit.milliseconds >= 500);
