@@ -12,6 +12,7 @@ mod support;
 
 mod agent_output;
 mod change;
+mod cli;
 mod edit;
 mod front_matter;
 mod http;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
 
     let trials = [
         change::trials(),
+        cli::trials(),
         edit::trials(),
         http::trials(),
         agent_output::trials(),

@@ -71,7 +71,10 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
                 writeln!(out, "{finding}")?;
                 finding.remedy.iter().try_for_each(|remedy| writeln!(out, "    {remedy}"))?;
             }
-            writeln!(out, "{}", reviewed.report.response.message.trim())
+            match reviewed.report.response.message.trim() {
+                "" => Ok(()),
+                message => writeln!(out, "{message}"),
+            }
         })?;
         report::tell(&reviewed.report);
         for (path, why) in &reviewed.left_out {

@@ -1,0 +1,230 @@
+//! Transcripts of the command line: exit code, stdout and stderr of each command, compared with the file itself.
+//!
+//! A transcript is a YAML header between two lines of `---`, then commands, each followed by what it prints:
+//!
+//! ```text
+//! $ agentd show nothing
+//! ? 3
+//! --- stderr
+//! error: …
+//! ```
+//!
+//! `? CODE` is left out for exit code 0, and a stream on which nothing was printed is left out, too. A command is a line
+//! for `sh`, run in the project. `[..]` matches any text in a line, and a line of `...` any number of lines. What differs
+//! from run to run is replaced by [`redact`].
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use libtest_mimic::Trial;
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use snapbox::assert::DEFAULT_ACTION_ENV;
+use snapbox::data::DataFormat;
+use snapbox::{Assert, Data, IntoData};
+
+use crate::support::change_script::CommonScript;
+use crate::support::{TestProject, case_names, path_without_agents, repository};
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let trial = |name: String| {
+        let path = repository().join("tests/cases").join(&name);
+        Trial::test(name, move || check(&path).map_err(Into::into))
+    };
+    case_names("cli").into_iter().map(trial).collect()
+}
+
+/// The project that the commands run in.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    /// One sentence for the reader of the file.
+    #[serde(rename = "about")]
+    _about: String,
+    #[serde(default)]
+    git: GitState,
+    /// Adds the files of `tests/data/change/common.yaml`: a program `greet.sh` and its check.
+    #[serde(default)]
+    greeter: bool,
+    /// Files of the project. A path such as `../reply.txt` is outside of it.
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    /// Scripts for the agent `scripted`, written next to the project: whole turns, or turns of `common.yaml` as in
+    /// `tests/cases/change`.
+    #[serde(default)]
+    scripts: BTreeMap<String, Vec<Value>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum GitState {
+    /// All files of the project are committed on the branch `main`.
+    #[default]
+    Committed,
+    /// A repository without a commit.
+    Empty,
+    /// No repository.
+    None,
+}
+
+/// A command and the text that follows it in the transcript.
+#[derive(Debug)]
+struct Step<'a> {
+    line: &'a str,
+    output: String,
+}
+
+fn check(path: &Path) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let (header, body) =
+        split_header(&text).ok_or("a transcript starts with a header between two lines of `---`")?;
+    let steps = parse_steps(body)?;
+    let project = start_project(&serde_saphyr::from_str(header).map_err(|error| error.to_string())?);
+
+    let mut actual = format!("---\n{header}---\n");
+    for step in &steps {
+        let output = redact(&project, &render(&shell(&project, step.line)));
+        if let Some(line) = output.lines().find(|line| line.starts_with("$ ")) {
+            return Err(format!("`{}` prints a line that looks like a command: {line}", step.line));
+        }
+        let _written = write!(actual, "\n$ {}\n{}", step.line, with_wildcards_of(&step.output, output));
+    }
+
+    let assert = Assert::new().action_env(DEFAULT_ACTION_ENV);
+    let expected = Data::read_from(path, Some(DataFormat::Text)).raw();
+    assert.try_eq(Some(&"actual"), actual.into_data(), expected).map_err(|error| error.to_string())
+}
+
+/// Splits a transcript into its header and the rest.
+fn split_header(text: &str) -> Option<(&str, &str)> {
+    let (header, body) = text.strip_prefix("---\n")?.split_once("\n---\n")?;
+    Some((&text[4..5 + header.len()], body))
+}
+
+fn parse_steps(body: &str) -> Result<Vec<Step<'_>>, String> {
+    let mut steps: Vec<Step<'_>> = Vec::new();
+    for line in body.lines() {
+        match (line.strip_prefix("$ "), steps.last_mut()) {
+            (Some(line), _) => steps.push(Step { line, output: String::new() }),
+            (None, Some(step)) => step.output.extend([line, "\n"]),
+            (None, None) if line.is_empty() => {}
+            (None, None) => return Err(format!("no command before `{line}`")),
+        }
+    }
+
+    let count = steps.len();
+    if count == 0 {
+        return Err("no command".to_owned());
+    }
+    // An empty line is between a command and the one before it.
+    for step in &mut steps[..count - 1] {
+        step.output.pop();
+    }
+    Ok(steps)
+}
+
+fn start_project(header: &Header) -> TestProject {
+    let project = TestProject::new();
+    let common = CommonScript::read();
+    let greeter = header.greeter.then_some(&common.files).into_iter().flatten();
+    for (path, content) in greeter.chain(&header.files) {
+        project.write(path, content);
+    }
+    for (name, turns) in &header.scripts {
+        let turns: Vec<Value> = turns.iter().map(|turn| common.turn(turn)).collect();
+        project.write(&format!("../{name}"), json!({"format": 1, "turns": turns}).to_string());
+    }
+
+    match header.git {
+        GitState::Committed => {
+            let output = shell(&project, "git add -A && git commit -q --allow-empty -m start");
+            assert!(output.status.success(), "{output:?}");
+        }
+        GitState::Empty => {}
+        GitState::None => fs::remove_dir_all(project.root().join(".git")).unwrap(),
+    }
+    project
+}
+
+/// Runs a line in a shell that has the program on PATH and nothing of the environment of this process.
+fn shell(project: &TestProject, line: &str) -> Output {
+    let program = Path::new(env!("CARGO_BIN_EXE_agentd"));
+    let others = path_without_agents();
+    let folders = env::split_paths(&others).map(|folder| folder.into_os_string());
+    let path = env::join_paths([program.parent().unwrap().as_os_str().to_owned()].into_iter().chain(folders));
+
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).current_dir(project.root()).stdin(Stdio::null()).env_clear();
+    shell.env("PATH", path.unwrap()).env("HOME", project.home()).env("TMPDIR", project.home());
+    shell.envs([("COLUMNS", "100"), ("LC_ALL", "C"), ("TERM", "dumb"), ("TZ", "UTC")]);
+    shell.env("GIT_CONFIG_NOSYSTEM", "1");
+    for role in ["AUTHOR", "COMMITTER"] {
+        shell.env(format!("GIT_{role}_NAME"), "Test");
+        shell.env(format!("GIT_{role}_EMAIL"), "test@example.invalid");
+    }
+    shell.output().unwrap()
+}
+
+fn render(output: &Output) -> String {
+    let mut text = String::new();
+    match output.status.code() {
+        Some(0) => {}
+        Some(code) => text.extend(["? ", &code.to_string(), "\n"]),
+        None => text.push_str("? killed\n"),
+    }
+    for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+        if bytes.is_empty() {
+            continue;
+        }
+        let printed = String::from_utf8_lossy(bytes);
+        text.extend(["--- ", name, "\n", &printed]);
+        if !printed.ends_with('\n') {
+            text.push_str("\n--- no newline at the end\n");
+        }
+    }
+    text
+}
+
+/// Returns what a command printed, with the wildcards of the transcript where they match.
+fn with_wildcards_of(expected: &str, actual: String) -> String {
+    let assert = Assert::new().normalize_paths(false);
+    let (actual, _) = assert.normalize(actual.into_data(), expected.into_data());
+    actual.render().unwrap_or_default()
+}
+
+/// Replaces what differs from run to run and from machine to machine. Columns of a table keep their width.
+fn redact(project: &TestProject, text: &str) -> String {
+    let patterns = [
+        (r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", "YYYY-MM-DDThh:mm:ssZ"),
+        (r"/archive/20\d\d-\d\d-\d\d-", "/archive/YYYY-MM-DD-"),
+        // How long something took, and how long ago it was.
+        (r" in \d+\.\d s\b", " in [TIME]"),
+        (r"\b\d+ ms\b", "[TIME]"),
+        (r"(?m)\b\d+(ms|s|m\d\ds)$", "[TIME]"),
+        (r#"("milliseconds": ?)\d+"#, "$1[TIME]"),
+        (r"\bAGE +REQUEST\b", "AGE  REQUEST"),
+        (r"\b\d+ (s|min) {2,}", "N s  "),
+        // Commits, texts of the ledger, and values that are fresh for every turn or session.
+        (r"\b([0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{10})\b", "[HASH]"),
+        (r"\bworktrees/project-[0-9a-f]{8}\b", "worktrees/project-[HASH]"),
+        (r#"(\brun=\\?"|"run":")[a-z0-9]{8}\b"#, "$1[NONCE]"),
+        (r"\b(turn|replay)-[a-z0-9]{8}\b", "$1-[ID]"),
+    ];
+
+    let mut text = text.to_owned();
+    for (name, folder) in [("[PROJECT]", project.root()), ("[HOME]", project.home())] {
+        // The temporary folder may be behind a symbolic link.
+        for path in [fs::canonicalize(&folder).unwrap(), folder] {
+            text = text.replace(&path.display().to_string(), name);
+        }
+    }
+    for (pattern, name) in patterns {
+        text = Regex::new(pattern).unwrap().replace_all(&text, name).into_owned();
+    }
+    text
+}
