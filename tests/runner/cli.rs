@@ -102,8 +102,9 @@ fn check(path: &Path) -> Result<(), String> {
 
 /// Splits a transcript into its header and the rest.
 fn split_header(text: &str) -> Option<(&str, &str)> {
-    let (header, body) = text.strip_prefix("---\n")?.split_once("\n---\n")?;
-    Some((&text[4..5 + header.len()], body))
+    let rest = text.strip_prefix("---\n")?;
+    let end = rest.find("\n---\n")? + 1;
+    Some((&rest[..end], &rest[end + "---\n".len()..]))
 }
 
 fn parse_steps(body: &str) -> Result<Vec<Step<'_>>, String> {
