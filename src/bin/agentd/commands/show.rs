@@ -6,7 +6,7 @@ use agentd::Result;
 use agentd::models::{Response, SegmentRef, SessionId, dollars};
 use agentd::orchestrator::{Recorded, Workspace, ledger_text, utc};
 use agentd::store::{SqliteStore, Store};
-use diffy::DiffOptions;
+use diffy::{DiffOptions, PatchFormatter};
 use serde_json::{Value, json};
 
 use super::report;
@@ -126,12 +126,13 @@ pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> Outcome {
                     texts.iter().map(|id| ledger_text(&store, id)).collect::<Result<String>>()
                 };
                 let (a, b) = (read(a)?, read(b)?);
-                let patch = DiffOptions::new()
-                    .set_original_filename(format!("{}: {name}", old.name()))
-                    .set_modified_filename(format!("{}: {name}", new.name()))
-                    .create_patch(&a, &b)
-                    .to_string();
-                all.push_str(&patch);
+                let mut options = DiffOptions::new();
+                options.set_original_filename(format!("{}: {name}", old.name()));
+                options.set_modified_filename(format!("{}: {name}", new.name()));
+                let patch = options.create_patch(&a, &b);
+                // As git and diff do, an empty context line keeps its leading space.
+                let formatter = PatchFormatter::new().suppress_blank_empty(false);
+                all.push_str(&formatter.fmt_patch(&patch).to_string());
             }
         }
     }
