@@ -1,12 +1,12 @@
 //! The foreman pack, its states and its prompts, as the tests of the Context Sandwich need them.
 
+use agentd::Pack;
 use agentd::compose::{AssemblyConfig, PromptAssembler};
 use agentd::models::{Catalogue, KnowledgeEntry, Mode, ModelSpec, Reliability, Tier, Turn, Work};
 use agentd::pack::MODELS;
-use agentd::{Pack, Places};
 use roxmltree::{Document, Node};
 
-use crate::support::repository;
+use crate::support::{repository, shipped_pack};
 
 pub(crate) const MODES: [&str; 4] = ["architect", "voice_calibration", "director", "editor"];
 
@@ -23,7 +23,7 @@ pub(crate) fn work(name: &str) -> Work {
 }
 
 pub(crate) fn pack() -> Pack {
-    Pack::load("foreman", &Places::default()).unwrap()
+    shipped_pack("foreman")
 }
 
 pub(crate) fn config(model: &str, mode: &str) -> AssemblyConfig {

@@ -12,17 +12,19 @@ pub(crate) mod reply_case;
 pub(crate) mod waiting;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Once, OnceLock};
+use std::sync::{Mutex, Once, OnceLock};
 
 use agentd::agent::{Driver, Drivers};
 use agentd::models::{Event, SessionId};
 use agentd::orchestrator::{self, Ask, Desk, TurnReport, Workspace};
 use agentd::store::Store;
+use agentd::{Pack, Places};
 use log::{LevelFilter, Log, Metadata, Record};
 use tempfile::TempDir;
 
@@ -228,6 +230,14 @@ pub(crate) fn read_case(name: &str) -> String {
 /// Returns the text of a file below `tests/data`.
 pub(crate) fn read_data(name: &str) -> String {
     fs::read_to_string(repository().join("tests/data").join(name)).unwrap()
+}
+
+/// Returns a shipped pack. It is loaded once per process: reading YAML takes long in a build without optimisation.
+pub(crate) fn shipped_pack(name: &str) -> Pack {
+    static PACKS: Mutex<BTreeMap<String, Pack>> = Mutex::new(BTreeMap::new());
+    let mut packs = PACKS.lock().unwrap();
+    let pack = packs.entry(name.to_owned()).or_insert_with(|| Pack::load(name, &Places::default()).unwrap());
+    pack.clone()
 }
 
 /// Returns the path of a program that tests start, such as `fake_agent`.

@@ -1,12 +1,11 @@
 //! Case files of replies: context, expectations and the reply itself.
 
 use agentd::models::{Marker, Mode, NoncePolicy, Response, TaskStatus, UpdateFormat};
-use agentd::pack::Pack;
 use agentd::parse::{self, Context, Finish, Grammar};
-use agentd::{ErrorKind, Places, ReviewResult};
+use agentd::{ErrorKind, ReviewResult};
 use serde_json::{Value, json};
 
-use super::{case_names, read_case};
+use super::{case_names, read_case, shipped_pack};
 
 /// A reply with its context and the expected response.
 ///
@@ -55,8 +54,7 @@ impl ReplyCase {
     pub(crate) fn grammar(&self) -> Grammar {
         let pack = self.known("pack").unwrap_or("sdd");
         let mode = self.known("mode").unwrap_or(if pack == "sdd" { "challenge" } else { "architect" });
-        let pack = Pack::load(pack, &Places::default()).unwrap();
-        pack.grammar(&Mode::new(mode).unwrap()).unwrap()
+        shipped_pack(pack).grammar(&Mode::new(mode).unwrap()).unwrap()
     }
 
     pub(crate) fn context(&self) -> Context<'_> {

@@ -58,7 +58,7 @@ fn expected(prompt: &UnifiedPrompt) -> Vec<(String, Option<String>, String)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_content_adds_or_closes_an_element(prompt in prompts()) {

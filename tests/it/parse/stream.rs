@@ -41,8 +41,7 @@ fn shown(reply: &str) -> String {
     read([reply.as_bytes()], grammar(), &Context::default()).0
 }
 
-/// Checks a folder's cases with each place at which a short reply can be cut in two, a seventh of the places of a long one,
-/// and byte by byte.
+/// Reads every case byte by byte, and cut in two: at each place of a short reply, at every fifth of a longer one.
 #[test]
 fn a_reply_can_be_cut_anywhere() {
     for name in case_names("reply") {
@@ -52,7 +51,7 @@ fn a_reply_can_be_cut_anywhere() {
         let whole = read([reply], &grammar, &context);
         assert_eq!(whole.1, response, "{name}");
         assert_eq!(read(reply.chunks(1), &grammar, &context), whole, "{name}, byte by byte");
-        let step = if reply.len() > 300 { 7 } else { 1 };
+        let step = if reply.len() > 100 { 5 } else { 1 };
         for at in (0..reply.len()).step_by(step) {
             let (before, after) = reply.split_at(at);
             assert_eq!(read([before, after], &grammar, &context), whole, "{name}, cut at {at}");
