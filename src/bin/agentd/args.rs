@@ -395,6 +395,17 @@ Examples:
         /// The shell
         shell: Shell,
     },
+
+    /// Write man pages, one for each command
+    #[command(hide = true)]
+    #[command(after_help = "\
+Examples:
+  agentd man --out /usr/local/share/man/man1")]
+    Man {
+        /// Write them to this folder, which is created if it does not exist
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
 }
 
 impl Command {
@@ -443,7 +454,7 @@ impl Command {
                 | TemplateCommand::Check { json, .. } => *json,
             },
             Self::Schema { .. } => true,
-            Self::Completions { .. } => false,
+            Self::Completions { .. } | Self::Man { .. } => false,
         }
     }
 }

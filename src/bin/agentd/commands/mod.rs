@@ -11,6 +11,7 @@ mod fix;
 mod init;
 mod lead;
 mod log;
+mod man;
 mod models;
 mod pack;
 mod parse;
@@ -75,5 +76,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
             out::data(|out| out.write_all(&script))?;
             Ok(exit::OK)
         }
+        Command::Man { out } => man::run(args, out),
     }
 }
