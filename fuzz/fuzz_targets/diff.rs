@@ -76,8 +76,8 @@ fn file(lines: &[u8], ends_with_newline: bool) -> String {
 ///
 /// A refusal is allowed where a hunk fits in several places. With the whole file as context there is one place only.
 fn check_real_diff(before: &str, after: &str, context: usize) {
-    // In a diff, a last line that ends with a carriage return and no newline looks like a line that ends with both.
-    if before == after || before.ends_with('\r') || after.ends_with('\r') {
+    // Unless the file itself has lone carriage returns, one before a line end of the diff is part of that line end.
+    if before == after || (after.ends_with('\r') && line_ends(before) != LineEnds::Mixed) {
         return;
     }
     let expected = with_line_ends_of(before, after);
@@ -125,13 +125,27 @@ fn apply(before: &str, diff: &str) -> Result<Option<String>, String> {
     }
 }
 
+#[derive(PartialEq)]
+enum LineEnds {
+    Lf,
+    CrLf,
+    Mixed,
+}
+
+fn line_ends(text: &str) -> LineEnds {
+    let pairs = text.matches("\r\n").count();
+    match (text.matches('\r').count(), text.matches('\n').count()) {
+        (0, _) => LineEnds::Lf,
+        (returns, newlines) if returns == pairs && newlines == pairs => LineEnds::CrLf,
+        _ => LineEnds::Mixed,
+    }
+}
+
 /// Returns a text with the line ends of the file it replaces, as applying a diff keeps them.
 fn with_line_ends_of(before: &str, text: &str) -> String {
-    let pairs = before.matches("\r\n").count();
-    let all = before.matches('\n').count();
-    match pairs {
-        0 => text.replace("\r\n", "\n"),
-        _ if pairs == all => text.replace("\r\n", "\n").replace('\n', "\r\n"),
-        _ => text.to_owned(),
+    match line_ends(before) {
+        LineEnds::Lf => text.replace("\r\n", "\n"),
+        LineEnds::CrLf => text.replace("\r\n", "\n").replace('\n', "\r\n"),
+        LineEnds::Mixed => text.to_owned(),
     }
 }

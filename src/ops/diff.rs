@@ -143,16 +143,18 @@ fn recounted(diff: &str) -> Result<String, String> {
 enum LineEnds {
     Lf,
     CrLf,
-    /// Some this way and some that way: they are text like all the rest.
+    /// Both kinds, or carriage returns that end no line: they are compared like any other character.
     Mixed,
 }
 
 impl LineEnds {
     fn of(text: &str) -> Self {
         let pairs = memmem::find_iter(text.as_bytes(), b"\r\n").count();
-        match memchr::memchr_iter(b'\n', text.as_bytes()).count() - pairs {
-            _ if pairs == 0 => Self::Lf,
-            0 => Self::CrLf,
+        let returns = memchr::memchr_iter(b'\r', text.as_bytes()).count();
+        let newlines = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+        match (returns, newlines) {
+            (0, _) => Self::Lf,
+            (returns, newlines) if returns == pairs && newlines == pairs => Self::CrLf,
             _ => Self::Mixed,
         }
     }
@@ -232,5 +234,8 @@ mod tests {
         assert_eq!(with_line_ends_of("a\r\n", "b\nc\n"), "b\r\nc\r\n");
         assert_eq!(with_line_ends_of("a\n", "b\r\n"), "b\n");
         assert_eq!(with_line_ends_of("a\r\nb\n", "c\r\nd\n"), "c\r\nd\n", "mixed ends are text");
+
+        let lone = "@@ -1 +0,0 @@\n-\r\n\\ No newline at end of file\n";
+        assert_eq!(apply("a", Some("\r"), lone), Ok(Some(String::new())), "a lone carriage return is text");
     }
 }
