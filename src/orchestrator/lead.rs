@@ -367,8 +367,7 @@ pub fn leave(desk: &Desk<'_>, session: &SessionId, state: &State) -> Result<()> 
     let path = desk.workspace.own_tree(session)?;
     if let Some(worktree) = repository.worktree(&opened.branch, &path)?.filter(|_| path.is_dir()) {
         worktree.commit(&format!("agentd({session}): what was left"))?;
-        // All that is not ignored is committed now, or that has failed; there is nothing left to look for.
-        repository.remove_worktree(&worktree, Leftover::Lost)?;
+        repository.remove_worktree(&worktree, Leftover::Kept)?;
     }
     if let Some(onto) = opened.onto.as_ref().filter(|_| state.ended == Some(true)) {
         // One that is not merged stays, for a pull request or for its owner.
