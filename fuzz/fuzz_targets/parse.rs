@@ -119,7 +119,7 @@ fn parse_chunks(
 
 /// Returns `false` only if no reading of the reply contains the word PASS.
 ///
-/// Escapes can spell letters (`&#80;`, `\u0050`) or stand between them (terminal sequences), so a reply
+/// Escapes can spell letters (`&#80;`, `\u0050`) or come between them (terminal sequences), so a reply
 /// with one of these may contain anything.
 fn may_contain_pass(reply: &[u8]) -> bool {
     let text = String::from_utf8_lossy(reply);

@@ -85,7 +85,7 @@ fn check_new(one: &str, read: &Spec) {
     assert_eq!(body_lines(&merged), body_lines(one));
 }
 
-/// What one side changed is taken, whichever side it was.
+/// An edit of one side is taken, on either side.
 fn check_change_of_one_side(base: &str, one: &str, read: &Spec) {
     // The change edits the spec, and nobody else did: the order is the change's, too.
     let merged = spec::merge(Some(base), Some(base), one, NOW).expect("only the change edited the spec");

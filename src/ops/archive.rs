@@ -224,7 +224,7 @@ fn land(change: &ChangeSite<'_>, planned: &Planned, squash: bool) -> Result<Stri
         into: onto,
         message,
         squash,
-        // What was reviewed as one small fix was not reviewed together with anything else.
+        // A small fix was reviewed alone, so it is merged onto its base and nothing newer.
         onto: Some(change.opened.base.as_str()).filter(|_| squash),
         check_tip: &|tip| check_tip(change, squash, tip),
     };

@@ -128,7 +128,7 @@ fn target<'a>(change: &ChangeSite<'a>) -> &'a str {
     change.opened.onto.as_deref().unwrap_or(&change.opened.base)
 }
 
-/// Returns the project's specs as they shall be, each path and its text, if the change's target is at the commit `now`.
+/// Returns the path and merged text of each spec of the change, with the project's specs taken from the commit `now`.
 fn merged(
     site: &Site<'_>,
     change: &ChangeSite<'_>,

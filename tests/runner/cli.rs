@@ -203,7 +203,7 @@ fn redact(project: &TestProject, text: &str) -> String {
     let patterns = [
         (r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", "YYYY-MM-DDThh:mm:ssZ"),
         (r"/archive/20\d\d-\d\d-\d\d-", "/archive/YYYY-MM-DD-"),
-        // How long something took, and how long ago it was.
+        // Durations and ages.
         (r" in \d+\.\d s\b", " in [TIME]"),
         (r"\b\d+ ms\b", "[TIME]"),
         (r"(?m)\b\d+(ms|s|m\d\ds)$", "[TIME]"),
@@ -219,7 +219,7 @@ fn redact(project: &TestProject, text: &str) -> String {
 
     let mut text = text.to_owned();
     for (name, folder) in [("[PROJECT]", project.root()), ("[HOME]", project.home())] {
-        // The temporary folder may be behind a symbolic link.
+        // The path of the temporary folder may contain a symbolic link.
         for path in [fs::canonicalize(&folder).unwrap(), folder] {
             text = text.replace(&path.display().to_string(), name);
         }

@@ -1,4 +1,4 @@
-//! Models behind HTTP: answers of a server with the reply they must give, and prompts with the request they must cause.
+//! HTTP models: answers of a server with the reply they must give, and prompts with the request they must cause.
 
 use agentd::ErrorKind;
 use agentd::models::yaml;

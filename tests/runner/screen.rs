@@ -1,4 +1,4 @@
-//! Text for the terminal: each payload of a file is a test of its own.
+//! Text for the terminal: each payload of a file is one test.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Models behind HTTP, called by the program's own sender.
+//! HTTP models, called by the program's own sender.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -234,7 +234,7 @@ const WORDS: [&str; 7] = [
 ];
 const LARGE: &str = "core.bigFileThreshold=16m";
 
-/// How many files are diffed at once if not all are, and how many bytes of them.
+/// Maximum number of files in one `diff-tree` if all files together exceed `GROUP_BYTES`.
 const GROUP: usize = 200;
 const GROUP_BYTES: u64 = 32 * 1024 * 1024;
 
@@ -274,7 +274,7 @@ impl<'a> Compared<'a> {
             .snapshot
             .nested
             .iter()
-            .map(|path| (path.clone(), "it is a repository of its own".to_owned()));
+            .map(|path| (path.clone(), "it is a separate git repository".to_owned()));
         diff.left_out.extend(nested);
         Ok(diff)
     }

@@ -19,20 +19,20 @@ pub enum Landed {
     Done(String),
 }
 
-/// A branch of ours that is to be merged into one of the user's.
+/// Request to merge the branch of a change into a branch of the user.
 #[derive(Clone, Copy)]
 pub struct LandRequest<'a> {
-    /// The branch of ours.
+    /// Branch of the change.
     pub branch: &'a str,
-    /// The branch of the user's.
+    /// Branch of the user.
     pub into: &'a str,
     /// Message of the commit.
     pub message: &'a str,
-    /// Whether all of it becomes one commit with one parent.
+    /// Merges as a single commit with one parent.
     pub squash: bool,
-    /// The only commit of the user's branch that it may be merged onto, if not onto any.
+    /// Commit at which `into` must be; `None` for any.
     pub onto: Option<&'a str>,
-    /// Refuses a commit of our branch that must not be merged.
+    /// Returns an error for a commit of `branch` that must not be merged.
     pub check_tip: &'a dyn Fn(&str) -> Result<()>,
 }
 

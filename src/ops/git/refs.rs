@@ -1,4 +1,4 @@
-//! What git knows of branches: several of them by one command.
+//! Commit, tree and checkout of several branches, read with one `for-each-ref`.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub(super) struct RefRecord {
     pub(super) commit: String,
     /// Tree of the commit.
     pub(super) tree: String,
-    /// Whether it is checked out in the work tree for which git was asked.
+    /// Checked out in the worktree that git was started for.
     pub(super) is_head: bool,
     /// Full name of the ref that it is another name for.
     pub(super) leads_to: Option<String>,

@@ -10,7 +10,7 @@ use crate::error::Result;
 /// Where the index is if not at its place, and where new objects go.
 type Env = [(&'static str, PathBuf)];
 
-/// What an index and its work tree hold, as far as staging depends on it.
+/// The parts of an index and its worktree that staging depends on.
 pub(super) struct IndexListing {
     /// Files that git was told not to look at.
     hidden: Vec<Vec<u8>>,
@@ -18,7 +18,7 @@ pub(super) struct IndexListing {
     links: Vec<Vec<u8>>,
     /// Repositories in the work tree that are no submodules.
     nested: Vec<Vec<u8>>,
-    /// Whether the index holds the work tree as it is, so that nothing has to be staged.
+    /// The index equals the worktree, so nothing has to be staged.
     is_staged: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct Worktree {
 pub struct WorktreeCommit {
     /// Its id.
     pub commit: String,
-    /// Whether it was made just now; otherwise nothing had changed.
+    /// `false` if nothing had changed and an earlier commit already held everything.
     pub is_new: bool,
 }
 
@@ -345,8 +345,8 @@ impl Worktree {
 
     /// Makes git's folder of the worktree name its repository again.
     ///
-    /// Git takes branches and objects from where the file `commondir` leads, and an agent could have made it lead to a
-    /// repository of its own.
+    /// Git takes branches and objects from the folder that the file `commondir` names, and an agent could have replaced
+    /// it by a repository under its control.
     #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
     fn mend_common(&self) -> Result<()> {
         let Dir { git_dir, common, .. } = &self.dir;
@@ -360,7 +360,7 @@ impl Worktree {
         }
 
         let right = [common.as_os_str().as_bytes(), b"\n"].concat();
-        // What is there may be a link.
+        // It may be a symbolic link.
         let removed = match link.symlink_metadata() {
             Ok(found) if found.is_dir() => fs::remove_dir_all(&link),
             Ok(_) => fs::remove_file(&link),

@@ -1,4 +1,4 @@
-//! Models behind HTTP as agents: requests and replies of the program's own sender.
+//! HTTP models as agents: requests and replies of the program's own sender.
 
 use std::ffi::OsString;
 use std::fs;

@@ -23,13 +23,13 @@ fn every_recording_has_one_row_and_every_row_a_recording() {
     let named: BTreeSet<PathBuf> = rows.iter().cloned().collect();
     let alone: Vec<&PathBuf> = named.symmetric_difference(&recorded).collect();
     assert!(alone.is_empty(), "these lack their row, or their recording: {alone:?}");
-    assert_eq!(rows.len(), recorded.len(), "a row stands twice");
+    assert_eq!(rows.len(), recorded.len(), "duplicate row");
     assert_eq!(rows.len(), 133);
 }
 
 /// Its exit code is the status of HTTP modulo 256, and has to do where its words are not known.
 #[test]
-fn a_status_of_gemini_is_told_by_its_exit_code_alone() {
+fn the_exit_code_of_gemini_gives_the_http_status() {
     let agents = vendors();
     let all = Recording::all();
     let rows: Vec<&Recording> = all.iter().filter(|row| row.cli == "gemini" && row.exit > 128).collect();
@@ -40,7 +40,7 @@ fn a_status_of_gemini_is_told_by_its_exit_code_alone() {
     }
 }
 
-/// Where an output does not tell that a reply was cut, the verdict that it lacks does.
+/// Some outputs do not report that a reply was cut off. Its verdict is then missing.
 #[test]
 fn a_reply_that_was_cut_has_no_verdict() {
     let rows: Vec<Recording> = Recording::all().into_iter().filter(|row| row.case == "stop-length").collect();
@@ -76,7 +76,7 @@ fn what_is_long_is_kept_at_both_ends_and_details_are_short() {
     assert_eq!(reply.end, End::UnknownOutput);
     assert!(reply.text.len() < 200_000, "{}", reply.text.len());
     assert!(reply.text.starts_with("not JSON\n") && reply.text.ends_with("not JSON\n"));
-    assert!(reply.text.contains(" bytes left out …]\n"), "what is left out is told");
+    assert!(reply.text.contains(" bytes left out …]\n"), "the omitted size is reported");
     assert!(reply.detail.len() <= 2048 && reply.detail.ends_with("not JSON"), "{}", reply.detail.len());
 
     let plain = shipped().overlaid("format: 1\nagents: {plain: {argv: [plain]}}", "plain.yaml").unwrap();

@@ -106,7 +106,7 @@ fn an_agent_that_may_edit_is_not_asked_what_it_changed() {
 fn until_files_are_newer_than(project: &TestProject, path: &str) {
     let time = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
     let (old, new) = (time(&project.root().join(path)), project.home().join("clock"));
-    until("the clock of the file system stands still", || {
+    until("the clock of the file system does not advance", || {
         fs::write(&new, "").unwrap();
         time(&new) > old
     });

@@ -10,7 +10,8 @@ use crate::support::change_project::Stage;
 use crate::support::{Run, path_without_agents, write};
 
 /// Phases of a change, and the maximum number of git processes of each: a few more than were measured when this was
-/// written (21, 15, 20, 21 and 43), so that every further process needs a reason.
+/// written (21, 15, 20, 21 and 43), so that every further process needs a reason. A commit takes one more if git knows no
+/// identity of the user.
 const BUDGETS: [(&str, usize); 5] =
     [("plan", 23), ("challenge", 17), ("implement", 22), ("review", 23), ("archive", 46)];
 

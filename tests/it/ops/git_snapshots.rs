@@ -1,4 +1,4 @@
-//! What saves git processes must not hide anything: files that look unchanged, and filters in any spelling.
+//! Snapshots of a worktree: files that only look unchanged are seen, and filters are found in any spelling.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -90,7 +90,7 @@ fn one_snapshot_is_compared_with_several_commits() {
     write(&project.in_tree("c.txt"), "c\n");
 
     let snapshot = project.worktree.snapshot(&main).unwrap();
-    // What happens later is not part of it.
+    // A later edit is not part of it.
     write(&project.in_tree("d.txt"), "d\n");
     assert_eq!(names(&snapshot.changed(&main).unwrap()), ["b.txt", "c.txt"]);
     assert_eq!(names(&snapshot.changed(&second).unwrap()), ["c.txt"]);

@@ -6,7 +6,7 @@ use agentd::{Pack, Places};
 
 use crate::support::{TestProject, files_below, repository, write};
 
-/// Returns a project with the pack of `tests/data/packs`, and nothing else of its own.
+/// Returns a project that contains the pack of `tests/data/packs` and nothing else.
 fn bakery() -> TestProject {
     let project = TestProject::new();
     let folder = repository().join("tests/data/packs/bakery");

@@ -64,7 +64,7 @@ fn hostile_replies_are_read_to_the_end() {
     let _read = parse::parse(&runs, &grammar, &Context::default());
 }
 
-/// Whatever stands in a quote, a fence, a comment or a thought, the verdict is never milder than without it.
+/// Text in a quote, a fence, a comment or a thought never makes the verdict milder.
 #[test]
 fn no_wrapped_text_moves_a_verdict_towards_pass() {
     let grammar = Grammar::any_review();

@@ -271,12 +271,7 @@ fn appendix_b_subtotal() {
 
 /// Returns the tokens of history in a prompt of 6.1's state with 200 turns and Appendix B's message of 500 tokens, and
 /// the tokens of one turn.
-fn history_beside_a_long_message(
-    tier: Tier,
-    reliability: Reliability,
-    window: u64,
-    mode: &str,
-) -> (u64, u64) {
+fn history_with_a_long_message(tier: Tier, reliability: Reliability, window: u64, mode: &str) -> (u64, u64) {
     let work = Work { history: turns(200, 40), ..work("section_6_1") };
     let turn = &work.history[0];
     let one_turn = o200k(&format!("\n\nUSER: {}\n\nASSISTANT: {}", turn.user, turn.assistant));
@@ -302,18 +297,18 @@ fn appendix_b_conversation_floor() {
     ];
     for (tier, reliability, window, floor) in table {
         for mode in MODES {
-            let (history, one_turn) = history_beside_a_long_message(tier, reliability, window, mode);
+            let (history, one_turn) = history_with_a_long_message(tier, reliability, window, mode);
             assert!(history + one_turn >= floor, "{mode}, {tier:?}: {history} tokens of history");
         }
     }
 }
 
 /// For Appendix C's models at minimal the reminder and the example of a turn take room as well, which Appendix B does
-/// not plan for: beside a message of 500 tokens the conversation gets 400 tokens or more, not always 500.
+/// not plan for: with a message of 500 tokens the conversation gets 400 tokens or more, not always 500.
 #[test]
 fn appendix_b_not_yet_met_at_minimal_the_example_shortens_the_conversation() {
     let histories =
-        MODES.map(|mode| history_beside_a_long_message(Tier::Minimal, Reliability::Low, 2_850, mode).0);
+        MODES.map(|mode| history_with_a_long_message(Tier::Minimal, Reliability::Low, 2_850, mode).0);
     assert!(histories.iter().all(|history| *history >= 400), "{histories:?}");
     assert!(histories.iter().any(|history| *history < 500), "{histories:?}");
 }

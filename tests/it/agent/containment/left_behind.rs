@@ -41,7 +41,9 @@ fn a_child_without_a_marker_is_ended_too() {
 #[test]
 fn a_child_that_ends_right_after_its_agent_was_not_left_behind() {
     // A guard waits a tenth of a second for it. On a busy machine the child may need longer; then it is tried again.
-    until("a child that ends is left behind", || Call::new().run_agent(&["setsid 20"]).left_behind == 0);
+    until("a child that ends is counted as left over", || {
+        Call::new().run_agent(&["setsid 20"]).left_behind == 0
+    });
 }
 
 /// Processes that a fork loop starts one after the other: more than start within the time that a guard needs to end them.

@@ -143,7 +143,7 @@ fn the_users_own_tree_is_looked_at_and_not_touched() {
         let diff = world.repository().diff_of_tree("HEAD", WIDE, &all).unwrap();
         let names: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(names, ["a.txt", "new", "staged"]);
-        assert_eq!(diff.left_out, [("nested".to_owned(), "it is a repository of its own".to_owned())]);
+        assert_eq!(diff.left_out, [("nested".to_owned(), "it is a separate git repository".to_owned())]);
         assert!(diff.text.contains("-one\n+two\n") && diff.text.contains("+n\n"), "{}", diff.text);
         assert_eq!(world.own(), before);
         assert_eq!(world.run(&["count-objects", "-v"]), objects);
