@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use agentd::models::{Event, SessionId};
 use agentd::store::{SqliteStore, Store};
 
+use crate::support::waiting::processes_of_calls;
 use crate::support::{Run, TestProject, files_below, write};
 
 /// A project with an agent for every mode.
@@ -129,17 +130,7 @@ impl Stage {
 
     /// Returns the living processes of calls and checks.
     pub(crate) fn alive(&self) -> BTreeSet<u32> {
-        let home = format!("HOME={}", self.project.home().display());
-        let pids =
-            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let is_ours = |pid: &u32| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            let has = |wanted: &str| {
-                environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(wanted.as_bytes()))
-            };
-            has(&home) && has("AGENTD_CALL=")
-        };
-        pids.filter(is_ours).collect()
+        processes_of_calls(&self.project.home())
     }
 
     /// Returns every file of the user's tree but those of git and the ledger, with its bytes.

@@ -1,5 +1,6 @@
 //! Waiting for processes and files in a way that does not depend on the speed of the machine.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -44,6 +45,28 @@ pub(crate) fn until_written(path: &Path, text: &str) {
 
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|found| found == wanted)
+}
+
+/// Returns the pids of living processes by the entries of their environment, such as `HOME=/root`.
+///
+/// A process that has exited and was not reaped has an empty environment.
+pub(crate) fn processes_by_environment(is_wanted: impl Fn(&[&[u8]]) -> bool) -> BTreeSet<u32> {
+    let entries = fs::read_dir("/proc").unwrap();
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let has_wanted_environment = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let entries: Vec<&[u8]> = environment.split(|byte| *byte == 0).collect();
+        is_wanted(&entries)
+    };
+    pids.filter(has_wanted_environment).collect()
+}
+
+/// Returns the pids of the agents and checks that programs with this home folder have started.
+pub(crate) fn processes_of_calls(home: &Path) -> BTreeSet<u32> {
+    let home = format!("HOME={}", home.display());
+    processes_by_environment(|entries| {
+        entries.contains(&home.as_bytes()) && entries.iter().any(|entry| entry.starts_with(b"AGENTD_CALL="))
+    })
 }
 
 /// Stops a process with SIGSTOP, and returns once it no longer runs.

@@ -17,7 +17,7 @@ use agentd::Result;
 use agentd::agent::{Contained, Containment, ContainmentFacts, Exit, Job, Limits, launch, prepare};
 use tempfile::TempDir;
 
-use crate::support::waiting::{HANG, until_written};
+use crate::support::waiting::{HANG, processes_by_environment, until_written};
 use crate::support::{did_not_run, program};
 
 /// A call to the misbehaving agent.
@@ -129,13 +129,6 @@ fn kinds(test: &str) -> Vec<Containment> {
 
 /// Returns the living processes that carry a marker, found without the help of the program.
 fn alive(marker: &str) -> BTreeSet<u32> {
-    let wanted = format!("AGENTD_CALL={marker}");
-    let pids =
-        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    // What has ended and was not collected has an empty environment.
-    let carries = |pid: &u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
-    };
-    pids.filter(carries).collect()
+    let marker = format!("AGENTD_CALL={marker}");
+    processes_by_environment(|entries| entries.contains(&marker.as_bytes()))
 }

@@ -24,7 +24,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::support::waiting::{until, until_written};
+use crate::support::waiting::{processes_of_calls, until, until_written};
 use crate::support::{Run, TestProject, files_below, program, write};
 
 /// What recovery says when there is nothing to do.
@@ -200,18 +200,7 @@ impl Stage {
 
     /// Returns the living processes of calls.
     fn alive(&self) -> BTreeSet<u32> {
-        let home = format!("HOME={}", self.project.home().display());
-        let pids =
-            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        // What has ended and was not collected has an empty environment.
-        let is_ours = |pid: &u32| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            let has = |wanted: &str| {
-                environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(wanted.as_bytes()))
-            };
-            has(&home) && has("AGENTD_CALL=")
-        };
-        pids.filter(is_ours).collect()
+        processes_of_calls(&self.project.home())
     }
 
     /// Checks that what an ended program had started ends by itself.
