@@ -22,12 +22,13 @@ mod screen;
 mod spec;
 mod xml;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
-use support::{case_names, read_case};
+use support::{case_names, files_below, read_case, repository};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -48,7 +49,21 @@ fn main() -> ExitCode {
         spec::trials(),
         xml::trials(),
     ];
-    libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit_code()
+    let mut trials: Vec<Trial> = trials.into_iter().flatten().collect();
+    trials.push(no_folder_is_forgotten(&trials));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Returns a trial that fails if a folder of `tests/cases` has no trial, so that nothing would run its files.
+fn no_folder_is_forgotten(trials: &[Trial]) -> Trial {
+    let first_part = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
+    let run: BTreeSet<String> = trials.iter().map(|trial| first_part(trial.name())).collect();
+    Trial::test("no_folder_is_forgotten", move || {
+        let files = files_below(&repository().join("tests/cases"));
+        let folders: BTreeSet<String> = files.iter().map(|file| first_part(file.to_str().unwrap())).collect();
+        assert_eq!(folders, run);
+        Ok(())
+    })
 }
 
 /// Returns one trial for each file below `tests/cases/FOLDER`. The check gets the file's text and panics on a failure.
