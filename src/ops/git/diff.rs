@@ -234,9 +234,9 @@ const WORDS: [&str; 7] = [
 ];
 const LARGE: &str = "core.bigFileThreshold=16m";
 
-/// Maximum number of files in one `diff-tree` if all files together exceed `GROUP_BYTES`.
-const GROUP: usize = 200;
-const GROUP_BYTES: u64 = 32 * 1024 * 1024;
+/// Maximum number of files in one `diff-tree` if all files together exceed `MAX_GROUP_BYTES`.
+const MAX_GROUP_FILES: usize = 200;
+const MAX_GROUP_BYTES: u64 = 32 * 1024 * 1024;
 
 impl<'a> Compared<'a> {
     fn new(snapshot: &'a Snapshot, from: &'a str) -> Result<Self> {
@@ -262,7 +262,7 @@ impl<'a> Compared<'a> {
         }
 
         let bytes: u64 = self.records.iter().map(|record| size_of(record, &sizes)).sum();
-        if bytes <= GROUP_BYTES {
+        if bytes <= MAX_GROUP_BYTES {
             self.show_all(&shown, limits, &mut diff)?;
         } else {
             for group in groups(&shown, &sizes) {
@@ -374,9 +374,9 @@ fn groups<'a>(records: &[&'a Record], sizes: &Sizes) -> Vec<Vec<&'a Record>> {
     let mut bytes = 0;
     for &record in records {
         bytes += size_of(record, sizes);
-        let last = groups
-            .last_mut()
-            .filter(|group| group.len() < GROUP && bytes < GROUP_BYTES && !alone(record) && !alone(group[0]));
+        let last = groups.last_mut().filter(|group| {
+            group.len() < MAX_GROUP_FILES && bytes < MAX_GROUP_BYTES && !alone(record) && !alone(group[0])
+        });
         match last {
             Some(group) => group.push(record),
             None => {
