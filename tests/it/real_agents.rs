@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
@@ -25,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::support::model_server_process::ModelServer;
 use crate::support::recording_agent::{Called, call};
-use crate::support::{Run, TestProject, did_not_run, files_below, write};
+use crate::support::{Run, TestProject, did_not_run, files_below, write, write_program};
 
 /// What is asked for.
 const REQUEST: &str = "Add login, <now> & well.";
@@ -124,8 +123,7 @@ fn wrap(project: &TestProject, cli: Cli, agents: &Path, prompt: &Path) {
         real = agents.join(name).display(),
     );
     let wrapper = home.join("bin").join(name);
-    write(&wrapper, script);
-    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&wrapper, script);
     fs::create_dir_all(calls).unwrap();
 }
 

@@ -4,10 +4,9 @@
 //! noticed by users. A wrapper named `git` comes first on PATH, notes its arguments and runs the real one.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use crate::support::change_project::Stage;
-use crate::support::{Run, path_without_agents, write};
+use crate::support::{Run, path_without_agents, write, write_program};
 
 /// Phases of a change, and the maximum number of git processes of each: a few more than were measured when this was
 /// written (21, 15, 20, 21 and 43), so that every further process needs a reason. A commit takes one more if git knows no
@@ -27,8 +26,7 @@ impl CountedStage {
         let (log, path) = (stage.outside("git.log"), path_without_agents());
         let (log, path) = (log.display(), path.to_str().unwrap().to_owned());
         let script = format!("#!/bin/sh\nprintf '%s\\n' \"$*\" >> '{log}'\nPATH='{path}' exec git \"$@\"\n");
-        write(&wrapper, script);
-        fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&wrapper, script);
         Self { stage }
     }
 

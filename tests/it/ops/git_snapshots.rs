@@ -1,14 +1,14 @@
 //! Snapshots of a worktree: files that only look unchanged are seen, and filters are found in any spelling.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use agentd::ops::{Changed, Git, Repository, Status, Worktree};
 use tempfile::TempDir;
 
 use crate::support::change_project::git_words;
-use crate::support::write;
+use crate::support::{write, write_program};
 
 /// A repository with a commit on `main`, and a worktree of a change.
 struct Project {
@@ -99,8 +99,7 @@ fn one_snapshot_is_compared_with_several_commits() {
 /// Writes a program that leaves a mark and passes its input on.
 fn marking_program(project: &Project, mark: &Path) -> String {
     let program = project.path("evil");
-    write(&program, format!("#!/bin/sh\necho ran >> '{}'\ncat\n", mark.display()));
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, format!("#!/bin/sh\necho ran >> '{}'\ncat\n", mark.display()));
     program.to_str().unwrap().to_owned()
 }
 
