@@ -10,7 +10,7 @@ use super::contain::{self, Contained};
 use super::listen::Listener;
 use super::output::{OutputReader, STDERR};
 use super::ready::Ready;
-use super::{Call, Cause, Containment, Driver, Exit, Job, Limits, Running, Salvaged};
+use super::{Call, Cause, Containment, Driver, Exit, Job, Limits, Running, Salvaged, Tools};
 use crate::config::{AgentSpec, Agents, Blanks, Environment, Failure, Failures, PromptWay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{End, Permission, Process, Reply};
@@ -112,7 +112,10 @@ impl CommandAgent {
     /// Returns the arguments that hold the command to the permission of a call.
     fn permitted(&self, call: &Call<'_>, blanks: &Blanks<'_>) -> Result<Vec<String>> {
         let permissions = self.spec.permissions.as_ref();
-        let arguments = permissions.and_then(|given| given.arguments(call.permission)).ok_or_else(|| {
+        let without_tools = permissions.and_then(|given| given.no_tools.as_deref());
+        let without_tools = without_tools.filter(|_| call.tools == Tools::None);
+        let permitted = permissions.and_then(|given| given.arguments(call.permission));
+        let arguments = without_tools.or(permitted).ok_or_else(|| {
             let message = format!("`{}` cannot be held to the permission of this mode", self.spec.name);
             Error::new(ErrorKind::AgentUnusable, message)
                 .with_hint("add its arguments under `permissions` in agents.yaml, or take another agent")

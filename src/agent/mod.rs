@@ -42,6 +42,16 @@ pub use crate::config::CallLimits as Limits;
 use crate::error::Result;
 use crate::models::{Format, Mode, Permission, Process, Reply};
 
+/// Whether an agent may use tools in a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tools {
+    /// Those that its permission allows.
+    #[default]
+    Own,
+    /// None, as far as its definition has arguments for that; otherwise those for reading.
+    None,
+}
+
 /// One call to an agent: complete in itself, with nothing remembered from an earlier one.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
@@ -53,6 +63,8 @@ pub struct Call<'a> {
     pub mode: &'a Mode,
     /// What the agent may do to the work tree.
     pub permission: Permission,
+    /// Whether it may use tools at all.
+    pub tools: Tools,
     /// Commands that it may run as well, if it may edit.
     pub commands: &'a [String],
     /// The model, if one was named.

@@ -53,6 +53,7 @@ pub fn apply(
                 what: format!("content_update {}", update.target),
                 reason,
                 text: update.content.clone(),
+                line: None,
                 span: update.span.clone(),
                 again: false,
             }),
@@ -63,7 +64,8 @@ pub fn apply(
             Ok(effect) => effects.push(effect),
             Err(reason) => {
                 let (what, text) = (format!("action {}", action.name), action.text.clone());
-                proposals.push(Proposal { what, reason, text, span: action.span.clone(), again: false });
+                let span = action.span.clone();
+                proposals.push(Proposal { what, reason, text, line: None, span, again: false });
             }
         }
     }
@@ -72,9 +74,8 @@ pub fn apply(
         Err(error) => (None, Some(error)),
     };
     let turn = state.turns;
-    // Beside a verdict that counts, one that does not is a piece of text: whoever quotes a file leaves nothing undone.
-    let is_quote = |proposal: &&Proposal| verdict.is_some() && proposal.what == "review";
-    let unclear = response.proposals.iter().filter(|proposal| !is_quote(proposal)).count() as u64;
+    // A verdict tag that does not count leaves nothing undone: if it matters, the turn has a fault.
+    let unclear = response.proposals.iter().filter(|proposal| proposal.what != "review").count() as u64;
     let events = vec![Event::Replied {
         turn,
         markers: response.markers.clone(),

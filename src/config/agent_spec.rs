@@ -99,6 +99,8 @@ pub enum PromptWay {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Permissions {
+    /// It may use no tools; without these arguments, such a call is given those for reading.
+    pub no_tools: Option<Vec<Argument>>,
     /// It may read.
     pub read_only: Option<Vec<Argument>>,
     /// It may edit the work tree.
@@ -294,7 +296,9 @@ impl AgentSpec {
         if !matches!(&command[..], [command] if !command.is_empty() && !command.contains('{')) {
             return Some("the first of `argv` is the command: one plain text".to_owned());
         }
-        let permissions = self.permissions.iter().flat_map(|given| [&given.read_only, &given.edit]).flatten();
+        let permissions = self.permissions.iter();
+        let permissions =
+            permissions.flat_map(|given| [&given.no_tools, &given.read_only, &given.edit]).flatten();
         let command = self.permissions.iter().flat_map(|given| &given.command);
         if let Some(argument) = command.clone().find(|argument| !argument.names("command")) {
             return Some(format!("`command` of `permissions` lacks `{{command}}`: {}", argument.0.join(" ")));

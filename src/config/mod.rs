@@ -203,14 +203,14 @@ mod tests {
 
     #[test]
     fn later_files_overlay_earlier_ones_key_by_key() {
-        let user = "format = 1\nverdict_nonce = \"require\"\n[modes.plan]\nagent = \"gemini\"\n[structure]\ntotal = 10\n";
+        let user = "format = 1\nverdict_nonce = \"off\"\n[modes.plan]\nagent = \"gemini\"\n[structure]\ntotal = 10\n";
         let settings = Settings::default()
             .overlaid(user, "user")
             .and_then(|user| user.overlaid("format = 1\n[prompt]\nstrict = true\n", "project"))
             .unwrap();
         assert!(settings.strict);
-        assert_eq!(settings.verdict_nonce, NoncePolicy::Require);
-        assert_eq!(Settings::default().verdict_nonce, NoncePolicy::Prefer);
+        assert_eq!(settings.verdict_nonce, NoncePolicy::Off);
+        assert_eq!(Settings::default().verdict_nonce, NoncePolicy::On);
         assert_eq!(settings.structure, StructureLimits { per_folder: 60, total: 10 });
         assert_eq!(settings.agents[&Mode::new("plan").unwrap()].as_str(), "gemini");
     }

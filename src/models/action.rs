@@ -140,3 +140,11 @@ pub struct Action {
     /// Where in the reply's bytes.
     pub span: Range<usize>,
 }
+
+impl Action {
+    /// Returns whether two actions ask for the same, with the same values in the same order.
+    #[must_use]
+    pub fn is_same_request(&self, other: &Self) -> bool {
+        self.name == other.name && self.values.iter().eq(other.values.iter())
+    }
+}

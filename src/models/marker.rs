@@ -26,6 +26,16 @@ impl ReviewResult {
     pub const ALL: [Self; 5] =
         [Self::Pass, Self::NeedsRevision, Self::NeedsChanges, Self::MajorIssues, Self::Rejected];
 
+    /// Returns the consequence of the verdict, which is the same in every mode.
+    #[must_use]
+    pub fn consequence(self) -> Consequence {
+        match self {
+            Self::Pass => Consequence::GoesOn,
+            Self::NeedsRevision | Self::NeedsChanges => Consequence::IsSentBack,
+            Self::MajorIssues | Self::Rejected => Consequence::Stops,
+        }
+    }
+
     /// Returns the verdict as it is written inside `<review>`.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -37,6 +47,17 @@ impl ReviewResult {
             Self::Rejected => "REJECTED",
         }
     }
+}
+
+/// What a verdict does to the work that it judges. Later variants are more severe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Consequence {
+    /// The work passes on to the next mode.
+    GoesOn,
+    /// The work is done again.
+    IsSentBack,
+    /// The session stops.
+    Stops,
 }
 
 impl fmt::Display for ReviewResult {

@@ -59,30 +59,27 @@ impl<'de> Deserialize<'de> for Nonce {
     }
 }
 
-/// Whether verdicts carry the nonce of their turn.
+/// Whether prompts tell a `run`, which the verdicts of their replies must carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NoncePolicy {
-    /// The agent is told of none.
+    /// Prompts tell no `run`, so that a verdict in a file looks like one of the agent.
     Off,
-    /// The agent is told to write it.
+    /// Prompts tell a `run`, and a verdict without it does not count.
     #[default]
-    Prefer,
-    /// The agent is told to write it, and must.
-    Require,
+    On,
 }
 
 impl NoncePolicy {
-    /// All policies, the most lenient first.
-    pub const ALL: [Self; 3] = [Self::Off, Self::Prefer, Self::Require];
+    /// All policies.
+    pub const ALL: [Self; 2] = [Self::Off, Self::On];
 
     /// Returns the policy as it is written in the settings.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
-            Self::Prefer => "prefer",
-            Self::Require => "require",
+            Self::On => "on",
         }
     }
 }

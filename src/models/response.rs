@@ -60,10 +60,8 @@ pub struct Response {
     pub updates: Vec<Update>,
     /// Results that the agent reports.
     pub markers: Vec<Marker>,
-    /// The most severe verdict that stands in a quote, a fence, a comment or a code span. Never the verdict.
-    pub quoted_verdict: Option<ReviewResult>,
-    /// Whether a `<review>` stands somewhere that cannot be read. Beside it, PASS does not count.
-    pub doubtful_verdict: bool,
+    /// Why the verdict is unclear, in the order of the reply. Empty if the verdict counts, or if there is none.
+    pub verdict_doubts: Vec<VerdictDoubt>,
     /// What was asked for but not clearly enough to be done.
     pub proposals: Vec<Proposal>,
     /// What was tolerated.
@@ -73,9 +71,23 @@ pub struct Response {
     /// How many messages in tags there are. Without any, everything that is left is the message.
     #[serde(skip)]
     pub messages: usize,
-    /// What verdicts of this turn name, if they must or should.
+    /// The `run` that verdicts of this turn must carry; `None` if the prompt told none.
     #[serde(skip)]
     pub nonce: Option<String>,
+}
+
+/// A reason why a reply's verdict is unclear. An unclear verdict is asked for again; it never passes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VerdictDoubt {
+    /// Rule that the reply missed.
+    pub reason: String,
+    /// Line of the reply, counted from 1.
+    pub line: usize,
+    /// Verdict of a tag that does not count, because it lacks this turn's `run` or is written in another form. The
+    /// answer to a repair counts only if it is as severe.
+    pub stated: Option<ReviewResult>,
+    /// Where in the reply's bytes.
+    pub span: Range<usize>,
 }
 
 /// New text for a target: `<content_update target="…">…</content_update>`.
@@ -120,6 +132,8 @@ pub struct Proposal {
     pub reason: String,
     /// Its text, as the agent wrote it; empty if the proposal before it has the same.
     pub text: String,
+    /// Line of the reply, counted from 1, if it stands there.
+    pub line: Option<usize>,
     /// Where in the reply's bytes.
     pub span: Range<usize>,
     /// Whether it may be meant, so that it helps to ask for it again.

@@ -9,13 +9,14 @@ use super::pieces::pieces;
 use super::prepare::roughly;
 use super::run::Sign;
 use super::turn::Turning;
-use crate::agent::{self, Call, Limits, Running};
+use crate::agent::{self, Call, Limits, Running, Tools};
 use crate::error::{Error, Result};
 use crate::fail;
 use crate::models::{
     Amount, Answered, End, Event, Format, Permission, Reply, SegmentRef, SessionId, Settlement, UsageMetrics,
     Why,
 };
+use crate::parse::RepairKind;
 use crate::store::{Scope, blob_id};
 
 /// How long a look at a running agent takes.
@@ -53,6 +54,17 @@ impl Answer {
             salvaged: false,
         }
     }
+}
+
+/// One call to be made.
+struct CallRequest<'a> {
+    why: Why,
+    tools: Tools,
+    prompt: &'a str,
+    /// Parts of the prompt as the ledger keeps them; empty if they are those of the turn.
+    segments: Vec<SegmentRef>,
+    /// What is set aside for it in the budgets.
+    reserved: Amount,
 }
 
 /// Returns what the processes of a call are marked with.
@@ -102,7 +114,14 @@ impl Turning<'_> {
         loop {
             let reserved = prepared.reserve(prepared.prompt_tokens);
             let events = std::mem::take(&mut opening);
-            let answer = self.call(Why::Ask, &prepared.prompt, Vec::new(), reserved, events, &blobs)?;
+            let request = CallRequest {
+                why: Why::Ask,
+                tools: Tools::Own,
+                prompt: &prepared.prompt,
+                segments: Vec::new(),
+                reserved,
+            };
+            let answer = self.call(request, events, &blobs)?;
             blobs.clear();
             let End::RateLimited { retry_after } = answer.reply.end else { return Ok(answer) };
             // One that could edit files and has said something may have done half of its work.
@@ -132,8 +151,9 @@ impl Turning<'_> {
         End::Stopped.error(&started.agent, &turn, why).filter(|_| self.desk.run.stop.asked() > 0)
     }
 
-    /// Calls the agent for what its reply lacked.
-    pub(super) fn repair(&mut self, prompt: &str) -> Result<Answer> {
+    /// Calls the agent for what its reply lacked. A verdict is asked for without tools: the reply in the prompt is all
+    /// that it may rest on.
+    pub(super) fn repair(&mut self, prompt: &str, kind: RepairKind) -> Result<Answer> {
         let segment = SegmentRef {
             block: "repair".to_owned(),
             part: "prompt".to_owned(),
@@ -142,7 +162,9 @@ impl Turning<'_> {
             bytes: prompt.len() as u64,
         };
         let reserved = self.prepared.reserve(roughly(prompt));
-        self.call(Why::Repair, prompt, vec![segment], reserved, Vec::new(), &[prompt.as_bytes()])
+        let tools = if kind == RepairKind::Verdict { Tools::None } else { Tools::Own };
+        let request = CallRequest { why: Why::Repair, tools, prompt, segments: vec![segment], reserved };
+        self.call(request, Vec::new(), &[prompt.as_bytes()])
     }
 
     /// Records a call that came to its end.
@@ -173,15 +195,8 @@ impl Turning<'_> {
         Ok(())
     }
 
-    fn call(
-        &mut self,
-        why: Why,
-        prompt: &str,
-        segments: Vec<SegmentRef>,
-        reserved: Amount,
-        mut events: Vec<Event>,
-        blobs: &[&[u8]],
-    ) -> Result<Answer> {
+    fn call(&mut self, request: CallRequest<'_>, mut events: Vec<Event>, blobs: &[&[u8]]) -> Result<Answer> {
+        let CallRequest { why, tools, prompt, segments, reserved } = request;
         if let Some(stopped) = self.stopped("it was not called yet") {
             return Err(stopped);
         }
@@ -202,11 +217,12 @@ impl Turning<'_> {
 
         let folder = self.desk.workspace.root.join(folder(&self.lease.session, turn, call));
         let start = Instant::now();
-        let request = Call {
+        let call_to_agent = Call {
             prompt,
             format: if why == Why::Repair { Format::Xml } else { started.format },
             mode: &started.mode,
-            permission: started.permission,
+            permission: if tools == Tools::None { Permission::ReadOnly } else { started.permission },
+            tools,
             commands: &started.commands,
             model: started.model.as_deref(),
             max_output: self.prepared.max_output,
@@ -216,7 +232,7 @@ impl Turning<'_> {
             limits,
         };
         let driver = self.driver;
-        let mut running = match driver.start(&request) {
+        let mut running = match driver.start(&call_to_agent) {
             Ok(running) => running,
             Err(error) => {
                 // The call is over before it began, and has cost nothing.

@@ -82,5 +82,5 @@ fn asked_again(file: &str, told: &[String], update: Option<Update>) -> Proposal 
         reason.push_str(&format!("; and {more} more"));
     }
     let (text, span) = update.map_or((String::new(), 0..0), |update| (update.content, update.span));
-    Proposal { what: format!("content_update {file}"), reason, text, span, again: true }
+    Proposal { what: format!("content_update {file}"), reason, text, line: None, span, again: true }
 }

@@ -1,11 +1,16 @@
 //! Reading a turn's replies with all that is known of it, and asking again for what they lack.
 
+use serde::Deserialize;
+
+use super::prepare::{Prepared, roughly};
 use super::prompts::Workspace;
 use crate::error::Result;
-use crate::models::{AgentName, End, NoncePolicy, Response, Started, UnifiedPrompt};
-use crate::parse::{self, Context, Finish, Grammar};
+use crate::models::{
+    AgentName, ContextItem, ContextKind, End, Format, Part, Response, Started, UnifiedPrompt,
+};
+use crate::parse::{self, Context, Finish, Grammar, Repair};
 
-/// How often an agent is asked again at most.
+/// Most repairs of a turn.
 pub const MOST_REPAIRS: u8 = 2;
 
 /// What a turn's replies are read with: the turn as the ledger keeps it, and the pack.
@@ -28,57 +33,116 @@ impl<'a> Reading<'a> {
 
     /// Reads a reply to the turn's prompt.
     pub(super) fn read(&self, text: &str, end: &End) -> Response {
-        let nonce = self.started.nonce.as_ref();
+        let prose = self.workspace.pack.texts.values().map(|text| text.body());
         let context = Context {
-            ours: self
-                .workspace
-                .pack
-                .texts
-                .values()
-                .map(|text| text.body())
-                .chain(self.template.as_deref())
-                .collect(),
+            ours: prose.chain(self.template.as_deref()).collect(),
             sent: self.sent.iter().map(String::as_str).collect(),
             finish: finish(end),
-            nonce: nonce.map(|nonce| nonce.as_str()),
-            // A pack that tells no nonce cannot require one.
-            policy: nonce.map_or(NoncePolicy::Off, |_| self.workspace.settings.verdict_nonce),
-            // Where the agent is asked again anyway, nothing that it has only read can pass for its verdict.
-            pass_named: nonce.is_some()
-                && self.grammar.verdict_required
-                && self.started.repairs > 0
-                && self.workspace.settings.verdict_nonce != NoncePolicy::Off,
+            nonce: self.started.nonce.as_ref().map(|nonce| nonce.as_str()),
             tasks: self.started.tasks.clone(),
             ..Context::default()
         };
         parse::parse(text, &self.grammar, &context)
     }
 
-    /// Reads a reply that came to its end, and puts the answers that belong to it into their places.
+    /// Reads a whole reply, and puts the answers to its repairs in their places.
     pub(super) fn read_all(&self, replies: &[String]) -> Response {
         let first = replies.first().map_or("", String::as_str);
         let answers = replies.iter().skip(1);
         answers.fold(self.read(first, &End::Ok), |response, answer| self.merged(response, answer))
     }
 
-    /// Returns the prompt that asks again for what a response lacks, if it lacks something and the pack has the words.
-    pub(super) fn request(&self, response: &Response) -> Option<UnifiedPrompt> {
-        match &self.workspace.pack.repair {
-            Some(words) => parse::repair_request(response, &self.grammar, words.body()),
-            None => {
-                if parse::repair_request(response, &self.grammar, "").is_some() {
-                    let pack = &self.workspace.pack.name;
-                    log::warn!("the pack `{pack}` has no `repair` words, so nothing is asked for again");
-                }
-                None
+    /// Returns what a response lacks, if the pack has the words to ask for it again.
+    pub(super) fn repair(&self, response: &Response) -> Option<Repair> {
+        let repair = parse::find_repair(response, &self.grammar)?;
+        if self.workspace.pack.repair.is_none() {
+            let pack = &self.workspace.pack.name;
+            log::warn!("pack `{pack}` has no `repair` text, so the agent is not asked again");
+            return None;
+        }
+        Some(repair)
+    }
+
+    /// Returns the prompt of a repair: the turn's own prompt as far as it is needed and fits, and all replies so far.
+    ///
+    /// `None` if the replies alone are too large for the model.
+    pub(super) fn repair_prompt(
+        &self,
+        repair: &Repair,
+        prepared: &Prepared,
+        replies: &[String],
+    ) -> Option<UnifiedPrompt> {
+        let words = self.workspace.pack.repair.as_ref()?.body();
+        let limits = PromptLimits::of(prepared);
+        let mut original = original_prompt(prepared).ok()?;
+        let mut left_out = Vec::new();
+
+        loop {
+            let prompt = repair.prompt(words, &with_note(&original, &left_out), replies)?;
+            if limits.allow(&prompt.to_xml()) {
+                return Some(prompt);
             }
+            let items = original.context().iter().enumerate();
+            let Some((largest, item)) = items.max_by_key(|(_, item)| item.content().len()) else {
+                log::warn!("the reply is too large to be shown again, so the agent is not asked again");
+                return None;
+            };
+            left_out.push(item.name().to_owned());
+            original = without_item(&original, largest)?;
         }
     }
 
-    /// Puts the answer to a request into its place. What it repeats of the turn's prompt is an echo; what it repeats of
-    /// the request was asked for.
+    /// Puts the answer to a repair in its place. An answer may repeat its request, but not the turn's prompt.
     pub(super) fn merged(&self, response: Response, answer: &str) -> Response {
-        parse::merge(response, self.read(answer, &End::Ok), &self.grammar)
+        parse::merge_answer(response, self.read(answer, &End::Ok), &self.grammar)
+    }
+}
+
+/// Returns a turn's prompt with its parts. A rendering that cannot be read back is one context item, and only its
+/// instructions are known.
+fn original_prompt(prepared: &Prepared) -> Result<UnifiedPrompt> {
+    if prepared.started.format == Format::Xml {
+        return UnifiedPrompt::from_xml(&prepared.prompt);
+    }
+    let segments = prepared.started.prompt.iter().zip(&prepared.texts);
+    let instructions = segments.filter(|(segment, _)| segment.part == Part::Instructions.label());
+    let instructions: Vec<&str> = instructions.map(|(_, text)| text.as_str()).collect();
+    Ok(UnifiedPrompt::new(instructions.join("\n"))?.with_artifact("prompt", &prepared.prompt))
+}
+
+/// Returns a prompt with a context item that names what was left out of it.
+fn with_note(prompt: &UnifiedPrompt, left_out: &[String]) -> UnifiedPrompt {
+    if left_out.is_empty() {
+        return prompt.clone();
+    }
+    let note = ContextItem::new(ContextKind::Artifact, "left out for lack of room", left_out.join("\n"));
+    prompt.clone().with_item(note)
+}
+
+fn without_item(prompt: &UnifiedPrompt, index: usize) -> Option<UnifiedPrompt> {
+    let kept =
+        prompt.context().iter().enumerate().filter(|(at, _)| *at != index).map(|(_, item)| item.clone());
+    let empty = UnifiedPrompt::new(prompt.instructions()).ok()?.with_system(prompt.system_prompt());
+    Some(kept.fold(empty, UnifiedPrompt::with_item))
+}
+
+/// How long a prompt of the turn may be, as its fit report says.
+#[derive(Debug, Default, Deserialize)]
+struct PromptLimits {
+    /// In tokens; `None` if no model was named.
+    budget: Option<u64>,
+    /// In bytes.
+    max_bytes: Option<u64>,
+}
+
+impl PromptLimits {
+    fn of(prepared: &Prepared) -> Self {
+        serde_json::from_str(&prepared.fit).unwrap_or_default()
+    }
+
+    fn allow(&self, prompt: &str) -> bool {
+        self.budget.is_none_or(|budget| roughly(prompt) <= budget)
+            && self.max_bytes.is_none_or(|max_bytes| prompt.len() as u64 <= max_bytes)
     }
 }
 

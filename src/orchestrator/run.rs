@@ -151,6 +151,15 @@ pub enum Sign {
         /// Why.
         why: Why,
     },
+    /// The agent is asked again for what its reply lacks.
+    AskingAgain {
+        /// Number of the repair, counted from 1.
+        number: u8,
+        /// Most repairs of the turn.
+        of: u8,
+        /// What is wrong with the reply.
+        complaints: Vec<String>,
+    },
     /// The agent says something.
     Said {
         /// What is new of it.

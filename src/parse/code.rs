@@ -52,10 +52,6 @@ impl CodeSpans {
 #[derive(Default)]
 pub(super) struct LineCode(Part);
 
-/// The code spans of what stands between blank lines, whatever else starts a block.
-#[derive(Default)]
-pub(super) struct ParagraphCode(Part);
-
 impl LineCode {
     /// Tells whether an offset stands in a code span of its own line.
     pub(super) fn holds(&mut self, text: &str, at: usize) -> bool {
@@ -65,13 +61,6 @@ impl LineCode {
             |text| text.rfind('\n').map(|at| at + 1),
             |text| text.find('\n').map(|at| at + 1),
         )
-    }
-}
-
-impl ParagraphCode {
-    /// Tells whether an offset stands in a code span of its own paragraph.
-    pub(super) fn holds(&mut self, text: &str, at: usize) -> bool {
-        self.0.holds(text, at, |text| text.rfind("\n\n").map(|at| at + 2), |text| text.find("\n\n"))
     }
 }
 
@@ -148,11 +137,9 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_looked_up_in_its_line_or_its_paragraph() {
-        let text = "`a\nb` c\n\nd";
+    fn an_offset_is_looked_up_in_its_line() {
+        let text = "`a\nb` c\n\n`d`";
         assert!(!LineCode::default().holds(text, 1));
-        assert!(ParagraphCode::default().holds(text, 1));
-        assert!(!ParagraphCode::default().holds(text, text.find('c').unwrap()));
-        assert!(!ParagraphCode::default().holds(text, text.find('d').unwrap()));
+        assert!(LineCode::default().holds(text, text.find('d').unwrap()));
     }
 }

@@ -1,7 +1,5 @@
 //! What is known of a reply beside its text.
 
-use crate::models::NoncePolicy;
-
 /// How a reply came to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Finish {
@@ -27,12 +25,8 @@ pub struct Context<'a> {
     pub finish: Finish,
     /// The exit code of the agent, if it has one.
     pub exit_code: Option<i32>,
-    /// What verdicts of this turn name as `run`, if the agent was told so.
+    /// The `run` that verdicts of this turn must carry; `None` if the prompt told none.
     pub nonce: Option<&'a str>,
-    /// Whether they must.
-    pub policy: NoncePolicy,
-    /// Whether a PASS must, even where other verdicts need not: it can be asked for again.
-    pub pass_named: bool,
     /// The ids of the tasks that there are, if they are known.
     pub tasks: Option<Vec<String>>,
 }

@@ -1,7 +1,8 @@
-//! What of a scan counts: text is kept, effects must be clear, and doubt never leads towards PASS.
+//! What of a scan counts: text is kept, effects must be clear, and no doubt makes a verdict milder.
 
 mod certain;
 mod markers;
+mod verdicts;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -10,9 +11,11 @@ use certain::Readings;
 
 use super::context::{Context, Finish};
 use super::echo::{Echo, Suspect, echoes};
+use super::foreign::{contains, foreign_elements, join_spans};
 use super::placeholder::{Examples, is_blank};
-use super::scan::{Cut, Found, FoundEffect, Kind, Message, Place};
+use super::scan::{Cut, Found, FoundEffect, Kind, MarkerValue, Message, Place};
 use super::source::Source;
+use super::tag::Names;
 use crate::models::{Action, Code, Grammar, Problem, Proposal, Response, Update, UpdateFormat};
 
 /// The most actions of a reply.
@@ -34,35 +37,37 @@ pub(super) struct Form {
 /// Makes a response of what was found.
 pub(super) fn judge(
     source: &Source<'_>,
-    found: Found,
+    mut found: Found,
     form: Form,
     grammar: &Grammar,
+    names: &Names,
     context: &Context<'_>,
 ) -> Response {
     let text: &str = &source.text;
-    let suspects =
-        found.effects.iter().map(|effect| Suspect { span: effect.place.span.clone(), marker: false });
-    let suspects = suspects
-        .chain(found.markers.iter().map(|marker| Suspect { span: marker.span.clone(), marker: true }));
-    let echoes = echoes(text, &suspects.collect::<Vec<_>>(), &context.ours, &context.sent);
-    let (effect_echoes, marker_echoes) = echoes.split_at(found.effects.len());
+    found.perhaps_thoughts.sort_by_key(|span| span.start);
+    found.perhaps_thoughts = join_spans(std::mem::take(&mut found.perhaps_thoughts));
+    let echoes = Echoes::find(text, &found, context);
+    let blocks = blocks(&found);
+    let foreign = if found.effects.is_empty() { Vec::new() } else { foreign_elements(text, names, &blocks) };
+    // What an element quotes stays in the text.
+    found.cuts.retain(|cut| !(cut.effect && contains(&foreign, cut.span.start)));
+
     let mut judge = Judge {
         text,
         source,
         form,
         grammar,
         context,
-        messages: found.messages,
-        open: found.open,
-        readings: Readings::of(text, found.unclear, found.stray_quote),
+        messages: std::mem::take(&mut found.messages),
+        readings: Readings::of(text, found.unclear.clone()),
+        foreign,
+        blocks,
         shaky: found.shaky,
         shaky_to_end: found.shaky_to_end,
         tasks: HashMap::new(),
         refused: Vec::new(),
-        problems: found.problems,
+        problems: std::mem::take(&mut found.problems),
         response: Response {
-            quoted_verdict: found.quoted,
-            doubtful_verdict: found.unreadable,
             complete: !(found.open || context.is_cut()),
             nonce: context.nonce.map(str::to_owned),
             ..Response::default()
@@ -73,9 +78,42 @@ pub(super) fn judge(
     }
     judge.thoughts(&found.thoughts);
     judge.texts(&found.cuts, found.end);
-    judge.effects(found.effects, effect_echoes);
-    judge.markers(&found.markers, marker_echoes, found.own_doubts);
+    let effects = std::mem::take(&mut found.effects);
+    judge.effects(&mut found, effects, &echoes.effects);
+    judge.markers(&found.markers, &echoes.markers, std::mem::take(&mut found.own_doubts));
+    judge.decide_verdict(&found, &echoes.reviews, names);
     judge.finish()
+}
+
+/// For each effect, marker and `<review>` tag, whether it repeats the prompt.
+struct Echoes {
+    effects: Vec<Option<Echo>>,
+    markers: Vec<Option<Echo>>,
+    reviews: Vec<Option<Echo>>,
+}
+
+impl Echoes {
+    fn find(text: &str, found: &Found, context: &Context<'_>) -> Self {
+        let effects = found.effects.iter().map(|effect| (effect.place.span.clone(), false));
+        let markers = found.markers.iter().map(|marker| (marker.span.clone(), true));
+        let reviews = found.review_tags.iter().map(|tag| (tag.span.clone(), true));
+        let suspects = effects.chain(markers).chain(reviews).map(|(span, marker)| Suspect { span, marker });
+
+        let mut found_echoes = echoes(text, &suspects.collect::<Vec<_>>(), &context.ours, &context.sent);
+        let reviews = found_echoes.split_off(found.effects.len() + found.markers.len());
+        let markers = found_echoes.split_off(found.effects.len());
+        Self { effects: found_echoes, markers, reviews }
+    }
+}
+
+/// Returns the spans of actions, updates and markers other than `<review>`, which may follow the last line.
+fn blocks(found: &Found) -> Vec<Range<usize>> {
+    let is_block = |value: &MarkerValue| !matches!(value, MarkerValue::Review);
+    let markers = found.markers.iter().filter(|marker| is_block(&marker.value)).map(|marker| &marker.span);
+    let effects = found.effects.iter().map(|effect| &effect.place.span);
+    let mut spans: Vec<Range<usize>> = effects.chain(markers).cloned().collect();
+    spans.sort_by_key(|span| span.start);
+    join_spans(spans)
 }
 
 struct Judge<'a> {
@@ -85,10 +123,12 @@ struct Judge<'a> {
     grammar: &'a Grammar,
     context: &'a Context<'a>,
     messages: Vec<Message>,
-    /// Whether something is open at the end.
-    open: bool,
     /// The other ways to read the text.
     readings: Readings<'a>,
+    /// Elements that are not of the protocol, around effects.
+    foreign: Vec<Range<usize>>,
+    /// Actions, updates and markers other than `<review>`.
+    blocks: Vec<Range<usize>>,
     /// From where a thought that is not closed may reach over what follows.
     shaky: Option<usize>,
     shaky_to_end: bool,
@@ -136,11 +176,19 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn effects(&mut self, effects: Vec<FoundEffect>, echoes: &[Option<Echo>]) {
+    fn effects(&mut self, found: &mut Found, effects: Vec<FoundEffect>, echoes: &[Option<Echo>]) {
         let examples = Examples::of(self.context, &effects);
         let mut updates = Vec::new();
         let mut actions = 0;
         for (FoundEffect { kind, place }, echo) in effects.into_iter().zip(echoes) {
+            if contains(&self.foreign, place.span.start) {
+                // An element that is not of the protocol quotes what it holds.
+                self.problems.push((Code::QuotedEffect, place.span.clone()));
+                if place.what.starts_with("action") {
+                    found.hidden_action.get_or_insert(place.span);
+                }
+                continue;
+            }
             let doubt = self.doubt(&place.span, *echo);
             match (kind, doubt) {
                 (Kind::Refused(reason), _) => {
@@ -161,7 +209,7 @@ impl<'a> Judge<'a> {
                     if let Some(reason) = examples.copied(&action, self.grammar) {
                         self.problems.push((Code::Placeholder, place.span.clone()));
                         self.refuse(place, reason, false);
-                    } else if self.response.actions.iter().any(|known| is_same(known, &action)) {
+                    } else if self.response.actions.iter().any(|known| known.is_same_request(&action)) {
                         self.problems.push((Code::RepeatedEffect, place.span));
                     } else {
                         let span = self.source.raw_span(&place.span);
@@ -241,9 +289,15 @@ impl<'a> Judge<'a> {
             let shown = self.refused.last().is_some_and(|(span, _)| *span == place.span);
             let text = if shown { String::new() } else { self.text[place.span.clone()].to_owned() };
             let span = self.source.raw_span(&place.span);
-            let proposal = Proposal { what: place.what, reason: reason.into(), text, span, again };
+            let line = Some(self.line_of(place.span.start));
+            let proposal = Proposal { what: place.what, reason: reason.into(), text, line, span, again };
             self.refused.push((place.span, proposal));
         }
+    }
+
+    /// Returns the line of an offset, counted from 1.
+    fn line_of(&self, at: usize) -> usize {
+        memchr::memchr_iter(b'\n', &self.text.as_bytes()[..at]).count() + 1
     }
 
     fn finish(mut self) -> Response {
@@ -259,11 +313,6 @@ impl<'a> Judge<'a> {
             problems.map(|(code, span)| Problem::new(code, self.source.raw_span(&span))).collect();
         self.response
     }
-}
-
-/// Tells whether two actions ask for the same, in the same order.
-fn is_same(one: &Action, other: &Action) -> bool {
-    one.name == other.name && one.values.iter().eq(other.values.iter())
 }
 
 /// Returns the parts of a message as one text.

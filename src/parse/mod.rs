@@ -6,26 +6,32 @@ mod code;
 mod context;
 mod convert;
 mod echo;
+mod fenced_blocks;
 mod fields;
+mod foreign;
 mod judge;
 mod line;
 mod loose;
 mod placeholder;
 mod repair;
+mod review;
 mod scan;
 mod source;
 mod stream;
 mod tag;
 mod values;
 mod verdict;
+mod verdict_line;
 
-use crate::models::{Code, Problem, Response};
+use crate::models::{Code, Problem, Response, ReviewResult};
 
 pub use crate::models::{Grammar, MarkerSpec};
 use clean::{cleaned, is_wrapped};
 pub use context::{Context, Finish};
+use fenced_blocks::without_fences;
 use judge::{Form, judge};
-pub use repair::{merge, repair_request};
+pub use repair::{Repair, RepairKind, find_repair, merge_answer};
+use review::TagValue;
 use scan::{Found, scan};
 use source::Source;
 pub use stream::Stream;
@@ -56,38 +62,56 @@ fn read(
 ) -> Response {
     let names = Names::of(grammar);
     let mut found = scan(&source.text, grammar, &names);
+    if let Some(unwrapped) = without_fences(source, &found, grammar, &names) {
+        problems.push(Problem::new(Code::FencedReply, source.raw_span(&(0..source.text.len()))));
+        return judge_tags(&unwrapped, grammar, &names, context);
+    }
     if let Some(values) = values::read_whole(&source.text, &found, grammar) {
-        // Tags in its texts are texts.
-        let quoted = found.quoted.max(found.worst());
+        // Tags in its texts are texts, but for those with this turn's `run`.
         let start = values.start;
         found.thoughts.retain(|thought| thought.end <= start);
         found.problems.retain(|(_, span)| span.end <= start);
-        let Found { thoughts, problems, .. } = found;
-        let found = Found { thoughts, problems, quoted, end: source.text.len(), ..Found::default() };
-        return of_values(source, found, values, grammar, context);
+        let Found { thoughts, problems, review_tags, .. } = found;
+        let end = source.text.len();
+        let mut found = Found { thoughts, problems, review_tags, end, ..Found::default() };
+        found.quotes.push(start..end);
+        return of_values(source, found, values, grammar, &names, context);
     }
-    if (!found.has_tags() || found.worst().is_some())
+    if (!found.has_tags() || found.has_review())
         && let Some(converted) = convert::convert(source, grammar, &names)
     {
         let inside = scan(&converted.source.text, grammar, &names);
         if found.has_tags() {
-            // Beside a verdict, one in another form is as if quoted.
-            found.quoted = found.quoted.max(inside.worst());
+            found.other_form = severest(&inside);
         } else if inside.has_tags() {
             problems.push(Problem::new(converted.code, source.raw_span(&(0..source.text.len()))));
             let form = Form { partly_converted: !converted.whole };
-            return judge(&converted.source, inside, form, grammar, context);
+            return judge(&converted.source, inside, form, grammar, &names, context);
         }
     }
     if !found.has_parts()
         && let Some(values) = values::read_quoted(&source.text, &found, grammar)
     {
-        return of_values(source, found, values, grammar, context);
+        return of_values(source, found, values, grammar, &names, context);
     }
     if !found.has_tags() && found.problems.is_empty() && is_wrapped(&source.text) {
         problems.push(Problem::new(Code::UnknownTag, source.raw_span(&(0..source.text.len()))));
     }
-    judge(source, found, Form::default(), grammar, context)
+    judge(source, found, Form::default(), grammar, &names, context)
+}
+
+/// Makes a response of a reply with tags.
+fn judge_tags(source: &Source<'_>, grammar: &Grammar, names: &Names, context: &Context<'_>) -> Response {
+    judge(source, scan(&source.text, grammar, names), Form::default(), grammar, names, context)
+}
+
+/// Returns the most severe verdict among the tags of a text that was rewritten, if it is more severe than PASS.
+fn severest(found: &Found) -> Option<ReviewResult> {
+    let verdicts = found.review_tags.iter().filter_map(|tag| match tag.value {
+        TagValue::Verdict(verdict) => Some(verdict),
+        TagValue::Choice | TagValue::Unreadable(_) => None,
+    });
+    verdicts.max().filter(|verdict| *verdict > ReviewResult::Pass)
 }
 
 /// Makes a response of a reply that is written as values.
@@ -96,13 +120,14 @@ fn of_values(
     mut found: Found,
     values: values::Values,
     grammar: &Grammar,
+    names: &Names,
     context: &Context<'_>,
 ) -> Response {
     found.effects = values.effects;
-    found.quoted = found.quoted.max(values.verdict);
+    found.other_form = values.verdict;
     found.problems.extend(values.problems);
     found.open |= values.cut;
-    let mut response = judge(source, found, Form::default(), grammar, context);
+    let mut response = judge(source, found, Form::default(), grammar, names, context);
     if context.finish != Finish::Failed && (values.whole || values.message.is_some()) {
         response.message = values.message.unwrap_or_default();
     }

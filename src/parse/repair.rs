@@ -1,66 +1,127 @@
-//! Asking again for what a reply lacks, and putting the answer into its place.
+//! Asking again for what a reply lacks, and putting the answer in its place.
+//!
+//! The agent remembers nothing, so a repair shows it what it is about: always its whole reply, and the prompt as well
+//! unless only the verdict is missing. No answer makes a verdict milder than the reply already was.
 
 use std::fmt::Write as _;
 
 use super::verdict::{required_markers, verdict};
-use crate::models::{ActionSpec, Grammar, Marker, Proposal, Response, ReviewResult, UnifiedPrompt};
+use crate::models::{
+    ActionSpec, Consequence, ContextItem, ContextKind, Grammar, Marker, Proposal, Response, ReviewResult,
+    UnifiedPrompt, VerdictDoubt,
+};
 
-/// How much of a broken part is quoted at its start and at its end.
-const QUOTED: (usize, usize) = (3000, 1000);
+/// Most parts that are asked for again at once.
+const MAX_PARTS: usize = 16;
 
-/// The most parts that are asked for again.
-const MOST_PARTS: usize = 16;
+/// Name of the context item that holds the reply.
+const REPLY_NAME: &str = "your reply";
 
-/// Returns a prompt that asks for what a response lacks, and for nothing else: broken effects that may be meant, the
-/// verdict and the markers that the grammar requires. `None` if nothing is lacking.
-///
-/// The template says what this is about; the context quotes each broken part under the rule that it breaks; the
-/// instructions are the forms to fill.
+/// How much is asked for again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RepairKind {
+    /// Only the verdict, or another required marker.
+    Verdict,
+    /// Documents, actions or reports that are missing or malformed.
+    Parts,
+    /// Everything: the reply holds neither a judgement nor a document.
+    Whole,
+}
+
+/// What a reply lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repair {
+    /// How much is asked for again.
+    pub kind: RepairKind,
+    /// What is wrong with the reply, one rule each, with the line where it is known.
+    pub complaints: Vec<String>,
+    /// The form of each part that is missing.
+    pub forms: Vec<String>,
+}
+
+impl Repair {
+    /// Returns the prompt that asks again. `words` are the pack's own text, `original` is the turn's prompt, and `replies`
+    /// are the agent's reply and its answers to earlier repairs.
+    ///
+    /// `None` if there is nothing to write, which cannot happen for a repair that was found by [`find_repair`].
+    #[must_use]
+    pub fn prompt(&self, words: &str, original: &UnifiedPrompt, replies: &[String]) -> Option<UnifiedPrompt> {
+        let request = format!("{}\n\n{}", self.complaints.join("\n"), self.forms.join("\n"));
+        let names = std::iter::once(REPLY_NAME.to_owned())
+            .chain((2..).map(|number| format!("{REPLY_NAME} {number}")));
+        let replies =
+            names.zip(replies).map(|(name, text)| ContextItem::new(ContextKind::Artifact, name, text));
+        if self.kind == RepairKind::Verdict {
+            let prompt = UnifiedPrompt::new(request).ok()?.with_system(words.trim());
+            return Some(replies.fold(prompt, UnifiedPrompt::with_item));
+        }
+
+        let instructions = format!("{}\n\n{request}", original.instructions());
+        let system = format!("{}\n\n---\n\n{}", original.system_prompt(), words.trim());
+        let prompt =
+            UnifiedPrompt::new(instructions).ok()?.with_system(system.trim_start_matches(['\n', '-']));
+        Some(original.context().iter().cloned().chain(replies).fold(prompt, UnifiedPrompt::with_item))
+    }
+}
+
+/// Returns what a response lacks: broken parts that may be meant, the verdict, and the markers that the grammar
+/// requires. `None` if nothing is lacking.
 #[must_use]
-pub fn repair_request(response: &Response, grammar: &Grammar, template: &str) -> Option<UnifiedPrompt> {
+pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
     let broken: Vec<&Proposal> =
-        response.proposals.iter().filter(|proposal| proposal.again).take(MOST_PARTS).collect();
+        response.proposals.iter().filter(|proposal| proposal.again).take(MAX_PARTS).collect();
+    let mut complaints: Vec<String> = broken.iter().map(|proposal| complaint(proposal)).collect();
     let mut forms: Vec<String> = broken.iter().map(|proposal| form(proposal, grammar)).collect();
-    if verdict(response, grammar).is_err() {
+
+    if let Err(error) = verdict(response, grammar) {
+        let doubts =
+            response.verdict_doubts.iter().map(|doubt| format!("line {}: {}", doubt.line, doubt.reason));
+        let doubts: Vec<String> = doubts.collect();
+        if doubts.is_empty() {
+            complaints.push(error.message().to_owned())
+        } else {
+            complaints.extend(doubts)
+        }
         forms.push(review_form(response, grammar));
     }
     for spec in grammar.markers.iter().filter(|spec| spec.required) {
-        let lacking = Grammar { markers: vec![spec.clone()], ..Grammar::default() };
-        if required_markers(response, &lacking).is_err() {
+        let alone = Grammar { markers: vec![spec.clone()], ..Grammar::default() };
+        if let Err(error) = required_markers(response, &alone) {
+            complaints.push(error.message().to_owned());
             forms.push(format!("<{0}>{1}</{0}>", spec.name, spec.values.join("|")));
         }
     }
-    if forms.is_empty() {
-        return None;
+
+    let kind = match () {
+        () if forms.is_empty() => return None,
+        () if !holds_something(response) => RepairKind::Whole,
+        () if broken.is_empty() => RepairKind::Verdict,
+        () => RepairKind::Parts,
+    };
+    if kind == RepairKind::Whole {
+        complaints
+            .push("the reply holds neither a judgement nor a document; answer the prompt again".to_owned());
     }
-    let prompt = UnifiedPrompt::new(forms.join("\n")).ok()?.with_system(template.trim());
-    let faults = broken.iter().map(|proposal| (&proposal.reason, material(proposal)));
-    let verdicts = response.proposals.iter().filter(|proposal| proposal.what == "review" && !proposal.again);
-    let faults =
-        faults.chain(verdicts.take(MOST_PARTS).map(|proposal| (&proposal.reason, quote(&proposal.text))));
-    Some(faults.fold(prompt, |prompt, (rule, text)| prompt.with_artifact(rule.as_str(), text)))
+    Some(Repair { kind, complaints, forms })
 }
 
-/// The longest document that is quoted whole.
-const DOCUMENT: usize = 64 * 1024;
-
-/// Returns what of a broken part is quoted: a document whole, as it has to be sent again whole.
-fn material(proposal: &Proposal) -> String {
-    let is_document = proposal.what.starts_with("content_update ") && proposal.text.len() <= DOCUMENT;
-    if is_document { proposal.text.clone() } else { quote(&proposal.text) }
+/// Returns whether a response holds a judgement or a document, however doubtful or broken.
+fn holds_something(response: &Response) -> bool {
+    let has_documents = !response.updates.is_empty() || !response.actions.is_empty();
+    let has_judgement = !response.markers.is_empty() || !response.verdict_doubts.is_empty();
+    has_documents || has_judgement || response.proposals.iter().any(|proposal| !proposal.text.is_empty())
 }
 
-/// Returns the start and the end of a text, as far as it is long.
-fn quote(text: &str) -> String {
-    let (head, tail) = QUOTED;
-    if text.len() <= head + tail {
-        return text.to_owned();
+fn complaint(proposal: &Proposal) -> String {
+    let Proposal { what, reason, line, .. } = proposal;
+    match (what.strip_prefix("content_update "), line) {
+        (Some(target), _) => format!("{target}: {reason}"),
+        (None, Some(line)) => format!("line {line}: {what}: {reason}"),
+        (None, None) => format!("{what}: {reason}"),
     }
-    let (head, tail) = (text.floor_char_boundary(head), text.ceil_char_boundary(text.len() - tail));
-    format!("{}\n[…]\n{}", &text[..head], &text[tail..])
 }
 
-/// Returns the form of an effect, with the values it may have.
+/// Returns the form of a part, with the values it may have.
 fn form(proposal: &Proposal, grammar: &Grammar) -> String {
     match proposal.what.split_once(' ') {
         Some(("action", name)) => match grammar.actions.get(name) {
@@ -90,64 +151,116 @@ fn review_form(response: &Response, grammar: &Grammar) -> String {
     format!("<review{run}>{}</review>", values.join("|"))
 }
 
-/// Puts the parts of an answer into the places of those that were asked for again. What was not asked for stays out.
+/// Puts the parts of an answer in the places of those that were asked for again. Parts that were not asked for stay
+/// out, but for findings and severer verdicts: they never make a result milder.
 #[must_use]
-pub fn merge(first: Response, answer: Response, grammar: &Grammar) -> Response {
-    let lacked_verdict = verdict(&first, grammar).is_err();
+pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Response {
+    let kind = find_repair(&first, grammar).map(|repair| repair.kind);
+    if kind == Some(RepairKind::Whole) {
+        return answer;
+    }
+
+    let (markers, verdict_doubts) = merged_verdict(&first, &answer, grammar);
     let mut merged = first;
-    let Response { actions, updates, markers, quoted_verdict, doubtful_verdict, complete, proposals, .. } =
-        answer;
-    let asked = |merged: &mut Response, what: String| take_proposal(&mut merged.proposals, &what);
-    for action in actions {
-        if asked(&mut merged, format!("action {}", action.name)) {
+    let has_verdicts = !grammar.verdicts.is_empty();
+
+    for action in answer.actions {
+        let is_known = merged.actions.iter().any(|known| known.is_same_request(&action));
+        if is_known {
+            continue;
+        }
+        let is_asked = take_proposal(&mut merged.proposals, &format!("action {}", action.name));
+        if is_asked || has_verdicts {
             merged.actions.push(action);
         }
     }
-    for update in updates {
-        if asked(&mut merged, format!("content_update {}", update.target)) {
+    for update in answer.updates {
+        if take_proposal(&mut merged.proposals, &format!("content_update {}", update.target)) {
             merged.updates.push(update);
         }
     }
-    if lacked_verdict {
-        (merged.quoted_verdict, merged.doubtful_verdict) = (quoted_verdict, doubtful_verdict);
-        // A verdict that the mode does not know is not dropped in favour of a milder one.
-        let milder = |verdict| verdict == ReviewResult::Pass || grammar.verdicts.contains(&verdict);
-        merged.markers.retain(|marker| !matches!(marker, Marker::Review { verdict } if milder(*verdict)));
-        let answered = markers.iter().filter_map(review).max();
-        if answered.is_some_and(|answered| answered > ReviewResult::Pass) {
-            merged.markers.retain(|marker| review(marker).is_none());
-        }
-        // Why the answer does not count is what there is to know now.
-        merged.proposals.retain(|proposal| proposal.what != "review");
-        merged.proposals.extend(proposals.into_iter().filter(|proposal| proposal.what == "review"));
-    }
-    for marker in markers {
-        let wanted = match &marker {
-            Marker::Review { verdict } => lacked_verdict || *verdict > ReviewResult::Pass,
-            Marker::TaskStatus { id, .. } => asked(&mut merged, format!("task_status {id}")),
+    for marker in answer.markers {
+        let is_wanted = match &marker {
+            Marker::Review { .. } => false,
+            Marker::TaskStatus { id, .. } => {
+                take_proposal(&mut merged.proposals, &format!("task_status {id}"))
+            }
             Marker::Named { name, .. } => {
-                let same =
+                let is_same =
                     |known: &Marker| matches!(known, Marker::Named { name: known, .. } if known == name);
-                !merged.markers.iter().any(same)
+                !merged.markers.iter().any(is_same)
             }
         };
-        if wanted {
+        if is_wanted {
             merged.markers.push(marker);
         }
     }
-    let open = merged.proposals.iter().any(|proposal| proposal.again);
-    merged.complete = (merged.complete || complete) && !open;
+
+    // A finding of the answer that cannot be read keeps a PASS unclear, as in a first reply.
+    let is_action = |proposal: &Proposal| proposal.what.starts_with("action");
+    merged.proposals.retain(|proposal| proposal.what != "review");
+    let unread = answer.proposals.into_iter().filter(|proposal| has_verdicts && is_action(proposal));
+    merged.proposals.extend(unread);
+
+    merged.markers.retain(|marker| verdict_of(marker).is_none());
+    merged.markers.splice(0..0, markers);
+    merged.verdict_doubts = verdict_doubts;
+    let is_open = merged.proposals.iter().any(|proposal| proposal.again);
+    merged.complete = (merged.complete || answer.complete) && !is_open;
     merged
 }
 
-fn review(marker: &Marker) -> Option<ReviewResult> {
+/// Returns the verdict after an answer, and why it is unclear.
+///
+/// A verdict that counted stays, or gets more severe. One that was missing is the answer's, unless the reply stated a
+/// more severe one: in a tag without this turn's `run`, or with a value that the mode does not know.
+fn merged_verdict(
+    first: &Response,
+    answer: &Response,
+    grammar: &Grammar,
+) -> (Vec<Marker>, Vec<VerdictDoubt>) {
+    let counted = |response: &Response| response.markers.iter().filter_map(verdict_of).max();
+    let marker = |verdict: ReviewResult| vec![Marker::Review { verdict }];
+    let (before, after) = (counted(first), counted(answer));
+    let stated_after = answer.verdict_doubts.iter().filter(|doubt| doubt.stated.is_some());
+
+    if let Ok(Some(verdict)) = verdict(first, grammar) {
+        let verdict = after.map_or(verdict, |after| after.max(verdict));
+        // A severer verdict that the answer states without its `run` takes a PASS back.
+        let doubts: Vec<VerdictDoubt> = match verdict {
+            ReviewResult::Pass => stated_after.cloned().collect(),
+            _ => Vec::new(),
+        };
+        return if doubts.is_empty() { (marker(verdict), doubts) } else { (Vec::new(), doubts) };
+    }
+
+    let severe_before = before.filter(|verdict| *verdict > ReviewResult::Pass);
+    let stated = first.verdict_doubts.iter().filter_map(|doubt| doubt.stated).chain(severe_before).max();
+    let floor = stated.map_or(Consequence::GoesOn, ReviewResult::consequence);
+    if let Some(after) = after.filter(|after| after.consequence() >= floor) {
+        return (marker(after), Vec::new());
+    }
+
+    // Still unclear. What the reply stated stays, so that a later answer is held to it, too.
+    let mut doubts = first.verdict_doubts.clone();
+    doubts.extend(answer.verdict_doubts.iter().cloned());
+    if let (Some(after), Some(stated)) = (after, stated) {
+        let reason = format!("the answer says {after}, and the reply before it said {stated}");
+        doubts.push(VerdictDoubt { reason, line: 1, stated: Some(stated), span: 0..0 });
+    }
+    // A verdict that the mode does not know is kept, and so is a PASS next to an action that could not be read.
+    let kept = severe_before.or(before.filter(|_| doubts.is_empty()));
+    (kept.map(marker).unwrap_or_default(), doubts)
+}
+
+fn verdict_of(marker: &Marker) -> Option<ReviewResult> {
     match marker {
         Marker::Review { verdict } => Some(*verdict),
         Marker::TaskStatus { .. } | Marker::Named { .. } => None,
     }
 }
 
-/// Takes the first proposal that was asked for again under a name; tells whether there was one.
+/// Removes the first proposal that was asked for again under a name; returns whether there was one.
 fn take_proposal(proposals: &mut Vec<Proposal>, what: &str) -> bool {
     let index = proposals.iter().position(|proposal| proposal.again && proposal.what == what);
     index.map(|index| proposals.remove(index)).is_some()

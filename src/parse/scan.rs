@@ -6,7 +6,6 @@
 mod calls;
 mod markers;
 mod messages;
-mod quotes;
 
 use std::ops::Range;
 
@@ -14,15 +13,11 @@ use memchr::{memchr, memchr3, memmem};
 
 use super::code::{CodeSpans, LineCode};
 use super::line::{Masked, masked};
+use super::review::{ReviewTag, find_review_tags};
 use super::tag::{Name, Names, Tag, attributes};
-use super::verdict::{is_alternation, leading, named};
 use crate::models::{Action, Code, Grammar, ReviewResult, TaskStatus, Update};
 use calls::Elements;
 pub(super) use messages::Message;
-use quotes::Quotes;
-
-/// The longest body of a marker: a verdict, and perhaps a remark.
-const LONGEST_MARKER: usize = 500;
 
 /// The most problems that are listed.
 const MOST_PROBLEMS: usize = 200;
@@ -39,17 +34,23 @@ pub(super) struct Found {
     pub(super) markers: Vec<FoundMarker>,
     /// Spans that are not part of the text for people.
     pub(super) cuts: Vec<Cut>,
-    /// The worst verdict that stands where it does not count.
-    pub(super) quoted: Option<ReviewResult>,
-    /// Whether a verdict stands somewhere that cannot be read.
-    pub(super) unreadable: bool,
+    /// All `<review>` tags, wherever they stand.
+    pub(super) review_tags: Vec<ReviewTag>,
+    /// The most severe verdict that is written in another form than a tag, such as JSON.
+    pub(super) other_form: Option<ReviewResult>,
+    /// Code fences, code spans and block quotes, in order.
+    pub(super) quotes: Vec<Range<usize>>,
+    /// The code fences among them.
+    pub(super) fences: Vec<Range<usize>>,
+    /// The first action that stands in code, in a quote or in a comment.
+    pub(super) hidden_action: Option<Range<usize>>,
+    /// Spans of which nobody can tell whether they belong to a thought, because its tags do not pair.
+    pub(super) perhaps_thoughts: Vec<Range<usize>>,
     /// The severest value of each own marker that does not count.
     pub(super) own_doubts: Vec<Option<usize>>,
     pub(super) problems: Vec<(Code, Range<usize>)>,
     /// Spans that may be part of something before them.
     pub(super) unclear: Vec<Range<usize>>,
-    /// The last closer of a quote that was not opened.
-    pub(super) stray_quote: Option<usize>,
     /// From where a thought that is not closed may reach over what follows.
     pub(super) shaky: Option<usize>,
     /// Whether it may reach to the end: it is closed in code, if at all.
@@ -102,9 +103,16 @@ pub(super) struct FoundMarker {
 /// What a marker says.
 #[derive(Clone, Debug)]
 pub(super) enum MarkerValue {
-    Review { verdict: ReviewResult, run: Option<String> },
-    Task { id: String, status: TaskStatus },
-    Own { marker: usize, rank: usize },
+    /// Which verdict counts is decided from all tags together.
+    Review,
+    Task {
+        id: String,
+        status: TaskStatus,
+    },
+    Own {
+        marker: usize,
+        rank: usize,
+    },
 }
 
 impl Found {
@@ -113,13 +121,9 @@ impl Found {
         self.has_parts() || !self.thoughts.is_empty()
     }
 
-    /// Returns the worst verdict among the markers.
-    pub(super) fn worst(&self) -> Option<ReviewResult> {
-        let verdicts = self.markers.iter().filter_map(|marker| match marker.value {
-            MarkerValue::Review { verdict, .. } => Some(verdict),
-            _ => None,
-        });
-        verdicts.max()
+    /// Tells whether a `<review>` tag was found outside code, quotes and thoughts.
+    pub(super) fn has_review(&self) -> bool {
+        self.markers.iter().any(|marker| matches!(marker.value, MarkerValue::Review))
     }
 
     /// Tells whether more than thoughts was found.
@@ -135,7 +139,6 @@ pub(super) fn scan(text: &str, grammar: &Grammar, names: &Names) -> Found {
         at: 0,
         unthought: 0,
         update_closer: 0,
-        quotes: None,
         unclosed: false,
         grammar,
         names,
@@ -146,7 +149,9 @@ pub(super) fn scan(text: &str, grammar: &Grammar, names: &Names) -> Found {
         found: Found { end: text.len(), ..Found::default() },
     };
     scanner.run();
-    scanner.finish()
+    let mut found = scanner.finish();
+    found.review_tags = find_review_tags(text, names);
+    found
 }
 
 struct Scanner<'a> {
@@ -156,8 +161,6 @@ struct Scanner<'a> {
     unthought: usize,
     /// Where the next update is closed, as far as was looked for; past the end if nowhere.
     update_closer: usize,
-    /// Quotes in tags, once one was met.
-    quotes: Option<Quotes>,
     /// Whether no thought is closed any more.
     unclosed: bool,
     grammar: &'a Grammar,
@@ -233,7 +236,12 @@ impl<'a> Scanner<'a> {
             }
             self.found.open |= !closed;
         }
-        self.mask(self.at..self.at + length);
+        let span = self.at..self.at + length;
+        self.found.quotes.push(span.clone());
+        if matches!(masked, Masked::Fence(_)) {
+            self.found.fences.push(span.clone());
+        }
+        self.mask(span);
         true
     }
 
@@ -263,7 +271,10 @@ impl<'a> Scanner<'a> {
         }
         let (length, close) = self.spans.run(self.at);
         match close {
-            Some(end) => self.mask(self.at..end),
+            Some(end) => {
+                self.found.quotes.push(self.at..end);
+                self.mask(self.at..end);
+            }
             None => self.at += length,
         }
     }
@@ -276,40 +287,24 @@ impl<'a> Scanner<'a> {
             let Some(tag) = self.names.read(&text[at..]).filter(|tag| !tag.closes) else { continue };
             let after = &text[at + tag.length..];
             match tag.name {
-                Name::Review => effect |= self.doubt_quoted(after),
                 Name::Own(marker) => {
                     let body = after.split('<').next().unwrap_or_default();
                     self.doubt_own(marker, self.grammar.markers[marker].rank(body));
                     effect = true;
                 }
-                Name::Update | Name::TaskStatus | Name::Call(_) => effect = true,
-                Name::Thinking | Name::Message | Name::Wrapper | Name::Quote(_) => {}
+                Name::Call(_) => {
+                    let action = span.start + at..span.end;
+                    self.found.hidden_action.get_or_insert(action);
+                    effect = true;
+                }
+                Name::Update | Name::TaskStatus => effect = true,
+                Name::Review | Name::Thinking | Name::Message | Name::Wrapper => {}
             }
         }
         if effect {
             self.problem(Code::QuotedEffect, span.clone());
         }
         self.at = span.end;
-    }
-
-    /// Keeps the verdict of a review in mind that is content; tells whether it is one, and not a choice.
-    fn doubt_quoted(&mut self, after: &str) -> bool {
-        let near = &after[..after.floor_char_boundary(LONGEST_MARKER)];
-        let body = near.split_once("</").map(|(body, _)| body);
-        if is_alternation(body.unwrap_or(near)) {
-            return false;
-        }
-        match body {
-            // Whatever else stands beside it.
-            Some(body) => self.found.quoted = self.found.quoted.max(named(body)),
-            None => self.doubt(after),
-        }
-        true
-    }
-
-    /// Keeps a verdict that does not count in mind: beside it, PASS does not count either if it is worse.
-    fn doubt(&mut self, after: &str) {
-        self.found.quoted = self.found.quoted.max(leading(after));
     }
 
     /// Keeps the severest value in mind that a marker has where it does not count.
@@ -334,7 +329,7 @@ impl<'a> Scanner<'a> {
             self.at += tag.length;
             return false;
         }
-        if tag.loose && !matches!(tag.name, Name::Quote(_)) {
+        if tag.loose {
             self.problem(Code::LooseTag, self.at..self.at + tag.length);
         }
         match (tag.name, tag.closes) {
@@ -345,7 +340,6 @@ impl<'a> Scanner<'a> {
             (Name::Update, false) => self.update(tag),
             (Name::Review | Name::TaskStatus | Name::Own(_), false) => self.marker(tag),
             (Name::Call(call), false) => self.call(tag, call),
-            (Name::Quote(_), _) => self.quote(tag),
             (Name::Wrapper, _) if self.message.is_some() || tag.empty => self.at += tag.length,
             (Name::Wrapper, _) => self.take(self.at..self.at + tag.length),
             (_, true) => self.stray_closer(tag),
@@ -436,7 +430,9 @@ impl<'a> Scanner<'a> {
         // Where the tags do not pair, or one stands in code, the thought may have ended before: a verdict behind that
         // place may be none of it.
         if let Some(from) = if depth == 0 { hidden } else { first.or(Some(body_start)) } {
-            self.mask(from.min(end.start)..end.start);
+            let span = from.min(end.start)..end.start;
+            self.found.perhaps_thoughts.push(span.clone());
+            self.mask(span);
         }
         self.cut(start..end.end, false, true);
         self.at = end.end;
@@ -446,7 +442,7 @@ impl<'a> Scanner<'a> {
     fn orphan_thinking(&mut self, closer: Tag<'a>) {
         self.problem(Code::UnopenedThought, self.unthought..self.at);
         // What was thought is no verdict, but whether it was thought is not certain.
-        self.found.quoted = self.found.quoted.max(self.found.worst());
+        self.found.perhaps_thoughts.push(self.unthought..self.at);
         for index in 0..self.found.markers.len() {
             if let MarkerValue::Own { marker, rank } = self.found.markers[index].value {
                 self.doubt_own(marker, Some(rank));
@@ -469,12 +465,6 @@ impl<'a> Scanner<'a> {
 
     fn stray_closer(&mut self, tag: Tag<'a>) {
         let span = self.at..self.at + tag.length;
-        if tag.name == Name::Review {
-            // The verdict that it closes may have lost its opener.
-            let near = self.text.floor_char_boundary(self.at.saturating_sub(60));
-            let before = self.text[near..self.at].rsplit('\n').next().unwrap_or_default();
-            self.found.quoted = self.found.quoted.max(super::verdict::named(before));
-        }
         self.problem(Code::StrayCloser, span.clone());
         self.take(span);
     }

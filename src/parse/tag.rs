@@ -4,44 +4,6 @@ use std::borrow::Cow;
 
 use crate::models::{Grammar, THOUGHT_TAGS, is_invisible};
 
-/// Tags in which others' words are quoted, if they are closed: what a tool printed, what a file holds, code.
-pub(super) const QUOTES: [&str; 34] = [
-    "pre",
-    "code",
-    "samp",
-    "kbd",
-    "tt",
-    "xmp",
-    "script",
-    "textarea",
-    "q",
-    "s",
-    "del",
-    "strike",
-    "history",
-    "observation",
-    "blockquote",
-    "quote",
-    "example",
-    "diff",
-    "file",
-    "file_content",
-    "file_contents",
-    "document",
-    "source",
-    "tool_result",
-    "tool_results",
-    "tool_response",
-    "tool_output",
-    "function_result",
-    "function_results",
-    "function_response",
-    "system_reminder",
-    "document_content",
-    "stdout",
-    "stderr",
-];
-
 /// How many names there are, more or less.
 const MOST_NAMES: usize = 80;
 
@@ -74,8 +36,6 @@ pub(super) enum Name {
     Own(usize),
     /// What some agents put around their calls.
     Wrapper,
-    /// A quote, by its place among the names of quotes.
-    Quote(usize),
 }
 
 /// The forms of an action.
@@ -151,22 +111,17 @@ impl Names {
             add("tool_call", Name::Call(Call::Tool));
             ["function_calls", "tool_calls", "actions"].iter().for_each(|name| add(name, Name::Wrapper));
         }
-        // Of two that have a name, the first is meant.
-        QUOTES.iter().enumerate().for_each(|(index, name)| add(name, Name::Quote(index)));
-        let fixed = known.len() - QUOTES.len();
-        let own = grammar.markers.iter().enumerate().map(|(index, marker)| (&marker.name, Name::Own(index)));
-        let own: Vec<_> = own.map(|(name, tag)| (Cow::Owned(name.to_ascii_lowercase()), tag)).collect();
-        known.splice(fixed..fixed, own);
-        let meant = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, tag)| *tag);
-        let aliases = grammar.tags.iter().filter_map(|(alias, name)| Some((alias, meant(name)?)));
-        let calls = grammar.actions.keys().enumerate();
-        let calls =
-            calls.filter(|(_, name)| !matches!(meant(name), Some(tag) if !matches!(tag, Name::Quote(_))));
+        // Of two tags with the same name, the first counts.
+        for (index, marker) in grammar.markers.iter().enumerate() {
+            known.push((Cow::Owned(marker.name.to_ascii_lowercase()), Name::Own(index)));
+        }
+        let find = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, tag)| *tag);
+        let aliases = grammar.tags.iter().filter_map(|(alias, name)| Some((alias, find(name)?)));
+        let calls = grammar.actions.keys().enumerate().filter(|(_, name)| find(name).is_none());
         let calls = calls.map(|(index, name)| (name, Name::Call(Call::Named(index))));
         let others = aliases.chain(calls).map(|(name, tag)| (Cow::Owned(name.to_ascii_lowercase()), tag));
         let others: Vec<_> = others.collect();
-        let quotes = known.len() - QUOTES.len();
-        known.splice(quotes..quotes, others);
+        known.extend(others);
         known.sort_by_key(|(name, _)| name.len());
         let mut first_letters = [0; LENGTHS];
         for (name, _) in &known {
@@ -193,11 +148,9 @@ impl Names {
     pub(super) fn may_start(&self, text: &str) -> bool {
         let inner = text.strip_prefix("</").or_else(|| text.strip_prefix('<')).unwrap_or(text);
         !inner.is_empty()
-            && (self.read(text).is_some_and(|tag| !matches!(tag.name, Name::Quote(_)))
-                || self.known.iter().any(|(name, tag)| {
-                    let start = name.get(..inner.len());
-                    !matches!(tag, Name::Quote(_))
-                        && start.is_some_and(|start| start.eq_ignore_ascii_case(inner))
+            && (self.read(text).is_some()
+                || self.known.iter().any(|(name, _)| {
+                    name.get(..inner.len()).is_some_and(|start| start.eq_ignore_ascii_case(inner))
                 }))
     }
 
@@ -205,6 +158,9 @@ impl Names {
     /// tells.
     pub(super) fn read<'a>(&self, text: &'a str) -> Option<Tag<'a>> {
         let bytes = text.as_bytes();
+        if bytes.first() != Some(&b'<') {
+            return None;
+        }
         let start = 1 + usize::from(bytes.get(1) == Some(&b'/'));
         match *bytes.get(start)? {
             byte if byte.is_ascii_alphabetic() => {

@@ -191,7 +191,7 @@ impl Reader<'_> {
         } else if UPDATES.contains(&key) {
             each(value).iter().for_each(|item| self.update(item));
         } else if VERDICTS.contains(&key) {
-            let verdict = value.as_str().and_then(super::verdict::named);
+            let verdict = value.as_str().and_then(super::review::named_verdict);
             self.values.verdict = self.values.verdict.max(verdict);
             self.push("review".to_owned(), Err("a verdict must stand in <review>".to_owned()));
         } else if key == "task_status" {

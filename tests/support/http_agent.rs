@@ -65,6 +65,7 @@ pub(crate) fn ask(drivers: &Drivers, ask: &Ask<'_>) -> Result<Reply, agentd::Err
         format: ask.format,
         mode: &mode,
         permission: Permission::ReadOnly,
+        tools: agentd::agent::Tools::Own,
         commands: &[],
         model: None,
         max_output: ask.max_output,

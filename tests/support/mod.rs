@@ -73,6 +73,12 @@ impl TestProject {
     }
 
     /// The user's configuration folder for the program.
+    /// Makes prompts tell no `run`, for agents that answer without reading their prompt.
+    pub(crate) fn without_run(&self) -> &Self {
+        write(&self.user_folder().join("config.toml"), "format = 1\nverdict_nonce = \"off\"\n");
+        self
+    }
+
     pub(crate) fn user_folder(&self) -> PathBuf {
         self.home().join(".config/agentd")
     }

@@ -1,6 +1,6 @@
 //! Case files of replies: context, expectations and the reply itself.
 
-use agentd::models::{Marker, Mode, NoncePolicy, Response, TaskStatus, UpdateFormat};
+use agentd::models::{Marker, Mode, Response, TaskStatus, UpdateFormat};
 use agentd::parse::{self, Context, Finish, Grammar};
 use agentd::{ErrorKind, ReviewResult};
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ use super::{case_names, read_case, shipped_pack};
 /// A reply with its context and the expected response.
 ///
 /// A case file has lines of `key: value`, sections of the prompt after `===== sent` or `===== ours`, a line of `=====`,
-/// and the reply. The keys `pack`, `mode`, `finish`, `nonce`, `policy`, `tasks` and `escapes` describe the context; all
-/// other keys are expectations.
+/// and the reply. The keys `pack`, `mode`, `finish`, `nonce`, `tasks` and `escapes` describe the context,
+/// `reader` the verdict that a careful person reads in the reply; all other keys are expectations.
 pub(crate) struct ReplyCase {
     known: Vec<(String, String)>,
     pub(crate) expected: Vec<(String, String)>,
@@ -20,7 +20,7 @@ pub(crate) struct ReplyCase {
     pub(crate) reply: Vec<u8>,
 }
 
-const KNOWN: [&str; 7] = ["pack", "mode", "finish", "nonce", "policy", "tasks", "escapes"];
+const KNOWN: [&str; 7] = ["pack", "mode", "finish", "nonce", "tasks", "escapes", "reader"];
 
 impl ReplyCase {
     pub(crate) fn read(text: &str) -> Self {
@@ -47,7 +47,7 @@ impl ReplyCase {
         case
     }
 
-    fn known(&self, key: &str) -> Option<&str> {
+    pub(crate) fn known(&self, key: &str) -> Option<&str> {
         self.known.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
@@ -71,8 +71,6 @@ impl ReplyCase {
             },
             exit_code: None,
             nonce: self.known("nonce"),
-            policy: self.known("policy").map_or(NoncePolicy::Prefer, |policy| policy.parse().unwrap()),
-            pass_named: false,
             tasks: tasks.map(|tasks| tasks.split(',').map(|id| id.trim().to_owned()).collect()),
         }
     }
@@ -128,6 +126,7 @@ fn found(key: &str, response: &Response, grammar: &Grammar) -> String {
             });
             Value::from(updates.collect::<Vec<_>>()).to_string()
         }
+        "targets" => joined(response.updates.iter().map(|update| update.target.clone()).collect(), " "),
         "markers" => serde_json::to_string(&response.markers).unwrap(),
         "tasks_done" => {
             let tasks = response.markers.iter().filter_map(|marker| match marker {

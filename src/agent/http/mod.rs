@@ -69,6 +69,7 @@ impl HttpAgent {
             environment: key.map(NamePattern::new).into_iter().collect(),
             // It has no tools, so nothing needs to be said to hold it to what it may do.
             permissions: Some(Permissions {
+                no_tools: None,
                 read_only: Some(Vec::new()),
                 edit: Some(Vec::new()),
                 command: None,

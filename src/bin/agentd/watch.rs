@@ -4,7 +4,6 @@ use std::io;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use agentd::models::Why;
 use agentd::orchestrator::{Seen, Sign, tokens_roughly};
 use agentd::parse::{Grammar, Stream};
 
@@ -77,15 +76,15 @@ impl View {
             Sign::Started { session, turn, mode, agent, .. } => {
                 self.head = format!("{session}/{turn} {mode} by {agent}");
             }
-            Sign::Called { call, why } => {
+            Sign::Called { .. } => {
                 self.called = Some(Instant::now());
                 self.next = FIRST;
                 self.bytes = 0;
                 self.message.clear();
                 self.stream = Some(Stream::new(&self.grammar));
-                if why == Why::Repair {
-                    out::note(format_args!("call {call}: the agent is asked again for what its reply lacks"));
-                }
+            }
+            Sign::AskingAgain { number, of, complaints } => {
+                out::note(format_args!("asking again ({number} of {of}): {}", summary(&complaints)));
             }
             Sign::Said { text } => {
                 self.bytes += text.len() as u64;
@@ -135,5 +134,14 @@ impl View {
             self.next += STILL;
             out::note(format_args!("{}: {seconds} s, about {tokens} tokens so far", self.head));
         }
+    }
+}
+
+/// Returns the first of several complaints, and how many follow.
+fn summary(complaints: &[String]) -> String {
+    let first = complaints.first().map_or("", String::as_str);
+    match complaints.len() {
+        0 | 1 => first.to_owned(),
+        many => format!("{first} (and {} more)", many - 1),
     }
 }

@@ -1,14 +1,13 @@
-//! Whether something is certainly said: in no other reading does it stand in code, in a quote or in a thought.
+//! Whether an effect is certainly meant: in no other reading does it stand in code, in a quote or in a thought.
 
 use std::ops::Range;
 
 use memchr::memmem;
 
-use crate::parse::code::{LineCode, ParagraphCode};
+use crate::parse::foreign::{contains, join_spans};
 use crate::parse::line::strictly_fenced;
-use crate::parse::verdict::limits;
 
-/// How far back a line or a clause is looked for.
+/// How far back the start of a line is looked for, in bytes.
 const BACK: usize = 1000;
 
 /// Thoughts in forms that are no tags of ours.
@@ -29,64 +28,34 @@ pub(super) struct Readings<'a> {
     thoughts: Vec<Range<usize>>,
     /// What may be part of something before it.
     unclear: Vec<Range<usize>>,
-    /// Up to where a quote reaches whose opener is not there.
-    quoted: usize,
 }
 
 impl<'a> Readings<'a> {
-    pub(super) fn of(text: &'a str, unclear: Vec<Range<usize>>, stray_quote: Option<usize>) -> Self {
+    pub(super) fn of(text: &'a str, unclear: Vec<Range<usize>>) -> Self {
         let mut fenced = loosely_fenced(text);
         if !fenced.is_empty() {
             fenced.extend(strictly_fenced(text));
             fenced.sort_by_key(|span| span.start);
         }
-        let quoted = stray_quote.unwrap_or(0);
-        Self { text, fenced: joined(fenced), thoughts: thoughts(text), unclear, quoted }
+        Self { text, fenced: join_spans(fenced), thoughts: thoughts(text), unclear }
     }
 
     /// Returns why an effect may not be meant.
     pub(super) fn doubt(&self, span: &Range<usize>) -> Option<&'static str> {
         let at = span.start;
-        if at < self.quoted {
-            return Some("it may stand in a quote");
-        }
-        if holds(&self.unclear, at) {
+        if contains(&self.unclear, at) {
             return Some("it may be part of an update");
         }
-        if holds(&self.thoughts, at) {
+        if contains(&self.thoughts, at) {
             return Some("it may stand in a thought");
         }
-        let code = holds(&self.fenced, at) || self.is_indented(at, true);
+        let code = contains(&self.fenced, at) || self.is_indented(at);
         code.then_some("it may stand in code")
-    }
-
-    /// Returns why one of several passes is not certain; they ascend.
-    pub(super) fn doubts_pass(&self, passes: &[Range<usize>]) -> Option<&'static str> {
-        let (mut line, mut paragraph) = (LineCode::default(), ParagraphCode::default());
-        // A plain fence is a fence in the strict reading, even if no backticks pair.
-        let strictly = if self.fenced.is_empty() { strictly_fenced(self.text) } else { Vec::new() };
-        passes.iter().find_map(|span| {
-            let at = span.start;
-            let code = holds(&strictly, at)
-                || self.text[..at].ends_with('\\')
-                || self.is_indented(at, false)
-                || line.holds(self.text, at)
-                || paragraph.holds(self.text, at);
-            if let Some(reason) = self.doubt(span) {
-                Some(reason)
-            } else if code {
-                Some("it may stand in code")
-            } else if self.is_between_marks(span) {
-                Some("it stands between quotation marks")
-            } else {
-                limits(self.clause_before(at)).then_some("the words before it may take it back")
-            }
-        })
     }
 
     /// Tells whether a place stands on a line that is indented as code is. An effect that is alone on its line may be
     /// indented for its own sake, unless a blank line comes before.
-    fn is_indented(&self, at: usize, effect: bool) -> bool {
+    fn is_indented(&self, at: usize) -> bool {
         let before = self.before(at);
         let Some(line) = before.rfind('\n').map(|newline| newline + 1).or((before.len() == at).then_some(0))
         else {
@@ -97,42 +66,12 @@ impl<'a> Readings<'a> {
         let columns: usize = blanks.map(|c| if c == '\t' { 4 } else { 1 }).sum();
         let above = before[..line].trim_end_matches([' ', '\t', '\r']);
         let alone = start.trim().is_empty() && !(above.ends_with("\n\n") || above.ends_with("\n\r\n"));
-        columns >= 4 && !(effect && alone)
-    }
-
-    /// Tells whether quotation marks or backticks stand directly on both sides.
-    fn is_between_marks(&self, span: &Range<usize>) -> bool {
-        let mark = |c: char| "\"'`~“”„‘’«»‹›「」".contains(c);
-        self.text[..span.start].ends_with(mark) && self.text[span.end..].starts_with(mark)
-    }
-
-    /// Returns what stands before a place on its line, behind the last end of a sentence.
-    fn clause_before(&self, at: usize) -> &str {
-        let before = self.before(at);
-        let start = before.rfind(['\n', '.', '!', '?', ':', ';', '>']).map_or(0, |end| end + 1);
-        before.get(start..).unwrap_or_default()
+        columns >= 4 && !alone
     }
 
     fn before(&self, at: usize) -> &'a str {
         &self.text[self.text.ceil_char_boundary(at.saturating_sub(BACK))..at]
     }
-}
-
-fn holds(spans: &[Range<usize>], at: usize) -> bool {
-    let next = spans.partition_point(|span| span.end <= at);
-    spans.get(next).is_some_and(|span| span.contains(&at))
-}
-
-/// Joins spans that overlap; they ascend.
-fn joined(spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    let mut out: Vec<Range<usize>> = Vec::new();
-    for span in spans {
-        match out.last_mut() {
-            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
-            _ => out.push(span),
-        }
-    }
-    out
 }
 
 /// Returns what stands between runs of three backticks, wherever on a line they stand. If they do not pair, nobody can
@@ -182,5 +121,5 @@ fn thoughts(text: &str) -> Vec<Range<usize>> {
         }
     }
     spans.sort_by_key(|span| span.start);
-    joined(spans)
+    join_spans(spans)
 }

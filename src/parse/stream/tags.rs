@@ -92,10 +92,6 @@ impl Reader {
             }
             (Name::Update | Name::Call(_), true) => self.start_line(),
             (Name::Review | Name::TaskStatus | Name::Own(_), true) => {}
-            // What is quoted in tags is text; that tags in it are text too is told at the end.
-            (Name::Quote(_), _) => {
-                self.take(text);
-            }
         }
     }
 

@@ -54,6 +54,7 @@ impl Place {
             format,
             mode,
             permission,
+            tools: agentd::agent::Tools::Own,
             commands,
             model: None,
             max_output,

@@ -147,8 +147,8 @@ fn a_defect_changes_its_own_number_and_no_other() {
     let verdicts = vec![
         pass(&verdict.replace("PASS", "NEEDS_CHANGES")),
         pass(&verdict.replace("PASS", "FINE")),
-        pass(&format!("```\n{verdict}\n```")),
-        pass(&format!("```\n<review>MAJOR_ISSUES</review>\n```\n{verdict}")),
+        pass(&format!("{verdict}\nThat is all.")),
+        pass(&format!("So it is {verdict}")),
         pass("<review run=\"{{NONCE}}\">PASS"),
         pass(&format!("<!-- {verdict} -->")),
         pass(""),

@@ -17,6 +17,7 @@ const PLAN: &str =
 /// A project in which turns were taken: `a/1` planned, `a/2` challenged, `b/1` crashed.
 fn project() -> TestProject {
     let project = TestProject::new();
+    project.without_run();
     let (plan, challenge) = (
         answer(&project, "plan", PLAN),
         answer(&project, "challenge", "A gap.\n<review>NEEDS_REVISION</review>\n"),

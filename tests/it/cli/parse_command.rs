@@ -15,12 +15,12 @@ fn exit_codes_tell_complete_problems_and_a_missing_verdict() {
     let cases: [(&[u8], i32); 8] = [
         (b"<review>PASS</review>", 0),
         (b"<review>MAJOR_ISSUES</review>", 0),
-        (b"<review>PASS</review> see `<content_update target=\"a\">`", 1),
+        (b"See `<content_update target=\"a\">`.\n<review>PASS</review>", 1),
         (b"<review>NEEDS_CHANGES</review><content_update target=\"REVIEW.md\">half", 1),
         (b"", 6),
         (b"It should PASS.", 6),
         (b"<review>REJECTED</review>", 6),
-        (b"<review>PASS</review>\n> <review>MAJOR_ISSUES</review>", 6),
+        (b"<review>PASS</review>\nOr is it?", 6),
     ];
     for (reply, code) in cases {
         let (found, envelope, stderr) = parse(&review, reply);
@@ -72,7 +72,6 @@ fn what_repeats_the_prompt_does_not_count() {
         .write("prompt.xml", format!("<prompt>{line}</prompt>"))
         .write("reply.txt", format!("I read it. {line}\n"));
     let args = ["parse", "reply.txt", "--mode", "review"];
-    assert_eq!(project.run(&args).code, 0);
     let run = project.run(&[&args[..], &["--prompt", "prompt.xml"]].concat());
     assert_eq!(run.code, 6);
     assert!(run.stderr.contains("MissingReviewMarker") && run.stderr.contains("(echo)"), "{}", run.stderr);
@@ -100,19 +99,16 @@ fn a_run_binds_a_verdict_to_its_turn() {
     let named = b"<review run=\"k3f9\">PASS</review>";
     let other = b"<review run=\"aaaa\">PASS</review>";
     let bare = b"<review>PASS</review>";
-    let require = ["--mode", "review", "--run", "k3f9", "--require-run"];
-    let prefer = ["--mode", "review", "--run", "k3f9"];
-    assert_eq!(parse(&require, named).1["verdict"], "PASS");
-    assert_eq!(parse(&require, other).0, 6);
-    assert_eq!(parse(&require, bare).0, 6);
-    assert_eq!(parse(&prefer, bare).1["verdict"], "PASS");
-    assert_eq!(parse(&prefer, other).0, 6);
-    assert_eq!(parse(&prefer, other).1["problems"][0]["code"], "wrong_run");
-    assert_eq!(parse(&prefer, b"<review run=\"k3f9\">PASS</review><review>MAJOR_ISSUES</review>").0, 6);
-    let worse = b"<review run=\"k3f9\">NEEDS_CHANGES</review><review>PASS</review>";
-    assert_eq!(parse(&prefer, worse).1["verdict"], "NEEDS_CHANGES");
+    let args = ["--mode", "review", "--run", "k3f9"];
+    assert_eq!(parse(&args, named).1["verdict"], "PASS");
+    for reply in [&bare[..], &other[..]] {
+        let (code, envelope, _) = parse(&args, reply);
+        assert_eq!((code, &envelope["problems"][0]["code"]), (6, &json!("wrong_run")));
+    }
+    assert_eq!(parse(&args, b"<review>MAJOR_ISSUES</review>\n<review run=\"k3f9\">PASS</review>").0, 6);
+    let severe = b"<review run=\"k3f9\">NEEDS_CHANGES</review>\n<review run=\"k3f9\">PASS</review>";
+    assert_eq!(parse(&args, severe).1["verdict"], "NEEDS_CHANGES");
     TestProject::new().run(&["parse", "--run", "a b<"]).fails(3, &["is not a nonce"]);
-    TestProject::new().run(&["parse", "--require-run"]).fails(2, &["--run"]);
 }
 
 #[test]
@@ -129,7 +125,7 @@ fn a_cut_reply_has_no_effect_and_is_no_pass() {
 
 #[test]
 fn any_bytes_are_a_reply() {
-    let (code, envelope, _) = parse(&["--mode", "review"], b"\xEF\xBB\xBF\xFF<review>PASS</review>\0");
+    let (code, envelope, _) = parse(&["--mode", "review"], b"\xEF\xBB\xBF\xFF\n<review>PASS</review>\0");
     assert_eq!(code, 1);
     assert_eq!(envelope["verdict"], "PASS");
     assert_eq!(envelope["problems"][0]["code"], "invalid_utf8");

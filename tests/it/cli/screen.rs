@@ -110,6 +110,7 @@ fn turned() -> TestProject {
     );
     // YAML takes such characters as escapes only.
     let reply: String = reply.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+    project.without_run();
     project.write("script.yaml", format!("format: 1\nturns: [{{reply: \"{reply}\"}}]\n"));
     project
 }

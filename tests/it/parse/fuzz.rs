@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use agentd::models::{Marker, Mode, NoncePolicy, Response};
+use agentd::models::{Marker, Mode, Response};
 use agentd::parse::{self, Context, Finish, Grammar};
 use agentd::{Pack, Places, ReviewResult};
 
@@ -156,8 +156,8 @@ pub(crate) fn check(reply: &[u8], response: &Response, grammar: &Grammar, contex
         assert!(!response.complete && response.actions.is_empty() && response.updates.is_empty());
         assert!(!reviews.contains(&ReviewResult::Pass) && reviews.len() == response.markers.len());
     }
-    if context.policy == NoncePolicy::Require {
-        assert!(reviews.is_empty(), "no verdict can name this turn");
+    if context.nonce == Some(NONCE) && !grammar.verdicts.is_empty() {
+        assert!(reviews.is_empty(), "no verdict can carry this turn's run");
     }
     if context.finish == Finish::Failed {
         assert!(response.message.is_empty());
@@ -186,7 +186,6 @@ fn context<'a>(chance: &mut Chance, sent: &'a str) -> Context<'a> {
         ours: if chance.below(6) == 0 { vec![sent] } else { vec![] },
         finish: *chance.of(&[Finish::Stop, Finish::Stop, Finish::Length, Finish::Killed, Finish::Failed]),
         nonce: Some(NONCE).filter(|_| chance.below(2) == 0),
-        policy: *chance.of(&NoncePolicy::ALL),
         ..Context::default()
     }
 }

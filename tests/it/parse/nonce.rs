@@ -100,10 +100,8 @@ fn the_settings_turn_it_off_and_other_values_are_refused() {
         project.run(&["prompt", "review", "Go"])
     };
     assert!(!shown("off").ok().contains("run="));
-    let (prefer, require) = (shown("prefer").ok(), shown("require").ok());
-    assert_eq!(told(&prefer), "preview");
-    assert_eq!(prefer, require);
-    let faults = ["ConfigInvalid", "agentd/config.toml:2:17", "`maybe`", "`off`, `prefer`, `require`"];
+    assert_eq!(told(&shown("on").ok()), "preview");
+    let faults = ["ConfigInvalid", "agentd/config.toml:2:17", "`maybe`", "`off` or `on`"];
     shown("maybe").fails(4, &faults);
 
     shown("off").ok();
@@ -230,6 +228,7 @@ fn a_script_answers_with_the_nonce_of_its_prompt() {
             commands: &[],
             mode: &mode("plan"),
             permission: Permission::ReadOnly,
+            tools: agentd::agent::Tools::Own,
             model: None,
             root: Path::new("."),
             folder: Path::new("."),
@@ -258,13 +257,9 @@ fn a_script_answers_with_the_nonce_of_its_prompt() {
 }
 
 #[test]
-fn a_scripted_turn_gives_its_verdict_under_every_policy_that_tells_it() {
-    for policy in ["prefer", "require"] {
-        let project = TestProject::new();
-        project.write("agentd/config.toml", format!("format = 1\nverdict_nonce = \"{policy}\"\n"));
-        project
-            .write("script.yaml", "format: 1\nturns: [{reply: '<review run=\"{{NONCE}}\">PASS</review>'}]\n");
-        let args = ["turn", "plan", "Go", "--agent", "scripted", "--script", "script.yaml", "--json"];
-        assert_eq!(project.run(&args).report()["report"]["verdict"], "PASS", "{policy}");
-    }
+fn a_scripted_turn_gives_its_verdict_with_the_run_of_its_prompt() {
+    let project = TestProject::new();
+    project.write("script.yaml", "format: 1\nturns: [{reply: '<review run=\"{{NONCE}}\">PASS</review>'}]\n");
+    let args = ["turn", "plan", "Go", "--agent", "scripted", "--script", "script.yaml", "--json"];
+    assert_eq!(project.run(&args).report()["report"]["verdict"], "PASS");
 }

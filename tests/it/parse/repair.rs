@@ -1,30 +1,38 @@
-//! Asking again for what a reply lacks, and putting the answer into its place.
+//! Asking again for what a reply lacks, and putting the answer in its place.
 
 use agentd::models::{Mode, Response};
 use agentd::pack::Pack;
-use agentd::parse::{self, Context, Grammar, merge, repair_request};
+use agentd::parse::{self, Context, Grammar, Repair, RepairKind, find_repair, merge_answer};
 use agentd::{ErrorKind, Places, ReviewResult, UnifiedPrompt};
+use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::json;
 
 use crate::support::TestProject;
+
+const RUN: &str = "k3f9";
 
 fn grammar(pack: &str, mode: &str) -> Grammar {
     Pack::load(pack, &Places::default()).unwrap().grammar(&Mode::new(mode).unwrap()).unwrap()
 }
 
 fn read(reply: &str, grammar: &Grammar) -> Response {
-    parse::parse(reply, grammar, &Context { nonce: Some("k3f9"), ..Context::default() })
+    parse::parse(reply, grammar, &Context { nonce: Some(RUN), ..Context::default() })
 }
 
-fn request(reply: &str, grammar: &Grammar) -> Option<UnifiedPrompt> {
-    repair_request(&read(reply, grammar), grammar, "Words of the pack.\n")
+fn repair(reply: &str, grammar: &Grammar) -> Option<Repair> {
+    find_repair(&read(reply, grammar), grammar)
+}
+
+fn tag(verdict: &str) -> String {
+    format!("<review run=\"{RUN}\">{verdict}</review>")
 }
 
 #[test]
 fn nothing_is_asked_again_if_nothing_is_lacking() {
     let review = grammar("sdd", "review");
-    for reply in ["<review>PASS</review>", "<review>MAJOR_ISSUES</review> `<review>PASS</review>`"] {
-        assert!(request(reply, &review).is_none(), "{reply}");
+    for reply in [tag("PASS"), format!("{} `{}`", tag("MAJOR_ISSUES"), tag("PASS"))] {
+        assert_eq!(repair(&reply, &review), None, "{reply}");
     }
     let architect = grammar("foreman", "architect");
     for reply in [
@@ -35,49 +43,90 @@ fn nothing_is_asked_again_if_nothing_is_lacking() {
         "<message>a</message><action type=\"fly\"></action>",
         "<action type=\"save_decision\"><category>world</category><key>...</key><value>...</value></action>",
     ] {
-        assert!(request(reply, &architect).is_none(), "{reply}");
+        assert_eq!(repair(reply, &architect), None, "{reply}");
     }
 }
 
 #[test]
-fn the_request_quotes_the_span_and_the_rule_and_asks_for_the_missing_part_only() {
-    let broken = "<action type=\"save_decision\"><category>world</category><key>moons";
-    let reply = format!("<message>Saved.</message>\n{broken}");
-    let prompt = request(&reply, &grammar("foreman", "architect")).unwrap();
-    assert_eq!(prompt.system_prompt(), "Words of the pack.");
-    let item = &prompt.context()[0];
-    assert_eq!(item.name(), "it is not closed, so it may be cut off");
-    assert_eq!(item.content(), broken);
-    assert_eq!(prompt.context().len(), 1);
-    assert_eq!(
-        prompt.instructions(),
-        "<action type=\"save_decision\"><category>character|world|structure|constraint|preference|voice</category>\
-         <key>string</key><value>string</value><source>string?</source></action>"
-    );
-    assert!(!prompt.to_xml().contains("Saved."), "what was understood is not sent again");
-}
-
-#[test]
-fn a_missing_verdict_is_asked_for_with_its_values_and_its_run() {
+fn a_repair_names_the_line_and_the_rule() {
     let review = grammar("sdd", "review");
-    for reply in
-        ["Fine.", "<review>REJECTED</review>", "<review>PASS</review> `<review>MAJOR_ISSUES</review>`"]
-    {
-        let prompt = request(reply, &review).unwrap();
-        assert_eq!(
-            prompt.instructions(),
-            "<review run=\"k3f9\">PASS|NEEDS_CHANGES|MAJOR_ISSUES</review>",
-            "{reply}"
-        );
+    let plain = "<review>PASS</review>";
+    for (reply, complaint) in [
+        (format!("Fine.\n\n{}\n\nOne more thing.", tag("PASS")), "line 3: PASS counts only as the last line"),
+        (format!("So {}", tag("PASS")), "line 1: the last line must hold nothing but the verdict"),
+        (format!("Fine.\n{plain}"), "line 2: PASS lacks this turn's `run`"),
+        (format!("# NEEDS_CHANGES\n\n{}", tag("PASS")), "line 1: this line says NEEDS_CHANGES"),
+        (format!("Fine.\n{}", tag("PASS, mostly")), "line 2: the <review> tag does not hold one of PASS"),
+        ("Fine.\n<review>NEEDS_CHANGES</review>".to_owned(), "line 2: NEEDS_CHANGES lacks this turn's `run`"),
+    ] {
+        let repair = repair(&reply, &review).unwrap();
+        assert_eq!(repair.kind, RepairKind::Verdict, "{reply}");
+        assert!(repair.complaints[0].starts_with(complaint), "{:?}", repair.complaints);
+        assert_eq!(repair.forms, [tag("PASS|NEEDS_CHANGES|MAJOR_ISSUES")]);
     }
-    // A request that comes back as an answer is no verdict.
-    let prompt = request("Fine.", &review).unwrap();
+}
+
+#[test]
+fn a_verdict_is_asked_for_with_the_whole_reply_and_without_the_prompt() {
+    let review = grammar("sdd", "review");
+    let reply =
+        "Line 12 leaks the key.\n\nI would not merge it.\n\n<review>NEEDS_CHANGES</review>".to_owned();
+    let original =
+        UnifiedPrompt::new("Review it.").unwrap().with_system("Be strict.").with_file("a.rs", "fn a() {}");
+    let prompt = repair(&reply, &review)
+        .unwrap()
+        .prompt("Words of the pack.\n", &original, std::slice::from_ref(&reply))
+        .unwrap();
+    assert_eq!(prompt.system_prompt(), "Words of the pack.");
+    assert_eq!(prompt.context().len(), 1);
+    assert_eq!((prompt.context()[0].name(), prompt.context()[0].content()), ("your reply", reply.as_str()));
+    let form = tag("PASS|NEEDS_CHANGES|MAJOR_ISSUES");
+    assert_eq!(prompt.instructions(), format!("line 5: NEEDS_CHANGES lacks this turn's `run`\n\n{form}"));
+
+    // A repair that comes back as its own answer is no verdict.
     let answer = read(&prompt.to_xml(), &review);
     assert_eq!(parse::verdict(&answer, &review).unwrap_err().kind(), ErrorKind::MissingReviewMarker);
 }
 
+#[test]
+fn parts_are_asked_for_with_the_prompt_and_the_whole_reply() {
+    let broken = "<action type=\"save_decision\"><category>world</category><key>moons";
+    let reply = format!("<message>Saved.</message>\n{broken}");
+    let repair = repair(&reply, &grammar("foreman", "architect")).unwrap();
+    assert_eq!(repair.kind, RepairKind::Parts);
+    assert_eq!(repair.complaints, ["line 2: action save_decision: it is not closed, so it may be cut off"]);
+
+    let original = UnifiedPrompt::new("Save it.").unwrap().with_system("Role.").with_file("a.md", "A");
+    let replies = [reply.clone(), "Sorry.".to_owned()];
+    let prompt = repair.prompt("Words of the pack.", &original, &replies).unwrap();
+    assert_eq!(prompt.system_prompt(), "Role.\n\n---\n\nWords of the pack.");
+    let items: Vec<(&str, &str)> =
+        prompt.context().iter().map(|item| (item.name(), item.content())).collect();
+    assert_eq!(items, [("a.md", "A"), ("your reply", reply.as_str()), ("your reply 2", "Sorry.")]);
+    assert!(prompt.instructions().starts_with("Save it.\n\nline 2: action save_decision: "));
+    assert!(prompt.instructions().ends_with(
+        "<action type=\"save_decision\"><category>character|world|structure|constraint|preference|voice</category>\
+         <key>string</key><value>string</value><source>string?</source></action>"
+    ));
+}
+
+#[test]
+fn a_reply_without_a_judgement_is_asked_for_as_a_whole() {
+    let review = grammar("sdd", "review");
+    for reply in ["", "I will look at it now.", "<thinking>Hm.</thinking>"] {
+        assert_eq!(repair(reply, &review).unwrap().kind, RepairKind::Whole, "{reply}");
+    }
+    let answer = format!("<content_update target=\"REVIEW.md\">\nFine.\n</content_update>\n{}", tag("PASS"));
+    let response = merged("I will look at it now.", &answer, &review);
+    assert_eq!((response.updates.len(), verdict_of(&response, &review)), (1, Some(ReviewResult::Pass)));
+}
+
 fn merged(first: &str, answer: &str, grammar: &Grammar) -> Response {
-    merge(read(first, grammar), read(answer, grammar), grammar)
+    merge_answer(read(first, grammar), read(answer, grammar), grammar)
+}
+
+fn verdict_of(response: &Response, grammar: &Grammar) -> Option<ReviewResult> {
+    parse::verdict(response, grammar).ok().flatten()
 }
 
 #[test]
@@ -93,13 +142,18 @@ fn an_answer_takes_the_place_of_what_was_asked_for_and_of_nothing_else() {
         action("a", "1")
     );
     let answer = format!(
-        "<message>Sorry!</message>{}{}<action type=\"query_notebook\"><notebook_id>n</notebook_id><query>q</query></action>",
+        "<message>Sorry!</message>{}{}{}<action type=\"query_notebook\"><notebook_id>n</notebook_id><query>q</query></action>",
+        action("a", "1"),
         action("b", "2"),
         action("c", "3")
     );
     let response = merged(&first, &answer, &architect);
     let keys: Vec<_> = response.actions.iter().map(|action| action.values["key"].clone()).collect();
-    assert_eq!(keys, [json!("a"), json!("b")]);
+    assert_eq!(
+        keys,
+        [json!("a"), json!("b")],
+        "an action that is repeated does not take the place of another"
+    );
     assert_eq!((response.message.as_str(), response.thoughts.len()), ("m", 1));
     assert!(response.proposals.is_empty() && response.complete);
     let unanswered = merged(&first, "I will not.", &architect);
@@ -108,31 +162,102 @@ fn an_answer_takes_the_place_of_what_was_asked_for_and_of_nothing_else() {
 }
 
 #[test]
-fn an_answered_verdict_counts_and_never_hides_a_worse_one() {
+fn an_answered_verdict_counts_and_never_hides_a_severer_one() {
     let review = grammar("sdd", "review");
-    let verdict =
-        |first: &str, answer: &str| parse::verdict(&merged(first, answer, &review), &review).ok().flatten();
-    assert_eq!(verdict("Fine.", "<review>PASS</review>"), Some(ReviewResult::Pass));
-    let doubted = "<review>PASS</review> `<review>MAJOR_ISSUES</review>`";
-    assert_eq!(verdict(doubted, "<review>NEEDS_CHANGES</review>"), Some(ReviewResult::NeedsChanges));
-    assert_eq!(verdict(doubted, "<review>PASS</review>"), Some(ReviewResult::Pass));
-    assert_eq!(verdict("Fine.", "It may PASS."), None);
-    // A verdict that the mode does not know is not dropped in favour of a milder one.
-    assert_eq!(verdict("<review>REJECTED</review>", "<review>PASS</review>"), None);
+    let verdict = |first: &str, answer: &str| verdict_of(&merged(first, answer, &review), &review);
+    let doubted = "Fine, I think.\n<review>PASS</review>";
+    assert_eq!(verdict(doubted, &tag("PASS")), Some(ReviewResult::Pass));
+    assert_eq!(verdict(doubted, &tag("NEEDS_CHANGES")), Some(ReviewResult::NeedsChanges));
+    assert_eq!(verdict(doubted, "It may PASS."), None);
+
+    // A severer verdict without its run is confirmed or exceeded, or the turn stays unclear.
+    let stated = "<review>NEEDS_CHANGES</review>";
+    assert_eq!(verdict(stated, &tag("PASS")), None);
+    assert_eq!(verdict(stated, &tag("NEEDS_CHANGES")), Some(ReviewResult::NeedsChanges));
+    assert_eq!(verdict(stated, &tag("MAJOR_ISSUES")), Some(ReviewResult::MajorIssues));
+
+    // So is one that the mode does not know: REJECTED stops, as MAJOR_ISSUES does.
+    let foreign = tag("REJECTED");
+    assert_eq!(verdict(&foreign, &tag("PASS")), None);
+    assert_eq!(verdict(&foreign, &tag("NEEDS_CHANGES")), None);
+    assert_eq!(verdict(&foreign, &tag("MAJOR_ISSUES")), Some(ReviewResult::MajorIssues));
+    assert_eq!(verdict(&tag("NEEDS_REVISION"), &tag("NEEDS_CHANGES")), Some(ReviewResult::NeedsChanges));
+
+    // One that counted stays, or gets more severe.
+    assert_eq!(verdict(&tag("NEEDS_CHANGES"), &tag("PASS")), Some(ReviewResult::NeedsChanges));
+    assert_eq!(verdict(&tag("PASS"), &tag("MAJOR_ISSUES")), Some(ReviewResult::MajorIssues));
+    assert_eq!(verdict(&tag("PASS"), "<review>MAJOR_ISSUES</review>"), None);
+}
+
+#[test]
+fn an_action_that_cannot_be_read_makes_pass_unclear() {
+    let review = grammar("light", "review");
+    let broken = format!("<action type=\"finding\"><file>a.rs</file></action>\n\n{}", tag("PASS"));
+    assert!(parse::verdict(&read(&broken, &review), &review).is_err());
+    let quoted = format!("`<action type=\"finding\"><file>a.rs</file></action>`\n\n{}", tag("PASS"));
+    assert!(parse::verdict(&read(&quoted, &review), &review).is_err());
+    let severe = broken.replace("PASS", "NEEDS_CHANGES");
+    assert_eq!(verdict_of(&read(&severe, &review), &review), Some(ReviewResult::NeedsChanges));
+
+    let whole =
+        "<action type=\"finding\"><file>a.rs</file><severity>minor</severity><problem>p</problem></action>";
+    let response = merged(&broken, whole, &review);
+    assert_eq!((response.actions.len(), verdict_of(&response, &review)), (1, Some(ReviewResult::Pass)));
     assert_eq!(
-        verdict("<review>REJECTED</review>", "<review>MAJOR_ISSUES</review>"),
-        Some(ReviewResult::MajorIssues)
-    );
-    // One that counted stays, or gets worse.
-    assert_eq!(
-        verdict("<review>NEEDS_CHANGES</review>", "<review>PASS</review>"),
-        Some(ReviewResult::NeedsChanges)
-    );
-    assert_eq!(
-        verdict("<review>PASS</review>", "<review>MAJOR_ISSUES</review>"),
-        Some(ReviewResult::MajorIssues)
+        verdict_of(&merged(&broken, &tag("PASS"), &review), &review),
+        None,
+        "the finding is still unread"
     );
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever two replies are put together: no answer moves the result towards PASS.
+    #[test]
+    fn no_repair_moves_a_result_towards_pass(
+        first in proptest::collection::vec(select(PIECES.to_vec()), 0..6),
+        answer in proptest::collection::vec(select(PIECES.to_vec()), 0..6),
+    ) {
+        let review = grammar("light", "review");
+        let (first, answer) = (read(&first.concat(), &review), read(&answer.concat(), &review));
+        let merged = merge_answer(first.clone(), answer.clone(), &review);
+        let before = parse::verdict(&first, &review);
+        let after = verdict_of(&merged, &review);
+        if let Ok(Some(before)) = before {
+            prop_assert!(after.is_none_or(|after| after >= before), "{before} became {after:?}");
+        }
+        if after == Some(ReviewResult::Pass) {
+            let stated = first.verdict_doubts.iter().chain(&answer.verdict_doubts).any(|doubt| doubt.stated.is_some());
+            let passes = |response: &Response| {
+                response.markers.iter().any(|marker| {
+                    matches!(marker, agentd::models::Marker::Review { verdict } if *verdict == ReviewResult::Pass)
+                })
+            };
+            prop_assert!(passes(&first) || passes(&answer));
+            let was_whole = find_repair(&first, &review).is_some_and(|repair| repair.kind == RepairKind::Whole);
+            prop_assert!(was_whole || !stated, "a severer verdict was dropped");
+        }
+    }
+}
+
+/// Pieces of replies, with verdicts of this turn, of another and without a run.
+const PIECES: [&str; 14] = [
+    "<review run=\"k3f9\">PASS</review>\n",
+    "<review run=\"k3f9\">NEEDS_CHANGES</review>\n",
+    "<review run=\"k3f9\">MAJOR_ISSUES</review>\n",
+    "<review run=\"other\">NEEDS_CHANGES</review>\n",
+    "<review>PASS</review>\n",
+    "<review>NEEDS_CHANGES</review>\n",
+    "`<review run=\"k3f9\">NEEDS_CHANGES</review>`\n",
+    "<review run=\"k3f9\">REJECTED</review>\n",
+    "# NEEDS_CHANGES\n",
+    "All good.\n",
+    "```\n",
+    "<thinking>",
+    "</thinking>",
+    "<action type=\"finding\"><file>a.rs</file><severity>minor</severity><problem>p</problem></action>\n",
+];
 
 fn turn(replies: &[&str], repairs: &str) -> (i32, serde_json::Value) {
     let turns: Vec<_> = replies.iter().map(|reply| json!({"mode": "challenge", "reply": reply})).collect();

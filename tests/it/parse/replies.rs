@@ -64,7 +64,8 @@ fn hostile_replies_are_read_to_the_end() {
     let _read = parse::parse(&runs, &grammar, &Context::default());
 }
 
-/// Text in a quote, a fence, a comment or a thought never makes the verdict milder.
+/// Text in a quote, a fence, a comment or a thought never makes the verdict milder. Without a `run`, a severer one counts
+/// wherever it stands outside thoughts.
 #[test]
 fn no_wrapped_text_moves_a_verdict_towards_pass() {
     let grammar = Grammar::any_review();
@@ -87,15 +88,18 @@ fn no_wrapped_text_moves_a_verdict_towards_pass() {
     for (open, close) in wraps {
         for inside in ReviewResult::ALL {
             let wrapped = format!("{open}<review>{inside}</review>{close}");
-            assert_eq!(verdict(&format!("a\n\n{wrapped}\n\nb\n")), None, "{wrapped}");
+            let is_thought = open.to_ascii_lowercase().contains("th");
+            let counted = Some(inside).filter(|inside| !is_thought && *inside > ReviewResult::Pass);
+            assert_eq!(verdict(&format!("a\n\n{wrapped}\n\nb\n")), counted, "{wrapped}");
             for outside in ReviewResult::ALL {
                 for reply in [
                     format!("<review>{outside}</review>\n\n{wrapped}\n"),
                     format!("{wrapped}\n\n<review>{outside}</review>\n"),
                 ] {
                     let found = verdict(&reply);
+                    let worst = counted.max(Some(outside));
                     assert!(
-                        found == Some(outside) || (found.is_none() && outside == ReviewResult::Pass),
+                        found == worst || (found.is_none() && worst == Some(ReviewResult::Pass)),
                         "{reply}: {found:?}"
                     );
                 }

@@ -32,6 +32,7 @@ struct Got {
 fn stage(answer: &str) -> Stage {
     let project = TestProject::new();
     project
+        .without_run()
         .write("agentd/changes/feature-x/proposal.md", "# Feature X\n")
         .write("agentd/changes/feature-x/tasks.md", "- [ ] 1.1 Do it\n");
     let text = serde_json::Value::from(answer).to_string();

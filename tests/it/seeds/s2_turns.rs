@@ -18,6 +18,7 @@ use crate::support::recording_agent::{Called, answer, call, calls, describe, pre
 /// A project of which the prompts have something to say.
 fn project() -> TestProject {
     let project = TestProject::new();
+    project.without_run();
     project.write("agentd/project.md", "A shop & more.").write("src/main.rs", "fn main() {}\n");
     project
 }

@@ -100,7 +100,8 @@ impl Stage {
 
     /// Sets the user's settings, beside a budget that is never reached.
     fn settings(&self, more: &str) {
-        let settings = format!("format = 1\n{more}\n");
+        // The fake agent does not read its prompt, so it cannot know a `run`.
+        let settings = format!("format = 1\nverdict_nonce = \"off\"\n{more}\n");
         let cap = format!("[budget.session]\ntokens = {CAP}\n");
         let cap = if more.contains("[budget.session]") { "" } else { &cap };
         write(&self.project.user_folder().join("config.toml"), format!("{settings}{cap}"));

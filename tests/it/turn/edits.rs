@@ -130,6 +130,7 @@ fn large_diffs_are_applied_or_refused_in_time() {
 #[test]
 fn a_plain_pipe_runs_every_phase() {
     let project = TestProject::new();
+    project.without_run();
     project.write("src/a.txt", "one\ntwo\n");
     let turn = |mode: &str, reply: &str, more: &[&str]| {
         let step = answer(&project, mode, reply);

@@ -146,13 +146,9 @@ pub(crate) struct ParseArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) prompt: Option<PathBuf>,
 
-    /// The `run` that verdicts of this turn name: others count less
+    /// The `run` that verdicts of this turn must carry
     #[arg(long, value_name = "RUN")]
     pub(crate) run: Option<String>,
-
-    /// Take no verdict that does not name the `run`
-    #[arg(long, requires = "run")]
-    pub(crate) require_run: bool,
 
     /// How the reply came to its end; of one that was cut off nothing is done
     #[arg(long, value_enum, default_value_t = FinishArg::Stop)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agentd::models::{
-    AgentName, Grammar, Marker, Mode, Nonce, NoncePolicy, Response, ReviewResult, Severity, UpdateFormat,
+    AgentName, Grammar, Marker, Mode, Nonce, Response, ReviewResult, Severity, UpdateFormat,
 };
 use agentd::orchestrator::Workspace;
 use agentd::pack::{Found, Holds};
@@ -48,11 +48,6 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
             FinishArg::Failed => Finish::Failed,
         },
         nonce: run.as_ref().map(Nonce::as_str),
-        policy: match &workspace {
-            _ if given.require_run => NoncePolicy::Require,
-            Some(workspace) if run.is_some() => workspace.settings.verdict_nonce,
-            _ => NoncePolicy::Prefer,
-        },
         ..Context::default()
     };
     let response = parse::parse(&reply, &grammar, &context);

@@ -1,0 +1,101 @@
+//! Replies whose blocks stand in code fences: ```` ```xml ```` before the first one and ```` ``` ```` after the last, or
+//! a fence around each.
+
+use std::ops::Range;
+
+use super::foreign::contains;
+use super::line::Fence;
+use super::scan::{Found, scan};
+use super::source::Source;
+use super::tag::Names;
+use crate::models::Grammar;
+
+/// Returns a reply without the fences around its blocks, if all of its blocks stand in fences that hold nothing else.
+///
+/// Only in modes with a verdict: there, a block in a fence is a document or a finding that somebody reads. Elsewhere an
+/// action in a fence is an example, and would be carried out.
+pub(super) fn without_fences(
+    source: &Source<'_>,
+    found: &Found,
+    grammar: &Grammar,
+    names: &Names,
+) -> Option<Source<'static>> {
+    let has_blocks_outside = !(found.effects.is_empty() && found.messages.is_empty());
+    if grammar.verdicts.is_empty() || found.fences.is_empty() || has_blocks_outside {
+        return None;
+    }
+    let wraps = block_fences(&source.text, names);
+    let marks: Vec<Range<usize>> =
+        wraps.iter().flat_map(|wrap| [wrap.open.clone(), wrap.close.clone()]).collect();
+    let unwrapped = source.without(&marks);
+    let inside = scan(&unwrapped.text, grammar, names);
+    let is_whole =
+        !inside.effects.is_empty() && !inside.open && hold_only_blocks(&source.text, &wraps, &inside);
+    is_whole.then_some(unwrapped)
+}
+
+/// A fence around blocks: its two lines.
+struct BlockFence {
+    open: Range<usize>,
+    close: Range<usize>,
+}
+
+/// Finds fences whose first line is followed by an opening tag of the protocol, and whose last line follows a closing
+/// one. Fences inside a block, such as those of a document, are part of the block.
+fn block_fences(text: &str, names: &Names) -> Vec<BlockFence> {
+    let mut fences = Vec::new();
+    let mut open: Option<(Fence, Range<usize>)> = None;
+    let mut previous = "";
+    let mut at = 0;
+
+    for line in text.split_inclusive('\n') {
+        let span = at..at + line.len();
+        at = span.end;
+        match &open {
+            Some((fence, opened)) if fence.is_closed_by(line) && ends_block(previous, names) => {
+                fences.push(BlockFence { open: opened.clone(), close: span });
+                open = None;
+            }
+            Some(_) => {}
+            None => {
+                let starts_block = || {
+                    let tag = names.read(text[span.end..].trim_start());
+                    tag.is_some_and(|tag| !tag.closes && tag.complete)
+                };
+                open = Fence::opened_by(line).filter(|_| starts_block()).map(|fence| (fence, span));
+            }
+        }
+        if !line.trim().is_empty() {
+            previous = line;
+        }
+    }
+    fences
+}
+
+/// Returns whether a line ends with a closing tag of the protocol.
+fn ends_block(line: &str, names: &Names) -> bool {
+    let line = line.trim_end();
+    let closer = line.rfind("</").map(|at| &line[at..]);
+    closer
+        .and_then(|closer| Some((closer, names.read(closer)?)))
+        .is_some_and(|(closer, tag)| tag.length == closer.len())
+}
+
+/// Returns whether nothing but blocks and blanks stands between the two lines of each fence. `inside` was found in the
+/// text without these lines.
+fn hold_only_blocks(text: &str, wraps: &[BlockFence], inside: &Found) -> bool {
+    let effects = inside.effects.iter().map(|effect| effect.place.span.clone());
+    let markers = inside.markers.iter().map(|marker| marker.span.clone());
+    let mut blocks: Vec<Range<usize>> = effects.chain(markers).collect();
+    blocks.sort_by_key(|span| span.start);
+
+    // How many bytes of fences stand before a place of the text.
+    let mut removed = 0;
+    wraps.iter().all(|wrap| {
+        removed += wrap.open.len();
+        let start = wrap.open.end - removed;
+        let between = &text[wrap.open.end..wrap.close.start];
+        removed += wrap.close.len();
+        between.char_indices().all(|(at, c)| c.is_whitespace() || contains(&blocks, start + at))
+    })
+}

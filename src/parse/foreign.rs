@@ -1,0 +1,107 @@
+//! Elements that are not of the protocol, such as `<tool_result>`: what they hold is quoted.
+
+use std::ops::Range;
+
+use foldhash::HashMap;
+
+use super::tag::{Name, Names};
+
+/// Longest name of an element, in bytes.
+const MAX_NAME_BYTES: usize = 80;
+
+/// Returns the spans of elements that are closed and not of the protocol. They are sorted, and spans that overlap are
+/// joined. An element around the whole reply, a message included, is a wrapper and quotes nothing.
+///
+/// Tags inside `opaque` spans, such as the body of an update, open and close nothing.
+///
+/// A closing tag too many extends the last element of its name: the text inside may have tried to end it early.
+pub(super) fn foreign_elements(text: &str, names: &Names, opaque: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut open: HashMap<&str, Vec<usize>> = HashMap::default();
+    let mut last_closed: HashMap<&str, usize> = HashMap::default();
+    let mut spans: Vec<Range<usize>> = Vec::new();
+
+    for at in memchr::memchr_iter(b'<', text.as_bytes()) {
+        let Some((name, closes)) = tag_name(&text[at..]) else { continue };
+        if names.read(&text[at..]).is_some() || contains(opaque, at) {
+            continue;
+        }
+        if !closes {
+            open.entry(name).or_default().push(at);
+            continue;
+        }
+        let end = memchr::memchr(b'>', &text.as_bytes()[at..]).map_or(text.len(), |hit| at + hit + 1);
+        if let Some(start) = open.get_mut(name).and_then(Vec::pop) {
+            last_closed.insert(name, spans.len());
+            spans.push(start..end);
+        } else if let Some(&index) = last_closed.get(name) {
+            spans[index].end = end;
+        }
+    }
+
+    let whole = text.len() - text.trim_start().len()..text.trim_end().len();
+    spans.retain(|span| *span != whole || !holds_message(&text[whole.clone()], names));
+    spans.sort_by_key(|span| span.start);
+    join_spans(spans)
+}
+
+fn holds_message(text: &str, names: &Names) -> bool {
+    let is_message = |at: usize| names.read(&text[at..]).is_some_and(|tag| tag.name == Name::Message);
+    memchr::memchr_iter(b'<', text.as_bytes()).any(is_message)
+}
+
+/// Returns the name of a tag at the start of a text, and whether it closes. Names are compared as they are written:
+/// in capitals or not, an element is closed by the same spelling.
+fn tag_name(text: &str) -> Option<(&str, bool)> {
+    let bytes = text.as_bytes();
+    let closes = bytes.get(1) == Some(&b'/');
+    let start = 1 + usize::from(closes);
+    bytes.get(start).filter(|byte| byte.is_ascii_alphabetic())?;
+    let is_plain = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(**byte, b'_' | b'-' | b':' | b'.');
+    let length = bytes[start..].iter().take(MAX_NAME_BYTES).take_while(is_plain).count();
+    Some((&text[start..start + length], closes))
+}
+
+/// Joins spans that overlap; they are sorted by their start.
+pub(super) fn join_spans(spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let mut out: Vec<Range<usize>> = Vec::new();
+    for span in spans {
+        match out.last_mut() {
+            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+            _ => out.push(span),
+        }
+    }
+    out
+}
+
+/// Returns whether one of several sorted spans that do not overlap contains an offset.
+pub(super) fn contains(spans: &[Range<usize>], at: usize) -> bool {
+    let next = spans.partition_point(|span| span.end <= at);
+    spans.get(next).is_some_and(|span| span.contains(&at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::Grammar;
+
+    fn found(text: &str) -> Vec<&str> {
+        let names = Names::of(&Grammar::any_review());
+        foreign_elements(text, &names, &[]).into_iter().map(|span| &text[span]).collect()
+    }
+
+    #[test]
+    fn closed_elements_of_other_names_are_found() {
+        assert_eq!(found("a <out>b</out> c"), ["<out>b</out>"]);
+        assert_eq!(found("a <x y='1'>b <x>c</x></x> d"), ["<x y='1'>b <x>c</x></x>"]);
+        assert_eq!(found("Vec<String> is <b> fine, <message>a</message>"), Vec::<&str>::new());
+        let wrapper = "\n<reply>\n<message>a</message>\n</reply>\n";
+        assert_eq!(found(wrapper), Vec::<&str>::new(), "around the whole reply");
+        assert_eq!(found("<pre>a</pre>"), ["<pre>a</pre>"], "without a message");
+    }
+
+    #[test]
+    fn a_second_closer_extends_the_element() {
+        assert_eq!(found("a <out>b</out> c </out> d"), ["<out>b</out> c </out>"]);
+        assert_eq!(found("a </out> b"), Vec::<&str>::new());
+    }
+}

@@ -1,0 +1,367 @@
+//! Which verdict counts.
+//!
+//! PASS counts only as the last line of the reply, with this turn's `run`. Anything more severe counts wherever it
+//! stands outside thoughts, with this turn's `run`; the most severe wins. Everything else leaves the verdict unclear.
+
+use std::ops::{Deref, Range};
+
+use super::Judge;
+use crate::models::{Code, Marker, ReviewResult, VerdictDoubt, is_invisible};
+use crate::parse::echo::Echo;
+use crate::parse::foreign::contains;
+use crate::parse::review::{ReviewTag, TagValue};
+use crate::parse::scan::{Found, Place};
+use crate::parse::tag::{Name, Names};
+use crate::parse::verdict_line::{is_label, is_verdict_line, stated_verdict};
+
+/// Most doubts that are listed.
+const MAX_DOUBTS: usize = 16;
+
+/// How the `run` of a tag compares with this turn's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunMatch {
+    Right,
+    Wrong,
+    Missing,
+}
+
+/// A tag that may be the agent's own.
+struct OwnTag<'a> {
+    tag: &'a ReviewTag,
+    /// Whether it repeats a part of the prompt that others wrote.
+    is_echo: bool,
+}
+
+impl Deref for OwnTag<'_> {
+    type Target = ReviewTag;
+
+    fn deref(&self) -> &ReviewTag {
+        self.tag
+    }
+}
+
+impl Judge<'_> {
+    /// Decides on the verdict: adds its marker to the response, or the reasons why it is unclear.
+    pub(super) fn decide_verdict(&mut self, found: &Found, echoes: &[Option<Echo>], names: &Names) {
+        if self.grammar.verdicts.is_empty() {
+            return self.note_stray_verdicts(found, echoes);
+        }
+        let own_tags = self.own_tags(found, echoes);
+        let severe = own_tags.iter().filter_map(|tag| self.counted(found, tag)).max();
+        let pass = own_tags.iter().rev().find(|tag| self.may_pass(tag));
+
+        if let Some(verdict) = severe {
+            if let Some(pass) = pass.filter(|pass| !contains(&found.quotes, pass.span.start)) {
+                self.problems.push((Code::SeveralVerdicts, pass.span.clone()));
+            }
+            self.response.markers.insert(0, Marker::Review { verdict });
+            return;
+        }
+        self.note_doubts(found, &own_tags);
+        let passes = pass.is_some_and(|pass| self.judge_pass(found, names, pass));
+        if !passes {
+            self.note_quoted(found, &own_tags);
+        }
+        if let Some(stated) = found.other_form {
+            let reason = format!("{stated} is not written as a <review> tag");
+            self.add_doubt(reason, Some(stated), 0..self.text.len());
+        }
+        if passes && self.response.verdict_doubts.is_empty() {
+            self.response.markers.insert(0, Marker::Review { verdict: ReviewResult::Pass });
+        }
+    }
+
+    /// Adds the verdicts of a mode that knows none, so that they are refused; in code and in quotes they are text.
+    fn note_stray_verdicts(&mut self, found: &Found, echoes: &[Option<Echo>]) {
+        for (tag, echo) in found.review_tags.iter().zip(echoes) {
+            let is_marker =
+                found.markers.binary_search_by_key(&tag.span.start, |marker| marker.span.start).is_ok();
+            if let (TagValue::Verdict(verdict), true, None) = (tag.value, is_marker, echo)
+                && (verdict > ReviewResult::Pass || !self.context.is_cut())
+            {
+                self.response.markers.insert(0, Marker::Review { verdict });
+                return;
+            }
+        }
+    }
+
+    /// Returns the tags that may be the agent's own: not in a thought, and not repeated from our own prompt.
+    fn own_tags<'f>(&mut self, found: &'f Found, echoes: &[Option<Echo>]) -> Vec<OwnTag<'f>> {
+        let mut own = Vec::new();
+        for (tag, echo) in found.review_tags.iter().zip(echoes) {
+            let at = tag.span.start;
+            let is_thought = contains(&found.thoughts, at) && !contains(&found.perhaps_thoughts, at);
+            if is_thought || at >= found.end || tag.value == TagValue::Choice {
+                continue;
+            }
+            if self.is_quoted(found, tag) {
+                self.problems.push((Code::QuotedEffect, tag.span.clone()));
+                own.push(OwnTag { tag, is_echo: false });
+                continue;
+            }
+            if echo.is_some() {
+                self.problems.push((Code::Echo, tag.span.clone()));
+            }
+            // With a `run` nothing but our own prompt can be repeated; without one it may be a file.
+            if *echo == Some(Echo::Ours) || (echo.is_some() && self.context.nonce.is_some()) {
+                self.refuse(review_place(&tag.span), "it repeats the prompt", false);
+                continue;
+            }
+            if self.context.nonce.is_some() && self.run_match(tag) != RunMatch::Right {
+                self.problems.push((Code::WrongRun, tag.span.clone()));
+            }
+            if contains(&found.quotes, at) && tag.value == TagValue::Verdict(ReviewResult::Pass) {
+                self.problems.push((Code::QuotedEffect, tag.span.clone()));
+            }
+            own.push(OwnTag { tag, is_echo: echo.is_some() });
+        }
+        own
+    }
+
+    /// Returns whether a tag says PASS and may be meant. Without a `run`, documents may hold anybody's PASS.
+    fn may_pass(&self, tag: &OwnTag<'_>) -> bool {
+        let is_document = self.context.nonce.is_none() && self.is_in_block(tag.span.start);
+        tag.value == TagValue::Verdict(ReviewResult::Pass) && !is_document
+    }
+
+    /// Returns the verdict of a tag that counts wherever it stands: more severe than PASS, with this turn's `run`.
+    fn counted(&self, found: &Found, tag: &OwnTag<'_>) -> Option<ReviewResult> {
+        let TagValue::Verdict(verdict) = tag.value else { return None };
+        let is_right = match self.run_match(tag) {
+            RunMatch::Right => true,
+            RunMatch::Wrong => false,
+            // Without a `run`, documents that the reply sends may hold anybody's verdicts.
+            RunMatch::Missing => self.context.nonce.is_none() && !self.is_in_block(tag.span.start),
+        };
+        let is_certain =
+            !contains(&found.perhaps_thoughts, tag.span.start) && !self.form.partly_converted && !tag.is_echo;
+        (verdict > ReviewResult::Pass && is_right && is_certain).then_some(verdict)
+    }
+
+    fn run_match(&self, tag: &ReviewTag) -> RunMatch {
+        match (self.context.nonce, tag.run.as_deref()) {
+            (Some(nonce), Some(run)) if nonce == run => RunMatch::Right,
+            (Some(_), Some(_)) => RunMatch::Wrong,
+            // Where no `run` was told, none can be wrong.
+            (Some(_) | None, _) => RunMatch::Missing,
+        }
+    }
+
+    fn is_in_block(&self, at: usize) -> bool {
+        contains(&self.blocks, at)
+    }
+
+    /// Adds a doubt for each tag that does not count and speaks against PASS.
+    fn note_doubts(&mut self, found: &Found, tags: &[OwnTag<'_>]) {
+        for tag in tags {
+            let run = self.run_match(tag);
+            if self.is_quoted(found, tag) {
+                continue;
+            }
+            match tag.value {
+                TagValue::Verdict(ReviewResult::Pass) | TagValue::Choice => {}
+                TagValue::Verdict(verdict) => {
+                    let reason = match run {
+                        _ if tag.is_echo => format!("{verdict} repeats the prompt"),
+                        RunMatch::Right => format!("{verdict} may stand in a thought that is not closed"),
+                        RunMatch::Wrong => format!("{verdict} carries the `run` of another turn"),
+                        RunMatch::Missing if self.context.nonce.is_none() => {
+                            format!("{verdict} is not certain")
+                        }
+                        RunMatch::Missing => format!("{verdict} lacks this turn's `run`"),
+                    };
+                    self.add_doubt(reason, Some(verdict), tag.span.clone());
+                }
+                TagValue::Unreadable(named) => {
+                    let values: Vec<&str> =
+                        self.grammar.verdicts.iter().map(|verdict| verdict.name()).collect();
+                    let reason = format!("the <review> tag does not hold one of {}", values.join(", "));
+                    let stated = named.filter(|verdict| *verdict > ReviewResult::Pass);
+                    self.add_doubt(reason, stated, tag.span.clone());
+                }
+            }
+        }
+    }
+
+    /// Returns whether a tag is text of a file: in code, in a quote or in a document, without this turn's `run`.
+    fn is_quoted(&self, found: &Found, tag: &ReviewTag) -> bool {
+        let at = tag.span.start;
+        let is_inside = contains(&found.quotes, at) || self.is_in_block(at);
+        is_inside && self.context.nonce.is_some() && self.run_match(tag) != RunMatch::Right
+    }
+
+    /// Adds a doubt for a severer verdict in code or in a quote. Next to a PASS that counts it is text of a file; alone
+    /// it may be the agent's own.
+    fn note_quoted(&mut self, found: &Found, tags: &[OwnTag<'_>]) {
+        let is_severe = |tag: &&OwnTag<'_>| match tag.value {
+            TagValue::Verdict(verdict) => verdict > ReviewResult::Pass,
+            TagValue::Choice | TagValue::Unreadable(_) => false,
+        };
+        let quoted = |tag: &&OwnTag<'_>| self.is_quoted(found, tag) && !self.is_in_block(tag.span.start);
+        let tag = tags.iter().filter(is_severe).find(quoted).map(|tag| tag.span.clone());
+        if let Some(span) = tag {
+            self.add_doubt("a verdict in code or in a quote lacks this turn's `run`".to_owned(), None, span);
+        }
+    }
+
+    /// Returns whether a PASS, the last one of the reply, stands where it counts. Adds the reasons why it does not, and
+    /// those that contradict it.
+    fn judge_pass(&mut self, found: &Found, names: &Names, pass: &OwnTag<'_>) -> bool {
+        if let Some(reason) = self.pass_fault(found, names, pass) {
+            self.problems.push((Code::UncertainPass, pass.span.clone()));
+            self.refuse(review_place(&pass.span), reason, false);
+            // Where no verdict is required, a PASS that does not count is as good as none.
+            if self.grammar.verdict_required {
+                self.add_doubt(reason.to_owned(), None, pass.span.clone());
+            }
+            return false;
+        }
+        if let Some((line, verdict)) = self.contradiction(found) {
+            self.problems.push((Code::SeveralVerdicts, line.clone()));
+            let reason = format!("this line says {verdict}, and the last line says PASS");
+            self.add_doubt(reason, None, line);
+        }
+        if let Some(action) = &found.hidden_action {
+            let reason = "an action in code or in a quote was not read, and may be a finding".to_owned();
+            self.add_doubt(reason, None, action.clone());
+        }
+        true
+    }
+
+    /// Returns why a PASS does not count.
+    fn pass_fault(&self, found: &Found, names: &Names, pass: &OwnTag<'_>) -> Option<&'static str> {
+        if self.context.is_cut() {
+            return Some("the reply was cut off");
+        }
+        match self.run_match(pass) {
+            RunMatch::Wrong => return Some("PASS carries the `run` of another turn"),
+            RunMatch::Missing if self.context.nonce.is_some() => return Some("PASS lacks this turn's `run`"),
+            RunMatch::Right | RunMatch::Missing => {}
+        }
+        if pass.is_echo {
+            return Some("the PASS repeats the prompt");
+        }
+        if !pass.is_plain {
+            return Some("the tag of a PASS has no attribute but `run`");
+        }
+        if found.open {
+            return Some("the reply ends in the middle of something");
+        }
+        if self.is_shaky(pass.span.start) || contains(&found.unclear, pass.span.start) {
+            return Some("something before the PASS is not closed, and may hold it");
+        }
+        if self.form.partly_converted {
+            return Some("its tag is written in another form");
+        }
+        self.last_line_fault(found, names, pass)
+    }
+
+    /// Returns why a PASS is not the last line of the reply, or not alone on it. After it, blank lines, closing fences,
+    /// `</message>` and complete blocks may follow.
+    fn last_line_fault(&self, found: &Found, names: &Names, pass: &ReviewTag) -> Option<&'static str> {
+        let end = self.end_of_prose(found, names);
+        let after = self.text.get(pass.span.end..end).filter(|after| !after.contains('\n'));
+        let Some(after) = after else {
+            return Some("PASS counts only as the last line of the reply");
+        };
+
+        let line_start = self.text[..pass.span.start].rfind('\n').map_or(0, |at| at + 1);
+        let cut_before =
+            found.cuts.iter().map(|cut| cut.span.end).filter(|end| *end <= pass.span.start).max();
+        let start = cut_before.map_or(line_start, |cut| cut.max(line_start));
+        let before = &self.text[start..pass.span.start];
+        let has_run = self.context.nonce.is_some();
+        let is_indented = before.starts_with("    ") || before.starts_with('\t');
+        if !is_verdict_line(before, after, has_run) || (is_indented && !has_run) {
+            return Some("the last line must hold nothing but the verdict");
+        }
+
+        let fence = found.fences.iter().find(|fence| fence.contains(&pass.span.start));
+        let line_start = match fence {
+            Some(fence) if has_run && self.is_alone_in_fence(fence, &(line_start..end)) => fence.start,
+            Some(_) => return Some("the PASS stands in code that holds something else, too"),
+            None => line_start,
+        };
+        // A line before it that ends with a colon introduces it, as a label would.
+        let above = self.text[..line_start].strip_suffix('\n').unwrap_or_default();
+        let above = above.rsplit('\n').next().unwrap_or_default().trim_end_matches(['*', '_', ' ', '\r']);
+        (above.ends_with(':') && !is_label(above)).then_some("the line before the verdict introduces it")
+    }
+
+    /// Returns where the prose of the reply ends: before blank lines, closing fences, `</message>` and complete blocks.
+    fn end_of_prose(&self, found: &Found, names: &Names) -> usize {
+        let mut end = found.end;
+        loop {
+            let is_blank = |c: char| c.is_whitespace() || c.is_control() || is_invisible(c);
+            let text = self.text[..end].trim_end_matches(is_blank);
+            end = text.len();
+
+            let blocks = self.blocks.partition_point(|block| block.end < end);
+            if let Some(block) = self.blocks.get(blocks).filter(|block| block.end == end) {
+                end = block.start;
+                continue;
+            }
+            let line = &text[text.rfind('\n').map_or(0, |at| at + 1)..];
+            let fence = line.trim_start();
+            let is_fence =
+                fence.len() >= 3 && ['`', '~'].iter().any(|mark| fence.chars().all(|c| c == *mark));
+            if is_fence {
+                end -= line.len();
+                continue;
+            }
+            let closer = text.rfind("</").filter(|at| is_trailing_closer(&text[*at..], names));
+            match closer {
+                Some(at) => end = at,
+                None => return end,
+            }
+        }
+    }
+
+    /// Returns whether a line is all that a fence holds.
+    fn is_alone_in_fence(&self, fence: &Range<usize>, line: &Range<usize>) -> bool {
+        let text = &self.text[fence.clone()];
+        let Some((_, inside)) = text.split_once('\n') else { return false };
+        let inside = inside.trim_end().trim_end_matches(['`', '~']);
+        inside.trim() == self.text[line.clone()].trim()
+    }
+
+    /// Returns the first heading or labelled line that states a more severe verdict of the mode without a tag, outside
+    /// thoughts and blocks.
+    fn contradiction(&self, found: &Found) -> Option<(Range<usize>, ReviewResult)> {
+        let mut start = 0;
+        for line in self.text[..found.end].split_inclusive('\n') {
+            let span = start..start + line.len();
+            start = span.end;
+            let is_outside = !contains(&found.thoughts, span.start) && !self.is_in_block(span.start);
+            let stated = stated_verdict(line).filter(|verdict| *verdict > ReviewResult::Pass);
+            let next_tag = found.review_tags.partition_point(|tag| tag.span.start < span.start);
+            let is_tag = found.review_tags.get(next_tag).is_some_and(|tag| tag.span.start < span.end);
+            let states =
+                |verdict: &ReviewResult| is_outside && !is_tag && self.grammar.verdicts.contains(verdict);
+            if let Some(verdict) = stated.filter(states) {
+                return Some((span, verdict));
+            }
+        }
+        None
+    }
+
+    fn add_doubt(&mut self, reason: String, stated: Option<ReviewResult>, span: Range<usize>) {
+        if self.response.verdict_doubts.len() >= MAX_DOUBTS {
+            return;
+        }
+        let line = self.line_of(span.start);
+        let span = self.source.raw_span(&span);
+        self.response.verdict_doubts.push(VerdictDoubt { reason, line, stated, span });
+    }
+}
+
+fn review_place(span: &Range<usize>) -> Place {
+    Place { what: "review".to_owned(), span: span.clone() }
+}
+
+/// Returns whether a text is a closing tag that may follow the last line.
+fn is_trailing_closer(text: &str, names: &Names) -> bool {
+    names.read(text).is_some_and(|tag| {
+        tag.closes && tag.length == text.len() && matches!(tag.name, Name::Message | Name::Wrapper)
+    })
+}
