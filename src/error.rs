@@ -125,6 +125,8 @@ pub enum ErrorKind {
     NotWaiting,
     /// A verdict that is not about what is there now.
     VerdictStale,
+    /// Nothing has changed, or nothing of it can be shown, so there is nothing to review.
+    NothingToReview,
     /// A reply of which something could not be done.
     ReplyUnusable,
     /// A turn or session that is not in the ledger.

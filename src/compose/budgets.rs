@@ -78,7 +78,13 @@ fn text_at(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option
     for files in alternatives {
         let mut parts = Vec::new();
         for text in files.into_iter().filter_map(|file| pack.text(&file_for(file, mode), tier)) {
-            let values = Values { given: &Variables::new(), own: &[], actions: pack.action_list(mode, tier) };
+            let values = Values {
+                given: &Variables::new(),
+                own: &[],
+                pack_texts: &Variables::new(),
+                actions: pack.action_list(mode, tier),
+                nonce: None,
+            };
             parts.push(vars::fill(text, values, Missing::Empty, &str::to_owned)?.0.trim().to_owned());
         }
         let joined = parts.join("\n\n");

@@ -152,7 +152,7 @@ impl<'m> PromptBuilder<'m> {
         let content = content[start..].trim_end();
         if !content.is_empty() {
             let item = ContextItem::new(ContextKind::Artifact, name, content);
-            self.context.push(Given { item, source: "the caller".to_owned(), own });
+            self.context.push(Given { item, source: "the caller".to_owned(), own, named: false });
         }
     }
 

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::entry::{Entry, Items};
+use super::count::Counter;
+use super::entry::{Elastic, Entry, Items};
 use super::fit::{self, Bounds, Fate, Fit, TooSmall};
 use super::frame::Frame;
 use super::layers::{self, Layers, View};
 use super::pieces::{Contents, Written, contents, walk, xml_segments};
 use super::report::{Absent, FitBlock, FitReport};
 use super::sent::sent;
-use super::vars::{NONCE_VARIABLES, VariableUse};
+use super::vars::{NONCE, VERDICTS, VariableUse};
 use super::{Request, tools};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Expands, Format, Mode, Nonce, Part, Role, Segment, Tier, UnifiedPrompt};
@@ -33,7 +34,7 @@ pub struct Draft {
     pub tools: Vec<Value>,
     /// The rendering.
     pub format: Format,
-    /// The nonce that the prompt tells its agent, if it tells one.
+    /// Nonce that the verdict must carry; `None` if the prompt does not show one.
     pub nonce: Option<Nonce>,
     /// What the agent would expand in it.
     pub expands: Vec<Expands>,
@@ -124,7 +125,7 @@ pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request)
         return Err(Error::new(ErrorKind::PromptInvalid, "the instructions are empty")
             .with_hint("say what the agent shall do"));
     }
-    keep_nonce(pack, view.mode, &mut request);
+    fill_turn_variables(pack, view.mode, &mut request);
     let Layers { mut entries, variables, absent } = layers::fill(pack, view, &mut request, tier, &frame)?;
     let tools = if format == Format::Tools { tools_of(pack, view.mode, &request) } else { Vec::new() };
     let window = Window::of(pack, &request, tier, &tools);
@@ -149,18 +150,54 @@ pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request)
             fit::fit(&entries, &frame, bounds).map_err(|small| too_small(&entries, &small, &window))?
         }
     };
+    check_named(&entries, &fit, window.budget, &request.counter)?;
     Ok(Composed { entries, frame, fit, counted, window, request, variables, absent, pack, mode: view.mode })
 }
 
-/// Keeps a nonce only where a verdict can carry it, and fills the variables by which it is told.
-fn keep_nonce(pack: &Pack, mode: Option<&Mode>, request: &mut Request) {
+/// Fills the variables of the turn, and drops the nonce in a mode without verdicts, where nothing could carry it.
+fn fill_turn_variables(pack: &Pack, mode: Option<&Mode>, request: &mut Request) {
     let verdicts = mode.and_then(|mode| pack.modes.get(mode)).into_iter().flat_map(|spec| &spec.verdicts);
     let verdicts: Vec<&str> = verdicts.map(|verdict| verdict.name()).collect();
-    request.nonce = request.nonce.take().filter(|_| !verdicts.is_empty());
-    if let Some(nonce) = &request.nonce {
-        let values = [nonce.as_str().to_owned(), verdicts.join("|")];
-        request.variables.extend(NONCE_VARIABLES.map(str::to_owned).into_iter().zip(values));
+    if verdicts.is_empty() {
+        request.nonce = None;
+        return;
     }
+
+    request.variables.insert(VERDICTS.to_owned(), verdicts.join("|"));
+    if let Some(nonce) = &request.nonce {
+        request.variables.insert(NONCE.to_owned(), nonce.as_str().to_owned());
+    }
+}
+
+/// Refuses a prompt in which something that a person named found no room.
+fn check_named(entries: &[Entry<'_>], fit: &Fit, budget: Option<u64>, counter: &Counter) -> Result<()> {
+    for (entry, fate) in entries.iter().zip(&fit.fates) {
+        let lacking = match entry {
+            Entry::Block(block) if block.named && fate.rung.is_none() => {
+                let Part::Context { name, .. } = &block.part else { continue };
+                block.rungs.last().map(|rung| (name.as_str(), rung.text.as_ref()))
+            }
+            Entry::Elastic(Elastic { items: Items::Context { items, .. }, .. }) => {
+                let mut lacking = items.iter().enumerate().filter(|(index, _)| !fate.items.contains(index));
+                let lacking = lacking.find(|(_, given)| given.named);
+                lacking.map(|(_, given)| (given.item.name(), given.item.content()))
+            }
+            _ => None,
+        };
+
+        if let Some((name, content)) = lacking {
+            let needed = counter.piece(content);
+            let left = budget.map_or(u64::MAX, |budget| budget.saturating_sub(fit.used));
+            let why = match &fate.why {
+                Some(why) if needed <= left => format!("; {why}"),
+                _ => format!(", and {left} are left"),
+            };
+            let message = format!("`{name}` does not fit: it takes {needed} tokens{why}");
+            return Err(Error::new(ErrorKind::BudgetTooSmall, message)
+                .with_hint("leave it out, name a part of it, or name a model with a larger window"));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the tools of a prompt: those given, or the actions of its mode.
@@ -265,8 +302,10 @@ impl Composed<'_> {
         let mut report = self.report();
         let format = self.frame.format;
         let Contents { items, instructions } = contents(&mut self.entries, &self.fit);
-        // A pack need not have a layer that tells it.
-        let nonce = self.request.nonce.take().filter(|nonce| written.system.contains(nonce.as_str()));
+        // The verdict has to carry the nonce only if the prompt shows it.
+        let shows =
+            |nonce: &Nonce| written.segments.iter().any(|segment| segment.text.contains(nonce.as_str()));
+        let nonce = self.request.nonce.take().filter(shows);
         let prompt = UnifiedPrompt::new(instructions)?.with_system(written.system);
         let prompt = items.into_iter().fold(prompt, UnifiedPrompt::with_item);
         let mut segments = written.segments;

@@ -26,6 +26,8 @@ pub(super) struct Block<'a> {
     pub(super) follows: bool,
     /// Whether its text is the pack's own.
     pub(super) own: bool,
+    /// Whether a person named it, so that it must not be left out.
+    pub(super) named: bool,
 }
 
 /// One length of a block.

@@ -404,7 +404,13 @@ impl<'a, 'e> Fitter<'a, 'e> {
 fn order(elastic: &Elastic<'_>, limit: usize) -> Vec<usize> {
     match &elastic.items {
         Items::Turns { turns, .. } => (0..turns.len()).rev().take(limit).collect(),
-        Items::Context { items, .. } => (0..items.len()).take(limit).collect(),
+        Items::Context { items, .. } => {
+            // What a person named must not be left out for something that the program chose.
+            let named = |index: &usize| items[*index].named;
+            let all = 0..items.len();
+            let others = all.clone().filter(|index| !named(index));
+            all.filter(named).chain(others).take(limit).collect()
+        }
         Items::Entries { entries, .. } => {
             let keep = &elastic.layer.keep;
             let kept = |index: &usize| keep.contains(&entries[*index].category);

@@ -157,11 +157,7 @@ impl<'a> Filler<'a, '_> {
                     self.block(layer, Part::System, source, vec![self.rung(text)])
                 }))
             }
-            Holds::Instructions => {
-                let text = request.instructions.take().map(|text| visible_text(&text).into_owned());
-                let source = "the request".to_owned();
-                one(text.map(|text| self.block(layer, Part::Instructions, source, vec![self.rung(text)])))
-            }
+            Holds::Instructions => one(self.instructions(layer, request)?),
             Holds::Turn => self.example(layer, request)?,
             Holds::History => {
                 let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
@@ -211,6 +207,29 @@ impl<'a> Filler<'a, '_> {
         Ok(filled.map(|text| self.block(layer, Part::System, source, vec![self.rung(text)])))
     }
 
+    /// Fills the layer of the instructions: the request's own, and below them the pack's texts for the mode.
+    fn instructions(&mut self, layer: &'a Layer, request: &mut Request) -> Result<Option<Block<'a>>> {
+        let Some(given) = request.instructions.take() else { return Ok(None) };
+        let mut text = visible_text(&given).into_owned();
+
+        for added in self.added(layer, self.tier) {
+            let added = self.filled(added, request, &[], self.tier)?;
+            text.truncate(text.trim_end().len());
+            text.push_str("\n\n");
+            text.push_str(added.trim());
+        }
+
+        let source = "the request".to_owned();
+        Ok(Some(self.block(layer, Part::Instructions, source, vec![self.rung(text)])))
+    }
+
+    /// Returns the texts that a layer adds in the current mode.
+    fn added(&self, layer: &Layer, tier: Tier) -> Vec<&'a Text> {
+        let Some(mode) = self.view.mode else { return Vec::new() };
+        let files = layer.adds.get(mode).map_or(&[][..], Vec::as_slice);
+        files.iter().filter_map(|file| self.pack.text(&file_for(&file.value, mode), tier)).collect()
+    }
+
     /// Fills a layer of prose.
     fn text(&mut self, layer: &'a Layer, request: &Request) -> Result<Option<Block<'a>>> {
         let Some((text, origin)) = self.prose(layer, request, self.tier)? else { return Ok(None) };
@@ -231,15 +250,11 @@ impl<'a> Filler<'a, '_> {
         let pack = self.pack;
         let main = pack.text(&file, tier).filter(|_| layer.none_at.is_none_or(|none| tier > none));
         let Some(main) = main else { return Ok(Some((Cow::Borrowed(""), ""))) };
-        let added = self.view.mode.and_then(|mode| layer.adds.get(mode)).map_or(&[][..], Vec::as_slice);
-        let mode = self.view.mode;
-        let named = |file: &str| mode.map_or_else(|| file.to_owned(), |mode| file_for(file, mode));
-        let added = added.iter().filter_map(|file| pack.text(&named(&file.value), tier));
-        let texts: Vec<&'a Text> = std::iter::once(main).chain(added).collect();
+        let texts: Vec<&'a Text> = std::iter::once(main).chain(self.added(layer, tier)).collect();
         let mut said: Option<Cow<'a, str>> = None;
         for text in texts {
             let filled = if text.is_plain() {
-                Cow::Borrowed(text.body().trim())
+                vars::with_nonce(text.body().trim(), request.nonce.as_ref())
             } else {
                 Cow::Owned(self.filled(text, request, &own, tier)?.trim().to_owned())
             };
@@ -275,7 +290,13 @@ impl<'a> Filler<'a, '_> {
         tier: Tier,
     ) -> Result<String> {
         let actions = self.view.mode.map_or("", |mode| self.pack.action_list(mode, tier));
-        let values = Values { given: &request.variables, own, actions };
+        let values = Values {
+            given: &request.variables,
+            own,
+            pack_texts: &request.pack_texts,
+            actions,
+            nonce: request.nonce.as_ref(),
+        };
         let (filled, uses) = vars::fill(text, values, request.missing, &|value| self.clean(value))?;
         for used in uses {
             if self.variables.iter().all(|known| known.name != used.name) {
@@ -361,12 +382,12 @@ impl<'a> Filler<'a, '_> {
             return self.elastic(layer, Items::Context { items, ids, limit });
         }
         let mut ids = Ids::default();
-        let blocks = items.into_iter().enumerate().map(|(index, Given { item, source, own })| {
+        let blocks = items.into_iter().enumerate().map(|(index, Given { item, source, own, named })| {
             let kind = item.kind();
             let (name, content) = item.into_name_and_content();
             let id = ids.of(layer, &name);
             let block = self.block(layer, Part::Context { kind, name }, source, vec![self.rung(content)]);
-            Entry::Block(Block { id, follows: index > 0, own, ..block })
+            Entry::Block(Block { id, follows: index > 0, own, named, ..block })
         });
         blocks.collect()
     }
@@ -379,7 +400,7 @@ impl<'a> Filler<'a, '_> {
     }
 
     fn block(&self, layer: &'a Layer, part: Part, source: String, rungs: Vec<Rung<'a>>) -> Block<'a> {
-        Block { id: layer.id.clone(), part, layer, source, rungs, follows: false, own: false }
+        Block { id: layer.id.clone(), part, layer, source, rungs, follows: false, own: false, named: false }
     }
 
     fn rung(&self, text: String) -> Rung<'a> {
@@ -418,5 +439,6 @@ pub(super) fn one_text(pack: &Pack, layer: &str, request: &Request) -> Result<Op
 pub(super) fn rendered(pack: &Pack, text: &Text, given: &Variables, missing: Missing) -> Result<String> {
     let frame = Frame::of(pack, Format::Flat, None, &[]);
     let clean = |value: &str| frame.lines(value).into_owned();
-    Ok(vars::fill(text, Values { given, own: &[], actions: "" }, missing, &clean)?.0)
+    let values = Values { given, own: &[], pack_texts: &Variables::new(), actions: "", nonce: None };
+    Ok(vars::fill(text, values, missing, &clean)?.0)
 }

@@ -29,7 +29,7 @@ pub use draft::{Draft, Message};
 pub use measured::{Calibration, ENOUGH_REPLIES, Measured, seems_cut};
 pub use report::{Absent, FitBlock, FitReport};
 pub use tools::check_tools;
-pub use vars::{Missing, NONCE_VARIABLES, VariableUse, Variables, inject_variables};
+pub use vars::{Missing, TURN_VARIABLES, VariableUse, Variables, inject_variables};
 
 use crate::error::Result;
 use crate::models::{AgentName, ContextItem, Expands, Format, ModelSpec, Nonce, State, TokenizerSpec};
@@ -43,6 +43,8 @@ pub struct Request {
     pub template: Option<Arc<Found>>,
     /// The values of variables.
     pub variables: Variables,
+    /// Texts of the pack by variable, such as skeletons: inserted verbatim where `variables` has no value.
+    pub pack_texts: Variables,
     /// What conditions of layers may ask for, beside what is known anyway.
     pub facts: Variables,
     /// What happens where a mandatory one has no value.
@@ -53,7 +55,8 @@ pub struct Request {
     pub project: Option<(String, String)>,
     /// The user's text.
     pub instructions: Option<String>,
-    /// The nonce that the turn's verdict shall carry; it is told in modes that have verdicts.
+    /// Nonce that the turn's verdict must carry. In modes with verdicts, the prompt has it in every `<review>` tag of the
+    /// pack's own text.
     pub nonce: Option<Nonce>,
     /// The tools, as JSON Schema; without any, the mode's actions are.
     pub tools: Vec<serde_json::Value>,
@@ -92,6 +95,8 @@ pub struct Given {
     pub source: String,
     /// Whether its text is the pack's own: then nothing in it has to be kept from passing for a heading.
     pub own: bool,
+    /// Whether a person named it: if it does not fit, the prompt is refused. Any other item may be left out.
+    pub named: bool,
 }
 
 /// How many items of sequences are taken at most, instead of what the pack says.
@@ -108,6 +113,7 @@ impl Default for Request {
         Self {
             template: None,
             variables: Variables::new(),
+            pack_texts: Variables::new(),
             facts: Variables::new(),
             missing: Missing::Notice,
             context: Vec::new(),

@@ -8,26 +8,64 @@ use memchr::{memchr, memchr_iter, memmem};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::models::Nonce;
 use crate::pack::{ACTIONS_PLACEHOLDER, MISSING_VARIABLE, Text, Token, tokens};
 
-/// The variables that are filled where a nonce is told: the nonce, and the verdicts of the mode.
-pub const NONCE_VARIABLES: [&str; 2] = ["NONCE", "VERDICTS"];
+/// Variable with the nonce of the turn. Texts rarely need it: the nonce is put into every `<review>` of the pack's text.
+pub(super) const NONCE: &str = "NONCE";
 
-/// The values that one text is filled with: those that are made for it, then those of the request.
+/// Variable with the verdicts of the mode, separated by `|`.
+pub(super) const VERDICTS: &str = "VERDICTS";
+
+/// Variables that the program fills for every turn and that no caller can set.
+pub const TURN_VARIABLES: [&str; 2] = [NONCE, VERDICTS];
+
+/// Opening tag of a verdict, as the pack's text writes it.
+const REVIEW_TAG: &str = "<review>";
+
+/// Values for the placeholders of one text, and the nonce for its `<review>` tags.
 #[derive(Clone, Copy)]
 pub(super) struct Values<'a> {
-    /// Those of the request.
+    /// Values of the request.
     pub(super) given: &'a Variables,
-    /// Those that are made for this text.
+    /// Values chosen for this text alone; they win over those of the request.
     pub(super) own: &'a [(&'a str, String)],
-    /// The list of actions, which is the pack's own and stands as it is.
+    /// Texts of the pack, such as skeletons: inserted verbatim, unless the request gives a value of the same name.
+    pub(super) pack_texts: &'a Variables,
+    /// List of the mode's actions; part of the pack's text.
     pub(super) actions: &'a str,
+    /// Nonce of the turn, if its verdict carries one.
+    pub(super) nonce: Option<&'a Nonce>,
 }
 
-impl Values<'_> {
-    fn get(&self, name: &str) -> Option<&String> {
+/// Value of a placeholder.
+enum Value<'a> {
+    /// Text of the pack.
+    Pack(&'a str),
+    /// Anything else: it must not close a tag of the template.
+    Foreign(&'a str),
+}
+
+impl<'a> Values<'a> {
+    fn get(&self, name: &str) -> Option<Value<'a>> {
+        if name == ACTIONS_PLACEHOLDER {
+            return Some(Value::Pack(self.actions));
+        }
         let own = self.own.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
-        own.or_else(|| self.given.get(name))
+        let foreign = own.or_else(|| self.given.get(name));
+        let pack = || self.pack_texts.get(name).map(|text| Value::Pack(text));
+        foreign.map(|value| Value::Foreign(value)).or_else(pack)
+    }
+}
+
+/// Returns a text of the pack with the nonce of the turn in every `<review>` tag, so that the prompt shows a verdict in
+/// the one form that counts.
+pub(super) fn with_nonce<'t>(text: &'t str, nonce: Option<&Nonce>) -> Cow<'t, str> {
+    match nonce {
+        Some(nonce) if text.contains(REVIEW_TAG) => {
+            Cow::Owned(text.replace(REVIEW_TAG, &format!("<review run=\"{}\">", nonce.as_str())))
+        }
+        _ => Cow::Borrowed(text),
     }
 }
 
@@ -109,10 +147,10 @@ pub(super) fn fill(
     let mut out = String::with_capacity(size(template.body(), values.given) + values.actions.len());
     for token in tokens(template.body()) {
         match token {
-            Token::Text(text) => out.push_str(text),
-            Token::Variable(ACTIONS_PLACEHOLDER, _) => out.push_str(values.actions),
+            Token::Text(text) => out.push_str(&with_nonce(text, values.nonce)),
             Token::Variable(name, _) => match values.get(name) {
-                Some(value) => {
+                Some(Value::Pack(text)) => out.push_str(&with_nonce(text, values.nonce)),
+                Some(Value::Foreign(value)) => {
                     let tags = tags.get_or_init(|| closing_tags(template.body()));
                     out.push_str(&clean(&harmless(value, tags)));
                 }
@@ -164,7 +202,9 @@ fn uses(template: &Text, values: Values<'_>) -> Vec<VariableUse> {
     for token in tokens(template.body()) {
         let Token::Variable(name, _) = token else { continue };
         if name != ACTIONS_PLACEHOLDER && uses.iter().all(|used| used.name != name) {
-            let bytes = values.get(name).map(String::len);
+            let bytes = values.get(name).map(|value| match value {
+                Value::Pack(text) | Value::Foreign(text) => text.len(),
+            });
             uses.push(VariableUse { name: name.to_owned(), bytes, required: template.requires(name) });
         }
     }

@@ -31,6 +31,10 @@ impl Operation for Archive {
         ARCHIVED
     }
 
+    fn needs_change(&self) -> bool {
+        true
+    }
+
     fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
         site.change.map(|_| Planned::always(self, ARCHIVE, closing.today))
     }
@@ -116,6 +120,10 @@ impl Operation for Commit {
         "git.commit"
     }
 
+    fn needs_change(&self) -> bool {
+        true
+    }
+
     fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
         let (change, session) = (site.change?, site.session?);
         let mode = &closing.started.mode;
@@ -165,6 +173,10 @@ impl Merge {
 impl Operation for Merge {
     fn name(&self) -> &'static str {
         if self.squash { Self::SQUASH } else { Self::MERGE }
+    }
+
+    fn needs_change(&self) -> bool {
+        true
     }
 
     fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {

@@ -16,6 +16,18 @@ use crate::store::blob_id;
 /// The folder of changes, in the project.
 pub(super) const CHANGES: &str = "agentd/changes";
 
+/// File of what people have said to a change, in its folder; for people, as agents are told in their instructions.
+pub const NOTES: &str = "NOTES.md";
+
+/// Returns the text of the file of notes; `None` if nobody has said anything.
+#[must_use]
+pub fn notes_text(notes: &[String]) -> Option<String> {
+    if notes.is_empty() {
+        return None;
+    }
+    Some(format!("# Notes\n\nWhat people said to this change, in order.\n\n{}\n", notes.join("\n\n")))
+}
+
 /// Returns a change's folder, relative to the project's root.
 #[must_use]
 pub fn folder(session: &SessionId) -> String {
@@ -131,7 +143,7 @@ impl Operation for Require {
                 ErrorKind::ChangeNotFound,
                 "this mode works on a change, and none was named",
             )
-            .with_hint("name one with --change"));
+            .with_hint("name one with --change; `agentd review` judges your working tree"));
         };
         if artifacts(site.root, session, &["proposal.md".to_owned()])?.is_empty() {
             let message = format!("the change `{session}` has no proposal.md");

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::change::NOTES;
 use super::checks::{checks_report, run_checks};
+use super::files::read_project_text;
 use super::git::{Changed, Diff, DiffLimits, Snapshot, Status};
 use super::{ChangeSite, Closing, Found, Operation, Planned, Site, change, spec_merge};
 use crate::error::{Error, ErrorKind, Result};
@@ -54,8 +56,12 @@ impl Operation for Checks {
         Self::NAME
     }
 
+    fn needs_change(&self) -> bool {
+        true
+    }
+
     fn before(&self, site: &Site<'_>) -> Result<Found> {
-        let Some(change) = &site.change else { return Ok(Found::default()) };
+        let (change, _) = site.opened(self)?;
         let settlement = self.run(change, &Planned::always(self, "", ""))?;
         let text = settlement.text.clone().unwrap_or_default();
         let item = ContextItem::new(ContextKind::Artifact, CHECKS, text);
@@ -81,6 +87,10 @@ pub(super) struct ChecksAgain;
 impl Operation for ChecksAgain {
     fn name(&self) -> &'static str {
         "checks.again"
+    }
+
+    fn needs_change(&self) -> bool {
+        true
     }
 
     fn closing(&self, site: &Site<'_>, _closing: &Closing<'_>) -> Option<Planned> {
@@ -132,7 +142,19 @@ const CHECKS: &str = "checks.md";
 /// Why nothing is done for a session that works in the user's own tree.
 pub(super) const NO_TREE: &str = "the session has no work tree of its own";
 
-/// `git.diff`: shows what a change has changed since it was opened, and remembers which commit that is.
+/// What `git.diff` saw.
+struct Looked {
+    found: Found,
+    /// Whether no file of the project has changed.
+    is_empty: bool,
+    /// Whether none of those that have changed is shown.
+    shows_nothing: bool,
+    /// Files of the project that are not shown, and why.
+    hidden: Vec<(String, String)>,
+}
+
+/// `git.diff`: shows what a change has changed since it was opened, and remembers which commit that is. A change of which
+/// nothing can be shown cannot be judged, so the turn is refused.
 pub(super) struct ShowDiff;
 
 impl ShowDiff {
@@ -140,12 +162,20 @@ impl ShowDiff {
 
     /// Returns what has changed since the change was opened. `committed` is the commit that holds all of the work tree;
     /// without one, the work tree is looked at as it is now.
-    fn look(&self, change: &ChangeSite<'_>, session: &SessionId, committed: Option<String>) -> Result<Found> {
+    fn look(&self, site: &Site<'_>, committed: Option<String>) -> Result<Looked> {
+        let (change, session) = site.opened(self)?;
         let folder = format!("{}/", change::folder(session));
+        // The notes are part of the instructions; a file of that name with other content is not.
+        let notes = change::notes_text(&change.state.notes);
+        let holds_notes =
+            notes.is_some() && read_project_text(site.root, &format!("{folder}{NOTES}"))? == notes;
         // What is shown anyway need not be shown twice; anything else that lies there must be seen.
         let own = |path: &str| {
-            let name = path.strip_prefix(&folder);
-            name.is_some_and(|name| change.artifacts.iter().any(|pattern| matches_pattern(pattern, name)))
+            let is_shown = |name: &str| {
+                let is_artifact = change.artifacts.iter().any(|pattern| matches_pattern(pattern, name));
+                is_artifact || (holds_notes && name == NOTES)
+            };
+            path.strip_prefix(&folder).is_some_and(is_shown)
         };
         let leaves_out = |path: &str| own(path) || (change.holds_secrets)(path);
         let (worktree, base) = (change.worktree, &change.opened.base);
@@ -158,10 +188,18 @@ impl ShowDiff {
         };
         let files = diff.files.iter().filter(|changed| !own(&changed.path)).count();
         let detail = format!("{files} files differ from {}", short(&change.opened.base));
-        let result = if files == 0 { "EMPTY" } else { "SEEN" };
-        let settlement = Planned::always(self, commit, "").settled(true, detail).found(result, None);
+        let settlement = Planned::always(self, commit, "").settled(true, detail).found("SEEN", None);
         let item = ContextItem::new(ContextKind::Artifact, "changes.diff", diff_text(&diff, own));
-        Ok(Found { items: vec![(item, "what has changed".to_owned())], settlement: Some(settlement) })
+        let found =
+            Found { items: vec![(item, "what has changed".to_owned())], settlement: Some(settlement) };
+        // The reports of earlier phases are in the change's own folder: they are no work to be judged.
+        let is_work = |path: &str| !path.starts_with(&folder);
+        let work = diff.files.iter().filter(|changed| is_work(&changed.path)).count();
+        let hidden: Vec<(String, String)> =
+            diff.left_out.into_iter().filter(|(path, _)| is_work(path)).collect();
+        let is_hidden = |path: &str| hidden.iter().any(|(hidden, _)| hidden == path);
+        let shown = diff.files.iter().filter(|changed| is_work(&changed.path) && !is_hidden(&changed.path));
+        Ok(Looked { found, is_empty: work == 0, shows_nothing: shown.count() == 0, hidden })
     }
 }
 
@@ -170,25 +208,55 @@ impl Operation for ShowDiff {
         Self::NAME
     }
 
+    fn needs_change(&self) -> bool {
+        true
+    }
+
     fn before(&self, site: &Site<'_>) -> Result<Found> {
-        let (Some(change), Some(session)) = (&site.change, site.session) else { return Ok(Found::default()) };
+        let (change, session) = site.opened(self)?;
         // What a person has changed in the tree belongs to what is judged.
         let message = format!("agentd({session}): what was changed by hand");
         let commit = change.worktree.commit_all(&message)?.commit;
-        self.look(change, session, Some(commit))
+        let looked = self.look(site, Some(commit))?;
+        let base = short(&change.opened.base);
+
+        if looked.is_empty {
+            let message =
+                format!("`{session}` has changed nothing since {base}, so there is nothing to review");
+            let hint = format!("`agentd revise {session} --note \"…\"` says what is still to be done");
+            return Err(Error::new(ErrorKind::NothingToReview, message).with_hint(hint));
+        }
+        if looked.shows_nothing {
+            let hint = format!("review it yourself: `git diff {base} {}`", change.opened.branch);
+            return Err(nothing_shown(&looked.hidden).with_hint(hint));
+        }
+        Ok(looked.found)
     }
 
     fn preview(&self, site: &Site<'_>) -> Result<Found> {
-        match (&site.change, site.session) {
-            (Some(change), Some(session)) => self.look(change, session, None),
-            _ => Ok(Found::default()),
+        if site.change.is_none() {
+            return Ok(Found::default());
         }
+        Ok(self.look(site, None)?.found)
     }
 
     fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
         Ok(planned.settled(false, "this operation only looks".to_owned()))
     }
 }
+
+/// Returns the error for changes of which a reviewer would see nothing; `hidden` are the files and the reasons.
+pub fn nothing_shown(hidden: &[(String, String)]) -> Error {
+    let named: String =
+        hidden.iter().take(MOST_HIDDEN).map(|(path, why)| format!("\n  {path}: {why}")).collect();
+    let more = hidden.len().saturating_sub(MOST_HIDDEN);
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    let message = format!("nothing of what has changed can be shown to a reviewer:{named}{more}");
+    Error::new(ErrorKind::NothingToReview, message)
+}
+
+/// Number of hidden files that an error lists.
+const MOST_HIDDEN: usize = 20;
 
 /// Returns a diff as a prompt shows it: what is not shown is named.
 pub fn diff_text(diff: &Diff, own: impl Fn(&str) -> bool) -> String {
@@ -215,8 +283,12 @@ impl Operation for ReviewRequire {
         REVIEWED
     }
 
+    fn needs_change(&self) -> bool {
+        true
+    }
+
     fn before(&self, site: &Site<'_>) -> Result<Found> {
-        let (Some(change), Some(session)) = (&site.change, site.session) else { return Ok(Found::default()) };
+        let (change, session) = site.opened(self)?;
         let hint = format!("`agentd review {session}` reviews it as it is now");
         let refused = |why: String| Error::new(ErrorKind::VerdictStale, why).with_hint(hint.clone());
         let left = change.state.left.as_ref();

@@ -24,10 +24,13 @@ use std::path::Path;
 
 pub use archive::{ARCHIVE, ARCHIVED};
 pub use census::{Census, Counted};
-pub use change::{OpenTasks, artifacts, folder as change_folder, has_change, open_tasks, targets, task_ids};
+pub use change::{
+    NOTES, OpenTasks, artifacts, folder as change_folder, has_change, notes_text, open_tasks, targets,
+    task_ids,
+};
 pub use checks::{CheckJob, checks_report, run_checks};
 pub use detect::{check_commands, detected};
-pub use evidence::{DIFF_LIMITS, REVIEWED, diff_text, short};
+pub use evidence::{DIFF_LIMITS, REVIEWED, diff_text, nothing_shown, short};
 pub use files::{
     create_new, make_folder, read_project_text, read_reply, read_text, sweep, temporary_folder, write_text,
 };
@@ -58,6 +61,27 @@ pub struct Site<'a> {
     pub session: Option<&'a SessionId>,
     /// The branch and work tree of the session's own, if it has some: the root is that tree then.
     pub change: Option<ChangeSite<'a>>,
+}
+
+impl<'a> Site<'a> {
+    /// Returns the change that an operation works on.
+    ///
+    /// # Errors
+    ///
+    /// `ChangeNotFound` if the session was not opened as a change: the operation must not be skipped then.
+    pub(super) fn opened(&self, operation: &dyn Operation) -> Result<(&ChangeSite<'a>, &'a SessionId)> {
+        if let (Some(change), Some(session)) = (&self.change, self.session) {
+            return Ok((change, session));
+        }
+        let (why, name) = match self.session {
+            Some(session) => (format!("`{session}` was not opened as one"), session.as_str()),
+            None => ("none was named".to_owned(), "NAME"),
+        };
+        let message = format!("{} needs the branch of a change, and {why}", operation.name());
+        Err(Error::new(ErrorKind::ChangeNotFound, message).with_hint(format!(
+            "`agentd review` judges your working tree; `agentd run {name} \"…\"` opens a change"
+        )))
+    }
 }
 
 /// What an operation knows of a session that has a branch and a work tree of its own.
@@ -112,6 +136,11 @@ pub struct Closing<'a> {
 pub trait Operation {
     /// Returns the name by which packs call it.
     fn name(&self) -> &'static str;
+
+    /// Returns whether it can only be carried out for a session that was opened as a change.
+    fn needs_change(&self) -> bool {
+        false
+    }
 
     /// Looks, before a turn, whether it can be taken, and at what it shall rest on.
     ///
@@ -298,6 +327,21 @@ const OPERATIONS: [&dyn Operation; 16] = [
     &archive::Merge { squash: true },
     &findings::Note,
 ];
+
+/// Returns those of some operations that a session which was not opened as a change cannot have.
+///
+/// # Errors
+///
+/// `UnknownOperation`.
+pub fn needing_change<'n>(names: impl Iterator<Item = &'n str>) -> Result<Vec<&'n str>> {
+    let mut needing = Vec::new();
+    for name in names {
+        if operation(name)?.needs_change() {
+            needing.push(name);
+        }
+    }
+    Ok(needing)
+}
 
 /// Returns the operation with a name.
 ///

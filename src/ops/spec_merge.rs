@@ -5,7 +5,7 @@ use super::change::{self, artifacts};
 use super::evidence::NO_TREE;
 use super::files::write_text;
 use super::git::Merged;
-use super::{ChangeSite, Closing, Found, Operation, Planned, Site};
+use super::{ChangeSite, Closing, Found, Operation, Planned, Site, specs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{ContextItem, ContextKind, SessionId, Settlement};
@@ -14,7 +14,8 @@ use crate::spec::{self, Conflict};
 /// The folder of the project's specs: what is true now.
 pub const SPECS: &str = "agentd/specs";
 
-/// `specs.show`: shows the project's specs as they were when the change was opened.
+/// `specs.show`: shows the project's specs as they were when the change was opened; for a session that was not opened as
+/// a change, as they are in the tree.
 pub(super) struct Show;
 
 impl Operation for Show {
@@ -23,9 +24,13 @@ impl Operation for Show {
     }
 
     fn before(&self, site: &Site<'_>) -> Result<Found> {
-        let Some(change) = &site.change else { return Ok(Found::default()) };
-        let is_spec = |name: &str| name.ends_with(".md");
-        let specs = change.repository.texts_in(&change.opened.base, SPECS, is_spec)?;
+        let specs = match &site.change {
+            Some(change) => {
+                let is_spec = |name: &str| name.ends_with(".md");
+                change.repository.texts_in(&change.opened.base, SPECS, is_spec)?
+            }
+            None => specs::specs(site.root)?.into_iter().collect(),
+        };
         let mut found = Found::default();
         for (path, text) in specs {
             let item = ContextItem::new(ContextKind::File, path, text);
@@ -58,12 +63,15 @@ impl Operation for Merge {
         Self::NAME
     }
 
+    fn needs_change(&self) -> bool {
+        true
+    }
+
     /// A conflict is told before anything is spent.
     fn before(&self, site: &Site<'_>) -> Result<Found> {
-        if let (Some(change), Some(session)) = (&site.change, site.session) {
-            let target = change.repository.commit_of(target(change))?;
-            merged(site, change, session, target.as_deref(), "1970-01-01")?;
-        }
+        let (change, session) = site.opened(self)?;
+        let target = change.repository.commit_of(target(change))?;
+        merged(site, change, session, target.as_deref(), "1970-01-01")?;
         Ok(Found::default())
     }
 

@@ -40,6 +40,10 @@ impl Operation for Tick {
         "tasks.tick"
     }
 
+    fn needs_change(&self) -> bool {
+        true
+    }
+
     fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
         let (change, session) = (site.change?, site.session?);
         let status = |marker: &Marker| match marker {

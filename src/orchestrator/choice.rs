@@ -4,8 +4,9 @@ use super::prompts::{Ask, Workspace};
 use crate::agent::find_command;
 use crate::config::Known;
 use crate::error::Result;
-use crate::models::{AgentName, Mode, Permission};
+use crate::models::{AgentName, Event, Mode, Permission, SessionId};
 use crate::pack::{DEFAULT_AGENTS, ModeSpec};
+use crate::store::Store;
 
 impl Workspace {
     /// Returns the agent that is asked: the one that is named, the mode's from the settings, or one that is on PATH.
@@ -84,6 +85,26 @@ impl Workspace {
         Ok((self.vendor(&judge)? == self.vendor(&worker)?).then_some((judged, judge)))
     }
 
+    /// Returns the author and the mode of the work that a turn judges, if the judge is the same agent or one of the same
+    /// vendor. The author is the agent of the session's last turn in the judged mode; before there is one, the agent that
+    /// would be chosen, unless a judge is named. Agents that only play a script are nobody's author.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place, and those of the ledger.
+    pub fn judges_own_work(&self, store: Option<&dyn Store>, ask: &Ask) -> Result<Option<(Mode, AgentName)>> {
+        let Some(judged) = self.pack.modes.get(&ask.mode).and_then(|spec| spec.judges.clone()) else {
+            return Ok(None);
+        };
+        let Some(judge) = self.agent(ask)?.filter(|judge| !is_played(judge)) else { return Ok(None) };
+        let author = match last_agent(store, ask.works_on(), &judged)? {
+            None if ask.agent.is_none() => self.agent_of(&judged)?,
+            author => author,
+        };
+        let Some(author) = author else { return Ok(None) };
+        Ok((self.vendor(&judge)? == self.vendor(&author)?).then_some((judged, author)))
+    }
+
     /// Returns the agent of a mode that nothing else is said of.
     fn agent_of(&self, mode: &Mode) -> Result<Option<AgentName>> {
         if let Some(agent) = self.settings.agents.get(mode) {
@@ -118,4 +139,24 @@ impl Workspace {
         };
         Ok(vendor.unwrap_or_else(|| agent.as_str().split(':').next().unwrap_or_default().to_owned()))
     }
+}
+
+/// Returns whether an agent only plays what was written or recorded before.
+fn is_played(agent: &AgentName) -> bool {
+    matches!(agent.as_str(), "scripted" | "echo") || agent.as_str().starts_with("replay:")
+}
+
+/// Returns the agent of the last turn that a session took in a mode.
+fn last_agent(
+    store: Option<&dyn Store>,
+    session: Option<&SessionId>,
+    mode: &Mode,
+) -> Result<Option<AgentName>> {
+    let (Some(store), Some(session)) = (store, session) else { return Ok(None) };
+    let events = store.events(session)?;
+    let last = events.iter().rev().find_map(|(_, event)| match event {
+        Event::Started(started) if started.mode == *mode => Some(started.agent.as_str()),
+        _ => None,
+    });
+    last.map(AgentName::new).transpose()
 }

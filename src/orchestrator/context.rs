@@ -19,11 +19,16 @@ use crate::secret::Secrets;
 /// Where the project describes itself.
 const PROJECT_FILE: &str = "agentd/project.md";
 
+/// Variable with the forms of the files that a mode writes.
+const SKELETON: &str = "SKELETON";
+
 /// What a prompt is made from: values, items and where each came from, without anything that no prompt may hold.
 #[derive(Debug, Default)]
 pub struct PromptContext {
     /// The values of variables.
     pub variables: Variables,
+    /// Texts of the pack by variable, such as skeletons, which are inserted verbatim.
+    pub pack_texts: Variables,
     /// For each variable with a value, where it came from.
     pub sources: Vec<(String, String)>,
     /// The numbers of the change's tasks, if it has a list of them.
@@ -35,8 +40,15 @@ pub struct PromptContext {
 }
 
 impl PromptContext {
+    /// Adds an item that the program chose.
     fn add(&mut self, item: ContextItem, source: impl Into<String>) {
-        self.items.push(Given { item, source: source.into(), own: false });
+        self.items.push(Given { item, source: source.into(), own: false, named: false });
+    }
+
+    /// Adds an item that the caller named.
+    fn add_named(&mut self, item: ContextItem) {
+        let source = "given by the caller".to_owned();
+        self.items.push(Given { item, source, own: false, named: true });
     }
 
     /// Takes out what no prompt may hold.
@@ -46,7 +58,7 @@ impl PromptContext {
                 *text = clean;
             }
         };
-        self.variables.values_mut().for_each(clean);
+        self.variables.values_mut().chain(self.pack_texts.values_mut()).for_each(clean);
         self.project.iter_mut().for_each(|(text, _)| clean(text));
         for given in &mut self.items {
             let (name, content) = (secrets.redact(given.item.name()), secrets.redact(given.item.content()));
@@ -125,7 +137,7 @@ pub(super) fn gather(
         found.set("PROJECT_STRUCTURE", tree, "the project's tree");
     }
     let skeletons: Vec<&Prose> = workspace.pack.skeletons_of(spec).collect();
-    if uses("SKELETON") && !skeletons.is_empty() {
+    if uses(SKELETON) && !skeletons.is_empty() {
         let texts: Vec<&str> = skeletons.iter().map(|skeleton| skeleton.text.trim_end()).collect();
         let named = |(name, skeleton): (&String, &&Prose)| match skeleton.owner {
             Owner::BuiltIn => name.clone(),
@@ -133,7 +145,8 @@ pub(super) fn gather(
         };
         let names: Vec<String> = spec.skeletons.iter().zip(&skeletons).map(named).collect();
         let source = format!("skeletons of the pack {}: {}", workspace.pack.name, names.join(", "));
-        found.set("SKELETON", texts.join("\n\n"), source);
+        found.pack_texts.insert(SKELETON.to_owned(), texts.join("\n\n"));
+        found.sources.push((SKELETON.to_owned(), source));
     }
     let is_new = |id: &SessionId| ask.mode == workspace.pack.start && !ops::has_change(root, id);
     match ask.works_on() {
@@ -186,12 +199,12 @@ fn gather_given(root: &Path, ask: &Ask, found: &mut PromptContext) -> Result<()>
                 secret_files::refuse(path)?;
             }
             let item = ContextItem::new(kind, shown_path(root, path), ops::read_text(path)?);
-            found.add(item, "given by the caller");
+            found.add_named(item);
         }
     }
     for (index, thought) in ask.thoughts.iter().enumerate() {
         let item = ContextItem::new(ContextKind::Thought, format!("thought {}", index + 1), thought.as_str());
-        found.add(item, "given by the caller");
+        found.add_named(item);
     }
     Ok(())
 }

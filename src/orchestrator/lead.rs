@@ -14,7 +14,7 @@ use crate::apply::{self, Standing};
 use crate::config::TaskPace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
-use crate::models::{ContextItem, ContextKind, Decision, Event, Mode, Opened, SessionId, Settlement, State};
+use crate::models::{Decision, Event, Mode, Opened, SessionId, Settlement, State};
 use crate::ops::{self, Leftover, Worktree};
 use crate::pack::ModeSpec;
 use crate::spec::Tasks;
@@ -22,9 +22,6 @@ use crate::store::{Entry, Lease};
 
 /// What stands before the name of a change in the name of its branch.
 const BRANCH: &str = "agentd/";
-
-/// The file of what people said to a change, in its folder.
-const NOTES: &str = "NOTES.md";
 
 /// A change as it stands.
 #[derive(Debug)]
@@ -93,8 +90,8 @@ fn lead(desk: &Desk<'_>, session: &SessionId, state: State) -> Result<Lead> {
     let tree = desk.workspace.own_tree(session)?;
     if !matches!(standing, Standing::Over { .. }) {
         let worktree = ensure_tree(desk, session, &state)?;
-        // What is in the archive is not written again.
-        if desk.workspace.pack.modes.values().any(keeps_notes) && !state.done.contains_key(ops::ARCHIVED) {
+        // What is in the archive is not written again, and a change without a folder gets none for its notes.
+        if ops::has_change(&tree, session) && !state.done.contains_key(ops::ARCHIVED) {
             write_notes(&tree, session, &state)?;
         }
         // What a call has left that came to no end is the work of the next one.
@@ -156,21 +153,10 @@ fn not_opened(session: &SessionId) -> Error {
     ))
 }
 
-/// Tells whether a mode reads what people said from the change's folder.
-fn keeps_notes(spec: &ModeSpec) -> bool {
-    spec.artifacts.iter().any(|artifact| artifact == NOTES)
-}
-
-/// Returns what people said to a change, if they did.
-fn notes(state: &State) -> Option<String> {
-    let said = (!state.notes.is_empty()).then(|| state.notes.join("\n\n"))?;
-    Some(format!("# Notes\n\nWhat people said to this change, in order.\n\n{said}\n"))
-}
-
-/// Writes what people said to a change into its folder, where agents are shown it.
+/// Writes what people said to a change into its folder, for people to read.
 fn write_notes(tree: &std::path::Path, session: &SessionId, state: &State) -> Result<()> {
-    let Some(text) = notes(state) else { return Ok(()) };
-    let path = format!("{}/{NOTES}", ops::change_folder(session));
+    let Some(text) = ops::notes_text(&state.notes) else { return Ok(()) };
+    let path = format!("{}/{}", ops::change_folder(session), ops::NOTES);
     if ops::read_project_text(tree, &path)?.as_deref() == Some(text.as_str()) {
         return Ok(());
     }
@@ -239,7 +225,7 @@ fn refused(decision: Decision, standing: &Standing) -> Option<&'static str> {
     }
 }
 
-/// Returns what is asked for next in a change.
+/// Returns what is asked for next in a change; the turn adds the request and what people have said.
 ///
 /// # Errors
 ///
@@ -250,11 +236,6 @@ pub fn next_ask(workspace: &Workspace, session: &SessionId, state: &State, mode:
     let instructions = spec.request.as_deref().unwrap_or(request);
     let mut ask =
         Ask { session: Some(session.clone()), repairs: MOST_REPAIRS, ..Ask::new(mode.clone(), instructions) };
-    // A pack without a folder for changes shows them all the same.
-    if let Some(text) = notes(state).filter(|_| !workspace.pack.modes.values().any(keeps_notes)) {
-        let item = ContextItem::new(ContextKind::Artifact, NOTES, text);
-        ask.found.push((item, "what people said".to_owned()));
-    }
     if let Some(task) = next_task(workspace, session, spec)? {
         ask.variables.insert("TASKS".to_owned(), task);
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use serde::Serialize;
 
 use super::context::{self, PromptContext};
-use crate::compose::{self, Counter, Draft, Measured, Missing, NONCE_VARIABLES, Request, Variables};
+use crate::compose::{self, Counter, Draft, Measured, Missing, Request, TURN_VARIABLES, Variables};
 use crate::config::{Agents, Environment, Known, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
@@ -276,6 +276,8 @@ pub struct Ask {
     pub measured: Measured,
     /// What operations found before the turn.
     pub found: Vec<(ContextItem, String)>,
+    /// Whether `found` holds already what the mode looks at before a turn: its `before` operations are not run then.
+    pub has_evidence: bool,
 }
 
 impl Ask {
@@ -301,6 +303,7 @@ impl Ask {
             repairs: 0,
             measured: Measured::default(),
             found: Vec::new(),
+            has_evidence: false,
         }
     }
 }
@@ -383,7 +386,8 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
     let agent = workspace.agent(ask)?.unwrap_or_else(AgentName::base);
     let template = workspace.template(&agent, &ask.mode)?;
     let spec = pack.mode(&ask.mode)?;
-    let PromptContext { variables, mut sources, tasks, items, project } = assemble_context(workspace, ask)?;
+    let PromptContext { variables, pack_texts, mut sources, tasks, items, project } =
+        assemble_context(workspace, ask)?;
     let written_for = WrittenFor::of(workspace, ask)?;
     check_variables(pack, template.as_deref(), &ask.variables)?;
     if ask.work.is_some() && !pack.holds(Holds::State) && !pack.holds(Holds::History) {
@@ -396,6 +400,7 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         template: template.clone(),
         facts: ask.variables.keys().filter_map(told).collect(),
         variables,
+        pack_texts,
         missing: if strict { Missing::Error } else { Missing::Notice },
         context: items,
         project,
@@ -414,10 +419,8 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         ..Request::default()
     };
     let draft = compose::compose(pack, state, request)?;
-    if draft.nonce.is_some() {
-        let told = ["this turn", "the mode"].map(str::to_owned);
-        sources.extend(NONCE_VARIABLES.map(str::to_owned).into_iter().zip(told));
-    }
+    let filled_from = ["this turn", "the mode"].map(str::to_owned);
+    sources.extend(TURN_VARIABLES.map(str::to_owned).into_iter().zip(filled_from));
     let overrides = overrides(pack, template.as_deref(), spec);
     let WrittenFor { model, reliability, .. } = written_for;
     let measured = ask.measured;
@@ -454,7 +457,7 @@ impl WrittenFor {
 
 /// A variable that is given a value is one that the pack or a text of it knows.
 fn check_variables(pack: &Pack, template: Option<&Found>, given: &Variables) -> Result<()> {
-    if let Some(name) = NONCE_VARIABLES.iter().find(|name| given.contains_key(**name)) {
+    if let Some(name) = TURN_VARIABLES.iter().find(|name| given.contains_key(**name)) {
         let message = format!("`{name}` cannot be set: the program fills it for every turn");
         return Err(Error::new(ErrorKind::NameInvalid, message));
     }

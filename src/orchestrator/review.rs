@@ -10,7 +10,7 @@ use super::turn::{Desk, TurnReport, take};
 use crate::agent::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Check, ContextItem, ContextKind, Finding, ReviewResult, all_passed};
-use crate::ops::{Changed, DIFF_LIMITS, Repository, checks_report, diff_text, run_checks};
+use crate::ops::{Changed, DIFF_LIMITS, Repository, checks_report, diff_text, nothing_shown, run_checks};
 
 /// What a review came to.
 #[derive(Debug, Serialize)]
@@ -38,7 +38,7 @@ pub struct Reviewed {
 ///
 /// # Errors
 ///
-/// `NotARepository`, `NoCommits`, `NotTrusted` for checks that nobody has accepted, and whatever keeps a turn from being
+/// `NotARepository`, `NoCommits`, `NothingToReview` if nothing of it can be shown, `NotTrusted` for checks that nobody has accepted, and whatever keeps a turn from being
 /// taken.
 pub fn review_tree(
     desk: &Desk<'_>,
@@ -55,6 +55,9 @@ pub fn review_tree(
     if diff.files.is_empty() {
         return Ok(None);
     }
+    if diff.text.trim().is_empty() {
+        return Err(nothing_shown(&diff.left_out).with_hint("review these files yourself"));
+    }
     let mut checks = Vec::new();
     if with_checks {
         let checking = Checking::of(desk, "review")?;
@@ -67,7 +70,7 @@ pub fn review_tree(
     if !checks.is_empty() {
         found.push((artifact("checks.md", checks_report(&checks)), "checks that were run".to_owned()));
     }
-    let report = take(desk, driver, &Ask { found, ..ask.clone() })?;
+    let report = take(desk, driver, &Ask { found, has_evidence: true, ..ask.clone() })?;
     let values = report.response.actions.iter().map(|action| action.values.clone().into());
     let findings = values.filter_map(|values| serde_json::from_value(values).ok()).collect();
     let floor = if all_passed(&checks) { ReviewResult::Pass } else { ReviewResult::NeedsChanges };

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::call::{Answer, folder};
 use super::census::Watched;
 use super::grounds::Grounds;
+use super::instructions::with_request;
 use super::prepare::{self, Prepared};
 use super::prompts::{Ask, Workspace, assemble};
 use super::reading::{MOST_REPAIRS, Reading};
@@ -23,7 +24,7 @@ use crate::models::{
     Started, State, UsageMetrics,
 };
 use crate::ops::{self, Closing, Landing, Planned, Site};
-use crate::pack::{ModeSpec, Target};
+use crate::pack::{ModeSpec, OperationName, Target};
 use crate::parse;
 use crate::store::{Entry, Lease, Store, blob_id};
 
@@ -121,13 +122,15 @@ pub fn take(desk: &Desk<'_>, driver: &dyn Driver, ask: &Ask) -> Result<TurnRepor
         let grounds = Grounds::of(desk, ask.works_on(), &judged)?;
         grounds.check_trust(desk, &ask.mode)?;
         let site = grounds.site(desk, ask.works_on(), &judged);
+        let spec = desk.workspace.pack.mode(&ask.mode)?;
         let (mut found, mut findings) = (ask.found.clone(), Vec::new());
-        for name in &desk.workspace.pack.mode(&ask.mode)?.before {
+        for name in spec.before.iter().filter(|_| !ask.has_evidence) {
             let looked = ops::operation(name.as_str())?.before(&site)?; // before
             found.extend(looked.items);
             findings.extend(looked.settlement);
         }
-        let ask = Ask { found, ..ask };
+        let left_out = left_out(spec, &site)?;
+        let ask = with_request(desk.store, Ask { found, ..ask })?;
         let model = desk.workspace.model(&ask)?;
         let measured = measure::measured(desk.workspace, desk.store, &ask)?;
         let ask = Ask { nonce: Some(chance::nonce()), model, measured, ..ask };
@@ -136,8 +139,25 @@ pub fn take(desk: &Desk<'_>, driver: &dyn Driver, ask: &Ask) -> Result<TurnRepor
         let started = Started { commit: grounds.commit()?, ..prepared.started };
         let prepared = Prepared { findings, started, ..prepared };
         fail::point("prepared")?;
-        Turning::new(desk, driver, lease, before, &prepared, &grounds).carry_on(opening)
+        let mut turning = Turning::new(desk, driver, lease, before, &prepared, &grounds);
+        turning.warnings.extend(left_out);
+        turning.carry_on(opening)
     })
+}
+
+/// Returns a warning that names the operations after the turn which a session cannot have that was not opened as a
+/// change. One that nobody named has nothing to commit, so nothing is left out.
+fn left_out(spec: &ModeSpec, site: &Site<'_>) -> Result<Option<String>> {
+    let (None, Some(session)) = (&site.change, site.session) else { return Ok(None) };
+    let names = spec.after.iter().chain(&spec.finish).map(OperationName::as_str);
+    let needing = ops::needing_change(names)?;
+    if needing.is_empty() {
+        return Ok(None);
+    }
+    let warning =
+        format!("`{session}` was not opened as a change, so this is left out: {}", needing.join(", "));
+    log::warn!("{warning}");
+    Ok(Some(warning))
 }
 
 /// Returns what a turn's prompt would show of what operations find, as far as that can be told without running or
@@ -147,10 +167,12 @@ pub fn take(desk: &Desk<'_>, driver: &dyn Driver, ask: &Ask) -> Result<TurnRepor
 ///
 /// Whatever keeps it from being told.
 pub fn preview(desk: &Desk<'_>, state: &State, ask: &Ask) -> Result<Vec<(ContextItem, String)>> {
+    // That a mode is not there is an error of the prompt itself.
+    let Some(spec) = desk.workspace.pack.modes.get(&ask.mode) else { return Ok(Vec::new()) };
     let grounds = Grounds::of(desk, ask.works_on(), state)?;
     let site = grounds.site(desk, ask.works_on(), state);
     let mut found = Vec::new();
-    for name in &desk.workspace.pack.mode(&ask.mode)?.before {
+    for name in &spec.before {
         found.extend(ops::operation(name.as_str())?.preview(&site)?.items);
     }
     Ok(found)

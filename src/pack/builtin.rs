@@ -26,7 +26,7 @@ const FILES: &[(&str, &str)] = files![
     "data/pack/identity.md",
     "data/pack/pack.yaml",
     "data/pack/repair.md",
-    "data/pack/verdict_run.md",
+    "data/pack/verdict.md",
     "data/secret_files.txt",
     "data/secret_names.txt",
     "packs/foreman/actions.yaml",
@@ -60,7 +60,7 @@ const FILES: &[(&str, &str)] = files![
     "packs/light/no_tools.md",
     "packs/light/pack.yaml",
     "packs/light/repair.md",
-    "packs/light/verdict_run.md",
+    "packs/light/verdict.md",
     "packs/probe/actions.yaml",
     "packs/probe/cases.yaml",
     "packs/probe/examples/action.assistant.md",
@@ -69,14 +69,12 @@ const FILES: &[(&str, &str)] = files![
     "packs/probe/examples/message.user.md",
     "packs/probe/examples/verdict.assistant.md",
     "packs/probe/examples/verdict.user.md",
-    "packs/probe/examples/verdict_run.assistant.md",
     "packs/probe/modes/action.md",
     "packs/probe/modes/message.md",
     "packs/probe/modes/verdict.md",
     "packs/probe/pack.yaml",
     "packs/probe/protocol.md",
     "packs/probe/reminder.md",
-    "packs/probe/verdict_run.md",
     "packs/sdd/no_tools.md",
     "packs/sdd/no_tools_edits.md",
     "packs/sdd/pack.yaml",
@@ -86,7 +84,7 @@ const FILES: &[(&str, &str)] = files![
     "packs/sdd/skeletons/review.md",
     "packs/sdd/skeletons/spec.md",
     "packs/sdd/skeletons/tasks.md",
-    "packs/sdd/verdict_run.md",
+    "packs/sdd/verdict.md",
     "packs/taskqueue/controlled-splitting.md",
     "packs/taskqueue/execution-focus.md",
     "packs/taskqueue/hook-executor.md",
@@ -95,6 +93,8 @@ const FILES: &[(&str, &str)] = files![
     "packs/taskqueue/supervisor.md",
     "packs/taskqueue/task-agent.md",
     "templates/notices/missing-variable.md",
+    "templates/notices/notes.md",
+    "templates/notices/request.md",
     "templates/system/BASE-archive.md",
     "templates/system/BASE-challenge.md",
     "templates/system/BASE-implement.md",
@@ -108,6 +108,12 @@ const FILES: &[(&str, &str)] = files![
 
 /// What stands in a prompt where a mandatory variable has no value.
 pub(crate) const MISSING_VARIABLE: &str = include_str!("../../templates/notices/missing-variable.md");
+
+/// Words that introduce the request of a change in `<instructions>`; `{{REQUEST}}` is the request.
+pub const REQUEST_NOTICE: &str = include_str!("../../templates/notices/request.md");
+
+/// Words that introduce what people have said to a change; `{{NOTES}}` is all of it.
+pub const NOTES_NOTICE: &str = include_str!("../../templates/notices/notes.md");
 
 /// The first draft of `agentd/project.md`.
 pub const PROJECT_DRAFT: &str = include_str!("../../data/init/project.md");
@@ -126,7 +132,7 @@ pub const PACK_DRAFT: &[(&str, &str)] = &[
     ("pack.yaml", include_str!("../../data/pack/pack.yaml")),
     ("identity.md", include_str!("../../data/pack/identity.md")),
     ("modes/draft.md", include_str!("../../data/pack/draft.md")),
-    ("verdict_run.md", include_str!("../../data/pack/verdict_run.md")),
+    ("verdict.md", include_str!("../../data/pack/verdict.md")),
     ("modes/check.md", include_str!("../../data/pack/check.md")),
     ("repair.md", include_str!("../../data/pack/repair.md")),
 ];

@@ -131,6 +131,7 @@ fn file_fault(layer: &Layer) -> Option<&'static str> {
         Holds::Turn if turns != 2 => Some("it needs `user` and `assistant`"),
         Holds::Text if turns > 0 => Some("`user` and `assistant` are for an example turn"),
         Holds::Text => None,
+        Holds::Instructions if texts == 0 && turns == 0 => None,
         _ if texts > 0 || !layer.adds.is_empty() => Some("`text`, `choose` and `adds` are for prose"),
         Holds::Turn => None,
         _ if turns > 0 => Some("`user` and `assistant` are for an example turn"),

@@ -30,7 +30,7 @@ pub struct Layer {
     /// Files to choose from: the first whose condition holds.
     #[serde(default)]
     pub choose: Vec<Placed<Choice>>,
-    /// Files that follow the text in certain modes.
+    /// Files that follow the text, or the instructions, in certain modes.
     #[serde(default)]
     pub adds: IndexMap<Mode, Vec<Placed<String>>>,
     /// The user's part of an example turn.

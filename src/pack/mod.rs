@@ -27,8 +27,8 @@ pub(crate) use builtin::{BUILDER_PACK, MISSING_VARIABLE};
 use indexmap::IndexMap;
 
 pub use builtin::{
-    AGENTS, CONFIG_DRAFT, DEFAULT_AGENTS, DEFAULT_PACK, DEMO, DEMO_SCRIPT, MODELS, PACK_DRAFT, PROBE_PACK,
-    PROJECT_DRAFT, SECRET_FILES, SECRET_NAMES, names as builtin_names,
+    AGENTS, CONFIG_DRAFT, DEFAULT_AGENTS, DEFAULT_PACK, DEMO, DEMO_SCRIPT, MODELS, NOTES_NOTICE, PACK_DRAFT,
+    PROBE_PACK, PROJECT_DRAFT, REQUEST_NOTICE, SECRET_FILES, SECRET_NAMES, names as builtin_names,
 };
 pub use condition::Condition;
 pub use front_matter::{FrontMatter, VariableSpec};

@@ -28,6 +28,37 @@ use agentd::{Pack, Places};
 use log::{LevelFilter, Log, Metadata, Record};
 use tempfile::TempDir;
 
+/// The pack `sdd` without what its phases look at on the branch of a change, so that a session without one may take them.
+pub(crate) fn sdd_without_branch() -> String {
+    let pack = fs::read_to_string(repository().join("packs/sdd/pack.yaml")).unwrap();
+    let replaced = [
+        (
+            "before: [change.require, checks.run, git.diff, specs.show]",
+            "before: [change.require, specs.show]",
+        ),
+        ("before: [change.require, review.require, specs.merge]", "before: [change.require]"),
+        // What nobody looked at is no evidence; `git.commit` never has this result.
+        ("evidence: {checks.run: {FAILED:", "evidence: {git.commit: {FAILED:"),
+    ];
+    replaced.into_iter().fold(pack, |pack, (with, without)| {
+        assert_eq!(pack.matches(with).count(), 1, "{with}");
+        pack.replace(with, without)
+    })
+}
+
+/// Commits all of a desk's project, opens a change on it, and writes files into the worktree of the change.
+pub(crate) fn open_change(desk: &Desk<'_>, change: &str, request: &str, files: &[(&str, &str)]) -> PathBuf {
+    let root = &desk.workspace.root;
+    change_script::git(root, "add -A");
+    change_script::git(root, "-c user.name=Test -c user.email=test@example.invalid commit -q -m start");
+    let session = SessionId::new(change).unwrap();
+    let tree = orchestrator::open_change(desk, &session, Some(request)).unwrap().tree;
+    for (path, content) in files {
+        write(&tree.join(path), content);
+    }
+    tree
+}
+
 /// The repository of this program.
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

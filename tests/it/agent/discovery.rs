@@ -88,15 +88,22 @@ fn one_agent_takes_every_mode_and_the_lack_of_a_second_vendor_is_told() {
     assert!(text.contains("review: codex, which lacks a second vendor: implement is by the same"), "{text}");
 
     let plan = machine.run(&["turn", "plan", "Add login"]);
-    assert_eq!((plan.code, plan.stderr.contains("same vendor")), (0, false), "{}", plan.stderr);
+    assert_eq!((plan.code, plan.stderr.contains("judges")), (0, false), "{}", plan.stderr);
     machine
         .project
         .write("agentd/changes/a/proposal.md", "# A\n")
         .write("agentd/changes/a/tasks.md", "- [ ] 1.1 x\n");
-    let review = machine.run(&["turn", "review", "Look", "--change", "a"]);
-    assert!(review.stderr.contains("review judges implement by the same vendor"), "{}", review.stderr);
-    let named = machine.run(&["turn", "review", "Look", "--change", "a", "--agent", "codex"]);
-    assert!(!named.stderr.contains("same vendor"), "{}", named.stderr);
+    let own_work = "warning: challenge: codex judges its own work (plan)";
+    let challenge = machine.run(&["turn", "challenge", "Look", "--change", "a"]);
+    assert!(challenge.stderr.contains(own_work), "{}", challenge.stderr);
+    // The author of a plan that no turn has made is not known, and a named judge says nothing of it.
+    let named = ["turn", "challenge", "Look", "--change", "a", "--agent", "codex"];
+    let run = machine.run(&named);
+    assert!(!run.stderr.contains("judges"), "{}", run.stderr);
+    // Once codex has planned it, it judges its own work, whoever chose it.
+    machine.run(&["turn", "plan", "Add login", "--change", "a", "--agent", "codex"]).ok();
+    let run = machine.run(&named);
+    assert_eq!(run.stderr.matches(own_work).count(), 1, "{}", run.stderr);
     // What is shown is what would be sent.
     let shown = machine.run(&["prompt", "challenge", "Look", "--json"]).json();
     assert_eq!(shown["agent"], "codex");

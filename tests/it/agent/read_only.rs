@@ -172,7 +172,7 @@ fn an_edit_before_a_rate_limit_or_in_a_repair_fails_the_turn() {
     repaired.write("reply.txt", "<message>Fine.</message>");
     let run = repaired.run(&[
         "turn",
-        "review",
+        "challenge",
         "Look",
         "--agent",
         "hand",

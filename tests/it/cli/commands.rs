@@ -44,10 +44,8 @@ fn the_envelope_holds_parts_and_segments_that_are_the_prompt() {
         assert_eq!(sent, text);
         assert_eq!((json["sent"].is_null(), &json["bytes"]), (format == "xml", &joined.len().into()));
         let blocks: Vec<_> = segments.iter().map(|segment| segment["block"].as_str().unwrap()).collect();
-        // In XML all blocks of the system prompt are one segment.
-        let run: &[&str] = if format == "xml" { &[] } else { &["verdict_run"] };
-        let before = ["system", "files/a.rs", "thoughts/thought 1", "thoughts/thought 2"];
-        assert_eq!(blocks, [&before[..], run, &["instructions"]].concat());
+        let expected = ["system", "files/a.rs", "thoughts/thought 1", "thoughts/thought 2", "instructions"];
+        assert_eq!(blocks, expected);
         let prompt: UnifiedPrompt = serde_json::from_value(json["parts"].clone()).unwrap();
         if format == "xml" {
             assert_eq!(prompt.to_xml(), text);

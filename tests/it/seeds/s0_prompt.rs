@@ -168,7 +168,9 @@ fn r4_orchestrator_integration() {
     assert_eq!(prompt.instructions(), "Add login");
     // The nonce is the turn's own.
     let expected: Vec<&str> = shown.split("run=\"preview\"").collect();
-    assert_eq!(expected.len(), 2, "{shown}");
+    // Both verdicts of the mode show it.
+    assert_eq!(expected.len(), 3, "{shown}");
+    let fresh = shown.len() + 2 * "k3f9x2ab".len() - 2 * "preview".len();
     let expected = serde_json::to_string(&expected).unwrap();
     // The script lies outside: in the project it would be part of the tree that the prompt shows.
     let script = project.home().join("script.yaml");
@@ -176,7 +178,7 @@ fn r4_orchestrator_integration() {
     let script = script.to_str().unwrap();
     let turn =
         project.run(&["turn", "plan", "Add login", "--agent", "scripted", "--script", script, "--json"]);
-    assert_eq!(turn.report()["report"]["prompt_bytes"], shown.len() - "preview".len() + "k3f9x2ab".len());
+    assert_eq!(turn.report()["report"]["prompt_bytes"], fresh);
 }
 
 #[test]

@@ -253,9 +253,8 @@ fn scenario_successfully_loading_an_agent_specific_implementation_template() {
     let json = project.run(&["prompt", "implement", "x", "--agent", "claude", "--json"]).json();
     assert_eq!(json["template"]["name"], "CLAUDE-implement");
     let system = json["parts"]["system_prompt"].as_str().unwrap();
-    assert!(
-        system.contains("You are Claude Sonnet, working as an agentd SDD specialist in the implement phase")
-    );
+    assert!(system.contains("You are Claude, working as an agentd SDD specialist in the implement phase"));
+    assert!(system.contains("These instructions were written for Claude Sonnet"));
 }
 
 #[test]
@@ -312,6 +311,10 @@ fn scenario_instruction_for_outputting_review_markers() {
     let text = shipped("codex", "challenge");
     let sentence = "You MUST output <review>PASS</review> or <review>NEEDS_REVISION</review>";
     assert!(text.contains(sentence));
+    // What is sent has the run of the turn in both tags, and says nothing else of the form.
+    let sent = TestProject::new().run(&["prompt", "challenge", "x", "--agent", "codex"]).ok();
+    let sentence = sentence.replace("<review>", "<review run=\"preview\">");
+    assert_eq!(sent.matches(&sentence).count(), 1, "{sent}");
     let reply = "The plan holds.\n\n<review>PASS</review>\n";
     assert_eq!(parse_review_marker(reply).unwrap(), ReviewResult::Pass);
     assert_eq!(parse_review_marker("<review>NEEDS_REVISION</review>").unwrap(), ReviewResult::NeedsRevision);

@@ -15,7 +15,7 @@ use agentd::orchestrator::{
 use agentd::store::{MemoryStore, Store};
 use agentd::{Error, ErrorKind, ReviewResult, UnifiedPrompt};
 
-use crate::support::{TestProject, write, write_program};
+use crate::support::{TestProject, open_change, write, write_program};
 
 type Phase = Result<(String, Vec<Marker>, UsageMetrics), Error>;
 
@@ -72,7 +72,25 @@ fn stage(answer: &str) -> Stage {
 impl Stage {
     /// Runs a phase with the orchestrator of an agent, as a service would.
     fn run(&self, agent: &str, phase: &str, store: &dyn Store) -> Phase {
-        let workspace = Workspace::open(self.0.root(), Some(self.0.user_folder()), None).unwrap();
+        self.with_desk(store, |desk| {
+            let phase = Mode::new(phase).unwrap();
+            let (change, words) = ("feature-x", "Do feature-x.");
+            match agent {
+                "claude" => ClaudeOrchestrator::new(desk)?.run_phase(change, &phase, words),
+                "codex" => CodexOrchestrator::new(desk)?.run_phase(change, &phase, words),
+                _ => GeminiOrchestrator::new(desk)?.run_phase(change, &phase, words),
+            }
+        })
+    }
+
+    /// Opens the change and builds something, as a review needs it.
+    fn build(&self, store: &dyn Store) {
+        self.with_desk(store, |desk| open_change(&desk, "feature-x", "Do feature-x.", &[("x.txt", "X\n")]));
+    }
+
+    fn with_desk<T>(&self, store: &dyn Store, work: impl FnOnce(Desk<'_>) -> T) -> T {
+        let mut workspace = Workspace::open(self.0.root(), Some(self.0.user_folder()), None).unwrap();
+        workspace.worktrees = Some(self.0.home().join("worktrees"));
         let path = format!("{}:/usr/bin:/bin", self.0.home().join("bin").display());
         let home = self.0.home();
         // What would give an agent a session, or other instructions, is there, and must not get to it.
@@ -96,14 +114,7 @@ impl Stage {
             ..Drivers::default()
         };
         let run = Run::new("test");
-        let desk = Desk { workspace: &workspace, store, drivers: &drivers, run: &run };
-        let phase = Mode::new(phase).unwrap();
-        let (change, words) = ("feature-x", "Do feature-x.");
-        match agent {
-            "claude" => ClaudeOrchestrator::new(desk)?.run_phase(change, &phase, words),
-            "codex" => CodexOrchestrator::new(desk)?.run_phase(change, &phase, words),
-            _ => GeminiOrchestrator::new(desk)?.run_phase(change, &phase, words),
-        }
+        work(Desk { workspace: &workspace, store, drivers: &drivers, run: &run })
     }
 
     fn got(&self, agent: &str) -> Got {
@@ -203,7 +214,9 @@ fn scenario_parsing_markers_from_structured_xml_response() {
         ("review", "NEEDS_CHANGES", ReviewResult::NeedsChanges),
     ] {
         let stage = stage(&format!("<message>No.</message>\n<review>{written}</review>"));
-        let (reply, markers, usage) = stage.run("codex", phase, &MemoryStore::default()).unwrap();
+        let store = MemoryStore::default();
+        stage.build(&store);
+        let (reply, markers, usage) = stage.run("codex", phase, &store).unwrap();
         assert_eq!(parse_review_marker(&reply).unwrap(), verdict);
         assert_eq!(markers, [Marker::Review { verdict }]);
         assert_eq!(
@@ -238,7 +251,9 @@ fn scenario_parsing_markers_from_structured_xml_response() {
 #[test]
 fn scenario_handling_missing_or_conflicting_review_markers() {
     let missing = stage("<message>Looks good to me.</message>");
-    let error = missing.run("codex", "review", &MemoryStore::default()).unwrap_err();
+    let store = MemoryStore::default();
+    missing.build(&store);
+    let error = missing.run("codex", "review", &store).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MissingReviewMarker);
     let both = stage("<review>PASS</review>\n<review>NEEDS_REVISION</review>");
     let (reply, _, _) = both.run("codex", "challenge", &MemoryStore::default()).unwrap();

@@ -12,8 +12,8 @@ use agentd::orchestrator::{
 use agentd::store::{MemoryStore, Store, Turns};
 use agentd::{ContextKind, Error, ErrorKind, ReviewResult, UnifiedPrompt};
 
-use crate::support::TestProject;
 use crate::support::recording_agent::{Called, answer, call, calls, describe, previewed};
+use crate::support::{TestProject, open_change};
 
 /// A project of which the prompts have something to say.
 fn project() -> TestProject {
@@ -24,7 +24,9 @@ fn project() -> TestProject {
 }
 
 fn workspace(project: &TestProject) -> Workspace {
-    Workspace::open(project.root(), Some(project.user_folder()), None).unwrap()
+    let mut workspace = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap();
+    workspace.worktrees = Some(project.home().join("worktrees"));
+    workspace
 }
 
 fn mode(name: &str) -> Mode {
@@ -41,6 +43,22 @@ fn run_phase(
     phase: &str,
     instructions: &str,
 ) -> Phase {
+    with_desk(project, store, |desk| {
+        let agent = AgentName::new(agent).unwrap();
+        let driver = desk.drivers.find(agent.as_str())?;
+        let orchestrator = Orchestrator { desk: *desk, agent: &agent, driver: driver.as_ref() };
+        orchestrator.run_phase(change_id, &mode(phase), instructions)
+    })
+}
+
+/// Opens the change `feature-x`, with a plan and a file that was changed.
+fn open_feature(project: &TestProject, store: &dyn Store) {
+    let plan = ("agentd/changes/feature-x/proposal.md", "# X\n");
+    let built = ("src/main.rs", "fn main() { sell() }\n");
+    with_desk(project, store, |desk| open_change(desk, "feature-x", "Sell things", &[plan, built]));
+}
+
+fn with_desk<T>(project: &TestProject, store: &dyn Store, work: impl FnOnce(&Desk<'_>) -> T) -> T {
     let workspace = workspace(project);
     let given = [("HOME", project.home().into_os_string()), ("PATH", std::env::var_os("PATH").unwrap())];
     // What would give an agent a session, or other instructions, is there, and must not get to it.
@@ -53,11 +71,7 @@ fn run_phase(
         ..Drivers::default()
     };
     let run = Run { limits: Limits::default(), ..Run::new("test") };
-    let agent = AgentName::new(agent).unwrap();
-    let driver = drivers.find(agent.as_str())?;
-    let desk = Desk { workspace: &workspace, store, drivers: &drivers, run: &run };
-    let orchestrator = Orchestrator { desk, agent: &agent, driver: driver.as_ref() };
-    orchestrator.run_phase(change_id, &mode(phase), instructions)
+    work(&Desk { workspace: &workspace, store, drivers: &drivers, run: &run })
 }
 
 /// Returns the prompt that `agentd prompt` shows.
@@ -129,7 +143,8 @@ fn r2_adoption_of_unified_prompt_model() {
         answer(&project, "reply", "<task_status id=\"1.1\">DONE</task_status>\n<review>PASS</review>\n");
     for agent in ["gemini", "claude", "codex", "any-other"] {
         describe(&project, &[(agent, &[&reply], "")]);
-        for (number, phase) in ["plan", "implement", "review"].into_iter().enumerate() {
+        // A review looks at the branch of an opened change, and has its own test below.
+        for (number, phase) in ["plan", "implement", "challenge"].into_iter().enumerate() {
             let text = format!("Do {phase} <now> & \"well\"");
             let before = shown(&project, agent, phase, &text);
             // Whether the reply suits the phase does not matter here.
@@ -140,9 +155,40 @@ fn r2_adoption_of_unified_prompt_model() {
             assert_eq!(previewed(&called.stdin), before, "{agent} {phase}");
             let prompt = UnifiedPrompt::from_xml(&called.stdin).unwrap();
             assert_eq!(prompt.to_xml(), called.stdin, "{agent} {phase}");
-            assert_eq!(prompt.instructions(), text);
+            // Where a verdict is required, the instructions end with its form.
+            let form = "<review run=\"preview\">PASS|NEEDS_REVISION|REJECTED</review>";
+            let instructions = UnifiedPrompt::from_xml(&before).unwrap().instructions().to_owned();
+            match phase {
+                "challenge" => assert!(instructions.starts_with(&text) && instructions.ends_with(form)),
+                _ => assert_eq!(instructions, text),
+            }
         }
     }
+}
+
+/// A review without a diff would be a blind verdict: it is refused before anything is spent.
+#[test]
+fn run_phase_reviews_an_opened_change_and_nothing_else() {
+    let project = project();
+    project.write("agentd/changes/feature-x/proposal.md", "# X\n");
+    describe(&project, &[("codex", &["out <review>NEEDS_CHANGES</review>"], "")]);
+    let store = MemoryStore::default();
+    for phase in ["review", "archive"] {
+        let error = run_phase(&project, &store, ("codex", "feature-x"), phase, "Go").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ChangeNotFound, "{error:#}");
+        assert!(error.message().contains("`feature-x` was not opened as one"), "{error:#}");
+        assert!(error.hint().unwrap().contains("`agentd review`"), "{error:#}");
+    }
+    assert_eq!(calls(&project, "codex"), 0);
+
+    let project = self::project();
+    describe(&project, &[("codex", &["out <review>NEEDS_CHANGES</review>"], "")]);
+    open_feature(&project, &store);
+    run_phase(&project, &store, ("codex", "feature-x"), "review", "Look at main.").unwrap();
+    let prompt = UnifiedPrompt::from_xml(&call(&project, "codex", 1).stdin).unwrap();
+    let shown = |name: &str| prompt.context().iter().find(|item| item.name() == name).unwrap().content();
+    assert!(shown("changes.diff").contains("+fn main() { sell() }"));
+    assert!(prompt.instructions().starts_with("Look at main.\n\nThe request:\n\nSell things\n\n"));
 }
 
 #[test]
@@ -195,7 +241,6 @@ const JSON: &str = "    output:
 #[test]
 fn flow_run_phase_returns_the_reply_its_markers_and_the_usage() {
     let project = project();
-    project.write("agentd/changes/feature-x/proposal.md", "# X\n");
     let text = "Two gaps.\n<review>NEEDS_CHANGES</review>\n";
     let json = serde_json::json!({
         "text": text, "usage": {"in": 1200, "cached": 300, "out": 45, "dollars": 0.0125},
@@ -203,6 +248,7 @@ fn flow_run_phase_returns_the_reply_its_markers_and_the_usage() {
     let reply = answer(&project, "review.json", &json.to_string());
     describe(&project, &[("codex", &[&reply], JSON)]);
     let store = MemoryStore::default();
+    open_feature(&project, &store);
     let (output, markers, usage) =
         run_phase(&project, &store, ("codex", "feature-x"), "review", "Review it").unwrap();
     assert_eq!(output, text, "the reply is raw");
@@ -237,13 +283,13 @@ fn flow_run_phase_ends_in_typed_errors() {
         ("used-up", &["err usage limit reached, resets at 3pm", "exit 1"], ErrorKind::AgentQuota),
         ("small", &["err prompt is too long", "exit 1"], ErrorKind::AgentTooLarge),
         ("unsure", &["out I cannot tell."], ErrorKind::MissingReviewMarker),
-        ("strays", &["out <review>REJECTED</review>"], ErrorKind::VerdictNotAllowed),
+        ("strays", &["out <review>MAJOR_ISSUES</review>"], ErrorKind::VerdictNotAllowed),
     ];
     let agents: Vec<_> = cases.iter().map(|(name, steps, _)| (*name, *steps, "")).collect();
     describe(&project, &agents);
     for (agent, _, kind) in cases {
         let store = MemoryStore::default();
-        let error = run_phase(&project, &store, (agent, "feature-x"), "review", "Go").unwrap_err();
+        let error = run_phase(&project, &store, (agent, "feature-x"), "challenge", "Go").unwrap_err();
         assert_eq!(error.kind(), kind, "{agent}: {error:#}");
         assert_eq!(calls(&project, agent), 1, "{agent}");
         let events = store.events(&SessionId::new("feature-x").unwrap()).unwrap();

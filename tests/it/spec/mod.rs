@@ -1,3 +1,4 @@
 //! Spec, proposal and task documents.
 
 mod documents;
+mod skeletons;

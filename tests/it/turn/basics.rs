@@ -6,7 +6,7 @@ use agentd::orchestrator::{Ask, Workspace};
 use agentd::store::{MemoryStore, Store};
 use agentd::{ErrorKind, ReviewResult};
 
-use crate::support::{Run, TestProject, events, take};
+use crate::support::{Run, TestProject, events, sdd_without_branch, take};
 
 fn workspace(project: &TestProject) -> Workspace {
     Workspace::open(project.root(), None, None).unwrap()
@@ -62,6 +62,7 @@ fn a_turn_goes_through_all_rooms() {
 #[test]
 fn verdicts_faults_and_tasks_lead_where_the_pack_says() {
     let project = TestProject::new();
+    project.write("agentd/packs/sdd/pack.yaml", sdd_without_branch());
     let (workspace, store) = (workspace(&project), MemoryStore::default());
     let driver = Scripted::read(PLAN, "plan.yaml").unwrap();
     let steps = [

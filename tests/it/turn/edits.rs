@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::support::edit_project::{ask, project, settled, tree, workspace};
 use crate::support::recording_agent::{answer, call, describe};
-use crate::support::{TestProject, take, write};
+use crate::support::{TestProject, sdd_without_branch, take, write};
 
 /// The words by which an agent learns that it has no tools, and how files of the project come back.
 const TOLD: [&str; 2] = ["## Without tools", "The project's own files come back in the same way."];
@@ -131,7 +131,8 @@ fn large_diffs_are_applied_or_refused_in_time() {
 fn a_plain_pipe_runs_every_phase() {
     let project = TestProject::new();
     project.without_run();
-    project.write("src/a.txt", "one\ntwo\n");
+    project.write("src/a.txt", "one\ntwo\n").write("agentd/packs/sdd/pack.yaml", sdd_without_branch());
+    project.run(&["trust"]).ok();
     let turn = |mode: &str, reply: &str, more: &[&str]| {
         let step = answer(&project, mode, reply);
         describe(&project, &[("pipe", &[&step], "    tools: false\n")]);

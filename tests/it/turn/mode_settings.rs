@@ -33,7 +33,7 @@ fn reply(run: &Run) -> String {
 #[test]
 fn the_model_of_a_mode_is_for_its_own_agent_and_flags_take_precedence() {
     let project = project(
-        "[modes.plan]\nagent = \"one\"\nmodel = \"set\"\n[modes.archive]\nagent = \"one:named\"\nmodel = \"set\"\n",
+        "[modes.plan]\nagent = \"one\"\nmodel = \"set\"\n[modes.challenge]\nagent = \"one:named\"\nmodel = \"set\"\n",
     );
     let cases: [(&[&str], &str, &str); 7] = [
         (&["plan"], "one", "set"),
@@ -41,8 +41,8 @@ fn the_model_of_a_mode_is_for_its_own_agent_and_flags_take_precedence() {
         (&["plan", "--agent", "one"], "one", "set"),
         (&["plan", "--agent", "one:other"], "one:other", "other"),
         (&["plan", "--agent", "two"], "two", "own"),
-        (&["archive", "--change", "a"], "one:named", "named"),
-        (&["archive", "--change", "a", "--agent", "one"], "one", "own"),
+        (&["challenge", "--change", "a"], "one:named", "named"),
+        (&["challenge", "--change", "a", "--agent", "one"], "one", "own"),
     ];
     for (flags, agent, model) in cases {
         let with = |command| [&[command][..], flags, &["Go"]].concat();
@@ -82,14 +82,14 @@ fn what_a_reply_would_edit_is_refused_in_a_mode_that_was_held_to_reading() {
 #[test]
 fn the_limits_of_a_mode_stand_in_for_those_of_all() {
     let settings = "[limits]\nwall_seconds = 1\ngrace_seconds = 0\n[modes.plan]\nwall_seconds = 600\n\
-                    [modes.archive]\nidle_seconds = 1\nwall_seconds = 600\n";
+                    [modes.challenge]\nidle_seconds = 1\nwall_seconds = 600\n";
     let project = project(settings);
     let turn = |mode, nap| {
         let args = ["turn", mode, "Go", "--change", "a", "--agent", "one"];
         Run::from(project.command(&args).env("NAP", nap).output().unwrap())
     };
     assert_eq!(reply(&turn("plan", "1.1")), "--read --model own");
-    turn("archive", "600").fails(5, &["was silent for 1 s"]);
+    turn("challenge", "600").fails(5, &["was silent for 1 s"]);
     turn("implement", "600").fails(5, &["1 s", "wall_seconds"]);
 }
 

@@ -78,7 +78,7 @@ fn every_kind_of_definition_is_checked_when_it_is_used() {
         ("agentd/templates/system/BASE-implement.md", "Do it."),
         ("agentd/packs/sdd/repair.md", "Again: "),
         ("agentd/packs/sdd/skeletons/proposal.md", "# Proposal"),
-        ("agentd/packs/sdd/verdict_run.md", "Say run."),
+        ("agentd/packs/sdd/verdict.md", "Say run."),
         ("agentd/config.toml", "format = 1\n[modes.plan]\nagent = \"x\"\n"),
     ];
     for (file, text) in cases {

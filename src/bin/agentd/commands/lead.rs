@@ -52,6 +52,8 @@ pub(super) struct Leader<'a> {
     pub(super) files: Vec<PathBuf>,
     /// Whether it was made sure that a turn can be taken.
     begun: bool,
+    /// Whether this run has warned of an agent that judges its own work.
+    warned_of_own_work: bool,
 }
 
 impl<'a> Leader<'a> {
@@ -78,7 +80,8 @@ impl<'a> Leader<'a> {
     ) -> Result<Self> {
         let sending = Sending::open(name, workspace, &given.send, given.json)?;
         let (session, drivers) = (session.clone(), BTreeMap::new());
-        Ok(Self { args, given, sending, session, drivers, files: Vec::new(), begun: false })
+        let (files, begun, warned_of_own_work) = (Vec::new(), false, false);
+        Ok(Self { args, given, sending, session, drivers, files, begun, warned_of_own_work })
     }
 
     /// Gives an agent a driver of its own.
@@ -213,6 +216,7 @@ impl<'a> Leader<'a> {
         if !is_panel {
             agents = vec![self.agent(&Ask { agent: agents.pop().or(ask.agent.clone()), ..ask.clone() })?];
         }
+        self.warn_of_own_work(&agents, &ask)?;
         for agent in &agents {
             self.prepare(agent)?;
         }
@@ -240,14 +244,29 @@ impl<'a> Leader<'a> {
     }
 
     fn agent(&self, ask: &Ask) -> Result<AgentName> {
-        let workspace = &self.sending.workspace;
-        if ask.agent.is_none()
-            && let Some((judged, judge)) = workspace.judges_itself(&ask.mode)?
-            && judge.as_str() != "scripted"
-        {
-            log::warn!("{} judges {judged} by the same vendor: {judge} alone is there for both", ask.mode);
+        self.sending.workspace.agent(ask)?.ok_or_else(|| no_agent(&ask.mode))
+    }
+
+    /// Warns, once in a run, if nobody judges the work of an agent but the agent itself or others of its vendor.
+    fn warn_of_own_work(&mut self, judges: &[AgentName], ask: &Ask) -> Result<()> {
+        if self.warned_of_own_work {
+            return Ok(());
         }
-        workspace.agent(ask)?.ok_or_else(|| no_agent(&ask.mode))
+        let store = SqliteStore::open_existing(&self.sending.workspace.root)?;
+        let store = store.as_ref().map(|store| store as &dyn Store);
+        let mut own = None;
+        for judge in judges {
+            let ask = Ask { agent: Some(judge.clone()), ..ask.clone() };
+            match self.sending.workspace.judges_own_work(store, &ask)? {
+                Some((judged, author)) => own = Some((judge, judged, author)),
+                None => return Ok(()),
+            }
+        }
+        if let Some((judge, judged, author)) = own {
+            warn_of_own_work(&ask.mode, judge, &judged, &author);
+            self.warned_of_own_work = true;
+        }
+        Ok(())
     }
 
     /// Makes the driver of an agent ready, once.
@@ -299,6 +318,15 @@ impl<'a> Leader<'a> {
             Standing::Rounds { .. } | Standing::Answers { .. } => exit::FORBIDDEN,
             _ => exit::OK,
         })
+    }
+}
+
+/// Warns of an agent that judges its own work, or that of its vendor.
+pub(super) fn warn_of_own_work(mode: &Mode, judge: &AgentName, judged: &Mode, author: &AgentName) {
+    if judge == author {
+        log::warn!("{mode}: {judge} judges its own work ({judged}); set another agent under [modes.{mode}]");
+    } else {
+        log::warn!("{mode}: {judge} judges the work of {author} ({judged}), which is of the same vendor");
     }
 }
 

@@ -2,8 +2,12 @@
 
 use agentd::Result;
 use agentd::models::{Nonce, State};
-use agentd::orchestrator::{Ask, Assembly, Desk, Run, Workspace, assemble, measured, next_state, preview};
-use agentd::store::Store;
+use agentd::ops::needing_change;
+use agentd::orchestrator::{
+    Ask, Assembly, Desk, Run, Workspace, assemble, measured, next_state, preview, with_request,
+};
+use agentd::pack::OperationName;
+use agentd::store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
 use super::ask::{ask, is_known};
@@ -25,15 +29,16 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     let measured = store.as_ref().map(|store| measured(&workspace, store, &ask)).transpose()?;
     let ask = Ask { measured: measured.unwrap_or_default(), ..ask };
     let state = next_state(&workspace, store.as_ref().map(|store| store as &dyn Store), &ask)?;
-    let found = match &store {
-        // One that is over has no work tree, and gets none by being looked at.
-        Some(store) if is_open(store, &ask)? => {
-            let (drivers, run) = (project::drivers(&workspace)?, Run::new("agentd prompt"));
-            preview(&Desk { workspace: &workspace, store, drivers: &drivers, run: &run }, &state, &ask)?
-        }
-        _ => Vec::new(),
+    let empty = MemoryStore::default();
+    let store: &dyn Store = store.as_ref().map_or(&empty, |store| store);
+    // A change that is over has no worktree, and gets none by being looked at.
+    let found = if is_over(store, &ask)? {
+        Vec::new()
+    } else {
+        let (drivers, run) = (project::drivers(&workspace)?, Run::new("agentd prompt"));
+        preview(&Desk { workspace: &workspace, store, drivers: &drivers, run: &run }, &state, &ask)?
     };
-    let ask = Ask { found, ..ask };
+    let ask = with_request(store, Ask { found, ..ask })?;
     let assembly = assemble(&workspace, &state, &ask)?;
     for origin in &assembly.overrides {
         out::note(format_args!("this project's own {origin} is used"));
@@ -56,6 +61,9 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     {
         out::warning(format_args!("there is no agent `{agent}`; this is what one of that name would get"));
     }
+    if state.change.is_none() {
+        hint_at_refused(&workspace, &ask)?;
+    }
     hint_at_missing(&assembly, &ask);
     if given.json {
         out::json(&envelope(&workspace, &assembly, &ask))?;
@@ -65,11 +73,25 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     Ok(exit::OK)
 }
 
-/// Tells whether a prompt is for a change that is not over.
-fn is_open(store: &dyn Store, ask: &Ask) -> Result<bool> {
+/// Returns whether a prompt is for a change that is over.
+fn is_over(store: &dyn Store, ask: &Ask) -> Result<bool> {
     let Some(session) = &ask.session else { return Ok(false) };
     let state = State::fold(store.events(session)?.iter().map(|(_, event)| event));
-    Ok(state.change.is_some() && state.ended.is_none())
+    Ok(state.change.is_some() && state.ended.is_some())
+}
+
+/// Says that a turn with this prompt is refused, where its mode looks at the branch of a change and there is none.
+fn hint_at_refused(workspace: &Workspace, ask: &Ask) -> Result<()> {
+    let before = workspace.pack.mode(&ask.mode)?.before.iter().map(OperationName::as_str);
+    let needing = needing_change(before)?;
+    if !needing.is_empty() {
+        let needing = needing.join(", ");
+        out::note(format_args!(
+            "a turn in {} needs an opened change ({needing}); `agentd review` judges your working tree",
+            ask.mode
+        ));
+    }
+    Ok(())
 }
 
 /// Says where values of missing variables would come from.

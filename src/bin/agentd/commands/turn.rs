@@ -3,9 +3,10 @@
 use agentd::Result;
 use agentd::models::AgentName;
 use agentd::orchestrator::{Ask, Workspace, take};
+use agentd::store::{SqliteStore, Store};
 
 use super::ask::ask;
-use super::lead::no_agent;
+use super::lead::{no_agent, warn_of_own_work};
 use super::sending::Sending;
 use crate::args::{Args, TurnArgs};
 use crate::out::Outcome;
@@ -27,10 +28,10 @@ fn agent(workspace: &Workspace, ask: &Ask) -> Result<AgentName> {
     if writes && ask.session.is_none() {
         log::warn!("without --change nothing is written: the reply is only shown and recorded");
     }
-    if ask.agent.is_none()
-        && let Some((judged, judge)) = workspace.judges_itself(&ask.mode)?
-    {
-        log::warn!("{} judges {judged} by the same vendor: {judge} alone is there for both", ask.mode);
+    let store = SqliteStore::open_existing(&workspace.root)?;
+    let store = store.as_ref().map(|store| store as &dyn Store);
+    if let Some((judged, author)) = workspace.judges_own_work(store, ask)? {
+        warn_of_own_work(&ask.mode, &agent, &judged, &author);
     }
     Ok(agent)
 }

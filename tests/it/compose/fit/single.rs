@@ -237,6 +237,41 @@ fn an_elastic_layer_may_be_the_first() {
     assert_eq!(blocks, ["files/a.rs", "files/a.rs (2)", "a", "z"]);
 }
 
+/// What a person named is taken before what the program chose, and is never left out in silence.
+#[test]
+fn a_named_file_is_shown_or_the_prompt_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = "format: 1\nname: trial\ndescription: x\nstart: go\nrendering: flat\nlayers:\n  \
+         - {id: files, holds: files, class: elastic, items: {full: 1, medium: 1, minimal: 1}, zone: turn}\n  \
+         - {id: a, holds: text, text: a.md, class: pinned, zone: stable}\n  \
+         - {id: z, holds: instructions, class: pinned, zone: turn}\nmodes:\n  \
+         go: {permission: read-only, next: {otherwise: done}}\n";
+    write(&folder.path().join("agentd/packs/trial/pack.yaml"), manifest);
+    write(&folder.path().join("agentd/packs/trial/a.md"), "Rules.\n");
+    let pack = Pack::load("trial", &Places::new(Some(folder.path().to_path_buf()), None)).unwrap();
+    let composed = |files: &[(&str, bool)]| {
+        let given = |(name, named): &(&str, bool)| agentd::compose::Given {
+            item: agentd::ContextItem::new(agentd::ContextKind::File, *name, "code"),
+            named: *named,
+            ..Default::default()
+        };
+        let context = files.iter().map(given).collect();
+        let request = Request { instructions: Some("Go".to_owned()), context, ..Request::default() };
+        let state = State { mode: Some(Mode::new("go").unwrap()), ..State::default() };
+        compose(&pack, &state, request)
+    };
+    let chosen_and_named = composed(&[("chosen.rs", false), ("named.rs", true)]).unwrap().text();
+    assert!(chosen_and_named.starts_with("# file: named.rs\n\ncode\n\n---"), "{chosen_and_named}");
+    assert!(!chosen_and_named.contains("chosen.rs"));
+    composed(&[("one.rs", false), ("two.rs", false)]).unwrap();
+    let refused = composed(&[("one.rs", true), ("two.rs", true)]).unwrap_err();
+    assert_eq!(refused.kind(), agentd::ErrorKind::BudgetTooSmall);
+    assert!(
+        refused.message().contains("`two.rs` does not fit") && refused.message().contains("at most 1"),
+        "{refused}"
+    );
+}
+
 /// A history that was started anew is shown whole, whatever was kept of the old one; the newest turn is never cut for
 /// the sake of a stable start.
 #[test]
