@@ -156,7 +156,7 @@ fn r2_adoption_of_unified_prompt_model() {
             let prompt = UnifiedPrompt::from_xml(&called.stdin).unwrap();
             assert_eq!(prompt.to_xml(), called.stdin, "{agent} {phase}");
             // Where a verdict is required, the instructions end with its form.
-            let form = "<review run=\"preview\">PASS|NEEDS_REVISION|REJECTED</review>";
+            let form = "<review>PASS|NEEDS_REVISION|REJECTED</review>";
             let instructions = UnifiedPrompt::from_xml(&before).unwrap().instructions().to_owned();
             match phase {
                 "challenge" => assert!(instructions.starts_with(&text) && instructions.ends_with(form)),
