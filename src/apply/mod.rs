@@ -1,11 +1,13 @@
 //! From a response to what shall happen: permitted effects, events, and the next mode. It touches nothing.
 
 mod action;
+mod findings;
 mod permit;
 mod tree;
 
 use std::collections::BTreeMap;
 
+pub use findings::{JoinedFindings, collect_findings, finding_of_action, join_findings};
 use permit::Permit;
 use serde::Serialize;
 

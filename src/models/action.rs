@@ -30,12 +30,21 @@ pub struct Parameter {
     /// Whether it must be given.
     #[serde(default)]
     pub required: bool,
+    /// Name of another parameter: if that one is given, this one may be left out.
+    #[serde(default)]
+    pub unless: Option<String>,
     /// What it means.
     #[serde(default)]
     pub description: Option<String>,
     /// The values it may have.
     #[serde(default, rename = "enum")]
     pub one_of: Vec<String>,
+    /// Other words for these values, by the value they mean.
+    #[serde(default)]
+    pub aliases: IndexMap<String, Vec<String>>,
+    /// Whether any other value is accepted, too, as it is written.
+    #[serde(default)]
+    pub other_values: bool,
     /// The type of the items of an array.
     #[serde(default)]
     pub items: Option<ValueKind>,
@@ -95,7 +104,7 @@ impl ActionSpec {
         let required: Vec<&String> = self
             .parameters
             .iter()
-            .filter(|(_, parameter)| parameter.required)
+            .filter(|(_, parameter)| parameter.required && parameter.unless.is_none())
             .map(|(name, _)| name)
             .collect();
         json!({
@@ -112,13 +121,24 @@ impl ActionSpec {
 }
 
 impl Parameter {
+    /// Returns the value of `enum` that a text means: in any case, by an alias, in Markdown's marks for code and bold.
+    #[must_use]
+    pub fn known_value(&self, text: &str) -> Option<&str> {
+        let word =
+            text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '`' | '*' | '_' | '"' | '\''));
+        let is_word = |known: &String| known.eq_ignore_ascii_case(word);
+        let aliased =
+            || self.aliases.iter().find(|(_, words)| words.iter().any(is_word)).map(|(value, _)| value);
+        self.one_of.iter().find(|known| is_word(known)).or_else(aliased).map(String::as_str)
+    }
+
     fn schema(&self) -> Value {
         let mut schema = Map::new();
         schema.insert("type".to_owned(), self.kind.name().into());
         if let Some(description) = &self.description {
             schema.insert("description".to_owned(), description.as_str().into());
         }
-        if !self.one_of.is_empty() {
+        if !self.one_of.is_empty() && !self.other_values {
             schema.insert("enum".to_owned(), self.one_of.clone().into());
         }
         if let Some(items) = self.items {
@@ -146,5 +166,35 @@ impl Action {
     #[must_use]
     pub fn is_same_request(&self, other: &Self) -> bool {
         self.name == other.name && self.values.iter().eq(other.values.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_known_in_any_case_by_an_alias_and_in_markdown() {
+        let severity: Parameter = serde_json::from_value(json!({
+            "type": "string",
+            "enum": ["critical", "major", "minor"],
+            "aliases": {"critical": ["blocker", "blocking"], "minor": ["nit"]},
+        }))
+        .unwrap();
+
+        for (text, value) in [
+            ("critical", "critical"),
+            ("Critical", "critical"),
+            (" MAJOR\n", "major"),
+            ("`major`", "major"),
+            ("**Minor**", "minor"),
+            ("Blocker", "critical"),
+            ("*nit*", "minor"),
+        ] {
+            assert_eq!(severity.known_value(text), Some(value), "{text:?}");
+        }
+        for text in ["", "severe", "major or minor", "majors"] {
+            assert_eq!(severity.known_value(text), None, "{text:?}");
+        }
     }
 }

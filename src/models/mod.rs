@@ -40,7 +40,10 @@ pub use check::{Check, CheckEnd, all_passed};
 pub use end::End;
 pub use event::{Answered, Effect, Event, Intent, Settlement, Started, Why};
 pub use expands::Expands;
-pub use finding::Finding;
+pub use finding::{
+    BLOCKING, Finding, FindingSeverity, FindingStatus, FindingWords, NOTE_FINDINGS, WrittenFinding,
+    findings_progress, findings_result, findings_summary, read_line_number, read_place, sort_findings,
+};
 pub use format::Format;
 pub use grammar::{Grammar, MarkerSpec, THOUGHT_TAGS};
 pub use ledger::{BlobId, Held, Holder, Process, SegmentRef, TurnRow, UsageRow};

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Decision, Event, Marker, Mode, Opened, ReviewResult, Settlement, TaskStatus, Why, Work};
+use super::{
+    BlobId, Decision, Event, Marker, Mode, NOTE_FINDINGS, Opened, ReviewResult, Settlement, TaskStatus, Why,
+    Work,
+};
 
 /// What is true of a session now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -37,6 +40,8 @@ pub struct State {
     pub fruitless: u64,
     /// What operations came to in the current mode.
     pub results: BTreeMap<String, Settlement>,
+    /// The last list of findings of each mode, as JSON in the ledger.
+    pub findings: BTreeMap<Mode, BlobId>,
     /// What people said to it, in order.
     pub notes: Vec<String>,
     /// What the mode came to that was left last.
@@ -166,25 +171,33 @@ impl State {
             }
             Event::Answered(_) => {}
             Event::Intended { .. } => self.progress.open += 1,
-            Event::Settled { settlement, .. } => {
-                self.progress.open = self.progress.open.saturating_sub(1);
-                if settlement.done {
-                    *self.done.entry(settlement.operation.clone()).or_default() += 1;
-                }
-                let key = (settlement.operation.clone(), settlement.target.clone());
-                match settlement.done {
-                    true => self.progress.failed.remove(&key),
-                    false => self.progress.failed.insert(key),
-                };
-                self.progress.undone = self.progress.unclear + self.progress.failed.len() as u64;
-                if settlement.result.as_deref() == Some("PROGRESS") {
-                    self.fruitless = 0;
-                }
-                if settlement.result.is_some() {
-                    self.results.insert(settlement.operation.clone(), settlement.clone());
-                }
-            }
+            Event::Settled { settlement, .. } => self.settle(settlement),
             Event::Ended { done } => self.ended = Some(*done),
+        }
+    }
+
+    /// Takes in what became of an effect.
+    fn settle(&mut self, settlement: &Settlement) {
+        self.progress.open = self.progress.open.saturating_sub(1);
+        if settlement.done {
+            *self.done.entry(settlement.operation.clone()).or_default() += 1;
+        }
+        let key = (settlement.operation.clone(), settlement.target.clone());
+        match settlement.done {
+            true => self.progress.failed.remove(&key),
+            false => self.progress.failed.insert(key),
+        };
+        self.progress.undone = self.progress.unclear + self.progress.failed.len() as u64;
+        if settlement.result.as_deref() == Some("PROGRESS") {
+            self.fruitless = 0;
+        }
+        if settlement.operation == NOTE_FINDINGS
+            && let (Some(mode), Some(report)) = (&self.mode, &settlement.report)
+        {
+            self.findings.insert(mode.clone(), report.clone());
+        }
+        if settlement.result.is_some() {
+            self.results.insert(settlement.operation.clone(), settlement.clone());
         }
     }
 }

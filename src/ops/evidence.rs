@@ -9,8 +9,8 @@ use super::git::{Changed, Diff, DiffLimits, Snapshot, Status};
 use super::{ChangeSite, Closing, Found, Operation, Planned, Site, change, spec_merge};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    Check, CheckEnd, ContextItem, ContextKind, ReviewResult, SessionId, Settlement, all_passed,
-    matches_pattern,
+    BLOCKING, Check, CheckEnd, ContextItem, ContextKind, NOTE_FINDINGS, ReviewResult, SessionId, Settlement,
+    all_passed, matches_pattern,
 };
 
 /// How much of a diff a prompt shows: of one file, and in all.
@@ -29,18 +29,37 @@ impl Checks {
             return Err(Error::new(ErrorKind::AgentStopped, "the checks were stopped")
                 .with_hint("go on with `agentd run`: they are run again"));
         }
-        let word = word(&checks);
-        let passed = checks.iter().filter(|check| check.passed()).count();
-        let detail = match checks.as_slice() {
-            [] => "there are no checks".to_owned(),
-            all => format!("{passed} of {} checks passed", all.len()),
-        };
-        Ok(planned.settled(true, detail).found(word, Some(checks_report(&checks))))
+        Ok(checked(planned, &checks))
     }
+}
+
+fn checked(planned: &Planned, checks: &[Check]) -> Settlement {
+    planned.settled(true, detail(checks)).found(word(checks), Some(checks_report(checks)))
+}
+
+/// Returns what `checks.run` comes to for checks that were run without it.
+#[must_use]
+pub fn checks_settlement(checks: &[Check]) -> Settlement {
+    checked(&Planned::always(&Checks, "", ""), checks)
 }
 
 /// What checks came to if one of them failed.
 pub(super) const FAILED: &str = "FAILED";
+
+/// Returns in a few words what checks came to, with the names of those that failed.
+fn detail(checks: &[Check]) -> String {
+    if checks.is_empty() {
+        return "there are no checks".to_owned();
+    }
+    let passed = checks.iter().filter(|check| check.passed()).count();
+    let counted = format!("{passed} of {} checks passed", checks.len());
+    let failed = checks.iter().filter(|check| !all_passed(std::slice::from_ref(check)));
+    let failed: Vec<String> = failed.map(|check| format!("`{}`", check.name)).collect();
+    match failed.as_slice() {
+        [] => counted,
+        names => format!("{} failed; {counted}", names.join(", ")),
+    }
+}
 
 /// Returns in one word what checks came to.
 fn word(checks: &[Check]) -> &'static str {
@@ -107,7 +126,7 @@ impl Operation for ChecksAgain {
         if settlement.result.as_deref() != Some(FAILED) {
             return Ok(settlement);
         }
-        let detail = format!("with what has changed meanwhile, only {}", settlement.detail);
+        let detail = format!("with what has changed meanwhile, {}", settlement.detail);
         Ok(Settlement { done: false, detail, ..settlement })
     }
 }
@@ -292,17 +311,20 @@ impl Operation for ReviewRequire {
         let hint = format!("`agentd review {session}` reviews it as it is now");
         let refused = |why: String| Error::new(ErrorKind::VerdictStale, why).with_hint(hint.clone());
         let left = change.state.left.as_ref();
-        let failed = |operation: &str| {
+        let came_to = |operation: &str, word: &str| {
             let found = left.and_then(|left| left.results.get(operation));
-            found.is_some_and(|found| found.result.as_deref() == Some(FAILED))
+            found.is_some_and(|found| found.result.as_deref() == Some(word))
         };
         let seen = left.filter(|left| left.verdict == Some(ReviewResult::Pass));
         let Some(commit) = seen.and_then(|left| left.results.get(ShowDiff::NAME)).map(|found| &found.target)
         else {
             return Err(refused(format!("no review has passed `{session}`")));
         };
-        if failed(Checks::NAME) {
+        if came_to(Checks::NAME, FAILED) {
             return Err(refused(format!("the checks of `{session}` failed when it was reviewed")));
+        }
+        if came_to(NOTE_FINDINGS, BLOCKING) {
+            return Err(refused(format!("the review of `{session}` has open findings")));
         }
         let snapshot = change.worktree.snapshot(commit)?;
         let changed = snapshot.changed(commit)?;

@@ -1,34 +1,85 @@
-//! `findings.note`: what a reviewer has found, held against the tree.
+//! `findings.note` and `findings.show`: the findings of a reviewer, kept in the ledger and shown to the next agent.
 
 use super::files::read_project_text;
-use super::{Operation, Planned, Site};
+use super::{Closing, Found, Operation, Planned, Site, change};
 use crate::error::Result;
-use crate::models::{Finding, Settlement};
+use crate::models::{
+    ContextItem, ContextKind, Finding, NOTE_FINDINGS, Settlement, findings_result, findings_summary,
+};
+use crate::spec;
 
-/// The operation's name.
-pub(super) const NAME: &str = "findings.note";
+/// The name under which agents are shown open findings.
+const FINDINGS: &str = "findings.md";
 
-/// `findings.note`: keeps a finding, and tells whether the place that it names is there.
+/// `findings.note`: keeps the findings of a turn. Its result is `BLOCKING` if a critical or major one is open.
 pub(super) struct Note;
 
 impl Operation for Note {
     fn name(&self) -> &'static str {
-        NAME
+        NOTE_FINDINGS
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn closing(&self, _site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
+        let list = serde_json::to_string(closing.findings?).ok()?;
+        Some(Planned::always(self, "", list))
+    }
+
+    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
         let content = planned.content.as_deref().unwrap_or_default();
-        let Ok(finding) = serde_json::from_str::<Finding>(content) else {
-            return Ok(planned.settled(false, "it is not a finding".to_owned()));
-        };
-        let place = finding.place();
-        let text = read_project_text(site.root, &finding.file).ok().flatten();
-        let is_there = match (&text, finding.line) {
-            (Some(text), Some(line)) => line >= 1 && text.lines().count() as u64 >= line,
-            (Some(_), None) => true,
-            (None, _) => false,
-        };
-        let detail = if is_there { place } else { format!("{place}, which is not there") };
-        Ok(planned.settled(true, detail).found(if is_there { "FOUND" } else { "NOWHERE" }, None))
+        Ok(match serde_json::from_str::<Vec<Finding>>(content) {
+            Ok(findings) => noted(&findings),
+            Err(_) => planned.settled(false, "this is not a list of findings".to_owned()),
+        })
+    }
+}
+
+/// Returns what noting findings comes to.
+#[must_use]
+pub fn noted(findings: &[Finding]) -> Settlement {
+    let text = serde_json::to_string(findings).ok();
+    Planned::always(&Note, "", "")
+        .settled(true, findings_summary(findings))
+        .found(findings_result(findings), text)
+}
+
+/// Records of each finding whether its place exists: in the project, or in the folder of the session.
+pub fn find_places(site: &Site<'_>, findings: &mut [Finding]) {
+    for finding in findings {
+        let Some(file) = &finding.file else { continue };
+        let own = site.session.map(|session| format!("{}/{file}", change::folder(session)));
+        let text = std::iter::once(file.clone())
+            .chain(own)
+            .find_map(|path| read_project_text(site.root, &path).ok().flatten());
+        let has_line =
+            |text: &String| finding.line.is_none_or(|line| line >= 1 && text.lines().count() as u64 >= line);
+        finding.place_found = Some(text.as_ref().is_some_and(has_line));
+    }
+}
+
+/// `findings.show`: shows open findings: those of the same mode's last round where findings are noted, and else those
+/// of all modes.
+pub(super) struct Show;
+
+impl Operation for Show {
+    fn name(&self) -> &'static str {
+        "findings.show"
+    }
+
+    fn before(&self, site: &Site<'_>) -> Result<Found> {
+        let findings = site.change.map_or(&[][..], |change| change.findings);
+        if findings.is_empty() {
+            return Ok(Found::default());
+        }
+        let list: Vec<String> = findings.iter().map(spec::write_finding).collect();
+        let item = ContextItem::new(ContextKind::Artifact, FINDINGS, list.join("\n"));
+        Ok(Found { items: vec![(item, "open findings".to_owned())], settlement: None })
+    }
+
+    fn preview(&self, site: &Site<'_>) -> Result<Found> {
+        self.before(site)
+    }
+
+    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+        Ok(planned.settled(false, "this operation only looks".to_owned()))
     }
 }

@@ -30,10 +30,11 @@ pub use change::{
 };
 pub use checks::{CheckJob, checks_report, run_checks};
 pub use detect::{check_commands, detected};
-pub use evidence::{DIFF_LIMITS, REVIEWED, diff_text, nothing_shown, short};
+pub use evidence::{DIFF_LIMITS, REVIEWED, checks_settlement, diff_text, nothing_shown, short};
 pub use files::{
     create_new, make_folder, read_project_text, read_reply, read_text, sweep, temporary_folder, write_text,
 };
+pub use findings::{find_places, noted};
 pub use git::{
     Changed, Diff, DiffLimits, Git, Head, LandRequest, Landed, Leftover, Merged, Repository, Snapshot,
     Status, Worktree, WorktreeCommit,
@@ -47,8 +48,8 @@ pub use tree::{structure, visible_path};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    BlobId, ContextItem, Effect, Intent, Marker, Opened, ReviewResult, SessionId, Settlement, Started, State,
-    UpdateFormat,
+    BlobId, ContextItem, Effect, Finding, Intent, Marker, Opened, ReviewResult, SessionId, Settlement,
+    Started, State, UpdateFormat,
 };
 use crate::store::blob_id;
 
@@ -99,6 +100,8 @@ pub struct ChangeSite<'a> {
     pub artifacts: &'a [String],
     /// What failed when the checks were run last.
     pub failed: Option<&'a str>,
+    /// Open findings that concern the mode.
+    pub findings: &'a [Finding],
     /// How the project's own checks are run.
     pub checks: CheckJob<'a>,
     /// Tells files that hold secrets by their name.
@@ -125,6 +128,8 @@ pub struct Closing<'a> {
     pub markers: &'a [Marker],
     /// The verdict, if the reply holds one.
     pub verdict: Option<ReviewResult>,
+    /// Findings of the turn; `None` in a mode that notes none.
+    pub findings: Option<&'a [Finding]>,
     /// The day, as in 2026-01-31.
     pub today: &'a str,
 }
@@ -243,7 +248,7 @@ impl Planned {
     /// Tells whether it is done whatever the reply asks for.
     #[must_use]
     pub fn is_closing(&self) -> bool {
-        !matches!(self.operation.as_str(), files::NAME | edit::NAME | findings::NAME)
+        !matches!(self.operation.as_str(), files::NAME | edit::NAME)
     }
 
     /// Returns the hash of what the target shall hold.
@@ -309,7 +314,7 @@ pub fn carry_out(site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
 }
 
 /// The operations that there are.
-const OPERATIONS: [&dyn Operation; 16] = [
+const OPERATIONS: [&dyn Operation; 17] = [
     &change::Require,
     &files::Write,
     &edit::Edit,
@@ -326,6 +331,7 @@ const OPERATIONS: [&dyn Operation; 16] = [
     &archive::Merge { squash: false },
     &archive::Merge { squash: true },
     &findings::Note,
+    &findings::Show,
 ];
 
 /// Returns those of some operations that a session which was not opened as a change cannot have.

@@ -6,11 +6,12 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use super::clock;
+use super::findings::open_findings;
 use super::prompts::Workspace;
 use super::recorded::Recorded;
 use crate::apply::{self, Standing};
 use crate::error::Result;
-use crate::models::{Amount, Event, Mode, ReviewResult, SessionId, State};
+use crate::models::{Amount, Event, Finding, Mode, ReviewResult, SessionId, State};
 use crate::ops::{self, Git, Repository, SPECS};
 use crate::spec;
 use crate::store::{Scope, Store};
@@ -30,6 +31,8 @@ pub struct ChangeRow {
     pub standing: Standing,
     /// The verdicts of its turns, in order.
     pub verdicts: Vec<(Mode, ReviewResult)>,
+    /// Findings that are open, each with the mode that found it.
+    pub findings: Vec<(Mode, Finding)>,
     /// How many turns were taken.
     pub turns: u64,
     /// How often its loops were gone through.
@@ -140,6 +143,7 @@ fn row(
         mode: state.mode.clone(),
         standing,
         verdicts: turns.iter().filter_map(verdict).collect(),
+        findings: open_findings(store, state)?,
         turns: state.turns,
         rounds: entered.count() as u64,
         spent,

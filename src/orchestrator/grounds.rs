@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::call::CALLS;
 use super::checks::check_checks;
+use super::findings::{earlier, open_findings};
 use super::prompts::Workspace;
 use super::recorded::text;
 use super::run::{Sign, Signs};
@@ -11,7 +12,7 @@ use super::secret_files::names_secrets;
 use super::turn::Desk;
 use crate::config::{CheckCommand, Environment, Finish};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Check, Mode, SessionId, State};
+use crate::models::{Check, Finding, Mode, SessionId, State};
 use crate::ops::{ChangeSite, CheckJob, Repository, Site, Worktree, check_commands};
 use crate::pack::OperationName;
 
@@ -32,6 +33,8 @@ struct Own {
     checking: Checking,
     /// What failed when the checks were run last.
     failed: Option<String>,
+    /// Open findings that concern the mode.
+    findings: Vec<Finding>,
 }
 
 /// Who is told of a check, before and after it.
@@ -62,8 +65,9 @@ impl Grounds {
                 .with_hint(format!("`agentd run {session}` makes it again from its branch")));
         };
         let failed = failed(desk, state)?;
+        let findings = findings(desk, state)?;
         let checking = Checking::of(desk, session.as_str())?;
-        Ok(Self { tree: path, own: Some(Own { repository, worktree, checking, failed }) })
+        Ok(Self { tree: path, own: Some(Own { repository, worktree, checking, failed, findings }) })
     }
 
     /// Returns the commit of the session's own tree, if it has one.
@@ -97,6 +101,7 @@ impl Grounds {
             state,
             artifacts: mode.map_or(&[][..], |spec| &spec.artifacts),
             failed: own.failed.as_deref(),
+            findings: &own.findings,
             checks: own.checking.job(desk, &self.tree),
             holds_secrets: |path| names_secrets(path.as_ref()),
             merges: desk.workspace.settings.change.finish == Finish::Merge,
@@ -111,6 +116,14 @@ fn failed(desk: &Desk<'_>, state: &State) -> Result<Option<String>> {
     let last = state.results.get(CHECKS).or(before);
     let failed = last.filter(|found| found.result.as_deref() == Some("FAILED"));
     failed.and_then(|found| found.report.as_ref()).map(|report| text(desk.store, report)).transpose()
+}
+
+/// Returns the open findings that concern a session's mode: its own if it notes some, and else those of all modes.
+fn findings(desk: &Desk<'_>, state: &State) -> Result<Vec<Finding>> {
+    match &state.mode {
+        Some(mode) if desk.workspace.notes_findings(mode) => earlier(desk.store, state, mode),
+        _ => Ok(open_findings(desk.store, state)?.into_iter().map(|(_, finding)| finding).collect()),
+    }
 }
 
 impl Workspace {

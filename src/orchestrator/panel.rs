@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use super::findings::{earlier, earlier_of_change, whole_updates};
 use super::grounds::Grounds;
 use super::prepare::{self, Prepared, hash_of};
 use super::prompts::{Ask, Workspace};
@@ -11,11 +12,13 @@ use super::recover;
 use super::trust::open_ledger;
 use super::turn::{Desk, TurnReport, Turning, take};
 use crate::agent::{Driver, Echo};
+use crate::apply;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Event, Format, Marker, Mode, Permission, Response, ReviewResult, SessionId, Started, State,
-    Update, UpdateFormat, UsageMetrics,
+    AgentName, Event, Finding, Format, Marker, Mode, Permission, Response, ReviewResult, SessionId, Started,
+    State, Update, UpdateFormat, UsageMetrics,
 };
+use crate::spec;
 use crate::store::blob_id;
 
 /// The name that several agents have together.
@@ -26,6 +29,7 @@ struct Opinion {
     agent: String,
     verdict: ReviewResult,
     text: String,
+    findings: Vec<Finding>,
     usage: UsageMetrics,
     turn: String,
 }
@@ -61,7 +65,7 @@ pub fn judge(desk: &Desk<'_>, judges: &[(&AgentName, &dyn Driver)], ask: &Ask) -
         asked.into_iter().map(|judge| judge.join().unwrap_or_else(|_| Err(gone()))).collect()
     });
     let opinions = opinions.into_iter().collect::<Result<Vec<Opinion>>>()?;
-    conclude(desk, session, ask, &opinions)
+    conclude(desk, session, ask, opinions)
 }
 
 fn gone() -> Error {
@@ -97,12 +101,17 @@ fn opinion(
         && let Some(verdict) = replied.verdict
     {
         let (response, _) = turn.read_again(desk.workspace, desk.store)?;
-        let usage = UsageMetrics::default();
+        let earlier = match &ask.session {
+            Some(change) => earlier_of_change(desk.store, change, &ask.mode)?,
+            None => Vec::new(),
+        };
+        let reports: Vec<&str> = whole_updates(&response).collect();
         return Ok(Opinion {
             agent: agent.to_string(),
             verdict,
+            findings: desk.workspace.findings(&ask.mode, &response, &reports, &earlier),
             text: words(&response),
-            usage,
+            usage: UsageMetrics::default(),
             turn: turn.name(),
         });
     }
@@ -117,8 +126,8 @@ fn opinion(
     match (report.fault, report.verdict) {
         (Some(fault), _) => Err(fault),
         (None, Some(verdict)) => {
-            let text = words(&report.response);
-            Ok(Opinion { agent: agent.to_string(), verdict, text, usage: report.usage, turn })
+            let (text, findings) = (words(&report.response), report.findings);
+            Ok(Opinion { agent: agent.to_string(), verdict, text, findings, usage: report.usage, turn })
         }
         (None, None) => Err(Error::new(ErrorKind::MissingReviewMarker, format!("{turn} has no verdict"))),
     }
@@ -130,8 +139,13 @@ fn words(response: &Response) -> String {
     if updates.is_empty() { response.message.trim().to_owned() } else { updates.join("\n\n") }
 }
 
-/// Takes the turn of the session: all opinions in one document, the most severe verdict.
-fn conclude(desk: &Desk<'_>, session: &SessionId, ask: &Ask, opinions: &[Opinion]) -> Result<TurnReport> {
+/// Takes the turn of the session: all opinions in one document, the most severe verdict, the findings of all.
+fn conclude(
+    desk: &Desk<'_>,
+    session: &SessionId,
+    ask: &Ask,
+    mut opinions: Vec<Opinion>,
+) -> Result<TurnReport> {
     recover::holding(desk, session, |lease| {
         let (_, state) = recover::recover(desk, lease)?;
         let mut opening = prepare::opening(&state, ask);
@@ -140,13 +154,37 @@ fn conclude(desk: &Desk<'_>, session: &SessionId, ask: &Ask, opinions: &[Opinion
         let grounds = Grounds::of(desk, Some(session), &state)?;
         let prepared = Prepared::without_call(started);
         let reading = Reading::of(desk.workspace, &prepared.started, &[])?;
-        let response = together(desk.workspace, ask, opinions)?;
+        let earlier = earlier(desk.store, &state, &ask.mode)?;
+        let findings = join_findings(desk.workspace, &ask.mode, &mut opinions, &earlier);
+        let response = together(desk.workspace, ask, &opinions)?;
         let usage = opinions.iter().fold(UsageMetrics::default(), |all, opinion| all.plus(opinion.usage));
         let mut turning = Turning::new(desk, &Echo, lease, state, &prepared, &grounds);
         turning.open(opening);
-        let report = turning.decide(&reading, response, None)?;
+        let report = turning.decide(&reading, response, None, findings)?;
         Ok(TurnReport { usage, ..report })
     })
+}
+
+/// Returns the findings of all opinions, if the mode notes some. An id that two agents have used for different findings
+/// is changed in the text of the second.
+fn join_findings(
+    workspace: &Workspace,
+    mode: &Mode,
+    opinions: &mut [Opinion],
+    earlier: &[Finding],
+) -> Option<Vec<Finding>> {
+    if !workspace.notes_findings(mode) {
+        return None;
+    }
+    let lists: Vec<&[Finding]> = opinions.iter().map(|opinion| opinion.findings.as_slice()).collect();
+    let joined = apply::join_findings(&lists, earlier);
+    let words = workspace.finding_action(mode).map(|(_, words)| words).unwrap_or_default();
+    for (opinion, renamed) in opinions.iter_mut().zip(joined.renamed) {
+        for (from, to) in renamed {
+            opinion.text = spec::rename_finding(&opinion.text, &words, &from, &to);
+        }
+    }
+    Some(joined.findings)
 }
 
 /// Returns the turn as it begins: nothing is sent in it.

@@ -85,7 +85,8 @@ pub(super) fn judged(desk: &Desk<'_>, ask: &Ask, state: &State) -> Result<State>
         None => Ok(state.clone()),
         Some(change) => {
             let events = desk.store.events(change)?;
-            Ok(State::fold(events.iter().map(|(_, event)| event)))
+            let state = State::fold(events.iter().map(|(_, event)| event));
+            Ok(State { mode: Some(ask.mode.clone()), ..state })
         }
     }
 }

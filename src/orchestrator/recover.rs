@@ -335,7 +335,7 @@ impl Turning<'_> {
         for answer in replies.iter().skip(1) {
             response = self.checked(reading.merged(response, answer))?;
         }
-        self.decide(&reading, response, None).map(|_| ())
+        self.decide(&reading, response, None, None).map(|_| ())
     }
 }
 

@@ -6,11 +6,13 @@ use super::checks::check_checks;
 use super::grounds::Checking;
 use super::prompts::Ask;
 use super::secret_files::names_secrets;
-use super::turn::{Desk, TurnReport, take};
+use super::turn::{Desk, Overruled, TurnReport, take};
 use crate::agent::Driver;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Check, ContextItem, ContextKind, Finding, ReviewResult, all_passed};
-use crate::ops::{Changed, DIFF_LIMITS, Repository, checks_report, diff_text, nothing_shown, run_checks};
+use crate::models::{Check, ContextItem, ContextKind, Finding, ReviewResult};
+use crate::ops::{
+    Changed, DIFF_LIMITS, Repository, checks_report, checks_settlement, diff_text, nothing_shown, run_checks,
+};
 
 /// What a review came to.
 #[derive(Debug, Serialize)]
@@ -25,10 +27,12 @@ pub struct Reviewed {
     pub left_out: Vec<(String, String)>,
     /// The project's own checks, as far as they were run.
     pub checks: Vec<Check>,
-    /// What the agent has found.
+    /// What the agent has found, the most severe first.
     pub findings: Vec<Finding>,
-    /// The verdict as it counts: no milder than the checks allow. `None` if the agent gave none.
+    /// The verdict as it counts: no milder than the checks and the findings allow. `None` if the agent gave none.
     pub verdict: Option<ReviewResult>,
+    /// What makes it worse than the agent's own.
+    pub overruled: Option<Overruled>,
     /// The agent's turn.
     #[serde(skip)]
     pub report: TurnReport,
@@ -70,13 +74,23 @@ pub fn review_tree(
     if !checks.is_empty() {
         found.push((artifact("checks.md", checks_report(&checks)), "checks that were run".to_owned()));
     }
-    let report = take(desk, driver, &Ask { found, has_evidence: true, ..ask.clone() })?;
-    let values = report.response.actions.iter().map(|action| action.values.clone().into());
-    let findings = values.filter_map(|values| serde_json::from_value(values).ok()).collect();
-    let floor = if all_passed(&checks) { ReviewResult::Pass } else { ReviewResult::NeedsChanges };
-    let verdict = report.verdict.filter(|_| report.fault.is_none()).map(|verdict| verdict.max(floor));
-    let (files, left_out) = (diff.files, diff.left_out);
-    Ok(Some(Reviewed { base, commit, files, left_out, checks, findings, verdict, report }))
+    let mut report = take(desk, driver, &Ask { found, has_evidence: true, ..ask.clone() })?;
+    let said = report.verdict.filter(|_| report.fault.is_none());
+    let overruled = match said {
+        Some(said) => {
+            let checked = checks_settlement(&checks);
+            let mut results = report.state.results.clone();
+            results.insert(checked.operation.clone(), checked);
+            Overruled::find(desk.workspace.pack.mode(&ask.mode)?, said.name(), &results)
+        }
+        None => None,
+    };
+    let counted = overruled.as_ref().and_then(|overruled| overruled.result.parse().ok());
+    // The review as a whole reports these, not the turn alone.
+    report.overruled = None;
+    let findings = std::mem::take(&mut report.findings);
+    let (files, left_out, verdict) = (diff.files, diff.left_out, counted.or(said));
+    Ok(Some(Reviewed { base, commit, files, left_out, checks, findings, verdict, overruled, report }))
 }
 
 /// Returns the commit to compare with: where the branch left its base, or what is checked out.

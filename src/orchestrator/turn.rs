@@ -1,6 +1,7 @@
 //! One turn, from state to state:
 //! before → layers → fit → render → agent → parse → apply → commit → after → settle → advance.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -8,11 +9,12 @@ use serde::Serialize;
 
 use super::call::{Answer, folder};
 use super::census::Watched;
+use super::findings::complete_report;
 use super::grounds::Grounds;
 use super::instructions::with_request;
 use super::prepare::{self, Prepared};
 use super::prompts::{Ask, Workspace, assemble};
-use super::reading::{MOST_REPAIRS, Reading};
+use super::reading::Reading;
 use super::run::{Run, Sign};
 use super::{chance, clock, measure, recover};
 use crate::agent::{self, Driver, Drivers};
@@ -20,8 +22,8 @@ use crate::apply;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
-    ContextItem, End, Event, Marker, Mode, Proposal, Reply, Response, ReviewResult, SessionId, Settlement,
-    Started, State, UsageMetrics,
+    ContextItem, Effect, End, Event, Finding, Marker, Mode, NOTE_FINDINGS, Proposal, Reply, Response,
+    ReviewResult, SessionId, Settlement, Started, State, UpdateFormat, UsageMetrics,
 };
 use crate::ops::{self, Closing, Landing, Planned, Site};
 use crate::pack::{ModeSpec, OperationName, Target};
@@ -79,8 +81,10 @@ pub struct TurnReport {
     pub warnings: Vec<String>,
     /// The verdict, if the reply holds one.
     pub verdict: Option<ReviewResult>,
-    /// What the turn came to if what was seen makes it worse than what the reply says, and the operation that saw it.
-    pub overruled: Option<(String, String)>,
+    /// Findings of the reply and of the round before it, the most severe first.
+    pub findings: Vec<Finding>,
+    /// What makes the turn's result worse than the verdict of its reply.
+    pub overruled: Option<Overruled>,
     /// What the calls used.
     pub usage: UsageMetrics,
     /// How often the agent was called.
@@ -98,6 +102,26 @@ pub struct TurnReport {
     /// Why the mode cannot be left, if it cannot.
     #[serde(skip)]
     pub fault: Option<Error>,
+}
+
+/// A result that counts instead of the verdict of a reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Overruled {
+    /// The result that counts, such as `NEEDS_CHANGES`.
+    pub result: String,
+    /// The operation whose result makes it worse.
+    pub operation: String,
+    /// The reason, for people: `1 critical finding is open`.
+    pub reason: String,
+}
+
+impl Overruled {
+    /// Judges a reply's own result by what operations came to, as the mode's `evidence` says.
+    pub(super) fn find(spec: &ModeSpec, said: &str, results: &BTreeMap<String, Settlement>) -> Option<Self> {
+        let (operation, result) = apply::worse(spec, said, results)?;
+        let reason = results.get(operation).map(|found| found.detail.clone()).unwrap_or_default();
+        Some(Self { result: result.to_owned(), operation: operation.to_owned(), reason })
+    }
 }
 
 /// Takes one turn of a session.
@@ -191,7 +215,7 @@ pub(super) struct Turning<'a> {
     /// How often the agent was called.
     pub(super) calls: u64,
     /// How often it was asked again for what its reply lacked.
-    repairs: u64,
+    pub(super) repairs: u64,
     /// What the user should know of the calls.
     pub(super) warnings: Vec<String>,
     /// What has happened and goes with the next record.
@@ -269,27 +293,41 @@ impl<'a> Turning<'a> {
         {
             return self.failed(answer);
         }
-        let report = self.decide(&reading, response, pending.as_ref())?;
+        let report = self.decide(&reading, response, pending.as_ref(), None)?;
         Ok(TurnReport { reply, left_behind, usage, ..report })
     }
 
     /// Decides on a response, records it together with the call it came from, does what it asks for and goes on.
+    /// `findings` are those of the turn if they are known already; else they are read from the response.
     pub(super) fn decide(
         &mut self,
         reading: &Reading<'_>,
         response: Response,
         last: Option<&Answer>,
+        findings: Option<Vec<Finding>>,
     ) -> Result<TurnReport> {
         let pack = &self.desk.workspace.pack;
         let verdict = parse::verdict(&response, &reading.grammar);
         let verdict = parse::required_markers(&response, &reading.grammar).and(verdict);
         let started = &self.prepared.started;
         let outcome = apply::apply(pack, &self.state, started, &response, verdict)?; // apply
-        // Of an opinion on a change nothing follows but its verdict.
-        let effects = if started.for_change.is_some() { Vec::new() } else { outcome.effects };
+        // Of an opinion on a change nothing follows but its verdict and its findings.
+        let is_opinion = started.for_change.is_some();
+        // Findings are noted together, once all of them are known.
+        let effects = outcome.effects.into_iter().filter(|effect| effect.operation != NOTE_FINDINGS);
+        let effects = if is_opinion { Vec::new() } else { effects.collect() };
         let mut planned = ops::plan(&self.site(&self.state), effects, started)?;
-        if outcome.fault.is_none() && started.for_change.is_none() {
-            planned.extend(self.closing(&outcome.events, &response.markers, outcome.verdict)?);
+        let mut findings = match findings {
+            Some(findings) => Some(findings),
+            None => self.findings(&response, &planned)?,
+        };
+        self.find_places(findings.as_deref_mut().unwrap_or_default());
+        if let Some(findings) = findings.as_deref().filter(|_| started.named) {
+            self.complete_report(findings, &mut planned)?;
+        }
+        if outcome.fault.is_none() && !is_opinion {
+            let (markers, verdict) = (&response.markers, outcome.verdict);
+            planned.extend(self.closing(&outcome.events, markers, verdict, findings.as_deref())?);
         }
         let turn = started.turn;
         let contents = planned.iter().filter_map(|planned| planned.content.as_ref());
@@ -310,7 +348,19 @@ impl<'a> Turning<'a> {
         fail::point("committed")?;
         let settlements = self.settle(&planned)?;
         let (verdict, proposals, fault) = (outcome.verdict, outcome.proposals, outcome.fault);
-        Ok(TurnReport { verdict, settlements, proposals, fault, ..self.report(response)? })
+        let findings = findings.unwrap_or_default();
+        Ok(TurnReport { verdict, findings, settlements, proposals, fault, ..self.report(response)? })
+    }
+
+    /// Adds to the mode's report the findings that it does not have.
+    fn complete_report(&self, findings: &[Finding], planned: &mut Vec<Planned>) -> Result<()> {
+        let (workspace, started) = (self.desk.workspace, &self.prepared.started);
+        let words = workspace.finding_action(&started.mode).map(|(_, words)| words).unwrap_or_default();
+        complete_report(workspace.pack.mode(&started.mode)?, findings, &words, planned, |target, content| {
+            let (operation, target) = ("files.write".to_owned(), target.to_owned());
+            let effect = Effect { operation, target, content, format: UpdateFormat::Whole };
+            ops::plan(&self.site(&self.state), vec![effect], started)
+        })
     }
 
     /// Tells whether a verdict keeps the session in its mode.
@@ -324,13 +374,16 @@ impl<'a> Turning<'a> {
         events: &[Event],
         markers: &[Marker],
         verdict: Option<ReviewResult>,
+        findings: Option<&[Finding]>,
     ) -> Result<Vec<Planned>> {
         let started = &self.prepared.started;
         let spec = self.desk.workspace.pack.mode(&started.mode)?;
-        let state = self.state.clone().after(events);
+        // Whether the session ends here depends on its findings, which are noted only later.
+        let noted = findings.map(|findings| settled(started.turn, &ops::noted(findings)));
+        let state = self.state.clone().after(events).after(&noted);
         let ends = apply::advance(&self.desk.workspace.pack, &state)?;
         let finish = if ends == Some(Event::Ended { done: true }) { spec.finish.as_slice() } else { &[] };
-        let closing = Closing { started, markers, verdict, today: &clock::today() };
+        let closing = Closing { started, markers, verdict, findings, today: &clock::today() };
         let site = self.site(&state);
         let mut planned = Vec::new();
         for name in spec.after.iter().chain(finish) {
@@ -436,51 +489,6 @@ impl<'a> Turning<'a> {
         self.commit(&events, &reports)
     }
 
-    /// Asks again for what a response lacks, a few times at most. Returns the response with the answers in their places,
-    /// the last answer that is not recorded yet, and what all calls used. A repair call that fails does not take back
-    /// what the agent said before.
-    fn repaired(
-        &mut self,
-        reading: &Reading<'_>,
-        first: Answer,
-    ) -> Result<(Response, Option<Answer>, UsageMetrics)> {
-        let mut response = self.checked(reading.read(&first.reply.text, &first.reply.end))?;
-        let mut usage = first.reply.usage;
-        let mut replies = vec![first.reply.text.clone()];
-        let mut pending = Some(first);
-        let most = self.prepared.started.repairs.min(MOST_REPAIRS);
-
-        for number in 1..=most {
-            let Some(repair) = reading.repair(&response) else { break };
-            let Some(request) = reading.repair_prompt(&repair, self.prepared, &replies) else { break };
-            if let Some(answer) = pending.take() {
-                self.record(&answer)?;
-            }
-            self.desk.run.tell(Sign::AskingAgain { number, of: most, complaints: repair.complaints.clone() });
-            let answer = match self.repair(&request.to_xml(), repair.kind) {
-                Ok(answer) => answer,
-                Err(error) if error.kind() == ErrorKind::BudgetExhausted => {
-                    log::warn!("cannot ask the agent again: {error}");
-                    break;
-                }
-                Err(error) => return Err(error),
-            };
-
-            self.repairs += 1;
-            usage = usage.plus(answer.reply.usage);
-            if !answer.reply.end.is_ok() {
-                let end = answer.reply.end.name();
-                log::warn!("the agent was asked again and failed: {end}");
-                pending = Some(answer);
-                break;
-            }
-            replies.push(answer.reply.text.clone());
-            response = self.checked(reading.merged(response, &answer.reply.text))?;
-            pending = Some(answer);
-        }
-        Ok((response, pending, usage))
-    }
-
     /// Records a call that failed; what it said is shown, and has no effect.
     fn failed(&mut self, answer: &Answer) -> Result<TurnReport> {
         self.record(answer)?;
@@ -496,7 +504,7 @@ impl<'a> Turning<'a> {
     }
 
     /// Returns what the turn came to if what was seen makes it worse than what its reply says.
-    fn overruled(&self, state: &State) -> Result<Option<(String, String)>> {
+    fn overruled(&self, state: &State) -> Result<Option<Overruled>> {
         let mode = &self.prepared.started.mode;
         let left = state.left.as_ref().filter(|left| left.mode == *mode && state.mode.as_ref() != Some(mode));
         let (verdict, results) = match left {
@@ -508,9 +516,8 @@ impl<'a> Turning<'a> {
         let on_the_way = |operation: &str| {
             results.get(operation).is_some_and(|found| found.result.as_deref() == Some("PROGRESS"))
         };
-        let worse = apply::worse(self.desk.workspace.pack.mode(mode)?, said, results)
-            .filter(|(operation, _)| !on_the_way(operation));
-        Ok(worse.map(|(operation, result)| (operation.to_owned(), result.to_owned())))
+        let worse = Overruled::find(self.desk.workspace.pack.mode(mode)?, said, results);
+        Ok(worse.filter(|worse| !on_the_way(&worse.operation)))
     }
 
     fn report(&self, response: Response) -> Result<TurnReport> {
@@ -530,6 +537,7 @@ impl<'a> Turning<'a> {
             response,
             warnings: self.warnings.clone(),
             verdict: None,
+            findings: Vec::new(),
             overruled: self.overruled(&state)?,
             usage: UsageMetrics::default(),
             calls: self.calls,

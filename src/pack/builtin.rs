@@ -75,6 +75,7 @@ const FILES: &[(&str, &str)] = files![
     "packs/probe/pack.yaml",
     "packs/probe/protocol.md",
     "packs/probe/reminder.md",
+    "packs/sdd/actions.yaml",
     "packs/sdd/no_tools.md",
     "packs/sdd/no_tools_edits.md",
     "packs/sdd/pack.yaml",

@@ -159,6 +159,9 @@ impl Faults<'_> {
             if !actions.contains_key(name) {
                 self.add(used.referenced, format!("actions.yaml describes no action `{name}`"));
             }
+            for fault in actions.get(name).into_iter().flat_map(parameter_faults) {
+                self.add(used.referenced, format!("the action `{name}`: {fault}"));
+            }
             for mode in used.value.modes.iter().filter(|mode| !manifest.modes.contains_key(*mode)) {
                 self.add(used.referenced, format!("the action `{name}` is for `{mode}`, which is no mode"));
             }
@@ -336,6 +339,20 @@ impl Faults<'_> {
             }
         }
     }
+}
+
+/// Returns the faults of an action's parameters: aliases of values, and names of parameters, that there are not.
+fn parameter_faults(action: &ActionSpec) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, parameter) in &action.parameters {
+        for value in parameter.aliases.keys().filter(|value| !parameter.one_of.contains(value)) {
+            faults.push(format!("`aliases` of `{name}` names `{value}`, which is not in its `enum`"));
+        }
+        for other in parameter.unless.iter().filter(|other| !action.parameters.contains_key(*other)) {
+            faults.push(format!("`unless` of `{name}` names `{other}`, which is no parameter"));
+        }
+    }
+    faults
 }
 
 /// Tells names of actions and parameters, which are tags and attributes of replies.

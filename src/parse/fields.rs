@@ -109,7 +109,8 @@ impl Fields {
             match known {
                 Some((name, parameter)) => {
                     let nested = matches!(parameter.kind, ValueKind::Object | ValueKind::Array);
-                    if !nested && let Some(inner) = spec.parameters.keys().find(|n| holds(field.value, n)) {
+                    let value = without_code_tags(field.value);
+                    if !nested && let Some(inner) = spec.parameters.keys().find(|n| holds(&value, n)) {
                         return Err(format!("`{inner}` stands inside `{}`", field.name));
                     }
                     self.add(name, parameter, &Written::Text(field.value))?;
@@ -138,11 +139,9 @@ impl Fields {
             }
             Written::Value(value) => from_value(parameter.kind, parameter.items, value),
         };
-        let allowed = |value: &Value| {
-            parameter.one_of.is_empty() || parameter.one_of.iter().any(|one| value.as_str() == Some(one))
-        };
-        let value =
-            value.filter(allowed).ok_or_else(|| format!("`{name}` is not {}", expected(parameter)))?;
+        let value = value
+            .and_then(|value| allowed(parameter, value))
+            .ok_or_else(|| format!("`{name}` is not {}", expected(parameter)))?;
         if self.values.get(name).is_some_and(|known| *known != value) {
             return Err(format!("`{name}` is given two values"));
         }
@@ -152,9 +151,11 @@ impl Fields {
 
     /// Checks that nothing is missing.
     fn complete(self, spec: &ActionSpec) -> Result<Self, String> {
-        let required = spec.parameters.iter().filter(|(_, parameter)| parameter.required);
         let missing = |name: &str| self.values.get(name).is_none_or(|value| value.as_str() == Some(""));
-        match required.map(|(name, _)| name).find(|name| missing(name)) {
+        let is_needed =
+            |parameter: &Parameter| parameter.required && parameter.unless.as_deref().is_none_or(missing);
+        let mut needed = spec.parameters.iter().filter(|(_, parameter)| is_needed(parameter));
+        match needed.find(|(name, _)| missing(name)).map(|(name, _)| name) {
             Some(name) => Err(format!("`{name}` is missing")),
             None => Ok(self),
         }
@@ -255,6 +256,11 @@ fn holds(text: &str, name: &str) -> bool {
         inner.get(..name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name))
             && inner[name.len()..].starts_with(['>', ' ', '='])
     })
+}
+
+/// Returns a value without tags that directly follow a backtick: `` `<id>` `` speaks of a tag and is none.
+fn without_code_tags(value: &str) -> Cow<'_, str> {
+    if value.contains("`<") { Cow::Owned(value.replace("`<", "`")) } else { Cow::Borrowed(value) }
 }
 
 fn residue(rest: &str) -> String {
@@ -394,6 +400,17 @@ fn is_of(kind: ValueKind, value: &Value) -> bool {
     }
 }
 
+/// Returns a value as its parameter spells it; `None` if it is none that the parameter may have.
+fn allowed(parameter: &Parameter, value: Value) -> Option<Value> {
+    if parameter.one_of.is_empty() {
+        return Some(value);
+    }
+    match value.as_str().and_then(|text| parameter.known_value(text)) {
+        Some(known) => Some(Value::from(known)),
+        None => parameter.other_values.then_some(value),
+    }
+}
+
 fn expected(parameter: &Parameter) -> String {
     if parameter.one_of.is_empty() {
         return format!("of the type {}", parameter.kind.name());
@@ -484,6 +501,30 @@ mod tests {
         };
         assert!(from_text(ValueKind::Object, None, &nested_by(DEEPEST), 0).is_some());
         assert_eq!(from_text(ValueKind::Object, None, &nested_by(DEEPEST + 1), 0), None);
+    }
+
+    #[test]
+    fn a_value_of_an_enum_is_read_in_any_case_and_by_its_aliases() {
+        let spec: ActionSpec = serde_json::from_value(json!({
+            "description": "x",
+            "parameters": {
+                "size": {"type": "string", "enum": ["big", "small"], "aliases": {"big": ["large"]}},
+                "colour": {"type": "string", "enum": ["red"], "other_values": true},
+                "text": {"type": "string", "required": true, "unless": "size"},
+            },
+        }))
+        .unwrap();
+        let read = |body: &str| {
+            Fields::read(&spec, &Attributes::default(), body).map(|fields| Value::from(fields.values))
+        };
+
+        assert_eq!(read("<size>**BIG**</size>"), Ok(json!({"size": "big"})));
+        assert_eq!(read("{\"size\": \"Large\"}"), Ok(json!({"size": "big"})));
+        assert_eq!(read("<size>huge</size>"), Err("`size` is not one of big, small".to_owned()));
+        assert_eq!(read("<text>a</text><colour>Blue</colour>"), Ok(json!({"text": "a", "colour": "Blue"})));
+        assert_eq!(read("<colour>red</colour>"), Err("`text` is missing".to_owned()));
+        assert_eq!(read("<text>the `<size>` of it</text>"), Ok(json!({"text": "the `<size>` of it"})));
+        assert_eq!(read("<text>the <size> of it</text>"), Err("`size` stands inside `text`".to_owned()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod design;
 mod document;
+mod findings;
 mod head;
 mod lines;
 mod merge;
@@ -14,6 +15,7 @@ mod tasks;
 use serde::Serialize;
 
 pub use document::{Requirement, Scenario, Spec, check_spec};
+pub use findings::{read_findings, rename_finding, write_finding};
 pub use merge::{Conflict, merge, touched};
 pub use plan::{check_file, check_plan};
 pub use proposal::{check_proposal, open_questions};

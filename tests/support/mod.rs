@@ -33,8 +33,8 @@ pub(crate) fn sdd_without_branch() -> String {
     let pack = fs::read_to_string(repository().join("packs/sdd/pack.yaml")).unwrap();
     let replaced = [
         (
-            "before: [change.require, checks.run, git.diff, specs.show]",
-            "before: [change.require, specs.show]",
+            "before: [change.require, checks.run, git.diff, specs.show, findings.show]",
+            "before: [change.require, specs.show, findings.show]",
         ),
         ("before: [change.require, review.require, specs.merge]", "before: [change.require]"),
         // What nobody looked at is no evidence; `git.commit` never has this result.

@@ -100,12 +100,12 @@ fn one_byte_of_an_artifact_that_differs_stops_it() {
     let places = [
         "## Why\n      Whoever calls",
         "- [ ] 1.2 Check it\n",
-        "- **Severity**: blocking",
+        "- **Severity**: critical",
         "is called\n      - **THEN** it prints `Hello, world",
         "this file was approved",
         "- 1.2: a check for it",
         "- **Where**: greet.sh:3\n",
-        "Both scenarios are met and checked. V1",
+        "Both scenarios are met and checked",
     ];
     let run = |place: &str| {
         let at = script.find(place).unwrap_or_else(|| panic!("{place:?} is not in the script"));

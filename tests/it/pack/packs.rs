@@ -258,6 +258,19 @@ fn an_unknown_operation_is_a_finding() {
     }
 }
 
+#[test]
+fn aliases_and_conditions_of_parameters_name_what_exists() {
+    let project = bakery();
+    let actions = project.read("agentd/packs/bakery/actions.yaml");
+    let faulty = actions.replace("[weights.md]", "[weights.md], aliases: {large: [huge]}, unless: nothing");
+    assert_ne!(faulty, actions);
+    project.write("agentd/packs/bakery/actions.yaml", faulty);
+    let error = Pack::load("bakery", &Places::new(Some(project.root()), None)).unwrap_err();
+    for fault in ["names `large`, which is not in its `enum`", "names `nothing`, which is no parameter"] {
+        assert!(error.message().contains(fault), "{error:#}");
+    }
+}
+
 /// The prose of a pack can be seen, and taken to start one's own from.
 #[test]
 fn a_file_of_a_pack_is_shown() {

@@ -124,7 +124,7 @@ fn s2_flow_run_phase_assembles_renders_executes_parses() {
     assert_eq!(artifacts, ["proposal.md", "specs/greeting.md", "tasks.md"]);
     assert!(content(&sent, "specs/greeting.md").contains("### R1 - Without a name"));
     // The next phase knows of it by what it is shown, and by nothing else.
-    let again = scripted(&project, &["run", "greet"], &[json!("plan"), json!("challenge_pass")]);
+    let again = scripted(&project, &["run", "greet"], &[json!("plan"), json!("challenge_settled")]);
     assert_eq!(again.code, 0, "{}", again.stderr);
     assert!(
         content(&prompt(&project, "greet/3"), "CHALLENGE.md").contains("### C1 - What of an empty name?")

@@ -1,4 +1,5 @@
 //! Spec, proposal and task documents.
 
 mod documents;
+mod findings;
 mod skeletons;

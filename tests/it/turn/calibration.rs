@@ -63,9 +63,9 @@ fn a_call_of_one_request_is_a_sample_and_three_are_used() {
     let found = measured(&project, "gpt-4o");
     let calibration = &found["one"]["calibration"];
     assert_eq!((&calibration["factor"], &calibration["samples"]), (&json!(1.0), &json!(3)));
-    // The nonce differs from turn to turn, and with it the count by a few.
+    // The nonce differs from turn to turn, and with it the count of each place that holds it.
     let overhead = calibration["overhead"].as_u64().unwrap();
-    assert!(overhead.abs_diff(9_600 - ours) < 10, "{overhead}, and the prompt has {ours}");
+    assert!(overhead.abs_diff(9_600 - ours) < 40, "{overhead}, and the prompt has {ours}");
     let shown = project.run(&["models", "show", "gpt-4o"]).ok();
     assert!(shown.contains("measured     one: 1.00 × our count + "), "{shown}");
     assert!(shown.contains("beside it (3 samples)"), "{shown}");

@@ -118,6 +118,7 @@ fn show(row: &ChangeRow) -> std::io::Result<()> {
     ];
     rows.extend(row.tree.iter().map(|tree| ("tree", tree.clone())));
     rows.extend(row.verdicts.iter().map(|(mode, verdict)| ("verdict", format!("{mode} {}", verdict.name()))));
+    rows.extend(row.findings.iter().map(|(mode, finding)| ("finding", format!("{mode}: {finding}"))));
     if !row.touches.is_empty() {
         rows.push(("touches", row.touches.join(", ")));
     }

@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
-use agentd::models::{Code, Marker, Problem, Settlement, State, UsageMetrics, dollars};
-use agentd::orchestrator::TurnReport;
+use agentd::models::{
+    Code, Finding, Marker, NOTE_FINDINGS, Problem, Settlement, State, UsageMetrics, dollars,
+    findings_progress,
+};
+use agentd::orchestrator::{Overruled, TurnReport};
 
 use crate::out;
 
@@ -26,8 +29,14 @@ pub(super) fn tell(report: &TurnReport) {
     if let Some(verdict) = report.verdict {
         out::row("verdict", verdict.name());
     }
-    if let Some((operation, result)) = &report.overruled {
-        out::row("counts as", format_args!("{result}, by what {operation} found"));
+    if let Some(overruled) = &report.overruled {
+        out::row("counts as", counts_as(overruled));
+    }
+    for (heading, words) in report.findings.iter().map(finding) {
+        out::row(heading, words);
+    }
+    if let Some(progress) = findings_progress(&report.findings) {
+        out::row("findings", progress);
     }
     for marker in &report.response.markers {
         match marker {
@@ -36,7 +45,8 @@ pub(super) fn tell(report: &TurnReport) {
             Marker::Review { .. } => {}
         }
     }
-    report.settlements.iter().for_each(settlement);
+    let settlements = report.settlements.iter();
+    settlements.filter(|settlement| !is_list_of_findings(settlement)).for_each(settlement);
     for proposal in &report.proposals {
         out::row("refused", format_args!("{}: {}", proposal.what, proposal.reason));
     }
@@ -48,6 +58,21 @@ pub(super) fn tell(report: &TurnReport) {
         out::row("gate", format_args!("does not hold: {gate}"));
     }
     out::row("next", next(&report.state));
+}
+
+/// Returns the result that counts, and the reason.
+pub(super) fn counts_as(overruled: &Overruled) -> String {
+    format!("{}: {}", overruled.result, overruled.reason)
+}
+
+/// Returns a finding under its heading.
+pub(super) fn finding(finding: &Finding) -> (&'static str, String) {
+    (if finding.is_open() { "finding" } else { "settled" }, finding.to_string())
+}
+
+/// Tells whether a settlement has a list of findings, which is shown by itself.
+pub(super) fn is_list_of_findings(settlement: &Settlement) -> bool {
+    settlement.operation == NOTE_FINDINGS && settlement.done
 }
 
 /// Returns what was tolerated or ignored in a reply, under its heading.

@@ -84,10 +84,10 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
             "reviewed",
             format_args!("{} files against {}", reviewed.files.len(), short(&reviewed.base)),
         );
-        if let Some(verdict) = reviewed.verdict {
-            let failed = reviewed.checks.iter().filter(|check| !check.passed()).count();
-            let why = if failed > 0 { format!(" (checks that failed: {failed})") } else { String::new() };
-            out::row("counts as", format_args!("{}{why}", verdict.name()));
+        match (&reviewed.overruled, reviewed.verdict) {
+            (Some(overruled), _) => out::row("counts as", report::counts_as(overruled)),
+            (None, Some(verdict)) => out::row("counts as", verdict.name()),
+            (None, None) => {}
         }
     }
     match (reviewed.report.fault, reviewed.verdict) {

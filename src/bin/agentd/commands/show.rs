@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use agentd::Result;
-use agentd::models::{Response, SegmentRef, SessionId, dollars};
-use agentd::orchestrator::{Recorded, Workspace, ledger_text, utc};
+use agentd::models::{Finding, Response, SegmentRef, SessionId, dollars};
+use agentd::orchestrator::{Recorded, Workspace, ledger_text, noted_findings, utc};
 use agentd::store::{SqliteStore, Store};
 use diffy::{DiffOptions, PatchFormatter};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args, given: &ShowArgs) -> Outcome {
         let (response, _) = turn.read_again(&workspace(args, &turn)?, &store)?;
         out::json(&response)?;
     } else if given.json {
-        out::json(&json!({"started_at": utc(turn.at), "turn": turn}))?;
+        out::json(&json!({"started_at": utc(turn.at), "turn": turn, "findings": findings(&store, &turn)}))?;
     } else {
         let read = workspace(args, &turn).and_then(|workspace| turn.read_again(&workspace, &store));
         tell(&store, &turn, read.ok().map(|(response, _)| response).as_ref())?;
@@ -79,7 +79,8 @@ fn tell(store: &SqliteStore, turn: &Recorded, read: Option<&Response>) -> Result
         rows.extend(replied.verdict.map(|verdict| ("verdict", verdict.name().to_owned())));
         rows.extend(replied.fault.iter().map(|fault| ("fault", fault.clone())));
     }
-    for settlement in &turn.settlements {
+    rows.extend(findings(store, turn).iter().map(report::finding));
+    for settlement in turn.settlements.iter().filter(|settlement| !report::is_list_of_findings(settlement)) {
         let heading = if settlement.done { "done" } else { "not done" };
         rows.push((heading, settlement.detail.clone()));
     }
@@ -102,6 +103,13 @@ fn tell(store: &SqliteStore, turn: &Recorded, read: Option<&Response>) -> Result
         ));
     }
     Ok(())
+}
+
+/// Returns the findings that were noted after a turn, as far as the ledger has them.
+fn findings(store: &SqliteStore, turn: &Recorded) -> Vec<Finding> {
+    let noted = turn.settlements.iter().rev().find(|settlement| report::is_list_of_findings(settlement));
+    let list = noted.and_then(|settlement| settlement.report.as_ref());
+    list.and_then(|list| noted_findings(store, list).ok()).unwrap_or_default()
 }
 
 pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> Outcome {

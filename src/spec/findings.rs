@@ -1,0 +1,507 @@
+//! Findings in a report (`REVIEW.md`, `CHALLENGE.md`): read leniently, written in the form of the skeletons.
+//!
+//! A finding is a heading with a list of items:
+//!
+//! ```markdown
+//! ### V1 - An empty password is accepted
+//! - **Severity**: major
+//! - **Where**: src/login.rs:42
+//! - **Problem**: `verify` returns true for a user without a hash.
+//! - **Way out**: Refuse such a user before the comparison.
+//! - **Status**: open
+//! ```
+//!
+//! A heading counts if it starts with an id, a letter and a number other than a requirement's `R1`, or if it has a
+//! severity. So do a list item and a row of a table that start with an id and name a severity.
+
+use super::lines::{Kind, Line, lines};
+use crate::models::{Finding, FindingWords, WrittenFinding};
+
+/// The longest id, in bytes.
+const MAX_ID_BYTES: usize = 24;
+
+/// The longest title that is made from a problem, in characters.
+const MAX_TITLE_CHARS: usize = 72;
+
+/// Reads the findings of a report. `earlier` are the ids of findings of earlier rounds: a line such as `- V1: settled`
+/// is an answer to one of these.
+#[must_use]
+pub fn read_findings(text: &str, words: &FindingWords, earlier: &[&str]) -> Vec<WrittenFinding> {
+    let reader = Reader { words, earlier };
+    let mut found = Vec::new();
+    let mut current: Option<Section> = None;
+
+    for line in lines(text, 1) {
+        if line.is_code() {
+            continue;
+        }
+        let is_heading = matches!(line.kind, Kind::Heading(..));
+        if let Some(row) = reader.row(line.text) {
+            found.push(row);
+        } else if let Some(section) = reader.section(&line) {
+            found.extend(current.replace(section).and_then(|section| section.finish(words)));
+        } else if is_heading {
+            found.extend(current.take().and_then(|section| section.finish(words)));
+        } else if let Some(section) = &mut current {
+            section.add(line.text);
+        }
+    }
+    found.extend(current.and_then(|section| section.finish(words)));
+    found
+}
+
+/// Gives a finding of a report another id, wherever it starts with it; every other byte stays as it is.
+#[must_use]
+pub fn rename_finding(text: &str, words: &FindingWords, from: &str, to: &str) -> String {
+    let reader = Reader { words, earlier: &[from] };
+    let mut renamed = String::with_capacity(text.len());
+    let mut copied = 0;
+    for line in lines(text, 1).iter().filter(|line| !line.is_code()) {
+        let starts = reader.section(line).and_then(|section| section.finding.id);
+        let id = starts.or_else(|| reader.row(line.text).and_then(|row| row.id));
+        if id.is_some_and(|id| id.eq_ignore_ascii_case(from)) {
+            let end = line.start + line.text.len();
+            renamed.push_str(&text[copied..line.start]);
+            renamed.push_str(&line.text.replacen(from, to, 1));
+            copied = end;
+        }
+    }
+    renamed.push_str(&text[copied..]);
+    renamed
+}
+
+/// Writes a finding in the form of the skeletons. Each value is one line, so that none can pass for a heading.
+#[must_use]
+pub fn write_finding(finding: &Finding) -> String {
+    let problem = one_line(&finding.problem);
+    let title = finding.title.as_deref().map_or_else(|| shortened(&problem), one_line);
+    let mut text =
+        format!("### {} - {title}\n- **Severity**: {}\n", finding.id, one_line(&finding.severity_words()));
+    let mut add = |label: &str, value: &str| text.push_str(&format!("- **{label}**: {value}\n"));
+    if let Some(place) = finding.place() {
+        add("Where", &one_line(&place));
+    }
+    if !problem.is_empty() {
+        add("Problem", &problem);
+    }
+    if let Some(remedy) = &finding.remedy {
+        add("Way out", &one_line(remedy));
+    }
+    add("Status", if finding.is_open() { "open" } else { "settled" });
+    text
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= MAX_TITLE_CHARS {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(MAX_TITLE_CHARS).collect();
+    let end = start.rfind(' ').unwrap_or(start.len());
+    format!("{}…", &start[..end])
+}
+
+/// A part of a report that is a finding, if its id or its items say so.
+struct Section {
+    finding: WrittenFinding,
+    /// Whether it counts without a severity.
+    has_id: bool,
+    /// The item that a next line may go on with.
+    open: Option<Item>,
+    /// The first paragraph that belongs to no item.
+    prose: Option<String>,
+}
+
+/// An item of a finding.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Item {
+    Severity,
+    Place,
+    Line,
+    Problem,
+    Remedy,
+    Status,
+    Other,
+}
+
+impl Section {
+    fn add(&mut self, line: &str) {
+        let text = line.trim();
+        if text.is_empty() {
+            self.open = None;
+            return;
+        }
+        if let Some((item, value)) = item(text) {
+            self.open = Some(item);
+            if let Some(field) = self.field(item) {
+                append(field, value);
+            }
+            return;
+        }
+        let is_list_item = list_item(text).is_some();
+        match self.open.filter(|_| !is_list_item) {
+            Some(item) => {
+                if let Some(field) = self.field(item) {
+                    append(field, text);
+                }
+            }
+            None if self.finding.problem.is_none() => append(&mut self.prose, text),
+            None => {}
+        }
+    }
+
+    fn field(&mut self, item: Item) -> Option<&mut Option<String>> {
+        let finding = &mut self.finding;
+        match item {
+            Item::Severity => Some(&mut finding.severity),
+            Item::Place => Some(&mut finding.file),
+            Item::Line => Some(&mut finding.line),
+            Item::Problem => Some(&mut finding.problem),
+            Item::Remedy => Some(&mut finding.remedy),
+            Item::Status => Some(&mut finding.status),
+            Item::Other => None,
+        }
+    }
+
+    /// Returns the finding if this is one.
+    fn finish(mut self, words: &FindingWords) -> Option<WrittenFinding> {
+        let finding = &mut self.finding;
+        let counts = self.has_id || finding.severity.as_deref().is_some_and(|severity| !is_none(severity));
+        let says_nothing = finding.title.as_deref().is_none_or(is_none)
+            && finding.problem.as_deref().or(self.prose.as_deref()).is_none_or(is_none)
+            && finding.status.is_none();
+        if !counts || says_nothing {
+            return None;
+        }
+        if finding.problem.is_none() {
+            finding.problem = self.prose;
+        }
+        // An id in front of a title counts with a severity, whatever its form: `SEC-1: …`.
+        if finding.id.is_none()
+            && let Some((id, title)) = finding.title.as_deref().and_then(|title| leading_id(title, is_id))
+        {
+            finding.id = Some(id.to_owned());
+            finding.title = Some(title.to_owned()).filter(|title| !title.is_empty());
+        }
+        if let Some(title) = finding.title.take() {
+            let (title, remark) = split_remark(&title);
+            let is_severity = |remark: &&str| words.known_severity(remark).is_some();
+            let is_status = |remark: &&str| words.known_status(remark).is_some();
+            if finding.severity.is_none() {
+                finding.severity = remark.filter(is_severity).map(str::to_owned);
+            }
+            if finding.status.is_none() {
+                finding.status = remark.filter(is_status).map(str::to_owned);
+            }
+            finding.title = Some(title.to_owned()).filter(|title| !title.is_empty());
+        }
+        Some(self.finding)
+    }
+}
+
+fn append(field: &mut Option<String>, text: &str) {
+    match field {
+        Some(known) => {
+            known.push('\n');
+            known.push_str(text);
+        }
+        None => *field = Some(text.to_owned()),
+    }
+}
+
+/// Tells words that say that there is nothing: `None.`, `No findings`, `-`.
+fn is_none(text: &str) -> bool {
+    let word = text.trim_matches(|c: char| !c.is_alphanumeric()).to_ascii_lowercase();
+    matches!(word.as_str(), "" | "none" | "no finding" | "no findings" | "n/a" | "nothing")
+}
+
+/// How findings start in a report.
+struct Reader<'a> {
+    words: &'a FindingWords,
+    earlier: &'a [&'a str],
+}
+
+impl Reader<'_> {
+    /// Returns the section that a line starts: a heading, a line in bold with an id, or a list item with an id and a
+    /// severity.
+    fn section(&self, line: &Line<'_>) -> Option<Section> {
+        let title = match line.kind {
+            Kind::Heading(_, title) => title,
+            Kind::Text => {
+                let text = line.text.trim();
+                let (id, rest) = self.short_id(list_item(text).unwrap_or(text))?;
+                let is_bold = text.starts_with("**") && text.ends_with("**");
+                let has_severity =
+                    split_remark(rest).1.is_some_and(|remark| self.words.known_severity(remark).is_some());
+                if !is_bold && !has_severity {
+                    return None;
+                }
+                return Some(Section::new(Some(id), rest, true));
+            }
+            _ => return None,
+        };
+        let title = title.trim_matches(['*', '~', ' ']);
+        match self.short_id(title) {
+            Some((id, rest)) => Some(Section::new(Some(id), rest, true)),
+            // What stands above all of the report is no finding.
+            None if matches!(line.kind, Kind::Heading(1, _)) => None,
+            None => {
+                // `Findings (2 minor)` counts findings, and is none.
+                let remark = split_remark(title).1.filter(|remark| !remark.contains(char::is_whitespace));
+                let has_severity = remark.is_some_and(|remark| self.words.known_severity(remark).is_some());
+                Some(Section::new(None, title, has_severity))
+            }
+        }
+    }
+
+    /// Reads a line that is a finding or an answer by itself: `| V1 | major | src/x.rs:3 | … |`, `- V1: settled`.
+    fn row(&self, line: &str) -> Option<WrittenFinding> {
+        let text = line.trim();
+        if let Some(rest) = text.strip_prefix('|') {
+            return self.table_row(rest);
+        }
+        let (id, rest) = self.short_id(list_item(text)?)?;
+        let is_earlier = self.earlier.iter().any(|known| known.eq_ignore_ascii_case(id));
+        (is_earlier && self.words.known_status(rest).is_some()).then(|| WrittenFinding {
+            id: Some(id.to_owned()),
+            status: Some(rest.to_owned()),
+            ..WrittenFinding::default()
+        })
+    }
+
+    fn table_row(&self, rest: &str) -> Option<WrittenFinding> {
+        let mut cells = rest.trim_end_matches('|').split('|').map(str::trim);
+        let (id, remark) = self.short_id(cells.next()?)?;
+        let mut row = WrittenFinding { id: Some(id.to_owned()), ..WrittenFinding::default() };
+        if !remark.is_empty() {
+            row.title = Some(remark.to_owned());
+        }
+        for cell in cells.filter(|cell| !is_none(cell)) {
+            let is_word = cell.split_whitespace().count() == 1;
+            if row.severity.is_none() && is_word && self.words.known_severity(cell).is_some() {
+                row.severity = Some(cell.to_owned());
+            } else if row.status.is_none() && self.words.known_status(cell).is_some() {
+                row.status = Some(cell.to_owned());
+            } else if row.file.is_none() && is_word && cell.contains(['/', '.', ':']) {
+                row.file = Some(cell.to_owned());
+            } else {
+                append(&mut row.problem, cell);
+            }
+        }
+        let is_earlier = self.earlier.iter().any(|known| known.eq_ignore_ascii_case(id));
+        (row.severity.is_some() || (is_earlier && row.status.is_some())).then_some(row)
+    }
+
+    /// Splits off an id that counts by itself: one of an earlier round, or a letter and a number but a requirement's.
+    fn short_id<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
+        leading_id(text, |word| {
+            let digits = word.strip_prefix(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'R' | 'r'));
+            let is_short = digits.is_some_and(|digits| {
+                (1..=3).contains(&digits.len())
+                    && !digits.starts_with('0')
+                    && digits.bytes().all(|b| b.is_ascii_digit())
+            });
+            is_short || self.earlier.iter().any(|known| known.eq_ignore_ascii_case(word))
+        })
+    }
+}
+
+impl Section {
+    fn new(id: Option<&str>, title: &str, has_id: bool) -> Self {
+        let title = Some(title.trim().to_owned()).filter(|title| !title.is_empty());
+        let finding = WrittenFinding { id: id.map(str::to_owned), title, ..WrittenFinding::default() };
+        Self { finding, has_id, open: None, prose: None }
+    }
+}
+
+/// Tells an id such as `V1`, `SEC-1` or `F_12`.
+fn is_id(word: &str) -> bool {
+    word.len() <= MAX_ID_BYTES
+        && word.starts_with(|c: char| c.is_ascii_alphabetic())
+        && word.ends_with(|c: char| c.is_ascii_digit())
+}
+
+/// Splits a text that starts with an id into the id and what follows its separator.
+fn leading_id(text: &str, is_id: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
+    let text = text.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`' | '[' | '~'));
+    let end =
+        text.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_')).unwrap_or(text.len());
+    let id = text[..end].trim_end_matches(['-', '_']);
+    let rest = &text[id.len()..];
+    let is_separated = rest.is_empty() || rest.starts_with(|c: char| !c.is_alphanumeric());
+    if !is_separated || id.len() > MAX_ID_BYTES || !is_id(id) {
+        return None;
+    }
+    // The end of bold text or code around the id, then what separates it from the title.
+    let rest = rest.trim_start_matches([']', '*', '`', '~']);
+    let is_separator = |c: char| c.is_whitespace() || matches!(c, '-' | '–' | '—' | ':' | '.' | ')' | '*');
+    Some((id, rest.trim_start_matches(is_separator).trim_end_matches(['*', '~', ' '])))
+}
+
+/// Splits off a remark in brackets at the start or the end of a title: `An empty name (major)`, `[major] An empty name`.
+fn split_remark(title: &str) -> (&str, Option<&str>) {
+    for (open, close) in [('(', ')'), ('[', ']')] {
+        if let Some((remark, rest)) = title.strip_prefix(open).and_then(|rest| rest.split_once(close)) {
+            let is_separator = |c: char| c.is_whitespace() || matches!(c, '-' | '–' | '—' | ':' | '*');
+            return (rest.trim_start_matches(is_separator), Some(remark));
+        }
+        if let Some((start, remark)) = title.strip_suffix(close).and_then(|title| title.rsplit_once(open)) {
+            return (start.trim_end(), Some(remark));
+        }
+    }
+    (title, None)
+}
+
+/// Returns the text of a list item: behind `-`, `*`, `+` or a number.
+fn list_item(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix(['-', '*', '+']).or_else(|| {
+        let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
+        if digits.len() == text.len() { None } else { digits.strip_prefix(['.', ')']) }
+    })?;
+    rest.starts_with([' ', '\t']).then(|| rest.trim())
+}
+
+/// Reads an item of a finding: `- **Severity**: major`, `**Where:** src/x.rs`, `Status: open`.
+fn item(text: &str) -> Option<(Item, &str)> {
+    let text = list_item(text).unwrap_or(text);
+    let (label, value) = text.split_once(':')?;
+    let is_mark = |c: char| matches!(c, '*' | '_' | '`') || c.is_whitespace();
+    let item = match label.trim_matches(is_mark).to_ascii_lowercase().as_str() {
+        "severity" => Item::Severity,
+        "where" | "location" | "place" | "file" | "files" => Item::Place,
+        "line" | "lines" => Item::Line,
+        "problem" | "issue" | "description" => Item::Problem,
+        "way out" | "remedy" | "fix" | "suggestion" | "suggested fix" | "recommendation" => Item::Remedy,
+        "status" | "state" => Item::Status,
+        "consequence" | "impact" | "evidence" => Item::Other,
+        _ => return None,
+    };
+    // `**Severity:** major` leaves the end of the bold text with the value.
+    let is_open = |mark: &str| label.trim_start().starts_with(mark) && !label.trim_end().ends_with(mark);
+    let mark = ["**", "__", "*", "_"].into_iter().find(|mark| is_open(mark));
+    let value = mark.and_then(|mark| value.strip_prefix(mark)).unwrap_or(value);
+    Some((item, value.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::models::{FindingSeverity, FindingStatus};
+
+    use super::*;
+
+    fn read(text: &str) -> Vec<WrittenFinding> {
+        read_findings(text, &FindingWords::default(), &[])
+    }
+
+    /// Returns id, severity, file, problem and status of each finding.
+    fn told(text: &str, earlier: &[&str]) -> Vec<[String; 5]> {
+        let found = read_findings(text, &FindingWords::default(), earlier);
+        let text = |field: Option<String>| field.unwrap_or_default();
+        found
+            .into_iter()
+            .map(|f| [f.id, f.severity, f.file, f.problem.or(f.title), f.status].map(text))
+            .collect()
+    }
+
+    #[test]
+    fn a_finding_is_read_in_the_form_of_the_skeleton() {
+        let found = read(
+            "# Review: x\n\n## Findings\n\n### V1 - `loads` ignores it\n- **Severity**: major\n- **Where**: src/x.py:274\n\
+             - **Problem**: It drops `leeway`.\n  There is no test.\n- **Consequence**: None.\n- **Way out**: Pass it on.\n",
+        );
+        let expected = WrittenFinding {
+            id: Some("V1".to_owned()),
+            severity: Some("major".to_owned()),
+            file: Some("src/x.py:274".to_owned()),
+            title: Some("`loads` ignores it".to_owned()),
+            problem: Some("It drops `leeway`.\nThere is no test.".to_owned()),
+            remedy: Some("Pass it on.".to_owned()),
+            ..WrittenFinding::default()
+        };
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn other_forms_that_models_write_are_read_the_same() {
+        let forms = [
+            "### V1 - It fails\n- **Severity**: major\n- **Where**: x.rs:3\n",
+            "### V1: It fails\n\n- **Severity:** major\n- **Where:** x.rs:3\n",
+            "### V1 – It fails\n* Severity: major\n* Where: x.rs:3\n",
+            "#### V1. It fails\n**Severity**: major\n\n**file**: x.rs:3\n",
+            "### **V1 — It fails**\n+ __Severity__: major\n+ __Location__: x.rs:3\n",
+            "### [V1] It fails (major)\nWhere: x.rs:3\n",
+            "**V1 - It fails**\n- Severity: major\n- Where: x.rs:3\n",
+            "- **V1** (major): It fails\n  - Where: x.rs:3\n",
+            "| id | severity | where | problem |\n|---|---|---|---|\n| V1 | major | x.rs:3 | It fails |\n",
+        ];
+        for form in forms {
+            let expected = ["V1", "major", "x.rs:3", "It fails", ""].map(str::to_owned);
+            assert_eq!(told(&format!("# Review\n\n## Findings\n\n{form}"), &[]), [expected], "{form}");
+        }
+    }
+
+    #[test]
+    fn a_heading_counts_by_its_id_or_by_its_severity() {
+        assert_eq!(told("### C1 - What of an empty name?\n", &[])[0][0], "C1");
+        assert_eq!(told("## SQL injection\n- Severity: critical\n", &[])[0][..2], ["", "critical"]);
+        assert_eq!(told("### SEC-1: Injection\n- Severity: critical\n", &[])[0][..2], ["SEC-1", "critical"]);
+        assert_eq!(told("### Injection (critical)\nIt is not escaped.\n", &[])[0][1], "critical");
+        let none = [
+            "### R1 - Without a name\nMet.\n",
+            "### UTF-8 names\nThey work.\n",
+            "# Review: V1\n",
+            "## Findings\n\nNone.\n",
+            "## Findings (0 critical, 2 minor)\n\nSee above.\n",
+            "## Summary\nSeverity: none\n",
+            "### V1 - None\n",
+            "### E2E tests\nThey pass.\n",
+            "```\n### V1 - Quoted\n- Severity: major\n```\n",
+            "| R1 | yes | tests/x.rs:3 |\n",
+            "- R1: settled\n- T1: open\n",
+            "- V1 is what I would call a detail\n",
+        ];
+        for text in none {
+            assert_eq!(read(text), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_status_is_an_item_a_remark_or_an_answer_to_an_earlier_finding() {
+        assert_eq!(told("### V1 - x\n- **Status**: settled\n", &[])[0][4], "settled");
+        assert_eq!(told("### V1 - x (settled)\n", &[])[0][4], "settled");
+        let answers = "## Earlier findings\n- V1: settled\n- **V2** - open\n\n| SEC-1 | settled |\n| V7 | settled |\n- V8: settled\n";
+        let found = told(answers, &["V1", "V2", "SEC-1"]);
+        let statuses: Vec<[&str; 2]> = found.iter().map(|f| [f[0].as_str(), f[4].as_str()]).collect();
+        assert_eq!(statuses, [["V1", "settled"], ["V2", "open"], ["SEC-1", "settled"]]);
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_the_same() {
+        let finding = Finding {
+            id: "F1".to_owned(),
+            severity: FindingSeverity::Critical,
+            severity_word: None,
+            file: Some("src/x.rs".to_owned()),
+            line: Some(7),
+            place_found: None,
+            title: None,
+            problem: "An empty name\n### V9 - is accepted".to_owned(),
+            remedy: Some("Refuse it.".to_owned()),
+            status: FindingStatus::New,
+        };
+        let text = write_finding(&finding);
+        let found = told(&text, &[]);
+        let expected = ["F1", "critical", "src/x.rs:7", "An empty name ### V9 - is accepted", "open"];
+        assert_eq!(found, [expected.map(str::to_owned)], "{text}");
+    }
+
+    #[test]
+    fn a_finding_is_renamed_where_it_starts_and_nowhere_else() {
+        let text = "# Challenge\n\nC1 is bad.\n\n### C1 - x\n- Severity: major, as C1\n```\n### C1\n```\n| C1 | major |\n";
+        let renamed = "# Challenge\n\nC1 is bad.\n\n### C3 - x\n- Severity: major, as C1\n```\n### C1\n```\n| C3 | major |\n";
+        assert_eq!(rename_finding(text, &FindingWords::default(), "C1", "C3"), renamed);
+    }
+}
