@@ -101,7 +101,14 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
             secrets: Vec::new(),
         },
         Event::Answered(Box::new(answered)),
-        Event::Replied { turn: number, markers: Vec::new(), verdict: None, unclear: 0, fault: None },
+        Event::Replied {
+            turn: number,
+            markers: Vec::new(),
+            verdict: None,
+            unclear: 0,
+            fault: None,
+            questions: Vec::new(),
+        },
     ]
 }
 

@@ -84,6 +84,7 @@ pub fn apply(
         verdict,
         unclear,
         fault: fault.as_ref().map(ToString::to_string),
+        questions: response.questions.clone(),
     }];
     Ok(Outcome { events, effects, proposals, verdict, fault })
 }
@@ -98,7 +99,7 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
     let spec = pack.mode(mode)?;
     let progress = &state.progress;
     let settled = progress.replied && progress.fault.is_none() && progress.open == 0 && progress.undone == 0;
-    if !settled || state.ended.is_some() {
+    if !settled || state.ended.is_some() || !progress.questions.is_empty() {
         return Ok(None);
     }
     let result = result(spec, state);
@@ -207,7 +208,8 @@ pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<Standing> {
         return Ok(Standing::Ready { mode });
     }
     let stays = |verdict: ReviewResult| spec.next.get(verdict.name()) == Some(&Target::Mode(mode.clone()));
-    if let Some(file) = spec.questions.clone().filter(|_| state.progress.verdict.is_some_and(stays)) {
+    let asks = !state.progress.questions.is_empty() || state.progress.verdict.is_some_and(stays);
+    if let Some(file) = spec.questions.clone().filter(|_| asks) {
         return Ok(Standing::Answers { mode, file });
     }
     if state.rounds.get(&mode).is_some_and(|entered| *entered > rounds) || state.fruitless >= rounds {
@@ -234,7 +236,9 @@ pub fn decided(pack: &Pack, state: &State, decision: Decision) -> Result<Option<
     Ok(match decision {
         Decision::Reject | Decision::Cancel => Some(Event::Ended { done: false }),
         Decision::Revise => entered(spec.revise.as_ref().unwrap_or(mode)),
-        // Who approves of a mode that asks questions goes on without the answers.
+        // Without documents there is nothing to go on with: the mode is told to decide itself.
+        Decision::Approve | Decision::Waive if !state.progress.questions.is_empty() => None,
+        // Approving a mode that asks questions goes on without the answers.
         Decision::Approve | Decision::Waive
             if matches!(standing(pack, state, u64::MAX)?, Standing::Answers { .. }) =>
         {

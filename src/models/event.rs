@@ -74,6 +74,9 @@ pub enum Event {
         unclear: u64,
         /// Why the turn cannot leave its mode, if it cannot.
         fault: Option<String>,
+        /// Questions to a person that the reply asks instead of sending documents.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        questions: Vec<String>,
     },
     /// The program is about to do something that the reply asked for.
     Intended {

@@ -62,6 +62,8 @@ pub struct Response {
     pub markers: Vec<Marker>,
     /// Why the verdict is unclear, in the order of the reply. Empty if the verdict counts, or if there is none.
     pub verdict_doubts: Vec<VerdictDoubt>,
+    /// Questions to a person that the reply asks instead of sending documents.
+    pub questions: Vec<String>,
     /// What was asked for but not clearly enough to be done.
     pub proposals: Vec<Proposal>,
     /// What was tolerated.

@@ -74,6 +74,8 @@ pub struct Progress {
     pub task_failed: bool,
     /// Why the mode cannot be left, if it cannot.
     pub fault: Option<String>,
+    /// Questions to a person that the reply asks instead of sending documents.
+    pub questions: Vec<String>,
     /// Effects that are intended and not yet settled.
     pub open: u64,
     /// Effects that were asked for unclearly, or settled as not done.
@@ -145,7 +147,8 @@ impl State {
                 self.approved = false;
                 self.progress = Progress::default();
             }
-            Event::Replied { markers, verdict, fault, unclear, .. } => {
+            Event::Replied { markers, verdict, fault, unclear, questions, .. } => {
+                self.progress.questions.clone_from(questions);
                 self.progress.unclear = *unclear;
                 self.progress.undone = *unclear;
                 self.progress.replied = true;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::turn::Turning;
 use crate::error::Result;
-use crate::models::{Effect, Proposal, Response, Update, matches_pattern};
+use crate::models::{Effect, Proposal, Response, ReviewResult, Update, matches_pattern};
 use crate::ops;
 use crate::pack::ModeSpec;
 use crate::parse;
@@ -19,6 +19,14 @@ impl Turning<'_> {
         let spec = self.desk.workspace.pack.mode(&self.prepared.started.mode)?;
         if self.state.change.is_none() || spec.documents.is_empty() {
             return Ok(response);
+        }
+        if spec.questions.is_some() && self.asks_instead(&response)? {
+            response.questions = spec::asked_questions(&response.message);
+            if !response.questions.is_empty() {
+                // The turn waits for a person, whatever its verdict would be.
+                response.verdict_doubts.clear();
+                return Ok(response);
+            }
         }
         let files = self.documents(spec, &response)?;
         let mut complaints: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -45,6 +53,14 @@ impl Turning<'_> {
             response.proposals.push(again);
         }
         Ok(response)
+    }
+
+    /// Returns whether a reply may ask questions instead of sending documents: it sends none, and does not pass.
+    fn asks_instead(&self, response: &Response) -> Result<bool> {
+        let grammar = self.desk.workspace.pack.grammar(&self.prepared.started.mode)?;
+        let passes = matches!(parse::verdict(response, &grammar), Ok(Some(ReviewResult::Pass)));
+        let is_document = |proposal: &Proposal| proposal.what.starts_with("content_update ");
+        Ok(!passes && response.updates.is_empty() && !response.proposals.iter().any(is_document))
     }
 
     /// Returns the documents of the session as they would be: those that are there, and those of the reply over them.

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{Decision, Event, Mode, Opened, SessionId, Settlement, State};
 use crate::ops::{self, Leftover, Worktree};
-use crate::pack::ModeSpec;
+use crate::pack::{ModeSpec, UNANSWERED_NOTICE};
 use crate::spec::Tasks;
 use crate::store::{Entry, Lease};
 
@@ -190,7 +190,8 @@ pub fn decide(desk: &Desk<'_>, session: &SessionId, decision: Decision, note: Op
             };
             return Err(Error::new(ErrorKind::NotWaiting, format!("`{session}` {why}")).with_hint(next));
         }
-        let note = note.map(|note| desk.workspace.secrets.redact(note).into_owned());
+        let note = if gives_up { note.map(str::to_owned) } else { with_questions(&state, note) };
+        let note = note.map(|note| desk.workspace.secrets.redact(&note).into_owned());
         let mut events: Vec<Event> =
             apply::decided(&desk.workspace.pack, &state, decision)?.into_iter().collect();
         events.push(Event::Decided { decision, note });
@@ -208,6 +209,18 @@ pub fn decide(desk: &Desk<'_>, session: &SessionId, decision: Decision, note: Op
         }
         Ok(lead)
     })
+}
+
+/// Returns a person's note together with the questions that it answers. Without a note, the agent is told that nobody
+/// answers them.
+fn with_questions(state: &State, note: Option<&str>) -> Option<String> {
+    let questions = &state.progress.questions;
+    let repeats_them = |note: &str| questions.iter().all(|question| note.contains(question.as_str()));
+    if questions.is_empty() || note.is_some_and(repeats_them) {
+        return note.map(str::to_owned);
+    }
+    let asked: Vec<String> = questions.iter().map(|question| format!("> {question}")).collect();
+    Some(format!("{}\n\n{}", asked.join("\n"), note.unwrap_or(UNANSWERED_NOTICE.trim_end())))
 }
 
 /// Tells why a decision cannot be made now.

@@ -319,7 +319,14 @@ fn knows_secrets(desk: &Desk<'_>, name: &str, needed: &[String]) -> Result<()> {
 fn not_read(turn: &Recorded) -> Event {
     let fault = "the pack has changed since the prompt was sent, so the reply was not read".to_owned();
     let turn = turn.started.turn;
-    Event::Replied { turn, markers: Vec::new(), verdict: None, unclear: 0, fault: Some(fault) }
+    Event::Replied {
+        turn,
+        markers: Vec::new(),
+        verdict: None,
+        unclear: 0,
+        fault: Some(fault),
+        questions: Vec::new(),
+    }
 }
 
 impl Turning<'_> {

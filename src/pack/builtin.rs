@@ -96,6 +96,7 @@ const FILES: &[(&str, &str)] = files![
     "templates/notices/missing-variable.md",
     "templates/notices/notes.md",
     "templates/notices/request.md",
+    "templates/notices/unanswered.md",
     "templates/system/BASE-archive.md",
     "templates/system/BASE-challenge.md",
     "templates/system/BASE-implement.md",
@@ -115,6 +116,9 @@ pub const REQUEST_NOTICE: &str = include_str!("../../templates/notices/request.m
 
 /// Words that introduce what people have said to a change; `{{NOTES}}` is all of it.
 pub const NOTES_NOTICE: &str = include_str!("../../templates/notices/notes.md");
+
+/// Said to an agent whose questions nobody answers.
+pub const UNANSWERED_NOTICE: &str = include_str!("../../templates/notices/unanswered.md");
 
 /// The first draft of `agentd/project.md`.
 pub const PROJECT_DRAFT: &str = include_str!("../../data/init/project.md");

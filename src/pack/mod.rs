@@ -28,7 +28,8 @@ use indexmap::IndexMap;
 
 pub use builtin::{
     AGENTS, CONFIG_DRAFT, DEFAULT_AGENTS, DEFAULT_PACK, DEMO, DEMO_SCRIPT, MODELS, NOTES_NOTICE, PACK_DRAFT,
-    PROBE_PACK, PROJECT_DRAFT, REQUEST_NOTICE, SECRET_FILES, SECRET_NAMES, names as builtin_names,
+    PROBE_PACK, PROJECT_DRAFT, REQUEST_NOTICE, SECRET_FILES, SECRET_NAMES, UNANSWERED_NOTICE,
+    names as builtin_names,
 };
 pub use condition::Condition;
 pub use front_matter::{FrontMatter, VariableSpec};

@@ -68,6 +68,10 @@ impl Repair {
 /// requires. `None` if nothing is lacking.
 #[must_use]
 pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
+    // A person answers first.
+    if !response.questions.is_empty() {
+        return None;
+    }
     let broken: Vec<&Proposal> =
         response.proposals.iter().filter(|proposal| proposal.again).take(MAX_PARTS).collect();
     let mut complaints: Vec<String> = broken.iter().map(|proposal| complaint(proposal)).collect();

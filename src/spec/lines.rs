@@ -1,5 +1,7 @@
 //! Markdown by lines: which are headings, and which stand in a code fence, where nothing is structure.
 
+use super::Fault;
+
 /// A line of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
@@ -42,6 +44,24 @@ impl Line<'_> {
     pub(super) fn is_code(&self) -> bool {
         matches!(self.kind, Kind::Open(_) | Kind::Code | Kind::Close)
     }
+}
+
+/// Returns the fault of a line that only says that something will be written: `To be described.`, `TBD`, `…`.
+pub(super) fn filler_fault(line: &Line<'_>) -> Option<Fault> {
+    let is_mark = |c: char| !c.is_alphanumeric() && c != '…' && c != '.';
+    let text = line.text.trim_matches(is_mark);
+    let words: Vec<String> =
+        text.split_whitespace().map(|word| word.trim_matches('.').to_lowercase()).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let is_filler = match words.as_slice() {
+        ["tbd" | "todo" | "…" | ""] => !text.is_empty(),
+        ["to", "be", _] => true,
+        _ => false,
+    };
+    let is_text = line.kind == Kind::Text && !line.is_blank();
+    (is_text && is_filler).then(|| {
+        Fault::new(line.number, format!("`{}` describes nothing", line.text.trim())).with_hint("write it out")
+    })
 }
 
 /// A fence that has been opened: its character, its length and how far it stands in.

@@ -9,6 +9,7 @@ mod merge;
 mod parts;
 mod plan;
 mod proposal;
+mod questions;
 mod schema;
 mod tasks;
 
@@ -18,7 +19,8 @@ pub use document::{Requirement, Scenario, Spec, check_spec};
 pub use findings::{read_findings, rename_finding, write_finding};
 pub use merge::{Conflict, merge, touched};
 pub use plan::{check_file, check_plan};
-pub use proposal::{check_proposal, open_questions};
+pub use proposal::check_proposal;
+pub use questions::{asked_questions, open_questions};
 pub use tasks::{Task, Tasks, check_tasks, tick};
 
 /// A fault of a document: where and what.

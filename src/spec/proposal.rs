@@ -1,8 +1,8 @@
-//! A proposal: whether it is one, and what it leaves open.
+//! A proposal: whether it is one.
 
 use super::Fault;
 use super::head::{ProposalHead, shown};
-use super::lines::{Kind, Line, lines, split};
+use super::lines::{Kind, Line, filler_fault, lines, split};
 
 /// Checks a proposal.
 #[must_use]
@@ -31,6 +31,7 @@ pub fn check_proposal(text: &str) -> Vec<Fault> {
         Some(_) => {}
     }
     for line in lines.iter().filter(|line| !line.is_code()) {
+        faults.extend(filler_fault(line));
         if let Some(placeholder) = placeholder(line.text) {
             let message = format!("`{}` is still the skeleton's", shown(placeholder));
             let hint = "fill it in; a tag of your own goes into `code`";
@@ -67,55 +68,4 @@ fn is_placeholder(inner: &str) -> bool {
     inner.starts_with(char::is_alphabetic)
         && !is_tag
         && (inner.contains([' ', '-']) || inner.starts_with(char::is_uppercase))
-}
-
-/// Returns the questions of a proposal that have no answer: items of `## Open questions` that end with `?`.
-#[must_use]
-pub fn open_questions(proposal: &str) -> Vec<String> {
-    let split = split(proposal);
-    let mut items: Vec<String> = Vec::new();
-    let mut is_inside = false;
-    // How far the items stand in, and whether the last one may go on.
-    let (mut indent, mut goes_on) = (0, false);
-    for line in lines(split.body, split.first) {
-        match line.kind {
-            Kind::Heading(level, title) => {
-                let is_section = level == 2 && title.eq_ignore_ascii_case("open questions");
-                is_inside = is_section || (is_inside && level > 2);
-                goes_on = false;
-            }
-            _ if !is_inside || line.is_code() => {}
-            _ if line.is_blank() => goes_on = false,
-            _ => {
-                let text = line.text.trim();
-                let item = item(text);
-                let is_deeper = !items.is_empty() && line.indent() > indent;
-                match (item, items.last_mut()) {
-                    (_, Some(last)) if is_deeper || (item.is_none() && goes_on) => {
-                        last.push(' ');
-                        last.push_str(item.unwrap_or(text));
-                    }
-                    (Some(item), _) => {
-                        indent = line.indent();
-                        items.push(item.to_owned());
-                        goes_on = true;
-                    }
-                    (None, _) => {}
-                }
-            }
-        }
-    }
-    items.retain(|item| item.trim_end_matches(['*', '_', '`', '"', ')', ' ']).ends_with('?'));
-    items
-}
-
-/// Returns the text of a list's item.
-fn item(text: &str) -> Option<&str> {
-    let bullet = ["- ", "* ", "+ "].iter().find_map(|mark| text.strip_prefix(mark));
-    let numbered = || {
-        let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
-        let is_number = rest.len() < text.len();
-        [". ", ") "].iter().find_map(|mark| rest.strip_prefix(mark)).filter(|_| is_number)
-    };
-    bullet.or_else(numbered).map(str::trim)
 }

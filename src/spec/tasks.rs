@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::head::shown;
-use super::lines::{Kind, Line, lines};
+use super::lines::{Kind, Line, filler_fault, lines};
 use super::{Fault, is_requirement_id, is_spec_id};
 
 /// A task: a box with a number.
@@ -180,6 +180,8 @@ pub fn check_tasks(text: &str) -> Vec<Fault> {
         if task.text.is_empty() {
             faults.push(Fault::new(task.line, format!("`{}` says nothing", task.id)));
         }
+        let text = Line { number: task.line, start: 0, text: &task.text, kind: Kind::Text };
+        faults.extend(filler_fault(&text));
         for spec in task.specs.iter().filter(|spec| reference(spec).is_none()) {
             let message = format!("`{}` of `{}` names no requirement", shown(spec), task.id);
             faults.push(Fault::new(task.line, message).with_hint("write it like `spec: add-login#R1`"));

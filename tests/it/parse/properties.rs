@@ -201,3 +201,83 @@ proptest! {
         prop_assert!(found.is_err() || found == plain || severer || open || own, "{plain:?} became {found:?}: {reply}");
     }
 }
+
+/// Ways to write the last line, each with its PASS.
+const LAST_LINES: [&str; 16] = [
+    "{}",
+    "  {}",
+    "**Verdict:** {}",
+    "Verdict: {}",
+    "FINAL VERDICT: {}",
+    "### Verdict: {}",
+    "- {}",
+    "1. {}",
+    "**{}**",
+    "`{}`",
+    "**Verdict:** `{}`",
+    "\"{}\"",
+    "✅ {}",
+    "{}!",
+    "```\n{}\n```",
+    "```xml\n{}\n```\n",
+];
+
+/// Sentences that surround a verdict, and change nothing about where it stands.
+const PROSE: [&str; 10] = [
+    "All good.",
+    "I could not find anything wrong.",
+    "The key is logged; this must not be merged.",
+    "- one\n- two",
+    "| a | b |\n|---|---|\n| 1 | 2 |",
+    "```rust\nlet a = 1;\n```",
+    "> quoted",
+    "See `src/a.rs`.",
+    "Nein.",
+    "<details>more</details>",
+];
+
+const NONCE_OF_TURN: &str = "k3f9x2ab";
+
+fn verdict_with_run(reply: &str) -> Result<Option<ReviewResult>, ErrorKind> {
+    let grammar = Grammar::any_review();
+    let context = Context { nonce: Some(NONCE_OF_TURN), ..Context::default() };
+    parse::verdict(&parse::parse(reply, &grammar, &context), &grammar).map_err(|error| error.kind())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn formatting_of_the_last_line_never_loses_a_pass(
+        before in vec(select(PROSE.to_vec()), 0..4),
+        line in select(LAST_LINES.to_vec()),
+        value in select(vec!["PASS", "pass", "**PASS**", "✅ PASS", "PASS!", " PASS "]),
+        after in select(vec!["", "\n", "\n\n", "\n<content_update target=\"REVIEW.md\">\n# Review\n</content_update>\n"]),
+    ) {
+        let tag = format!("<review run=\"{NONCE_OF_TURN}\">{value}</review>");
+        let reply = format!("{}\n\n{}{after}", before.join("\n\n"), line.replace("{}", &tag));
+        prop_assert_eq!(verdict_with_run(&reply), Ok(Some(ReviewResult::Pass)), "{}", reply);
+    }
+
+    /// Prose around a reply that does not pass never makes it pass: not before it, not after it, not both.
+    #[test]
+    fn no_prose_around_a_reply_turns_it_into_pass(
+        before in vec(select(PROSE.to_vec()), 0..4),
+        reply in select(vec![
+            "It is <review run=\"k3f9x2ab\">PASS</review>, I think.",
+            "<review run=\"k3f9x2ab\">PASS - once it is fixed</review>",
+            "<review>PASS</review>",
+            "<review run=\"other123\">PASS</review>",
+            "Not: <review run=\"k3f9x2ab\">PASS</review>",
+            "# NEEDS_CHANGES\n\n<review run=\"k3f9x2ab\">PASS</review>",
+            "<review>NEEDS_CHANGES</review>\n\n<review run=\"k3f9x2ab\">PASS</review>",
+            "`<review run=\"k3f9x2ab\">MAJOR_ISSUES</review>`\n\n<review run=\"k3f9x2ab\">PASS</review>",
+            "<draft>\n<review run=\"k3f9x2ab\">PASS</review>\n</draft>",
+            "<thinking>\n<review run=\"k3f9x2ab\">PASS</review>\n</thinking>",
+        ]),
+        after in vec(select(PROSE.to_vec()), 0..4),
+    ) {
+        let text = format!("{}\n\n{reply}\n\n{}", before.join("\n\n"), after.join("\n\n"));
+        prop_assert_ne!(verdict_with_run(&text), Ok(Some(ReviewResult::Pass)), "{}", text);
+    }
+}

@@ -122,7 +122,14 @@ fn answered(turn: u64, call: u64, spent: Amount, milliseconds: u64) -> Answered 
 }
 
 fn replied(turn: u64, verdict: Option<ReviewResult>, fault: Option<&str>) -> Event {
-    Event::Replied { turn, markers: Vec::new(), verdict, unclear: 0, fault: fault.map(str::to_owned) }
+    Event::Replied {
+        turn,
+        markers: Vec::new(),
+        verdict,
+        unclear: 0,
+        fault: fault.map(str::to_owned),
+        questions: Vec::new(),
+    }
 }
 
 /// The texts that the events of these tests name.
@@ -232,6 +239,7 @@ fn every_event() -> Vec<Event> {
             verdict: Some(ReviewResult::Pass),
             unclear: 2,
             fault: None,
+            questions: vec!["Which hash?".to_owned()],
         },
         Event::Intended {
             turn: 1,

@@ -90,7 +90,7 @@ fn stands(standing: &Standing) -> &'static str {
     match standing {
         Standing::Ready { .. } => "ready",
         Standing::Approval { .. } => "waits for approval",
-        Standing::Answers { .. } => "waits for answers",
+        Standing::Answers { .. } => "waiting for your answers",
         Standing::Rounds { .. } => "goes in circles",
         Standing::Over { done: true } => "archived",
         Standing::Over { done: false } => "given up",

@@ -371,7 +371,7 @@ fn stands(lead: &Lead, session: &SessionId, merges: bool) {
             );
         }
         Standing::Answers { mode, .. } => {
-            out::row("waits", format_args!("for answers that {mode} needs"));
+            out::row("waiting", format_args!("for your answers to {mode}"));
             questions(lead, session).iter().for_each(|question| out::row("question", question));
             out::row(
                 "then",
@@ -407,6 +407,9 @@ fn stands(lead: &Lead, session: &SessionId, merges: bool) {
 /// Returns what the agent asks.
 fn questions(lead: &Lead, session: &SessionId) -> Vec<String> {
     let Standing::Answers { file, .. } = &lead.standing else { return Vec::new() };
+    if !lead.state.progress.questions.is_empty() {
+        return lead.state.progress.questions.clone();
+    }
     let path = format!("agentd/changes/{session}/{file}");
     let text = agentd::ops::read_project_text(&lead.tree, &path).ok().flatten();
     text.map(|text| spec::open_questions(&text)).unwrap_or_default()
