@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
-    BlobId, Decision, Event, Marker, Mode, NOTE_FINDINGS, Opened, ReviewResult, Settlement, TaskStatus, Why,
+    BlobId, Decision, End, Event, Marker, Mode, NOTE_FINDINGS, Opened, ReviewResult, Settlement, TaskStatus, Why,
     Work,
 };
 
@@ -93,6 +93,15 @@ impl Progress {
     pub fn failed(&self) -> impl Iterator<Item = &(String, String)> {
         self.failed.iter()
     }
+
+    fn record_call(&mut self, why: Why) {
+        match why {
+            Why::Repair => self.repairs += 1,
+            // The turn begins again: its earlier reply and repairs do not count.
+            Why::Ask => self.repairs = 0,
+        }
+        self.fault = None;
+    }
 }
 
 impl State {
@@ -163,13 +172,12 @@ impl State {
                     }
                 }
             }
-            Event::Called { why, .. } => {
-                self.progress.repairs += u64::from(*why == Why::Repair);
-                self.progress.fault = None;
-            }
+            Event::Called { why, .. } => self.progress.record_call(*why),
             Event::Launched { .. } => {}
-            // A failure to answer a repair takes nothing back.
-            Event::Answered(answered) if !answered.end.is_ok() && self.progress.repairs == 0 => {
+            // An agent that fails in a repair takes nothing back; a user who stops it there stops the turn.
+            Event::Answered(answered)
+                if answered.end == End::Stopped || (!answered.end.is_ok() && self.progress.repairs == 0) =>
+            {
                 self.progress.fault = Some(format!("the agent's reply: {}", answered.end.name()));
             }
             Event::Answered(_) => {}

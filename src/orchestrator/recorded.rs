@@ -9,8 +9,8 @@ use super::prompts::Workspace;
 use super::reading::Reading;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Amount, Answered, BlobId, End, Event, Intent, Marker, Mode, Response, ReviewResult, SessionId,
-    Settlement, Started, Why,
+    AgentName, Amount, Answered, BlobId, End, Event, Intent, Marker, Mode, Response, ReviewResult,
+    SegmentRef, SessionId, Settlement, Started, Why,
 };
 use crate::parse;
 use crate::store::{Store, Turns};
@@ -53,6 +53,9 @@ pub struct Recorded {
 pub struct RecordedCall {
     /// Why the agent was called.
     pub why: Why,
+    /// Prompt of a repair call; empty for a call that got the turn's own prompt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prompt: Vec<SegmentRef>,
     /// The run it belongs to.
     pub run: String,
     /// What was set aside for it.
@@ -140,9 +143,10 @@ impl Recorded {
             self.end = Some(at);
         }
         match event {
-            Event::Called { why, run, reserved, secrets, .. } => {
+            Event::Called { why, prompt, run, reserved, secrets, .. } => {
                 self.calls.push(RecordedCall {
                     why: *why,
+                    prompt: prompt.clone(),
                     run: run.clone(),
                     reserved: *reserved,
                     secrets: secrets.clone(),
@@ -182,11 +186,22 @@ impl Recorded {
         format!("{}/{}", self.session, self.started.turn)
     }
 
-    /// Returns the call that gave the turn its reply, if one did.
+    /// Returns the call that gave the turn its reply. `None` if no call did, or if the user stopped the turn while the
+    /// agent was asked again: such a turn has no reply until `agentd resume` calls the agent once more.
     #[must_use]
     pub fn answered(&self) -> Option<&Answered> {
+        if self.is_stopped() {
+            return None;
+        }
+
         let asked = self.calls.iter().filter(|call| call.why == Why::Ask);
-        asked.filter_map(|call| call.answered.as_ref()).find(|answered| answered.end.is_ok())
+        asked.filter_map(|call| call.answered.as_ref()).rfind(|answered| answered.end.is_ok())
+    }
+
+    /// Returns true if the user stopped the last call of the turn.
+    fn is_stopped(&self) -> bool {
+        let last = self.calls.last().and_then(|call| call.answered.as_ref());
+        last.is_some_and(|answered| answered.end == End::Stopped)
     }
 
     /// Tells whether something of it was left undone: a call, a reply that was not read, effects that were not settled.
@@ -207,7 +222,7 @@ impl Recorded {
         self.started.prompt.iter().map(|segment| joined(&segment.texts)).collect()
     }
 
-    /// Returns the prompt, byte for byte as it was sent.
+    /// Returns the prompt of the turn, byte for byte as it was sent.
     ///
     /// # Errors
     ///
@@ -219,15 +234,64 @@ impl Recorded {
         }
     }
 
-    /// Returns the reply: the whole one, or what came of the last call for one.
+    /// Returns the prompt of one call, byte for byte as it was sent; the first call is number 1.
+    ///
+    /// # Errors
+    ///
+    /// `TurnNotFound` if there is no such call, `LedgerUnusable` if the ledger lacks a part of the prompt.
+    pub fn call_prompt(&self, store: &dyn Store, number: usize) -> Result<String> {
+        let call = self.call(number)?;
+        if call.why == Why::Ask {
+            return self.prompt(store);
+        }
+        call.prompt.iter().flat_map(|segment| &segment.texts).map(|id| text(store, id)).collect()
+    }
+
+    /// Returns the reply of one call; the first call is number 1.
+    ///
+    /// # Errors
+    ///
+    /// `TurnNotFound` if there is no such call or it has no reply yet, `LedgerUnusable` if the ledger lacks the reply.
+    pub fn call_reply(&self, store: &dyn Store, number: usize) -> Result<String> {
+        let Some(answered) = &self.call(number)?.answered else {
+            return Err(not_found(
+                &format!("call {number} of {} has no reply yet", self.name()),
+                "`agentd resume` ends calls that were interrupted",
+            ));
+        };
+        text(store, &answered.reply)
+    }
+
+    fn call(&self, number: usize) -> Result<&RecordedCall> {
+        let call = number.checked_sub(1).and_then(|index| self.calls.get(index));
+        call.ok_or_else(|| {
+            let name = self.name();
+            let calls = self.calls.len();
+            not_found(
+                &format!("{name} has no call {number}: its calls are numbered from 1 to {calls}"),
+                &format!("`agentd show {name}` lists them"),
+            )
+        })
+    }
+
+    /// Returns the number of the call whose reply is the turn's: the one that gave a whole reply, or else the last one
+    /// that was made for it and has ended. Repair calls do not count.
+    #[must_use]
+    pub fn reply_call(&self) -> Option<usize> {
+        let asked = (1..).zip(&self.calls).filter(|(_, call)| call.why == Why::Ask);
+        let ended = asked.filter_map(|(number, call)| Some((number, call.answered.as_ref()?)));
+        let whole = ended.clone().filter(|(_, answered)| answered.end.is_ok()).last();
+        whole.or_else(|| ended.last()).map(|(number, _)| number)
+    }
+
+    /// Returns the reply of the turn, as `reply_call` chooses it, and how that call ended.
     ///
     /// # Errors
     ///
     /// `TurnNotFound` if nothing came, `LedgerUnusable` if the ledger lacks it.
     pub fn reply(&self, store: &dyn Store) -> Result<(String, End)> {
-        let asked = self.calls.iter().filter(|call| call.why == Why::Ask);
-        let last = asked.filter_map(|call| call.answered.as_ref()).next_back();
-        let Some(answered) = self.answered().or(last) else {
+        let call = self.reply_call().map(|number| self.call(number)).transpose()?;
+        let Some(answered) = call.and_then(|call| call.answered.as_ref()) else {
             return Err(not_found(
                 &format!("{} has no reply yet", self.name()),
                 "`agentd resume` asks for one",
@@ -236,14 +300,14 @@ impl Recorded {
         Ok((text(store, &answered.reply)?, answered.end.clone()))
     }
 
-    /// Returns the texts of the reply and of the answers that belong to it; none if there is no whole reply.
+    /// Returns the texts of the reply and of the repairs that followed it; none if there is no whole reply.
     pub(super) fn replies(&self, store: &dyn Store) -> Result<Vec<String>> {
         let Some(asked) = self.answered() else { return Ok(Vec::new()) };
         let mut replies = vec![text(store, &asked.reply)?];
+
         let repairs = self.calls.iter().filter(|call| call.why == Why::Repair);
-        for answered in
-            repairs.filter_map(|call| call.answered.as_ref()).filter(|answered| answered.end.is_ok())
-        {
+        let answers = repairs.filter_map(|call| call.answered.as_ref());
+        for answered in answers.filter(|answered| answered.call > asked.call && answered.end.is_ok()) {
             replies.push(text(store, &answered.reply)?);
         }
         Ok(replies)

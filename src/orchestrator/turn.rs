@@ -289,8 +289,9 @@ impl<'a> Turning<'a> {
         let (reply, left_behind) = (answer.reply.text.clone(), answer.reply.left_behind);
         let reading = Reading::of(self.desk.workspace, &prepared.started, &prepared.texts)?;
         let (response, pending, usage) = self.repaired(&reading, answer)?; // parse
-        if let Some(answer) = pending.as_ref().filter(|answer| matches!(answer.reply.end, End::Edited { .. }))
-        {
+        // A repair call that edited files or was stopped by the user ends the turn: nothing of it is decided.
+        let ends_turn = |answer: &&Answer| matches!(answer.reply.end, End::Edited { .. } | End::Stopped);
+        if let Some(answer) = pending.as_ref().filter(ends_turn) {
             return self.failed(answer);
         }
         let report = self.decide(&reading, response, pending.as_ref(), None)?;

@@ -241,7 +241,8 @@ Examples:
 Examples:
   agentd show last
   agentd show add-login/3 --prompt > prompt.xml
-  agentd show add-login --reply")]
+  agentd show add-login --reply
+  agentd show add-login --reply --call 2")]
     Show(ShowArgs),
 
     /// Compare the prompts of two turns, segment by segment

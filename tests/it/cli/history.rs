@@ -49,7 +49,10 @@ fn log_lists_the_turns() {
     let log = project.run(&["log"]).ok();
     let rows = rows(&log);
     let head: Vec<_> = log.lines().next().unwrap().split_whitespace().collect();
-    assert_eq!(head, ["TURN", "STARTED", "MODE", "AGENT", "RESULT", "VERDICT", "TOKENS", "COST", "TIME"]);
+    assert_eq!(
+        head,
+        ["TURN", "STARTED", "MODE", "AGENT", "RESULT", "VERDICT", "CALLS", "TOKENS", "COST", "TIME"]
+    );
     let told: Vec<_> = rows.iter().map(|row| [row[0], row[2], row[3], row[4]]).collect();
     assert_eq!(
         told,
@@ -90,7 +93,7 @@ fn show_tells_a_turn_and_prints_its_parts() {
         "mode       plan of the pack sdd\n",
         "agent      planner\n",
         "model      gpt-4o\n",
-        "call       1: ok, ",
+        "call       1: ask, ok, ",
         "verdict    PASS\n",
         "done       wrote agentd/changes/a/proposal.md\n",
         "next       challenge\n",

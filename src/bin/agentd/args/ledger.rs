@@ -30,6 +30,10 @@ pub(crate) struct ShowArgs {
     #[arg(long, group = "part")]
     pub(crate) reply: bool,
 
+    /// Print the prompt or the reply of this call [default: the first prompt; the reply before repairs]
+    #[arg(long, value_name = "NUMBER", requires = "part", conflicts_with_all = ["response", "fit"])]
+    pub(crate) call: Option<usize>,
+
     /// Print the reply as it is read, as JSON
     #[arg(long, group = "part")]
     pub(crate) response: bool,

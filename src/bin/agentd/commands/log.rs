@@ -13,8 +13,8 @@ use crate::out::{self, Failure, Outcome};
 use crate::{exit, when};
 
 /// The columns of the log.
-const COLUMNS: [&str; 9] =
-    ["TURN", "STARTED", "MODE", "AGENT", "RESULT", "VERDICT", "TOKENS", "COST", "TIME"];
+const COLUMNS: [&str; 10] =
+    ["TURN", "STARTED", "MODE", "AGENT", "RESULT", "VERDICT", "CALLS", "TOKENS", "COST", "TIME"];
 
 pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
     let session = given.session.as_deref().map(SessionId::new).transpose()?;
@@ -40,6 +40,7 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
                 row.agent.clone(),
                 result(row, &held),
                 row.verdict.map(|verdict| verdict.name().to_owned()).unwrap_or_default(),
+                row.calls.to_string(),
                 row.spent.tokens.to_string(),
                 cost(row.spent.micro_dollars),
                 when::duration(row.milliseconds),

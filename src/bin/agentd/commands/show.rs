@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use agentd::Result;
-use agentd::models::{Finding, Response, SegmentRef, SessionId, dollars};
-use agentd::orchestrator::{Recorded, Workspace, ledger_text, noted_findings, utc};
+use agentd::models::{Finding, Response, SegmentRef, SessionId, Why, dollars};
+use agentd::orchestrator::{Recorded, RecordedCall, Workspace, ledger_text, noted_findings, utc};
 use agentd::store::{SqliteStore, Store};
 use diffy::{DiffOptions, PatchFormatter};
 use serde_json::{Value, json};
@@ -19,9 +19,9 @@ pub(super) fn run(args: &Args, given: &ShowArgs) -> Outcome {
     let store = ledger(args)?;
     let turn = Recorded::find(&store, &given.turn)?;
     if given.prompt {
-        out::text(&turn.prompt(&store)?)?;
+        out::text(&turn.call_prompt(&store, given.call.unwrap_or(1))?)?;
     } else if given.reply {
-        out::text(&turn.reply(&store)?.0)?;
+        print_reply(&store, &turn, given.call)?;
     } else if given.fit {
         let fit: Value = serde_json::from_str(&ledger_text(&store, &turn.started.fit)?).unwrap_or_default();
         out::json(&fit)?;
@@ -53,25 +53,8 @@ fn tell(store: &SqliteStore, turn: &Recorded, read: Option<&Response>) -> Result
     rows.extend(started.model.iter().map(|model| ("model", model.clone())));
     rows.push(("prompt", format!("{} bytes in {} segments", started.prompt_bytes, started.prompt.len())));
     rows.extend(turn.found.iter().map(|found| ("found", found.detail.clone())));
-    for (number, call) in turn.calls.iter().enumerate() {
-        let words = match &call.answered {
-            None => "running".to_owned(),
-            Some(answered) => {
-                let salvaged = if answered.salvaged { ", found later" } else { "" };
-                let left = match answered.left_behind {
-                    0 => String::new(),
-                    left => format!(", processes left behind: {left}"),
-                };
-                let spent = answered.spent;
-                let cost = match spent.micro_dollars {
-                    0 => String::new(),
-                    micros => format!(", {}", dollars(micros)),
-                };
-                let (end, tokens, time) = (answered.end.name(), spent.tokens, answered.milliseconds);
-                format!("{end}{salvaged}, {tokens} tokens{cost}, {time} ms{left}")
-            }
-        };
-        rows.push(("call", format!("{}: {words}", number + 1)));
+    for (number, call) in (1..).zip(&turn.calls) {
+        rows.push(("call", describe_call(number, call)));
         let detail = call.answered.as_ref().map(|answered| answered.detail.trim().to_owned());
         rows.extend(detail.filter(|detail| !detail.is_empty()).map(|detail| ("said", detail)));
     }
@@ -110,6 +93,50 @@ fn findings(store: &SqliteStore, turn: &Recorded) -> Vec<Finding> {
     let noted = turn.settlements.iter().rev().find(|settlement| report::is_list_of_findings(settlement));
     let list = noted.and_then(|settlement| settlement.report.as_ref());
     list.and_then(|list| noted_findings(store, list).ok()).unwrap_or_default()
+}
+
+/// Prints the reply of a call, by default the one that counts as the turn's; stderr says if there are others.
+fn print_reply(store: &SqliteStore, turn: &Recorded, call: Option<usize>) -> Result<(), out::Failure> {
+    if let Some(number) = call {
+        return Ok(out::text(&turn.call_reply(store, number)?)?);
+    }
+
+    let (reply, _) = turn.reply(store)?;
+    out::text(&reply)?;
+
+    let calls = turn.calls.len();
+    if let Some(number) = turn.reply_call().filter(|_| calls > 1) {
+        out::note(format_args!(
+            "this is the reply of call {number} of {calls}; `--call N` prints another, `agentd show {}` lists them",
+            turn.name()
+        ));
+    }
+    Ok(())
+}
+
+/// Returns a call on one line: number, reason, end, tokens, cost, duration.
+fn describe_call(number: usize, call: &RecordedCall) -> String {
+    let why = match call.why {
+        Why::Ask => "ask",
+        Why::Repair => "repair",
+    };
+    let Some(answered) = &call.answered else {
+        return format!("{number}: {why}, running");
+    };
+
+    let end = answered.end.name();
+    let salvaged = if answered.salvaged { ", found later" } else { "" };
+    let tokens = answered.spent.tokens;
+    let cost = match answered.spent.micro_dollars {
+        0 => String::new(),
+        micros => format!(", {}", dollars(micros)),
+    };
+    let time = answered.milliseconds;
+    let left = match answered.left_behind {
+        0 => String::new(),
+        left => format!(", processes left behind: {left}"),
+    };
+    format!("{number}: {why}, {end}{salvaged}, {tokens} tokens{cost}, {time} ms{left}")
 }
 
 pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> Outcome {
