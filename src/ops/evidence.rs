@@ -384,7 +384,7 @@ fn brought_by_target(change: &ChangeSite<'_>, snapshot: &Snapshot) -> Result<imp
     };
     let mut as_there = Vec::new();
     if let Some(onto) = &change.opened.onto {
-        let now = change.repository.commit_of(onto)?;
+        let now = change.repository.branch_commit(onto)?;
         let merged = match &now {
             Some(now) => change.repository.merge_base(&change.worktree.head()?, now)?,
             None => None,

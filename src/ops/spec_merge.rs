@@ -70,7 +70,7 @@ impl Operation for Merge {
     /// A conflict is told before anything is spent.
     fn before(&self, site: &Site<'_>) -> Result<Found> {
         let (change, session) = site.opened(self)?;
-        let target = change.repository.commit_of(target(change))?;
+        let target = target_commit(change)?;
         merged(site, change, session, target.as_deref(), "1970-01-01")?;
         Ok(Found::default())
     }
@@ -89,7 +89,7 @@ impl Operation for Merge {
         }
         let today = planned.content.as_deref().unwrap_or_default();
         let merge = || {
-            let target = change.repository.commit_of(target(change))?;
+            let target = target_commit(change)?;
             let specs = merged(site, change, session, target.as_deref(), today)?;
             let moved = follow(change, session, target.as_deref(), &specs)?;
             fail::point("following")?;
@@ -134,6 +134,14 @@ fn follow(
 /// Returns what a change is merged with: the branch it goes back to, or where it came from.
 fn target<'a>(change: &ChangeSite<'a>) -> &'a str {
     change.opened.onto.as_deref().unwrap_or(&change.opened.base)
+}
+
+/// Returns the commit of [`target`] now; `None` if the branch is gone.
+fn target_commit(change: &ChangeSite<'_>) -> Result<Option<String>> {
+    match &change.opened.onto {
+        Some(branch) => change.repository.branch_commit(branch),
+        None => change.repository.commit_of(&change.opened.base),
+    }
 }
 
 /// Returns the path and merged text of each spec of the change, with the project's specs taken from the commit `now`.

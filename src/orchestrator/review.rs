@@ -93,16 +93,20 @@ pub fn review_tree(
     Ok(Some(Reviewed { base, commit, files, left_out, checks, findings, verdict, overruled, report }))
 }
 
-/// Returns the commit to compare with: where the branch left its base, or what is checked out.
+/// Returns the commit to compare with: the merge base of `HEAD` and the base, or `HEAD` if there is no base.
 fn base_of(repository: &Repository, given: Option<&str>, head: &str) -> Result<String> {
-    let Some(base) =
-        given.map(|base| Ok(Some(base.to_owned()))).unwrap_or_else(|| repository.default_base())?
-    else {
-        return Ok(head.to_owned());
+    let base = match given {
+        Some(base) => base.to_owned(),
+        None => match repository.default_base()? {
+            Some(base) => base,
+            None => return Ok(head.to_owned()),
+        },
     };
-    if repository.commit_of(&base)?.is_none() {
+
+    let Some(commit) = repository.commit_of(&base)? else {
+        let base = base.escape_debug();
         return Err(Error::new(ErrorKind::NameInvalid, format!("there is no commit `{base}`"))
             .with_hint("name a branch, a tag or a commit with --base"));
-    }
-    Ok(repository.merge_base(head, &base)?.unwrap_or(base))
+    };
+    Ok(repository.merge_base(head, &commit)?.unwrap_or(commit))
 }

@@ -100,7 +100,7 @@ Examples:
   agentd review --agent claude --json | jq .findings
   agentd review add-login                        the review phase of a change
 
-As a pre-push hook: `exec agentd review` in .git/hooks/pre-push.
+As a pre-push hook: `exec agentd review --allow-empty` in .git/hooks/pre-push.
 
 Exit codes: 0 PASS, 1 NEEDS_CHANGES or failing checks, 9 MAJOR_ISSUES, 6 no verdict.")]
     Review(ReviewArgs),

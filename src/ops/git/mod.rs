@@ -117,22 +117,79 @@ impl Repository {
         Ok(commit_at(&self.dir, &branch_ref(branch)?)?.is_some())
     }
 
-    /// Returns the commit that a name stands for; a branch comes before anything else of that name, but for an id, which
-    /// nobody can give to something else.
+    /// Returns the commit at the tip of a branch; `None` if there is no such branch.
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed`, and `NameInvalid` if the name cannot be that of a branch.
+    pub fn branch_commit(&self, branch: &str) -> Result<Option<String>> {
+        commit_at(&self.dir, &branch_ref(branch)?)
+    }
+
+    /// Returns the commit that a person means by a name: an id, a full ref name, or a short name such as `main`,
+    /// `origin/main` or `v1.2~3`. `None` if there is no such commit.
+    ///
+    /// git itself resolves a short name that several refs have to one of them, tags first. So whoever can push a tag
+    /// could decide what `origin/main` means; here such a name is an error. Use [`Self::branch_commit`] for names of
+    /// branches that the program itself keeps.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`, and `NameInvalid` if the name is ambiguous.
     pub fn commit_of(&self, reference: &str) -> Result<Option<String>> {
         if reference.is_empty() || reference.starts_with('-') {
             return Ok(None);
         }
-        if !is_id(reference)
-            && let Some(commit) = commit_at(&self.dir, &format!("refs/heads/{reference}"))?
-        {
-            return Ok(Some(commit));
+        if is_id(reference) || reference.starts_with("refs/") {
+            return commit_at(&self.dir, reference);
         }
-        commit_at(&self.dir, reference)
+
+        // What follows the name, as in `main~2`, `main^` or `main@{1}`, is not ambiguous.
+        let name_end = [reference.find(['~', '^', ':']), reference.find("@{")].into_iter().flatten().min();
+        let (name, rest) = reference.split_at(name_end.unwrap_or(reference.len()));
+        if name.is_empty() || name == "@" || is_pseudo_ref(name) {
+            return commit_at(&self.dir, reference);
+        }
+
+        let refs = self.refs_named(name)?;
+        let objects = if refs.is_empty() { Vec::new() } else { self.objects_named(name)? };
+        match &*[refs, objects].concat() {
+            [] => commit_at(&self.dir, reference),
+            // git does not look for a reflog or an upstream by a full name.
+            [_] if rest.starts_with("@{") => commit_at(&self.dir, reference),
+            [only] => commit_at(&self.dir, &format!("{only}{rest}")),
+            several => Err(ambiguous(name, several)),
+        }
+    }
+
+    /// Returns the full names of all refs that git could take a short name for.
+    fn refs_named(&self, name: &str) -> Result<Vec<String>> {
+        if name.contains(['*', '?', '[', '\\']) {
+            return Ok(Vec::new());
+        }
+        let full_names = [
+            format!("refs/{name}"),
+            format!("refs/tags/{name}"),
+            format!("refs/heads/{name}"),
+            format!("refs/remotes/{name}"),
+            format!("refs/remotes/{name}/HEAD"),
+        ];
+        let list = self.dir.call(&["for-each-ref", "--format=%(refname)"]).args(&full_names).text()?;
+        // A pattern also matches all refs below it.
+        Ok(list
+            .lines()
+            .filter(|line| full_names.iter().any(|name| name == line))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Returns the ids of all objects that a name could abbreviate.
+    fn objects_named(&self, name: &str) -> Result<Vec<String>> {
+        if name.len() < 4 || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(Vec::new());
+        }
+        let list = self.dir.call(&["rev-parse", &format!("--disambiguate={name}")]).text()?;
+        Ok(list.lines().map(str::to_owned).collect())
     }
 
     /// Returns the names in a folder at a commit, sorted as git does; none if there is no such folder.
@@ -160,8 +217,8 @@ impl Repository {
         self.dir.call(&["merge-base", &self.named(a)?, &self.named(b)?]).find()
     }
 
-    /// Returns what the current branch is most likely to be merged into: its upstream, the default branch of `origin`,
-    /// `main` or `master`; `None` if that is the current branch itself, or if there is nothing of the kind.
+    /// Returns the full name of the ref that the current branch is most likely to be merged into: its upstream, the
+    /// default branch of `origin`, `main` or `master`; `None` if that is the current branch itself, or if there is none.
     ///
     /// # Errors
     ///
@@ -183,9 +240,7 @@ impl Repository {
                 return Ok(None);
             }
             if !candidate.is_empty() && commit_at(&self.dir, &candidate)?.is_some() {
-                let short =
-                    ["refs/heads/", "refs/remotes/"].iter().find_map(|kind| candidate.strip_prefix(kind));
-                return Ok(Some(short.unwrap_or(&candidate).to_owned()));
+                return Ok(Some(candidate));
             }
         }
         Ok(None)
@@ -239,6 +294,17 @@ fn commit_at(dir: &Dir, reference: &str) -> Result<Option<String>> {
         dir.call(&["rev-parse", "--verify", "--quiet", &format!("{reference}^{{commit}}")]).output()?;
     // What is there but is no commit ends with another code than what is not there, and with words.
     Ok((output.code == Some(0)).then(|| lossy(&output.stdout).trim().to_owned()).filter(|id| is_id(id)))
+}
+
+/// Returns true for a ref that git itself keeps beside its folder of refs, such as `HEAD` or `FETCH_HEAD`.
+fn is_pseudo_ref(name: &str) -> bool {
+    name.ends_with("HEAD") && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+}
+
+fn ambiguous(name: &str, candidates: &[String]) -> Error {
+    let name = name.escape_debug();
+    Error::new(ErrorKind::NameInvalid, format!("`{name}` is ambiguous: it can be {}", some_names(candidates)))
+        .with_hint("use one of these full names")
 }
 
 fn is_id(text: &str) -> bool {

@@ -70,6 +70,10 @@ pub(crate) struct ReviewArgs {
     #[arg(long, value_name = "REF", conflicts_with = "change")]
     pub(crate) base: Option<String>,
 
+    /// Exit with 0 if nothing differs from the base [default: exit with 3]
+    #[arg(long, conflicts_with = "change")]
+    pub(crate) allow_empty: bool,
+
     /// What to look at with special care
     #[arg(long, value_name = "TEXT", conflicts_with = "change")]
     pub(crate) mind: Option<String>,

@@ -1,9 +1,9 @@
 //! `agentd review`: the review phase of a change, or one verdict on what is there.
 
-use agentd::ReviewResult;
 use agentd::models::{AgentName, Mode, SessionId};
 use agentd::ops::short;
 use agentd::orchestrator::{Ask, MOST_REPAIRS, Reviewed, review_tree};
+use agentd::{Error, ErrorKind, ReviewResult};
 use serde_json::json;
 
 use super::lead::{Leader, no_agent};
@@ -47,6 +47,9 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
     let reviewed = result?;
     shown.map_err(Failure::Output)?;
     let Some(reviewed) = reviewed else {
+        if !given.allow_empty {
+            return Err(nothing_to_review().into());
+        }
         if lead.json {
             out::json(&json!({"files": [], "findings": [], "verdict": null}))?;
         } else {
@@ -55,6 +58,13 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
         return Ok(exit::OK);
     };
     tell(reviewed, lead.json)
+}
+
+/// Returns the error of a review without a difference. In CI that is more often a wrong base than an empty change, so it
+/// must not look like a PASS.
+fn nothing_to_review() -> Error {
+    Error::new(ErrorKind::NothingToReview, "nothing differs from the base, so nothing was reviewed")
+        .with_hint("name another base with --base, or exit with 0 in this case with --allow-empty")
 }
 
 /// Tells what a review came to, and returns its verdict as an exit code.

@@ -89,26 +89,69 @@ fn what_is_in_no_commit_is_named_whatever_its_name() {
 }
 
 #[test]
-fn a_name_stands_for_a_commit_and_a_branch_comes_first() {
+fn a_name_stands_for_a_commit() {
     for world in World::both() {
         let first = world.id("HEAD");
-        world.run(&["tag", "both"]);
+        world.run(&["tag", "old"]);
         let second = world.write("b", "b\n").commit("More");
-        world.run(&["branch", "both"]);
+        world.run(&["branch", "topic/x"]);
         world.run(&["tag", "-a", "-m", "t", "release"]);
+        world.run(&["update-ref", "refs/remotes/origin/main", &first]);
+        world.run(&["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main"]);
+        world.run(&["config", "branch.main.remote", "origin"]);
+        world.run(&["config", "branch.main.merge", "refs/heads/main"]);
+        world.run(&["config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"]);
         let repository = world.repository();
         let commit = |name: &str| repository.commit_of(name).unwrap();
-        assert_eq!(commit("both"), Some(second.clone()));
-        assert_eq!(commit("refs/tags/both"), Some(first.clone()));
+        for name in ["main", "heads/main", "topic/x", "refs/heads/topic/x", "HEAD", "@", "main^{commit}"] {
+            assert_eq!(commit(name), Some(second.clone()), "{name}");
+        }
+        for name in ["old", "refs/tags/old", "origin/main", "origin", "main~1", "main^", "main@{upstream}"] {
+            assert_eq!(commit(name), Some(first.clone()), "{name}");
+        }
         assert_eq!(commit("release"), Some(second.clone()));
         assert_eq!(commit("HEAD~1"), Some(first.clone()));
         assert_eq!(commit(&first[..10]), Some(first));
-        for name in ["", "-h", "--all", "nothing", "main:a.txt", "no such\nname"] {
+        for name in ["", "-h", "--all", "nothing", "topic", "mai*", "main:a.txt", "no such\nname"] {
             assert_eq!(commit(name), None, "{name:?}");
         }
-        assert!(repository.branch_exists("both").unwrap());
+        assert_eq!(repository.branch_commit("topic/x").unwrap(), Some(second));
+        assert_eq!(repository.branch_commit("release").unwrap(), None);
+        assert!(repository.branch_exists("topic/x").unwrap());
         assert!(!repository.branch_exists("release").unwrap());
         assert_eq!(repository.branch_exists("-d").unwrap_err().kind(), ErrorKind::NameInvalid);
+    }
+}
+
+/// Whoever can push a tag or a branch must not decide what a name of the user means.
+#[test]
+fn a_name_that_several_refs_have_is_refused_with_their_full_names() {
+    for world in World::both() {
+        let first = world.id("HEAD");
+        let abbreviated = &first[..7];
+        let second = world.write("b", "b\n").commit("More");
+        world.run(&["update-ref", "refs/remotes/origin/main", &first]);
+        for other in ["refs/tags/origin/main", "refs/heads/origin/main", "refs/origin/main"] {
+            world.run(&["update-ref", other, &second]);
+            let repository = world.repository();
+            for name in ["origin/main", "origin/main~0", "origin/main^{commit}"] {
+                let error = repository.commit_of(name).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::NameInvalid);
+                let words = error.to_string();
+                assert!(words.contains("`origin/main` is ambiguous"), "{words}");
+                assert!(words.contains(other) && words.contains("refs/remotes/origin/main"), "{words}");
+            }
+            assert_eq!(repository.commit_of("refs/remotes/origin/main").unwrap(), Some(first.clone()));
+            world.run(&["update-ref", "-d", other]);
+        }
+        for other in [format!("refs/tags/{abbreviated}"), format!("refs/heads/{abbreviated}")] {
+            world.run(&["update-ref", &other, &second]);
+            let error = world.repository().commit_of(abbreviated).unwrap_err().to_string();
+            assert!(error.contains(&other) && error.contains(&first), "{error}");
+            world.run(&["update-ref", "-d", &other]);
+        }
+        world.run(&["update-ref", "refs/tags/main", &first]);
+        assert_eq!(world.repository().branch_commit("main").unwrap(), Some(second), "a branch is asked for");
     }
 }
 
@@ -158,16 +201,16 @@ fn the_base_is_the_upstream_then_the_default_branch() {
         let base = || world.repository().default_base().unwrap();
         assert_eq!(base(), None, "main itself");
         world.run(&["checkout", "-q", "-b", "topic"]);
-        assert_eq!(base().as_deref(), Some("main"));
+        assert_eq!(base().as_deref(), Some("refs/heads/main"));
         world.run(&["update-ref", "refs/remotes/origin/trunk", "HEAD"]);
         world.run(&["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk"]);
-        assert_eq!(base().as_deref(), Some("origin/trunk"));
+        assert_eq!(base().as_deref(), Some("refs/remotes/origin/trunk"));
         world.run(&["branch", "upper"]);
         world.run(&["config", "branch.topic.remote", "."]);
         world.run(&["config", "branch.topic.merge", "refs/heads/upper"]);
-        assert_eq!(base().as_deref(), Some("upper"));
+        assert_eq!(base().as_deref(), Some("refs/heads/upper"));
         world.run(&["checkout", "-q", "--detach"]);
-        assert_eq!(base().as_deref(), Some("origin/trunk"));
+        assert_eq!(base().as_deref(), Some("refs/remotes/origin/trunk"));
         let repository = world.repository();
         assert_eq!(repository.merge_base("main", "origin/trunk").unwrap(), Some(world.id("main")));
         let tree = world.id("HEAD^{tree}");
