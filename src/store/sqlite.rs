@@ -4,6 +4,7 @@ mod open;
 mod pack;
 mod place;
 mod restore;
+mod schema;
 mod tables;
 mod verify;
 
@@ -16,11 +17,14 @@ use std::time::SystemTime;
 use blake3::Hash;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use self::open::{Opened, count, damaged, failed};
+use self::open::{MAX_OPERATION, MAX_VERIFICATION, Opened, count, damaged, failed};
 use self::tables::{KeptTurn, SessionTables, TURNS};
 use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Scope, Store, Turns, tally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{BlobId, End, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow};
+
+/// Maximum size in bytes of all events of a session; of a long change they are some megabytes.
+const MAX_SESSION_BYTES: usize = 1 << 30;
 
 /// A ledger on disk, shared by all processes that work on a project.
 #[derive(Debug)]
@@ -86,11 +90,16 @@ impl SqliteStore {
     ///
     /// `LedgerUnusable` if it is damaged so that it cannot be read to its end.
     pub fn verify(&self) -> Result<Vec<String>> {
-        verify::verify(&self.connection())
+        let opened = self.connection();
+        opened.deadline.renew(MAX_VERIFICATION);
+        verify::verify(&opened)
     }
 
+    /// Returns the connection, with time for one operation.
     fn connection(&self) -> MutexGuard<'_, Opened> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.deadline.renew(MAX_OPERATION);
+        opened
     }
 
     /// Returns the connection to write through: its file is where it was, or was put back.
@@ -211,8 +220,14 @@ impl Store for SqliteStore {
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<(SystemTime, Event)>> {
+        let mut bytes = 0;
         rows(&self.connection(), include_str!("sql/events.sql"), params![session.as_str()], |row| {
-            Ok((tally::from_millis(row.get(0)?), tables::event(row, 1)?))
+            let body = tables::body(row, 1)?;
+            bytes += body.len();
+            if bytes > MAX_SESSION_BYTES {
+                return Err(tables::odd(1, "more than a session can have"));
+            }
+            Ok((tally::from_millis(row.get(0)?), tables::event(&body, 1)?))
         })
     }
 
@@ -388,6 +403,11 @@ struct KeptBlob<'a> {
 fn new_blobs<'a>(connection: &Connection, blobs: &[&'a [u8]]) -> Result<(HashSet<Hash>, Vec<KeptBlob<'a>>)> {
     let (mut given, mut lacking) = (HashSet::new(), Vec::new());
     for bytes in blobs {
+        if bytes.len() > pack::MAX_TEXT_BYTES {
+            let message = format!("the ledger cannot keep a text of {} bytes", bytes.len());
+            return Err(Error::new(ErrorKind::LedgerUnusable, message)
+                .with_hint("lower `output_bytes` under [limits]"));
+        }
         let id = blake3::hash(bytes);
         if given.insert(id) && !has_blob(connection, &id)? {
             lacking.push(KeptBlob { id, size: bytes.len(), kept: pack::pack(bytes) });

@@ -3,12 +3,16 @@
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
 
+use super::pack::MAX_TEXT_BYTES;
 use super::place::{self, FILE, FileId};
+use super::schema;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What version n + 1 adds to version n.
@@ -20,10 +24,44 @@ const OURS: i32 = 0x6167_6e74;
 /// How long a writer waits for others.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Maximum time of one operation on the ledger, the wait for other writers included. Reading a ledger takes
+/// milliseconds; one that was made to take for ever ends here.
+pub(super) const MAX_OPERATION: Duration = Duration::from_secs(120);
+
+/// Maximum time of reading all of a ledger to verify it.
+pub(super) const MAX_VERIFICATION: Duration = Duration::from_secs(3_600);
+
+/// Number of steps of SQLite's virtual machine between two looks at the clock; some milliseconds.
+const STEPS_PER_LOOK: i32 = 100_000;
+
+/// The time at which an operation on a connection is interrupted.
+#[derive(Clone, Debug)]
+pub(super) struct Deadline(Arc<Mutex<Instant>>);
+
+impl Deadline {
+    /// Interrupts whatever runs on a connection when its time is over.
+    fn install(connection: &mut Connection, time: Duration) -> rusqlite::Result<Self> {
+        let deadline = Self(Arc::new(Mutex::new(Instant::now() + time)));
+        let seen = deadline.clone();
+        connection.progress_handler(STEPS_PER_LOOK, Some(move || seen.is_over()))?;
+        Ok(deadline)
+    }
+
+    /// Gives the next operation its time.
+    pub(super) fn renew(&self, time: Duration) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + time;
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() > *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A ledger that is open.
 #[derive(Debug)]
 pub(super) struct Opened {
     connection: Connection,
+    pub(super) deadline: Deadline,
     /// Which file it is; as long as it is open, no other one is the same.
     pub(super) file: FileId,
     /// Where it is kept, if another one has taken its place.
@@ -53,14 +91,23 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     if found.len() == 0 {
         return Err(damaged("is empty"));
     }
-    let mut connection = connect(&path)?;
+    let (mut connection, deadline) = connect(&path)?;
     let marked: i32 =
         connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(failed)?;
     if marked != OURS {
         return Err(damaged("is a database, but not a ledger"));
     }
+    check_schema(&mut connection)?;
     migrate(&mut connection, &MIGRATIONS)?;
-    Ok(Opened { connection, file: place::file_id(&found), kept: None })
+    Ok(Opened { connection, deadline, file: place::file_id(&found), kept: None })
+}
+
+/// Refuses a database whose schema is not ours at the version that it has, in one transaction: another process may bring
+/// it up to date meanwhile.
+fn check_schema(connection: &mut Connection) -> Result<()> {
+    let reading = connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(failed)?;
+    let version = version(&reading, &MIGRATIONS)?;
+    schema::check(&reading, &MIGRATIONS[..version])
 }
 
 /// Makes the ledger of a folder that has none.
@@ -68,7 +115,7 @@ pub(super) fn create(folder: &Path, id: &str) -> Result<()> {
     let unwritable = |error: io::Error| place::unwritable(&place::ledger(), error);
     // It gets its name when it is whole. Only its owner may look into it, from the start.
     let draft = tempfile::Builder::new().prefix(FILE).tempfile_in(folder).map_err(unwritable)?;
-    let mut connection = connect(draft.path())?;
+    let (mut connection, _) = connect(draft.path())?;
     connection.pragma_update(None, "application_id", OURS).map_err(failed)?;
     migrate(&mut connection, &MIGRATIONS)?;
     connection.execute("INSERT INTO ledger (id) VALUES (?1)", [id]).map_err(failed)?;
@@ -82,16 +129,20 @@ pub(super) fn id(connection: &Connection) -> Result<String> {
     connection.query_row("SELECT id FROM ledger", [], |row| row.get(0)).map_err(failed)
 }
 
-fn connect(path: &Path) -> Result<Connection> {
+fn connect(path: &Path) -> Result<(Connection, Deadline)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let set_up = || {
-        let connection = Connection::open_with_flags(path, flags)?;
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        let deadline = Deadline::install(&mut connection, MAX_OPERATION)?;
         connection.busy_timeout(PATIENCE)?;
         // A repository may bring a database of its own: what is written in it must not act.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+        connection
+            .set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::try_from(MAX_TEXT_BYTES).unwrap_or(i32::MAX))?;
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -100,14 +151,14 @@ fn connect(path: &Path) -> Result<Connection> {
         connection.pragma_update(None, "synchronous", "full")?;
         let mode: String =
             connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
-        Ok((connection, mode))
+        Ok((connection, deadline, mode))
     };
-    let (connection, mode) = set_up().map_err(failed)?;
+    let (connection, deadline, mode) = set_up().map_err(failed)?;
     if mode != "wal" {
         return Err(unusable("cannot be shared by processes where it lies")
             .with_hint("keep the project on a disk of this machine"));
     }
-    Ok(connection)
+    Ok((connection, deadline))
 }
 
 /// Brings a database up to date, all at once or not at all.
@@ -167,6 +218,8 @@ pub(super) fn failed(error: rusqlite::Error) -> Error {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
             unusable("is kept busy by another process").with_hint("try again when that one is done")
         }
+        ErrorCode::OperationInterrupted => damaged("takes too long to read"),
+        ErrorCode::TooBig => damaged("holds a text that is too large"),
         _ => unusable("cannot be used"),
     };
     told.with_source(error)
@@ -183,6 +236,24 @@ mod tests {
 
     fn tables(connection: &Connection) -> i64 {
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn an_operation_ends_when_its_time_is_over() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let deadline = Deadline::install(&mut connection, MAX_OPERATION).unwrap();
+        let count = |most: i64| {
+            let select = format!(
+                "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT {most}) \
+                 SELECT count(*) FROM n"
+            );
+            connection.query_row(&select, [], |row| row.get::<_, i64>(0)).map_err(failed)
+        };
+        assert_eq!(count(100_000).unwrap(), 100_000);
+        deadline.renew(Duration::ZERO);
+        assert!(count(i64::MAX).unwrap_err().message().contains("takes too long to read"));
+        deadline.renew(MAX_OPERATION);
+        assert_eq!(count(100_000).unwrap(), 100_000);
     }
 
     #[test]

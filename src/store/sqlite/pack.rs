@@ -10,6 +10,9 @@ const MOST_GROWTH: usize = 255;
 /// The longest body of an event that is kept as it is.
 const PLAIN_BODY: usize = 1_024;
 
+/// Maximum size in bytes of a text or the body of an event, packed or not.
+pub(super) const MAX_TEXT_BYTES: usize = 256 << 20;
+
 /// Returns bytes as they are kept.
 pub(super) fn pack(bytes: &[u8]) -> Cow<'_, [u8]> {
     let packed = block::compress(bytes);
@@ -22,7 +25,7 @@ pub(super) fn unpack(kept: &[u8], size: usize) -> Option<Vec<u8>> {
         return Some(kept.to_vec());
     }
     // A damaged size must not make us ask for more memory than the bytes can fill.
-    if kept.len() > size || size > kept.len().saturating_mul(MOST_GROWTH) {
+    if kept.len() > size || size > kept.len().saturating_mul(MOST_GROWTH) || size > MAX_TEXT_BYTES {
         return None;
     }
     block::decompress(kept, size).ok().filter(|bytes| bytes.len() == size)

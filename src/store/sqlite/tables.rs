@@ -90,9 +90,9 @@ pub(super) fn body(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     }
 }
 
-/// Reads an event.
-pub(super) fn event(row: &Row<'_>, column: usize) -> rusqlite::Result<Event> {
-    serde_json::from_str(&body(row, column)?).map_err(|error| odd(column, error))
+/// Reads the event in a body, which came from a column.
+pub(super) fn event(body: &str, column: usize) -> rusqlite::Result<Event> {
+    serde_json::from_str(body).map_err(|error| odd(column, error))
 }
 
 /// Reads a session's name.
@@ -106,7 +106,11 @@ pub(super) fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     u64::try_from(kept).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, kept))
 }
 
-fn odd(column: usize, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
+/// Returns the error for a value that is not what the column should hold.
+pub(super) fn odd(
+    column: usize,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
 }
 

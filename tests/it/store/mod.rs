@@ -1,4 +1,5 @@
 //! The ledger.
 
 mod foreign_ledger;
+mod hostile_ledger;
 mod ledger;
