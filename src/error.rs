@@ -115,6 +115,8 @@ pub enum ErrorKind {
     NotTrusted,
     /// A ledger that cannot be opened, read or written.
     LedgerUnusable,
+    /// A ledger that something else has edited while a session of it was held.
+    LedgerChanged,
     /// A place that has no room left.
     StorageFull,
     /// A session that another pack leads.

@@ -10,14 +10,14 @@ use super::prepare::roughly;
 use super::run::Sign;
 use super::turn::Turning;
 use crate::agent::{self, Call, Limits, Running, Tools};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
     Amount, Answered, End, Event, Format, Permission, Reply, SegmentRef, SessionId, Settlement, UsageMetrics,
     Why,
 };
 use crate::parse::RepairKind;
-use crate::store::{Scope, blob_id};
+use crate::store::{Marks, Scope, blob_id};
 
 /// How long a look at a running agent takes.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -211,6 +211,7 @@ impl Turning<'_> {
         let id = run.id.clone();
         events.push(Event::Called { turn, call, why, prompt: segments, run: id, reserved, secrets });
         self.commit(&events, blobs)?;
+        let marks = self.desk.store.marks()?;
         self.calls = call;
         fail::point("called")?;
         run.tell(Sign::Called { call, why });
@@ -246,13 +247,16 @@ impl Turning<'_> {
                 return Err(error);
             }
         };
-        fail::point("launched")?;
-        if let Some(process) = running.process() {
-            let process = process.clone();
-            self.commit(&[Event::Launched { turn, call, process }], &[])?;
-        }
-        fail::point("recorded")?;
-        let reply = watched.after(census.as_ref(), self.watch(running.as_mut())?, None)?;
+        let reply = match self.follow(running.as_mut(), call, &marks) {
+            Err(error) if error.kind() == ErrorKind::LedgerChanged => {
+                // Whoever recovers the session must not find a reply that counts.
+                drop(running);
+                agent::discard(&folder);
+                return Err(error);
+            }
+            followed => followed?,
+        };
+        let reply = watched.after(census.as_ref(), reply, None)?;
         let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         run.tell(Sign::Answered {
             call,
@@ -264,6 +268,20 @@ impl Turning<'_> {
         let spent = self.spent(prompt, &reply);
         self.compare(why, prompt, &reply);
         Ok(Answer { turn, call, reply, spent, milliseconds })
+    }
+
+    /// Records the agent's process, waits for its end, and refuses its reply if the ledger was edited since `marks`.
+    fn follow(&mut self, running: &mut dyn Running, call: u64, marks: &Marks) -> Result<Reply> {
+        fail::point("launched")?;
+        if let Some(process) = running.process() {
+            let process = process.clone();
+            let turn = self.prepared.started.turn;
+            self.commit(&[Event::Launched { turn, call, process }], &[])?;
+        }
+        fail::point("recorded")?;
+        let reply = self.watch(running)?;
+        self.desk.store.check_unchanged(self.lease, marks)?;
+        Ok(reply)
     }
 
     /// Waits for the agent's end, hands on what it says, and stops it when the run is stopped.

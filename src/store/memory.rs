@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::tally::{self, Tallies, Tally, Total};
-use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Scope, Store, Turns, blob_id};
+use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Marks, Scope, Store, Turns, blob_id};
 use crate::error::Result;
 use crate::models::{BlobId, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow};
 
@@ -115,6 +115,15 @@ impl Store for MemoryStore {
         }
         ledger.leased(lease)?.events.extend(entry.events.iter().map(|event| (now, event.clone())));
         Ok(())
+    }
+
+    /// Nobody else can write to the memory of this process.
+    fn marks(&self) -> Result<Marks> {
+        Ok(Marks::default())
+    }
+
+    fn check_unchanged(&self, lease: &Lease, _: &Marks) -> Result<()> {
+        self.ledger().leased(lease).map(|_| ())
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<(SystemTime, Event)>> {

@@ -6,6 +6,7 @@ mod memory;
 mod sqlite;
 mod tally;
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 pub use memory::MemoryStore;
@@ -52,6 +53,13 @@ pub struct Entry<'a> {
     pub blobs: &'a [&'a [u8]],
     /// What each `Called` among the events is held to.
     pub budget: Budget,
+}
+
+/// Where the events of every session end at some moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Number of events and hash of the last one, by session.
+    sessions: BTreeMap<SessionId, (u64, Vec<u8>)>,
 }
 
 /// Which turns are asked for.
@@ -110,10 +118,26 @@ pub trait Store {
     ///
     /// # Errors
     ///
-    /// `SessionBusy` if the lease is void, `BudgetExhausted` if a call among the events would exceed its budget,
+    /// `SessionBusy` if the lease is void, `LedgerChanged` if the session holds what was not recorded under it, `BudgetExhausted` if a call among the events would exceed its budget,
     /// `LedgerUnusable` if an event names a text that is not there or cannot follow those before it; nothing is
     /// recorded then.
     fn commit(&self, lease: &Lease, entry: &Entry<'_>, now: SystemTime) -> Result<()>;
+
+    /// Returns where the events of every session end now, to be compared later by [`Self::check_unchanged`].
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    fn marks(&self) -> Result<Marks>;
+
+    /// Refuses a ledger that someone has edited: all that it held at the marks must be there and unchanged, the session of
+    /// the lease must hold nothing but what was recorded under it, and all that others have recorded meanwhile must
+    /// follow from what was there. An agent runs as the same user, and can write to the file.
+    ///
+    /// # Errors
+    ///
+    /// `LedgerChanged`, with what has changed.
+    fn check_unchanged(&self, lease: &Lease, marks: &Marks) -> Result<()>;
 
     /// Returns all events of a session, in order, each with when it was recorded.
     ///

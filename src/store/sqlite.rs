@@ -1,5 +1,6 @@
 //! The ledger as a SQLite database at `.agentd/ledger.db`.
 
+mod chain;
 mod open;
 mod pack;
 mod place;
@@ -9,7 +10,7 @@ mod tables;
 mod verify;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -17,9 +18,10 @@ use std::time::SystemTime;
 use blake3::Hash;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
+use self::chain::Chain;
 use self::open::{MAX_OPERATION, MAX_VERIFICATION, Opened, count, damaged, failed};
 use self::tables::{KeptTurn, SessionTables, TURNS};
-use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Scope, Store, Turns, tally};
+use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Marks, Scope, Store, Turns, tally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{BlobId, End, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow};
 
@@ -31,6 +33,9 @@ const MAX_SESSION_BYTES: usize = 1 << 30;
 pub struct SqliteStore {
     root: PathBuf,
     opened: Mutex<Opened>,
+    /// Where the chains of the sessions end that this process holds, as it has written them itself, with the fences of
+    /// its leases.
+    written: Mutex<BTreeMap<SessionId, (u64, Chain)>>,
 }
 
 impl SqliteStore {
@@ -72,7 +77,8 @@ impl SqliteStore {
     }
 
     fn of(root: &Path, folder: &Path) -> Result<Self> {
-        Ok(Self { root: root.to_path_buf(), opened: Mutex::new(open::open(folder)?) })
+        let opened = Mutex::new(open::open(folder)?);
+        Ok(Self { root: root.to_path_buf(), opened, written: Mutex::default() })
     }
 
     /// Returns what tells the ledger from all others.
@@ -90,9 +96,33 @@ impl SqliteStore {
     ///
     /// `LedgerUnusable` if it is damaged so that it cannot be read to its end.
     pub fn verify(&self) -> Result<Vec<String>> {
-        let opened = self.connection();
+        let mut opened = self.connection();
         opened.deadline.renew(MAX_VERIFICATION);
-        verify::verify(&opened)
+        // In one transaction: others may be writing.
+        let reading = opened.transaction_with_behavior(TransactionBehavior::Deferred).map_err(failed)?;
+        verify::verify(&reading)
+    }
+
+    fn written(&self) -> MutexGuard<'_, BTreeMap<SessionId, (u64, Chain)>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the end of the chain of a session that is held. Nobody else may write to it meanwhile, so it must be where
+    /// this process has left it.
+    fn own_chain(&self, connection: &Connection, lease: &Lease) -> Result<Chain> {
+        let written = self.written().get(&lease.session).filter(|(fence, _)| *fence == lease.fence).cloned();
+        let found = Chain::leased(connection, lease);
+        match (found, written) {
+            (Ok(found), Some((_, written))) if found != written => {
+                Err(changed_meanwhile(&[other_events(&lease.session)]))
+            }
+            // Whoever takes a session over raises its fence; a session without that was removed or edited.
+            (Err(_), Some(_)) if newest_fence(connection, &lease.session)? <= lease.fence => {
+                let gone = format!("the session `{}` is no longer held", lease.session);
+                Err(changed_meanwhile(&[gone]))
+            }
+            (found, _) => found,
+        }
     }
 
     /// Returns the connection, with time for one operation.
@@ -108,6 +138,30 @@ impl SqliteStore {
         restore::restore(&mut opened, &self.root)?;
         Ok(opened)
     }
+}
+
+/// Returns the fence of the newest lease of a session; 0 if there is no such session.
+fn newest_fence(connection: &Connection, session: &SessionId) -> Result<u64> {
+    let select = "SELECT fence FROM sessions WHERE name = ?1";
+    let found = connection.query_row(select, [session.as_str()], |row| tables::number(row, 0)).optional();
+    Ok(found.map_err(failed)?.unwrap_or_default())
+}
+
+/// Returns the words for events of a session that is held and that others have written or removed.
+fn other_events(session: &SessionId) -> String {
+    format!("the events of the session `{session}` are not the ones that this run has recorded")
+}
+
+/// Returns the error for a ledger that something else has changed while an agent was running.
+fn changed_meanwhile(changes: &[String]) -> Error {
+    let more = match changes.len() {
+        0 | 1 => String::new(),
+        several => format!(" (and {} more)", several - 1),
+    };
+    let first = changes.first().map(String::as_str).unwrap_or_default();
+    let message = format!("{} was changed while an agent was running: {first}{more}", place::ledger());
+    Error::new(ErrorKind::LedgerChanged, message)
+        .with_hint("nothing of that call counts; `agentd doctor` checks the ledger, or put a copy back")
 }
 
 /// What a record outlasts. Who holds a session, and with which process, means nothing once the power was off.
@@ -159,14 +213,16 @@ impl Store for SqliteStore {
             let take = include_str!("sql/claim.sql");
             let values = params![session.as_str(), holder, tally::to_millis(now)];
             let fence = transaction.query_row(take, values, |row| tables::number(row, 0)).map_err(failed)?;
-            Ok(Claim::Granted(Lease { session: session.clone(), fence }))
+            let lease = Lease { session: session.clone(), fence };
+            self.written().insert(session.clone(), (fence, Chain::leased(transaction, &lease)?));
+            Ok(Claim::Granted(lease))
         })
     }
 
     fn heartbeat(&self, lease: &Lease, now: SystemTime) -> Result<()> {
         let mut connection = self.writer()?;
         write(&mut connection, Outlasts::TheProcess, |transaction| {
-            let chain = leased(transaction, lease)?;
+            let chain = self.own_chain(transaction, lease)?;
             let values = params![tally::to_millis(now), chain.session];
             transaction.execute("UPDATE sessions SET seen = ?1 WHERE id = ?2", values).map_err(failed)?;
             Ok(())
@@ -176,9 +232,10 @@ impl Store for SqliteStore {
     fn release(&self, lease: &Lease) -> Result<()> {
         let mut connection = self.writer()?;
         write(&mut connection, Outlasts::TheProcess, |transaction| {
-            let chain = leased(transaction, lease)?;
+            let chain = Chain::leased(transaction, lease)?;
             let free = "UPDATE sessions SET holder = NULL, since = NULL, seen = NULL WHERE id = ?1";
             transaction.execute(free, [chain.session]).map_err(failed)?;
+            self.written().remove(&lease.session);
             Ok(())
         })
     }
@@ -196,8 +253,8 @@ impl Store for SqliteStore {
             _ => false,
         });
         let outlasts = if passing { Outlasts::TheProcess } else { Outlasts::ThePower };
-        write(&mut connection, outlasts, |transaction| {
-            let mut chain = leased(transaction, lease)?;
+        let chain = write(&mut connection, outlasts, |transaction| {
+            let mut chain = self.own_chain(transaction, lease)?;
             for blob in &blobs {
                 let insert =
                     "INSERT INTO blobs (id, size, bytes) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO NOTHING";
@@ -215,8 +272,34 @@ impl Store for SqliteStore {
                 tally::count(&mut tables, &lease.session, event, &entry.budget, now)?;
                 chain.append(transaction, &lease.session, body, tally::to_millis(now))?;
             }
-            chain.keep(transaction)
-        })
+            chain.keep(transaction)?;
+            Ok(chain)
+        })?;
+        if let Some((_, written)) = self.written().get_mut(&lease.session) {
+            *written = chain;
+        }
+        Ok(())
+    }
+
+    fn marks(&self) -> Result<Marks> {
+        let select = "SELECT name, events, head FROM sessions WHERE events > 0";
+        let ends = rows(&self.connection(), select, [], |row| {
+            Ok((tables::session(row, 0)?, (tables::number(row, 1)?, row.get(2)?)))
+        })?;
+        Ok(Marks { sessions: ends.into_iter().collect() })
+    }
+
+    fn check_unchanged(&self, lease: &Lease, marks: &Marks) -> Result<()> {
+        let mut connection = self.writer()?;
+        connection.deadline.renew(MAX_VERIFICATION);
+        let reading = connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(failed)?;
+        let mut changes = verify::changed_since(&reading, marks)?;
+        // What follows from changed events differs, too; it is the events that are to be named.
+        if changes.is_empty() {
+            self.own_chain(&reading, lease)?;
+            changes = verify::verify_events(&reading)?;
+        }
+        if changes.is_empty() { Ok(()) } else { Err(changed_meanwhile(&changes)) }
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<(SystemTime, Event)>> {
@@ -329,67 +412,6 @@ fn rows<T>(
 ) -> Result<Vec<T>> {
     let all = || connection.prepare(select)?.query_map(values, read)?.collect::<rusqlite::Result<_>>();
     all().map_err(failed)
-}
-
-/// Where the chain of a session's events ends.
-struct Chain {
-    session: i64,
-    events: u64,
-    head: Vec<u8>,
-}
-
-/// Returns the end of the chain of a session that a lease is good for.
-fn leased(transaction: &Transaction<'_>, lease: &Lease) -> Result<Chain> {
-    let values = params![lease.session.as_str(), count(lease.fence)];
-    let read = |row: &rusqlite::Row<'_>| {
-        Ok(Chain { session: row.get(0)?, events: tables::number(row, 1)?, head: row.get(2)? })
-    };
-    let found =
-        transaction.query_row(include_str!("sql/leased.sql"), values, read).optional().map_err(failed)?;
-    found.ok_or_else(|| tally::void(&lease.session))
-}
-
-impl Chain {
-    /// Records an event.
-    fn append(
-        &mut self,
-        transaction: &Transaction<'_>,
-        session: &SessionId,
-        body: &str,
-        at: i64,
-    ) -> Result<()> {
-        self.events += 1;
-        let hash = link(&self.head, session, self.events, at, body);
-        let (packed, number) = (pack::pack_body(body), count(self.events));
-        let kept: &dyn rusqlite::ToSql = match &packed {
-            Some(packed) => packed,
-            None => &body,
-        };
-        let insert =
-            "INSERT INTO events (session, number, at, body, before, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        let values = params![self.session, number, at, kept, self.head, hash.as_bytes()];
-        transaction.execute(insert, values).map_err(failed)?;
-        self.head = hash.as_bytes().to_vec();
-        Ok(())
-    }
-
-    /// Keeps where the chain ends.
-    fn keep(&self, transaction: &Transaction<'_>) -> Result<()> {
-        let values = params![count(self.events), self.head, self.session];
-        let update = "UPDATE sessions SET events = ?1, head = ?2 WHERE id = ?3";
-        transaction.execute(update, values).map_err(failed)?;
-        Ok(())
-    }
-}
-
-/// Returns the hash of an event: over all that its row says, and the hash of the one before.
-fn link(before: &[u8], session: &SessionId, number: u64, at: i64, body: &str) -> Hash {
-    let mut hasher = blake3::Hasher::new();
-    for part in [before, session.as_str().as_bytes()] {
-        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
-    }
-    hasher.update(&number.to_le_bytes()).update(&at.to_le_bytes()).update(body.as_bytes());
-    hasher.finalize()
 }
 
 /// A text as it is kept.

@@ -72,7 +72,10 @@ pub(crate) fn code(kind: ErrorKind) -> u8 {
         | ErrorKind::NotWaiting
         | ErrorKind::VerdictStale => FORBIDDEN,
         ErrorKind::ReplyUnusable => AGENT,
-        ErrorKind::LedgerUnusable | ErrorKind::StorageFull | ErrorKind::GitFailed => OUTSIDE,
+        ErrorKind::LedgerUnusable
+        | ErrorKind::LedgerChanged
+        | ErrorKind::StorageFull
+        | ErrorKind::GitFailed => OUTSIDE,
         ErrorKind::MergeConflict => FINDINGS,
         ErrorKind::SessionBusy => BUSY,
         _ => INPUT,

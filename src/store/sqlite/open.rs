@@ -8,15 +8,21 @@ use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
 
 use super::pack::MAX_TEXT_BYTES;
 use super::place::{self, FILE, FileId};
-use super::schema;
+use super::{chain, schema};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What version n + 1 adds to version n.
-const MIGRATIONS: [&str; 2] = [include_str!("../schema/0001.sql"), include_str!("../schema/0002.sql")];
+/// What version n + 1 adds to version n: statements, and what SQL alone cannot do.
+pub(super) type Migration<'a> = (&'a str, fn(&Transaction<'_>) -> Result<()>);
+
+const MIGRATIONS: [Migration<'static>; 3] = [
+    (include_str!("../schema/0001.sql"), |_| Ok(())),
+    (include_str!("../schema/0002.sql"), |_| Ok(())),
+    (include_str!("../schema/0003.sql"), chain::link_all),
+];
 
 /// What marks a database as a ledger: "agnt".
 const OURS: i32 = 0x6167_6e74;
@@ -162,21 +168,22 @@ fn connect(path: &Path) -> Result<(Connection, Deadline)> {
 }
 
 /// Brings a database up to date, all at once or not at all.
-fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<()> {
+fn migrate(connection: &mut Connection, migrations: &[Migration<'_>]) -> Result<()> {
     if version(connection, migrations)? == migrations.len() {
         return Ok(());
     }
     let update = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     // Another process may have done it while this one waited.
-    for migration in migrations.iter().skip(version(&update, migrations)?) {
-        update.execute_batch(migration).map_err(failed)?;
+    for (statements, rest) in migrations.iter().skip(version(&update, migrations)?) {
+        update.execute_batch(statements).map_err(failed)?;
+        rest(&update)?;
     }
     update.pragma_update(None, "user_version", count(migrations.len())).map_err(failed)?;
     update.commit().map_err(failed)
 }
 
 /// Returns the version of a database.
-fn version(connection: &Connection, migrations: &[&str]) -> Result<usize> {
+fn version(connection: &Connection, migrations: &[Migration<'_>]) -> Result<usize> {
     let version: i64 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
     let version = usize::try_from(version).map_err(|_| damaged("has no version"))?;
@@ -258,12 +265,15 @@ mod tests {
 
     #[test]
     fn a_migration_that_breaks_off_changes_nothing_and_can_be_taken_again() {
+        fn all<'a>(statements: &[&'a str]) -> Vec<Migration<'a>> {
+            statements.iter().map(|statements| -> Migration<'a> { (statements, |_| Ok(())) }).collect()
+        }
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, &["CREATE TABLE a (x TEXT) STRICT;"]).unwrap();
-        let broken = ["", "CREATE TABLE b (x TEXT) STRICT; INSERT INTO nowhere VALUES (1);"];
+        migrate(&mut connection, &all(&["CREATE TABLE a (x TEXT) STRICT;"])).unwrap();
+        let broken = all(&["", "CREATE TABLE b (x TEXT) STRICT; INSERT INTO nowhere VALUES (1);"]);
         assert!(migrate(&mut connection, &broken).is_err());
         assert_eq!((tables(&connection), version(&connection, &broken).unwrap()), (1, 1));
-        let whole = ["", "CREATE TABLE b (x TEXT) STRICT;", "CREATE TABLE c (x TEXT) STRICT;"];
+        let whole = all(&["", "CREATE TABLE b (x TEXT) STRICT;", "CREATE TABLE c (x TEXT) STRICT;"]);
         migrate(&mut connection, &whole).unwrap();
         migrate(&mut connection, &whole).unwrap();
         assert_eq!((tables(&connection), version(&connection, &whole).unwrap()), (3, 3));

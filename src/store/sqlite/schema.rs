@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
-use super::open::{damaged, failed};
+use super::open::{Migration, damaged, failed};
 use crate::error::Result;
 
 /// Maximum number of foreign objects that a message names.
@@ -21,11 +21,11 @@ const MAX_OBJECTS: usize = 100;
 type Objects = BTreeMap<(String, String), Option<String>>;
 
 /// Refuses a database whose schema is not the one that `migrations` make.
-pub(super) fn check(connection: &Connection, migrations: &[&str]) -> Result<()> {
+pub(super) fn check(connection: &Connection, migrations: &[Migration<'_>]) -> Result<()> {
     let found = objects(connection)?;
     let ours = Connection::open_in_memory().map_err(failed)?;
-    for migration in migrations {
-        ours.execute_batch(migration).map_err(failed)?;
+    for (statements, _) in migrations {
+        ours.execute_batch(statements).map_err(failed)?;
     }
     let ours = objects(&ours)?;
 

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use rusqlite::{Connection, Row};
 
+use super::chain::{event_hash, link_hash};
 use super::open::failed;
-use super::{hash_of, link, pack, rows, tables};
+use super::{hash_of, pack, rows, tables};
 use crate::error::{Error, Result};
 use crate::models::{Budget, Event, SessionId};
+use crate::store::Marks;
 use crate::store::memory::{Draft, Kept};
 use crate::store::tally::{self, Call, Tally, Total};
 
@@ -16,17 +18,78 @@ pub(super) fn verify(connection: &Connection) -> Result<Vec<String>> {
     let mut faults: Vec<String> = rows(connection, "PRAGMA integrity_check(10)", [], |row| row.get(0))?;
     faults.retain(|fault| fault != "ok");
     let blobs = texts(connection, &mut faults)?;
+    measurements(connection, &mut faults)?;
+    events(connection, &blobs, &mut faults)?;
+    Ok(faults)
+}
+
+/// Returns what of the events, and of what follows from them, is not as it was recorded. The texts that they name are
+/// there, but are not read: each is checked by its name when it is.
+pub(super) fn verify_events(connection: &Connection) -> Result<Vec<String>> {
+    let mut faults = Vec::new();
+    let names: Vec<Vec<u8>> = rows(connection, "SELECT id FROM blobs", [], |row| row.get(0))?;
+    let blobs = names.into_iter().filter_map(|name| name.try_into().ok()).collect();
+    events(connection, &blobs, &mut faults)?;
+    Ok(faults)
+}
+
+/// Returns which sessions lack what they held at some marks, or hold something else in its place.
+pub(super) fn changed_since(connection: &Connection, marks: &Marks) -> Result<Vec<String>> {
+    let mut changes = Vec::new();
+    for (session, (events, head)) in &marks.sessions {
+        let select = include_str!("../sql/event_hash.sql");
+        let values = rusqlite::params![session.as_str(), super::count(*events)];
+        let found: Vec<Vec<u8>> = rows(connection, select, values, |row| row.get(0))?;
+        match found.first() {
+            Some(found) if found == head => {}
+            Some(_) => changes.push(format!("event {events} of the session `{session}` is another one")),
+            None => changes.push(format!("event {events} of the session `{session}` is gone")),
+        }
+    }
+    Ok(changes)
+}
+
+/// Reads all events, and compares what is kept with what follows from them.
+fn events(connection: &Connection, blobs: &HashSet<[u8; 32]>, faults: &mut Vec<String>) -> Result<()> {
     let empty = Kept::default();
     let mut draft = Draft::over(&empty);
-    chains(connection, &blobs, &mut draft, &mut faults)?;
-    measurements(connection, &mut faults)?;
+    chains(connection, blobs, &mut draft, faults)?;
+    links(connection, faults)?;
     let derived = draft.changed();
     // What follows from events is not judged where they themselves are in doubt.
     if faults.is_empty() {
-        turns(connection, &derived, &mut faults)?;
-        totals(connection, &derived, &mut faults)?;
+        turns(connection, &derived, faults)?;
+        totals(connection, &derived, faults)?;
     }
-    Ok(faults)
+    Ok(())
+}
+
+/// Follows the chain that runs through the events of all sessions, and names the first event that does not fit.
+fn links(connection: &Connection, faults: &mut Vec<String>) -> Result<()> {
+    let select = include_str!("../sql/links.sql");
+    let mut before = Vec::new();
+    let mut broken = None;
+    each(connection, select, |row| {
+        let right = link_hash(&before, &row.get::<_, Vec<u8>>(2)?);
+        if broken.is_none() && row.get::<_, Option<Vec<u8>>>(3)?.as_deref() != Some(right.as_bytes()) {
+            let session = row.get::<_, Option<String>>(1)?.unwrap_or_default();
+            broken =
+                Some(format!("event {} of the session `{}`", row.get::<_, i64>(0)?, session.escape_debug()));
+        }
+        before = right.as_bytes().to_vec();
+        Ok(())
+    })?;
+    if let Some(event) = broken {
+        faults.push(format!(
+            "{event} does not follow what was recorded before it: something was removed or changed"
+        ));
+    }
+    let select = "SELECT count(*) FROM links WHERE sequence NOT IN (SELECT sequence FROM events)";
+    let gone: i64 = connection.query_row(select, [], |row| row.get(0)).map_err(failed)?;
+    if gone > 0 {
+        faults.push(format!("events that were recorded are gone: {gone}"));
+    }
+    Ok(())
 }
 
 /// Reads every text, and returns the names of those that are whole.
@@ -118,7 +181,7 @@ fn follow(
         Ok((number, at, tables::body(row, 3)?, row.get::<_, Vec<u8>>(4)?, row.get::<_, Vec<u8>>(5)?))
     };
     let (number, at, body, before, hash) = read().map_err(|_: rusqlite::Error| changed())?;
-    let right = link(&reading.head, &reading.session, reading.events + 1, at, &body);
+    let right = event_hash(&reading.head, &reading.session, reading.events + 1, at, &body);
     if number != reading.events + 1 || before != reading.head || right.as_bytes()[..] != hash {
         return Err(changed());
     }

@@ -73,7 +73,7 @@ fn a_schema_that_is_not_ours_is_refused_with_the_name_of_what_is_foreign() {
 #[test]
 fn a_foreign_object_is_refused_in_a_ledger_of_an_older_version_too() {
     let folder = tempfile::tempdir().unwrap();
-    let older = "DROP TABLE measurements; PRAGMA user_version = 1";
+    let older = "DROP TABLE links; DROP TABLE measurements; PRAGMA user_version = 1";
     hostile(folder.path(), &format!("{older}; CREATE VIEW measurements AS {ENDLESS}"));
     let error = SqliteStore::open(folder.path()).unwrap_err();
     assert!(error.message().contains("the view `measurements`"), "{error}");

@@ -7,6 +7,7 @@ mod damage;
 mod disk;
 mod measured;
 mod property;
+mod tampering;
 
 use std::time::{Duration, SystemTime};
 

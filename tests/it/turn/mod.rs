@@ -3,6 +3,7 @@
 mod basics;
 mod calibration;
 mod crash;
+mod edited_ledger;
 mod edits;
 mod http;
 mod mode_settings;

@@ -26,6 +26,16 @@ fn ledger(root: &Path) -> PathBuf {
     root.join(".agentd/ledger.db")
 }
 
+/// Removes all of a session but what links it to the others.
+const REMOVE_A: &str = "DELETE FROM calls WHERE turn = 1; DELETE FROM turns WHERE id = 1; \
+                        DELETE FROM totals WHERE name = 'a'; UPDATE totals SET tokens = tokens / 2, turns = 1; \
+                        DELETE FROM sessions WHERE id = 1; DELETE FROM events WHERE session = 1";
+
+/// The same for the session that was recorded last.
+const REMOVE_B: &str = "DELETE FROM calls WHERE turn = 2; DELETE FROM turns WHERE id = 2; \
+                        DELETE FROM totals WHERE name = 'b'; UPDATE totals SET tokens = tokens / 2, turns = 1; \
+                        DELETE FROM sessions WHERE id = 2; DELETE FROM events WHERE session = 2";
+
 /// Changes rows of a ledger as someone does who leaves no other trace: the triggers that forbid it are there afterwards.
 pub(super) fn change_unseen(file: &Path, change: &str) {
     let database = Connection::open(file).unwrap();
@@ -37,6 +47,7 @@ pub(super) fn change_unseen(file: &Path, change: &str) {
         .unwrap()
         .map(Result::unwrap)
         .collect();
+    database.execute_batch("PRAGMA foreign_keys = off").unwrap();
     for (name, _) in &triggers {
         database.execute_batch(&format!("DROP TRIGGER {name}")).unwrap();
     }
@@ -99,6 +110,23 @@ fn verifying_names_the_first_event_that_is_not_as_it_was() {
             "what the run `run` has used is not what its events say",
         ),
         ("DELETE FROM totals WHERE name = 'a'", "what the session `a` has used is not what its events say"),
+        (
+            REMOVE_A,
+            "event 1 of the session `b` does not follow what was recorded before it: something was removed or changed",
+        ),
+        (
+            &format!("{REMOVE_A}; DELETE FROM links WHERE sequence <= 12"),
+            "event 1 of the session `b` does not follow what was recorded before it: something was removed or changed",
+        ),
+        (REMOVE_B, "events that were recorded are gone: 12"),
+        (
+            "DELETE FROM links WHERE sequence = 5",
+            "event 5 of the session `a` does not follow what was recorded before it: something was removed or changed",
+        ),
+        (
+            "UPDATE links SET hash = zeroblob(32) WHERE sequence = 24",
+            "event 12 of the session `b` does not follow what was recorded before it: something was removed or changed",
+        ),
     ];
     let original = tempfile::tempdir().unwrap();
     let file = ledger(original.path());

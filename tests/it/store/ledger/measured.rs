@@ -74,7 +74,16 @@ fn the_newest_of_each_agent_model_and_kind_are_kept() {
 }
 
 #[test]
-fn a_ledger_of_the_first_version_goes_on() {
+fn a_ledger_of_an_earlier_version_goes_on() {
+    let second = "DROP TABLE links; PRAGMA user_version = 2;";
+    let first = "DROP TABLE links; DROP TABLE measurements; PRAGMA user_version = 1;";
+    for older in [first, second] {
+        goes_on(older);
+    }
+}
+
+/// Makes a ledger, takes from it what an earlier version did not have, and goes on with it.
+fn goes_on(older: &str) {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path()).unwrap();
     let lease = claim(&store, "a");
@@ -85,7 +94,7 @@ fn a_ledger_of_the_first_version_goes_on() {
     drop(store);
     let file = folder.path().join(".agentd/ledger.db");
     let database = Connection::open(&file).unwrap();
-    database.execute_batch("DROP TABLE measurements; PRAGMA user_version = 1;").unwrap();
+    database.execute_batch(older).unwrap();
     drop(database);
 
     let store = SqliteStore::open_existing(folder.path()).unwrap().unwrap();
@@ -97,9 +106,14 @@ fn a_ledger_of_the_first_version_goes_on() {
     commit(&store, &lease, &every_event()[..1]).unwrap();
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
     drop(store);
+    let links: i64 = Connection::open(&file)
+        .unwrap()
+        .query_row("SELECT count(*) FROM links", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(links, every_event().len() as i64 + 1, "earlier events are linked as well");
     let version: i64 =
         Connection::open(&file).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 2);
+    assert_eq!(version, 3);
 }
 
 #[test]

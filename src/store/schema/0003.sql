@@ -1,0 +1,12 @@
+-- The ledger, version 3: one chain over the events of all sessions, in the order in which they were recorded. Each row
+-- holds a hash over the event's own hash and the link before it, so an event or a session that is taken out of the
+-- middle is missed by all that follow.
+CREATE TABLE links (
+    sequence INTEGER PRIMARY KEY REFERENCES events (sequence),
+    hash BLOB NOT NULL
+) STRICT;
+
+CREATE TRIGGER links_are_not_changed BEFORE UPDATE ON links
+BEGIN SELECT RAISE(ABORT, 'links are never changed'); END;
+CREATE TRIGGER links_are_not_removed BEFORE DELETE ON links
+BEGIN SELECT RAISE(ABORT, 'links are never removed'); END;

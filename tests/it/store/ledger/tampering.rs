@@ -1,0 +1,149 @@
+//! A ledger that is edited while a session is held: an agent runs as the same user and can write to the file.
+
+use std::fs;
+use std::path::Path;
+
+use agentd::ErrorKind;
+use agentd::models::{Event, ReviewResult};
+use agentd::store::{Entry, Lease, SqliteStore, Store};
+
+use super::damage::change_unseen;
+use super::{at, claim, commit, every_event, session};
+
+const ID: &str = "the-same";
+
+/// Makes a ledger with a session `a` of another run that is over, and a session `mine` that is held.
+fn ledger(root: &Path, verdict: ReviewResult) -> (SqliteStore, Lease) {
+    let store = SqliteStore::open_as(root, ID).unwrap();
+    let lease = claim(&store, "a");
+    for event in every_event() {
+        let event = match event {
+            Event::Replied { turn, markers, unclear, fault, .. } => {
+                Event::Replied { turn, markers, verdict: Some(verdict), unclear, fault }
+            }
+            event => event,
+        };
+        commit(&store, &lease, &[event]).unwrap();
+    }
+    store.release(&lease).unwrap();
+    let lease = claim(&store, "mine");
+    commit(&store, &lease, &every_event()[..3]).unwrap();
+    (store, lease)
+}
+
+/// Fails unless the ledger is refused, with these words, and nothing more is recorded.
+fn refused(store: &SqliteStore, lease: &Lease, marks: &agentd::store::Marks, words: &str) {
+    let error = store.check_unchanged(lease, marks).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LedgerChanged);
+    let message = error.message();
+    assert!(
+        message.contains("was changed while an agent was running") && message.contains(words),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_others_have_recorded_meanwhile_is_no_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, lease) = ledger(folder.path(), ReviewResult::Pass);
+    let marks = store.marks().unwrap();
+    store.check_unchanged(&lease, &marks).unwrap();
+
+    let other = SqliteStore::open_existing(folder.path()).unwrap().unwrap();
+    for name in ["a", "new"] {
+        let theirs = claim(&other, name);
+        other
+            .commit(&theirs, &Entry { events: &[Event::Ended { done: true }], ..Entry::default() }, at(9))
+            .unwrap();
+    }
+    store.heartbeat(&lease, at(10)).unwrap();
+    commit(&store, &lease, &every_event()[3..4]).unwrap();
+    store.check_unchanged(&lease, &marks).unwrap();
+}
+
+#[test]
+fn a_changed_row_is_found_and_named() {
+    let cases = [
+        (
+            "UPDATE events SET body = replace(body, 'NEEDS_CHANGES', 'PASS') WHERE session = 1",
+            "of the session `a` is not as it was recorded",
+        ),
+        ("DELETE FROM events WHERE session = 1 AND number > 8", "of the session `a` is gone"),
+        (
+            "DELETE FROM events WHERE session = 1; DELETE FROM links WHERE sequence <= 12; \
+             DELETE FROM turns WHERE session = 1; DELETE FROM sessions WHERE id = 1",
+            "event 12 of the session `a` is gone",
+        ),
+        (
+            "UPDATE turns SET verdict = 'PASS' WHERE session = 1",
+            "turn 1 of the session `a` is not what its events say",
+        ),
+        ("UPDATE totals SET tokens = 0", "has used is not what its events say"),
+        ("UPDATE sessions SET holder = NULL WHERE id = 2", "the session `mine` is no longer held"),
+        (
+            "DELETE FROM events WHERE session = 2 AND number = 3; DELETE FROM links WHERE sequence = 15; \
+             UPDATE sessions SET events = 2, head = (SELECT hash FROM events WHERE session = 2 AND number = 2) \
+             WHERE id = 2",
+            "event 3 of the session `mine` is gone",
+        ),
+    ];
+    for (change, words) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, lease) = ledger(folder.path(), ReviewResult::NeedsChanges);
+        let marks = store.marks().unwrap();
+        change_unseen(&folder.path().join(".agentd/ledger.db"), change);
+        refused(&store, &lease, &marks, words);
+    }
+}
+
+/// The chain has no key, so whoever edits the ledger can make it whole again; what this process remembers shows it.
+#[test]
+fn a_ledger_that_was_chained_again_is_found_by_what_it_held_before() {
+    let (folder, forged) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, lease) = ledger(folder.path(), ReviewResult::NeedsChanges);
+    let marks = store.marks().unwrap();
+    drop(ledger(forged.path(), ReviewResult::Pass));
+    assert_eq!(SqliteStore::open(forged.path()).unwrap().verify().unwrap(), Vec::<String>::new());
+    for end in ["", "-wal", "-shm"] {
+        let _may_be_none = fs::remove_file(folder.path().join(format!(".agentd/ledger.db{end}")));
+    }
+    fs::copy(forged.path().join(".agentd/ledger.db"), folder.path().join(".agentd/ledger.db")).unwrap();
+    refused(&store, &lease, &marks, "event 12 of the session `a` is another one");
+}
+
+#[test]
+fn an_older_copy_in_its_place_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, lease) = ledger(folder.path(), ReviewResult::Pass);
+    let older = folder.path().join("older.db");
+    drop(store);
+    fs::copy(folder.path().join(".agentd/ledger.db"), &older).unwrap();
+
+    let store = SqliteStore::open_as(folder.path(), ID).unwrap();
+    let other = claim(&store, "b");
+    commit(&store, &other, &every_event()).unwrap();
+    store.release(&other).unwrap();
+    let marks = store.marks().unwrap();
+    for end in ["", "-wal", "-shm"] {
+        let _may_be_none = fs::remove_file(folder.path().join(format!(".agentd/ledger.db{end}")));
+    }
+    fs::copy(&older, folder.path().join(".agentd/ledger.db")).unwrap();
+    refused(&store, &lease, &marks, "event 12 of the session `b` is gone");
+}
+
+/// Only the holder of a lease may write, but a lease is nothing more than a number in the file.
+#[test]
+fn an_event_of_someone_else_in_a_session_that_is_held_is_found_and_nothing_follows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, lease) = ledger(folder.path(), ReviewResult::Pass);
+    let marks = store.marks().unwrap();
+    let other = SqliteStore::open_existing(folder.path()).unwrap().unwrap();
+    let forged = Event::Decided { decision: agentd::models::Decision::Approve, note: None };
+    other.commit(&lease, &Entry { events: &[forged], ..Entry::default() }, at(9)).unwrap();
+    let words = "the events of the session `mine` are not the ones that this run has recorded";
+    refused(&store, &lease, &marks, words);
+    let error =
+        store.commit(&lease, &Entry { events: &every_event()[3..4], ..Entry::default() }, at(9)).unwrap_err();
+    assert!(error.message().contains(words), "{error}");
+    assert_eq!(store.events(&session("mine")).unwrap().len(), 4);
+}
