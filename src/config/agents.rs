@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use serde::Deserialize;
 
 use super::provider::NO_NAME;
-use super::{AgentSpec, EndRule, Environment, HttpSpec, NamePattern, Provider};
+use super::secret_names::password_in_url;
+use super::{AgentSpec, EndRule, Environment, HttpSpec, NamePattern, Provider, SecretNames};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::yaml::{self, Placed};
 use crate::models::{AgentName, Expands};
@@ -16,6 +17,7 @@ use crate::models::{AgentName, Expands};
 pub struct Agents {
     environment: Vec<NamePattern>,
     secrets: Vec<NamePattern>,
+    secret_names: SecretNames,
     agents: BTreeMap<String, AgentSpec>,
     providers: BTreeMap<String, Provider>,
     failures: Failures,
@@ -137,11 +139,10 @@ impl Agents {
         Ok(self)
     }
 
-    /// Returns these definitions with further patterns of secret variables, one in each line.
+    /// Returns these definitions with rules for the names of secret variables.
     #[must_use]
-    pub fn with_secrets(mut self, names: &str) -> Self {
-        let names = names.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        self.secrets.extend(names.map(NamePattern::new));
+    pub fn with_secrets(mut self, rules: &str) -> Self {
+        self.secret_names = SecretNames::read(rules);
         self
     }
 
@@ -245,7 +246,8 @@ impl Agents {
         Environment(seen.cloned().chain(set).collect())
     }
 
-    /// Returns the names and values that must not be seen: of an environment, and of what is set for agents.
+    /// Returns the names and values that must not be seen: of an environment, and of what is set for agents. A variable is
+    /// secret by its name, or by a password in its value, which is then returned as well.
     #[must_use]
     pub fn secrets(&self, environment: &Environment) -> Vec<(String, Vec<u8>)> {
         let seen = environment.0.iter().filter_map(|(name, value)| {
@@ -255,9 +257,19 @@ impl Agents {
         let set = set.map(|(name, value)| (name.clone(), value.clone().into_bytes()));
         let keys: Vec<&String> =
             self.providers.values().filter_map(|provider| provider.key.as_ref()).collect();
-        let is_secret = |(name, _): &(String, _)| {
-            keys.contains(&name) || self.secrets.iter().any(|pattern| pattern.fits(name))
-        };
-        seen.chain(set).filter(is_secret).collect()
+
+        let mut secrets = Vec::new();
+        for (name, value) in seen.chain(set) {
+            let password = std::str::from_utf8(&value).ok().and_then(password_in_url);
+            let password = password.map(|password| password.as_bytes().to_owned());
+            let is_named = keys.contains(&&name)
+                || self.secret_names.is_secret(&name)
+                || self.secrets.iter().any(|pattern| pattern.fits(&name));
+            if is_named || password.is_some() {
+                secrets.extend(password.map(|password| (name.clone(), password)));
+                secrets.push((name, value));
+            }
+        }
+        secrets
     }
 }

@@ -9,6 +9,7 @@ mod event_rule;
 mod limits;
 mod provider;
 mod review;
+mod secret_names;
 mod switch;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub use argument::{Argument, Blanks};
 pub use environment::{Environment, NamePattern};
 pub use event_rule::{EventRule, JsonPath, When};
 pub use provider::{Dialect, HttpSpec, Provider};
+pub use secret_names::SecretNames;
 use serde::Deserialize;
 pub use switch::{Position, Switch, Switches};
 
@@ -252,7 +254,12 @@ mod tests {
     #[test]
     fn reviews_changes_and_modes_are_set_key_by_key() {
         let defaults = Settings::default();
-        let review = ReviewSettings { commands: None, timeout: Duration::from_secs(900), scans: true };
+        let review = ReviewSettings {
+            commands: None,
+            timeout: Duration::from_secs(900),
+            scans: true,
+            env: Vec::new(),
+        };
         assert_eq!(defaults.review, review);
         let change = ChangeSettings {
             rounds: None,
@@ -262,7 +269,7 @@ mod tests {
         };
         assert_eq!(defaults.change, change);
 
-        let user = "format = 1\n[review]\ntimeout_seconds = 60\nscans = false\ncommands = [\"make\"]\n\
+        let user = "format = 1\n[review]\ntimeout_seconds = 60\nscans = false\nenv = [\"A_KEY\"]\ncommands = [\"make\"]\n\
                     [change]\nrounds = 3\nchallengers = [\"codex\", \"gemini:pro\"]\n\
                     [modes.plan]\nmodel = \"opus\"\nwall_seconds = 60\n";
         let project = "format = 1\n[change]\ntasks = \"each\"\nfinish = \"branch\"\n\
@@ -278,7 +285,12 @@ mod tests {
             tool: None,
         };
         let commands = Some(vec![CheckCommand::new("cargo test -- 'a|b'"), slow]);
-        let review = ReviewSettings { commands, timeout: Duration::from_secs(60), scans: false };
+        let review = ReviewSettings {
+            commands,
+            timeout: Duration::from_secs(60),
+            scans: false,
+            env: vec!["A_KEY".to_owned()],
+        };
         assert_eq!(settings.review, review);
         let challengers = ["codex", "gemini:pro"].map(|name| AgentName::new(name).unwrap()).to_vec();
         let change =

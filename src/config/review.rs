@@ -53,11 +53,13 @@ pub struct ReviewSettings {
     pub timeout: Duration,
     /// Whether security scans are run.
     pub scans: bool,
+    /// Names of secret variables that checks see all the same.
+    pub env: Vec<String>,
 }
 
 impl Default for ReviewSettings {
     fn default() -> Self {
-        Self { commands: None, timeout: Duration::from_secs(15 * 60), scans: true }
+        Self { commands: None, timeout: Duration::from_secs(15 * 60), scans: true, env: Vec::new() }
     }
 }
 
@@ -128,6 +130,7 @@ pub(super) struct WrittenReview {
     commands: Option<Vec<WrittenCheck>>,
     timeout_seconds: Option<Within<1, YEAR>>,
     scans: Option<bool>,
+    env: Option<Vec<VariableName>>,
 }
 
 impl WrittenReview {
@@ -139,6 +142,26 @@ impl WrittenReview {
         review.timeout =
             self.timeout_seconds.map_or(review.timeout, |seconds| Duration::from_secs(seconds.0));
         review.scans = self.scans.unwrap_or(review.scans);
+        if let Some(env) = self.env {
+            review.env = env.into_iter().map(|name| name.0).collect();
+        }
+    }
+}
+
+/// The name of one variable; a pattern could let more through than someone thought of.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct VariableName(String);
+
+impl TryFrom<String> for VariableName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let is_usable = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !name.is_empty() && name.chars().all(is_usable) {
+            return Ok(Self(name));
+        }
+        Err(format!("{name:?} is not the name of a variable"))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Whether the project's own checks may be run, and what they see: they run the project's code.
 
+use std::collections::BTreeSet;
+
 use super::prompts::Workspace;
 use super::trust::{Standing, Trust};
 use crate::config::{CheckCommand, Environment};
@@ -60,15 +62,27 @@ pub fn accept_checks(workspace: &Workspace, commands: &[CheckCommand]) -> Result
 }
 
 impl Workspace {
-    /// Returns what the project's own checks see of an environment: all but what is secret, and what git tells hooks.
+    /// Returns what the project's own checks see of an environment, and the names that are withheld from them: those of
+    /// secret variables that `env` under `[review]` does not name. They do not see what git tells hooks either.
     ///
     /// # Errors
     ///
     /// `ConfigInvalid` with the place.
-    pub fn check_environment(&self, environment: &Environment) -> Result<Environment> {
-        let secret = self.secret_values(environment)?;
-        let is_seen = |name: &str| !OF_GIT.contains(&name) && !secret.iter().any(|(known, _)| known == name);
-        let seen = environment.0.iter().filter(|(name, _)| name.to_str().is_none_or(is_seen));
-        Ok(Environment(seen.cloned().collect()))
+    pub fn check_environment(&self, environment: &Environment) -> Result<(Environment, Vec<String>)> {
+        let secret: BTreeSet<String> =
+            self.secret_values(environment)?.into_iter().map(|(name, _)| name).collect();
+        let is_withheld =
+            |name: &str| secret.contains(name) && !self.settings.review.env.iter().any(|added| added == name);
+
+        let mut seen = Vec::new();
+        let mut withheld = Vec::new();
+        for (name, value) in &environment.0 {
+            match name.to_str() {
+                Some(name) if OF_GIT.contains(&name) => {}
+                Some(name) if is_withheld(name) => withheld.push(name.to_owned()),
+                _ => seen.push((name.clone(), value.clone())),
+            }
+        }
+        Ok((Environment(seen), withheld))
     }
 }

@@ -12,7 +12,7 @@ use super::secret_files::names_secrets;
 use super::turn::Desk;
 use crate::config::{CheckCommand, Environment, Finish};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Check, Finding, Mode, SessionId, State};
+use crate::models::{Check, CheckEnd, Finding, Mode, SessionId, State};
 use crate::ops::{ChangeSite, CheckJob, Repository, Site, Worktree, check_commands};
 use crate::pack::OperationName;
 
@@ -138,13 +138,14 @@ impl Workspace {
 impl Checking {
     pub(super) fn of(desk: &Desk<'_>, name: &str) -> Result<Self> {
         let (stop, signs) = (desk.run.stop.clone(), desk.run.signs.clone());
+        let (environment, withheld) = desk.workspace.check_environment(&desk.drivers.environment)?;
         Ok(Self {
             commands: desk.workspace.checks(),
             folder: desk.workspace.root.join(format!("{CALLS}/{name}.checks")),
             marker: format!("{}.{name}.checks", desk.run.id),
-            environment: desk.workspace.check_environment(&desk.drivers.environment)?,
+            environment,
             stop: Box::new(move || stop.asked()),
-            tell: Box::new(move |command, check| tell(signs.as_ref(), command, check)),
+            tell: Box::new(move |command, check| tell(signs.as_ref(), command, check, &withheld)),
         })
     }
 
@@ -166,9 +167,15 @@ impl Checking {
     }
 }
 
-fn tell(signs: Option<&Signs>, command: &CheckCommand, check: Option<&Check>) {
+fn tell(signs: Option<&Signs>, command: &CheckCommand, check: Option<&Check>, withheld: &[String]) {
     if let Some(signs) = signs {
-        let (name, end) = (command.name.clone(), check.map(|check| check.end));
-        signs.send(Sign::Check { name, end, milliseconds: check.map_or(0, |check| check.milliseconds) });
+        let end = check.map(|check| check.end);
+        let has_failed = end.is_some_and(|end| !matches!(end, CheckEnd::Passed | CheckEnd::NotRun));
+        signs.send(Sign::Check {
+            name: command.name.clone(),
+            end,
+            milliseconds: check.map_or(0, |check| check.milliseconds),
+            withheld: if has_failed { withheld.to_vec() } else { Vec::new() },
+        });
     }
 }

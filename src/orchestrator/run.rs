@@ -196,6 +196,9 @@ pub enum Sign {
         end: Option<CheckEnd>,
         /// How long it took.
         milliseconds: u64,
+        /// Names of the secret variables that it did not see, if it failed.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        withheld: Vec<String>,
     },
 }
 

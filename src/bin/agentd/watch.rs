@@ -104,11 +104,18 @@ impl View {
             }
             Sign::Answered { .. } => self.called = None,
             Sign::Check { name, end: None, .. } => self.head = format!("check: {name}"),
-            Sign::Check { name, end: Some(end), milliseconds } => {
+            Sign::Check { name, end: Some(end), milliseconds, withheld } => {
                 out::row(
                     "check",
                     format_args!("{name}: {end} in {}.{} s", milliseconds / 1000, milliseconds / 100 % 10),
                 );
+                if !withheld.is_empty() {
+                    let names = withheld.join(", ");
+                    out::row(
+                        "withheld",
+                        format_args!("{names} (secret; `env` under [review] lets checks see them)"),
+                    );
+                }
             }
             Sign::Settled(_) => {}
         }

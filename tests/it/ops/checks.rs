@@ -145,9 +145,71 @@ fn a_check_sees_no_secret_variable_and_nothing_of_the_repository_of_a_hook() {
     let names =
         ["PATH", "HOME", "GITHUB_TOKEN", "MINE_X", "X_PAT", "GIT_DIR", "GIT_INDEX_FILE", "GIT_AUTHOR_NAME"];
     let environment = Environment(names.map(|name| (name.into(), "short".into())).to_vec());
-    let seen = workspace.check_environment(&environment).unwrap();
+    let (seen, withheld) = workspace.check_environment(&environment).unwrap();
     let seen: Vec<&str> = seen.0.iter().map(|(name, _)| name.to_str().unwrap()).collect();
     assert_eq!(seen, ["PATH", "HOME", "GIT_AUTHOR_NAME"]);
+    assert_eq!(withheld, ["GITHUB_TOKEN", "MINE_X", "X_PAT"]);
+}
+
+#[test]
+fn a_secret_variable_is_known_by_a_word_of_its_name() {
+    let names = include_str!("../../data/secret_names.txt");
+    let known = agentd::config::SecretNames::read(agentd::pack::SECRET_NAMES);
+    let mut wrong = Vec::new();
+    let (mut secret, mut plain) = (0, 0);
+    for line in names.lines().filter(|line| !line.starts_with('#')) {
+        let (kind, name) = line.split_once(' ').unwrap();
+        let is_secret = match kind {
+            "secret" => true,
+            "plain" => false,
+            other => panic!("{other}"),
+        };
+        if is_secret {
+            secret += 1
+        } else {
+            plain += 1
+        }
+        if known.is_secret(name) != is_secret {
+            wrong.push(line);
+        }
+    }
+    assert!(secret >= 136 && plain >= 50, "{secret} {plain}");
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// The password of a URL is secret by itself, too: a message of a client often shows nothing else.
+#[test]
+fn a_variable_is_secret_if_its_value_is_a_url_with_a_password() {
+    let project = TestProject::new();
+    let workspace = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap();
+    let url = "http://me:hunter2hunter2@proxy:3128";
+    let environment = Environment(vec![
+        ("HTTP_PROXY".into(), url.into()),
+        ("NO_PROXY".into(), "http://localhost:80".into()),
+    ]);
+    let (seen, withheld) = workspace.check_environment(&environment).unwrap();
+    assert_eq!((seen.0.len(), withheld), (1, vec!["HTTP_PROXY".to_owned()]));
+    let secrets = Secrets::new(workspace.secret_values(&environment).unwrap());
+    let shown = secrets
+        .redact("407 for me with hunter2hunter2, tried http://me:hunter2hunter2@proxy:3128")
+        .into_owned();
+    assert_eq!(shown, "407 for me with [secret HTTP_PROXY], tried [secret HTTP_PROXY]");
+}
+
+#[test]
+fn a_variable_that_the_settings_name_is_seen_by_checks() {
+    let project = TestProject::new();
+    project.write("agentd/config.toml", "format = 1\n[review]\nenv = [\"TEST_DATABASE_URL\"]\n");
+    let workspace = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap();
+    let names = ["TEST_DATABASE_URL", "DATABASE_URL", "TEST_DATABASE_URL_2"];
+    let environment =
+        Environment(names.map(|name| (name.into(), "postgres://a:secretsecret@b/c".into())).to_vec());
+    let (seen, withheld) = workspace.check_environment(&environment).unwrap();
+    let seen: Vec<&str> = seen.0.iter().map(|(name, _)| name.to_str().unwrap()).collect();
+    assert_eq!((seen, withheld.len()), (vec!["TEST_DATABASE_URL"], 2));
+    project.write("agentd/config.toml", "format = 1\n[review]\nenv = [\"*\"]\n");
+    let error = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap_err();
+    assert!(error.to_string().contains("is not the name of a variable"), "{error}");
 }
 
 #[test]
