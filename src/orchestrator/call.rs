@@ -257,6 +257,8 @@ impl Turning<'_> {
             followed => followed?,
         };
         let reply = watched.after(census.as_ref(), reply, None)?;
+        let text = self.desk.workspace.secrets.redact_markup(&reply.text).into_owned();
+        let reply = Reply { text, ..reply };
         let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         run.tell(Sign::Answered {
             call,

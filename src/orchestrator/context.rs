@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use super::project::ProjectFiles;
 use super::prompts::{Ask, Workspace};
+use super::redacted::redacted_value;
 use super::secret_files;
 use crate::compose::{Given, Variables};
 use crate::error::Result;
@@ -91,21 +90,9 @@ impl Ask {
 
 /// Returns a description of work without secrets, wherever in it they stand.
 fn clean_work(work: &Work, secrets: &Secrets) -> Work {
-    let clean = |value| serde_json::from_value(without_secrets(value, secrets));
+    let clean = |value| serde_json::from_value(redacted_value(value, secrets));
     // A description is made of names and texts, and stays one whatever they are.
     serde_json::to_value(work).and_then(clean).unwrap_or_default()
-}
-
-fn without_secrets(value: Value, secrets: &Secrets) -> Value {
-    match value {
-        Value::String(text) => Value::String(secrets.redact(&text).into_owned()),
-        Value::Array(values) => values.into_iter().map(|value| without_secrets(value, secrets)).collect(),
-        Value::Object(members) => members
-            .into_iter()
-            .map(|(name, value)| (secrets.redact(&name).into_owned(), without_secrets(value, secrets)))
-            .collect(),
-        other => other,
-    }
 }
 
 /// Gathers what a template uses; what it does not use is not looked for.

@@ -26,6 +26,7 @@ mod prompts;
 mod reading;
 mod recorded;
 mod recover;
+mod redacted;
 mod repairs;
 mod review;
 mod run;

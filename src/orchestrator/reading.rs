@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::prepare::{Prepared, roughly};
 use super::prompts::Workspace;
+use super::redacted::redacted;
 use crate::error::Result;
 use crate::models::{
     AgentName, ContextItem, ContextKind, End, Format, Part, Response, Started, UnifiedPrompt,
@@ -42,7 +43,7 @@ impl<'a> Reading<'a> {
             tasks: self.started.tasks.clone(),
             ..Context::default()
         };
-        parse::parse(text, &self.grammar, &context)
+        redacted(parse::parse(text, &self.grammar, &context), &self.workspace.secrets)
     }
 
     /// Reads a whole reply, and puts the answers to its repairs in their places.

@@ -262,6 +262,8 @@ fn end_call(
         }
         None => reply,
     };
+    let text = desk.workspace.secrets.redact_markup(&reply.text).into_owned();
+    let reply = Reply { text, ..reply };
     let salvaged = reply.end != End::Lost;
     what.push(match (salvaged, reply.text.len()) {
         (true, _) => format!("the call of {name} had come to its end ({})", reply.end.name()),

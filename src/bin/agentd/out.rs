@@ -200,8 +200,12 @@ pub(crate) fn keep_back(secrets: &Secrets) {
 /// a repository.
 fn shown(words: impl Display) -> String {
     let words = words.to_string();
-    let words = SECRETS.get().map_or(Cow::Borrowed(words.as_str()), |secrets| secrets.redact(&words));
-    screen(&words).into_owned()
+    // What drives a terminal goes first: it could stand in the middle of a secret.
+    let words = screen(&words);
+    match SECRETS.get() {
+        Some(secrets) => secrets.redact(&words).into_owned(),
+        None => words.into_owned(),
+    }
 }
 
 /// Says words that are fit to be shown, in our own style.

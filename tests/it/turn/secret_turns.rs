@@ -188,6 +188,57 @@ fn no_canary_that_an_agent_prints_gets_anywhere() {
     assert_none_is_kept(&project);
 }
 
+/// What is cut out of a reply must not leave a secret behind whose pieces it kept apart.
+#[test]
+fn no_canary_that_an_agent_prints_in_pieces_is_put_together_again() {
+    let project = TestProject::new();
+    let (start, end) = CANARY.split_at(9);
+    let apart = [
+        "\u{1b}[0m",
+        "\u{1b}[01;31m\u{1b}[K",
+        "\u{1b}]8;;http://x\u{7}",
+        "\u{9b}m",
+        "\u{8}",
+        "\u{200b}",
+        "\u{ad}",
+        "\r\u{0}",
+        "<thinking>x</thinking>",
+        "<think></think>",
+        "<![CDATA[",
+        "]]>",
+        "</message>",
+        "</foo>",
+        "<review>",
+        "<!-- x -->",
+    ];
+    let lines: String = apart.iter().map(|apart| format!("It is {start}{apart}{end}.\n")).collect();
+    let escaped = CANARY.replace('&', "&amp;").replace('"', "&quot;");
+    let json = CANARY.replace('\\', "\\\\").replace('"', "\\\"").replace('/', "\\/").replace('&', "\\u0026");
+    let reply = format!(
+        "{lines}<content_update target=\"proposal.md\">\n{lines}{escaped}\n{json}\n</content_update>\n\
+         <action type=\"question\"><text>{lines}{escaped}</text></action>\n<review>PASS</review>\n"
+    );
+    for (index, reply) in
+        [reply.clone(), format!("<message>{lines}{escaped} {json}</message>"), lines].iter().enumerate()
+    {
+        let step = answer(&project, &format!("reply{index}"), reply);
+        let failing = [&step, "err error: c4n\"ary\\/\u{1b}[0m+?k3y&=0815", "exit 3"];
+        describe(&project, &[("works", &[&step], ALLOWED), ("fails", &failing, ALLOWED)]);
+        for agent in ["works", "fails"] {
+            for more in [&[][..], &["--json"]] {
+                let session = format!("{agent}-{index}");
+                let args = ["turn", "plan", "Go", "--session", &session, "--agent", agent];
+                run(&project, &[&args[..], more].concat());
+            }
+        }
+    }
+    assert_none_is_kept(&project);
+    for file in files_below(&project.root().join("agentd")) {
+        let content = fs::read(project.root().join("agentd").join(&file)).unwrap();
+        assert_no_canary(&content, &file.display().to_string());
+    }
+}
+
 /// What an agent prints stands in a file while it runs; what a killed run has left of it goes with the next one.
 #[test]
 fn no_canary_is_left_after_a_crash_and_a_resume() {

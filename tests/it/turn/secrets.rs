@@ -130,7 +130,108 @@ fn variables_are_secret_by_their_names() {
     assert_eq!(found, expected.collect::<Vec<_>>());
 }
 
+/// What a text can hold that no reader sees, and that someone takes out later.
+const UNSEEN: [&str; 22] = [
+    "\u{1b}[0m",
+    "\u{1b}[38;5;196m",
+    "\u{1b}[K",
+    "\u{1b}]8;;http://x\u{7}",
+    "\u{1b}]0;title\u{1b}\\",
+    "\u{1b}(B",
+    "\u{1b}c",
+    "\u{9b}1m",
+    "\u{1b}[",
+    "\0",
+    "\u{8}",
+    "\u{7}",
+    "\u{7f}",
+    "\u{85}",
+    "\u{ad}",
+    "\u{200b}",
+    "\u{200d}",
+    "\u{2060}",
+    "\u{feff}",
+    "\u{202e}",
+    "\u{fe0f}",
+    "\u{e0041}",
+];
+
+#[test]
+fn a_secret_with_something_unseen_in_it_is_found_and_what_is_around_it_stays() {
+    for unseen in UNSEEN {
+        // A control sequence that is not ended takes the next character with it.
+        let middle = if unseen == "\u{1b}[" { format!("{unseen}m") } else { unseen.to_owned() };
+        for cut in (1..CANARY.len()).filter(|cut| CANARY.is_char_boundary(*cut)) {
+            let text = format!("a\u{1b}[1mb {}{middle}{} c\u{200d}d", &CANARY[..cut], &CANARY[cut..]);
+            let shown = secrets().redact(&text).into_owned();
+            assert_eq!(shown, "a\u{1b}[1mb [secret KEY] c\u{200d}d", "{unseen:?} at {cut}");
+        }
+    }
+    let text = "no secret: a\u{1b}[1mb\u{1b}[0m, sk-c4n\u{1b}[0m.";
+    assert_eq!(secrets().redact(text), text);
+}
+
+/// Reading takes tags and thoughts out of a reply; nobody knows the secret any more when the ledger is read again.
+#[test]
+fn a_secret_that_markup_keeps_in_pieces_is_found_in_a_whole_reply() {
+    let secrets = Secrets::new([("KEY".to_owned(), b"s3cret-canary".to_vec())]);
+    for (text, expected) in [
+        ("x s3cret<b></b>-canary y", "x [secret KEY]<b></b>[secret KEY] y"),
+        ("s3<thinking>why s3?</thinking>cret-canary", "[secret KEY]<thinking>why s3?</thinking>[secret KEY]"),
+        ("<![CDATA[s3cret]]>-can<i>ary", "<![CDATA[[secret KEY]]]>[secret KEY]<i>[secret KEY]"),
+        ("s3cret\u{1b}[0m</message>-canary", "[secret KEY]\u{1b}[0m</message>[secret KEY]"),
+        ("s3cret<b>-canarx", "s3cret<b>-canarx"),
+        ("s3cret-canarx", "s3cret-canarx"),
+        ("s <b>3cret-canary</b>", "s <b>3cret-canary</b>"),
+    ] {
+        assert_eq!(secrets.redact_markup(text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn a_secret_is_found_as_json_and_xml_write_it() {
+    let canary = "k3y&<\"a'/b>+=ü-0815";
+    let secrets = Secrets::new([("KEY".to_owned(), canary.as_bytes().to_vec())]);
+    for form in [
+        r#"k3y&<\"a'/b>+=ü-0815"#,
+        r#"k3y&<\"a'\/b>+=ü-0815"#,
+        r#"k3y\u0026\u003c\"a\u0027/b\u003e\u002b\u003dü-0815"#,
+        r#"k3y\u0026\u003C\"a'/b\u003E+=ü-0815"#,
+        r#"k3y&<\"a'/b>+=\u00fc-0815"#,
+        "k3y&amp;&lt;\"a'/b>+=ü-0815",
+        "k3y&amp;&lt;\"a'/b&gt;+=ü-0815",
+        "k3y&amp;&lt;&quot;a&apos;/b&gt;+=ü-0815",
+        "k3y&amp;&lt;&#34;a&#39;/b&gt;+=ü-0815",
+        "&#107;&#51;&#121;&#38;&#60;&#34;&#97;&#39;&#47;&#98;&#62;&#43;&#61;&#252;&#45;&#48;&#56;&#49;&#53;",
+        "%6B%33%79%26%3C%22%61%27%2F%62%3E%2B%3D%C3%BC%2D%30%38%31%35",
+    ] {
+        assert_eq!(secrets.redact(&format!("x {form} y")), "x [secret KEY] y", "{form}");
+    }
+}
+
 proptest! {
+    /// However a text is split and whatever unseen is in it, what a reader sees of it holds no secret.
+    #[test]
+    fn no_secret_is_put_together_again(
+        parts in proptest::collection::vec((0_usize..UNSEEN.len() + 8, "[ab]{0,5}"), 1..14),
+        value in "[ab]{8,10}",
+        cuts in proptest::collection::vec(0_usize..120, 0..6),
+    ) {
+        let secrets = Secrets::new([("S".to_owned(), value.clone().into_bytes())]);
+        let text: String = parts.iter().map(|(unseen, words)| {
+            format!("{words}{}", UNSEEN.get(*unseen).unwrap_or(&""))
+        }).collect();
+        let mut cuts: Vec<usize> =
+            cuts.into_iter().map(|cut| text.floor_char_boundary(cut)).chain([0, text.len()]).collect();
+        cuts.sort_unstable();
+        let mut stream = secrets.stream();
+        let mut shown: String = cuts.windows(2).map(|cut| stream.push(&text[cut[0]..cut[1]])).collect();
+        shown.push_str(&stream.finish());
+        prop_assert_eq!(&shown, &secrets.redact(&text));
+        prop_assert!(!shown.contains(&value), "{:?}", shown);
+        prop_assert!(!agentd::models::screen(&shown).contains(&value), "{:?}", shown);
+    }
+
     /// Whatever the secrets and wherever the text is split, no secret comes through, and the split makes no difference.
     #[test]
     fn no_secret_comes_through_any_split(
