@@ -39,7 +39,8 @@ pub struct AgentSpec {
     /// What of its own settings it follows; `{name}` in `argv` stands for a switch's arguments.
     #[serde(default)]
     pub switches: BTreeMap<String, Switch>,
-    /// Files of a project that it follows by itself, and that must have been accepted first.
+    /// Files of a project that it follows by itself, and that must have been accepted first; with a `/` at the end, all
+    /// files below a folder.
     #[serde(default)]
     pub obeys: Vec<String>,
     /// What it would make of a prompt by itself.

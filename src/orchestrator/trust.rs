@@ -16,6 +16,10 @@ use crate::store::{self, SqliteStore};
 /// The largest file that an agent may obey.
 const LARGEST_OBEYED: u64 = 16 * 1024 * 1024;
 
+/// Maximum number of files and folders below a folder that an agent obeys, and how deep they may be.
+const MAX_OBEYED_FILES: usize = 1_000;
+const MAX_OBEYED_DEPTH: usize = 8;
+
 /// The ledger of a project, which its repository may have brought along.
 const LEDGER: &str = ".agentd/ledger.db";
 
@@ -151,13 +155,22 @@ pub fn definitions(
         });
         all.insert(0, Definition { file: LEDGER.to_owned(), commands: Vec::new(), found });
     }
-    for file in obeyed {
-        let found = match content_of(root, file) {
-            Ok(None) => continue,
-            Ok(Some(content)) => Ok((content.clone(), trust.standing(root, file, &content))),
-            Err(error) => Err(error),
+    for entry in obeyed {
+        let files = match obeyed_files(root, entry) {
+            Ok(files) => files,
+            Err(error) => {
+                all.push(Definition { file: entry.clone(), commands: Vec::new(), found: Err(error) });
+                continue;
+            }
         };
-        all.push(Definition { file: file.clone(), commands: Vec::new(), found });
+        for file in files {
+            let found = match content_of(root, &file) {
+                Ok(None) => continue,
+                Ok(Some(content)) => Ok((content.clone(), trust.standing(root, &file, &content))),
+                Err(error) => Err(error),
+            };
+            all.push(Definition { file, commands: Vec::new(), found });
+        }
     }
     if !commands.is_empty() {
         let content = checks::content(commands);
@@ -166,6 +179,47 @@ pub fn definitions(
         all.push(Definition { file: checks::CHECKS.to_owned(), commands, found: Ok((content, standing)) });
     }
     Ok(all)
+}
+
+/// Returns the files that an entry of `obeys` means: the file itself, or with a `/` at its end all files below a folder.
+///
+/// A folder that is linked counts as what it links to, as agents follow links. What cannot be listed, or leads out of the
+/// project, is an error: nobody could say what was accepted.
+fn obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
+    let Some(folder) = entry.strip_suffix('/') else { return Ok(vec![entry.to_owned()]) };
+    let mut files = Vec::new();
+    let mut folders = vec![(folder.to_owned(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        let refused = |what: &str| {
+            let message = format!("`{}`, which an agent obeys, {what}", folder.escape_debug());
+            Error::new(ErrorKind::FileUnusable, message).with_hint("remove it, or take another agent")
+        };
+        let path = root.join(&folder);
+        if !path.is_dir() {
+            // A link that leads nowhere is found when it is read; a file in the place of the folder is no folder.
+            continue;
+        }
+        let is_inside = root
+            .canonicalize()
+            .is_ok_and(|root| path.canonicalize().is_ok_and(|path| path.starts_with(root)));
+        if !is_inside {
+            return Err(refused("leads out of the project"));
+        }
+        for name in file::names_in(&path)? {
+            let name = name.into_string().map_err(|_| refused("holds a name that is not UTF-8"))?;
+            let inner = format!("{folder}/{name}");
+            if root.join(&inner).is_dir() {
+                folders.push((inner, depth + 1));
+            } else {
+                files.push(inner);
+            }
+        }
+        if depth > MAX_OBEYED_DEPTH || files.len() + folders.len() > MAX_OBEYED_FILES {
+            return Err(refused("holds too many files to be accepted"));
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// Returns what a file of the project that an agent obeys holds; `None` if there is none.
@@ -247,8 +301,10 @@ pub fn check_trust(workspace: &Workspace, tree: &Path, agent: &str, accept_now: 
     let root = workspace.root.as_path();
     let used = workspace.used_project_files();
     let mut obeyed = Vec::new();
-    for file in workspace.agents()?.obeys(agent) {
-        obeyed.extend(content_of(tree, file)?.map(|content| (file.clone(), content)));
+    for entry in workspace.agents()?.obeys(agent) {
+        for file in obeyed_files(tree, entry)? {
+            obeyed.extend(content_of(tree, &file)?.map(|content| (file, content)));
+        }
     }
     if used.is_empty() && obeyed.is_empty() {
         return Ok(());

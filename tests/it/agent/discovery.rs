@@ -171,6 +171,48 @@ fn files_of_the_project_that_an_agent_obeys_must_have_been_accepted() {
     machine.run(&["turn", "plan", "Add login", "--agent", "claude"]).fails(4, &["NotTrusted", ".mcp.json"]);
 }
 
+/// Hooks and servers are run, and an agent file of opencode can replace the agent that may only read.
+#[test]
+fn what_other_agents_obey_must_have_been_accepted_too() {
+    let fails = "cat >/dev/null; exit 1";
+    let machine = machine(&[("cursor-agent", fails), ("copilot", fails), ("opencode", fails)]);
+    let turn = |agent: &str| machine.run(&["turn", "plan", "Add login", "--agent", agent]);
+    for (agent, files) in [
+        ("cursor-agent", &[".cursor/hooks.json", ".cursor/cli.json", ".cursor/mcp.json", ".mcp.json"][..]),
+        (
+            "copilot",
+            &[".mcp.json", ".github/hooks/x.json", ".github/copilot/settings.json", ".github/agents/a.md"],
+        ),
+        (
+            "opencode",
+            &[
+                ".opencode/agents/plan.md",
+                ".opencode/agent/deep/plan.md",
+                ".opencode/tool/x.ts",
+                ".opencode/plugins/x.js",
+            ],
+        ),
+    ] {
+        for file in files {
+            assert_eq!(turn(agent).code, 5, "{agent} was started");
+            machine.project.write(file, "x");
+            turn(agent).fails(4, &["NotTrusted", &format!("\n  {file} ({agent} obeys it")]);
+            let shown = machine.run(&["trust", "--show"]);
+            assert!(shown.stdout.contains(&format!("new       {file}")), "{}", shown.stdout);
+            std::fs::remove_file(machine.project.root().join(file)).unwrap();
+        }
+    }
+    machine.project.write(".cursor/rules/x.mdc", "x");
+    machine.run(&["trust"]).ok();
+    assert_eq!(turn("cursor-agent").code, 5, "it was accepted");
+    machine.project.write(".cursor/rules/y.mdc", "y");
+    turn("cursor-agent").fails(4, &["NotTrusted", ".cursor/rules/y.mdc"]);
+
+    std::fs::remove_dir_all(machine.project.root().join(".cursor")).unwrap();
+    std::os::unix::fs::symlink(machine.project.home(), machine.project.root().join(".cursor")).unwrap();
+    turn("cursor-agent").fails(3, &["`.cursor`, which an agent obeys, leads out of the project"]);
+}
+
 /// The project's own definitions are listed, and nothing of them is run.
 #[test]
 fn doctor_runs_nothing_that_a_project_defines() {
