@@ -169,6 +169,12 @@ pub(super) fn unwritable(folder: &Path, cause: io::Error) -> Error {
 /// `AgentUnusable` if the guard cannot be started or cannot contain an agent here, or if the arguments are too long;
 /// `StorageFull` if there is no room for what it writes.
 pub fn launch(job: &Job<'_>) -> Result<Contained> {
+    if guard::is_guard() {
+        // It would start itself again and again.
+        let message = "this program was started as a guard, and its `main` did not call `agent::guard_main`";
+        return Err(Error::new(ErrorKind::AgentUnusable, message)
+            .with_hint("call `agent::guard_main()` first in `main`, or name an agentd binary as the guard"));
+    }
     check_strings(job)?;
     if !job.cwd.is_dir() {
         let message = format!("{}, where the agent is to work, is no folder", job.cwd.display());

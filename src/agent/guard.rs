@@ -85,6 +85,12 @@ pub fn guard_main() {
     process::exit(code);
 }
 
+/// Returns true in a process that was started as a guard.
+#[expect(clippy::disallowed_methods, reason = "the guard is told by its arguments what it is")]
+pub(super) fn is_guard() -> bool {
+    env::args_os().nth(1).as_deref() == Some(OsStr::new(WORD))
+}
+
 /// Says a line to agentd, which may be gone.
 #[expect(clippy::disallowed_methods, reason = "the stdout of a guard is a pipe to agentd")]
 fn say(line: &str) {

@@ -259,8 +259,9 @@ impl Hearing<'_> {
 
     fn event(&mut self, data: &str) -> io::Result<Option<Broken>> {
         if data.trim() == "[DONE]" {
+            // It ends the stream. Whether the reply is whole is for the model to say: a proxy that loses the last event
+            // still sends this.
             self.told.done = true;
-            self.told.stop.get_or_insert(Stop::End);
             return Ok(None);
         }
         match listen::value(data) {

@@ -9,7 +9,7 @@ use agentd::agent::{Cause, Containment, Job, Limits, launch};
 use agentd::{Error, ErrorKind};
 
 use super::{Call, guard, kinds};
-use crate::support::{files_below, write_program};
+use crate::support::{files_below, program, write_program};
 
 #[test]
 fn an_agent_reads_its_prompt_and_its_output_and_its_exit_code_are_kept() {
@@ -162,4 +162,16 @@ fn what_cannot_guard_is_refused_before_anything_is_started() {
     assert_eq!(refused(program, &argv, &here.join("missing")).kind(), ErrorKind::AgentUnusable);
     assert_eq!(refused(program, &[], here).kind(), ErrorKind::AgentUnusable);
     assert!(!here.join("started").exists());
+}
+
+/// It was started again and again before: each start took itself for the program and launched itself.
+#[test]
+fn a_program_that_forgets_guard_main_is_refused_when_it_starts_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new(program("without_guard_main"));
+    let output = command.env("FOLDER", folder.path()).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("did not call `agent::guard_main`"), "{said}");
+    let starts = fs::read_to_string(folder.path().join("starts")).unwrap();
+    assert_eq!(starts.lines().count(), 2, "the program, and the one guard that refused");
 }

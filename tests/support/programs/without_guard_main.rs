@@ -1,0 +1,39 @@
+//! A program that names itself as the guard and forgets to call `guard_main`: `FOLDER` is where it works, and each start
+//! adds a line to `FOLDER/starts`.
+#![expect(clippy::disallowed_methods, reason = "a test program does as it likes")]
+
+use std::env;
+use std::error::Error;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use agentd::agent::{Containment, Job, Limits, launch, prepare};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = PathBuf::from(env::var_os("FOLDER").ok_or("FOLDER is not set")?);
+    let starts = folder.join("starts");
+    writeln!(OpenOptions::new().append(true).create(true).open(&starts)?, "started")?;
+    let count = fs::read_to_string(&starts)?.lines().count();
+    // Should it get away, it must not go on for ever.
+    if count > 5 {
+        return Ok(());
+    }
+    let call = folder.join(count.to_string());
+    prepare(&call, b"")?;
+    let job = Job {
+        guard: &env::current_exe()?,
+        argv: &["true".to_owned()],
+        env: &env::vars_os().collect::<Vec<_>>(),
+        cwd: &folder,
+        folder: &call,
+        marker: "without-guard-main",
+        limits: Limits::default(),
+        containment: Containment::Guard,
+    };
+    match launch(&job) {
+        Ok(_) => writeln!(io::stdout(), "launched")?,
+        Err(error) => writeln!(io::stdout(), "{error:#}")?,
+    }
+    Ok(())
+}
