@@ -40,7 +40,7 @@ pub use git::{
     Status, Worktree, WorktreeCommit,
 };
 pub use landing::Landing;
-pub use private::{private_names, write_private};
+pub use private::{check_own, private_names, write_private};
 pub use spec_merge::SPECS;
 pub use specs::{specs, wanted_specs};
 pub use survey::{Survey, survey};

@@ -25,6 +25,45 @@ pub fn private_names(folder: &Path) -> Result<Vec<String>> {
     }
 }
 
+/// Refuses a folder of the user's own settings, or one of some entries in it, that someone else owns or can write to.
+/// Whoever can write there decides what is run. What is not there is no failure; links are followed, as settings are
+/// often kept elsewhere and linked.
+///
+/// # Errors
+///
+/// `FileUnusable` with what to do about it.
+pub fn check_own(folder: &Path, entries: &[&str]) -> Result<()> {
+    let paths = std::iter::once(folder.to_path_buf()).chain(entries.iter().map(|entry| folder.join(entry)));
+    for path in paths {
+        let Ok(metadata) = path.metadata() else { continue };
+        if let Some(why) = written_by_others(&metadata) {
+            let shown = path.display().to_string().escape_debug().to_string();
+            return Err(Error::new(ErrorKind::FileUnusable, format!("`{shown}` {why}")).with_hint(format!(
+                "see what it holds; then take it over with `chown` and `chmod go-w {shown}`"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns why something cannot be relied on, if someone else can write to it. The group of the user alone, which many
+/// systems give to each user under the user's own number, counts as the user.
+#[cfg(unix)]
+fn written_by_others(metadata: &std::fs::Metadata) -> Option<&'static str> {
+    use std::os::unix::fs::MetadataExt;
+    if metadata.uid() != nix::unistd::geteuid().as_raw() {
+        return Some("belongs to someone else");
+    }
+    let is_own_group = metadata.gid() == metadata.uid() && metadata.uid() != 0;
+    let others = if is_own_group { 0o002 } else { 0o022 };
+    (metadata.mode() & others != 0).then_some("can be written by others")
+}
+
+#[cfg(not(unix))]
+fn written_by_others(_: &std::fs::Metadata) -> Option<&'static str> {
+    None
+}
+
 /// Writes a file that only the user can read, into a folder that only the user can use. Readers see all of it or
 /// nothing.
 ///

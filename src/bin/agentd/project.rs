@@ -9,7 +9,7 @@ use agentd::models::{Catalogue, SessionId, State};
 use agentd::orchestrator::{self, Workspace};
 use agentd::secret::Secrets;
 use agentd::store::{SqliteStore, Store, blob_id};
-use agentd::{Error, ErrorKind, Places, Result};
+use agentd::{Error, ErrorKind, Places, Result, ops};
 use etcetera::BaseStrategy;
 
 use crate::args::Args;
@@ -53,12 +53,12 @@ pub(crate) fn root(args: &Args) -> Result<PathBuf> {
 
 /// Returns where prose is looked for.
 pub(crate) fn places(args: &Args) -> Result<Places> {
-    Ok(Places::new(Some(root(args)?), user_folder()))
+    Ok(Places::new(Some(root(args)?), user_folder()?))
 }
 
 /// Opens the project with its settings, pack and templates.
 pub(crate) fn workspace(args: &Args, pack: Option<&str>) -> Result<Workspace> {
-    workspace_at(root(args)?, user_folder(), pack)
+    workspace_at(root(args)?, user_folder()?, pack)
 }
 
 /// Opens the project of a folder with its settings, pack and templates, and those of a user.
@@ -120,9 +120,22 @@ pub(crate) fn catalogue(args: &Args) -> Result<Catalogue> {
     orchestrator::catalogue(&orchestrator::settings(&places(args)?)?)
 }
 
-/// Returns the user's configuration folder for this program.
-pub(crate) fn user_folder() -> Option<PathBuf> {
-    etcetera::choose_base_strategy().ok().map(|strategy| strategy.config_dir().join("agentd"))
+/// Returns the user's configuration folder for this program; `None` without a home folder. What is in it needs no trust,
+/// so it must be the user's own, and not depend on where the command is run.
+///
+/// # Errors
+///
+/// `FileUnusable` if it is relative, or if others own it or can write to it.
+pub(crate) fn user_folder() -> Result<Option<PathBuf>> {
+    let Ok(strategy) = etcetera::choose_base_strategy() else { return Ok(None) };
+    let folder = strategy.config_dir().join("agentd");
+    if !folder.is_absolute() {
+        let shown = folder.display().to_string();
+        let message = format!("the configuration folder `{}` is not an absolute path", shown.escape_debug());
+        return Err(Error::new(ErrorKind::FileUnusable, message).with_hint("set HOME to an absolute path"));
+    }
+    ops::check_own(&folder, &["config.toml", "agents.yaml", "packs", "templates"])?;
+    Ok(Some(folder))
 }
 
 /// Returns the agents, ready to be called with what they may see of the environment.

@@ -5,7 +5,7 @@ use std::fs;
 use agentd::config::{CallLimits, Settings};
 use agentd::pack::CONFIG_DRAFT;
 
-use crate::support::repository;
+use crate::support::{Run, TestProject, repository, write};
 
 /// Returns the settings of a text with all its commented-out lines taken in, and how many those were.
 fn taken_in(draft: &str) -> (Settings, usize) {
@@ -47,4 +47,33 @@ fn the_settings_of_the_documentation_are_understood() {
     let settings = Settings::default().overlaid(text, "docs/cli.md").unwrap();
     assert_eq!(settings.limits, CallLimits::default());
     assert_eq!(settings.budget.run.seconds, Some(7_200));
+}
+
+/// What is in the user's folder needs no trust, so nobody else may have written it.
+#[test]
+fn a_configuration_folder_that_is_not_the_users_own_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let project = TestProject::new();
+    // A repository that brings `.config/agentd` along must not become the user's.
+    let relative = Run::from(project.command(&["log"]).env("HOME", ".").output().unwrap());
+    relative.fails(3, &["FileUnusable", "is not an absolute path", "set HOME"]);
+
+    let folder = project.user_folder();
+    write(&folder.join("config.toml"), "format = 1\n");
+    write(&folder.join("agents.yaml"), "format: 1\nagents: {}\n");
+    project.run(&["template", "list"]).ok();
+    for path in [folder.clone(), folder.join("config.toml"), folder.join("agents.yaml")] {
+        let before = path.metadata().unwrap().permissions();
+        fs::set_permissions(&path, fs::Permissions::from_mode(before.mode() | 0o002)).unwrap();
+        project
+            .run(&["template", "list"])
+            .fails(3, &["FileUnusable", "can be written by others", "chmod go-w"]);
+        fs::set_permissions(&path, before).unwrap();
+    }
+    project.run(&["template", "list"]).ok();
+    if nix::unistd::geteuid().is_root() {
+        std::os::unix::fs::chown(folder.join("agents.yaml"), Some(65_534), None).unwrap();
+        project.run(&["template", "list"]).fails(3, &["agents.yaml` belongs to someone else"]);
+    }
 }

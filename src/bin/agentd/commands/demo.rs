@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
         .map_or("the demonstration's script".to_owned(), |path| path.display().to_string());
     let scripted = Scripted::read(&script, &origin)?;
     // From here on it is a project like any other, in which the user may look around afterwards.
-    drop(open_ledger(&project::workspace_at(root.clone(), project::user_folder(), None)?, false)?);
+    drop(open_ledger(&project::workspace_at(root.clone(), project::user_folder()?, None)?, false)?);
     let mut workspace = project::workspace_at(root.clone(), None, None)?;
     workspace.worktrees = Some(folder.join("worktrees"));
     if !given.json {
