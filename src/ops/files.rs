@@ -211,16 +211,24 @@ fn sweep_folder(folder: &Path, prefix: &str) -> Vec<PathBuf> {
 fn make_folders(root: &Path, folders: &str) -> io::Result<PathBuf> {
     let mut folder = root.to_path_buf();
     for name in folders.split('/').filter(|name| !name.is_empty()) {
+        if matches!(name, "." | "..") {
+            return Err(io::Error::other(format!("{name} is no folder's name")));
+        }
         folder.push(name);
-        match folder.symlink_metadata() {
-            _ if matches!(name, "." | "..") => {
-                return Err(io::Error::other(format!("{name} is no folder's name")));
-            }
-            Ok(found) if found.is_dir() => {}
-            Ok(found) if found.is_symlink() => return Err(io::Error::other(format!("{name} is a link"))),
-            Ok(_) => return Err(io::Error::other(format!("{name} is not a folder"))),
-            Err(error) if file::is_missing(&error) => fs::create_dir(&folder)?,
-            Err(error) => return Err(error),
+
+        let is_missing = folder.symlink_metadata().is_err_and(|error| file::is_missing(&error));
+        match if is_missing { fs::create_dir(&folder) } else { Ok(()) } {
+            // Another run may have made it meanwhile; what it is, is looked at below.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+
+        let found = folder.symlink_metadata()?;
+        if found.is_symlink() {
+            return Err(io::Error::other(format!("{name} is a link")));
+        }
+        if !found.is_dir() {
+            return Err(io::Error::other(format!("{name} is not a folder")));
         }
     }
     Ok(folder)
@@ -329,4 +337,29 @@ fn remove(root: &Path, relative: &str) -> io::Result<()> {
     fs::remove_file(folder.join(name))?;
     sync_folder(&folder)?;
     fail::point("written").map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    /// Several changes of one project may make `agentd/changes` at the same moment.
+    #[test]
+    fn folders_that_several_make_at_once_are_made_by_all() {
+        for _ in 0..50 {
+            let root = tempfile::tempdir().unwrap();
+            let barrier = Barrier::new(8);
+            thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        make_folders(root.path(), "agentd/changes/a/specs").unwrap();
+                    });
+                }
+            });
+        }
+    }
 }
