@@ -63,8 +63,6 @@ pub enum ErrorKind {
     VerdictNotAllowed,
     /// A file or folder that cannot be used: missing, unreadable, of the wrong kind or size, or no text.
     FileUnusable,
-    /// Nothing differs from the base of a review.
-    NothingToReview,
     /// A change, or one of its files, that is not there.
     ChangeNotFound,
     /// A spec that is not there.

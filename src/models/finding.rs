@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActionSpec, Parameter};
+use super::{ActionSpec, Parameter, shown_name};
 
 /// Name of the operation that keeps the findings of a turn.
 pub const NOTE_FINDINGS: &str = "findings.note";
@@ -93,8 +93,8 @@ impl Finding {
     /// Returns the place as compilers write it: `file:line`, or the file alone.
     #[must_use]
     pub fn place(&self) -> Option<String> {
-        let file = self.file.as_ref()?;
-        Some(self.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}")))
+        let file = shown_name(self.file.as_ref()?);
+        Some(self.line.map_or_else(|| file.to_string(), |line| format!("{file}:{line}")))
     }
 
     /// Returns the severity in words, with the reviewer's own word if that is not a known one.

@@ -24,6 +24,7 @@ pub mod prompt;
 mod response;
 mod screen;
 mod session;
+mod shown_name;
 mod state;
 mod usage;
 mod work;
@@ -58,6 +59,7 @@ pub use prompt::{ContextItem, ContextKind, Piece, UnifiedPrompt};
 pub use response::{Proposal, Reply, Response, Update, UpdateFormat, VerdictDoubt};
 pub use screen::{Screen, screen};
 pub use session::SessionId;
+pub use shown_name::shown_name;
 pub use state::{Left, Progress, State};
 pub use usage::{Amount, Budget, Caps, Spent, UsageMetrics, dollars, grouped};
 pub use work::{

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
-    BlobId, Decision, End, Event, Marker, Mode, NOTE_FINDINGS, Opened, ReviewResult, Settlement, TaskStatus, Why,
-    Work,
+    BlobId, Decision, End, Event, Marker, Mode, NOTE_FINDINGS, Opened, ReviewResult, Settlement, TaskStatus,
+    Why, Work,
 };
 
 /// What is true of a session now.

@@ -10,7 +10,7 @@ use super::{ChangeSite, Closing, Found, Operation, Planned, Site, change, spec_m
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
     BLOCKING, Check, CheckEnd, ContextItem, ContextKind, NOTE_FINDINGS, ReviewResult, SessionId, Settlement,
-    all_passed, matches_pattern,
+    all_passed, matches_pattern, shown_name,
 };
 
 /// How much of a diff a prompt shows: of one file, and in all.
@@ -280,7 +280,8 @@ const MOST_HIDDEN: usize = 20;
 /// Returns a diff as a prompt shows it: what is not shown is named.
 pub fn diff_text(diff: &Diff, own: impl Fn(&str) -> bool) -> String {
     let left_out = diff.left_out.iter().filter(|(path, _)| !own(path));
-    let named: String = left_out.map(|(path, why)| format!("# not shown: {path} ({why})\n")).collect();
+    let named: String =
+        left_out.map(|(path, why)| format!("# not shown: {} ({why})\n", shown_name(path))).collect();
     let text = format!("{named}{}", diff.text);
     if text.trim().is_empty() { "# nothing has changed\n".to_owned() } else { text }
 }

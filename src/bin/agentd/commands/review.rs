@@ -1,6 +1,6 @@
 //! `agentd review`: the review phase of a change, or one verdict on what is there.
 
-use agentd::models::{AgentName, Mode, SessionId};
+use agentd::models::{AgentName, Mode, SessionId, shown_name};
 use agentd::ops::short;
 use agentd::orchestrator::{Ask, MOST_REPAIRS, Reviewed, review_tree};
 use agentd::{Error, ErrorKind, ReviewResult};
@@ -88,7 +88,7 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
         })?;
         report::tell(&reviewed.report);
         for (path, why) in &reviewed.left_out {
-            out::row("not shown", format_args!("{path}: {why}"));
+            out::row("not shown", format_args!("{}: {why}", shown_name(path)));
         }
         out::row(
             "reviewed",

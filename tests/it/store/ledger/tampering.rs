@@ -18,8 +18,8 @@ fn ledger(root: &Path, verdict: ReviewResult) -> (SqliteStore, Lease) {
     let lease = claim(&store, "a");
     for event in every_event() {
         let event = match event {
-            Event::Replied { turn, markers, unclear, fault, .. } => {
-                Event::Replied { turn, markers, verdict: Some(verdict), unclear, fault }
+            Event::Replied { turn, markers, unclear, fault, questions, .. } => {
+                Event::Replied { turn, markers, verdict: Some(verdict), unclear, fault, questions }
             }
             event => event,
         };
