@@ -43,6 +43,7 @@ fn an_agent_that_puts_an_older_ledger_in_place_fails_its_turn() {
 #[test]
 fn an_agent_that_leaves_the_ledger_alone_passes() {
     let project = TestProject::new();
+    project.without_run();
     describe_editor(&project, "true");
     project.run(&["turn", "plan", "Go", "--session", "a", "--agent", "editor"]).ok();
     assert!(project.run(&["log"]).ok().contains("PASS"));
