@@ -55,6 +55,7 @@ impl Judge<'_> {
                 self.problems.push((Code::SeveralVerdicts, pass.span.clone()));
             }
             self.response.markers.insert(0, Marker::Review { verdict });
+            self.note_quoted_passes(found, &own_tags, None);
             return;
         }
         self.note_doubts(found, &own_tags);
@@ -66,7 +67,9 @@ impl Judge<'_> {
             let reason = format!("{stated} is not written as a <review> tag");
             self.add_doubt(reason, Some(stated), 0..self.text.len());
         }
-        if passes && self.response.verdict_doubts.is_empty() {
+        let counted = pass.filter(|_| passes && self.response.verdict_doubts.is_empty());
+        self.note_quoted_passes(found, &own_tags, counted.map(|tag| tag.span.start));
+        if counted.is_some() {
             self.response.markers.insert(0, Marker::Review { verdict: ReviewResult::Pass });
         }
     }
@@ -109,9 +112,6 @@ impl Judge<'_> {
             }
             if self.context.nonce.is_some() && self.run_match(tag) != RunMatch::Right {
                 self.problems.push((Code::WrongRun, tag.span.clone()));
-            }
-            if contains(&found.quotes, at) && tag.value == TagValue::Verdict(ReviewResult::Pass) {
-                self.problems.push((Code::QuotedEffect, tag.span.clone()));
             }
             own.push(OwnTag { tag, is_echo: echo.is_some() });
         }
@@ -188,6 +188,16 @@ impl Judge<'_> {
         let at = tag.span.start;
         let is_inside = contains(&found.quotes, at) || self.is_in_block(at);
         is_inside && self.context.nonce.is_some() && self.run_match(tag) != RunMatch::Right
+    }
+
+    /// Lists every PASS in code or in a quote, but for the one that counts.
+    fn note_quoted_passes(&mut self, found: &Found, tags: &[OwnTag<'_>], counted: Option<usize>) {
+        for tag in tags.iter().filter(|tag| tag.value == TagValue::Verdict(ReviewResult::Pass)) {
+            let at = tag.span.start;
+            if contains(&found.quotes, at) && !self.is_quoted(found, tag) && counted != Some(at) {
+                self.problems.push((Code::QuotedEffect, tag.span.clone()));
+            }
+        }
     }
 
     /// Adds a doubt for a severer verdict in code or in a quote. Next to a PASS that counts it is text of a file; alone

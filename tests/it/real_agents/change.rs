@@ -43,10 +43,10 @@ fn gemini_plans_codex_challenges_and_reviews_claude_implements() {
             &json!({"cmd": "echo x >>greet.sh; git status --short; git log -1 --format=%s"}),
         ),
         troupe.reply("challenge_revision"),
-        troupe.reply("challenge_pass"),
+        troupe.reply("challenge_settled"),
         tool("exec_command", &json!({"cmd": "cat notes.txt"})),
         json!({"text": changes}),
-        troupe.reply("review_pass"),
+        troupe.reply("review_settled"),
     ];
     let claude = [
         tool("Read", &json!({"file_path": greet})),
@@ -205,8 +205,10 @@ fn codex_and_gemini_challenge_at_once() {
     };
     let revised = say("It is.\n<review run=\"{{NONCE}}\">PASS</review>\n");
     let (claude, pass) = ([troupe.reply("plan"), revised], troupe.reply("challenge_pass"));
-    let (codex, gemini) =
-        ([slow(pass.clone()), pass.clone()], [slow(troupe.reply("challenge_revision")), pass]);
+    // A finding is settled if all say so.
+    let settled = troupe.reply("challenge_settled");
+    let codex = [slow(pass), settled.clone()];
+    let gemini = [slow(troupe.reply("challenge_revision")), settled];
     troupe.plays(Cli::Claude, &claude).plays(Cli::Codex, &codex).plays(Cli::Gemini, &gemini);
     let run = troupe.run(&["run", "greet", "Greet the world", "--json"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -218,7 +220,7 @@ fn codex_and_gemini_challenge_at_once() {
     assert_eq!(order[..8], [&alone[..], &at_once, &alone].concat(), "both are asked before one has answered");
     assert_eq!(order.len(), 12);
     let challenge = fs::read_to_string(tree.join("agentd/changes/greet/CHALLENGE.md")).unwrap();
-    for words in ["# codex: PASS", "# gemini: PASS", "Nothing to object to."] {
+    for words in ["# codex: PASS", "# gemini: PASS", "- **Status**: settled"] {
         assert!(challenge.contains(words), "{challenge}");
     }
     assert_eq!(

@@ -77,20 +77,17 @@ fn scenario_transitioning_system_prompts_to_xml() {
 
 #[test]
 fn scenario_parsing_markers_from_structured_xml_response() {
-    let cases = [
-        ("challenge", "NEEDS_REVISION", ReviewResult::NeedsRevision),
-        ("review", "NEEDS_CHANGES", ReviewResult::NeedsChanges),
-    ];
-    for (mode, verdict, result) in cases {
-        each(|cli| {
-            let text = format!("Two gaps.\n<review>{verdict}</review>\n");
-            let Some(stage) = Stage::set(cli, |_| json!([{"text": text}])) else { return };
-            let turn = stage.turn(mode, &["--change", "add-login"]);
-            assert_eq!(turn.ok()["verdict"], verdict, "{cli:?}");
-            let reply = stage.run(&["show", "last", "--reply"]).ok();
-            assert_eq!(parse_review_marker(&reply).unwrap(), result, "{cli:?}");
-        });
-    }
+    // A review, with its NEEDS_CHANGES, needs an opened change: see `change.rs`.
+    each(|cli| {
+        let text = "Two gaps.\n<review>NEEDS_REVISION</review>\n";
+        let Some(stage) = Stage::set(cli, |_| json!([{"text": text}])) else { return };
+        // The source document knows no `run`.
+        stage.settings("verdict_nonce = \"off\"");
+        let turn = stage.turn("challenge", &["--change", "add-login"]);
+        assert_eq!(turn.ok()["verdict"], "NEEDS_REVISION", "{cli:?}");
+        let reply = stage.run(&["show", "last", "--reply"]).ok();
+        assert_eq!(parse_review_marker(&reply).unwrap(), ReviewResult::NeedsRevision, "{cli:?}");
+    });
 }
 
 #[test]
@@ -100,6 +97,7 @@ fn scenario_handling_missing_or_conflicting_review_markers() {
         let Some(stage) = Stage::set(cli, |_| json!([{"text": "It looks good.\n"}, {"text": both}])) else {
             return;
         };
+        stage.settings("verdict_nonce = \"off\"");
         let missing = stage.turn("challenge", &["--change", "add-login"]);
         assert_eq!(
             (missing.code, &missing.report["fault"]["kind"]),

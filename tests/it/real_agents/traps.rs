@@ -13,6 +13,7 @@ fn trap_0_an_answer_of_a_megabyte_goes_to_a_file_and_none_of_it_is_lost() {
     each(|cli| {
         let text = format!("{}\n<review>PASS</review>\n", long(1 << 20));
         let Some(stage) = Stage::set(cli, |_| json!([{"text": text, "chunk": 5000}])) else { return };
+        stage.settings("verdict_nonce = \"off\"");
         stage.project.write("long.txt", long(900_000));
         assert_eq!(stage.turn("plan", &["--file", "long.txt"]).ok()["verdict"], "PASS", "{cli:?}");
         let reply = stage.run(&["show", "last", "--reply"]).ok();
