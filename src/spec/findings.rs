@@ -265,11 +265,26 @@ impl Reader<'_> {
         }
         let (id, rest) = self.short_id(list_item(text)?)?;
         let is_earlier = self.earlier.iter().any(|known| known.eq_ignore_ascii_case(id));
-        (is_earlier && self.words.known_status(rest).is_some()).then(|| WrittenFinding {
+        let status = self.inline_status(rest).filter(|_| is_earlier)?;
+        Some(WrittenFinding {
             id: Some(id.to_owned()),
-            status: Some(rest.to_owned()),
+            status: Some(status.to_owned()),
             ..WrittenFinding::default()
         })
+    }
+
+    /// Returns the status in a line about an earlier finding: `settled`, `(settled) …`, `An empty name - **Status**:
+    /// settled (tested)`.
+    fn inline_status<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let is_known = |status: &&str| self.words.known_status(status).is_some();
+        let labelled = text.rmatch_indices(':').find_map(|(colon, _)| {
+            let label = text[..colon].trim_end_matches(['*', '_', ' ']);
+            let start = label.len().checked_sub("status".len())?;
+            let is_status = label.get(start..).is_some_and(|word| word.eq_ignore_ascii_case("status"));
+            is_status.then(|| text[colon + 1..].trim())
+        });
+        let remark = split_remark(text).1;
+        [labelled, Some(text), remark].into_iter().flatten().find(is_known)
     }
 
     fn table_row(&self, rest: &str) -> Option<WrittenFinding> {
@@ -466,6 +481,21 @@ mod tests {
         for text in none {
             assert_eq!(read(text), [], "{text}");
         }
+    }
+
+    #[test]
+    fn an_answer_to_an_earlier_finding_may_be_one_line() {
+        let text = "- **V1** - Whole limits — **Status**: settled (`a:b`, tested)\n\
+                    - **V2** - NaN: the check — Status: open\n\
+                    * V3 (settled) the docstring\n\
+                    - V4 - settled in part\n\
+                    - V5 - Status of the login: open\n";
+        let found = read_findings(text, &FindingWords::default(), &["V1", "V2", "V3", "V4", "V5"]);
+        let words = FindingWords::default();
+        let status = |finding: &WrittenFinding| words.known_status(finding.status.as_deref().unwrap());
+        let found: Vec<_> =
+            found.iter().map(|finding| (finding.id.as_deref().unwrap(), status(finding))).collect();
+        assert_eq!(found, [("V1", Some(true)), ("V2", Some(false)), ("V3", Some(true))]);
     }
 
     #[test]
