@@ -257,7 +257,9 @@ impl Judge<'_> {
         if found.open {
             return Some("the reply ends in the middle of something");
         }
-        if self.is_shaky(pass.span.start) || contains(&found.unclear, pass.span.start) {
+        let at = pass.span.start;
+        let may_be_inside = contains(&found.unclear, at) || contains(&found.perhaps_thoughts, at);
+        if self.is_shaky(at) || may_be_inside {
             return Some("something before the PASS is not closed, and may hold it");
         }
         if self.form.partly_converted {
