@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use crate::models::{Screen, screen};
+use crate::models::{Screen, is_invisible, screen};
 
 /// The shortest value that is looked for, and the shortest start of one at the end of a text.
 const SHORTEST: usize = 8;
@@ -354,15 +354,6 @@ fn seen(text: &str) -> String {
 /// Returns true if a reader sees every character of a text as it is.
 fn is_seen_whole(text: &str) -> bool {
     matches!(screen(text), Cow::Borrowed(_)) && (text.is_ascii() || !text.contains(is_invisible))
-}
-
-/// Returns true for a character that takes no room: joiners, soft hyphens, selectors and the like.
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}'..='\u{1160}' | '\u{17B4}'..='\u{17B5}' | '\u{180B}'..='\u{180F}'
-        | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{3164}'
-        | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{1D173}'..='\u{1D17A}'
-        | '\u{E0000}'..='\u{E0FFF}')
 }
 
 /// Returns every form in which a value may stand in a text.

@@ -61,8 +61,7 @@ impl<'a> Frame<'a> {
         for at in memchr::memchr_iter(b'<', value.as_bytes()) {
             let inner = value[at + 1..]
                 .trim_start_matches(|c: char| c == '/' || c.is_whitespace() || is_invisible(c));
-            let ours = |tag: &&str| inner.get(..tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag));
-            if self.tags.iter().any(ours) {
+            if self.tags.iter().any(|tag| starts_with_name(inner, tag)) {
                 out.push_str(&value[copied..=at]);
                 out.push('\\');
                 copied = at + 1;
@@ -99,6 +98,12 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// Returns whether a text starts with a name, in any case and with characters in it that cannot be seen.
+fn starts_with_name(text: &str, name: &str) -> bool {
+    let mut seen = text.chars().filter(|c| !is_invisible(*c));
+    name.chars().all(|c| seen.next().is_some_and(|other| other.eq_ignore_ascii_case(&c)))
+}
+
 /// Returns the word that opens a message in flat text.
 pub(super) fn role_prefix(role: Role) -> &'static str {
     match role {
@@ -115,4 +120,21 @@ pub(super) fn one_line(name: &str) -> Cow<'_, str> {
 /// Tells every character that some reader takes for the end of a line.
 fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{B}' | '\u{C}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_known_with_invisible_characters_in_it() {
+        for text in
+            ["session_state>", "SESSION_state x", "ses\u{200B}sion_state>", "s\u{AD}ession_st\u{2062}ate"]
+        {
+            assert!(starts_with_name(text, "session_state"), "{text:?}");
+        }
+        for text in ["session", "sessions_state", "x session_state"] {
+            assert!(!starts_with_name(text, "session_state"), "{text:?}");
+        }
+    }
 }
