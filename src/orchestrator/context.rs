@@ -21,6 +21,9 @@ const PROJECT_FILE: &str = "agentd/project.md";
 /// Variable with the forms of the files that a mode writes.
 const SKELETON: &str = "SKELETON";
 
+/// What stands in skeletons for the id of the change.
+const CHANGE_ID: &str = "<change-id>";
+
 /// What a prompt is made from: values, items and where each came from, without anything that no prompt may hold.
 #[derive(Debug, Default)]
 pub struct PromptContext {
@@ -132,7 +135,9 @@ pub(super) fn gather(
         };
         let names: Vec<String> = spec.skeletons.iter().zip(&skeletons).map(named).collect();
         let source = format!("skeletons of the pack {}: {}", workspace.pack.name, names.join(", "));
-        found.pack_texts.insert(SKELETON.to_owned(), texts.join("\n\n"));
+        let text = texts.join("\n\n");
+        let text = ask.works_on().map_or_else(|| text.clone(), |id| text.replace(CHANGE_ID, id.as_str()));
+        found.pack_texts.insert(SKELETON.to_owned(), text);
         found.sources.push((SKELETON.to_owned(), source));
     }
     let is_new = |id: &SessionId| ask.mode == workspace.pack.start && !ops::has_change(root, id);
