@@ -19,12 +19,20 @@ pub(super) fn without_fences(
     found: &Found,
     grammar: &Grammar,
     names: &Names,
+    has_run: bool,
 ) -> Option<Source<'static>> {
     let has_blocks_outside = !(found.effects.is_empty() && found.messages.is_empty());
     if grammar.verdicts.is_empty() || found.fences.is_empty() || has_blocks_outside {
         return None;
     }
     let wraps = block_fences(&source.text, names);
+    // Without a `run`, a verdict in a fence is not bare.
+    let holds_review = |wrap: &BlockFence| {
+        found.review_tags.iter().any(|tag| (wrap.open.end..wrap.close.start).contains(&tag.span.start))
+    };
+    if !has_run && wraps.iter().any(holds_review) {
+        return None;
+    }
     let marks: Vec<Range<usize>> =
         wraps.iter().flat_map(|wrap| [wrap.open.clone(), wrap.close.clone()]).collect();
     let unwrapped = source.without(&marks);

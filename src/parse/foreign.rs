@@ -29,7 +29,7 @@ pub(super) fn foreign_elements(text: &str, names: &Names, opaque: &[Range<usize>
             open.entry(name).or_default().push(at);
             continue;
         }
-        let end = memchr::memchr(b'>', &text.as_bytes()[at..]).map_or(text.len(), |hit| at + hit + 1);
+        let Some(end) = closer_end(text, at) else { continue };
         if let Some(start) = open.get_mut(name).and_then(Vec::pop) {
             last_closed.insert(name, spans.len());
             spans.push(start..end);
@@ -42,6 +42,13 @@ pub(super) fn foreign_elements(text: &str, names: &Names, opaque: &[Range<usize>
     spans.retain(|span| *span != whole || !holds_message(&text[whole.clone()], names));
     spans.sort_by_key(|span| span.start);
     join_spans(spans)
+}
+
+/// Returns the end of a closing tag; `None` if another tag or a line end comes first.
+fn closer_end(text: &str, at: usize) -> Option<usize> {
+    let hit = memchr::memchr3(b'>', b'<', b'\n', &text.as_bytes()[at + 1..])?;
+    let end = at + 1 + hit;
+    (text.as_bytes()[end] == b'>').then_some(end + 1)
 }
 
 fn holds_message(text: &str, names: &Names) -> bool {

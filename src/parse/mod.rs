@@ -62,7 +62,7 @@ fn read(
 ) -> Response {
     let names = Names::of(grammar);
     let mut found = scan(&source.text, grammar, &names);
-    if let Some(unwrapped) = without_fences(source, &found, grammar, &names) {
+    if let Some(unwrapped) = without_fences(source, &found, grammar, &names, context.nonce.is_some()) {
         problems.push(Problem::new(Code::FencedReply, source.raw_span(&(0..source.text.len()))));
         return judge_tags(&unwrapped, grammar, &names, context);
     }
@@ -82,7 +82,7 @@ fn read(
     {
         let inside = scan(&converted.source.text, grammar, &names);
         if found.has_tags() {
-            found.other_form = severest(&inside);
+            found.other_form = severest(&inside).filter(|verdict| Some(*verdict) > severest(&found));
         } else if inside.has_tags() {
             problems.push(Problem::new(converted.code, source.raw_span(&(0..source.text.len()))));
             let form = Form { partly_converted: !converted.whole };
@@ -105,11 +105,14 @@ fn judge_tags(source: &Source<'_>, grammar: &Grammar, names: &Names, context: &C
     judge(source, scan(&source.text, grammar, names), Form::default(), grammar, names, context)
 }
 
-/// Returns the most severe verdict among the tags of a text that was rewritten, if it is more severe than PASS.
+/// Returns the most severe verdict among the tags outside thoughts, code and quotes, if it is more severe than PASS.
 fn severest(found: &Found) -> Option<ReviewResult> {
-    let verdicts = found.review_tags.iter().filter_map(|tag| match tag.value {
-        TagValue::Verdict(verdict) => Some(verdict),
-        TagValue::Choice | TagValue::Unreadable(_) => None,
+    let verdicts = found.review_tags.iter().filter_map(|tag| {
+        let marker = found.markers.binary_search_by_key(&tag.span.start, |marker| marker.span.start);
+        match tag.value {
+            TagValue::Verdict(verdict) => marker.ok().map(|_| verdict),
+            TagValue::Choice | TagValue::Unreadable(_) => None,
+        }
     });
     verdicts.max().filter(|verdict| *verdict > ReviewResult::Pass)
 }

@@ -87,6 +87,11 @@ pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
             complaints.extend(doubts)
         }
         forms.push(review_form(response, grammar));
+        // An action that could not be read may have been meant as one of these.
+        let is_unread = |proposal: &Proposal| proposal.what.starts_with("action") && !proposal.again;
+        if response.proposals.iter().any(is_unread) {
+            forms.extend(grammar.actions.iter().map(|(name, spec)| action_form(name, spec)));
+        }
     }
     for spec in grammar.markers.iter().filter(|spec| spec.required) {
         let alone = Grammar { markers: vec![spec.clone()], ..Grammar::default() };
@@ -161,7 +166,9 @@ fn review_form(response: &Response, grammar: &Grammar) -> String {
 pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Response {
     let kind = find_repair(&first, grammar).map(|repair| repair.kind);
     if kind == Some(RepairKind::Whole) {
-        return answer;
+        // An answer that holds only what was missing does not take the words of the reply.
+        let message = if answer.message.trim().is_empty() { first.message } else { answer.message };
+        return Response { message, ..answer };
     }
 
     let (markers, verdict_doubts) = merged_verdict(&first, &answer, grammar);
@@ -203,6 +210,10 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
     // A finding of the answer that cannot be read keeps a PASS unclear, as in a first reply.
     let is_action = |proposal: &Proposal| proposal.what.starts_with("action");
     merged.proposals.retain(|proposal| proposal.what != "review");
+    if kind == Some(RepairKind::Verdict) && !markers.is_empty() {
+        // The repair was about these as well, and the agent stays with its verdict.
+        merged.proposals.retain(|proposal| !is_action(proposal) || proposal.again);
+    }
     let unread = answer.proposals.into_iter().filter(|proposal| has_verdicts && is_action(proposal));
     merged.proposals.extend(unread);
 
@@ -240,7 +251,10 @@ fn merged_verdict(
 
     let severe_before = before.filter(|verdict| *verdict > ReviewResult::Pass);
     let stated = first.verdict_doubts.iter().filter_map(|doubt| doubt.stated).chain(severe_before).max();
+    // A mode may know no verdict that is as severe.
+    let most_severe = grammar.verdicts.iter().map(|verdict| verdict.consequence()).max();
     let floor = stated.map_or(Consequence::GoesOn, ReviewResult::consequence);
+    let floor = most_severe.map_or(floor, |most_severe| floor.min(most_severe));
     if let Some(after) = after.filter(|after| after.consequence() >= floor) {
         return (marker(after), Vec::new());
     }

@@ -138,6 +138,7 @@ pub(super) fn read_value(body: &str) -> TagValue {
 pub(super) fn is_formatting(c: char) -> bool {
     is_quotation_mark(c)
         || c.is_whitespace()
+        || is_invisible(c)
         || matches!(c, '*' | '_' | '!' | '.' | '✅' | '✔' | '✓' | '☑' | '👍' | '🎉' | '\u{FE0F}')
 }
 
@@ -164,7 +165,10 @@ pub(super) fn split_verdict(text: &str) -> Option<(ReviewResult, &str)> {
 pub(super) fn leading_verdict(text: &str) -> Option<ReviewResult> {
     let near: String = text.chars().take(MAX_LEAD_CHARS).filter(|c| !is_invisible(*c)).collect();
     let near = near.split_whitespace().collect::<Vec<_>>().join(" ");
-    let start = near.trim_start_matches(|c: char| is_formatting(c) || matches!(c, '(' | '['));
+    let start = near.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let label = start.get(.."verdict".len()).filter(|label| label.eq_ignore_ascii_case("verdict"));
+    let start =
+        label.map_or(start, |label| start[label.len()..].trim_start_matches(|c: char| !c.is_alphanumeric()));
     split_verdict(start).map(|(verdict, _)| verdict)
 }
 
@@ -185,14 +189,20 @@ fn is_word(word: &str, capitals: &str) -> bool {
     word.eq_ignore_ascii_case(capitals) || (!word.is_ascii() && word.to_uppercase() == capitals)
 }
 
-/// Returns whether a text is a choice between verdicts: `PASS|NEEDS_REVISION`, `PASS or REJECTED`, `PASS/…`.
+/// Returns whether a text is a choice between PASS and other verdicts: `PASS|NEEDS_REVISION`, `PASS or REJECTED`,
+/// `PASS/…`.
 fn is_choice(text: &str) -> bool {
     let parts: Vec<&str> = text.split(['|', '/']).flat_map(|part| part.split(" or ")).collect();
-    let is_value = |part: &&str| {
+    let value = |part: &str| {
         let part = part.trim_matches(|c: char| is_formatting(c) || matches!(c, '(' | ')' | '[' | ']' | '…'));
-        part.is_empty() || matches!(split_verdict(part), Some((_, "")))
+        if part.is_empty() {
+            Some(None)
+        } else {
+            split_verdict(part).filter(|(_, rest)| rest.is_empty()).map(|(verdict, _)| Some(verdict))
+        }
     };
-    parts.len() > 1 && parts.iter().all(is_value)
+    let values: Option<Vec<_>> = parts.iter().map(|part| value(part)).collect();
+    parts.len() > 1 && values.is_some_and(|values| values.contains(&Some(ReviewResult::Pass)))
 }
 
 /// Returns whether a text that ends the reply may be the start of a verdict.
@@ -257,6 +267,11 @@ mod tests {
             ("NEEDS_CHANGES (not PASS yet)", NeedsChanges),
             ("MAJOR_ISSUES: the key is logged", MajorIssues),
             ("<b>REJECTED</b>", Rejected),
+            ("❌ NEEDS_CHANGES", NeedsChanges),
+            ("⚠️ **Needs changes**", NeedsChanges),
+            ("Verdict: NEEDS_CHANGES", NeedsChanges),
+            ("NEEDS_CHANGES or MAJOR_ISSUES", NeedsChanges),
+            ("NEEDS_CHANGES/", NeedsChanges),
         ] {
             assert_eq!(read_value(body), TagValue::Verdict(verdict), "{body}");
         }

@@ -51,18 +51,32 @@ pub(super) fn stated_verdict(line: &str) -> Option<ReviewResult> {
     let is_heading = line.trim_start().starts_with('#');
     let words = plain_words(line);
     let whole = StatedValue::read(&words);
-    if let Some(value) = whole.filter(|value| value.in_capitals && (is_heading || value.is_alone)) {
+    let is_item = !is_heading && without_list_marker(line).len() < line.trim_start().len();
+    let stands_out = |value: &StatedValue| is_heading || (value.is_alone && !is_item);
+    if let Some(value) = whole.filter(|value| value.in_capitals && stands_out(value)) {
         return Some(value.verdict);
     }
 
+    if let Some(verdict) = behind_verdict_label(&words) {
+        return Some(verdict);
+    }
     let (label, rest) = words.split_once(':')?;
     let value = StatedValue::read(rest)?;
-    let states = if label.to_ascii_lowercase().contains("verdict") {
-        value.in_capitals || value.is_alone
-    } else {
-        value.in_capitals && value.is_alone && label.split_whitespace().count() <= MAX_LABEL_WORDS
-    };
-    states.then_some(value.verdict)
+    let is_label = label.split_whitespace().count() <= MAX_LABEL_WORDS;
+    (value.in_capitals && value.is_alone && is_label).then_some(value.verdict)
+}
+
+/// Returns the verdict that follows the word "verdict" and a separator: `Verdict: …`, `**Verdict** — …`, `| Verdict | … |`.
+fn behind_verdict_label(words: &str) -> Option<ReviewResult> {
+    let at = words.to_ascii_lowercase().rfind("verdict")?;
+    let (label, rest) = words.split_at(at);
+    let rest = &rest["verdict".len()..];
+    let value = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let separator = &rest[..rest.len() - value.len()];
+    let is_separated = separator.contains([':', '：', '=', '—', '–', '|']) || separator.contains(" - ");
+    let is_label = label.split_whitespace().count() <= MAX_LABEL_WORDS;
+    let value = StatedValue::read(value)?;
+    (is_separated && is_label).then_some(value.verdict)
 }
 
 /// A verdict at the start of a text without tags.
@@ -154,6 +168,12 @@ mod tests {
             ("&lt;review&gt;REJECTED&lt;/review&gt;", Rejected),
             ("REJECTED</review>", Rejected),
             ("Overall: REJECTED", Rejected),
+            ("**Verdict** — NEEDS_CHANGES", NeedsChanges),
+            ("Verdict = NEEDS_CHANGES", NeedsChanges),
+            ("Verdict： NEEDS_CHANGES", NeedsChanges),
+            ("| Verdict | NEEDS_CHANGES |", NeedsChanges),
+            ("Verdict: needs changes, see F1.", NeedsChanges),
+            ("Review: verdict: NEEDS_CHANGES", NeedsChanges),
         ] {
             assert_eq!(stated_verdict(line), Some(verdict), "{line}");
         }
@@ -165,6 +185,8 @@ mod tests {
             "- the reason it was rejected",
             "",
             "# Review",
+            "- NEEDS_CHANGES",
+            "The verdict NEEDS_CHANGES would be too harsh.",
         ] {
             assert_eq!(stated_verdict(line), None, "{line}");
         }

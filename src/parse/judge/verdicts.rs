@@ -7,9 +7,10 @@ use std::ops::{Deref, Range};
 
 use super::Judge;
 use crate::models::{Code, Marker, ReviewResult, VerdictDoubt, is_invisible};
+use crate::parse::call;
 use crate::parse::echo::Echo;
 use crate::parse::foreign::contains;
-use crate::parse::review::{ReviewTag, TagValue};
+use crate::parse::review::{ReviewTag, TagValue, is_formatting};
 use crate::parse::scan::{Found, Place};
 use crate::parse::tag::{Name, Names};
 use crate::parse::verdict_line::{is_label, is_verdict_line, stated_verdict};
@@ -28,8 +29,10 @@ enum RunMatch {
 /// A tag that may be the agent's own.
 struct OwnTag<'a> {
     tag: &'a ReviewTag,
-    /// Whether it repeats a part of the prompt that others wrote.
+    /// Whether it repeats the prompt together with the prose around it.
     is_echo: bool,
+    /// Whether what it repeats is the pack's own text.
+    is_ours: bool,
 }
 
 impl Deref for OwnTag<'_> {
@@ -48,7 +51,8 @@ impl Judge<'_> {
         }
         let own_tags = self.own_tags(found, echoes);
         let severe = own_tags.iter().filter_map(|tag| self.counted(found, tag)).max();
-        let pass = own_tags.iter().rev().find(|tag| self.may_pass(tag));
+        let passes = || own_tags.iter().rev().filter(|tag| self.may_pass(tag));
+        let pass = passes().find(|tag| !self.is_in_block(tag.span.start)).or_else(|| passes().next());
 
         if let Some(verdict) = severe {
             if let Some(pass) = pass.filter(|pass| !contains(&found.quotes, pass.span.start)) {
@@ -59,6 +63,7 @@ impl Judge<'_> {
             return;
         }
         self.note_doubts(found, &own_tags);
+        self.note_stated_line(found);
         let passes = pass.is_some_and(|pass| self.judge_pass(found, names, pass));
         if !passes {
             self.note_quoted(found, &own_tags);
@@ -88,7 +93,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns the tags that may be the agent's own: not in a thought, and not repeated from our own prompt.
+    /// Returns the tags outside thoughts that name one verdict, or cannot be read.
     fn own_tags<'f>(&mut self, found: &'f Found, echoes: &[Option<Echo>]) -> Vec<OwnTag<'f>> {
         let mut own = Vec::new();
         for (tag, echo) in found.review_tags.iter().zip(echoes) {
@@ -97,23 +102,16 @@ impl Judge<'_> {
             if is_thought || at >= found.end || tag.value == TagValue::Choice {
                 continue;
             }
-            if self.is_quoted(found, tag) {
+            if self.is_text_of_a_file(found, tag) {
                 self.problems.push((Code::QuotedEffect, tag.span.clone()));
-                own.push(OwnTag { tag, is_echo: false });
-                continue;
-            }
-            if echo.is_some() {
+            } else if echo.is_some() {
                 self.problems.push((Code::Echo, tag.span.clone()));
             }
-            // With a `run` nothing but our own prompt can be repeated; without one it may be a file.
-            if *echo == Some(Echo::Ours) || (echo.is_some() && self.context.nonce.is_some()) {
-                self.refuse(review_place(&tag.span), "it repeats the prompt", false);
-                continue;
-            }
-            if self.context.nonce.is_some() && self.run_match(tag) != RunMatch::Right {
+            let is_named = self.context.nonce.is_none() || self.run_match(tag) == RunMatch::Right;
+            if echo.is_none() && !is_named && !self.is_text_of_a_file(found, tag) {
                 self.problems.push((Code::WrongRun, tag.span.clone()));
             }
-            own.push(OwnTag { tag, is_echo: echo.is_some() });
+            own.push(OwnTag { tag, is_echo: echo.is_some(), is_ours: *echo == Some(Echo::Ours) });
         }
         own
     }
@@ -158,11 +156,12 @@ impl Judge<'_> {
             if self.is_quoted(found, tag) {
                 continue;
             }
+            // The `run` of another turn is text of a file, or a slip: the answer to a repair decides.
+            let sticks = run != RunMatch::Wrong;
             match tag.value {
                 TagValue::Verdict(ReviewResult::Pass) | TagValue::Choice => {}
                 TagValue::Verdict(verdict) => {
                     let reason = match run {
-                        _ if tag.is_echo => format!("{verdict} repeats the prompt"),
                         RunMatch::Right => format!("{verdict} may stand in a thought that is not closed"),
                         RunMatch::Wrong => format!("{verdict} carries the `run` of another turn"),
                         RunMatch::Missing if self.context.nonce.is_none() => {
@@ -170,21 +169,29 @@ impl Judge<'_> {
                         }
                         RunMatch::Missing => format!("{verdict} lacks this turn's `run`"),
                     };
-                    self.add_doubt(reason, Some(verdict), tag.span.clone());
+                    self.add_doubt(reason, Some(verdict).filter(|_| sticks), tag.span.clone());
                 }
                 TagValue::Unreadable(named) => {
                     let values: Vec<&str> =
                         self.grammar.verdicts.iter().map(|verdict| verdict.name()).collect();
                     let reason = format!("the <review> tag does not hold one of {}", values.join(", "));
-                    let stated = named.filter(|verdict| *verdict > ReviewResult::Pass);
+                    let stated = named.filter(|verdict| *verdict > ReviewResult::Pass && sticks);
                     self.add_doubt(reason, stated, tag.span.clone());
                 }
             }
         }
     }
 
+    /// Returns whether a tag may repeat what others wrote. Next to a PASS that counts it is nothing; alone it is a doubt.
+    fn is_quoted(&self, found: &Found, tag: &OwnTag<'_>) -> bool {
+        let is_document = self.context.nonce.is_none() && self.is_in_block(tag.span.start);
+        // Without a `run`, what a file says and what the agent says look the same.
+        let is_echo = tag.is_ours || (tag.is_echo && self.context.nonce.is_some());
+        is_echo || is_document || self.is_text_of_a_file(found, tag)
+    }
+
     /// Returns whether a tag is text of a file: in code, in a quote or in a document, without this turn's `run`.
-    fn is_quoted(&self, found: &Found, tag: &ReviewTag) -> bool {
+    fn is_text_of_a_file(&self, found: &Found, tag: &ReviewTag) -> bool {
         let at = tag.span.start;
         let is_inside = contains(&found.quotes, at) || self.is_in_block(at);
         is_inside && self.context.nonce.is_some() && self.run_match(tag) != RunMatch::Right
@@ -194,23 +201,25 @@ impl Judge<'_> {
     fn note_quoted_passes(&mut self, found: &Found, tags: &[OwnTag<'_>], counted: Option<usize>) {
         for tag in tags.iter().filter(|tag| tag.value == TagValue::Verdict(ReviewResult::Pass)) {
             let at = tag.span.start;
-            if contains(&found.quotes, at) && !self.is_quoted(found, tag) && counted != Some(at) {
+            if contains(&found.quotes, at) && !self.is_text_of_a_file(found, tag) && counted != Some(at) {
                 self.problems.push((Code::QuotedEffect, tag.span.clone()));
             }
         }
     }
 
-    /// Adds a doubt for a severer verdict in code or in a quote. Next to a PASS that counts it is text of a file; alone
-    /// it may be the agent's own.
+    /// Adds a doubt for a severer verdict in code, in a quote or in an echo: without a PASS that counts it may be the
+    /// agent's own.
     fn note_quoted(&mut self, found: &Found, tags: &[OwnTag<'_>]) {
-        let is_severe = |tag: &&OwnTag<'_>| match tag.value {
-            TagValue::Verdict(verdict) => verdict > ReviewResult::Pass,
-            TagValue::Choice | TagValue::Unreadable(_) => false,
+        let severe = |tag: &OwnTag<'_>| match tag.value {
+            TagValue::Verdict(verdict) => Some(verdict).filter(|verdict| *verdict > ReviewResult::Pass),
+            TagValue::Choice | TagValue::Unreadable(_) => None,
         };
-        let quoted = |tag: &&OwnTag<'_>| self.is_quoted(found, tag) && !self.is_in_block(tag.span.start);
-        let tag = tags.iter().filter(is_severe).find(quoted).map(|tag| tag.span.clone());
-        if let Some(span) = tag {
-            self.add_doubt("a verdict in code or in a quote lacks this turn's `run`".to_owned(), None, span);
+        let may_be_meant = |tag: &&OwnTag<'_>| {
+            self.is_quoted(found, tag) && !self.is_in_block(tag.span.start) && severe(tag).is_some()
+        };
+        if let Some(tag) = tags.iter().filter(may_be_meant).max_by_key(|tag| severe(tag)) {
+            let reason = "a verdict in code, in a quote or in words of the prompt is not certain".to_owned();
+            self.add_doubt(reason, severe(tag), tag.span.clone());
         }
     }
 
@@ -226,16 +235,30 @@ impl Judge<'_> {
             }
             return false;
         }
-        if let Some((line, verdict)) = self.contradiction(found) {
-            self.problems.push((Code::SeveralVerdicts, line.clone()));
-            let reason = format!("this line says {verdict}, and the last line says PASS");
-            self.add_doubt(reason, None, line);
-        }
         if let Some(action) = &found.hidden_action {
-            let reason = "an action in code or in a quote was not read, and may be a finding".to_owned();
-            self.add_doubt(reason, None, action.clone());
+            self.refuse_hidden_action(names, action);
         }
         true
+    }
+
+    /// Lists an action in code or in a quote: next to a PASS it may be a finding, and is asked for again.
+    fn refuse_hidden_action(&mut self, names: &Names, span: &Range<usize>) {
+        let name = names.read(&self.text[span.start..]).and_then(|tag| match tag.name {
+            Name::Call(form) => call::name(form, tag.attributes, "", self.grammar),
+            _ => None,
+        });
+        let again = name.as_ref().is_some_and(|name| self.grammar.actions.contains_key(name));
+        let what = format!("action {}", name.unwrap_or_default()).trim().to_owned();
+        self.refuse(Place { what, span: span.clone() }, "it stands in code or in a quote", again);
+    }
+
+    /// Adds a doubt for a heading or a label that states a severer verdict without a tag.
+    fn note_stated_line(&mut self, found: &Found) {
+        if let Some((line, verdict)) = self.stated_line(found) {
+            self.problems.push((Code::SeveralVerdicts, line.clone()));
+            let reason = format!("this line says {verdict}, and not in a <review> tag");
+            self.add_doubt(reason, Some(verdict), line);
+        }
     }
 
     /// Returns why a PASS does not count.
@@ -243,13 +266,13 @@ impl Judge<'_> {
         if self.context.is_cut() {
             return Some("the reply was cut off");
         }
+        if pass.is_echo {
+            return Some("the PASS repeats the prompt");
+        }
         match self.run_match(pass) {
             RunMatch::Wrong => return Some("PASS carries the `run` of another turn"),
             RunMatch::Missing if self.context.nonce.is_some() => return Some("PASS lacks this turn's `run`"),
             RunMatch::Right | RunMatch::Missing => {}
-        }
-        if pass.is_echo {
-            return Some("the PASS repeats the prompt");
         }
         if !pass.is_plain {
             return Some("the tag of a PASS has no attribute but `run`");
@@ -278,13 +301,9 @@ impl Judge<'_> {
         };
 
         let line_start = self.text[..pass.span.start].rfind('\n').map_or(0, |at| at + 1);
-        let cut_before =
-            found.cuts.iter().map(|cut| cut.span.end).filter(|end| *end <= pass.span.start).max();
-        let start = cut_before.map_or(line_start, |cut| cut.max(line_start));
-        let before = &self.text[start..pass.span.start];
+        let before = self.without_cuts(found, line_start..pass.span.start);
         let has_run = self.context.nonce.is_some();
-        let is_indented = before.starts_with("    ") || before.starts_with('\t');
-        if !is_verdict_line(before, after, has_run) || (is_indented && !has_run) {
+        if !is_verdict_line(&before, after, has_run) || (!has_run && is_indented(&before)) {
             return Some("the last line must hold nothing but the verdict");
         }
 
@@ -296,8 +315,21 @@ impl Judge<'_> {
         };
         // A line before it that ends with a colon introduces it, as a label would.
         let above = self.text[..line_start].strip_suffix('\n').unwrap_or_default();
-        let above = above.rsplit('\n').next().unwrap_or_default().trim_end_matches(['*', '_', ' ', '\r']);
-        (above.ends_with(':') && !is_label(above)).then_some("the line before the verdict introduces it")
+        let above = above.rsplit('\n').next().unwrap_or_default().trim_end_matches(is_formatting);
+        let introduces = above.ends_with([':', '：']) && !is_label(above);
+        introduces.then_some("the line before the verdict introduces it")
+    }
+
+    /// Returns a span of the text without thoughts, blocks and tags of messages.
+    fn without_cuts(&self, found: &Found, span: Range<usize>) -> String {
+        let mut out = String::new();
+        let mut at = span.start;
+        let first = found.cuts.partition_point(|cut| cut.span.end <= span.start);
+        for cut in found.cuts[first..].iter().take_while(|cut| cut.span.start < span.end) {
+            out.push_str(&self.text[at..cut.span.start.clamp(at, span.end)]);
+            at = cut.span.end.clamp(at, span.end);
+        }
+        out + &self.text[at..span.end]
     }
 
     /// Returns where the prose of the reply ends: before blank lines, closing fences, `</message>` and complete blocks.
@@ -313,12 +345,10 @@ impl Judge<'_> {
                 end = block.start;
                 continue;
             }
-            let line = &text[text.rfind('\n').map_or(0, |at| at + 1)..];
-            let fence = line.trim_start();
-            let is_fence =
-                fence.len() >= 3 && ['`', '~'].iter().any(|mark| fence.chars().all(|c| c == *mark));
-            if is_fence {
-                end -= line.len();
+            let unfenced = text.trim_end_matches(|c: char| text.ends_with(c) && matches!(c, '`' | '~'));
+            let before_fence = unfenced.trim_end_matches([' ', '\t']);
+            if text.len() - unfenced.len() >= 3 && (before_fence.is_empty() || before_fence.ends_with('\n')) {
+                end = before_fence.len();
                 continue;
             }
             let closer = text.rfind("</").filter(|at| is_trailing_closer(&text[*at..], names));
@@ -338,18 +368,20 @@ impl Judge<'_> {
     }
 
     /// Returns the first heading or labelled line that states a more severe verdict of the mode without a tag, outside
-    /// thoughts and blocks.
-    fn contradiction(&self, found: &Found) -> Option<(Range<usize>, ReviewResult)> {
+    /// thoughts, blocks, code and quotes.
+    fn stated_line(&self, found: &Found) -> Option<(Range<usize>, ReviewResult)> {
         let mut start = 0;
         for line in self.text[..found.end].split_inclusive('\n') {
             let span = start..start + line.len();
             start = span.end;
-            let is_outside = !contains(&found.thoughts, span.start) && !self.is_in_block(span.start);
-            let stated = stated_verdict(line).filter(|verdict| *verdict > ReviewResult::Pass);
+            if contains(&found.quotes, span.start) || !line.contains(|c: char| c.is_alphanumeric()) {
+                continue;
+            }
+            let stated = stated_verdict(&self.without_cuts(found, span.clone()));
+            let stated = stated.filter(|verdict| *verdict > ReviewResult::Pass);
             let next_tag = found.review_tags.partition_point(|tag| tag.span.start < span.start);
             let is_tag = found.review_tags.get(next_tag).is_some_and(|tag| tag.span.start < span.end);
-            let states =
-                |verdict: &ReviewResult| is_outside && !is_tag && self.grammar.verdicts.contains(verdict);
+            let states = |verdict: &ReviewResult| !is_tag && self.grammar.verdicts.contains(verdict);
             if let Some(verdict) = stated.filter(states) {
                 return Some((span, verdict));
             }
@@ -365,6 +397,12 @@ impl Judge<'_> {
         let span = self.source.raw_span(&span);
         self.response.verdict_doubts.push(VerdictDoubt { reason, line, stated, span });
     }
+}
+
+/// Returns whether a line starts like an indented block of code.
+fn is_indented(line: &str) -> bool {
+    let blanks = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
+    blanks.map(|c| if c == '\t' { 4 } else { 1 }).sum::<usize>() >= 4
 }
 
 fn review_place(span: &Range<usize>) -> Place {

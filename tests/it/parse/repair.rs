@@ -183,6 +183,15 @@ fn an_answered_verdict_counts_and_never_hides_a_severer_one() {
     assert_eq!(verdict(&foreign, &tag("MAJOR_ISSUES")), Some(ReviewResult::MajorIssues));
     assert_eq!(verdict(&tag("NEEDS_REVISION"), &tag("NEEDS_CHANGES")), Some(ReviewResult::NeedsChanges));
 
+    // So is one in code, and one that a heading or a label states.
+    assert_eq!(verdict("`<review>NEEDS_CHANGES</review>`", &tag("PASS")), None);
+    assert_eq!(verdict("**Verdict:** MAJOR_ISSUES\n\nThe key is logged.", &tag("PASS")), None);
+    assert_eq!(verdict(&format!("# NEEDS_CHANGES\n\n{}", tag("PASS")), &tag("PASS")), None);
+    // A mode may know no verdict that is as severe.
+    let plan = grammar("sdd", "plan");
+    let merged = merged(&tag("REJECTED"), &tag("NEEDS_REVISION"), &plan);
+    assert_eq!(verdict_of(&merged, &plan), Some(ReviewResult::NeedsRevision));
+
     // One that counted stays, or gets more severe.
     assert_eq!(verdict(&tag("NEEDS_CHANGES"), &tag("PASS")), Some(ReviewResult::NeedsChanges));
     assert_eq!(verdict(&tag("PASS"), &tag("MAJOR_ISSUES")), Some(ReviewResult::MajorIssues));
@@ -196,6 +205,15 @@ fn an_action_that_cannot_be_read_makes_pass_unclear() {
     assert!(parse::verdict(&read(&broken, &review), &review).is_err());
     let quoted = format!("`<action type=\"finding\"><file>a.rs</file></action>`\n\n{}", tag("PASS"));
     assert!(parse::verdict(&read(&quoted, &review), &review).is_err());
+    // One in code is asked for by its form, and a bare PASS does not take it away.
+    let repair = repair(&quoted, &review).unwrap();
+    assert_eq!(repair.kind, RepairKind::Parts);
+    assert!(repair.forms[0].starts_with("<action type=\"finding\">"), "{:?}", repair.forms);
+    assert_eq!(verdict_of(&merged(&quoted, &tag("PASS"), &review), &review), None);
+    // One that nobody knows is shown with the forms there are; the agent may stay with its verdict.
+    let unknown = format!("<action type=\"comment\"><text>Nice.</text></action>\n\n{}", tag("PASS"));
+    assert!(parse::verdict(&read(&unknown, &review), &review).is_err());
+    assert_eq!(verdict_of(&merged(&unknown, &tag("PASS"), &review), &review), Some(ReviewResult::Pass));
     let severe = broken.replace("PASS", "NEEDS_CHANGES");
     assert_eq!(verdict_of(&read(&severe, &review), &review), Some(ReviewResult::NeedsChanges));
 
