@@ -3,16 +3,19 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf, absolute};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::Limits;
@@ -31,6 +34,16 @@ const READY: Duration = Duration::from_secs(20);
 
 /// How long a dropped call waits for its guard, which ends everything by force.
 const DROPPED: Duration = Duration::from_secs(2);
+
+/// Time that a guard has beyond its limits before agentd ends the call without it. A guard itself gives up on processes
+/// that cannot be killed after 10 s.
+const GUARD_MARGIN: Duration = Duration::from_secs(12);
+
+/// Time that a guard has to kill everything once it was told to, before agentd does it.
+const KILL_MARGIN: Duration = Duration::from_secs(2);
+
+/// Interval at which a guard is sent SIGCONT, in case the agent has stopped it.
+const WAKE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The most bytes of a guard's own files.
 const LONGEST_RECORD: u64 = 16 * 1024 * 1024;
@@ -192,10 +205,7 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
     };
     write_json(&folder.join("job"), &order).map_err(|cause| unwritable(&folder, cause))?;
     let started = Instant::now();
-    let mut child = start_guard(job, &folder)?;
-    let (Some(lifeline), Some(ended)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(not_ready(job, "it has no pipes"));
-    };
+    let GuardProcess { child, lifeline, ended } = start_guard(job, &folder)?;
     let process = identity(child.id());
     let mut contained = Contained {
         child,
@@ -205,6 +215,9 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
         folder,
         marker: job.marker.to_owned(),
         started,
+        grace: job.limits.grace,
+        deadline: started.checked_add(job.limits.wall + job.limits.grace + GUARD_MARGIN),
+        overdue: Cause::Wall,
         exit: None,
     };
     match contained.first_words() {
@@ -236,17 +249,33 @@ fn too_long(what: &str) -> Error {
     Error::new(ErrorKind::AgentUnusable, message).with_hint("give the prompt by stdin or as a file")
 }
 
+/// A guard that was started, and the two connections to it.
+struct GuardProcess {
+    child: Child,
+    lifeline: UnixStream,
+    ended: UnixStream,
+}
+
+/// Starts a guard. It is connected by sockets: a pipe could be opened through `/proc/PID/fd` by the agent, which could
+/// then hold it open or write orders to it. A socket cannot.
 #[expect(clippy::disallowed_methods, reason = "the guard is how this room starts agents")]
-fn start_guard(job: &Job<'_>, folder: &Path) -> Result<Child> {
+fn start_guard(job: &Job<'_>, folder: &Path) -> Result<GuardProcess> {
+    let not_connected = |cause| not_ready(job, "it cannot be connected").with_source(cause);
+    let (lifeline, guard_stdin) = UnixStream::pair().map_err(not_connected)?;
+    let (ended, guard_stdout) = UnixStream::pair().map_err(not_connected)?;
+
     let program = absolute(job.guard).unwrap_or_else(|_| job.guard.to_path_buf());
     let mut command = Command::new(&program);
     command.args([guard::WORD, guard::CALL]).arg(folder);
     command.env_clear().envs(job.env.iter().map(|(name, value)| (name, value))).env(MARKER, job.marker);
-    command.current_dir(job.cwd).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    command.spawn().map_err(|cause| match cause.raw_os_error() {
+    command.current_dir(job.cwd);
+    command.stdin(OwnedFd::from(guard_stdin)).stdout(OwnedFd::from(guard_stdout)).stderr(Stdio::null());
+
+    let child = command.spawn().map_err(|cause| match cause.raw_os_error() {
         Some(code) if code == Errno::E2BIG as i32 => too_long("the environment as a whole is too long"),
         _ => not_ready(job, "it cannot be started").with_source(cause),
-    })
+    })?;
+    Ok(GuardProcess { child, lifeline, ended })
 }
 
 fn not_ready(job: &Job<'_>, why: &str) -> Error {
@@ -267,13 +296,19 @@ fn not_ready(job: &Job<'_>, why: &str) -> Error {
 pub struct Contained {
     child: Child,
     /// Held open as long as the agent may live: the guard ends everything when it closes, however it closes.
-    lifeline: Option<ChildStdin>,
+    lifeline: Option<UnixStream>,
     /// Closes when the guard has ended.
-    ended: ChildStdout,
+    ended: UnixStream,
     process: Process,
     folder: PathBuf,
     marker: String,
     started: Instant,
+    /// Time between SIGTERM and SIGKILL.
+    grace: Duration,
+    /// Time at which the call is ended without its guard; `None` if the limits are too long for the clock.
+    deadline: Option<Instant>,
+    /// Cause of the end if the deadline passes.
+    overdue: Cause,
     exit: Option<Exit>,
 }
 
@@ -291,35 +326,71 @@ impl Contained {
     /// `AgentUnusable` if the guard was killed and what it left cannot be ended; `FileUnusable` if its record cannot
     /// be read.
     pub fn wait(&mut self, patience: Duration) -> Result<Option<Exit>> {
-        if self.exit.is_none() && self.is_heard_within(patience) {
+        if self.exit.is_some() {
+            return Ok(self.exit.clone());
+        }
+
+        let left = self.deadline.map_or(patience, |at| at.saturating_duration_since(Instant::now()));
+        if self.is_heard_within(patience.min(left)) {
             let status = self.child.wait().ok();
-            let exit = match exit_record(&self.folder)? {
+            self.exit = Some(match exit_record(&self.folder)? {
                 Some(exit) => exit,
                 None => Exit {
                     code: None,
                     signal: status.and_then(|status| status.signal()),
                     cause: if self.folder.is_dir() { Cause::Abandoned } else { Cause::Removed },
-                    left_behind: reap(&self.marker)?,
+                    left_behind: reap(&self.marker, None)?,
                     milliseconds: milliseconds(self.started.elapsed()),
                 },
-            };
-            self.exit = Some(exit);
+            });
+        } else if self.deadline.is_some_and(|at| at <= Instant::now()) {
+            self.exit = Some(self.end_without_guard()?);
         }
         Ok(self.exit.clone())
     }
 
-    /// Asks the agent to end, or ends it at once; `wait` then tells of it.
-    pub fn stop(&mut self, at_once: bool) {
-        let word = if at_once { guard::KILL } else { guard::END };
-        // A guard that is gone has nothing left to stop.
-        let _gone = self.lifeline.as_mut().map(|lifeline| lifeline.write_all(&[word]));
+    /// Kills a guard that does not do its work, and everything that it should have ended.
+    fn end_without_guard(&mut self) -> Result<Exit> {
+        let killed = reap(&self.marker, Some(&self.process))?;
+        // On systems that cannot list processes, the guard is all that can be found.
+        let _gone = self.child.kill();
+        let _status = self.child.wait();
+
+        Ok(Exit {
+            code: None,
+            signal: None,
+            cause: self.overdue.clone(),
+            left_behind: killed.saturating_sub(1),
+            milliseconds: milliseconds(self.started.elapsed()),
+        })
     }
 
-    /// Tells whether the guard says something or ends within a time. After its first words it only ends.
+    /// Asks the agent to end, or ends it at once; `wait` then tells of it. A guard that does not obey in time is killed
+    /// together with the agent.
+    pub fn stop(&mut self, at_once: bool) {
+        let (word, margin) =
+            if at_once { (guard::KILL, KILL_MARGIN) } else { (guard::END, self.grace + GUARD_MARGIN) };
+        // A guard that is gone has nothing left to stop.
+        let _gone = self.lifeline.as_mut().map(|lifeline| lifeline.write_all(&[word]));
+
+        let latest = Instant::now().checked_add(margin);
+        if self.deadline.is_none_or(|deadline| latest.is_some_and(|latest| latest < deadline)) {
+            self.deadline = latest;
+            self.overdue = Cause::Stopped;
+        }
+    }
+
+    /// Returns whether the guard writes something or ends within a time. After its first words it only ends.
+    ///
+    /// Meanwhile the guard is sent SIGCONT: the agent runs as the same user and may have stopped it. A process that is
+    /// not stopped ignores that signal.
     fn is_heard_within(&self, patience: Duration) -> bool {
         let begun = Instant::now();
+        // Not collected yet, so that the pid is still the guard's.
+        let guard = Pid::from_raw(self.child.id().cast_signed());
         loop {
-            let left = patience.saturating_sub(begun.elapsed());
+            let _gone = kill(guard, Signal::SIGCONT);
+            let left = patience.saturating_sub(begun.elapsed()).min(WAKE_INTERVAL);
             // Rounded up, so that the last part of a millisecond is slept and not spun.
             let left = PollTimeout::try_from(left + Duration::from_micros(999)).unwrap_or(PollTimeout::MAX);
             let mut ends = [PollFd::new(self.ended.as_fd(), PollFlags::POLLIN)];
@@ -359,9 +430,14 @@ impl Contained {
 impl Drop for Contained {
     fn drop(&mut self) {
         self.lifeline = None;
-        if self.exit.is_none() && self.is_heard_within(DROPPED) {
+        if self.exit.is_some() {
+            return;
+        }
+        if self.is_heard_within(DROPPED) {
             // Collected, so that it does not stay in the list of processes.
             let _status = self.child.wait();
+        } else {
+            let _stays = self.end_without_guard();
         }
     }
 }

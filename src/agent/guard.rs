@@ -7,8 +7,9 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
@@ -102,6 +103,8 @@ fn call(folder: &Path) -> io::Result<()> {
     let lifeline = Lifeline::take()?;
     // A session of its own, so that no agent reads from the user's terminal, writes to it or gets its signals.
     setsid()?;
+    // The agent may stop this process, which then could not see that agentd is gone.
+    system::wake_with_parent()?;
     match read_json::<Order>(&folder.join("job"))?.containment {
         Containment::Guard => guard(folder, lifeline, false),
         Containment::Namespace => stand_outside(folder, lifeline),
@@ -113,10 +116,11 @@ fn call(folder: &Path) -> io::Result<()> {
 fn stand_outside(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
     let refused = |cause: io::Error| io::Error::other(format!("namespaces are not granted ({cause})"));
     system::enter_namespace().map_err(refused)?;
+    let (words, inner_stdin) = UnixStream::pair()?;
+    let mut words = Some(words);
     let mut command = Command::new(system::SELF);
-    command.args([WORD, NAMESPACE]).arg(folder).stdin(Stdio::piped()).stderr(Stdio::null());
+    command.args([WORD, NAMESPACE]).arg(folder).stdin(OwnedFd::from(inner_stdin)).stderr(Stdio::null());
     let mut inner = lifeline.signals.start(&mut command).map_err(refused)?;
-    let mut words = inner.stdin.take();
     while inner.try_wait()?.is_none() {
         let heard = lifeline.listen(TICK);
         let word = if heard.kill { Some(KILL) } else { heard.end.then_some(END) };

@@ -16,6 +16,7 @@ use nix::sys::statfs::statfs;
 use nix::unistd::{Pid, getegid, geteuid};
 
 use super::process::{Marked, Reach};
+use crate::models::Process;
 
 /// The program that is running, even if its file was replaced.
 pub(super) const SELF: &str = "/proc/self/exe";
@@ -35,6 +36,11 @@ struct Listed {
 impl Listed {
     fn is_alive(&self) -> bool {
         !matches!(self.state, b'Z' | b'X' | b'x')
+    }
+
+    /// Returns whether it is a process of this boot, and not a later one with the same number.
+    fn is(&self, process: &Process) -> bool {
+        self.pid.cast_unsigned() == process.pid && self.started == process.started
     }
 }
 
@@ -130,8 +136,8 @@ pub(super) fn markers(variable: &str) -> Option<BTreeSet<String>> {
     Some(found)
 }
 
-/// Kills the processes whose environment holds a variable with a value, and their descendants.
-pub(super) fn kill_marked(variable: &str, value: &str) -> Marked {
+/// Kills the processes whose environment holds a variable with a value, a guard, and the descendants of all of these.
+pub(super) fn kill_marked(variable: &str, value: &str, guard: Option<&Process>) -> Marked {
     let wanted = format!("{variable}={value}");
     let own = process::id().cast_signed();
     let mut marked = Marked::default();
@@ -143,7 +149,8 @@ pub(super) fn kill_marked(variable: &str, value: &str) -> Marked {
             let environment = read(&format!("/proc/{}/environ", one.pid));
             marked.unsure |= environment.as_ref().is_some_and(Vec::is_empty);
             let mut entries = environment.iter().flat_map(|bytes| bytes.split(|byte| *byte == 0));
-            if entries.any(|entry| entry == wanted.as_bytes()) {
+            let is_guard = guard.is_some_and(|guard| one.is(guard));
+            if is_guard || entries.any(|entry| entry == wanted.as_bytes()) {
                 // At once, as what starts others without end may be gone a moment later; and not yet killed, as its
                 // children could not be told from others any more.
                 let _gone = kill(Pid::from_raw(one.pid), Signal::SIGSTOP);
@@ -293,6 +300,11 @@ pub(super) fn enter_namespace() -> io::Result<()> {
 )]
 fn tell(path: &str, words: &str) -> io::Result<()> {
     fs::write(path, words)
+}
+
+/// Makes the kernel continue this process when its parent ends, if it was stopped.
+pub(super) fn wake_with_parent() -> io::Result<()> {
+    Ok(prctl::set_pdeathsig(Signal::SIGCONT)?)
 }
 
 /// Makes the kernel end this process with its parent.

@@ -11,6 +11,7 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::process::{Marked, Reach};
+use crate::models::Process;
 
 /// The program that is running. Never started: it would be the guard in a namespace.
 pub(super) const SELF: &str = "/dev/null";
@@ -42,7 +43,7 @@ pub(super) fn markers(_variable: &str) -> Option<BTreeSet<String>> {
 }
 
 /// Kills none: the environment of other processes cannot be read.
-pub(super) fn kill_marked(_variable: &str, _value: &str) -> Marked {
+pub(super) fn kill_marked(_variable: &str, _value: &str, _guard: Option<&Process>) -> Marked {
     Marked::default()
 }
 
@@ -116,6 +117,12 @@ impl Family {
 /// Refuses: there are no PID namespaces.
 pub(super) fn enter_namespace() -> io::Result<()> {
     Err(Errno::ENOSYS.into())
+}
+
+/// Does nothing: a stopped guard stays stopped when agentd is killed.
+#[expect(clippy::unnecessary_wraps, reason = "Linux can refuse it")]
+pub(super) fn wake_with_parent() -> io::Result<()> {
+    Ok(())
 }
 
 /// Refuses, as nobody is in a namespace.

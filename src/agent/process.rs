@@ -62,19 +62,22 @@ pub fn marked_calls() -> Option<BTreeSet<String>> {
     system::markers(MARKER)
 }
 
-/// Ends every process of this user that carries a call's marker, its guard included, and returns how many there were.
+/// Ends every process of this user that carries a call's marker, its guard and all that descends from either, and
+/// returns how many there were. The guard is found by its pid and start time, because it may have no environment that
+/// this user can read.
 ///
 /// On systems other than Linux none can be found.
 ///
 /// # Errors
 ///
 /// `AgentUnusable` if one of them cannot be ended.
-pub fn reap(marker: &str) -> Result<u64> {
+pub fn reap(marker: &str, guard: Option<&Process>) -> Result<u64> {
+    let guard = guard.filter(|guard| guard.namespace == system::namespace() && is_alive(guard));
     let begun = Instant::now();
     let mut ended = BTreeSet::new();
     let mut looks = 0;
     loop {
-        let Marked { killed, unsure } = system::kill_marked(MARKER, marker);
+        let Marked { killed, unsure } = system::kill_marked(MARKER, marker, guard);
         looks = if killed.is_empty() { looks + 1 } else { 0 };
         if looks >= LOOKS || (looks > 0 && ended.is_empty() && !unsure) {
             return Ok(ended.len() as u64);

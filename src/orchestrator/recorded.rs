@@ -9,7 +9,7 @@ use super::prompts::Workspace;
 use super::reading::Reading;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Amount, Answered, BlobId, End, Event, Intent, Marker, Mode, Response, ReviewResult,
+    AgentName, Amount, Answered, BlobId, End, Event, Intent, Marker, Mode, Process, Response, ReviewResult,
     SegmentRef, SessionId, Settlement, Started, Why,
 };
 use crate::parse;
@@ -62,6 +62,9 @@ pub struct RecordedCall {
     pub reserved: Amount,
     /// The variables whose values its texts must not hold.
     pub secrets: Vec<String>,
+    /// Process that guards it; `None` if it was not started, or runs no process.
+    #[serde(skip)]
+    pub guard: Option<Process>,
     /// How it ended; `None` while it runs, or if nobody was there to see.
     pub answered: Option<Answered>,
 }
@@ -150,8 +153,14 @@ impl Recorded {
                     run: run.clone(),
                     reserved: *reserved,
                     secrets: secrets.clone(),
+                    guard: None,
                     answered: None,
                 });
+            }
+            Event::Launched { process, .. } => {
+                if let Some(call) = self.calls.last_mut() {
+                    call.guard = Some(process.clone());
+                }
             }
             Event::Answered(answered) => {
                 if let Some(call) = self.calls.last_mut() {
@@ -175,8 +184,7 @@ impl Recorded {
             | Event::Described { .. }
             | Event::Opened(_)
             | Event::Decided { .. }
-            | Event::Started(_)
-            | Event::Launched { .. } => {}
+            | Event::Started(_) => {}
         }
     }
 

@@ -239,8 +239,10 @@ fn end_call(
     let (turn, call) = (recorded.started.turn, recorded.calls.len() as u64);
     let Some(last) = recorded.calls.last_mut().filter(|call| call.answered.is_none()) else { return Ok(()) };
     let marker = marker(&last.run, turn, call);
-    let killed =
-        if running.is_none_or(|running| running.contains(&marker)) { agent::reap(&marker)? } else { 0 };
+    let guard = last.guard.as_ref();
+    let may_run =
+        running.is_none_or(|running| running.contains(&marker)) || guard.is_some_and(agent::is_alive);
+    let killed = if may_run { agent::reap(&marker, guard)? } else { 0 };
     if killed > 0 {
         what.push(format!("{killed} processes of {name} were still running and are ended"));
     }

@@ -52,10 +52,15 @@ impl Call {
 
     /// Starts a command.
     fn start(&self, argv: &[&str]) -> Result<Contained> {
+        self.start_under(guard(), argv)
+    }
+
+    /// Starts a command under another guard.
+    fn start_under(&self, guard: &Path, argv: &[&str]) -> Result<Contained> {
         prepare(&self.folder(), &self.prompt)?;
         let argv: Vec<String> = argv.iter().map(|&argument| argument.to_owned()).collect();
         launch(&Job {
-            guard: guard(),
+            guard,
             argv: &argv,
             env: &self.env,
             cwd: self.parent.path(),

@@ -11,6 +11,7 @@
 //! sleep MS, hang        waits                                exit N         ends
 //! await FILE            waits until a file exists; fails after ten minutes
 //! raise N               ends by a signal                     trap-term      is deaf to SIGTERM from here on
+//! stop-guard            stops its parent with SIGSTOP        hold-guard     opens what its parent reads from
 //! env                   writes the environment               pwd            writes the folder it works in
 //! call-log FILE         adds a line to a file                write FILE TEXT writes a file
 //! fork MS               leaves a child with its stdio        silent-fork MS leaves one without
@@ -28,7 +29,7 @@ use std::path::Path;
 use std::process::{self, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, iter};
+use std::{env, iter, mem};
 
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{Pid, close, setsid};
@@ -105,6 +106,12 @@ fn take(step: &str) -> Outcome<()> {
                 kill(Pid::this(), Signal::try_from(rest.parse::<i32>()?)?)?;
                 sleep(10);
             }
+        }
+        "stop-guard" => kill(Pid::parent(), Signal::SIGSTOP)?,
+        "hold-guard" => {
+            let opened = OpenOptions::new().write(true).open(format!("/proc/{}/fd/0", Pid::parent()));
+            // Closed with this process.
+            mem::forget(opened);
         }
         "trap-term" => SigSet::from(Signal::SIGTERM).thread_block()?,
         "env" => {

@@ -34,6 +34,14 @@ fn exit_codes_and_signals_are_told_apart() {
 }
 
 #[test]
+fn an_agent_cannot_give_orders_to_its_guard() {
+    let call = Call::new();
+    let exit = call.run(&["sh", "-c", "printf k >/proc/$PPID/fd/0 || echo refused"]);
+    assert_eq!((exit.code, exit.cause), (Some(0), Cause::Ended));
+    assert_eq!(call.stdout_text(), "refused\n");
+}
+
+#[test]
 fn output_is_kept_byte_for_byte() {
     let call = Call::new();
     call.run_agent(&["hex 00ff80c3", "split 1 \u{1f600}é", "hex efbbbf0d0a"]);

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use super::{Call, alive, kinds};
 use crate::support::program;
-use crate::support::waiting::{suspend, until};
+use crate::support::waiting::{Holders, suspend, until};
 
 /// What an agent does that is to be left alone: children of every kind, words, and then silence.
 const STEPS: [&str; 6] =
@@ -150,9 +150,9 @@ fn what_is_left_when_agentd_and_its_guard_are_killed_is_found_by_its_marker() {
     victim.kill_guard();
     let left = alive(&call.marker());
     assert!(left.len() >= 5, "the agent and four that it started: {left:?}");
-    assert!(reap(&call.marker()).unwrap() > 0);
+    assert!(reap(&call.marker(), None).unwrap() > 0);
     assert_eq!(alive(&call.marker()), BTreeSet::new());
-    assert_eq!(reap(&call.marker()).unwrap(), 0);
+    assert_eq!(reap(&call.marker(), None).unwrap(), 0);
     assert_eq!(exit_record(&call.folder()).unwrap(), None);
 
     assert!(bystander.wait(Duration::ZERO).unwrap().is_none(), "another call was ended");
@@ -170,6 +170,47 @@ fn agentd_cleans_up_after_a_guard_that_was_killed() {
         let exit = call.end_of(contained);
         assert_eq!((exit.code, exit.signal, exit.cause), (None, Some(9), Cause::Abandoned));
     }
+}
+
+#[test]
+fn an_agent_that_has_stopped_its_guard_does_not_survive_agentd() {
+    let call = Call::new();
+    let steps: Vec<&str> = ["stop-guard"].into_iter().chain(STEPS).collect();
+    let mut victim = Victim::start(&call, &steps);
+    call.wait_for("begun");
+    victim.kill_program();
+    until_nothing_is_alive(&call);
+    assert_eq!(exit_record(&call.folder()).unwrap().unwrap().cause, Cause::Abandoned);
+}
+
+#[test]
+fn an_agent_that_holds_the_lifeline_of_its_guard_does_not_survive_agentd() {
+    let call = Call::new();
+    let steps: Vec<&str> = ["hold-guard"].into_iter().chain(STEPS).collect();
+    let mut victim = Victim::start(&call, &steps);
+    call.wait_for("begun");
+    victim.kill_program();
+    until_nothing_is_alive(&call);
+}
+
+#[test]
+fn what_a_stopped_guard_leaves_is_found_by_the_pid_of_the_guard() {
+    let call = Call::new();
+    let mut holders = Holders::new(call.parent.path().join("fifo"));
+    // The child has no environment, and no ancestor with the marker but the guard.
+    let agent = program("fake_agent");
+    let script = format!(
+        "exec 9>{}; exec {} 'bare-fork 600000' stop-guard 'out begun'",
+        holders.path().display(),
+        agent.display()
+    );
+    let contained = call.start(&["sh", "-c", &script]).unwrap();
+    let guard = contained.process();
+    call.wait_for("begun");
+    until("the agent runs on", || alive(&call.marker()).is_subset(&BTreeSet::from([guard.pid])));
+
+    assert_eq!(reap("another-marker", Some(guard)).unwrap(), 2, "the guard and the child");
+    until("the child is alive", || holders.are_gone());
 }
 
 #[test]

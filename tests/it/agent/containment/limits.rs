@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use agentd::agent::{Cause, Contained, Limits};
 
 use super::{Call, HANG, kinds, milliseconds, seconds};
-use crate::support::program;
-use crate::support::waiting::until;
+use crate::support::waiting::{GROWING_LIMITS, until, until_written};
+use crate::support::{program, write_program};
 
 /// The most memory that a guard or agentd may need, whatever an agent writes.
 const MOST_MEMORY: u64 = 64 << 20;
@@ -53,6 +53,49 @@ fn an_agent_that_takes_too_long_is_ended_though_it_speaks() {
         let exit = call.run_agent(&["out words", "sleep 50"].repeat(1000));
         assert_eq!((exit.signal, exit.cause), (Some(15), Cause::Wall));
         assert!(exit.milliseconds >= 500);
+    }
+}
+
+#[test]
+fn an_agent_that_has_stopped_its_guard_is_ended_by_its_limits() {
+    let has_stopped_it = |limit: u64| {
+        let limits = Limits { wall: seconds(limit), grace: HANG, ..Limits::default() };
+        let call = Call::within(limits);
+        let exit = call.run_agent(&["stop-guard", "out begun", "hang"]);
+        assert_eq!((exit.signal, exit.cause), (Some(15), Cause::Wall));
+        call.stdout_text() == "begun\n"
+    };
+    assert!(GROWING_LIMITS.into_iter().any(has_stopped_it), "the agent does not stop its guard");
+}
+
+#[test]
+fn an_agent_that_has_stopped_its_guard_is_ended_when_the_run_is_stopped() {
+    for at_once in [false, true] {
+        let call = Call::new();
+        let mut contained = call.start_agent(&["stop-guard", "out begun", "hang"]);
+        call.wait_for("begun");
+        contained.stop(at_once);
+        assert_eq!(call.end_of(contained).cause, Cause::Stopped);
+    }
+}
+
+#[test]
+fn a_guard_that_does_not_answer_is_killed_together_with_the_agent() {
+    let script = "#!/bin/sh\necho ready\nsh -c 'trap \"\" TERM; echo begun >begun; sleep 600; :'\n";
+    let limits = Limits { wall: milliseconds(100), grace: milliseconds(100), ..Limits::default() };
+    for stop in [None, Some(true)] {
+        let call = Call::within(limits);
+        let guard = call.parent.path().join("guard");
+        write_program(&guard, script);
+        let mut contained = call.start_under(&guard, &["unused"]).unwrap();
+        until_written(&call.parent.path().join("begun"), "begun");
+        if let Some(at_once) = stop {
+            contained.stop(at_once);
+        }
+        let exit = call.end_of(contained);
+        let cause = if stop.is_some() { Cause::Stopped } else { Cause::Wall };
+        assert_eq!((exit.code, exit.signal, exit.cause), (None, None, cause));
+        assert!(exit.left_behind >= 2, "the shell and its child: {}", exit.left_behind);
     }
 }
 
