@@ -72,8 +72,10 @@ pub fn guard_main() {
     let mut folder = || PathBuf::from(arguments.next().unwrap_or_default());
     let done = match role.to_str() {
         Some(CALL) => call(&folder()),
-        Some(NAMESPACE) => system::end_with_parent().and_then(|()| guard(&folder(), Lifeline::take()?, true)),
-        Some(SEND) => http::send(arguments),
+        Some(NAMESPACE) => system::end_with_parent()
+            .and_then(|()| system::forbid_inspection())
+            .and_then(|()| guard(&folder(), Lifeline::take()?, true)),
+        Some(SEND) => system::forbid_inspection().and_then(|()| http::send(arguments)),
         _ => Ok(()),
     };
     let code = done.map_or_else(
@@ -106,7 +108,10 @@ fn call(folder: &Path) -> io::Result<()> {
     // The agent may stop this process, which then could not see that agentd is gone.
     system::wake_with_parent()?;
     match read_json::<Order>(&folder.join("job"))?.containment {
-        Containment::Guard => guard(folder, lifeline, false),
+        Containment::Guard => {
+            system::forbid_inspection()?;
+            guard(folder, lifeline, false)
+        }
         Containment::Namespace => stand_outside(folder, lifeline),
     }
 }
@@ -116,6 +121,8 @@ fn call(folder: &Path) -> io::Result<()> {
 fn stand_outside(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
     let refused = |cause: io::Error| io::Error::other(format!("namespaces are not granted ({cause})"));
     system::enter_namespace().map_err(refused)?;
+    // Not before: the kernel lets nobody but root map the users of such a process.
+    system::forbid_inspection()?;
     let (words, inner_stdin) = UnixStream::pair()?;
     let mut words = Some(words);
     let mut command = Command::new(system::SELF);

@@ -302,6 +302,11 @@ fn tell(path: &str, words: &str) -> io::Result<()> {
     fs::write(path, words)
 }
 
+/// Keeps other processes of this user from reading the memory, the environment and the open files of this one.
+pub(super) fn forbid_inspection() -> io::Result<()> {
+    Ok(prctl::set_dumpable(false)?)
+}
+
 /// Makes the kernel continue this process when its parent ends, if it was stopped.
 pub(super) fn wake_with_parent() -> io::Result<()> {
     Ok(prctl::set_pdeathsig(Signal::SIGCONT)?)

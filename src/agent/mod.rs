@@ -33,7 +33,7 @@ pub use facts::{ContainmentFacts, network_filesystem};
 pub use guard::guard_main;
 pub use output::OutputReader;
 pub use presence::{find_command, is_program, path_of};
-pub use process::{is_alive, marked_calls, reap, this_process};
+pub use process::{forbid_inspection, is_alive, marked_calls, reap, this_process};
 pub use ready::{Echo, Replay};
 pub use scripted::Scripted;
 pub use tail::stdout_end;

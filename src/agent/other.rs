@@ -119,6 +119,12 @@ pub(super) fn enter_namespace() -> io::Result<()> {
     Err(Errno::ENOSYS.into())
 }
 
+/// Does nothing: there is no way without unsafe code.
+#[expect(clippy::unnecessary_wraps, reason = "Linux can refuse it")]
+pub(super) fn forbid_inspection() -> io::Result<()> {
+    Ok(())
+}
+
 /// Does nothing: a stopped guard stays stopped when agentd is killed.
 #[expect(clippy::unnecessary_wraps, reason = "Linux can refuse it")]
 pub(super) fn wake_with_parent() -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! Processes that can be told apart, found again by the marker they carry, and ended.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,6 +22,17 @@ const LOOKS: u32 = 5;
 
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
+
+/// Keeps other processes of this user from reading the memory and the environment of this one. Root can still read them.
+///
+/// Does nothing on systems other than Linux. A program that is started is readable again, unless it calls this too.
+///
+/// # Errors
+///
+/// Whatever the system reports.
+pub fn forbid_inspection() -> io::Result<()> {
+    system::forbid_inspection()
+}
 
 /// Returns this process.
 #[must_use]

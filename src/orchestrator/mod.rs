@@ -50,7 +50,9 @@ pub use prepare::next_state;
 pub use prepare::tokens_roughly;
 pub use probe::{Asked, Help, Probe, ProbeReport, probe};
 pub use project::ProjectFiles;
-pub use prompts::{Ask, Assembly, Origin, Workspace, assemble, assemble_context, catalogue, settings};
+pub use prompts::{
+    Ask, Assembly, Origin, Workspace, assemble, assemble_context, catalogue, secret_names, settings,
+};
 pub use reading::MOST_REPAIRS;
 pub use recorded::{Recorded, RecordedCall, RecordedReply, text as ledger_text};
 pub use recover::recover_all;

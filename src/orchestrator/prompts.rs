@@ -147,8 +147,7 @@ impl Workspace {
     ///
     /// `ConfigInvalid` with the place.
     pub fn secret_values(&self, environment: &Environment) -> Result<Vec<(String, Vec<u8>)>> {
-        let known = Agents::default().with_secrets(SECRET_NAMES);
-        Ok(overlaid(known, &self.own_agents)?.secrets(environment))
+        Ok(overlaid(shipped_secrets(), &self.own_agents)?.secrets(environment))
     }
 
     /// Returns the same project with another pack; `None` if it is the same one.
@@ -216,6 +215,20 @@ impl Workspace {
 pub fn settings(places: &Places) -> Result<Settings> {
     let mut files = places.layers(SETTINGS)?.into_iter();
     files.try_fold(Settings::default(), |settings, file| settings.overlaid(&file.text, &file.origin))
+}
+
+/// Returns the names of the secret variables in an environment, before a project is opened. Definitions of agents that
+/// cannot be used name none; opening the project reports them.
+#[must_use]
+pub fn secret_names(places: &Places, environment: &Environment) -> Vec<String> {
+    let files = places.layers("agents.yaml").unwrap_or_default();
+    let known = overlaid(shipped_secrets(), &files).unwrap_or_else(|_| shipped_secrets());
+    known.secrets(environment).into_iter().map(|(name, _)| name).collect()
+}
+
+/// Returns definitions that know which variables are secret by their name, and no agent.
+fn shipped_secrets() -> Agents {
+    Agents::default().with_secrets(SECRET_NAMES)
 }
 
 fn overlaid(agents: Agents, files: &[Prose]) -> Result<Agents> {

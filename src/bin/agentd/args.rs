@@ -410,6 +410,32 @@ Examples:
 }
 
 impl Command {
+    /// Returns whether it may run agents or checks. Those that do not are named, so that a new command is in doubt.
+    pub(crate) fn may_run_project_code(&self) -> bool {
+        !matches!(
+            self,
+            Self::Status { .. }
+                | Self::Change { .. }
+                | Self::Prompt(_)
+                | Self::Log(_)
+                | Self::Show(_)
+                | Self::Diff { .. }
+                | Self::Usage { .. }
+                | Self::Export { .. }
+                | Self::Parse(_)
+                | Self::Template { .. }
+                | Self::Pack { .. }
+                | Self::Spec { .. }
+                | Self::Models { .. }
+                | Self::Tokens { .. }
+                | Self::Init { .. }
+                | Self::Trust { .. }
+                | Self::Schema { .. }
+                | Self::Completions { .. }
+                | Self::Man { .. }
+        )
+    }
+
     /// Tells whether failures shall be told as JSON too.
     pub(crate) fn wants_json(&self) -> bool {
         match self {

@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod exit;
+mod hidden;
 mod out;
 mod project;
 mod signals;
@@ -15,12 +16,17 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     agentd::agent::guard_main();
-    let args = match args::Args::try_parse() {
+    let words = match hidden::take() {
+        Ok(words) => words,
+        Err(error) => return ExitCode::from(out::report(&error.into(), false)),
+    };
+    let args = match args::Args::try_parse_from(words) {
         Ok(args) => args,
         Err(error) => return ExitCode::from(out::usage(&error)),
     };
     out::log_to_stderr(args.verbose);
-    match commands::run(&args) {
+    let hidden = if args.command.may_run_project_code() { hidden::hide(&args) } else { Ok(()) };
+    match hidden.map_err(Into::into).and_then(|()| commands::run(&args)) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => ExitCode::from(out::report(&failure, args.command.wants_json())),
     }

@@ -13,7 +13,7 @@ use agentd::{Error, ErrorKind, Places, Result, ops};
 use etcetera::BaseStrategy;
 
 use crate::args::Args;
-use crate::out;
+use crate::{hidden, out};
 
 /// Returns the folder that the command was told to work in, or the current one.
 ///
@@ -161,8 +161,9 @@ pub(crate) fn has_variable(name: &str) -> bool {
     environment().0.iter().any(|(known, value)| known == name && !value.is_empty())
 }
 
-/// Returns the variables of the environment.
-fn environment() -> Environment {
+/// Returns the variables of the environment, with those that were taken out of it.
+pub(crate) fn environment() -> Environment {
     #[expect(clippy::disallowed_methods, reason = "the binary knows the environment")]
-    Environment(env::vars_os().collect())
+    let seen = env::vars_os();
+    Environment(seen.chain(hidden::variables().iter().cloned()).collect())
 }

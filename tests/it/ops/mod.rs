@@ -4,6 +4,7 @@ mod check_discovery;
 mod checks;
 mod git_door;
 mod git_snapshots;
+mod hidden_keys;
 mod hostile_repository;
 mod project_tree;
 mod secret_files;

@@ -73,7 +73,8 @@ fn nothing_is_alive_a_second_after_agentd_was_killed() {
         let call = Call { containment, ..Call::new() };
         let mut victim = Victim::start(&call, &STEPS);
         call.wait_for("begun");
-        assert!(alive(&call.marker()).len() >= 6, "the guard, the agent and four that it started");
+        // The environment of the guard can be read by root only.
+        assert!(alive(&call.marker()).len() >= 5, "the agent and four that it started");
         victim.kill_program();
         until_nothing_is_alive(&call);
         assert_eq!(exit_record(&call.folder()).unwrap().unwrap().cause, Cause::Abandoned);
