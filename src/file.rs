@@ -68,6 +68,23 @@ fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
+/// Reads the bytes of a file that is open. Its path is for messages only.
+///
+/// # Errors
+///
+/// `FileUnusable` if it is not a regular file of at most `limit` bytes.
+pub fn read_opened(path: &Path, file: File, limit: u64) -> Result<Vec<u8>> {
+    let unreadable = |error| unusable(path, "cannot be read").with_source(error);
+    let metadata = file.metadata().map_err(unreadable)?;
+    check_kind(path, &metadata)?;
+    check_size(path, metadata.len(), limit)?;
+
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    check_size(path, bytes.len() as u64, limit)?;
+    Ok(bytes)
+}
+
 /// Returns the names in a folder, sorted by bytes; none if there is no such folder.
 ///
 /// # Errors

@@ -1,8 +1,5 @@
 //! Edits of the work tree by replies, for agents that have no tools of their own.
 
-use std::io;
-use std::path::Path;
-
 use super::files::{LARGEST, UNNAMED, current, settle};
 use super::{Operation, Planned, Site};
 use crate::error::Result;
@@ -29,7 +26,7 @@ impl Operation for Edit {
             return within(Planned::on(unfenced(effect), earlier.content.as_deref(), earlier.after()));
         }
         let shown = started.shown.as_ref().and_then(|shown| shown.get(&effect.target)).cloned();
-        let now = match read(site.root, &effect.target) {
+        let now = match current(site.root, &effect.target) {
             Ok(now) => now,
             Err(error) => return Planned::whole(effect, shown).refuse(error.to_string()),
         };
@@ -49,10 +46,7 @@ impl Operation for Edit {
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
         let Some(session) = site.session else { return Ok(planned.settled(false, UNNAMED.to_owned())) };
         let target = planned.target.as_str();
-        Ok(match check_links(site.root, target) {
-            Ok(()) => settle(site.root, target, session, planned),
-            Err(error) => planned.settled(false, format!("cannot write {target}: {error}")),
-        })
+        Ok(settle(site.root, target, session, planned))
     }
 }
 
@@ -97,25 +91,4 @@ fn leaves_out(text: &str) -> bool {
         let line = line.to_lowercase();
         OMISSIONS.iter().any(|words| line.contains(words))
     })
-}
-
-/// Returns what a file of the work tree holds; `None` if there is none.
-fn read(root: &Path, relative: &str) -> io::Result<Option<Vec<u8>>> {
-    check_links(root, relative)?;
-    current(root, relative)
-}
-
-/// Refuses a path on which there is a link, wherever that leads: what stands there has another name.
-fn check_links(root: &Path, relative: &str) -> io::Result<()> {
-    let mut path = root.to_path_buf();
-    for name in relative.split('/') {
-        path.push(name);
-        match path.symlink_metadata() {
-            Ok(found) if found.is_symlink() => return Err(io::Error::other(format!("{name} is a link"))),
-            Ok(_) => {}
-            Err(error) if file::is_missing(&error) => return Ok(()),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

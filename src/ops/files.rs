@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use super::beneath::{self, Missing, OpenFolder};
 use super::{CHANGED, Operation, Planned, Site, change, edit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
@@ -147,30 +148,21 @@ fn write_whole(
     existing: Existing,
     prefix: &str,
 ) -> io::Result<()> {
-    let (folders, name) = relative.rsplit_once('/').unwrap_or(("", relative));
-    let folder = make_folders(root, folders)?;
-    let path = folder.join(name);
-    let mut temporary = ordinary_file(&folder, prefix)?;
-    temporary.write_all(content.as_bytes())?;
-    if let Ok(before) = path.symlink_metadata()
-        && before.is_file()
-    {
-        temporary.as_file().set_permissions(before.permissions())?;
+    let (folder, name) = OpenFolder::of(root, relative, Missing::Create)?;
+    let mut unfinished = folder.create(prefix)?;
+    unfinished.file.write_all(content.as_bytes())?;
+    if let Some(permissions) = folder.permissions(name) {
+        unfinished.set_permissions(permissions)?;
     }
-    temporary.as_file().sync_all()?;
+    unfinished.file.sync_all()?;
+
     fail::point("writing").map_err(io::Error::other)?;
     match existing {
-        Existing::Keep => temporary.persist_noclobber(path)?,
-        Existing::Replace => temporary.persist(path)?,
-    };
-    sync_folder(&folder)?;
+        Existing::Keep => unfinished.keep(name)?,
+        Existing::Replace => unfinished.replace(name)?,
+    }
+    folder.sync()?;
     fail::point("written").map_err(io::Error::other)
-}
-
-/// Makes what was renamed in a folder outlast a loss of power.
-#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    fs::File::open(folder)?.sync_all()
 }
 
 /// Removes what writes that were interrupted have left: in the session's folder, and beside what was to be edited.
@@ -206,52 +198,12 @@ fn sweep_folder(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// Makes the folders of a path below a root, one by one, and refuses to go through a link.
-#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
-fn make_folders(root: &Path, folders: &str) -> io::Result<PathBuf> {
-    let mut folder = root.to_path_buf();
-    for name in folders.split('/').filter(|name| !name.is_empty()) {
-        if matches!(name, "." | "..") {
-            return Err(io::Error::other(format!("{name} is no folder's name")));
-        }
-        folder.push(name);
-
-        let is_missing = folder.symlink_metadata().is_err_and(|error| file::is_missing(&error));
-        match if is_missing { fs::create_dir(&folder) } else { Ok(()) } {
-            // Another run may have made it meanwhile; what it is, is looked at below.
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-
-        let found = folder.symlink_metadata()?;
-        if found.is_symlink() {
-            return Err(io::Error::other(format!("{name} is a link")));
-        }
-        if !found.is_dir() {
-            return Err(io::Error::other(format!("{name} is not a folder")));
-        }
-    }
-    Ok(folder)
-}
-
 /// What the name of a file starts with that is not written yet.
 const UNFINISHED: &str = ".agentd-unfinished-";
 
 /// Returns what the name of such a file of a session starts with, and of no other.
 fn unfinished(session: &SessionId) -> String {
     format!("{UNFINISHED}{session}~")
-}
-
-/// Makes a temporary file with the permissions that any new file gets.
-#[cfg(unix)]
-fn ordinary_file(folder: &Path, prefix: &str) -> io::Result<tempfile::NamedTempFile> {
-    use std::os::unix::fs::PermissionsExt;
-    tempfile::Builder::new().prefix(prefix).permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder)
-}
-
-#[cfg(not(unix))]
-fn ordinary_file(folder: &Path, prefix: &str) -> io::Result<tempfile::NamedTempFile> {
-    tempfile::Builder::new().prefix(prefix).tempfile_in(folder)
 }
 
 /// The operation's name.
@@ -297,9 +249,10 @@ fn relative(session: &SessionId, target: &str) -> String {
 /// What becomes of an effect without a session.
 pub(super) const UNNAMED: &str = "nothing is written without a session; name one with --change";
 
-/// Returns what a file of the project holds; `None` if there is none.
+/// Returns the bytes of a file of the project that is to be written; `None` if there is none. A link on its path is an
+/// error, wherever that leads: the file has another name.
 pub(super) fn current(root: &Path, relative: &str) -> io::Result<Option<Vec<u8>>> {
-    file::read_bytes_inside(root, &root.join(relative), LARGEST).map_err(io::Error::other)
+    beneath::read_bytes(root, relative, LARGEST).map_err(io::Error::other)
 }
 
 /// Makes a file hold what is planned, and tells what became of that.
@@ -329,13 +282,11 @@ fn make(root: &Path, relative: &str, session: &SessionId, planned: &Planned) -> 
 }
 
 /// Removes a file. No folder on the way may be a link.
-#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
 fn remove(root: &Path, relative: &str) -> io::Result<()> {
-    let (folders, name) = relative.rsplit_once('/').unwrap_or(("", relative));
-    let folder = make_folders(root, folders)?;
+    let (folder, name) = OpenFolder::of(root, relative, Missing::Fail)?;
     fail::point("writing").map_err(io::Error::other)?;
-    fs::remove_file(folder.join(name))?;
-    sync_folder(&folder)?;
+    folder.remove(name)?;
+    folder.sync()?;
     fail::point("written").map_err(io::Error::other)
 }
 
@@ -356,7 +307,7 @@ mod tests {
                 for _ in 0..8 {
                     scope.spawn(|| {
                         barrier.wait();
-                        make_folders(root.path(), "agentd/changes/a/specs").unwrap();
+                        OpenFolder::of(root.path(), "agentd/changes/a/specs/x", Missing::Create).unwrap();
                     });
                 }
             });

@@ -1,6 +1,7 @@
 //! What the program can do by name: the operations that packs call, and the doors to project files and to git.
 
 mod archive;
+mod beneath;
 mod census;
 mod change;
 mod checks;

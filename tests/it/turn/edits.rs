@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Stdio;
 
 use agentd::Places;
 use agentd::agent::Replay;
@@ -16,7 +18,8 @@ use serde_json::json;
 
 use crate::support::edit_project::{ask, project, settled, tree, workspace};
 use crate::support::recording_agent::{answer, call, describe};
-use crate::support::{TestProject, sdd_without_branch, take, write};
+use crate::support::waiting::until_written;
+use crate::support::{Run, TestProject, sdd_without_branch, take, write};
 
 /// The words by which an agent learns that it has no tools, and how files of the project come back.
 const TOLD: [&str; 2] = ["## Without tools", "The project's own files come back in the same way."];
@@ -216,4 +219,36 @@ fn without_a_session_edits_are_told_and_not_done() {
     assert_eq!(named(&["--format", "flat"]), [unseen, "wrote b.txt"]);
     fs::remove_file(project.root().join("b.txt")).unwrap();
     assert_eq!(named(&["--format", "xml"]), ["replaced a.txt", "wrote b.txt"]);
+}
+
+/// A folder that becomes a link between the check of a path and its use leads nowhere else.
+#[test]
+fn a_folder_that_is_replaced_by_a_link_while_a_file_is_removed_leads_nowhere_else() {
+    let project = project();
+    let outside = project.home().join("outside");
+    let (trace, release) = (project.home().join("trace"), project.home().join("release"));
+    project.write("inner/a.txt", "one\n");
+    write(&outside.join("a.txt"), "one\n");
+    let reply = "<content_update target=\"inner/a.txt\" format=\"diff\">\n--- a/inner/a.txt\n+++ /dev/null\n\
+                 @@ -1 +0,0 @@\n-one\n</content_update>\n";
+    write(&project.home().join("reply"), reply);
+    let agents = format!(
+        "format: 1\nagents:\n  pipe: {{argv: [cat, \"{}\"], tools: false}}\n",
+        project.home().join("reply").display()
+    );
+    write(&project.user_folder().join("agents.yaml"), agents);
+
+    let turn = ["turn", "implement", "Do it", "--change", "x", "--agent", "pipe", "--file", "inner/a.txt"];
+    let mut command = project.command(&[&turn[..], &["--trust"]].concat());
+    command.env("AGENTD_FAIL", format!("writing=until:{}", release.display()));
+    command.env("AGENTD_FAIL_TRACE", &trace).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    until_written(&trace, "writing\n");
+    fs::rename(project.root().join("inner"), project.root().join("moved")).unwrap();
+    symlink(&outside, project.root().join("inner")).unwrap();
+    write(&release, "");
+    let run = Run::from(child.wait_with_output().unwrap());
+
+    assert!(outside.join("a.txt").exists(), "a file outside was removed: {}", run.stderr);
+    assert!(!project.root().join("moved/a.txt").exists(), "{}", run.stderr);
 }
