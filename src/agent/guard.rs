@@ -24,6 +24,7 @@ use nix::unistd::{Pid, setsid};
 use super::contain::{Cause, Containment, Exit, Order, Record, create, milliseconds, open, put, read_json};
 use super::http;
 use super::system::{self, Family, Signals};
+use super::watcher;
 
 /// The first argument of a program that is started as a guard.
 pub(super) const WORD: &str = "__guard";
@@ -33,6 +34,8 @@ pub(super) const CALL: &str = "call";
 const NAMESPACE: &str = "namespace";
 /// The second one, when it sends a request to a server of models.
 pub(super) const SEND: &str = "send";
+/// The second one, when it ends children of agentd that are left when agentd is killed.
+pub(super) const WATCH: &str = "watch";
 /// The second one, when there is nothing to do but to have been started.
 pub(super) const NOTHING: &str = "nothing";
 
@@ -75,6 +78,7 @@ pub fn guard_main() {
         Some(NAMESPACE) => system::end_with_parent()
             .and_then(|()| system::forbid_inspection())
             .and_then(|()| guard(&folder(), Lifeline::take()?, true)),
+        Some(WATCH) => watcher::watch(),
         Some(SEND) => system::forbid_inspection().and_then(|()| http::send(arguments)),
         _ => Ok(()),
     };

@@ -20,6 +20,7 @@ mod scripted;
 mod system;
 mod tail;
 mod text;
+mod watcher;
 
 use std::path::Path;
 use std::time::Duration;
@@ -37,6 +38,7 @@ pub use process::{forbid_inspection, is_alive, marked_calls, reap, this_process}
 pub use ready::{Echo, Replay};
 pub use scripted::Scripted;
 pub use tail::stdout_end;
+pub use watcher::{ChildWatcher, WatchedChild};
 
 pub use crate::config::CallLimits as Limits;
 use crate::error::Result;

@@ -3,9 +3,10 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use agentd::agent::{Drivers, path_of};
+use agentd::agent::{ChildWatcher, Drivers, path_of};
 use agentd::config::Environment;
 use agentd::models::{Catalogue, SessionId, State};
+use agentd::ops::Git;
 use agentd::orchestrator::{self, Workspace};
 use agentd::secret::Secrets;
 use agentd::store::{SqliteStore, Store, blob_id};
@@ -147,6 +148,11 @@ pub(crate) fn drivers(workspace: &Workspace) -> Result<Drivers> {
         containment: workspace.settings.containment,
         agents: workspace.agents()?.clone(),
     })
+}
+
+/// Returns how git is run. Its commands end if this program is killed.
+pub(crate) fn git() -> Git {
+    Git { watcher: own_file().ok().map(ChildWatcher::new), ..Git::default() }
 }
 
 /// Returns the program's own file, which guards agents.

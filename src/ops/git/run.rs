@@ -15,6 +15,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use super::wait::wait_for_exit;
+use crate::agent::ChildWatcher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 
@@ -25,11 +26,13 @@ pub struct Git {
     pub env: Vec<(String, String)>,
     /// How long one command may take.
     pub limit: Duration,
+    /// Ends a running command if this process is killed; without one, the command goes on.
+    pub watcher: Option<ChildWatcher>,
 }
 
 impl Default for Git {
     fn default() -> Self {
-        Self { env: Vec::new(), limit: Duration::from_secs(120) }
+        Self { env: Vec::new(), limit: Duration::from_secs(120), watcher: None }
     }
 }
 
@@ -359,6 +362,7 @@ impl Call {
         let mut command = self.command();
         command.stdin(self.stdin()?).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
         let mut child = command.spawn()?;
+        let _watched = self.git.watcher.as_ref().map(|watcher| watcher.watch(child.id()));
         let status =
             match wait_for_exit(&mut child, self.git.limit, || Ok(stdout.metadata()?.len() > MOST_OUTPUT)) {
                 Ok(status) => status,

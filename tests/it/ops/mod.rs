@@ -6,5 +6,6 @@ mod git_door;
 mod git_snapshots;
 mod hidden_keys;
 mod hostile_repository;
+mod killed_git;
 mod project_tree;
 mod secret_files;

@@ -2,7 +2,6 @@
 
 use agentd::apply::Standing;
 use agentd::models::{SessionId, dollars};
-use agentd::ops::Git;
 use agentd::orchestrator::{ChangeRow, changes};
 use agentd::{Error, ErrorKind, Result};
 
@@ -45,7 +44,7 @@ pub(super) fn run(args: &Args, command: &ChangeCommand) -> Outcome {
 fn all(args: &Args) -> Result<Vec<ChangeRow>> {
     let workspace = project::workspace(args, None)?;
     match look(&workspace.root, workspace.places.user.as_deref())? {
-        Some(store) => changes(&workspace, &store, &Git::default()),
+        Some(store) => changes(&workspace, &store, &project::git()),
         None => Ok(Vec::new()),
     }
 }

@@ -82,7 +82,7 @@ fn git() -> Git {
     let of = |role: &str| who.map(|(what, value)| (format!("GIT_{role}_{what}"), value.to_owned())).to_vec();
     let none = [("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")];
     let none = none.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    Git { env: [of("AUTHOR"), of("COMMITTER"), none].concat(), ..Git::default() }
+    Git { env: [of("AUTHOR"), of("COMMITTER"), none].concat(), ..project::git() }
 }
 
 /// Says what happened, and where to look.

@@ -35,7 +35,8 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     let found = if is_over(store, &ask)? {
         Vec::new()
     } else {
-        let (drivers, run) = (project::drivers(&workspace)?, Run::new("agentd prompt"));
+        let (drivers, run) =
+            (project::drivers(&workspace)?, Run { git: project::git(), ..Run::new("agentd prompt") });
         preview(&Desk { workspace: &workspace, store, drivers: &drivers, run: &run }, &state, &ask)?
     };
     let ask = with_request(store, Ask { found, ..ask })?;

@@ -34,7 +34,7 @@ impl Sending {
         project::check_ledger_place(&workspace.root)?;
         let drivers = project::drivers(&workspace)?;
         let (budget, limits) = (workspace.settings.budget, workspace.settings.limits);
-        let run = Run { budget, limits, trust: given.trust, ..Run::new(name) };
+        let run = Run { budget, limits, trust: given.trust, git: project::git(), ..Run::new(name) };
         Ok(Self { workspace, drivers, run, json })
     }
 
