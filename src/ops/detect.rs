@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use super::files::read_project_text;
-use crate::agent::is_program;
+use super::listing::{FolderListing, ProjectListing};
 use crate::config::{CheckCommand, ReviewSettings};
-use crate::file;
 
 /// A file at the root, and the commands that then check the project.
 const CHECKS: [(&str, &[&str]); 9] = [
@@ -45,6 +43,9 @@ const PYTEST: [(&str, &str); 5] = [
     ("tox.ini", "[pytest]"),
 ];
 
+/// Folders in which pytest finds tests by the names of their files.
+pub(super) const TEST_FOLDERS: [&str; 2] = ["tests", "test"];
+
 /// The script that npm writes until someone writes another one.
 const NO_SCRIPT: &str = "no test specified";
 
@@ -65,38 +66,41 @@ const SCANS: [(&str, &str, &str); 9] = [
 /// Returns the commands that check a repository, as its files tell. Those that cannot be read tell nothing.
 #[must_use]
 pub fn detected(root: &Path) -> Vec<CheckCommand> {
-    let there = |name: &str| root.join(name).is_file();
+    detected_in(&FolderListing(root))
+}
+
+fn detected_in(project: &dyn ProjectListing) -> Vec<CheckCommand> {
     let mut found: Vec<String> = Vec::new();
     for (name, commands) in CHECKS {
-        if there(name) {
+        if project.has_file(name) {
             found.extend(commands.iter().map(|&command| command.to_owned()));
         }
     }
-    if has_script(root, "package.json") {
-        let command = SCRIPTS.iter().find(|(name, _)| there(name)).map(|(_, command)| *command);
+    if has_script(project, "package.json") {
+        let command = SCRIPTS.iter().find(|(name, _)| project.has_file(name)).map(|(_, command)| *command);
         found.extend(command.map(str::to_owned));
     }
-    if has_pytest(root) {
+    if has_pytest(project) {
         found.push("python3 -m pytest".to_owned());
     }
     for (name, wrapper, command, arguments) in BUILDS {
-        let command = if is_program(&root.join(wrapper)) { wrapper } else { command };
+        let command = if project.has_program(wrapper.trim_start_matches("./")) { wrapper } else { command };
         let command = format!("{command} {arguments}");
-        if there(name) && !found.contains(&command) {
+        if project.has_file(name) && !found.contains(&command) {
             found.push(command);
         }
     }
-    if there("Gemfile") {
-        found.extend(ruby(root).map(str::to_owned));
+    if project.has_file("Gemfile") {
+        found.extend(ruby(project).map(str::to_owned));
     }
-    if has_script(root, "composer.json") {
+    if has_script(project, "composer.json") {
         found.push("composer test".to_owned());
     }
     // Most often these run what was found already.
     if found.is_empty() {
-        found.extend(make(root));
+        found.extend(make(project));
     }
-    if found.is_empty() && is_program(&root.join("test.sh")) {
+    if found.is_empty() && project.has_program("test.sh") {
         found.push("./test.sh".to_owned());
     }
     found.iter().map(|command| CheckCommand::new(command)).collect()
@@ -106,10 +110,16 @@ pub fn detected(root: &Path) -> Vec<CheckCommand> {
 /// scans that go with its files. They are of the tree at `root`, so it must not be one that an agent could have edited.
 #[must_use]
 pub fn check_commands(review: &ReviewSettings, root: &Path) -> Vec<CheckCommand> {
-    let mut commands = review.commands.clone().unwrap_or_else(|| detected(root));
+    check_commands_in(review, &FolderListing(root))
+}
+
+/// Returns the same as [`check_commands`] for a listing of a project, such as that of a commit.
+#[must_use]
+pub fn check_commands_in(review: &ReviewSettings, project: &dyn ProjectListing) -> Vec<CheckCommand> {
+    let mut commands = review.commands.clone().unwrap_or_else(|| detected_in(project));
     for (name, run, tool) in SCANS {
         let known = commands.iter().any(|command| command.run.starts_with(run));
-        if review.scans && root.join(name).exists() && !known {
+        if review.scans && project.has(name) && !known {
             commands.push(CheckCommand::scan(run, tool));
         }
     }
@@ -117,8 +127,8 @@ pub fn check_commands(review: &ReviewSettings, root: &Path) -> Vec<CheckCommand>
 }
 
 /// Tells whether a package has a script that tests it.
-fn has_script(root: &Path, manifest: &str) -> bool {
-    let text = read_project_text(root, manifest).ok().flatten().unwrap_or_default();
+fn has_script(project: &dyn ProjectListing, manifest: &str) -> bool {
+    let text = project.text(manifest).unwrap_or_default();
     let package: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let script = &package["scripts"]["test"];
     script.as_array().is_some_and(|lines| !lines.is_empty())
@@ -126,30 +136,24 @@ fn has_script(root: &Path, manifest: &str) -> bool {
 }
 
 /// Tells whether pytest is configured, or whether there are tests that it finds.
-fn has_pytest(root: &Path) -> bool {
-    let configured = PYTEST.iter().any(|(name, word)| {
-        let text = read_project_text(root, name).ok().flatten();
-        text.is_some_and(|text| text.contains(word))
-    });
-    let is_test = |name: &str| name.starts_with("test_") && name.ends_with(".py");
-    configured
-        || ["tests", "test"].iter().any(|folder| {
-            let names = file::names_in(&root.join(folder)).unwrap_or_default();
-            names.iter().any(|name| name.to_str().is_some_and(is_test))
-        })
+fn has_pytest(project: &dyn ProjectListing) -> bool {
+    let configured =
+        PYTEST.iter().any(|(name, word)| project.text(name).is_some_and(|text| text.contains(word)));
+    let is_test = |name: &String| name.starts_with("test_") && name.ends_with(".py");
+    configured || TEST_FOLDERS.iter().any(|folder| project.names_in(folder).iter().any(is_test))
 }
 
-fn ruby(root: &Path) -> Option<&'static str> {
-    if root.join("spec").is_dir() {
+fn ruby(project: &dyn ProjectListing) -> Option<&'static str> {
+    if project.has_folder("spec") {
         return Some("bundle exec rspec");
     }
-    root.join("Rakefile").is_file().then_some("bundle exec rake test")
+    project.has_file("Rakefile").then_some("bundle exec rake test")
 }
 
 /// Returns the target of a makefile that tests.
-fn make(root: &Path) -> Option<String> {
+fn make(project: &dyn ProjectListing) -> Option<String> {
     let names = ["GNUmakefile", "makefile", "Makefile"];
-    let text = names.iter().find_map(|name| read_project_text(root, name).ok().flatten())?;
+    let text = names.iter().find_map(|name| project.text(name))?;
     ["test", "check"].iter().find(|target| has_target(&text, target)).map(|target| format!("make {target}"))
 }
 

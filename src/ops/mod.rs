@@ -13,6 +13,7 @@ mod files;
 mod findings;
 mod git;
 mod landing;
+mod listing;
 mod private;
 mod spec_merge;
 mod specs;
@@ -30,17 +31,18 @@ pub use change::{
     task_ids,
 };
 pub use checks::{CheckJob, checks_report, run_checks};
-pub use detect::{check_commands, detected};
+pub use detect::{check_commands, check_commands_in, detected};
 pub use evidence::{DIFF_LIMITS, REVIEWED, checks_settlement, diff_text, nothing_shown, short};
 pub use files::{
     create_new, make_folder, read_project_text, read_reply, read_text, sweep, temporary_folder, write_text,
 };
 pub use findings::{find_places, noted};
 pub use git::{
-    Changed, Diff, DiffLimits, Git, Head, LandRequest, Landed, Leftover, Merged, Repository, Snapshot,
-    Status, Worktree, WorktreeCommit,
+    Changed, CommitListing, Diff, DiffLimits, Git, Head, LandRequest, Landed, Leftover, Merged, Repository,
+    Snapshot, Status, Worktree, WorktreeCommit,
 };
 pub use landing::Landing;
+pub use listing::ProjectListing;
 pub use private::{check_own, private_names, write_private};
 pub use spec_merge::SPECS;
 pub use specs::{specs, wanted_specs};

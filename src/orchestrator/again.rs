@@ -71,7 +71,7 @@ fn check(desk: &Desk<'_>, driver: &dyn Driver, turn: &Recorded, again: bool) -> 
     if driver.spends() {
         let own = Some(&turn.session).filter(|_| turn.started.named);
         let tree = desk.workspace.tree(turn.started.for_change.as_ref().or(own));
-        check_trust(desk.workspace, &tree, &turn.started.agent, desk.run.trust)?;
+        check_trust(desk.workspace, &tree, &turn.started.agent, desk.run.trust.covers_definitions())?;
     }
     Ok(())
 }
@@ -91,7 +91,12 @@ pub fn replay(
     let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
     desk.workspace.template(agent, &turn.started.mode)?;
     if driver.spends() {
-        check_trust(desk.workspace, &desk.workspace.root, agent.as_str(), desk.run.trust)?;
+        check_trust(
+            desk.workspace,
+            &desk.workspace.root,
+            agent.as_str(),
+            desk.run.trust.covers_definitions(),
+        )?;
     }
     let session = SessionId::new(format!("replay-{}", chance::word()))?;
     let mode: Mode = turn.started.mode.clone();

@@ -16,7 +16,7 @@ use crate::pack::{Holds, ModeSpec, Owner, Prose, Template};
 use crate::secret::Secrets;
 
 /// Where the project describes itself.
-const PROJECT_FILE: &str = "agentd/project.md";
+pub(super) const PROJECT_FILE: &str = "agentd/project.md";
 
 /// Variable with the forms of the files that a mode writes.
 const SKELETON: &str = "SKELETON";
@@ -116,8 +116,7 @@ pub(super) fn gather(
         found.project = ProjectFiles { root: workspace.root.clone() }.read()?;
     }
     if uses("PROJECT_CONTEXT")
-        // What the project says of itself is what the user says, not what an agent may have made of it.
-        && let Some(text) = ops::read_project_text(&workspace.root, PROJECT_FILE)?
+        && let Some(text) = project_text(workspace)?
         && !text.trim().is_empty()
     {
         found.set("PROJECT_CONTEXT", text.trim().to_owned(), PROJECT_FILE);
@@ -158,6 +157,15 @@ pub(super) fn gather(
         found.set(name, value.clone(), "the caller");
     }
     Ok(found.without(&workspace.secrets))
+}
+
+/// Returns what the project says of itself: what the user says, not what an agent may have made of it in a work tree,
+/// and in a review not what is reviewed.
+fn project_text(workspace: &Workspace) -> Result<Option<String>> {
+    match &workspace.base {
+        Some(base) => Ok(base.project_text.clone()),
+        None => ops::read_project_text(&workspace.root, PROJECT_FILE),
+    }
 }
 
 fn gather_change(root: &Path, session: &SessionId, spec: &ModeSpec, found: &mut PromptContext) -> Result<()> {

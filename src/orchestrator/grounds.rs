@@ -83,7 +83,7 @@ impl Grounds {
         if !spec.before.iter().chain(&spec.after).any(runs) {
             return Ok(());
         }
-        check_checks(desk.workspace, &own.checking.commands, desk.run.trust)
+        check_checks(desk.workspace, &own.checking.commands, desk.run.trust.covers_checks())
     }
 
     /// Returns where operations work, with what is true then.
@@ -129,9 +129,14 @@ fn findings(desk: &Desk<'_>, state: &State) -> Result<Vec<Finding>> {
 impl Workspace {
     /// Returns the project's own checks: those of the settings, or those that its files speak of. They are found in the
     /// user's tree, never in one that an agent could have edited.
+    ///
+    /// In a review they are those of the base.
     #[must_use]
     pub fn checks(&self) -> Vec<CheckCommand> {
-        check_commands(&self.settings.review, &self.root)
+        match &self.base {
+            Some(base) => base.checks.clone(),
+            None => check_commands(&self.settings.review, &self.root),
+        }
     }
 }
 

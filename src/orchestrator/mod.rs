@@ -56,8 +56,8 @@ pub use prompts::{
 pub use reading::MOST_REPAIRS;
 pub use recorded::{Recorded, RecordedCall, RecordedReply, text as ledger_text};
 pub use recover::recover_all;
-pub use review::{Reviewed, review_tree};
-pub use run::{Run, Seen, Sign, Signs, Stop, Tended, signs};
+pub use review::{ReviewBase, Reviewed, review_tree};
+pub use run::{AcceptNow, Run, Seen, Sign, Signs, Stop, Tended, signs};
 pub use trust::{Definition, Standing, Trust, check_trust, definitions, knows_ledger, open_ledger};
 pub use turn::{Desk, Overruled, TurnReport, preview, take};
 pub use vendors::{ClaudeOrchestrator, CodexOrchestrator, GeminiOrchestrator};

@@ -129,7 +129,7 @@ pub(super) fn prepared(
 ) -> Result<Prepared> {
     let tree = desk.workspace.tree(ask.works_on());
     if driver.spends() {
-        check_trust(desk.workspace, &tree, assembly.agent.as_str(), desk.run.trust)?;
+        check_trust(desk.workspace, &tree, assembly.agent.as_str(), desk.run.trust.covers_definitions())?;
     }
     let draft = &assembly.draft;
     let price = price(desk, driver, assembly.model.as_ref())?;

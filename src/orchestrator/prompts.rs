@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::context::{self, PromptContext};
 use crate::compose::{self, Counter, Draft, Measured, Missing, Request, TURN_VARIABLES, Variables};
-use crate::config::{Agents, Environment, Known, Settings};
+use crate::config::{Agents, CheckCommand, Environment, Known, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
     AgentName, Catalogue, ContextItem, Expands, Format, Mode, ModelSpec, Nonce, NoncePolicy, Reliability,
@@ -53,6 +53,19 @@ pub struct Workspace {
     pub(super) present: OnceLock<Vec<AgentName>>,
     /// The repository, once someone has asked for it.
     repository: OnceLock<Repository>,
+    /// Where definitions are taken from in a review; `None` where they are those of the project's folder.
+    pub(super) base: Option<BaseDefinitions>,
+}
+
+/// What a review takes from the commit that it compares with.
+#[derive(Clone, Debug)]
+pub(super) struct BaseDefinitions {
+    /// The commit.
+    pub(super) commit: String,
+    /// The commands of the project's checks, as the settings and files of that commit name them.
+    pub(super) checks: Vec<CheckCommand>,
+    /// What the project says of itself at that commit (`agentd/project.md`).
+    pub(super) project_text: Option<String>,
 }
 
 impl Workspace {
@@ -63,6 +76,11 @@ impl Workspace {
     /// `ConfigInvalid`, `PackNotFound` or `PackInvalid`, with the place.
     pub fn open(root: PathBuf, user: Option<PathBuf>, pack: Option<&str>) -> Result<Self> {
         let places = Places::new(Some(root.clone()), user);
+        Self::open_at(root, places, pack)
+    }
+
+    /// Opens a project with what is found at some places.
+    pub(super) fn open_at(root: PathBuf, places: Places, pack: Option<&str>) -> Result<Self> {
         let settings = settings(&places)?;
         let is_default = pack.is_none();
         let pack = Pack::load(pack.or(settings.pack.as_deref()).unwrap_or(DEFAULT_PACK), &places)?;
@@ -92,6 +110,7 @@ impl Workspace {
             catalogue,
             present,
             repository,
+            base: None,
         })
     }
 
@@ -155,9 +174,13 @@ impl Workspace {
         if self.pack.name == name {
             return Ok(None);
         }
-        let other = Self::open(self.root.clone(), self.places.user.clone(), Some(name))?;
+        let other = match &self.base {
+            // A review has its definitions from a commit, whichever pack it is about.
+            Some(_) => Self::open_at(self.root.clone(), self.places.clone(), Some(name))?,
+            None => Self::open(self.root.clone(), self.places.user.clone(), Some(name))?,
+        };
         let (secrets, path, worktrees) = (self.secrets.clone(), self.path.clone(), self.worktrees.clone());
-        Ok(Some(Self { secrets, path, worktrees, ..other }))
+        Ok(Some(Self { secrets, path, worktrees, base: self.base.clone(), ..other }))
     }
 
     /// Returns the catalogue: the shipped models and those of the settings.

@@ -13,6 +13,33 @@ use crate::agent::Limits;
 use crate::models::{Budget, CheckEnd, End, Mode, SessionId, Settlement, UsageMetrics, Why};
 use crate::ops::Git;
 
+/// What of a project counts as accepted for one run, without being kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AcceptNow {
+    /// Only what the user has accepted before.
+    #[default]
+    Nothing,
+    /// The commands of the project's checks in addition, and nothing else: for a review of somebody else's work.
+    Checks,
+    /// All that the project holds.
+    Everything,
+}
+
+impl AcceptNow {
+    /// Returns true if the commands of checks count as accepted.
+    #[must_use]
+    pub fn covers_checks(self) -> bool {
+        self != Self::Nothing
+    }
+
+    /// Returns true if settings, agents, packs, templates, files that an agent obeys, and a ledger that came with the
+    /// project count as accepted.
+    #[must_use]
+    pub fn covers_definitions(self) -> bool {
+        self == Self::Everything
+    }
+}
+
 /// One invocation of the program.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -24,8 +51,8 @@ pub struct Run {
     pub budget: Budget,
     /// How long a call may take, how much an agent may write, and how long it is waited for.
     pub limits: Limits,
-    /// Whether definitions of the project count as accepted.
-    pub trust: bool,
+    /// What counts as accepted for this run, as with `--trust`.
+    pub trust: AcceptNow,
     /// Where it tells what happens, if someone wants to know.
     pub signs: Option<Signs>,
     /// What git is run with.
@@ -45,7 +72,7 @@ impl Run {
             id: chance::word(),
             budget: Budget::default(),
             limits: Limits::default(),
-            trust: false,
+            trust: AcceptNow::Nothing,
             signs: None,
             git: Git::default(),
             tended: Tended::default(),

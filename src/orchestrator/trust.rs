@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::prompts::Workspace;
+use super::run::AcceptNow;
 use super::{chance, checks, clock, init};
 use crate::config::CheckCommand;
 use crate::error::{Error, ErrorKind, Result};
@@ -251,8 +252,9 @@ pub fn knows_ledger(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Re
 /// # Errors
 ///
 /// `NotTrusted` if it is neither; those of [`SqliteStore::open`]; `FileUnusable` if it cannot be kept that it was made.
-pub fn open_ledger(workspace: &Workspace, accept_now: bool) -> Result<SqliteStore> {
+pub fn open_ledger(workspace: &Workspace, accept_now: AcceptNow) -> Result<SqliteStore> {
     let (root, user) = (workspace.root.as_path(), workspace.places.user.as_deref());
+    let mut is_known = accept_now.covers_definitions();
     let store = match SqliteStore::open_existing(root)? {
         Some(store) => store,
         None => {
@@ -261,19 +263,25 @@ pub fn open_ledger(workspace: &Workspace, accept_now: bool) -> Result<SqliteStor
             let known = Trust::open(user)
                 .and_then(|trust| trust.accept(root, &[(LEDGER.to_owned(), ledger_content(&id))]));
             match known {
-                Err(error) if accept_now => log::warn!("a later run will not know this ledger: {error}"),
+                Err(error) if accept_now != AcceptNow::Nothing => {
+                    log::warn!("a later run will not know this ledger: {error}");
+                    is_known = true;
+                }
                 known => known?,
             }
             SqliteStore::open_as(root, &id)?
         }
     };
-    if accept_now || knows_ledger(root, user, &store)? {
+    if is_known || knows_ledger(root, user, &store)? {
         return Ok(store);
     }
     let why = "it came with the project, or the project was moved or copied";
     let message = format!("this ledger was not made here: {LEDGER}; {why}");
-    Err(Error::new(ErrorKind::NotTrusted, message)
-        .with_hint("accept it with `agentd trust`, or for this run with --trust, or remove .agentd"))
+    let hint = match workspace.base {
+        Some(_) => "accept it with `agentd trust`, or remove .agentd",
+        None => "accept it with `agentd trust`, or for this run with --trust, or remove .agentd",
+    };
+    Err(Error::new(ErrorKind::NotTrusted, message).with_hint(hint))
 }
 
 impl Workspace {
@@ -324,6 +332,12 @@ pub fn check_trust(workspace: &Workspace, tree: &Path, agent: &str, accept_now: 
     }
     let place = if tree == root || new.is_empty() { String::new() } else { in_tree(tree) };
     let message = format!("files of this project would be used, and you have not accepted them:{files}");
+    if let Some(base) = &workspace.base {
+        let commit = ops::short(&base.commit);
+        return Err(Error::new(ErrorKind::NotTrusted, message).with_hint(format!(
+            "check out {commit} (the base) and run `agentd trust`; --trust covers the checks alone"
+        )));
+    }
     Err(Error::new(ErrorKind::NotTrusted, message).with_hint(format!(
         "`agentd trust --show{place}` lists them; accept them with `agentd trust{place}`, or for this run with --trust"
     )))

@@ -40,7 +40,7 @@ pub use manifest::{ActionUse, Document, Edits, ModeSpec, OperationName, Target};
 pub use placeholder::{Token, tokens};
 pub use rule::{Facts, Rule, RuleFault, Value};
 pub use sections::{Section, StateSections};
-pub use source::{Candidate, DEFINITIONS, Owner, Places, Prose};
+pub use source::{Candidate, DEFINITIONS, Owner, Places, Prose, is_definition, is_read_definition};
 pub use template::{SystemTemplateMetadata, Template};
 pub use templates::{Found, Listed, Templates};
 pub use text::Text;

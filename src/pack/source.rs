@@ -1,7 +1,7 @@
 //! The one door to prose files: the project's first, then the user's, then the compiled-in ones.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +20,25 @@ const MOST_ENTRIES: usize = 2_000;
 pub const DEFINITIONS: [&str; 5] =
     ["templates/system", "agentd/templates", "agentd/packs", "agentd/config.toml", "agentd/agents.yaml"];
 
+/// Returns true for a file of a project that may define something: by its name, and by the folder that it is in. Paths
+/// are compared without regard to case, as some file systems do.
+#[must_use]
+pub fn is_definition(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    DEFINITIONS
+        .iter()
+        .any(|place| path.strip_prefix(place).is_some_and(|below| below.is_empty() || below.starts_with('/')))
+}
+
+/// Returns true for a file at one of [`DEFINITIONS`] that is read: hidden files and other kinds are not.
+#[must_use]
+pub fn is_read_definition(path: &str) -> bool {
+    path.split('/').all(is_plain) && ENDINGS.iter().any(|end| path.ends_with(end))
+}
+
+/// Endings of the files that define something.
+const ENDINGS: [&str; 3] = [".md", ".yaml", ".toml"];
+
 /// The folders in which prose is looked for before the compiled-in files. Clones share what they have used.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
@@ -27,6 +46,8 @@ pub struct Places {
     pub project: Option<PathBuf>,
     /// The user's configuration folder for this program.
     pub user: Option<PathBuf>,
+    /// The project's files by path where they are those of a commit; `None` if they are those of the project's folder.
+    at_commit: Option<Arc<BTreeMap<String, String>>>,
     used: Arc<Mutex<Used>>,
 }
 
@@ -79,7 +100,14 @@ impl Places {
     /// Makes places of a project's root and of the user's folder for this program.
     #[must_use]
     pub fn new(project: Option<PathBuf>, user: Option<PathBuf>) -> Self {
-        Self { project, user, used: Arc::default() }
+        Self { project, user, at_commit: None, used: Arc::default() }
+    }
+
+    /// Makes places whose project files are those of a commit, given by path: what the project's folder holds now is
+    /// not looked at.
+    #[must_use]
+    pub fn at_commit(project: PathBuf, user: Option<PathBuf>, files: BTreeMap<String, String>) -> Self {
+        Self { at_commit: Some(Arc::new(files)), ..Self::new(Some(project), user) }
     }
 
     /// Returns the files of the project that were used so far, each with every text that it then had.
@@ -126,9 +154,10 @@ impl Places {
 
     /// Reads what stands at one place only to see whether something does.
     pub(super) fn look(&self, candidate: &Candidate) -> Result<Option<Prose>> {
-        let text = match (candidate.owner, &self.project) {
-            (Owner::BuiltIn, _) => builtin::find(&candidate.path).map(Cow::Borrowed),
-            (Owner::Project, Some(root)) => {
+        let text = match (candidate.owner, &self.at_commit, &self.project) {
+            (Owner::BuiltIn, ..) => builtin::find(&candidate.path).map(Cow::Borrowed),
+            (Owner::Project, Some(files), _) => files.get(&candidate.origin).cloned().map(Cow::Owned),
+            (Owner::Project, None, Some(root)) => {
                 file::read_text_inside(root, &candidate.path, LARGEST)?.map(Cow::Owned)
             }
             _ => file::read_text(&candidate.path, LARGEST)?.map(Cow::Owned),
@@ -173,6 +202,13 @@ impl Places {
     /// `FileUnusable` if there are too many to look at.
     pub fn definitions(&self) -> Result<Vec<(String, Result<Prose>)>> {
         let Some(root) = &self.project else { return Ok(Vec::new()) };
+        if let Some(files) = &self.at_commit {
+            let prose = |(path, text): (&String, &String)| {
+                let (owner, origin) = (Owner::Project, path.clone());
+                (path.clone(), Ok(Prose { owner, origin, text: Cow::Owned(text.clone()) }))
+            };
+            return Ok(files.iter().map(prose).collect());
+        }
         let mut waiting: Vec<String> = DEFINITIONS.map(str::to_owned).into();
         let mut found = Vec::new();
         let mut entries = 0;
@@ -182,7 +218,7 @@ impl Places {
                 let names = if leads_out(root, &path) { Vec::new() } else { file::names_in(&path)? };
                 let names = names.into_iter().filter_map(|name| name.into_string().ok());
                 waiting.extend(names.filter(|name| is_plain(name)).map(|name| format!("{origin}/{name}")));
-            } else if [".md", ".yaml", ".toml"].iter().any(|end| origin.ends_with(end)) {
+            } else if ENDINGS.iter().any(|end| origin.ends_with(end)) {
                 let candidate = Candidate { owner: Owner::Project, origin: origin.clone(), path };
                 found.extend(self.look(&candidate).transpose().map(|prose| (origin, prose)));
             }
@@ -205,14 +241,16 @@ impl Places {
             match candidate.owner {
                 Owner::BuiltIn => names.extend(builtin::folders_with(folder, file).map(str::to_owned)),
                 Owner::Project | Owner::User => {
-                    let found = file::names_in(&candidate.path).unwrap_or_default();
                     let holds = |name: &String| {
-                        let path =
-                            Candidate { path: candidate.path.join(name).join(file), ..candidate.clone() };
+                        let place = Candidate {
+                            path: candidate.path.join(name).join(file),
+                            origin: format!("{}/{name}/{file}", candidate.origin),
+                            ..candidate.clone()
+                        };
                         // What is there and cannot be read is listed, and says why when it is used.
-                        !matches!(self.look(&path), Ok(None))
+                        !matches!(self.look(&place), Ok(None))
                     };
-                    names.extend(found.into_iter().filter_map(|name| name.into_string().ok()).filter(holds));
+                    names.extend(self.names_at(&candidate).into_iter().filter(holds));
                 }
             }
         }
@@ -227,14 +265,24 @@ impl Places {
             match candidate.owner {
                 Owner::BuiltIn => names.extend(builtin::names_in(folder).map(str::to_owned)),
                 Owner::Project | Owner::User => {
-                    // A folder that cannot be listed has nothing to offer; a file in it that is asked for says why.
-                    let found = file::names_in(&candidate.path).unwrap_or_default();
-                    names.extend(found.into_iter().filter_map(|name| name.into_string().ok()));
+                    names.extend(self.names_at(&candidate));
                 }
             }
         }
         names.retain(|name| name.ends_with(".md"));
         names
+    }
+
+    /// Returns the names in a folder at one place. A folder that cannot be listed has nothing to offer; a file in it
+    /// that is asked for says why.
+    fn names_at(&self, folder: &Candidate) -> BTreeSet<String> {
+        if let (Owner::Project, Some(files)) = (folder.owner, &self.at_commit) {
+            let prefix = format!("{}/", folder.origin);
+            let below = files.keys().filter_map(|path| path.strip_prefix(&prefix));
+            return below.filter_map(|path| path.split('/').next()).map(str::to_owned).collect();
+        }
+        let names = file::names_in(&folder.path).unwrap_or_default();
+        names.into_iter().filter_map(|name| name.into_string().ok()).collect()
     }
 }
 

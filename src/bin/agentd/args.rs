@@ -102,6 +102,9 @@ Examples:
 
 As a pre-push hook: `exec agentd review --allow-empty` in .git/hooks/pre-push.
 
+Definitions (settings, agents, packs, templates, check commands) are those of the base. Without a
+change, --trust covers the checks alone.
+
 Exit codes: 0 PASS, 1 NEEDS_CHANGES or failing checks, 9 MAJOR_ISSUES, 6 no verdict.")]
     Review(ReviewArgs),
 

@@ -7,7 +7,7 @@ use agentd::agent::{ChildWatcher, Drivers, path_of};
 use agentd::config::Environment;
 use agentd::models::{Catalogue, SessionId, State};
 use agentd::ops::Git;
-use agentd::orchestrator::{self, Workspace};
+use agentd::orchestrator::{self, ReviewBase, Workspace};
 use agentd::secret::Secrets;
 use agentd::store::{SqliteStore, Store, blob_id};
 use agentd::{Error, ErrorKind, Places, Result, ops};
@@ -64,7 +64,16 @@ pub(crate) fn workspace(args: &Args, pack: Option<&str>) -> Result<Workspace> {
 
 /// Opens the project of a folder with its settings, pack and templates, and those of a user.
 pub(crate) fn workspace_at(root: PathBuf, user: Option<PathBuf>, pack: Option<&str>) -> Result<Workspace> {
-    let mut workspace = Workspace::open(root, user, pack)?;
+    equip(Workspace::open(root, user, pack)?)
+}
+
+/// Opens the project for a review, with the definitions of the review's base.
+pub(crate) fn review_workspace(base: &ReviewBase, pack: &str) -> Result<Workspace> {
+    equip(base.workspace(user_folder()?, Some(pack))?)
+}
+
+/// Adds what a workspace needs of the environment.
+fn equip(mut workspace: Workspace) -> Result<Workspace> {
     let environment = environment();
     workspace.path = path_of(&environment).map(ToOwned::to_owned);
     workspace.worktrees = worktrees(&workspace.root);

@@ -7,6 +7,7 @@
 mod create;
 mod diff;
 mod land;
+mod listing;
 mod refs;
 mod run;
 mod scratch;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 pub use diff::{Changed, Diff, DiffLimits, Snapshot, Status};
 pub use land::{LandRequest, Landed, Merged};
+pub use listing::CommitListing;
 pub use run::Git;
 pub use worktree::{Leftover, Worktree, WorktreeCommit};
 

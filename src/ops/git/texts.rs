@@ -9,10 +9,10 @@ use crate::file;
 use crate::ops::files::LARGEST;
 
 /// A file or folder at a commit.
-struct TreeEntry {
-    path: String,
+pub(super) struct TreeEntry {
+    pub(super) path: String,
     /// Git's mode in octal digits; regular files begin with `100`.
-    mode: String,
+    pub(super) mode: String,
     id: String,
     /// Size in bytes; `None` for a folder or a submodule.
     size: Option<u64>,
@@ -61,8 +61,19 @@ impl Repository {
         self.texts_of(commit, entries)
     }
 
-    fn entries_at(&self, commit: &str, paths: &[&str]) -> Result<Vec<TreeEntry>> {
-        let list = self.dir.call(&["ls-tree", "-z", "-l", "--full-tree"]).literal();
+    /// Returns the files and folders at some paths; of a path that ends with `/`, those in that folder. Without a path,
+    /// those at the top.
+    pub(super) fn entries_at(&self, commit: &str, paths: &[&str]) -> Result<Vec<TreeEntry>> {
+        self.list(commit, &["ls-tree", "-z", "-l", "--full-tree"], paths)
+    }
+
+    /// Returns the files at some paths and in all folders below them.
+    pub(super) fn all_entries_at(&self, commit: &str, paths: &[&str]) -> Result<Vec<TreeEntry>> {
+        self.list(commit, &["ls-tree", "-r", "-z", "-l", "--full-tree"], paths)
+    }
+
+    fn list(&self, commit: &str, words: &[&str], paths: &[&str]) -> Result<Vec<TreeEntry>> {
+        let list = self.dir.call(words).literal();
         let list = list.args([self.named(commit)?.as_str(), "--"]).args(paths).ok()?;
 
         let mut entries = Vec::new();
@@ -80,7 +91,7 @@ impl Repository {
         Ok(entries)
     }
 
-    fn texts_of(&self, commit: &str, entries: Vec<TreeEntry>) -> Result<BTreeMap<String, String>> {
+    pub(super) fn texts_of(&self, commit: &str, entries: Vec<TreeEntry>) -> Result<BTreeMap<String, String>> {
         if entries.is_empty() {
             return Ok(BTreeMap::new());
         }

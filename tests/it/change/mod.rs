@@ -6,4 +6,5 @@ mod git_process_budget;
 mod own_work;
 mod parallel;
 mod repositories;
+mod stranger;
 mod terminal;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use agentd::ErrorKind;
-use agentd::orchestrator::{Workspace, open_ledger};
+use agentd::orchestrator::{AcceptNow, Workspace, open_ledger};
 
 use crate::support::{TestProject, files_below, program, write};
 
@@ -103,10 +103,10 @@ fn a_ledger_that_was_moved_with_its_project_is_accepted_once_more() {
 fn without_a_home_folder_a_ledger_is_made_for_this_run_or_not_at_all() {
     let project = project();
     let workspace = Workspace::open(project.root(), None, None).unwrap();
-    let refused = open_ledger(&workspace, false).unwrap_err();
+    let refused = open_ledger(&workspace, AcceptNow::Nothing).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::FileUnusable);
     assert!(refused.hint().unwrap().contains("--trust"), "{refused:#}");
     assert!(!project.root().join(".agentd").exists());
-    open_ledger(&workspace, true).unwrap();
-    assert_eq!(open_ledger(&workspace, false).unwrap_err().kind(), ErrorKind::NotTrusted);
+    open_ledger(&workspace, AcceptNow::Everything).unwrap();
+    assert_eq!(open_ledger(&workspace, AcceptNow::Nothing).unwrap_err().kind(), ErrorKind::NotTrusted);
 }

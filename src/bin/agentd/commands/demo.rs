@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use agentd::agent::Scripted;
 use agentd::models::SessionId;
 use agentd::ops::{self, Git, Repository};
-use agentd::orchestrator::open_ledger;
+use agentd::orchestrator::{AcceptNow, open_ledger};
 use agentd::pack::{DEMO, DEMO_SCRIPT};
 use agentd::{Error, ErrorKind, Result};
 
@@ -43,7 +43,10 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
         .map_or("the demonstration's script".to_owned(), |path| path.display().to_string());
     let scripted = Scripted::read(&script, &origin)?;
     // From here on it is a project like any other, in which the user may look around afterwards.
-    drop(open_ledger(&project::workspace_at(root.clone(), project::user_folder()?, None)?, false)?);
+    drop(open_ledger(
+        &project::workspace_at(root.clone(), project::user_folder()?, None)?,
+        AcceptNow::Nothing,
+    )?);
     let mut workspace = project::workspace_at(root.clone(), None, None)?;
     workspace.worktrees = Some(folder.join("worktrees"));
     if !given.json {

@@ -146,7 +146,7 @@ impl<'a> Leader<'a> {
         if commands.is_empty() {
             log::warn!("no checks of this project are known; name some under [review] in agentd/config.toml");
         }
-        let refused = match check_checks(workspace, &commands, self.sending.run.trust) {
+        let refused = match check_checks(workspace, &commands, self.sending.run.trust.covers_checks()) {
             Err(error) if error.kind() == ErrorKind::NotTrusted && out::can_ask() => error,
             result => return result.map_err(Failure::from),
         };

@@ -1,8 +1,8 @@
 //! `agentd review`: the review phase of a change, or one verdict on what is there.
 
 use agentd::models::{AgentName, Mode, SessionId, shown_name};
-use agentd::ops::short;
-use agentd::orchestrator::{Ask, MOST_REPAIRS, Reviewed, review_tree};
+use agentd::ops::{Git, short};
+use agentd::orchestrator::{AcceptNow, Ask, MOST_REPAIRS, ReviewBase, Reviewed, review_tree};
 use agentd::{Error, ErrorKind, ReviewResult};
 use serde_json::json;
 
@@ -23,7 +23,8 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
         return Leader::open(args, "agentd review", &session, None, &given.lead)?.go(None, Some(&mode));
     }
     let lead = &given.lead;
-    let workspace = project::workspace(args, Some(LIGHT))?;
+    let base = ReviewBase::find(&project::root(args)?, &Git::default(), given.base.as_deref())?;
+    let workspace = project::review_workspace(&base, LIGHT)?;
     let instructions = match (&given.mind, &workspace.pack.mode(&mode)?.request) {
         (Some(mind), _) => mind.clone(),
         (None, Some(request)) => request.clone(),
@@ -40,9 +41,12 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
     let ask = Ask { agent: Some(agent.clone()), ..ask };
     let grammar = workspace.pack.grammar(&mode).ok();
     let mut sending = Sending::open("agentd review", workspace, &lead.send, lead.json)?;
+    if lead.send.trust {
+        sending.run.trust = AcceptNow::Checks;
+    }
     let driver = sending.driver(args, &agent, &lead.send)?;
     let (result, shown) = sending.with_desk(false, grammar.as_ref(), |desk| {
-        review_tree(desk, driver.as_ref(), &ask, given.base.as_deref(), !given.no_checks)
+        review_tree(desk, driver.as_ref(), &ask, &base, !given.no_checks)
     })?;
     let reviewed = result?;
     shown.map_err(Failure::Output)?;
@@ -69,6 +73,15 @@ fn nothing_to_review() -> Error {
 
 /// Tells what a review came to, and returns its verdict as an exit code.
 fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
+    if !reviewed.definitions_changed.is_empty() {
+        let files: Vec<String> =
+            reviewed.definitions_changed.iter().map(|path| path.escape_debug().to_string()).collect();
+        out::warning(format_args!(
+            "the change edits definitions of agentd: {}; the review used those of {}",
+            files.join(", "),
+            short(&reviewed.definitions_from)
+        ));
+    }
     if as_json {
         let turn = format!("{}/{}", reviewed.report.session, reviewed.report.turn);
         let mut value = serde_json::to_value(&reviewed).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::thread;
 use agentd::agent::{Driver, Drivers, Echo, Replay, Scripted};
 use agentd::models::{AgentName, Reply, SessionId};
 use agentd::orchestrator::{
-    Desk, Recorded, Run, TurnReport, Workspace, knows_ledger, open_ledger, recover_all, signs,
+    AcceptNow, Desk, Recorded, Run, TurnReport, Workspace, knows_ledger, open_ledger, recover_all, signs,
 };
 use agentd::parse::Grammar;
 use agentd::store::SqliteStore;
@@ -34,7 +34,8 @@ impl Sending {
         project::check_ledger_place(&workspace.root)?;
         let drivers = project::drivers(&workspace)?;
         let (budget, limits) = (workspace.settings.budget, workspace.settings.limits);
-        let run = Run { budget, limits, trust: given.trust, git: project::git(), ..Run::new(name) };
+        let trust = if given.trust { AcceptNow::Everything } else { AcceptNow::Nothing };
+        let run = Run { budget, limits, trust, git: project::git(), ..Run::new(name) };
         Ok(Self { workspace, drivers, run, json })
     }
 
