@@ -171,6 +171,13 @@ pub enum Standing {
         /// The mode.
         mode: Mode,
     },
+    /// A person has to approve the mode, and nobody may waive that.
+    Person {
+        /// The mode.
+        mode: Mode,
+        /// What a person has to look at.
+        reason: String,
+    },
     /// A person has to answer what the agent could not know.
     Answers {
         /// The mode that asks.
@@ -215,6 +222,11 @@ pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<Standing> {
     if state.rounds.get(&mode).is_some_and(|entered| *entered > rounds) || state.fruitless >= rounds {
         return Ok(Standing::Rounds { mode, rounds });
     }
+    if state.mode_turns == 0
+        && let Some(reason) = person_needed(spec, state)
+    {
+        return Ok(Standing::Person { mode, reason });
+    }
     // Who comes back from being judged was let in before.
     let judge =
         state.left.as_ref().and_then(|left| pack.modes.get(&left.mode)).and_then(|spec| spec.judges.as_ref());
@@ -222,6 +234,15 @@ pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<Standing> {
         return Ok(Standing::Approval { mode });
     }
     Ok(Standing::Ready { mode })
+}
+
+/// Returns what the mode before came to if a person has to look at that before this one begins.
+fn person_needed(spec: &ModeSpec, state: &State) -> Option<String> {
+    let results = &state.left.as_ref()?.results;
+    let found = spec.needs_person.iter().find_map(|(operation, word)| {
+        results.get(operation).filter(|found| found.result.as_ref() == Some(word))
+    })?;
+    Some(found.detail.clone())
 }
 
 /// Returns what a person's decision leads to; the decision itself is recorded after it.

@@ -259,6 +259,7 @@ mod tests {
             timeout: Duration::from_secs(900),
             scans: true,
             env: Vec::new(),
+            accept_unshown: Vec::new(),
         };
         assert_eq!(defaults.review, review);
         let change = ChangeSettings {
@@ -270,6 +271,7 @@ mod tests {
         assert_eq!(defaults.change, change);
 
         let user = "format = 1\n[review]\ntimeout_seconds = 60\nscans = false\nenv = [\"A_KEY\"]\ncommands = [\"make\"]\n\
+                    accept_unshown = [\"*.pdf\"]\n\
                     [change]\nrounds = 3\nchallengers = [\"codex\", \"gemini:pro\"]\n\
                     [modes.plan]\nmodel = \"opus\"\nwall_seconds = 60\n";
         let project = "format = 1\n[change]\ntasks = \"each\"\nfinish = \"branch\"\n\
@@ -290,6 +292,7 @@ mod tests {
             timeout: Duration::from_secs(60),
             scans: false,
             env: vec!["A_KEY".to_owned()],
+            accept_unshown: vec!["*.pdf".to_owned()],
         };
         assert_eq!(settings.review, review);
         let challengers = ["codex", "gemini:pro"].map(|name| AgentName::new(name).unwrap()).to_vec();

@@ -55,11 +55,19 @@ pub struct ReviewSettings {
     pub scans: bool,
     /// Names of secret variables that checks see all the same.
     pub env: Vec<String>,
+    /// Patterns of files that a review may pass without having been shown them; `*` stands for any part of a name.
+    pub accept_unshown: Vec<String>,
 }
 
 impl Default for ReviewSettings {
     fn default() -> Self {
-        Self { commands: None, timeout: Duration::from_secs(15 * 60), scans: true, env: Vec::new() }
+        Self {
+            commands: None,
+            timeout: Duration::from_secs(15 * 60),
+            scans: true,
+            accept_unshown: Vec::new(),
+            env: Vec::new(),
+        }
     }
 }
 
@@ -131,6 +139,7 @@ pub(super) struct WrittenReview {
     timeout_seconds: Option<Within<1, YEAR>>,
     scans: Option<bool>,
     env: Option<Vec<VariableName>>,
+    accept_unshown: Option<Vec<String>>,
 }
 
 impl WrittenReview {
@@ -142,6 +151,9 @@ impl WrittenReview {
         review.timeout =
             self.timeout_seconds.map_or(review.timeout, |seconds| Duration::from_secs(seconds.0));
         review.scans = self.scans.unwrap_or(review.scans);
+        if let Some(accept_unshown) = self.accept_unshown {
+            review.accept_unshown = accept_unshown;
+        }
         if let Some(env) = self.env {
             review.env = env.into_iter().map(|name| name.0).collect();
         }

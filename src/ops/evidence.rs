@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::change::NOTES;
 use super::checks::{checks_report, run_checks};
 use super::files::read_project_text;
-use super::git::{Changed, Diff, DiffLimits, Snapshot, Status};
+use super::git::{Changed, Diff, DiffLimits, LeftOut, LeftOutKind, Snapshot, Status};
 use super::{ChangeSite, Closing, Found, Operation, Planned, Site, change, spec_merge};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
@@ -168,8 +168,88 @@ struct Looked {
     is_empty: bool,
     /// Whether none of those that have changed is shown.
     shows_nothing: bool,
-    /// Files of the project that are not shown, and why.
-    hidden: Vec<(String, String)>,
+    /// Files of the project that are not shown.
+    hidden: Vec<LeftOut>,
+}
+
+/// Result of `git.diff` if all that matters is shown.
+const SEEN: &str = "SEEN";
+
+/// Result of `git.diff` if a person has to look at files that are not shown.
+const PARTLY_SHOWN: &str = "PARTLY_SHOWN";
+
+/// Images, which no reviewer reads. Only files that are in fact binary and not executable count as one.
+const IMAGES: [&str; 8] = ["*.png", "*.jpg", "*.jpeg", "*.gif", "*.webp", "*.avif", "*.bmp", "*.ico"];
+
+/// Files that a package manager writes, which are often too long to be shown.
+const LOCKFILES: [&str; 18] = [
+    "Cargo.lock",
+    "Gemfile.lock",
+    "Pipfile.lock",
+    "Podfile.lock",
+    "bun.lock",
+    "bun.lockb",
+    "composer.lock",
+    "flake.lock",
+    "go.sum",
+    "gradle.lockfile",
+    "mix.lock",
+    "npm-shrinkwrap.json",
+    "package-lock.json",
+    "pnpm-lock.yaml",
+    "poetry.lock",
+    "pubspec.lock",
+    "uv.lock",
+    "yarn.lock",
+];
+
+/// Returns true if a person has to look at a file that was not shown: at all but images, lockfiles, and files that the
+/// settings accept. A file that can be executed is accepted by the settings only.
+fn needs_person(file: &LeftOut, accepted: &[String]) -> bool {
+    let name = file.path.rsplit('/').next().unwrap_or_default();
+    // A pattern without a folder is about names in all folders.
+    let matches = |pattern: &str| {
+        let path = if pattern.contains('/') { file.path.as_str() } else { name };
+        matches_pattern(pattern, path)
+    };
+    let is_lockfile = LOCKFILES.contains(&name);
+    let is_image = IMAGES.iter().any(|pattern| matches_pattern(pattern, &name.to_ascii_lowercase()));
+    let is_harmless = match file.kind {
+        LeftOutKind::NestedRepository => true,
+        LeftOutKind::Executable => false,
+        LeftOutKind::Binary => is_lockfile || is_image,
+        LeftOutKind::Text => is_lockfile,
+    };
+    !is_harmless && !accepted.iter().any(|pattern| matches(pattern))
+}
+
+/// Returns what `git.diff` comes to for a diff of `commit`: `PARTLY_SHOWN` with the files that a person has to look at,
+/// or `SEEN`.
+#[must_use]
+pub fn diff_settlement(commit: &str, base: &str, diff: &Diff, accepted: &[String]) -> Settlement {
+    let unseen: Vec<&LeftOut> = diff.left_out.iter().filter(|file| needs_person(file, accepted)).collect();
+    let planned = Planned::always(&ShowDiff, commit, "");
+    if unseen.is_empty() {
+        let detail = format!("{} files differ from {}", diff.files.len(), short(base));
+        return planned.settled(true, detail).found(SEEN, None);
+    }
+    let noun = if unseen.len() == 1 { "file was" } else { "files were" };
+    let detail =
+        format!("{} {noun} not shown to the reviewer: {}", unseen.len(), some_left_out(&unseen).join(", "));
+    planned.settled(true, detail).found(PARTLY_SHOWN, None)
+}
+
+/// Returns a text for each of some files that are not shown: its path and the reason, and a last text for all that are
+/// too many to be listed.
+#[must_use]
+pub fn some_left_out(files: &[&LeftOut]) -> Vec<String> {
+    let shown = files.iter().take(MOST_HIDDEN);
+    let mut texts: Vec<String> =
+        shown.map(|file| format!("{} ({})", shown_name(&file.path), file.why)).collect();
+    if files.len() > MOST_HIDDEN {
+        texts.push(format!("and {} more", files.len() - MOST_HIDDEN));
+    }
+    texts
 }
 
 /// `git.diff`: shows what a change has changed since it was opened, and remembers which commit that is. A change of which
@@ -205,18 +285,20 @@ impl ShowDiff {
             }
             None => (worktree.head()?, worktree.diff(base, DIFF_LIMITS, &leaves_out)?),
         };
-        let files = diff.files.iter().filter(|changed| !own(&changed.path)).count();
-        let detail = format!("{files} files differ from {}", short(&change.opened.base));
-        let settlement = Planned::always(self, commit, "").settled(true, detail).found("SEEN", None);
         let item = ContextItem::new(ContextKind::Artifact, "changes.diff", diff_text(&diff, own));
+        let judged = Diff {
+            text: String::new(),
+            files: diff.files.iter().filter(|changed| !own(&changed.path)).cloned().collect(),
+            left_out: diff.left_out.iter().filter(|file| !own(&file.path)).cloned().collect(),
+        };
+        let settlement = diff_settlement(&commit, base, &judged, change.accept_unshown);
         let found =
             Found { items: vec![(item, "what has changed".to_owned())], settlement: Some(settlement) };
         // The reports of earlier phases are in the change's own folder: they are no work to be judged.
         let is_work = |path: &str| !path.starts_with(&folder);
         let work = diff.files.iter().filter(|changed| is_work(&changed.path)).count();
-        let hidden: Vec<(String, String)> =
-            diff.left_out.into_iter().filter(|(path, _)| is_work(path)).collect();
-        let is_hidden = |path: &str| hidden.iter().any(|(hidden, _)| hidden == path);
+        let hidden: Vec<LeftOut> = diff.left_out.into_iter().filter(|file| is_work(&file.path)).collect();
+        let is_hidden = |path: &str| hidden.iter().any(|hidden| hidden.path == path);
         let shown = diff.files.iter().filter(|changed| is_work(&changed.path) && !is_hidden(&changed.path));
         Ok(Looked { found, is_empty: work == 0, shows_nothing: shown.count() == 0, hidden })
     }
@@ -249,6 +331,10 @@ impl Operation for ShowDiff {
             let hint = format!("review it yourself: `git diff {base} {}`", change.opened.branch);
             return Err(nothing_shown(&looked.hidden).with_hint(hint));
         }
+        if !looked.hidden.is_empty() {
+            let files: Vec<&LeftOut> = looked.hidden.iter().collect();
+            log::warn!("not shown to the reviewer: {}", some_left_out(&files).join(", "));
+        }
         Ok(looked.found)
     }
 
@@ -265,23 +351,21 @@ impl Operation for ShowDiff {
 }
 
 /// Returns the error for changes of which a reviewer would see nothing; `hidden` are the files and the reasons.
-pub fn nothing_shown(hidden: &[(String, String)]) -> Error {
-    let named: String =
-        hidden.iter().take(MOST_HIDDEN).map(|(path, why)| format!("\n  {path}: {why}")).collect();
-    let more = hidden.len().saturating_sub(MOST_HIDDEN);
-    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-    let message = format!("nothing of what has changed can be shown to a reviewer:{named}{more}");
+pub fn nothing_shown(hidden: &[LeftOut]) -> Error {
+    let files: Vec<&LeftOut> = hidden.iter().collect();
+    let named: String = some_left_out(&files).iter().map(|file| format!("\n  {file}")).collect();
+    let message = format!("nothing of what has changed can be shown to a reviewer:{named}");
     Error::new(ErrorKind::NothingToReview, message)
 }
 
-/// Number of hidden files that an error lists.
+/// Number of hidden files that a message lists.
 const MOST_HIDDEN: usize = 20;
 
 /// Returns a diff as a prompt shows it: what is not shown is named.
 pub fn diff_text(diff: &Diff, own: impl Fn(&str) -> bool) -> String {
-    let left_out = diff.left_out.iter().filter(|(path, _)| !own(path));
-    let named: String =
-        left_out.map(|(path, why)| format!("# not shown: {} ({why})\n", shown_name(path))).collect();
+    let left_out = diff.left_out.iter().filter(|file| !own(&file.path));
+    let named = left_out.map(|file| format!("# not shown: {} ({})\n", shown_name(&file.path), file.why));
+    let named: String = named.collect();
     let text = format!("{named}{}", diff.text);
     if text.trim().is_empty() { "# nothing has changed\n".to_owned() } else { text }
 }

@@ -32,14 +32,16 @@ pub use change::{
 };
 pub use checks::{CheckJob, checks_report, run_checks};
 pub use detect::{check_commands, check_commands_in, detected};
-pub use evidence::{DIFF_LIMITS, REVIEWED, checks_settlement, diff_text, nothing_shown, short};
+pub use evidence::{
+    DIFF_LIMITS, REVIEWED, checks_settlement, diff_settlement, diff_text, nothing_shown, short, some_left_out,
+};
 pub use files::{
     create_new, make_folder, read_project_text, read_reply, read_text, sweep, temporary_folder, write_text,
 };
 pub use findings::{find_places, noted};
 pub use git::{
-    Changed, CommitListing, Diff, DiffLimits, Git, Head, LandRequest, Landed, Leftover, Merged, Repository,
-    Snapshot, Status, Worktree, WorktreeCommit,
+    Changed, CommitListing, Diff, DiffLimits, Git, Head, LandRequest, Landed, LeftOut, LeftOutKind, Leftover,
+    Merged, Repository, Snapshot, Status, Worktree, WorktreeCommit,
 };
 pub use landing::Landing;
 pub use listing::ProjectListing;
@@ -109,6 +111,8 @@ pub struct ChangeSite<'a> {
     pub checks: CheckJob<'a>,
     /// Tells files that hold secrets by their name.
     pub holds_secrets: fn(&str) -> bool,
+    /// Patterns of files that a review may pass without having been shown them.
+    pub accept_unshown: &'a [String],
     /// Whether the branch is merged at the end.
     pub merges: bool,
 }

@@ -104,6 +104,7 @@ impl Grounds {
             findings: &own.findings,
             checks: own.checking.job(desk, &self.tree),
             holds_secrets: |path| names_secrets(path.as_ref()),
+            accept_unshown: &desk.workspace.settings.review.accept_unshown,
             merges: desk.workspace.settings.change.finish == Finish::Merge,
         });
         Site { root: &self.tree, session, change }

@@ -231,6 +231,7 @@ fn refused(decision: Decision, standing: &Standing) -> Option<&'static str> {
             Some("is given up; only `revise` takes it up again")
         }
         (Decision::Reject | Decision::Cancel, Standing::Over { .. }) => Some("is given up already"),
+        (Decision::Waive, Standing::Person { .. }) => Some("waits for a person"),
         (Decision::Approve | Decision::Waive | Decision::Reject, Standing::Ready { .. }) => {
             Some("does not wait for anyone")
         }

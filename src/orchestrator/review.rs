@@ -14,8 +14,8 @@ use crate::agent::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Check, ContextItem, ContextKind, Finding, ReviewResult};
 use crate::ops::{
-    Changed, DIFF_LIMITS, Git, Repository, Status, check_commands_in, checks_report, checks_settlement,
-    diff_text, nothing_shown, run_checks,
+    Changed, DIFF_LIMITS, Git, LeftOut, Repository, Status, check_commands_in, checks_report,
+    checks_settlement, diff_settlement, diff_text, nothing_shown, run_checks,
 };
 use crate::pack::{DEFINITIONS, Places, is_definition, is_read_definition};
 
@@ -101,8 +101,8 @@ pub struct Reviewed {
     pub files: Vec<Changed>,
     /// Those of them that define something (settings, agents, packs, templates): they were not used.
     pub definitions_changed: Vec<String>,
-    /// What was not shown to the agent, and why.
-    pub left_out: Vec<(String, String)>,
+    /// What was not shown to the agent.
+    pub left_out: Vec<LeftOut>,
     /// The project's own checks, as far as they were run.
     pub checks: Vec<Check>,
     /// What the agent has found, the most severe first.
@@ -160,8 +160,11 @@ pub fn review_tree(
     let overruled = match said {
         Some(said) => {
             let checked = checks_settlement(&checks);
+            let accepted = &desk.workspace.settings.review.accept_unshown;
+            let seen = diff_settlement(&base.head, &base.compared, &diff, accepted);
             let mut results = report.state.results.clone();
             results.insert(checked.operation.clone(), checked);
+            results.insert(seen.operation.clone(), seen);
             Overruled::find(desk.workspace.pack.mode(&ask.mode)?, said.name(), &results)
         }
         None => None,

@@ -251,6 +251,15 @@ impl Faults<'_> {
                 || verdict.is_some_and(|verdict| spec.verdicts.contains(&verdict))
         };
         self.check_evidence(mode, spec, location, can_be);
+        for operation in spec.needs_person.keys() {
+            let runs =
+                |spec: &ModeSpec| spec.before.iter().chain(&spec.after).any(|run| run.as_str() == operation);
+            if !manifest.modes.values().any(|spec| runs(&spec.value)) {
+                let message =
+                    format!("`needs_person` of mode `{mode}` asks for `{operation}`, which no mode runs");
+                self.add(location, message);
+            }
+        }
         for (result, target) in &spec.next {
             if !can_be(result) {
                 self.add(

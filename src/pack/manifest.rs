@@ -113,6 +113,9 @@ pub struct ModeSpec {
     /// Whether a person is asked before the mode begins.
     #[serde(default)]
     pub approval: bool,
+    /// Results of operations in the mode before after which a person must approve the mode, also with `--auto`.
+    #[serde(default)]
+    pub needs_person: IndexMap<String, String>,
     /// Where a person's objection in this mode leads; without one, to the mode itself.
     #[serde(default)]
     pub revise: Option<Mode>,

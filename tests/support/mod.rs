@@ -37,6 +37,7 @@ pub(crate) fn sdd_without_branch() -> String {
             "before: [change.require, specs.show, findings.show]",
         ),
         ("before: [change.require, review.require, specs.merge]", "before: [change.require]"),
+        ("    needs_person: {git.diff: PARTLY_SHOWN}\n", ""),
         // What nobody looked at is no evidence; `git.commit` never has this result.
         ("evidence: {checks.run: {FAILED:", "evidence: {git.commit: {FAILED:"),
     ];

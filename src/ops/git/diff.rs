@@ -1,10 +1,12 @@
 //! What has changed in a work tree since a commit, as it is now and whoever tries to hide it.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use super::run::{Dir, path_of};
 use super::scratch::Scratch;
 use super::stage::IndexListing;
+use super::texts::next_blob;
 use super::worktree::Worktree;
 use super::{Repository, lossy, not_understood, split_at_tab};
 use crate::error::Result;
@@ -59,8 +61,33 @@ pub struct Diff {
     pub text: String,
     /// All files that have changed.
     pub files: Vec<Changed>,
-    /// The files that are not shown, and why.
-    pub left_out: Vec<(String, String)>,
+    /// The files that are not shown.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A file that has changed and is not shown.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct LeftOut {
+    /// Its path; what is not UTF-8 in it is replaced.
+    pub path: String,
+    /// The reason.
+    pub why: String,
+    /// What it is.
+    pub kind: LeftOutKind,
+}
+
+/// What a file is that is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeftOutKind {
+    /// Text that is too long, or that may hold secrets.
+    Text,
+    /// Not text, and not executable.
+    Binary,
+    /// A file that can be executed.
+    Executable,
+    /// A git repository in the work tree that is part of no commit.
+    NestedRepository,
 }
 
 /// Tells by its path whether a file is left out of a diff.
@@ -199,6 +226,8 @@ struct Record {
     from: Option<Vec<u8>>,
     status: u8,
     ids: [String; 2],
+    /// Whether either side can be executed.
+    executable: bool,
     binary: bool,
     added: u64,
     removed: u64,
@@ -214,6 +243,18 @@ impl Record {
         };
         let Self { binary, added, removed, .. } = *self;
         Changed { path: lossy(&self.path), status, binary, added, removed }
+    }
+
+    /// Returns the entry of a file that is not shown, and that of the path that it was moved away from.
+    fn left_out(&self, why: &str) -> impl Iterator<Item = LeftOut> + use<> {
+        let kind = match (self.executable, self.binary) {
+            (true, _) => LeftOutKind::Executable,
+            (false, true) => LeftOutKind::Binary,
+            (false, false) => LeftOutKind::Text,
+        };
+        let here = LeftOut { path: lossy(&self.path), why: why.to_owned(), kind };
+        let moved = |from| LeftOut { path: lossy(from), why: format!("it was moved away; {why}"), kind };
+        std::iter::once(here).chain(self.from.as_deref().map(moved))
     }
 
     /// Returns how many diffs git writes about it: a file that is of another kind now was removed and added.
@@ -249,16 +290,16 @@ impl<'a> Compared<'a> {
     fn diff(&self, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
         let sizes = self.sizes()?;
         let mut diff = Diff { files: self.records.iter().map(Record::changed).collect(), ..Diff::default() };
+        let texts = self.disguised_texts(&sizes, limits)?;
         let mut shown = Vec::new();
+        let mut disguised = Vec::new();
         for record in &self.records {
-            let Some(why) = why_left_out(record, &sizes, leave_out) else {
-                shown.push(record);
-                continue;
-            };
-            diff.left_out.push((lossy(&record.path), why.clone()));
-            // A file that was moved to where it is not shown is gone from where it was.
-            diff.left_out
-                .extend(record.from.as_ref().map(|from| (lossy(from), format!("it was moved away; {why}"))));
+            let is_text = record.ids.iter().all(|id| is_no_object(id) || texts.contains(id));
+            match why_left_out(record, &sizes, leave_out, is_text) {
+                Some(why) => diff.left_out.extend(record.left_out(&why)),
+                None if record.binary => disguised.push(record),
+                None => shown.push(record),
+            }
         }
 
         let bytes: u64 = self.records.iter().map(|record| size_of(record, &sizes)).sum();
@@ -266,15 +307,18 @@ impl<'a> Compared<'a> {
             self.show_all(&shown, limits, &mut diff)?;
         } else {
             for group in groups(&shown, &sizes) {
-                self.show(&group, limits, &mut diff)?;
+                self.show(&group, &[], limits, &mut diff)?;
             }
         }
+        for group in groups(&disguised, &sizes) {
+            self.show(&group, &["--text"], limits, &mut diff)?;
+        }
 
-        let nested = self
-            .snapshot
-            .nested
-            .iter()
-            .map(|path| (path.clone(), "it is a separate git repository".to_owned()));
+        let nested = self.snapshot.nested.iter().map(|path| LeftOut {
+            path: path.clone(),
+            why: "it is a separate git repository".to_owned(),
+            kind: LeftOutKind::NestedRepository,
+        });
         diff.left_out.extend(nested);
         Ok(diff)
     }
@@ -304,11 +348,42 @@ impl<'a> Compared<'a> {
         }
     }
 
+    /// Returns the ids of texts among what git takes for binary: a NUL byte in a script, or an attribute of the
+    /// repository, is enough for that, and would hide it from a reviewer.
+    fn disguised_texts(&self, sizes: &Sizes, limits: DiffLimits) -> Result<HashSet<String>> {
+        let binary = self.records.iter().filter(|record| record.binary);
+        let mut input = String::new();
+        let mut total = 0;
+        for id in binary.flat_map(|record| &record.ids) {
+            let Some(size) = sizes.get(id).filter(|size| **size <= limits.file) else { continue };
+            total += size;
+            if total > MAX_GROUP_BYTES {
+                break;
+            }
+            input.push_str(&format!("{id}\n"));
+        }
+        if input.is_empty() {
+            return Ok(HashSet::new());
+        }
+
+        let output = self.snapshot.scratch.dir.call(&["cat-file", "--batch"]).input(input.as_str()).ok()?;
+        let mut rest = output.as_slice();
+        let mut texts = HashSet::new();
+        for id in input.lines() {
+            let size = sizes.get(id).copied().unwrap_or(0);
+            let content = next_blob(&mut rest, id, size).ok_or_else(|| not_understood("cat-file"))?;
+            if is_mostly_text(content) {
+                texts.insert(id.to_owned());
+            }
+        }
+        Ok(texts)
+    }
+
     /// Adds the diffs of some files, as far as there is room.
-    fn show(&self, group: &[&Record], limits: DiffLimits, diff: &mut Diff) -> Result<()> {
+    fn show(&self, group: &[&Record], words: &[&str], limits: DiffLimits, diff: &mut Diff) -> Result<()> {
         let renames = if group.iter().any(|record| record.from.is_some()) { "-M" } else { "--no-renames" };
         let call = self.snapshot.scratch.dir.call(&WORDS).setting(LARGE).literal();
-        let call = call.args(["-p", renames, self.from, &self.snapshot.tree, "--"]);
+        let call = call.args(words).args(["-p", renames, self.from, &self.snapshot.tree, "--"]);
         let paths = group.iter().flat_map(|record| [Some(&record.path), record.from.as_ref()]).flatten();
         let output = call.args(paths.map(|path| path_of(path))).ok()?;
 
@@ -350,15 +425,28 @@ fn size_of(record: &Record, sizes: &Sizes) -> u64 {
     record.ids.iter().filter_map(|id| sizes.get(id)).sum()
 }
 
-/// Returns why a file is not shown; `None` if it is.
-fn why_left_out(record: &Record, sizes: &Sizes, leave_out: LeaveOut<'_>) -> Option<String> {
+/// Returns true for the id that git gives for a file that does not exist.
+fn is_no_object(id: &str) -> bool {
+    id.bytes().all(|byte| byte == b'0')
+}
+
+/// Returns true for UTF-8 text in which fewer than one byte in ten is a control character. Anything else that git takes
+/// for binary is not shown.
+fn is_mostly_text(content: &[u8]) -> bool {
+    let is_control = |byte: &&u8| byte.is_ascii_control() && !byte.is_ascii_whitespace();
+    let controls = content.iter().filter(is_control).count();
+    controls * 10 < content.len() && std::str::from_utf8(content).is_ok()
+}
+
+/// Returns why a file is not shown; `None` if it is. `is_text` is about a file that git takes for binary.
+fn why_left_out(record: &Record, sizes: &Sizes, leave_out: LeaveOut<'_>, is_text: bool) -> Option<String> {
     let mut names = [Some(&record.path), record.from.as_ref()].into_iter().flatten();
     let size = size_of(record, sizes);
     if names.any(|path| leave_out(&lossy(path))) {
         Some("by its name it may hold secrets".to_owned())
     } else if size > 2 * LARGEST {
         Some(format!("it is too large: {}", file::in_units(size)))
-    } else if record.binary {
+    } else if record.binary && !is_text {
         let size = sizes.get(&record.ids[1]).copied().unwrap_or(0);
         Some(format!("it is binary: {}", file::in_units(size)))
     } else {
@@ -399,6 +487,7 @@ fn next_text<'a>(record: &Record, parts: &mut impl Iterator<Item = &'a [u8]>) ->
 
 /// Adds the diff of a file if there is room for it; otherwise the file is left out.
 fn add_text(record: &Record, text: &str, limits: DiffLimits, diff: &mut Diff) {
+    let text = &escape_nul(text);
     let size = text.len() as u64;
     let room = limits.total.saturating_sub(diff.text.len() as u64);
     if size <= limits.file.min(room) {
@@ -406,7 +495,15 @@ fn add_text(record: &Record, text: &str, limits: DiffLimits, diff: &mut Diff) {
         return;
     }
     let why = if size > limits.file { "its diff is too long" } else { "there is no room left for its diff" };
-    diff.left_out.push((lossy(&record.path), format!("{why}: {}", file::in_units(size))));
+    diff.left_out.extend(record.left_out(&format!("{why}: {}", file::in_units(size))));
+}
+
+/// Returns a diff with its NUL bytes as `\x00`, and a line before it that says so.
+fn escape_nul(text: &str) -> Cow<'_, str> {
+    if !text.contains('\0') {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("# NUL bytes of the next file are shown as \\x00\n{}", text.replace('\0', "\\x00")))
 }
 
 /// Splits an output of diffs. No line of a file's content can start one, as each starts with a sign.
@@ -436,7 +533,7 @@ fn records(output: &[u8]) -> Result<Vec<Record>> {
     while let Some(meta) = next.and_then(|part| part.strip_prefix(b":")) {
         let meta = lossy(meta);
         let words: Vec<&str> = meta.split(' ').collect();
-        let [_, _, old, new, status] = words[..] else { return Err(broken()) };
+        let [old_mode, new_mode, old, new, status] = words[..] else { return Err(broken()) };
         let status = status.bytes().next().ok_or_else(broken)?;
         let mut path = parts.next().ok_or_else(broken)?.to_vec();
         let mut from = None;
@@ -444,7 +541,8 @@ fn records(output: &[u8]) -> Result<Vec<Record>> {
             from = Some(std::mem::replace(&mut path, parts.next().ok_or_else(broken)?.to_vec()));
         }
         let ids = [old.to_owned(), new.to_owned()];
-        records.push(Record { path, from, status, ids, binary: false, added: 0, removed: 0 });
+        let executable = [old_mode, new_mode].contains(&"100755");
+        records.push(Record { path, from, status, ids, executable, binary: false, added: 0, removed: 0 });
         next = parts.next();
     }
     for record in &mut records {

@@ -18,7 +18,7 @@ mod worktree;
 
 use std::path::{Path, PathBuf};
 
-pub use diff::{Changed, Diff, DiffLimits, Snapshot, Status};
+pub use diff::{Changed, Diff, DiffLimits, LeftOut, LeftOutKind, Snapshot, Status};
 pub use land::{LandRequest, Landed, Merged};
 pub use listing::CommitListing;
 pub use run::Git;

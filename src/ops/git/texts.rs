@@ -114,7 +114,8 @@ impl Repository {
         let mut rest = output.as_slice();
         let mut texts = BTreeMap::new();
         for entry in entries {
-            let bytes = next_blob(&mut rest, &entry).ok_or_else(|| not_understood("cat-file"))?;
+            let size = entry.size.unwrap_or(0);
+            let bytes = next_blob(&mut rest, &entry.id, size).ok_or_else(|| not_understood("cat-file"))?;
             let text = String::from_utf8(bytes.to_vec()).ok().filter(|text| !text.contains('\0'));
             let text = text.ok_or_else(|| unusable(&entry, "is not UTF-8 text"))?;
             texts.insert(entry.path, text);
@@ -125,9 +126,8 @@ impl Repository {
 
 /// Takes the content of a file from the output of `cat-file --batch`: a line with its id, kind and size, then its bytes
 /// and a line end.
-fn next_blob<'a>(rest: &mut &'a [u8], entry: &TreeEntry) -> Option<&'a [u8]> {
-    let size = entry.size?;
-    let head = format!("{} blob {size}\n", entry.id);
+pub(super) fn next_blob<'a>(rest: &mut &'a [u8], id: &str, size: u64) -> Option<&'a [u8]> {
+    let head = format!("{id} blob {size}\n");
     let content = rest.strip_prefix(head.as_bytes())?;
     let (bytes, after) = content.split_at_checked(usize::try_from(size).ok()?)?;
     *rest = after.strip_prefix(b"\n")?;

@@ -88,7 +88,7 @@ fn cost(row: &ChangeRow) -> String {
 fn stands(standing: &Standing) -> &'static str {
     match standing {
         Standing::Ready { .. } => "ready",
-        Standing::Approval { .. } => "waits for approval",
+        Standing::Approval { .. } | Standing::Person { .. } => "waits for approval",
         Standing::Answers { .. } => "waiting for your answers",
         Standing::Rounds { .. } => "goes in circles",
         Standing::Over { done: true } => "archived",

