@@ -81,6 +81,22 @@ impl End {
         *self == Self::Ok
     }
 
+    /// Returns true if the call was interrupted from outside, or the agent never came to work: by the user, with the
+    /// program, for a limit of its account, or because it is not logged in or not installed. Such a call says nothing
+    /// about the work.
+    #[must_use]
+    pub fn is_interruption(&self) -> bool {
+        matches!(
+            self,
+            Self::Stopped
+                | Self::Lost
+                | Self::Auth
+                | Self::Quota { .. }
+                | Self::RateLimited { .. }
+                | Self::NotInstalled
+        )
+    }
+
     /// Returns the end as one word.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -36,7 +36,8 @@ pub struct State {
     pub approved: bool,
     /// How often each mode was entered since a person last decided.
     pub rounds: BTreeMap<Mode, u64>,
-    /// How many turns in a row have brought nothing in the current mode.
+    /// Number of turns in a row that have brought nothing in the current mode. A turn counts once its agent has answered
+    /// or failed; one that was interrupted does not.
     pub fruitless: u64,
     /// What operations came to in the current mode.
     pub results: BTreeMap<String, Settlement>,
@@ -80,6 +81,9 @@ pub struct Progress {
     pub open: u64,
     /// Effects that were asked for unclearly, or settled as not done.
     pub undone: u64,
+    /// The turn is part of `State::fruitless`.
+    #[serde(skip)]
+    counted: bool,
     /// Those of them that were asked for unclearly.
     #[serde(skip)]
     unclear: u64,
@@ -152,12 +156,12 @@ impl State {
                 self.turns = started.turn;
                 self.pack = Some(started.pack.clone());
                 self.mode_turns += 1;
-                self.fruitless += 1;
                 self.approved = false;
                 self.progress = Progress::default();
             }
             Event::Replied { markers, verdict, fault, unclear, questions, .. } => {
                 self.progress.questions.clone_from(questions);
+                self.count_turn();
                 self.progress.unclear = *unclear;
                 self.progress.undone = *unclear;
                 self.progress.replied = true;
@@ -179,11 +183,22 @@ impl State {
                 if answered.end == End::Stopped || (!answered.end.is_ok() && self.progress.repairs == 0) =>
             {
                 self.progress.fault = Some(format!("the agent's reply: {}", answered.end.name()));
+                if !answered.end.is_interruption() {
+                    self.count_turn();
+                }
             }
             Event::Answered(_) => {}
             Event::Intended { .. } => self.progress.open += 1,
             Event::Settled { settlement, .. } => self.settle(settlement),
             Event::Ended { done } => self.ended = Some(*done),
+        }
+    }
+
+    /// Counts the current turn, once, as one that has brought nothing so far.
+    fn count_turn(&mut self) {
+        if !self.progress.counted {
+            self.progress.counted = true;
+            self.fruitless += 1;
         }
     }
 

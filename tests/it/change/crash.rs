@@ -5,9 +5,12 @@ use std::thread;
 
 use agentd::fail::{CHANGE_POINTS, POINTS};
 use agentd::models::Event;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::support::change_project::Stage;
 use crate::support::waiting::until;
+use crate::support::write;
 
 /// The points that are tried unless `AGENTD_SOAK` asks for all: before, in and after a call, and where files, commits,
 /// the archive and the merge are made.
@@ -146,4 +149,25 @@ fn a_merge_that_cannot_be_done_is_tried_again_and_the_agent_is_not_asked_again()
     stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
     assert_eq!(stage.project.read("say.txt"), "say\n");
     assert_eq!(stage.calls(), CALLS);
+}
+
+/// Neither `kill -9` nor Ctrl-C is a round, and a call that goes on is none either.
+#[test]
+fn a_change_that_is_interrupted_again_and_again_does_not_go_in_circles() {
+    let stage = Stage::new();
+    stage.does("plan", "echo begun >> \"$1\"/begun; if [ ! -f \"$1\"/enough ]; then exec sleep 600; fi\n");
+    let begun = || std::fs::read_to_string(stage.outside("begun")).unwrap_or_default().lines().count();
+    for (index, signal) in [Signal::SIGKILL, Signal::SIGINT].into_iter().cycle().take(6).enumerate() {
+        let request: &[&str] = if index == 0 { &["Say it"] } else { &[] };
+        let mut child = stage.start(&[&["run", "say"], request, &["--auto", "--trust"]].concat());
+        until("the agent does not begin", || begun() > index);
+        let status = stage.project.run(&["status"]).ok();
+        assert!(!status.contains("goes in circles"), "{status}");
+        kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+        child.wait().unwrap();
+        until("the agent outlives its program", || stage.alive().is_empty());
+    }
+    write(&stage.outside("enough"), "");
+    stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
+    assert_eq!(stage.project.read("say.txt"), "say\n");
 }
