@@ -173,8 +173,10 @@ impl Dir {
     ///
     /// # Errors
     ///
-    /// `GitFailed` if the configuration cannot be read, or names a filter that cannot be switched off.
+    /// `GitFailed` if the configuration cannot be read, or names a filter that cannot be switched off; `FileUnusable`
+    /// if git would wait for a named pipe.
     pub(super) fn guarded(&self) -> Result<Self> {
+        self.check_pipes()?;
         let mut guarded = self.clone();
         let own = self.git_dir.join("config.worktree");
         for config in [self.common.join("config"), self.common.join("config.worktree"), own] {
@@ -196,6 +198,23 @@ impl Dir {
             }
         }
         Ok(guarded)
+    }
+
+    /// Refuses named pipes and devices where git reads a file before it looks at any other: it would wait for a writer
+    /// until its time is over. Those in folders below the top of the work tree are left to that limit.
+    fn check_pipes(&self) -> Result<()> {
+        let in_tree =
+            [".gitignore", ".gitattributes", ".agentd/.gitignore"].map(|name| self.work_tree.join(name));
+        let in_common = ["info/exclude", "info/attributes"].map(|name| self.common.join(name));
+        for path in in_tree.into_iter().chain(in_common) {
+            if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+                let shown = path.display().to_string();
+                let message = format!("`{}` is not a regular file", shown.escape_debug());
+                return Err(Error::new(ErrorKind::FileUnusable, message)
+                    .with_hint("git would wait for it: remove it"));
+            }
+        }
+        Ok(())
     }
 }
 

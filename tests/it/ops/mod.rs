@@ -1,5 +1,6 @@
 //! Project files, git and check commands.
 
+mod canary;
 mod check_discovery;
 mod checks;
 mod git_door;
