@@ -1,7 +1,7 @@
 //! `agentd review`: the review phase of a change, or one verdict on what is there.
 
 use agentd::models::{AgentName, Mode, SessionId, shown_name};
-use agentd::ops::{Git, LeftOut, short, some_left_out};
+use agentd::ops::{LeftOut, short, some_left_out};
 use agentd::orchestrator::{AcceptNow, Ask, MOST_REPAIRS, ReviewBase, Reviewed, review_tree};
 use agentd::{Error, ErrorKind, ReviewResult};
 use serde_json::json;
@@ -23,7 +23,7 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
         return Leader::open(args, "agentd review", &session, None, &given.lead)?.go(None, Some(&mode));
     }
     let lead = &given.lead;
-    let base = ReviewBase::find(&project::root(args)?, &Git::default(), given.base.as_deref())?;
+    let base = ReviewBase::find(&project::root(args)?, &project::git(), given.base.as_deref())?;
     let workspace = project::review_workspace(&base, LIGHT)?;
     let instructions = match (&given.mind, &workspace.pack.mode(&mode)?.request) {
         (Some(mind), _) => mind.clone(),
