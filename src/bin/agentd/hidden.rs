@@ -28,9 +28,6 @@ const WORD: &str = "__secrets";
 /// Folder in which the system lists the open files of a process.
 const OPEN_FILES: &str = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
 
-/// Settings that git requires together with `GIT_CONFIG_COUNT`. They are no secrets, though their name has the word.
-const GIT_SETTING: &[u8] = b"GIT_CONFIG_KEY_";
-
 /// Variables that were handed over.
 static HIDDEN: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
 
@@ -77,9 +74,7 @@ pub(crate) fn hide(args: &Args) -> Result<()> {
         // Definitions that cannot be read are reported by the command itself.
         let places = project::places(args).unwrap_or_default();
         let names = orchestrator::secret_names(&places, &environment);
-        let is_secret = |name: &OsStr| {
-            !name.as_bytes().starts_with(GIT_SETTING) && names.iter().any(|known| name == known.as_str())
-        };
+        let is_secret = |name: &OsStr| names.iter().any(|known| name == known.as_str());
         let secret: Vec<_> = environment.0.into_iter().filter(|(name, _)| is_secret(name)).collect();
         if !secret.is_empty() {
             return Err(failed(start_again(&Environment(secret))));
