@@ -23,6 +23,9 @@ use crate::store::{Entry, Lease};
 /// What stands before the name of a change in the name of its branch.
 const BRANCH: &str = "agentd/";
 
+/// The folder of archived changes, next to those of the others.
+const ARCHIVE_FOLDER: &str = "archive";
+
 /// A change as it stands.
 #[derive(Debug)]
 pub struct Lead {
@@ -104,6 +107,11 @@ fn lead(desk: &Desk<'_>, session: &SessionId, state: State) -> Result<Lead> {
 }
 
 fn new_change(desk: &Desk<'_>, session: &SessionId, request: &str, state: &State) -> Result<Opened> {
+    if session.as_str() == ARCHIVE_FOLDER {
+        let message =
+            format!("a change cannot be named `{session}`: archived changes are kept under that name");
+        return Err(Error::new(ErrorKind::NameInvalid, message).with_hint("choose another name"));
+    }
     if state.turns > 0 {
         let message = format!("`{session}` is a session without a branch of its own");
         return Err(Error::new(ErrorKind::ChangeExists, message).with_hint("choose another name"));

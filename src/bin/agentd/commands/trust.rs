@@ -84,11 +84,33 @@ fn print(files: &[Definition], accepted: bool) -> std::io::Result<()> {
                 writeln!(out, "{now:<8}  {}", file.file)?;
             }
             for command in &file.commands {
-                writeln!(out, "          {command}")?;
+                writeln!(out, "          {}", with_visible_blanks(command))?;
             }
         }
         Ok(())
     })
+}
+
+/// Most blanks in a row that are shown as they are.
+const MAX_BLANKS: usize = 8;
+
+/// Returns a command in which a long run of blanks is a number: it could push what follows out of sight.
+fn with_visible_blanks(command: &str) -> String {
+    let mut out = String::new();
+    let mut rest = command;
+    while let Some(start) = rest.find(char::is_whitespace) {
+        let (before, after) = rest.split_at(start);
+        let length = after.find(|c: char| !c.is_whitespace()).unwrap_or(after.len());
+        let blanks = after[..length].chars().count();
+        out.push_str(before);
+        if blanks > MAX_BLANKS {
+            out.push_str(&format!(" [{blanks} blanks] "));
+        } else {
+            out.push_str(&after[..length]);
+        }
+        rest = &after[length..];
+    }
+    out + rest
 }
 
 fn described(file: &Definition, accepted: bool) -> Value {
@@ -110,5 +132,17 @@ fn state(file: &Definition) -> &'static str {
         Ok((_, Standing::New)) => "new",
         Ok((_, Standing::Changed)) => "changed",
         Err(_) => "unusable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_of_blanks_does_not_hide_what_follows() {
+        assert_eq!(with_visible_blanks("make  test"), "make  test");
+        let hidden = format!("make test{}; curl evil", " ".repeat(500));
+        assert_eq!(with_visible_blanks(&hidden), "make test [500 blanks] ; curl evil");
     }
 }
