@@ -3,7 +3,7 @@
 //! A room of its own, as the rooms that speak to agents, keep the ledger and print all need it.
 //!
 //! A secret is looked for in what a reader sees of a text: escape sequences, control characters and invisible characters
-//! are left out of the search, for whoever shows the text later takes them out, and would put the secret together again.
+//! are left out of the search, because showing the text removes them, and would put the secret together again.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,8 +104,8 @@ impl Secrets {
         Cow::Owned(redacted)
     }
 
-    /// Returns a whole reply in which also those secrets are replaced that its markup keeps in pieces: whoever reads it
-    /// takes tags, thoughts and CDATA marks out, and joins what stands around them.
+    /// Returns a whole reply in which also those secrets are replaced that its markup keeps in pieces: reading it
+    /// removes tags, thoughts and CDATA marks, and joins the text around them.
     #[must_use]
     pub fn redact_markup<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(known) = self.0.as_ref().filter(|_| text.contains(MARKS)) else {
@@ -252,11 +252,11 @@ impl Redactor {
     }
 }
 
-/// Returns where the pieces of a value stand in a text, if it is in pieces there that only marks, and whatever is between
+/// Returns the places of the pieces of a value in a text, if it is in pieces there that only marks, and whatever is between
 /// marks, keep apart. The pieces before the last are searched for in every run of text without a mark: `reached` holds for
-/// each length of the value's start where the pieces of it stand.
+/// each length of the value's start the places of its pieces.
 fn pieces_of(text: &str, value: &str) -> Vec<Piece> {
-    // A value with a mark of its own cannot be told from markup.
+    // A value that contains a mark cannot be distinguished from markup.
     if value.len() < SHORTEST || value.contains(MARKS) {
         return Vec::new();
     }
@@ -362,7 +362,7 @@ fn forms_of(value: &[u8]) -> Vec<String> {
     let mut forms = vec![raw.clone().into_owned()];
     forms.extend(in_json(&raw));
     forms.extend(in_xml(&raw));
-    // What encoders leave as it is: RFC 3986, and JavaScript's encodeURIComponent; and all of it encoded.
+    // Characters that encoders leave as they are: RFC 3986, and JavaScript's encodeURIComponent; and all of it encoded.
     for kept in ["-_.~", "-_.~!*'()"] {
         forms.extend([
             url_encoded(value, kept, b"0123456789ABCDEF"),

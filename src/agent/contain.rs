@@ -39,7 +39,7 @@ const DROPPED: Duration = Duration::from_secs(2);
 /// that cannot be killed after 10 s.
 const GUARD_MARGIN: Duration = Duration::from_secs(12);
 
-/// Time that a guard has to kill everything once it was told to, before agentd does it.
+/// Time that a guard has to kill everything after the request, before agentd does it.
 const KILL_MARGIN: Duration = Duration::from_secs(2);
 
 /// Interval at which a guard is sent SIGCONT, in case the agent has stopped it.
@@ -365,7 +365,7 @@ impl Contained {
         })
     }
 
-    /// Asks the agent to end, or ends it at once; `wait` then tells of it. A guard that does not obey in time is killed
+    /// Asks the agent to end, or ends it at once; `wait` then reports it. A guard that does not obey in time is killed
     /// together with the agent.
     pub fn stop(&mut self, at_once: bool) {
         let (word, margin) =

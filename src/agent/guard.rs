@@ -64,7 +64,7 @@ const RECORD: usize = 1024;
 /// Runs the guard and ends the process, if the program was started as one; otherwise returns at once.
 ///
 /// A program that runs agents calls it first in its `main` and names itself as the guard.
-#[expect(clippy::disallowed_methods, reason = "the guard is told by its arguments what it is")]
+#[expect(clippy::disallowed_methods, reason = "the guard reads its role from its arguments")]
 #[expect(clippy::exit, reason = "a guard is a whole program")]
 pub fn guard_main() {
     let mut arguments = env::args_os().skip(1);
@@ -93,7 +93,7 @@ pub fn guard_main() {
 }
 
 /// Returns true in a process that was started as a guard.
-#[expect(clippy::disallowed_methods, reason = "the guard is told by its arguments what it is")]
+#[expect(clippy::disallowed_methods, reason = "the guard reads its role from its arguments")]
 pub(super) fn is_guard() -> bool {
     env::args_os().nth(1).as_deref() == Some(OsStr::new(WORD))
 }

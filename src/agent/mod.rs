@@ -44,7 +44,7 @@ pub use crate::config::CallLimits as Limits;
 use crate::error::Result;
 use crate::models::{Format, Mode, Permission, Process, Reply};
 
-/// Whether an agent may use tools in a call.
+/// Tools that an agent may use in a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tools {
     /// Those that its permission allows.
@@ -65,7 +65,7 @@ pub struct Call<'a> {
     pub mode: &'a Mode,
     /// What the agent may do to the work tree.
     pub permission: Permission,
-    /// Whether it may use tools at all.
+    /// Tools that it may use.
     pub tools: Tools,
     /// Commands that it may run as well, if it may edit.
     pub commands: &'a [String],

@@ -1,6 +1,6 @@
 //! The watcher: a process that ends the children of agentd if agentd is killed.
 //!
-//! git runs without a guard: it starts many times in a turn, and has no limits to be held to but its time. agentd tells
+//! git runs without a guard: it starts many times in a turn, and has no limits to be held to but its time. agentd sends
 //! one watcher which of its children run. If agentd is gone, its end of the socket closes, and the watcher ends them.
 
 use std::collections::BTreeMap;

@@ -127,7 +127,7 @@ struct Statements<'a> {
 }
 
 impl Statements<'_> {
-    /// Returns the finding that all of it comes to; `None` if it only settles one that does not exist.
+    /// Returns the finding that results; `None` if it only settles one that does not exist.
     fn finding(self, words: &FindingWords) -> Option<Finding> {
         let Self { earlier, written } = self;
         let first = |field: fn(&WrittenFinding) -> &Option<String>| {

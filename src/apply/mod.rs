@@ -175,7 +175,7 @@ pub enum Standing {
     Person {
         /// The mode.
         mode: Mode,
-        /// What a person has to look at.
+        /// Files or facts that need a person.
         reason: String,
     },
     /// A person has to answer what the agent could not know.
@@ -257,7 +257,7 @@ pub fn decided(pack: &Pack, state: &State, decision: Decision) -> Result<Option<
     Ok(match decision {
         Decision::Reject | Decision::Cancel => Some(Event::Ended { done: false }),
         Decision::Revise => entered(spec.revise.as_ref().unwrap_or(mode)),
-        // Without documents there is nothing to go on with: the mode is told to decide itself.
+        // Without documents there is nothing to go on with: the agent decides itself.
         Decision::Approve | Decision::Waive if !state.progress.questions.is_empty() => None,
         // Approving a mode that asks questions goes on without the answers.
         Decision::Approve | Decision::Waive

@@ -26,7 +26,7 @@ pub(super) struct Block<'a> {
     pub(super) follows: bool,
     /// Whether its text is the pack's own.
     pub(super) own: bool,
-    /// Whether a person named it, so that it must not be left out.
+    /// Set if a person named it: it must not be left out.
     pub(super) named: bool,
 }
 

@@ -405,7 +405,7 @@ fn order(elastic: &Elastic<'_>, limit: usize) -> Vec<usize> {
     match &elastic.items {
         Items::Turns { turns, .. } => (0..turns.len()).rev().take(limit).collect(),
         Items::Context { items, .. } => {
-            // What a person named must not be left out for something that the program chose.
+            // An item that a person named must not be left out for one that the program chose.
             let named = |index: &usize| items[*index].named;
             let all = 0..items.len();
             let others = all.clone().filter(|index| !named(index));

@@ -95,7 +95,7 @@ pub struct Given {
     pub source: String,
     /// Whether its text is the pack's own: then nothing in it has to be kept from passing for a heading.
     pub own: bool,
-    /// Whether a person named it: if it does not fit, the prompt is refused. Any other item may be left out.
+    /// Set if a person named it: if it does not fit, the prompt is refused. Any other item may be left out.
     pub named: bool,
 }
 

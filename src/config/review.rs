@@ -55,7 +55,7 @@ pub struct ReviewSettings {
     pub scans: bool,
     /// Names of secret variables that checks see all the same.
     pub env: Vec<String>,
-    /// Patterns of files that a review may pass without having been shown them; `*` stands for any part of a name.
+    /// Patterns of files that a review may pass without having been shown them; `*` matches any part of a name.
     pub accept_unshown: Vec<String>,
 }
 

@@ -42,7 +42,7 @@ pub struct Parameter {
     /// Other words for these values, by the value they mean.
     #[serde(default)]
     pub aliases: IndexMap<String, Vec<String>>,
-    /// Whether any other value is accepted, too, as it is written.
+    /// Set if any other value is accepted, too, as it is written.
     #[serde(default)]
     pub other_values: bool,
     /// The type of the items of an array.

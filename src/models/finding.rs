@@ -26,7 +26,7 @@ pub struct Finding {
     pub file: Option<String>,
     /// Line in the file, from 1.
     pub line: Option<u64>,
-    /// Whether the file and the line exist; `None` if no file is named.
+    /// Set if the file and the line exist; `None` if no file is named.
     pub place_found: Option<bool>,
     /// Heading in the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +35,7 @@ pub struct Finding {
     pub problem: String,
     /// What would settle it.
     pub remedy: Option<String>,
-    /// What the turn says of it.
+    /// Status that the turn gives it.
     pub status: FindingStatus,
 }
 
@@ -63,7 +63,7 @@ impl FindingSeverity {
     }
 }
 
-/// What a turn says of a finding.
+/// Status that a turn gives a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingStatus {
@@ -78,13 +78,13 @@ pub enum FindingStatus {
 }
 
 impl Finding {
-    /// Tells whether it is not settled.
+    /// Returns whether it is not settled.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.status != FindingStatus::Settled
     }
 
-    /// Tells whether it keeps a turn from passing.
+    /// Returns whether it keeps a turn from passing.
     #[must_use]
     pub fn is_blocking(&self) -> bool {
         self.is_open() && self.severity >= FindingSeverity::Major
@@ -126,7 +126,7 @@ pub fn sort_findings(findings: &mut [Finding]) {
     findings.sort_by_key(|finding| (!finding.is_open(), std::cmp::Reverse(finding.severity)));
 }
 
-/// Returns what a turn's findings come to, in one word that a pack's `evidence` may ask for: `BLOCKING` if a critical or
+/// Returns the result of a turn's findings, in one word that a pack's `evidence` may ask for: `BLOCKING` if a critical or
 /// major one is open, `OPEN` if a minor one is, or `NONE`.
 #[must_use]
 pub fn findings_result(findings: &[Finding]) -> &'static str {
@@ -225,7 +225,7 @@ impl FindingWords {
         named.max()
     }
 
-    /// Tells whether a text says that a finding is settled (`Some(true)`) or open (`Some(false)`): a known word, alone or
+    /// Returns whether a text says that a finding is settled (`Some(true)`) or open (`Some(false)`): a known word, alone or
     /// with an explanation after a dot, a colon, a semicolon, a dash or a bracket. A comma or another word restricts it:
     /// `fixed in part` says neither.
     #[must_use]

@@ -49,7 +49,7 @@ impl ReviewResult {
     }
 }
 
-/// What a verdict does to the work that it judges. Later variants are more severe.
+/// Effect of a verdict on the work that it judges. Later variants are more severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Consequence {
     /// The work passes on to the next mode.

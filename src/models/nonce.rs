@@ -59,13 +59,13 @@ impl<'de> Deserialize<'de> for Nonce {
     }
 }
 
-/// Whether prompts tell a `run`, which the verdicts of their replies must carry.
+/// Policy for the `run` of a prompt, which the verdicts of its reply must carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NoncePolicy {
-    /// Prompts tell no `run`, so that a verdict in a file looks like one of the agent.
+    /// Prompts have no `run`, so that a verdict in a file looks like one of the agent.
     Off,
-    /// Prompts tell a `run`, and a verdict without it does not count.
+    /// Prompts have a `run`, and a verdict without it does not count.
     #[default]
     On,
 }

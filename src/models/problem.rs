@@ -80,7 +80,7 @@ codes! {
     Entities "entities" Note "entities in a value are read as the characters they stand for",
     EscapeSequences "escape_sequences" Note "the escape sequences of a terminal are left out",
     FailedCall "failed_call" Warning "the agent failed, so its output is no message",
-    FencedReply "fenced_reply" Note "the reply, or each of its blocks, stands in a code fence",
+    FencedReply "fenced_reply" Note "the reply, or each of its blocks, is in a code fence",
     Harmony "harmony" Note "the reply holds channel marks, which are read as tags",
     InvalidUtf8 "invalid_utf8" Warning "bytes that are no UTF-8 are replaced",
     JsonReply "json_reply" Note "the reply is written as JSON",

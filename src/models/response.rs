@@ -73,7 +73,7 @@ pub struct Response {
     /// How many messages in tags there are. Without any, everything that is left is the message.
     #[serde(skip)]
     pub messages: usize,
-    /// The `run` that verdicts of this turn must carry; `None` if the prompt told none.
+    /// The `run` that verdicts of this turn must carry; `None` if the prompt has none.
     #[serde(skip)]
     pub nonce: Option<String>,
 }
@@ -134,7 +134,7 @@ pub struct Proposal {
     pub reason: String,
     /// Its text, as the agent wrote it; empty if the proposal before it has the same.
     pub text: String,
-    /// Line of the reply, counted from 1, if it stands there.
+    /// Line of the reply, counted from 1; `None` if it is not in the reply.
     pub line: Option<usize>,
     /// Where in the reply's bytes.
     pub span: Range<usize>,

@@ -1,10 +1,10 @@
-//! How the name of a file is shown in a line of text: whoever named it must not write lines of their own with it.
+//! File names in a line of text: a name must not start a line by itself.
 
 use std::borrow::Cow;
 
 /// Returns a file's name as one line that no terminal, diff or CI log obeys.
 ///
-/// What is not printable is escaped as in Rust. So is the start of a command of a CI runner: GitHub's obeys a line that
+/// Unprintable characters are escaped as in Rust. So is the start of a command of a CI runner: GitHub's obeys a line that
 /// starts with `::`, and `##[` wherever it is.
 #[must_use]
 pub fn shown_name(name: &str) -> Cow<'_, str> {

@@ -22,7 +22,7 @@ use crate::file;
 /// Numbers the files that this process has not finished writing.
 static UNFINISHED: AtomicU64 = AtomicU64::new(0);
 
-/// What to do with folders on a path that do not exist.
+/// Handling of folders on a path that do not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     /// Fail with `NotFound`.
@@ -73,7 +73,7 @@ impl OpenFolder {
         }
     }
 
-    /// Returns whether a name in it stands for something of a kind. A link is not followed.
+    /// Returns whether a name in it is an entry of a kind. A link is not followed.
     fn is(&self, name: &str, kind: SFlag) -> bool {
         fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW)
             .is_ok_and(|found| SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == kind)
@@ -177,7 +177,7 @@ pub(super) fn read_bytes(root: &Path, relative: &str, limit: u64) -> Result<Opti
     }
 }
 
-/// Refuses names that do not stand for something in a folder.
+/// Refuses names that cannot be an entry of a folder.
 fn check_name(name: &str) -> io::Result<()> {
     if matches!(name, "" | "." | "..") {
         return Err(io::Error::other(format!("`{name}` is not a file name")));

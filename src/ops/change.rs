@@ -16,7 +16,7 @@ use crate::store::blob_id;
 /// The folder of changes, in the project.
 pub(super) const CHANGES: &str = "agentd/changes";
 
-/// File of what people have said to a change, in its folder; for people, as agents are told in their instructions.
+/// File with people's notes on a change, in its folder. Agents get the notes in their instructions.
 pub const NOTES: &str = "NOTES.md";
 
 /// Returns the text of the file of notes; `None` if nobody has said anything.

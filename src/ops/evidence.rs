@@ -37,7 +37,7 @@ fn checked(planned: &Planned, checks: &[Check]) -> Settlement {
     planned.settled(true, detail(checks)).found(word(checks), Some(checks_report(checks)))
 }
 
-/// Returns what `checks.run` comes to for checks that were run without it.
+/// Returns the result of `checks.run` for checks that were run without it.
 #[must_use]
 pub fn checks_settlement(checks: &[Check]) -> Settlement {
     checked(&Planned::always(&Checks, "", ""), checks)
@@ -161,12 +161,12 @@ const CHECKS: &str = "checks.md";
 /// Why nothing is done for a session that works in the user's own tree.
 pub(super) const NO_TREE: &str = "the session has no work tree of its own";
 
-/// What `git.diff` saw.
+/// Findings of `git.diff`.
 struct Looked {
     found: Found,
-    /// Whether no file of the project has changed.
+    /// Set if no file of the project has changed.
     is_empty: bool,
-    /// Whether none of those that have changed is shown.
+    /// Set if none of the changed files is shown.
     shows_nothing: bool,
     /// Files of the project that are not shown.
     hidden: Vec<LeftOut>,
@@ -223,7 +223,7 @@ fn needs_person(file: &LeftOut, accepted: &[String]) -> bool {
     !is_harmless && !accepted.iter().any(|pattern| matches(pattern))
 }
 
-/// Returns what `git.diff` comes to for a diff of `commit`: `PARTLY_SHOWN` with the files that a person has to look at,
+/// Returns the result of `git.diff` for a diff of `commit`: `PARTLY_SHOWN` with the files that a person has to look at,
 /// or `SEEN`.
 #[must_use]
 pub fn diff_settlement(commit: &str, base: &str, diff: &Diff, accepted: &[String]) -> Settlement {

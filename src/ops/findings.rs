@@ -33,7 +33,7 @@ impl Operation for Note {
     }
 }
 
-/// Returns what noting findings comes to.
+/// Returns the result of noting findings.
 #[must_use]
 pub fn noted(findings: &[Finding]) -> Settlement {
     let text = serde_json::to_string(findings).ok();

@@ -26,7 +26,7 @@ pub fn private_names(folder: &Path) -> Result<Vec<String>> {
 }
 
 /// Refuses a folder of the user's own settings, or one of some entries in it, that someone else owns or can write to.
-/// Whoever can write there decides what is run. What is not there is no failure; links are followed, as settings are
+/// Anyone who can write there decides what is run. A missing path is no failure; links are followed, as settings are
 /// often kept elsewhere and linked.
 ///
 /// # Errors

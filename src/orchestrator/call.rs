@@ -63,7 +63,7 @@ struct CallRequest<'a> {
     prompt: &'a str,
     /// Parts of the prompt as the ledger keeps them; empty if they are those of the turn.
     segments: Vec<SegmentRef>,
-    /// What is set aside for it in the budgets.
+    /// Amount reserved for it in the budgets.
     reserved: Amount,
 }
 
@@ -249,7 +249,7 @@ impl Turning<'_> {
         };
         let reply = match self.follow(running.as_mut(), call, &marks) {
             Err(error) if error.kind() == ErrorKind::LedgerChanged => {
-                // Whoever recovers the session must not find a reply that counts.
+                // A recovery of the session must not find a reply that counts.
                 drop(running);
                 agent::discard(&folder);
                 return Err(error);

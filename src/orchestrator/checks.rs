@@ -63,7 +63,7 @@ pub fn accept_checks(workspace: &Workspace, commands: &[CheckCommand]) -> Result
 
 impl Workspace {
     /// Returns what the project's own checks see of an environment, and the names that are withheld from them: those of
-    /// secret variables that `env` under `[review]` does not name. They do not see what git tells hooks either.
+    /// secret variables that `env` under `[review]` does not name. Variables that git sets for hooks are removed, too.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ pub(super) const PROJECT_FILE: &str = "agentd/project.md";
 /// Variable with the forms of the files that a mode writes.
 const SKELETON: &str = "SKELETON";
 
-/// What stands in skeletons for the id of the change.
+/// Placeholder in skeletons for the id of the change.
 const CHANGE_ID: &str = "<change-id>";
 
 /// What a prompt is made from: values, items and where each came from, without anything that no prompt may hold.

@@ -15,7 +15,7 @@ use crate::spec;
 use crate::store::Store;
 
 impl Workspace {
-    /// Tells whether the findings of a mode's turns are noted.
+    /// Returns whether the findings of a mode's turns are noted.
     pub(super) fn notes_findings(&self, mode: &Mode) -> bool {
         let spec = self.pack.modes.get(mode);
         spec.is_some_and(|spec| spec.after.iter().any(|name| name.as_str() == NOTE_FINDINGS))

@@ -10,7 +10,7 @@ use crate::models::{Decision, Event, Mode};
 use crate::pack::{NOTES_NOTICE, REQUEST_NOTICE};
 use crate::store::Store;
 
-/// Completes the instructions of a turn on a change: below what is asked for in the phase stand the request of the change
+/// Completes the instructions of a turn on a change: below the task of the phase it adds the request of the change
 /// and what people have said to it since, with dates. A phase that is asked for with the bare request, and to which nobody
 /// has said anything, stays as it is; so does a session that was not opened as a change.
 ///

@@ -93,7 +93,7 @@ fn lead(desk: &Desk<'_>, session: &SessionId, state: State) -> Result<Lead> {
     let tree = desk.workspace.own_tree(session)?;
     if !matches!(standing, Standing::Over { .. }) {
         let worktree = ensure_tree(desk, session, &state)?;
-        // What is in the archive is not written again, and a change without a folder gets none for its notes.
+        // Archived files are not written again, and a change without a folder gets none for its notes.
         if ops::has_change(&tree, session) && !state.done.contains_key(ops::ARCHIVED) {
             write_notes(&tree, session, &state)?;
         }
@@ -219,7 +219,7 @@ pub fn decide(desk: &Desk<'_>, session: &SessionId, decision: Decision, note: Op
     })
 }
 
-/// Returns a person's note together with the questions that it answers. Without a note, the agent is told that nobody
+/// Returns a person's note together with the questions that it answers. Without a note, the text says that nobody
 /// answers them.
 fn with_questions(state: &State, note: Option<&str>) -> Option<String> {
     let questions = &state.progress.questions;

@@ -57,14 +57,14 @@ pub struct Workspace {
     pub(super) base: Option<BaseDefinitions>,
 }
 
-/// What a review takes from the commit that it compares with.
+/// Definitions that a review takes from the commit it compares with.
 #[derive(Clone, Debug)]
 pub(super) struct BaseDefinitions {
     /// The commit.
     pub(super) commit: String,
     /// The commands of the project's checks, as the settings and files of that commit name them.
     pub(super) checks: Vec<CheckCommand>,
-    /// What the project says of itself at that commit (`agentd/project.md`).
+    /// Text of `agentd/project.md` at that commit.
     pub(super) project_text: Option<String>,
 }
 
@@ -312,7 +312,7 @@ pub struct Ask {
     pub measured: Measured,
     /// What operations found before the turn.
     pub found: Vec<(ContextItem, String)>,
-    /// Whether `found` holds already what the mode looks at before a turn: its `before` operations are not run then.
+    /// Set if `found` already has the results of the mode's `before` operations: its `before` operations are not run then.
     pub has_evidence: bool,
 }
 

@@ -127,7 +127,7 @@ fn without_item(prompt: &UnifiedPrompt, index: usize) -> Option<UnifiedPrompt> {
     Some(kept.fold(empty, UnifiedPrompt::with_item))
 }
 
-/// How long a prompt of the turn may be, as its fit report says.
+/// Size limits of the turn's prompts, from its fit report.
 #[derive(Debug, Default, Deserialize)]
 struct PromptLimits {
     /// In tokens; `None` if no model was named.

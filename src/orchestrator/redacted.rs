@@ -1,5 +1,5 @@
 //! A reply as it was read, without secrets: reading cuts tags, thoughts and escapes out of a text and joins what is left,
-//! and takes entities for what they stand for, so a secret that was in pieces can be whole afterwards.
+//! and decodes entities, so a secret that was in pieces can be whole afterwards.
 
 use serde_json::Value;
 

@@ -19,10 +19,10 @@ use crate::ops::{
 };
 use crate::pack::{DEFINITIONS, Places, is_definition, is_read_definition};
 
-/// What a review compares with, and the commit that its definitions come from.
+/// Base of a review, and the commit that its definitions come from.
 ///
 /// Definitions (settings, agents, packs, templates, the commands of checks, `agentd/project.md`) never come from what is
-/// reviewed: its author would decide where prompts and keys go, and what the reviewer is told. They are those of the tip
+/// reviewed: its author would decide where prompts and keys go, and what the reviewer reads. They are those of the tip
 /// of the base, not of the commit where the branch left it, as the author chooses that commit. If only uncommitted
 /// changes are reviewed, they are those of `HEAD`.
 #[derive(Debug)]
@@ -101,15 +101,15 @@ pub struct Reviewed {
     pub files: Vec<Changed>,
     /// Those of them that define something (settings, agents, packs, templates): they were not used.
     pub definitions_changed: Vec<String>,
-    /// What was not shown to the agent.
+    /// Files that were not shown to the agent.
     pub left_out: Vec<LeftOut>,
     /// The project's own checks, as far as they were run.
     pub checks: Vec<Check>,
-    /// What the agent has found, the most severe first.
+    /// Findings of the agent, the most severe first.
     pub findings: Vec<Finding>,
     /// The verdict as it counts: no milder than the checks and the findings allow. `None` if the agent gave none.
     pub verdict: Option<ReviewResult>,
-    /// What makes it worse than the agent's own.
+    /// Reason why it is worse than the agent's own.
     pub overruled: Option<Overruled>,
     /// The agent's turn.
     #[serde(skip)]

@@ -13,7 +13,7 @@ use crate::agent::Limits;
 use crate::models::{Budget, CheckEnd, End, Mode, SessionId, Settlement, UsageMetrics, Why};
 use crate::ops::Git;
 
-/// What of a project counts as accepted for one run, without being kept.
+/// Parts of a project that count as accepted for one run, without being kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcceptNow {
     /// Only what the user has accepted before.
@@ -51,7 +51,7 @@ pub struct Run {
     pub budget: Budget,
     /// How long a call may take, how much an agent may write, and how long it is waited for.
     pub limits: Limits,
-    /// What counts as accepted for this run, as with `--trust`.
+    /// Parts that count as accepted for this run, as with `--trust`.
     pub trust: AcceptNow,
     /// Where it tells what happens, if someone wants to know.
     pub signs: Option<Signs>,
@@ -184,7 +184,7 @@ pub enum Sign {
         number: u8,
         /// Most repairs of the turn.
         of: u8,
-        /// What is wrong with the reply.
+        /// Faults of the reply.
         complaints: Vec<String>,
     },
     /// The agent says something.

@@ -83,7 +83,7 @@ pub struct TurnReport {
     pub verdict: Option<ReviewResult>,
     /// Findings of the reply and of the round before it, the most severe first.
     pub findings: Vec<Finding>,
-    /// What makes the turn's result worse than the verdict of its reply.
+    /// Reason why the turn's result is worse than the verdict of its reply.
     pub overruled: Option<Overruled>,
     /// What the calls used.
     pub usage: UsageMetrics,
@@ -379,7 +379,7 @@ impl<'a> Turning<'a> {
     ) -> Result<Vec<Planned>> {
         let started = &self.prepared.started;
         let spec = self.desk.workspace.pack.mode(&started.mode)?;
-        // Whether the session ends here depends on its findings, which are noted only later.
+        // The end of the session depends on its findings, which are noted only later.
         let noted = findings.map(|findings| settled(started.turn, &ops::noted(findings)));
         let state = self.state.clone().after(events).after(&noted);
         let ends = apply::advance(&self.desk.workspace.pack, &state)?;

@@ -25,7 +25,7 @@ pub struct Context<'a> {
     pub finish: Finish,
     /// The exit code of the agent, if it has one.
     pub exit_code: Option<i32>,
-    /// The `run` that verdicts of this turn must carry; `None` if the prompt told none.
+    /// The `run` that verdicts of this turn must carry; `None` if the prompt has none.
     pub nonce: Option<&'a str>,
     /// The ids of the tasks that there are, if they are known.
     pub tasks: Option<Vec<String>>,

@@ -204,7 +204,7 @@ fn covered(window: &Window, starts: impl Iterator<Item = usize>) -> bool {
     };
     for start in starts {
         match &mut current {
-            // Runs that only touch may stand in two places of the prompt.
+            // Runs that only touch may come from two places of the prompt.
             Some(run) if start + SHORTEST <= run.end + 1 => run.end = start + SHORTEST,
             _ => {
                 if current.as_ref().is_some_and(enough) {

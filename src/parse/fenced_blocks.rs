@@ -1,4 +1,4 @@
-//! Replies whose blocks stand in code fences: ```` ```xml ```` before the first one and ```` ``` ```` after the last, or
+//! Replies whose blocks are in code fences: ```` ```xml ```` before the first one and ```` ``` ```` after the last, or
 //! a fence around each.
 
 use std::ops::Range;
@@ -10,7 +10,7 @@ use super::source::Source;
 use super::tag::Names;
 use crate::models::Grammar;
 
-/// Returns a reply without the fences around its blocks, if all of its blocks stand in fences that hold nothing else.
+/// Returns a reply without the fences around its blocks, if all of its blocks are in fences that hold nothing else.
 ///
 /// Only in modes with a verdict: there, a block in a fence is a document or a finding that somebody reads. Elsewhere an
 /// action in a fence is an example, and would be carried out.
@@ -89,7 +89,7 @@ fn ends_block(line: &str, names: &Names) -> bool {
         .is_some_and(|(closer, tag)| tag.length == closer.len())
 }
 
-/// Returns whether nothing but blocks and blanks stands between the two lines of each fence. `inside` was found in the
+/// Returns whether nothing but blocks and blanks is between the two lines of each fence. `inside` was found in the
 /// text without these lines.
 fn hold_only_blocks(text: &str, wraps: &[BlockFence], inside: &Found) -> bool {
     let effects = inside.effects.iter().map(|effect| effect.place.span.clone());
@@ -97,7 +97,7 @@ fn hold_only_blocks(text: &str, wraps: &[BlockFence], inside: &Found) -> bool {
     let mut blocks: Vec<Range<usize>> = effects.chain(markers).collect();
     blocks.sort_by_key(|span| span.start);
 
-    // How many bytes of fences stand before a place of the text.
+    // Bytes of fences that were removed so far.
     let mut removed = 0;
     wraps.iter().all(|wrap| {
         removed += wrap.open.len();

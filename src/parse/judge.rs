@@ -1,4 +1,4 @@
-//! What of a scan counts: text is kept, effects must be clear, and no doubt makes a verdict milder.
+//! Decides which parts of a scan count: text is kept, effects must be clear, and no doubt makes a verdict milder.
 
 mod certain;
 mod markers;
@@ -49,7 +49,7 @@ pub(super) fn judge(
     let echoes = Echoes::find(text, &found, context);
     let blocks = blocks(&found);
     let foreign = if found.effects.is_empty() { Vec::new() } else { foreign_elements(text, names, &blocks) };
-    // What an element quotes stays in the text.
+    // Quoted effects stay in the text.
     found.cuts.retain(|cut| !(cut.effect && contains(&foreign, cut.span.start)));
 
     let mut judge = Judge {

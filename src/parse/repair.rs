@@ -17,7 +17,7 @@ const MAX_PARTS: usize = 16;
 /// Name of the context item that holds the reply.
 const REPLY_NAME: &str = "your reply";
 
-/// How much is asked for again.
+/// Extent of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RepairKind {
     /// Only the verdict, or another required marker.
@@ -28,12 +28,12 @@ pub enum RepairKind {
     Whole,
 }
 
-/// What a reply lacks.
+/// Parts that a reply lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repair {
-    /// How much is asked for again.
+    /// Extent of the repair.
     pub kind: RepairKind,
-    /// What is wrong with the reply, one rule each, with the line where it is known.
+    /// Rules that the reply missed, one each, with the line where it is known.
     pub complaints: Vec<String>,
     /// The form of each part that is missing.
     pub forms: Vec<String>,

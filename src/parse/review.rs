@@ -1,4 +1,4 @@
-//! `<review>` tags: where they stand in a reply, and what each of them says.
+//! `<review>` tags: their places in a reply, and their values.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use crate::models::{ReviewResult, is_invisible};
 /// Longest body of a marker, in bytes: a value, and perhaps a remark.
 pub(super) const MAX_MARKER_BYTES: usize = 500;
 
-/// How many characters of a text are searched for a verdict at its start.
+/// Characters at the start of a text that are searched for a verdict.
 const MAX_LEAD_CHARS: usize = 80;
 
-/// A `<review>` tag, wherever it stands in the text.
+/// A `<review>` tag anywhere in the text.
 #[derive(Clone, Debug)]
 pub(super) struct ReviewTag {
     /// The element with its body, or only the opening tag if it is not closed.
@@ -19,11 +19,11 @@ pub(super) struct ReviewTag {
     pub(super) value: TagValue,
     /// The attribute `run`; `None` if it is missing or given twice.
     pub(super) run: Option<String>,
-    /// Whether there is no attribute but `run`.
+    /// Set if there is no attribute but `run`.
     pub(super) is_plain: bool,
 }
 
-/// What a `<review>` tag says.
+/// Value of a `<review>` tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TagValue {
     Verdict(ReviewResult),
@@ -62,7 +62,7 @@ fn read_tag(text: &str, names: &Names, at: usize, opener: &Tag<'_>) -> Option<Re
     let body_length = if opener.empty { None } else { marker_body_length(text, names, opener, body_start) };
     let Some(length) = body_length else {
         let after = &text[body_start..];
-        // Where the opening tag is broken, nobody can tell what belongs to it.
+        // It is not known which text belongs to a broken opening tag.
         let is_broken = opener.empty || !opener.complete;
         let in_tag = named_verdict(opener.attributes).filter(|_| is_broken);
         let behind_tag = || leading_verdict(after_bracket(after)).filter(|_| !opener.complete);
@@ -85,7 +85,7 @@ fn read_tag(text: &str, names: &Names, at: usize, opener: &Tag<'_>) -> Option<Re
     Some(ReviewTag { span: at..body_start + length + closer, value, run, is_plain })
 }
 
-/// Reads a closing tag whose opening tag is missing or broken: the verdict that it closes stands before it.
+/// Reads a closing tag whose opening tag is missing or broken: its verdict comes before it.
 fn read_lost_tag(text: &str, at: usize, closer: &Tag<'_>) -> Option<ReviewTag> {
     let start = text.floor_char_boundary(at.saturating_sub(MAX_LEAD_CHARS));
     let before = text[start..at].rsplit('\n').next().unwrap_or_default();
@@ -142,7 +142,7 @@ pub(super) fn is_formatting(c: char) -> bool {
         || matches!(c, '*' | '_' | '!' | '.' | '✅' | '✔' | '✓' | '☑' | '👍' | '🎉' | '\u{FE0F}')
 }
 
-/// Marks that quote what stands between them: backticks and quotation marks.
+/// Marks that quote the text between them: backticks and quotation marks.
 pub(super) fn is_quotation_mark(c: char) -> bool {
     matches!(c, '`' | '"' | '\'' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' | '‹' | '›')
 }

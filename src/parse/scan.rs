@@ -34,7 +34,7 @@ pub(super) struct Found {
     pub(super) markers: Vec<FoundMarker>,
     /// Spans that are not part of the text for people.
     pub(super) cuts: Vec<Cut>,
-    /// All `<review>` tags, wherever they stand.
+    /// All `<review>` tags of the text.
     pub(super) review_tags: Vec<ReviewTag>,
     /// The most severe verdict that is written in another form than a tag, such as JSON.
     pub(super) other_form: Option<ReviewResult>,
@@ -42,9 +42,9 @@ pub(super) struct Found {
     pub(super) quotes: Vec<Range<usize>>,
     /// The code fences among them.
     pub(super) fences: Vec<Range<usize>>,
-    /// The first action that stands in code, in a quote or in a comment.
+    /// The first action in code, in a quote or in a comment.
     pub(super) hidden_action: Option<Range<usize>>,
-    /// Spans of which nobody can tell whether they belong to a thought, because its tags do not pair.
+    /// Spans that may belong to a thought whose tags do not pair.
     pub(super) perhaps_thoughts: Vec<Range<usize>>,
     /// The severest value of each own marker that does not count.
     pub(super) own_doubts: Vec<Option<usize>>,
@@ -121,7 +121,7 @@ impl Found {
         self.has_parts() || !self.thoughts.is_empty()
     }
 
-    /// Tells whether a `<review>` tag was found outside code, quotes and thoughts.
+    /// Returns whether a `<review>` tag was found outside code, quotes and thoughts.
     pub(super) fn has_review(&self) -> bool {
         self.markers.iter().any(|marker| matches!(marker.value, MarkerValue::Review))
     }

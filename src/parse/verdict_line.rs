@@ -3,7 +3,7 @@
 use super::review::{is_formatting, is_quotation_mark, split_verdict};
 use crate::models::ReviewResult;
 
-/// Labels that may stand before a verdict, in any case.
+/// Labels that may precede a verdict, in any case.
 const LABELS: [&str; 2] = ["verdict", "final verdict"];
 
 /// Most words of a label before a verdict that is no tag: `My final verdict: NEEDS_CHANGES`.
@@ -83,7 +83,7 @@ fn behind_verdict_label(words: &str) -> Option<ReviewResult> {
 struct StatedValue {
     verdict: ReviewResult,
     in_capitals: bool,
-    /// Whether no word follows.
+    /// Set if no word follows.
     is_alone: bool,
 }
 

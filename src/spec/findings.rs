@@ -107,7 +107,7 @@ fn shortened(text: &str) -> String {
 /// A part of a report that is a finding, if its id or its items say so.
 struct Section {
     finding: WrittenFinding,
-    /// Whether it counts without a severity.
+    /// Set if it counts without a severity.
     has_id: bool,
     /// The item that a next line may go on with.
     open: Option<Item>,
@@ -212,13 +212,13 @@ fn append(field: &mut Option<String>, text: &str) {
     }
 }
 
-/// Tells words that say that there is nothing: `None.`, `No findings`, `-`.
+/// Returns whether a text says that there is nothing: `None.`, `No findings`, `-`.
 fn is_none(text: &str) -> bool {
     let word = text.trim_matches(|c: char| !c.is_alphanumeric()).to_ascii_lowercase();
     matches!(word.as_str(), "" | "none" | "no finding" | "no findings" | "n/a" | "nothing")
 }
 
-/// How findings start in a report.
+/// Reader for the lines that start a finding in a report.
 struct Reader<'a> {
     words: &'a FindingWords,
     earlier: &'a [&'a str],
@@ -246,7 +246,7 @@ impl Reader<'_> {
         let title = title.trim_matches(['*', '~', ' ']);
         match self.short_id(title) {
             Some((id, rest)) => Some(Section::new(Some(id), rest, true)),
-            // What stands above all of the report is no finding.
+            // The title of the report is no finding.
             None if matches!(line.kind, Kind::Heading(1, _)) => None,
             None => {
                 // `Findings (2 minor)` counts findings, and is none.
@@ -332,7 +332,7 @@ impl Section {
     }
 }
 
-/// Tells an id such as `V1`, `SEC-1` or `F_12`.
+/// Returns whether a word is an id such as `V1`, `SEC-1` or `F_12`.
 fn is_id(word: &str) -> bool {
     word.len() <= MAX_ID_BYTES
         && word.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -370,7 +370,7 @@ fn split_remark(title: &str) -> (&str, Option<&str>) {
     (title, None)
 }
 
-/// Returns the text of a list item: behind `-`, `*`, `+` or a number.
+/// Returns the text of a list item: after `-`, `*`, `+` or a number.
 fn list_item(text: &str) -> Option<&str> {
     let rest = text.strip_prefix(['-', '*', '+']).or_else(|| {
         let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());

@@ -45,7 +45,7 @@ pub fn asked_questions(text: &str) -> Vec<String> {
 /// Returns the items of lists, each with the lines that belong to it. Code is left out.
 fn list_items(lines: &[Line<'_>]) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
-    // How far the items are indented, and whether the last one may go on.
+    // Indentation of the items; set while the last one may continue.
     let (mut indent, mut goes_on) = (0, false);
 
     for line in lines.iter().filter(|line| !line.is_code()) {

@@ -116,7 +116,7 @@ impl SqliteStore {
             (Ok(found), Some((_, written))) if found != written => {
                 Err(changed_meanwhile(&[other_events(&lease.session)]))
             }
-            // Whoever takes a session over raises its fence; a session without that was removed or edited.
+            // Taking a session over raises its fence; a session without that was removed or edited.
             (Err(_), Some(_)) if newest_fence(connection, &lease.session)? <= lease.fence => {
                 let gone = format!("the session `{}` is no longer held", lease.session);
                 Err(changed_meanwhile(&[gone]))
@@ -294,7 +294,7 @@ impl Store for SqliteStore {
         connection.deadline.renew(MAX_VERIFICATION);
         let reading = connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(failed)?;
         let mut changes = verify::changed_since(&reading, marks)?;
-        // What follows from changed events differs, too; it is the events that are to be named.
+        // Derived rows differ, too, but the changed events are the ones to report.
         if changes.is_empty() {
             self.own_chain(&reading, lease)?;
             changes = verify::verify_events(&reading)?;

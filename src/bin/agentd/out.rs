@@ -200,7 +200,7 @@ pub(crate) fn keep_back(secrets: &Secrets) {
 /// a repository.
 fn shown(words: impl Display) -> String {
     let words = words.to_string();
-    // What drives a terminal goes first: it could stand in the middle of a secret.
+    // Control sequences go first: one could be in the middle of a secret.
     let words = screen(&words);
     match SECRETS.get() {
         Some(secrets) => secrets.redact(&words).into_owned(),

@@ -72,11 +72,11 @@ pub struct LeftOut {
     pub path: String,
     /// The reason.
     pub why: String,
-    /// What it is.
+    /// Kind of the file.
     pub kind: LeftOutKind,
 }
 
-/// What a file is that is not shown.
+/// Kind of a file that is not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeftOutKind {
@@ -226,7 +226,7 @@ struct Record {
     from: Option<Vec<u8>>,
     status: u8,
     ids: [String; 2],
-    /// Whether either side can be executed.
+    /// Set if either side is executable.
     executable: bool,
     binary: bool,
     added: u64,

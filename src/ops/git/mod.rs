@@ -131,7 +131,7 @@ impl Repository {
     /// Returns the commit that a person means by a name: an id, a full ref name, or a short name such as `main`,
     /// `origin/main` or `v1.2~3`. `None` if there is no such commit.
     ///
-    /// git itself resolves a short name that several refs have to one of them, tags first. So whoever can push a tag
+    /// git itself resolves a short name that several refs have to one of them, tags first. Anyone who can push a tag
     /// could decide what `origin/main` means; here such a name is an error. Use [`Self::branch_commit`] for names of
     /// branches that the program itself keeps.
     ///
@@ -146,7 +146,7 @@ impl Repository {
             return commit_at(&self.dir, reference);
         }
 
-        // What follows the name, as in `main~2`, `main^` or `main@{1}`, is not ambiguous.
+        // A suffix of the name, as in `main~2`, `main^` or `main@{1}`, is not ambiguous.
         let name_end = [reference.find(['~', '^', ':']), reference.find("@{")].into_iter().flatten().min();
         let (name, rest) = reference.split_at(name_end.unwrap_or(reference.len()));
         if name.is_empty() || name == "@" || is_pseudo_ref(name) {
@@ -298,7 +298,7 @@ fn commit_at(dir: &Dir, reference: &str) -> Result<Option<String>> {
     Ok((output.code == Some(0)).then(|| lossy(&output.stdout).trim().to_owned()).filter(|id| is_id(id)))
 }
 
-/// Returns true for a ref that git itself keeps beside its folder of refs, such as `HEAD` or `FETCH_HEAD`.
+/// Returns true for a ref that git itself keeps outside its folder of refs, such as `HEAD` or `FETCH_HEAD`.
 fn is_pseudo_ref(name: &str) -> bool {
     name.ends_with("HEAD") && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
 }

@@ -1,4 +1,4 @@
-//! Whether an effect is certainly meant: in no other reading does it stand in code, in a quote or in a thought.
+//! Checks that an effect is certainly meant: in no other reading is it in code, in a quote or in a thought.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use memchr::memmem;
 use crate::parse::foreign::{contains, join_spans};
 use crate::parse::line::strictly_fenced;
 
-/// How far back the start of a line is looked for, in bytes.
+/// Distance in which the start of a line is searched, in bytes.
 const BACK: usize = 1000;
 
 /// Thoughts in forms that are no tags of ours.

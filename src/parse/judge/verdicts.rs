@@ -1,7 +1,7 @@
 //! Which verdict counts.
 //!
-//! PASS counts only as the last line of the reply, with this turn's `run`. Anything more severe counts wherever it
-//! stands outside thoughts, with this turn's `run`; the most severe wins. Everything else leaves the verdict unclear.
+//! PASS counts only as the last line of the reply, with this turn's `run`. Anything more severe counts anywhere
+//! outside thoughts, with this turn's `run`; the most severe wins. Everything else leaves the verdict unclear.
 
 use std::ops::{Deref, Range};
 
@@ -18,7 +18,7 @@ use crate::parse::verdict_line::{is_label, is_verdict_line, stated_verdict};
 /// Most doubts that are listed.
 const MAX_DOUBTS: usize = 16;
 
-/// How the `run` of a tag compares with this turn's.
+/// Result of comparing the `run` of a tag with this turn's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunMatch {
     Right,
@@ -29,9 +29,9 @@ enum RunMatch {
 /// A tag that may be the agent's own.
 struct OwnTag<'a> {
     tag: &'a ReviewTag,
-    /// Whether it repeats the prompt together with the prose around it.
+    /// Set if it repeats the prompt together with the prose around it.
     is_echo: bool,
-    /// Whether what it repeats is the pack's own text.
+    /// Set if the repeated text is the pack's own.
     is_ours: bool,
 }
 
@@ -122,7 +122,7 @@ impl Judge<'_> {
         tag.value == TagValue::Verdict(ReviewResult::Pass) && !is_document
     }
 
-    /// Returns the verdict of a tag that counts wherever it stands: more severe than PASS, with this turn's `run`.
+    /// Returns the verdict of a tag that counts anywhere: more severe than PASS, with this turn's `run`.
     fn counted(&self, found: &Found, tag: &OwnTag<'_>) -> Option<ReviewResult> {
         let TagValue::Verdict(verdict) = tag.value else { return None };
         let is_right = match self.run_match(tag) {
@@ -140,7 +140,7 @@ impl Judge<'_> {
         match (self.context.nonce, tag.run.as_deref()) {
             (Some(nonce), Some(run)) if nonce == run => RunMatch::Right,
             (Some(_), Some(_)) => RunMatch::Wrong,
-            // Where no `run` was told, none can be wrong.
+            // Without a `run` in the prompt, none can be wrong.
             (Some(_) | None, _) => RunMatch::Missing,
         }
     }
@@ -162,7 +162,7 @@ impl Judge<'_> {
                 TagValue::Verdict(ReviewResult::Pass) | TagValue::Choice => {}
                 TagValue::Verdict(verdict) => {
                     let reason = match run {
-                        RunMatch::Right => format!("{verdict} may stand in a thought that is not closed"),
+                        RunMatch::Right => format!("{verdict} may be in a thought that is not closed"),
                         RunMatch::Wrong => format!("{verdict} carries the `run` of another turn"),
                         RunMatch::Missing if self.context.nonce.is_none() => {
                             format!("{verdict} is not certain")
@@ -223,7 +223,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns whether a PASS, the last one of the reply, stands where it counts. Adds the reasons why it does not, and
+    /// Returns whether a PASS, the last one of the reply, is where it counts. Adds the reasons why it does not, and
     /// those that contradict it.
     fn judge_pass(&mut self, found: &Found, names: &Names, pass: &OwnTag<'_>) -> bool {
         if let Some(reason) = self.pass_fault(found, names, pass) {
@@ -249,7 +249,7 @@ impl Judge<'_> {
         });
         let again = name.as_ref().is_some_and(|name| self.grammar.actions.contains_key(name));
         let what = format!("action {}", name.unwrap_or_default()).trim().to_owned();
-        self.refuse(Place { what, span: span.clone() }, "it stands in code or in a quote", again);
+        self.refuse(Place { what, span: span.clone() }, "it is in code or in a quote", again);
     }
 
     /// Adds a doubt for a heading or a label that states a severer verdict without a tag.
@@ -310,7 +310,7 @@ impl Judge<'_> {
         let fence = found.fences.iter().find(|fence| fence.contains(&pass.span.start));
         let line_start = match fence {
             Some(fence) if has_run && self.is_alone_in_fence(fence, &(line_start..end)) => fence.start,
-            Some(_) => return Some("the PASS stands in code that holds something else, too"),
+            Some(_) => return Some("the code fence of the PASS holds something else, too"),
             None => line_start,
         };
         // A line before it that ends with a colon introduces it, as a label would.

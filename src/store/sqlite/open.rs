@@ -15,7 +15,7 @@ use super::place::{self, FILE, FileId};
 use super::{chain, schema};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What version n + 1 adds to version n: statements, and what SQL alone cannot do.
+/// Migration from version n to n + 1: statements, and steps that SQL alone cannot do.
 pub(super) type Migration<'a> = (&'a str, fn(&Transaction<'_>) -> Result<()>);
 
 const MIGRATIONS: [Migration<'static>; 3] = [

@@ -17,7 +17,7 @@ const MAX_NAMED: usize = 5;
 /// Maximum number of objects that are read; ours are fewer than 30.
 const MAX_OBJECTS: usize = 100;
 
-/// What each object of a schema was made by, by type and name; `None` for an index that SQLite makes by itself.
+/// Statement that made each object of a schema, by type and name; `None` for an index that SQLite makes by itself.
 type Objects = BTreeMap<(String, String), Option<String>>;
 
 /// Refuses a database whose schema is not the one that `migrations` make.

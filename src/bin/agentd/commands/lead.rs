@@ -52,7 +52,7 @@ pub(super) struct Leader<'a> {
     pub(super) files: Vec<PathBuf>,
     /// Whether it was made sure that a turn can be taken.
     begun: bool,
-    /// Whether this run has warned of an agent that judges its own work.
+    /// Set once this run has warned of an agent that judges its own work.
     warned_of_own_work: bool,
 }
 

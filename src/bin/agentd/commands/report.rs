@@ -70,7 +70,7 @@ pub(super) fn finding(finding: &Finding) -> (&'static str, String) {
     (if finding.is_open() { "finding" } else { "settled" }, finding.to_string())
 }
 
-/// Tells whether a settlement has a list of findings, which is shown by itself.
+/// Returns whether a settlement has a list of findings, which is shown by itself.
 pub(super) fn is_list_of_findings(settlement: &Settlement) -> bool {
     settlement.operation == NOTE_FINDINGS && settlement.done
 }

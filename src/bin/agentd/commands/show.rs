@@ -134,7 +134,7 @@ fn describe_call(number: usize, call: &RecordedCall) -> String {
     let time = answered.milliseconds;
     let left = match answered.left_behind {
         0 => String::new(),
-        left => format!(", processes left behind: {left}"),
+        left => format!(", leftover processes: {left}"),
     };
     format!("{number}: {why}, {end}{salvaged}, {tokens} tokens{cost}, {time} ms{left}")
 }
