@@ -1,5 +1,8 @@
 //! Runs a command that cannot outlive its caller: `contained FOLDER MARKER guard|namespace COMMAND…`.
-#![expect(clippy::disallowed_methods, reason = "an example has the terminal and the environment to itself")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "an example has the terminal and the environment to itself"
+)]
 
 use std::env;
 use std::io::{self, Write};
@@ -25,7 +28,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         folder,
         marker,
         limits: Limits::default(),
-        containment: if containment == "namespace" { Containment::Namespace } else { Containment::Guard },
+        containment: if containment == "namespace" {
+            Containment::Namespace
+        } else {
+            Containment::Guard
+        },
     })?;
     writeln!(io::stdout(), "guard {}", contained.process().pid)?;
     let exit = loop {

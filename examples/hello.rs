@@ -1,12 +1,16 @@
 //! A prompt from a shipped template, and its XML.
-#![expect(clippy::disallowed_methods, reason = "an example has the terminal to itself")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "an example has the terminal to itself"
+)]
 
 use agentd::models::{AgentName, Mode};
 use agentd::{Places, Templates, UnifiedPrompt, inject_variables};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let templates = Templates::new(Places::default());
-    let template = templates.load_system_template(&AgentName::new("gemini")?, &Mode::new("plan")?)?;
+    let template =
+        templates.load_system_template(&AgentName::new("gemini")?, &Mode::new("plan")?)?;
     let prompt = UnifiedPrompt::new("Add login")?
         .with_system(inject_variables(&template, &Default::default()))
         .with_file("src/main.rs", "fn main() { if 1 < 2 { login() } }");

@@ -182,7 +182,12 @@ impl Place {
     #[must_use]
     pub fn at_line(origin: impl Into<String>, text: &str, line: usize, column: usize) -> Self {
         let line_text = text.lines().nth(line.saturating_sub(1)).unwrap_or("");
-        Self { origin: origin.into(), line, column, text: line_text.to_owned() }
+        Self {
+            origin: origin.into(),
+            line,
+            column,
+            text: line_text.to_owned(),
+        }
     }
 }
 
@@ -211,8 +216,18 @@ impl Place {
         let margin = " ".repeat(number.len());
         let start = self.column.saturating_sub(SHOWN + 1);
         let visible = |c: char| if c.is_control() { ' ' } else { c };
-        let shown: String = self.text.chars().skip(start).take(2 * SHOWN).map(visible).collect();
-        let caret = " ".repeat(self.column.saturating_sub(1 + start).min(shown.chars().count()));
+        let shown: String = self
+            .text
+            .chars()
+            .skip(start)
+            .take(2 * SHOWN)
+            .map(visible)
+            .collect();
+        let caret = " ".repeat(
+            self.column
+                .saturating_sub(1 + start)
+                .min(shown.chars().count()),
+        );
         let room = shown.chars().count().saturating_sub(caret.len());
         let carets = "^".repeat(width.min(room).max(1));
         format!("\n{margin}--> {self}\n{margin} |\n{number} | {shown}\n{margin} | {caret}{carets}")
@@ -222,7 +237,13 @@ impl Place {
 impl Error {
     /// Returns an error of a kind with a message: a lower-case fragment without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Repr { kind, message: message.into(), place: None, hint: None, source: None }))
+        Self(Box::new(Repr {
+            kind,
+            message: message.into(),
+            place: None,
+            hint: None,
+            source: None,
+        }))
     }
 
     /// Adds the way out.
@@ -319,7 +340,9 @@ mod tests {
     fn a_place_shows_its_line_with_a_caret() {
         let place = Place::at_offset("a.yaml", "one\n  twö: 3\n", 9);
         assert_eq!((place.line, place.column), (2, 5));
-        let error = Error::new(ErrorKind::PackInvalid, "broken").with_place(place).with_hint("mend it");
+        let error = Error::new(ErrorKind::PackInvalid, "broken")
+            .with_place(place)
+            .with_hint("mend it");
         assert_eq!(
             format!("{error:#}"),
             "broken\n --> a.yaml:2:5\n  |\n2 |   twö: 3\n  |     ^\nhint: mend it"
@@ -335,8 +358,8 @@ mod tests {
     #[test]
     fn a_very_long_line_is_shown_in_part() {
         let line = "x".repeat(1_000_000);
-        let error =
-            Error::new(ErrorKind::PackInvalid, "broken").with_place(Place::at_offset("a", &line, 500_000));
+        let error = Error::new(ErrorKind::PackInvalid, "broken")
+            .with_place(Place::at_offset("a", &line, 500_000));
         assert!(format!("{error:#}").len() < 1_000);
     }
 }

@@ -22,8 +22,16 @@ pub const POINTS: [&str; 15] = [
 ];
 
 /// The places beside these that a change comes to.
-pub const CHANGE_POINTS: [&str; 8] =
-    ["opened", "noted", "ticked", "git-committed", "following", "archiving", "archived", "landed"];
+pub const CHANGE_POINTS: [&str; 8] = [
+    "opened",
+    "noted",
+    "ticked",
+    "git-committed",
+    "following",
+    "archiving",
+    "archived",
+    "landed",
+];
 
 /// Does nothing in a release build.
 ///
@@ -50,32 +58,45 @@ static PASSED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::
 ///
 /// `LedgerUnusable` for `POINT=error`.
 #[cfg(debug_assertions)]
-#[expect(clippy::disallowed_methods, reason = "only tests set these, and a release build does not look")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only tests set these, and a release build does not look"
+)]
 pub(crate) fn point(name: &'static str) -> Result<()> {
     use std::io::Write as _;
     use std::{env, fs, process};
 
     use crate::error::{Error, ErrorKind};
 
-    debug_assert!(POINTS.contains(&name) || CHANGE_POINTS.contains(&name), "{name} is not a fail point");
+    debug_assert!(
+        POINTS.contains(&name) || CHANGE_POINTS.contains(&name),
+        "{name} is not a fail point"
+    );
     if let Some(path) = env::var_os("AGENTD_FAIL_TRACE")
         && let Ok(mut file) = fs::OpenOptions::new().append(true).create(true).open(path)
     {
         let _untraced = writeln!(file, "{name}");
     }
-    let Ok(wanted) = env::var("AGENTD_FAIL") else { return Ok(()) };
-    let Some((point, what)) = wanted.split_once('=') else { return Ok(()) };
-    let (point, time) =
-        point.split_once('@').map_or((point, None), |(point, time)| (point, time.parse().ok()));
+    let Ok(wanted) = env::var("AGENTD_FAIL") else {
+        return Ok(());
+    };
+    let Some((point, what)) = wanted.split_once('=') else {
+        return Ok(());
+    };
+    let (point, time) = point
+        .split_once('@')
+        .map_or((point, None), |(point, time)| (point, time.parse().ok()));
     let is_meant = point == name
-        && time
-            .is_none_or(|time: usize| PASSED.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1 == time);
+        && time.is_none_or(|time: usize| {
+            PASSED.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1 == time
+        });
     match Some(what).filter(|_| is_meant) {
         None => Ok(()),
         Some("abort") => process::abort(),
-        Some("error") => {
-            Err(Error::new(ErrorKind::LedgerUnusable, format!("the fail point `{name}` was asked to fail")))
-        }
+        Some("error") => Err(Error::new(
+            ErrorKind::LedgerUnusable,
+            format!("the fail point `{name}` was asked to fail"),
+        )),
         Some(what) => {
             if let Some(path) = what.strip_prefix("until:") {
                 wait_for(path.as_ref());

@@ -15,7 +15,9 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// `FileUnusable` if there is something that is not a readable UTF-8 text file of at most `limit` bytes.
 pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
-    read_limited(path, limit)?.map(|bytes| into_text(path, bytes)).transpose()
+    read_limited(path, limit)?
+        .map(|bytes| into_text(path, bytes))
+        .transpose()
 }
 
 /// Reads a text file that must not lead out of a folder, however it is linked.
@@ -33,7 +35,10 @@ pub fn read_text_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option
 /// Returns where a path inside a folder leads; `None` if nothing is there.
 fn inside(folder: &Path, path: &Path) -> Result<Option<PathBuf>> {
     // Most files that are looked for are not there: that is told by one call, not by resolving every folder above.
-    if path.symlink_metadata().is_err_and(|error| is_missing(&error)) {
+    if path
+        .symlink_metadata()
+        .is_err_and(|error| is_missing(&error))
+    {
         return Ok(None);
     }
     let (Ok(folder), Ok(target)) = (folder.canonicalize(), path.canonicalize()) else {
@@ -63,7 +68,8 @@ fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     };
     check_kind(path, &metadata)?;
     check_size(path, metadata.len(), limit)?;
-    let bytes = read_all(path, limit).map_err(|error| unusable(path, "cannot be read").with_source(error))?;
+    let bytes = read_all(path, limit)
+        .map_err(|error| unusable(path, "cannot be read").with_source(error))?;
     check_size(path, bytes.len() as u64, limit)?;
     Ok(Some(bytes))
 }
@@ -80,7 +86,9 @@ pub fn read_opened(path: &Path, file: File, limit: u64) -> Result<Vec<u8>> {
     check_size(path, metadata.len(), limit)?;
 
     let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
     check_size(path, bytes.len() as u64, limit)?;
     Ok(bytes)
 }
@@ -90,7 +98,10 @@ pub fn read_opened(path: &Path, file: File, limit: u64) -> Result<Vec<u8>> {
 /// # Errors
 ///
 /// `FileUnusable` if it cannot be listed.
-#[expect(clippy::disallowed_methods, reason = "this is where folders are listed")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is where folders are listed"
+)]
 pub fn names_in(folder: &Path) -> Result<Vec<OsString>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -120,7 +131,10 @@ pub fn read_bytes_inside(folder: &Path, path: &Path, limit: u64) -> Result<Optio
 /// Tells whether an error means that there is no such file.
 #[must_use]
 pub fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 fn unusable(path: &Path, what: &str) -> Error {
@@ -136,20 +150,28 @@ fn check_kind(path: &Path, metadata: &Metadata) -> Result<()> {
         return Ok(());
     }
     if metadata.is_dir() {
-        return Err(unusable(path, "is a folder, not a file").with_hint("name the files in it one by one"));
+        return Err(
+            unusable(path, "is a folder, not a file").with_hint("name the files in it one by one")
+        );
     }
-    Err(unusable(path, "is not a regular file").with_hint("pipes, sockets and devices are not read"))
+    Err(unusable(path, "is not a regular file")
+        .with_hint("pipes, sockets and devices are not read"))
 }
 
 fn check_size(path: &Path, size: u64, limit: u64) -> Result<()> {
     if size <= limit {
         return Ok(());
     }
-    Err(unusable(path, &format!("is too large: over {}", in_units(limit)))
-        .with_hint("give the agent the part that matters"))
+    Err(
+        unusable(path, &format!("is too large: over {}", in_units(limit)))
+            .with_hint("give the agent the part that matters"),
+    )
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is where files are opened for reading")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is where files are opened for reading"
+)]
 fn read_all(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
@@ -158,7 +180,9 @@ fn read_all(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 
 fn into_text(path: &Path, bytes: Vec<u8>) -> Result<String> {
     if bytes.contains(&0) {
-        return Err(unusable(path, "is a binary file").with_hint("only text can be part of a prompt"));
+        return Err(
+            unusable(path, "is a binary file").with_hint("only text can be part of a prompt")
+        );
     }
     String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();

@@ -77,18 +77,31 @@ impl Secrets {
             return Self(None);
         };
         let longest = forms.iter().map(|(form, _)| form.len()).max();
-        Self(longest.map(|longest| Arc::new(Known { finder, forms, longest, names, values })))
+        Self(longest.map(|longest| {
+            Arc::new(Known {
+                finder,
+                forms,
+                longest,
+                names,
+                values,
+            })
+        }))
     }
 
     /// Returns the names of those that are looked for, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().flat_map(|known| &known.names).map(String::as_str)
+        self.0
+            .iter()
+            .flat_map(|known| &known.names)
+            .map(String::as_str)
     }
 
     /// Returns a text in which each secret is replaced by `[secret NAME]`, also one that the text's end cuts off.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let Some(known) = &self.0 else { return Cow::Borrowed(text) };
+        let Some(known) = &self.0 else {
+            return Cow::Borrowed(text);
+        };
         if is_seen_whole(text) && known.finder.find(text).is_none() && known.hold(text).is_none() {
             return Cow::Borrowed(text);
         }
@@ -117,7 +130,9 @@ impl Secrets {
             .values
             .iter()
             .flat_map(|(value, name)| {
-                pieces_of(&held.seen, value).into_iter().map(move |piece| (piece, name))
+                pieces_of(&held.seen, value)
+                    .into_iter()
+                    .map(move |piece| (piece, name))
             })
             .collect();
         if pieces.is_empty() {
@@ -144,7 +159,10 @@ impl Secrets {
     /// Returns what does the same to a text that comes in pieces.
     #[must_use]
     pub fn stream(&self) -> Redactor {
-        Redactor { secrets: self.clone(), held: Held::default() }
+        Redactor {
+            secrets: self.clone(),
+            held: Held::default(),
+        }
     }
 }
 
@@ -166,8 +184,13 @@ impl Known {
 
     /// Returns the name of a form that goes on after this start.
     fn starts(&self, start: &str) -> Option<&Name> {
-        let next = self.forms.partition_point(|(form, _)| form.as_str() <= start);
-        self.forms.get(next).filter(|(form, _)| form.starts_with(start)).map(|(_, name)| name)
+        let next = self
+            .forms
+            .partition_point(|(form, _)| form.as_str() <= start);
+        self.forms
+            .get(next)
+            .filter(|(form, _)| form.starts_with(start))
+            .map(|(_, name)| name)
     }
 }
 
@@ -188,16 +211,22 @@ impl Redactor {
     /// Takes a piece, and returns what can be shown of the text so far and has not been returned yet.
     #[must_use]
     pub fn push(&mut self, piece: &str) -> String {
-        let Some(known) = &self.secrets.0 else { return piece.to_owned() };
+        let Some(known) = &self.secrets.0 else {
+            return piece.to_owned();
+        };
         self.held.push(piece);
         let held = &self.held;
         let mut shown = String::with_capacity(held.raw.len());
         let (mut at, mut raw_at) = (0, 0);
         // Before the place to hold at no form is incomplete, so what is found there stays as it is.
         let hold = loop {
-            let hold = known.hold(&held.seen[at..]).map_or(held.seen.len(), |hold| at + hold);
-            while let Some(found) =
-                known.finder.find(&held.seen[at..]).filter(|found| at + found.start() < hold)
+            let hold = known
+                .hold(&held.seen[at..])
+                .map_or(held.seen.len(), |hold| at + hold);
+            while let Some(found) = known
+                .finder
+                .find(&held.seen[at..])
+                .filter(|found| at + found.start() < hold)
             {
                 shown.push_str(&held.raw[raw_at..held.raw_start(at + found.start())]);
                 shown.push_str(&known.forms[found.pattern().as_usize()].1);
@@ -218,7 +247,9 @@ impl Redactor {
     /// Ends the text, and returns the rest of it.
     #[must_use]
     pub fn finish(&mut self) -> String {
-        let Some(known) = &self.secrets.0 else { return String::new() };
+        let Some(known) = &self.secrets.0 else {
+            return String::new();
+        };
         let held = std::mem::take(&mut self.held);
         let seen = held.seen.as_str();
         let mut shown = String::new();
@@ -233,14 +264,20 @@ impl Redactor {
                 raw_at = held.raw_end(at);
                 continue;
             }
-            match known.starts(&seen[cut..]).filter(|_| seen.len() - cut >= SHORTEST) {
+            match known
+                .starts(&seen[cut..])
+                .filter(|_| seen.len() - cut >= SHORTEST)
+            {
                 Some(name) => {
                     shown.push_str(&held.raw[raw_at..held.raw_start(cut)]);
                     shown.push_str(name);
                     (at, raw_at) = (seen.len(), held.raw.len());
                 }
                 None => {
-                    at = seen[cut..].chars().next().map_or(seen.len(), |c| cut + c.len_utf8());
+                    at = seen[cut..]
+                        .chars()
+                        .next()
+                        .map_or(seen.len(), |c| cut + c.len_utf8());
                     let raw_end = held.raw_end(at);
                     shown.push_str(&held.raw[raw_at..raw_end]);
                     raw_at = raw_end;
@@ -271,7 +308,10 @@ fn pieces_of(text: &str, value: &str) -> Vec<Piece> {
             if run.starts_with(rest) {
                 found.extend(pieces.iter().cloned().chain([(start, start + rest.len())]));
             } else if !run.is_empty() && rest.starts_with(run) {
-                longer.push((length + run.len(), pieces.iter().cloned().chain([(start, end)]).collect()));
+                longer.push((
+                    length + run.len(),
+                    pieces.iter().cloned().chain([(start, end)]).collect(),
+                ));
             }
         }
         let starts = (1..value.len()).filter(|&length| value.is_char_boundary(length));
@@ -313,7 +353,8 @@ impl Held {
             let shown = self.screen.push(c.encode_utf8(&mut buffer));
             for c in shown.chars().filter(|c| !is_invisible(*c)) {
                 self.seen.push(c);
-                self.places.extend(std::iter::repeat_n((start, self.raw.len()), c.len_utf8()));
+                self.places
+                    .extend(std::iter::repeat_n((start, self.raw.len()), c.len_utf8()));
             }
         }
     }
@@ -328,7 +369,9 @@ impl Held {
 
     /// Returns where in the text as it is the character before a place of what is seen ends.
     fn raw_end(&self, at: usize) -> usize {
-        at.checked_sub(1).and_then(|last| self.places.get(last)).map_or(at, |(_, end)| *end)
+        at.checked_sub(1)
+            .and_then(|last| self.places.get(last))
+            .map_or(at, |(_, end)| *end)
     }
 
     /// Forgets the starts of both texts.
@@ -337,7 +380,9 @@ impl Held {
         self.seen.drain(..seen);
         if !self.places.is_empty() {
             self.places.drain(..seen);
-            self.places.iter_mut().for_each(|(start, end)| (*start, *end) = (*start - raw, *end - raw));
+            self.places
+                .iter_mut()
+                .for_each(|(start, end)| (*start, *end) = (*start - raw, *end - raw));
         }
     }
 }
@@ -371,7 +416,10 @@ fn forms_of(value: &[u8]) -> Vec<String> {
     }
     forms.extend([b"0123456789ABCDEF", b"0123456789abcdef"].map(|digits| {
         let digit = |index: u8| char::from(digits[usize::from(index)]);
-        value.iter().flat_map(|byte| ['%', digit(byte >> 4), digit(byte & 15)]).collect::<String>()
+        value
+            .iter()
+            .flat_map(|byte| ['%', digit(byte >> 4), digit(byte & 15)])
+            .collect::<String>()
     }));
     for symbols in [STANDARD, URL_SAFE] {
         for before in 0..3 {
@@ -388,7 +436,10 @@ fn in_json(text: &str) -> Vec<String> {
     let plain = quoted[1..quoted.len() - 1].to_owned();
     let units = |c: char, digits: fn(u16) -> String| {
         let mut buffer = [0; 2];
-        c.encode_utf16(&mut buffer).iter().map(|unit| digits(*unit)).collect::<String>()
+        c.encode_utf16(&mut buffer)
+            .iter()
+            .map(|unit| digits(*unit))
+            .collect::<String>()
     };
     let lower: fn(u16) -> String = |unit| format!("\\u{unit:04x}");
     let upper: fn(u16) -> String = |unit| format!("\\u{unit:04X}");
@@ -396,7 +447,16 @@ fn in_json(text: &str) -> Vec<String> {
     for digits in [lower, upper] {
         let for_html = |c: char| matches!(c, '<' | '>' | '&' | '\'' | '=' | '+');
         let escaped = |escapes: &dyn Fn(char) -> bool| -> String {
-            plain.chars().map(|c| if escapes(c) { units(c, digits) } else { c.to_string() }).collect()
+            plain
+                .chars()
+                .map(|c| {
+                    if escapes(c) {
+                        units(c, digits)
+                    } else {
+                        c.to_string()
+                    }
+                })
+                .collect()
         };
         forms.push(escaped(&for_html));
         forms.push(escaped(&|c| matches!(c, '<' | '>' | '&')));
@@ -409,14 +469,37 @@ fn in_json(text: &str) -> Vec<String> {
 
 /// Returns a text as writers of XML write it: with the entities that text needs, that attributes need, and by numbers.
 fn in_xml(text: &str) -> Vec<String> {
-    let text_only = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let mut forms = vec![text.replace('&', "&amp;").replace('<', "&lt;"), text_only.clone()];
-    for (double, single) in [("&quot;", "'"), ("&quot;", "&apos;"), ("&quot;", "&#39;"), ("&#34;", "&#39;")] {
+    let text_only = text
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
+    let mut forms = vec![
+        text.replace('&', "&amp;").replace('<', "&lt;"),
+        text_only.clone(),
+    ];
+    for (double, single) in [
+        ("&quot;", "'"),
+        ("&quot;", "&apos;"),
+        ("&quot;", "&#39;"),
+        ("&#34;", "&#39;"),
+    ] {
         forms.push(text_only.replace('"', double).replace('\'', single));
     }
-    forms.push(text.chars().map(|c| format!("&#{};", u32::from(c))).collect());
-    forms.push(text.chars().map(|c| format!("&#x{:x};", u32::from(c))).collect());
-    forms.push(text.chars().map(|c| format!("&#x{:X};", u32::from(c))).collect());
+    forms.push(
+        text.chars()
+            .map(|c| format!("&#{};", u32::from(c)))
+            .collect(),
+    );
+    forms.push(
+        text.chars()
+            .map(|c| format!("&#x{:x};", u32::from(c)))
+            .collect(),
+    );
+    forms.push(
+        text.chars()
+            .map(|c| format!("&#x{:X};", u32::from(c)))
+            .collect(),
+    );
     forms
 }
 
@@ -439,11 +522,15 @@ const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// Returns what a value looks like in base64 after so many bytes of something else, up to two: with something after
 /// it, and at the end, with padding and without.
 fn in_base64(value: &[u8], before: usize, symbols: &[u8; 64]) -> Vec<String> {
-    let bytes: Vec<u8> = std::iter::repeat_n(0, before).chain(value.iter().copied()).collect();
+    let bytes: Vec<u8> = std::iter::repeat_n(0, before)
+        .chain(value.iter().copied())
+        .collect();
     let mut encoded = String::new();
     for chunk in bytes.chunks(3) {
-        let group =
-            chunk.iter().fold(0_u32, |group, &byte| group << 8 | u32::from(byte)) << (8 * (3 - chunk.len()));
+        let group = chunk
+            .iter()
+            .fold(0_u32, |group, &byte| group << 8 | u32::from(byte))
+            << (8 * (3 - chunk.len()));
         let symbol = |index: usize| char::from(symbols[(group >> (18 - 6 * index) & 63) as usize]);
         encoded.extend((0..=chunk.len()).map(symbol));
     }
@@ -452,5 +539,9 @@ fn in_base64(value: &[u8], before: usize, symbols: &[u8; 64]) -> Vec<String> {
     let whole = bytes.len() * 8 / 6;
     let padding = "=".repeat((3 - bytes.len() % 3) % 3);
     let end = &encoded[first..];
-    vec![encoded[first..whole].to_owned(), end.to_owned(), format!("{end}{padding}")]
+    vec![
+        encoded[first..whole].to_owned(),
+        end.to_owned(),
+        format!("{end}{padding}"),
+    ]
 }

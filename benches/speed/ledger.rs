@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use agentd::models::{
-    Amount, Answered, BlobId, End, Event, Format, Holder, Mode, Permission, Process, SegmentRef, SessionId,
-    Started, UsageMetrics, Why,
+    Amount, Answered, BlobId, End, Event, Format, Holder, Mode, Permission, Process, SegmentRef,
+    SessionId, Started, UsageMetrics, Why,
 };
 use agentd::store::{Claim, Entry, Lease, SqliteStore, Store, Turns, blob_id};
 use rusqlite::Connection;
@@ -36,9 +36,20 @@ fn now() -> SystemTime {
 }
 
 fn claim(store: &SqliteStore, name: &str) -> Lease {
-    let process = Process { pid: 1, started: 1, boot: "boot".to_owned(), namespace: String::new() };
-    let holder = Holder { name: "agentd turn".to_owned(), process };
-    match store.claim(&SessionId::new(name).unwrap(), &holder, None, now()).unwrap() {
+    let process = Process {
+        pid: 1,
+        started: 1,
+        boot: "boot".to_owned(),
+        namespace: String::new(),
+    };
+    let holder = Holder {
+        name: "agentd turn".to_owned(),
+        process,
+    };
+    match store
+        .claim(&SessionId::new(name).unwrap(), &holder, None, now())
+        .unwrap()
+    {
         Claim::Granted(lease) => lease,
         Claim::Busy(held) => unreachable!("{held:?}"),
     }
@@ -84,7 +95,10 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
         detail: String::new(),
         reply: blob_id(reply),
         usage: UsageMetrics::default(),
-        spent: Amount { tokens: 5_000, micro_dollars: 40_000 },
+        spent: Amount {
+            tokens: 5_000,
+            micro_dollars: 40_000,
+        },
         milliseconds: 30_000,
         left_behind: 0,
         salvaged: false,
@@ -97,7 +111,10 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
             why: Why::Ask,
             prompt: Vec::new(),
             run: "run".to_owned(),
-            reserved: Amount { tokens: 9_000, micro_dollars: 90_000 },
+            reserved: Amount {
+                tokens: 9_000,
+                micro_dollars: 90_000,
+            },
             secrets: Vec::new(),
         },
         Event::Answered(Box::new(answered)),
@@ -129,8 +146,14 @@ fn log() {
     let store = SqliteStore::open(folder.path()).unwrap();
     for session in 0..TURNS / EACH {
         let lease = claim(&store, &format!("change-{session}"));
-        let events: Vec<Event> = (1..=EACH).flat_map(|number| turn(number, &[b"prompt"], b"reply")).collect();
-        let entry = Entry { events: &events, blobs: &[b"prompt", b"reply", b"{}"], ..Entry::default() };
+        let events: Vec<Event> = (1..=EACH)
+            .flat_map(|number| turn(number, &[b"prompt"], b"reply"))
+            .collect();
+        let entry = Entry {
+            events: &events,
+            blobs: &[b"prompt", b"reply", b"{}"],
+            ..Entry::default()
+        };
         store.commit(&lease, &entry, now()).unwrap();
     }
     let database = Connection::open(database(folder.path())).unwrap();
@@ -141,7 +164,12 @@ fn log() {
         );
         let bare = least(20, || step_through(&database, &select));
         let ours = least(20, || {
-            let rows = store.turns(&Turns { session: None, newest }).unwrap();
+            let rows = store
+                .turns(&Turns {
+                    session: None,
+                    newest,
+                })
+                .unwrap();
             assert_eq!(black_box(rows).len(), newest);
         });
         row(&format!("log, {what} of {TURNS} turns"), ours, bare);
@@ -149,7 +177,10 @@ fn log() {
     let one = SessionId::new("change-50").unwrap();
     let select = "SELECT * FROM turns WHERE session = 51 ORDER BY turn DESC LIMIT 50";
     let bare = least(20, || step_through(&database, select));
-    let wanted = Turns { session: Some(&one), newest: 50 };
+    let wanted = Turns {
+        session: Some(&one),
+        newest: 50,
+    };
     let ours = least(20, || drop(black_box(store.turns(&wanted).unwrap())));
     row("log, newest 50 of one session", ours, bare);
 }
@@ -159,24 +190,40 @@ fn record() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path()).unwrap();
     let lease = claim(&store, "change");
-    let pieces: Vec<String> = (0..9).map(|number| format!("// {number}\n{}", code(2_000))).collect();
+    let pieces: Vec<String> = (0..9)
+        .map(|number| format!("// {number}\n{}", code(2_000)))
+        .collect();
     let mut number = 0;
     let mut take = || {
         number += 1;
-        let (own, reply) =
-            (format!("// turn {number}\n{}", code(2_000)), format!("{number} {}", code(2_000)));
+        let (own, reply) = (
+            format!("// turn {number}\n{}", code(2_000)),
+            format!("{number} {}", code(2_000)),
+        );
         let mut prompt: Vec<&[u8]> = pieces.iter().map(String::as_bytes).collect();
         prompt.push(own.as_bytes());
         let events = turn(number, &prompt, reply.as_bytes());
         let blobs = [&prompt[..], &[reply.as_bytes(), b"{}"]].concat();
-        store.commit(&lease, &Entry { events: &events, blobs: &blobs, ..Entry::default() }, now()).unwrap();
+        store
+            .commit(
+                &lease,
+                &Entry {
+                    events: &events,
+                    blobs: &blobs,
+                    ..Entry::default()
+                },
+                now(),
+            )
+            .unwrap();
     };
     let ours = least(500, &mut take);
     // The limit: one row of what is new, made as durable.
     let beside = tempfile::tempdir().unwrap();
     let bare = Connection::open(beside.path().join("bare.db")).unwrap();
-    bare.execute_batch("PRAGMA journal_mode = wal; PRAGMA synchronous = full; CREATE TABLE t (x BLOB)")
-        .unwrap();
+    bare.execute_batch(
+        "PRAGMA journal_mode = wal; PRAGMA synchronous = full; CREATE TABLE t (x BLOB)",
+    )
+    .unwrap();
     let new = code(4_000);
     let limit = least(500, || {
         bare.execute("INSERT INTO t VALUES (?1)", [&new]).unwrap();
@@ -185,7 +232,11 @@ fn record() {
     let taken = number;
     drop(store);
     let bytes = fs::metadata(database(folder.path())).unwrap().len();
-    println!("{:<44} {:>12}", "database bytes for each such turn", bytes / taken);
+    println!(
+        "{:<44} {:>12}",
+        "database bytes for each such turn",
+        bytes / taken
+    );
 }
 
 fn recover() {
@@ -194,12 +245,15 @@ fn recover() {
     for number in 0..HELD {
         let lease = claim(&store, &format!("change-{number}"));
         let events = turn(1, &[b"prompt"], b"reply");
-        let entry = Entry { events: &events[..2], blobs: &[b"prompt", b"{}"], ..Entry::default() };
+        let entry = Entry {
+            events: &events[..2],
+            blobs: &[b"prompt", b"{}"],
+            ..Entry::default()
+        };
         store.commit(&lease, &entry, now()).unwrap();
     }
     let database = Connection::open(database(folder.path())).unwrap();
-    let select =
-        "SELECT e.* FROM events AS e JOIN sessions AS s ON s.id = e.session WHERE s.holder IS NOT NULL";
+    let select = "SELECT e.* FROM events AS e JOIN sessions AS s ON s.id = e.session WHERE s.holder IS NOT NULL";
     let bare = least(20, || step_through(&database, select));
     let ours = least(20, || {
         let held = store.held().unwrap();
@@ -208,5 +262,9 @@ fn recover() {
             black_box(store.events(&held.session).unwrap());
         }
     });
-    row(&format!("find and read {HELD} sessions left behind"), ours, bare);
+    row(
+        &format!("find and read {HELD} sessions left behind"),
+        ours,
+        bare,
+    );
 }

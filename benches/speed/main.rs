@@ -34,7 +34,10 @@ fn main() {
     }
     println!("{:<44} {:>12} {:>12} {:>8}", "", "ours", "limit", "ratio");
     // `cargo bench -- sandwich` takes one part alone.
-    let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let named: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with('-'))
+        .collect();
     let parts: [(&str, fn()); 9] = [
         ("xml", xml),
         ("template", template),
@@ -65,7 +68,11 @@ fn least(samples: usize, mut run: impl FnMut()) -> Duration {
 
 fn row(what: &str, ours: Duration, limit: Duration) {
     let ratio = ours.as_secs_f64() / limit.as_secs_f64();
-    println!("{what:<44} {:>12} {:>12} {ratio:>8.2}", shown(ours), shown(limit));
+    println!(
+        "{what:<44} {:>12} {:>12} {ratio:>8.2}",
+        shown(ours),
+        shown(limit)
+    );
 }
 
 fn shown(time: Duration) -> String {
@@ -107,9 +114,10 @@ fn escape(prompt: &UnifiedPrompt, out: &mut Vec<u8>) {
 fn xml() {
     for (files, bytes, samples) in [(10, 1_024, 2_000), (1_000, 10_240, 30), (10_000, 10_240, 6)] {
         let content = code(bytes);
-        let prompt = (0..files).fold(UnifiedPrompt::new("Add login").unwrap(), |prompt, number| {
-            prompt.with_file(format!("src/file_{number}.rs"), content.as_str())
-        });
+        let prompt = (0..files).fold(
+            UnifiedPrompt::new("Add login").unwrap(),
+            |prompt, number| prompt.with_file(format!("src/file_{number}.rs"), content.as_str()),
+        );
         let text = prompt.to_xml().into_bytes();
         let mut kept = text.clone();
         let copy = least(samples, || {
@@ -124,9 +132,17 @@ fn xml() {
         let fresh = least(samples, || drop(black_box(prompt.to_xml())));
         let fresh_copy = least(samples, || drop(black_box(text.clone())));
         let size = format!("{files} files of {} KiB", bytes / 1_024);
-        row(&format!("write_xml, {size}: to memchr3 escape"), streamed, reference);
+        row(
+            &format!("write_xml, {size}: to memchr3 escape"),
+            streamed,
+            reference,
+        );
         row(&format!("write_xml, {size}: to memcpy"), streamed, copy);
-        row(&format!("to_xml, {size}: to a fresh copy"), fresh, fresh_copy);
+        row(
+            &format!("to_xml, {size}: to a fresh copy"),
+            fresh,
+            fresh_copy,
+        );
         let _since_start = peak();
         let before = peak();
         prompt.write_xml(io::sink()).unwrap();
@@ -144,16 +160,30 @@ fn peak() -> i64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     // Writing 5 resets the mark; where that is not allowed the figure is too high, never too low.
     let _not_allowed = fs::write("/proc/self/clear_refs", "5");
-    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok())
+        .unwrap_or(0)
 }
 
 fn template() {
-    let text =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/templates/system/BASE-plan.md")).unwrap();
-    let names = ["PROJECT_CONTEXT", "PROJECT_STRUCTURE", "ARTIFACTS", "SKELETON"];
-    let values = names.iter().map(|name| ((*name).to_owned(), code(8_192))).collect();
+    let text = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/templates/system/BASE-plan.md"
+    ))
+    .unwrap();
+    let names = [
+        "PROJECT_CONTEXT",
+        "PROJECT_STRUCTURE",
+        "ARTIFACTS",
+        "SKELETON",
+    ];
+    let values = names
+        .iter()
+        .map(|name| ((*name).to_owned(), code(8_192)))
+        .collect();
     let filled = inject_variables(&text, &values);
-    let ours = least(5_000, || drop(black_box(inject_variables(black_box(&text), &values))));
+    let ours = least(5_000, || {
+        drop(black_box(inject_variables(black_box(&text), &values)))
+    });
     let copy = least(5_000, || drop(black_box(black_box(&filled).clone())));
     row("template of 4 variables, 38 KB: to memcpy", ours, copy);
 }
@@ -161,18 +191,35 @@ fn template() {
 fn structure() {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..12_000 {
-        let path = folder.path().join(format!("part{}/module{}/file{number}.rs", number % 20, number % 300));
+        let path = folder.path().join(format!(
+            "part{}/module{}/file{number}.rs",
+            number % 20,
+            number % 300
+        ));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "").unwrap();
     }
     fs::write(folder.path().join(".gitignore"), "*.log\n/target\n").unwrap();
     let walk = least(5, || {
-        let walk = ignore::WalkBuilder::new(folder.path()).hidden(false).require_git(false).build();
+        let walk = ignore::WalkBuilder::new(folder.path())
+            .hidden(false)
+            .require_git(false)
+            .build();
         black_box(walk.flatten().count());
     });
-    let tree = |limits| least(5, || drop(black_box(ops::structure(folder.path(), limits).unwrap())));
-    let all = tree(StructureLimits { per_folder: usize::MAX, total: usize::MAX });
-    let capped = tree(StructureLimits { per_folder: 60, total: 400 });
+    let tree = |limits| {
+        least(5, || {
+            drop(black_box(ops::structure(folder.path(), limits).unwrap()))
+        })
+    };
+    let all = tree(StructureLimits {
+        per_folder: usize::MAX,
+        total: usize::MAX,
+    });
+    let capped = tree(StructureLimits {
+        per_folder: 60,
+        total: 400,
+    });
     row("structure of 12,000 files, all: to a walk", all, walk);
     row("structure of 12,000 files, capped: to a walk", capped, walk);
 }
@@ -182,12 +229,26 @@ fn cpu(command: &mut Command) -> Duration {
     const RUNS: u32 = 200;
     let children = || {
         let stat = fs::read_to_string("/proc/self/stat").unwrap();
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-        Duration::from_millis(10 * (fields[13].parse::<u64>().unwrap() + fields[14].parse::<u64>().unwrap()))
+        let fields: Vec<&str> = stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .collect();
+        Duration::from_millis(
+            10 * (fields[13].parse::<u64>().unwrap() + fields[14].parse::<u64>().unwrap()),
+        )
     };
     let before = children();
     for _ in 0..RUNS {
-        assert!(command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success());
+        assert!(
+            command
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .unwrap()
+                .success()
+        );
     }
     (children() - before) / RUNS
 }
@@ -201,16 +262,33 @@ fn start() {
         command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/notes"));
         command
     };
-    row("agentd --version: to hello world", cpu(agentd().arg("--version")), hello);
-    row("agentd --help: to hello world", cpu(agentd().arg("--help")), hello);
-    row("agentd prompt: to hello world", cpu(agentd().args(["prompt", "plan", "Add login"])), hello);
+    row(
+        "agentd --version: to hello world",
+        cpu(agentd().arg("--version")),
+        hello,
+    );
+    row(
+        "agentd --help: to hello world",
+        cpu(agentd().arg("--help")),
+        hello,
+    );
+    row(
+        "agentd prompt: to hello world",
+        cpu(agentd().args(["prompt", "plan", "Add login"])),
+        hello,
+    );
 }
 
 fn build_hello(folder: &Path) -> std::path::PathBuf {
     let source = folder.join("hello.rs");
     fs::write(&source, "fn main() { println!(\"hello\"); }").unwrap();
     let program = folder.join("hello");
-    let built = Command::new("rustc").args(["-O", "-o"]).arg(&program).arg(&source).status().unwrap();
+    let built = Command::new("rustc")
+        .args(["-O", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .status()
+        .unwrap();
     assert!(built.success());
     program
 }

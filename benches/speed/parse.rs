@@ -34,8 +34,11 @@ fn prose(bytes: usize) -> String {
 /// A reply as it should be: a thought, a message, actions, a verdict.
 fn reply(bytes: usize, actions: usize) -> String {
     let part = bytes / (actions + 2);
-    let mut text =
-        format!("<thinking>\n{}\n</thinking>\n<message>\n{}\n</message>\n", prose(part), prose(part));
+    let mut text = format!(
+        "<thinking>\n{}\n</thinking>\n<message>\n{}\n</message>\n",
+        prose(part),
+        prose(part)
+    );
     for number in 0..actions {
         let value = prose(part.saturating_sub(150));
         let _never = writeln!(
@@ -74,19 +77,30 @@ fn rate(bytes: usize, time: Duration) -> String {
 }
 
 fn clean(grammar: &Grammar) {
-    let sizes =
-        [("S, 1 KB", 1_000, 1, 20_000), ("M, 100 KB", 100_000, 50, 1_000), ("L, 10 MB", 10 * MB, 4_000, 15)];
+    let sizes = [
+        ("S, 1 KB", 1_000, 1, 20_000),
+        ("M, 100 KB", 100_000, 50, 1_000),
+        ("L, 10 MB", 10 * MB, 4_000, 15),
+    ];
     for (name, bytes, actions, samples) in sizes {
         let text = reply(bytes, actions);
         let context = Context::default();
         let read = parse(&text, grammar, &context);
         assert_eq!(read.actions.len(), actions.min(64));
-        let ours = least(samples, || drop(black_box(parse(black_box(&text), grammar, &context))));
-        let peer = least(samples, || assert!(black_box(events(black_box(&text))).is_some()));
+        let ours = least(samples, || {
+            drop(black_box(parse(black_box(&text), grammar, &context)))
+        });
+        let peer = least(samples, || {
+            assert!(black_box(events(black_box(&text))).is_some())
+        });
         let bare = least(samples, || brackets(black_box(&text)));
         row(&format!("parse {name}: to quick-xml's events"), ours, peer);
         row(&format!("parse {name}: to memchr of `<`"), ours, bare);
-        println!("{:<44} {:>12}", format!("parse {name}: rate"), rate(text.len(), ours));
+        println!(
+            "{:<44} {:>12}",
+            format!("parse {name}: rate"),
+            rate(text.len(), ours)
+        );
     }
 }
 
@@ -114,30 +128,51 @@ type Shape = (&'static str, fn(usize) -> String);
 const SHAPES: [Shape; 22] = [
     ("clean", |bytes| reply(bytes, bytes / 2_500)),
     ("`<`", |bytes| repeated("<", bytes)),
-    ("unclosed actions", |bytes| repeated("<action type=\"x\">", bytes)),
+    ("unclosed actions", |bytes| {
+        repeated("<action type=\"x\">", bytes)
+    }),
     ("distinct unclosed fields in an action", |bytes| {
-        format!("<action type=\"save_decision\">{}</action>", numbered(bytes, |n| format!("<p{n}>")))
+        format!(
+            "<action type=\"save_decision\">{}</action>",
+            numbered(bytes, |n| format!("<p{n}>"))
+        )
     }),
     ("nested actions", |bytes| {
         let pairs = bytes / 26;
         "<action type=\"x\">".repeat(pairs) + &"</action>".repeat(pairs)
     }),
-    ("nested messages", |bytes| "<message>".repeat(bytes / 19) + &"</message>".repeat(bytes / 19)),
+    ("nested messages", |bytes| {
+        "<message>".repeat(bytes / 19) + &"</message>".repeat(bytes / 19)
+    }),
     ("one run of backticks", |bytes| repeated("`", bytes)),
     ("many runs of backticks", |bytes| repeated("a ` b", bytes)),
-    ("runs of all lengths", |bytes| numbered(bytes, |n| format!("{} ", "`".repeat(n % 1_000 + 1)))),
+    ("runs of all lengths", |bytes| {
+        numbered(bytes, |n| format!("{} ", "`".repeat(n % 1_000 + 1)))
+    }),
     ("unclosed verdicts", |bytes| repeated("<review>", bytes)),
-    ("verdicts on one line", |bytes| repeated("<review>REJECTED</review>", bytes)),
-    ("closers of verdicts on one line", |bytes| repeated("</review>", bytes)),
+    ("verdicts on one line", |bytes| {
+        repeated("<review>REJECTED</review>", bytes)
+    }),
+    ("closers of verdicts on one line", |bytes| {
+        repeated("</review>", bytes)
+    }),
     ("closers of thoughts", |bytes| repeated("</think>", bytes)),
-    ("thoughts on one line", |bytes| repeated("<think></think>`a` ", bytes)),
-    ("updates on one line", |bytes| repeated("a <content_update target=\"b\">", bytes)),
+    ("thoughts on one line", |bytes| {
+        repeated("<think></think>`a` ", bytes)
+    }),
+    ("updates on one line", |bytes| {
+        repeated("a <content_update target=\"b\">", bytes)
+    }),
     ("closers of an update", |bytes| {
         let closers = repeated("</content_update>", bytes);
         format!("<content_update target=\"a\">{closers}\n</content_update>\n")
     }),
-    ("quotes in tags", |bytes| repeated("<review a=\"b\"c=\"", bytes)),
-    ("verdicts in a fence", |bytes| format!("```\n{}", repeated("<review>", bytes))),
+    ("quotes in tags", |bytes| {
+        repeated("<review a=\"b\"c=\"", bytes)
+    }),
+    ("verdicts in a fence", |bytes| {
+        format!("```\n{}", repeated("<review>", bytes))
+    }),
     ("`[`", |bytes| repeated("[", bytes)),
     ("entities", |bytes| repeated("&lt;", bytes)),
     ("empty lines", |bytes| repeated("\n", bytes)),
@@ -146,33 +181,62 @@ const SHAPES: [Shape; 22] = [
 
 fn hostile(grammar: &Grammar) {
     let context = Context::default();
-    let time =
-        |samples, text: &str| least(samples, || drop(black_box(parse(black_box(text), grammar, &context))));
+    let time = |samples, text: &str| {
+        least(samples, || {
+            drop(black_box(parse(black_box(text), grammar, &context)))
+        })
+    };
     for (name, text) in [
         ("100,000 `<`", "<".repeat(100_000)),
-        ("32,000 unclosed actions", "<action type=\"x\">".repeat(32_000)),
+        (
+            "32,000 unclosed actions",
+            "<action type=\"x\">".repeat(32_000),
+        ),
         (
             "32,000 unclosed fields",
-            format!("<action type=\"x\">{}</action>", numbered(210_000, |n| format!("<p{n}>"))),
+            format!(
+                "<action type=\"x\">{}</action>",
+                numbered(210_000, |n| format!("<p{n}>"))
+            ),
         ),
         ("a million backticks", "`".repeat(MB)),
     ] {
         let ours = time(20, &text);
         let name = format!("parse {name}");
-        row(&format!("{name}: to memchr of `<`"), ours, least(20, || brackets(black_box(&text))));
+        row(
+            &format!("{name}: to memchr of `<`"),
+            ours,
+            least(20, || brackets(black_box(&text))),
+        );
         match events(&text) {
             Some(_) => {
-                let peer = least(20, || assert!(black_box(events(black_box(&text))).is_some()));
+                let peer = least(20, || {
+                    assert!(black_box(events(black_box(&text))).is_some())
+                });
                 row(&format!("{name}: to quick-xml's events"), ours, peer);
             }
-            None => println!("{:<44} {:>12} {:>12}", format!("{name}: to quick-xml"), shown(ours), "refuses"),
+            None => println!(
+                "{:<44} {:>12} {:>12}",
+                format!("{name}: to quick-xml"),
+                shown(ours),
+                "refuses"
+            ),
         }
     }
-    println!("{:<44} {:>10} {:>10} {:>10} {:>8}", "", "1 MB", "10 MB", "100 MB", "exponent");
+    println!(
+        "{:<44} {:>10} {:>10} {:>10} {:>8}",
+        "", "1 MB", "10 MB", "100 MB", "exponent"
+    );
     // What memory alone costs: it is fresh where a reply is large, and in the cache where it is small.
-    growth("a copy of the reply", |bytes| repeated("a", bytes), |text| drop(black_box(text.to_owned())));
+    growth(
+        "a copy of the reply",
+        |bytes| repeated("a", bytes),
+        |text| drop(black_box(text.to_owned())),
+    );
     for (name, make) in SHAPES {
-        growth(&format!("parse {name}"), make, |text| drop(black_box(parse(text, grammar, &context))));
+        growth(&format!("parse {name}"), make, |text| {
+            drop(black_box(parse(text, grammar, &context)))
+        });
     }
 }
 
@@ -194,9 +258,19 @@ fn echo(grammar: &Grammar) {
         format!("let value_{number}: Vec<u8> = read(&path, limit)?; // keep the first\n")
     });
     let text = reply(100_000, 50);
-    let (alone, sent) = (Context::default(), Context { sent: vec![&prompt], ..Context::default() });
-    let without = least(200, || drop(black_box(parse(black_box(&text), grammar, &alone))));
-    let with = least(50, || drop(black_box(parse(black_box(&text), grammar, &sent))));
+    let (alone, sent) = (
+        Context::default(),
+        Context {
+            sent: vec![&prompt],
+            ..Context::default()
+        },
+    );
+    let without = least(200, || {
+        drop(black_box(parse(black_box(&text), grammar, &alone)))
+    });
+    let with = least(50, || {
+        drop(black_box(parse(black_box(&text), grammar, &sent)))
+    });
     row("parse M with a prompt of 1 MB: to without", with, without);
 }
 
@@ -204,15 +278,25 @@ fn echo(grammar: &Grammar) {
 fn stream(grammar: &Grammar) {
     let text = reply(100_000, 50);
     let context = Context::default();
-    let whole = least(100, || drop(black_box(parse(black_box(&text), grammar, &context))));
+    let whole = least(100, || {
+        drop(black_box(parse(black_box(&text), grammar, &context)))
+    });
     for size in [16, 256, 4096] {
         let pieces = text.len().div_ceil(size);
         let ours = least(30, || {
             let mut stream = Stream::new(grammar);
-            let shown: usize = text.as_bytes().chunks(size).map(|piece| stream.push(piece).len()).sum();
+            let shown: usize = text
+                .as_bytes()
+                .chunks(size)
+                .map(|piece| stream.push(piece).len())
+                .sum();
             drop(black_box((shown, stream.finish(&context))));
         });
-        row(&format!("stream M in pieces of {size}: to parse"), ours, whole);
+        row(
+            &format!("stream M in pieces of {size}: to parse"),
+            ours,
+            whole,
+        );
         let each = ours.saturating_sub(whole) / u32::try_from(pieces).unwrap_or(u32::MAX);
         println!(
             "{:<44} {:>12}",

@@ -49,8 +49,18 @@ pub(crate) fn run() {
         };
         taken += 1;
         let run = Run::new("bench");
-        let desk = Desk { workspace: &workspace, store: &store, drivers: &drivers, run: &run };
-        assert!(take(&desk, driver.as_ref(), &ask).unwrap().verdict.is_some());
+        let desk = Desk {
+            workspace: &workspace,
+            store: &store,
+            drivers: &drivers,
+            run: &run,
+        };
+        assert!(
+            take(&desk, driver.as_ref(), &ask)
+                .unwrap()
+                .verdict
+                .is_some()
+        );
     };
     let prompt = root.join("prompt");
     fs::write(&prompt, "x".repeat(8_000)).unwrap();
@@ -58,9 +68,17 @@ pub(crate) fn run() {
     let sync = fsync(root);
     for (name, at) in [("median", TURNS / 2), ("p99", TURNS * 99 / 100)] {
         super::row(&format!("turn around an agent, {name}"), ours[at], bare[at]);
-        println!("{:<44} {:>9.2} ms more", "", (ours[at].saturating_sub(bare[at])).as_secs_f64() * 1e3);
+        println!(
+            "{:<44} {:>9.2} ms more",
+            "",
+            (ours[at].saturating_sub(bare[at])).as_secs_f64() * 1e3
+        );
     }
-    println!("{:<44} {:>9.2} ms for one write with fsync, median", "", sync.as_secs_f64() * 1e3);
+    println!(
+        "{:<44} {:>9.2} ms for one write with fsync, median",
+        "",
+        sync.as_secs_f64() * 1e3
+    );
 }
 
 /// Takes the times of two things in turns, sorted.
@@ -70,8 +88,9 @@ fn interleaved(mut one: impl FnMut(), mut other: impl FnMut()) -> (Vec<Duration>
         work();
         start.elapsed()
     };
-    let (mut ones, mut others): (Vec<_>, Vec<_>) =
-        (0..TURNS).map(|_| (time(&mut one), time(&mut other))).unzip();
+    let (mut ones, mut others): (Vec<_>, Vec<_>) = (0..TURNS)
+        .map(|_| (time(&mut one), time(&mut other)))
+        .unzip();
     ones.sort_unstable();
     others.sort_unstable();
     (ones, others)
@@ -91,7 +110,11 @@ fn fsync(root: &Path) -> Duration {
     let mut times: Vec<Duration> = (0..50)
         .map(|number| {
             let start = Instant::now();
-            let mut file = fs::OpenOptions::new().append(true).create(true).open(&path).unwrap();
+            let mut file = fs::OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(&path)
+                .unwrap();
             std::io::Write::write_all(&mut file, &[number; 4096]).unwrap();
             file.sync_all().unwrap();
             start.elapsed()
@@ -107,32 +130,80 @@ pub(crate) fn recover() {
     let workspace = Workspace::open(folder.path().to_path_buf(), None, None).unwrap();
     let store = SqliteStore::open(folder.path()).unwrap();
     let (drivers, run) = (Drivers::default(), Run::new("bench"));
-    let desk = Desk { workspace: &workspace, store: &store, drivers: &drivers, run: &run };
-    let gone = Process { started: 1, ..agent::this_process() };
-    let holder = Holder { name: "agentd turn".to_owned(), process: gone };
+    let desk = Desk {
+        workspace: &workspace,
+        store: &store,
+        drivers: &drivers,
+        run: &run,
+    };
+    let gone = Process {
+        started: 1,
+        ..agent::this_process()
+    };
+    let holder = Holder {
+        name: "agentd turn".to_owned(),
+        process: gone,
+    };
     for number in 0..LEFT {
         let session = SessionId::new(format!("left-{number}")).unwrap();
-        let ask = Ask { session: Some(session.clone()), ..Ask::new(Mode::new("plan").unwrap(), "Add login") };
+        let ask = Ask {
+            session: Some(session.clone()),
+            ..Ask::new(Mode::new("plan").unwrap(), "Add login")
+        };
         take(&desk, &Echo, &ask).unwrap();
         // As if the run had been killed right after the call was recorded.
-        let Claim::Granted(lease) = store.claim(&session, &holder, None, SystemTime::now()).unwrap() else {
+        let Claim::Granted(lease) = store
+            .claim(&session, &holder, None, SystemTime::now())
+            .unwrap()
+        else {
             unreachable!("nobody else is there")
         };
         let events = store.events(&session).unwrap();
-        let mut again = events.into_iter().map(|(_, event)| event).filter_map(|event| match event {
-            Event::Started(mut started) => {
-                started.turn = 2;
-                Some(Event::Started(started))
-            }
-            Event::Called { call, why, prompt, run, reserved, secrets, .. } => {
-                Some(Event::Called { turn: 2, call, why, prompt, run, reserved, secrets })
-            }
-            _ => None,
-        });
+        let mut again =
+            events
+                .into_iter()
+                .map(|(_, event)| event)
+                .filter_map(|event| match event {
+                    Event::Started(mut started) => {
+                        started.turn = 2;
+                        Some(Event::Started(started))
+                    }
+                    Event::Called {
+                        call,
+                        why,
+                        prompt,
+                        run,
+                        reserved,
+                        secrets,
+                        ..
+                    } => Some(Event::Called {
+                        turn: 2,
+                        call,
+                        why,
+                        prompt,
+                        run,
+                        reserved,
+                        secrets,
+                    }),
+                    _ => None,
+                });
         let events: Vec<Event> = again.by_ref().collect();
-        store.commit(&lease, &Entry { events: &events, ..Entry::default() }, SystemTime::now()).unwrap();
+        store
+            .commit(
+                &lease,
+                &Entry {
+                    events: &events,
+                    ..Entry::default()
+                },
+                SystemTime::now(),
+            )
+            .unwrap();
     }
     let start = Instant::now();
     assert_eq!(recover_all(&desk).unwrap().len(), LEFT);
-    println!("{:<44} {:>9.1} ms", "recovery of 1000 killed sessions", start.elapsed().as_secs_f64() * 1e3);
+    println!(
+        "{:<44} {:>9.1} ms",
+        "recovery of 1000 killed sessions",
+        start.elapsed().as_secs_f64() * 1e3
+    );
 }

@@ -76,8 +76,18 @@ impl CommandAgent {
         marker: &'a str,
         limits: Limits,
     ) -> Job<'a> {
-        let (guard, env, containment) = (self.guard.as_path(), &self.environment.0, self.containment);
-        Job { guard, argv, env, cwd, folder, marker, limits, containment }
+        let (guard, env, containment) =
+            (self.guard.as_path(), &self.environment.0, self.containment);
+        Job {
+            guard,
+            argv,
+            env,
+            cwd,
+            folder,
+            marker,
+            limits,
+            containment,
+        }
     }
 
     /// Returns the same agent, of whose failures none is told to be this one.
@@ -87,14 +97,24 @@ impl CommandAgent {
     }
 
     fn reader(&self, limits: Limits) -> OutputReader<'_> {
-        OutputReader { spec: &self.spec, failures: &self.failures, secrets: &self.secrets, limits }
+        OutputReader {
+            spec: &self.spec,
+            failures: &self.failures,
+            secrets: &self.secrets,
+            limits,
+        }
     }
 
     /// Returns the command and its arguments for a call.
     fn argv(&self, call: &Call<'_>, prompt_file: &Path) -> Result<Vec<String>> {
         let model = call.model.or(self.spec.model.as_deref());
         let cwd = whole(call.root)?;
-        let blanks = Blanks { model, prompt_file, cwd: &cwd, command: "" };
+        let blanks = Blanks {
+            model,
+            prompt_file,
+            cwd: &cwd,
+            command: "",
+        };
         let mut argv = Vec::new();
         for argument in &self.spec.argv {
             if argument.is_permissions() {
@@ -103,7 +123,10 @@ impl CommandAgent {
                 argv.extend(argument.filled(&blanks)?);
             }
         }
-        if self.spec.tools && self.spec.permissions.is_none() && call.permission == Permission::ReadOnly {
+        if self.spec.tools
+            && self.spec.permissions.is_none()
+            && call.permission == Permission::ReadOnly
+        {
             self.warn_once("is not held to read-only: its definition has no `permissions`");
         }
         Ok(argv)
@@ -116,9 +139,13 @@ impl CommandAgent {
         let without_tools = without_tools.filter(|_| call.tools == Tools::None);
         let permitted = permissions.and_then(|given| given.arguments(call.permission));
         let arguments = without_tools.or(permitted).ok_or_else(|| {
-            let message = format!("`{}` cannot be held to the permission of this mode", self.spec.name);
-            Error::new(ErrorKind::AgentUnusable, message)
-                .with_hint("add its arguments under `permissions` in agents.yaml, or take another agent")
+            let message = format!(
+                "`{}` cannot be held to the permission of this mode",
+                self.spec.name
+            );
+            Error::new(ErrorKind::AgentUnusable, message).with_hint(
+                "add its arguments under `permissions` in agents.yaml, or take another agent",
+            )
         })?;
         let mut filled = Vec::new();
         for argument in arguments {
@@ -131,7 +158,9 @@ impl CommandAgent {
                         filled.extend(argument.filled(&Blanks { command, ..*blanks })?);
                     }
                 }
-                None => self.warn_once("cannot be allowed single commands: what it may run is its own rule"),
+                None => self.warn_once(
+                    "cannot be allowed single commands: what it may run is its own rule",
+                ),
             }
         }
         Ok(filled)
@@ -150,12 +179,21 @@ impl CommandAgent {
         let bytes = prompt.len() as u64;
         let (has, most, what) = match (self.spec.max_characters, self.spec.max_bytes) {
             // No text has more characters than bytes.
-            (Some(most), _) if bytes > most && characters() > most => (characters(), most, "characters"),
+            (Some(most), _) if bytes > most && characters() > most => {
+                (characters(), most, "characters")
+            }
             (_, Some(most)) if bytes > most => (bytes, most, "bytes"),
             _ => return None,
         };
         let detail = format!("the prompt has {has} {what}, it takes {most}, and nothing was sent");
-        Some(Reply { end: End::TooLarge { tokens: None, limit: None }, detail, ..Reply::default() })
+        Some(Reply {
+            end: End::TooLarge {
+                tokens: None,
+                limit: None,
+            },
+            detail,
+            ..Reply::default()
+        })
     }
 }
 
@@ -174,17 +212,25 @@ impl Driver for CommandAgent {
             PromptWay::Stdin => contain::prepare(call.folder, call.prompt.as_bytes())?,
             PromptWay::File => {
                 contain::prepare(call.folder, b"")?;
-                let written =
-                    contain::create(&prompt_file).and_then(|mut file| file.write_all(call.prompt.as_bytes()));
+                let written = contain::create(&prompt_file)
+                    .and_then(|mut file| file.write_all(call.prompt.as_bytes()));
                 written.map_err(|cause| contain::unwritable(call.folder, cause))?;
             }
         }
         let job = self.job(&argv, call.root, call.folder, call.marker, call.limits);
         let contained = contain::launch(&job)?;
         let reader = self.reader(call.limits);
-        let listening =
-            Listening { stdout: None, listener: reader.listen(), folder: call.folder.to_path_buf() };
-        Ok(Box::new(Working { contained, reader, listening: Some(listening), rest: String::new() }))
+        let listening = Listening {
+            stdout: None,
+            listener: reader.listen(),
+            folder: call.folder.to_path_buf(),
+        };
+        Ok(Box::new(Working {
+            contained,
+            reader,
+            listening: Some(listening),
+            rest: String::new(),
+        }))
     }
 
     fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<Salvaged>> {
@@ -204,11 +250,17 @@ impl Driver for CommandAgent {
             },
         };
         let reader = self.reader(Limits::default());
-        let mut listening =
-            Listening { stdout: None, listener: reader.listen(), folder: folder.to_path_buf() };
+        let mut listening = Listening {
+            stdout: None,
+            listener: reader.listen(),
+            folder: folder.to_path_buf(),
+        };
         listening.finish()?;
         let reply = listening.reply(&reader, &exit)?;
-        Ok(Some(Salvaged { reply, milliseconds: exit.milliseconds }))
+        Ok(Some(Salvaged {
+            reply,
+            milliseconds: exit.milliseconds,
+        }))
     }
 }
 
@@ -227,8 +279,12 @@ impl Running for Working<'_> {
     }
 
     fn wait(&mut self, patience: Duration) -> Result<Option<Reply>> {
-        let Some(exit) = self.contained.wait(patience)? else { return Ok(None) };
-        let Some(mut listening) = self.listening.take() else { return Ok(None) };
+        let Some(exit) = self.contained.wait(patience)? else {
+            return Ok(None);
+        };
+        let Some(mut listening) = self.listening.take() else {
+            return Ok(None);
+        };
         listening.finish()?;
         // What was too much need not be heard to its end.
         if exit.cause != Cause::Output {
@@ -238,7 +294,9 @@ impl Running for Working<'_> {
     }
 
     fn said(&mut self) -> String {
-        let Some(listening) = &mut self.listening else { return std::mem::take(&mut self.rest) };
+        let Some(listening) = &mut self.listening else {
+            return std::mem::take(&mut self.rest);
+        };
         // What cannot be read now is told by `wait`, which reads the rest.
         let _later = listening.catch_up(LOOK);
         listening.listener.said()

@@ -136,7 +136,10 @@ pub(super) struct Order {
 pub fn prepare(folder: &Path, prompt: &[u8]) -> Result<()> {
     let written = || {
         let parent = folder.parent().unwrap_or(Path::new("."));
-        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)?;
         // What lies there already was not put there by this call, and may lead anywhere.
         if parent.symlink_metadata()?.is_symlink() {
             return Err(io::Error::other(format!("{} is a link", parent.display())));
@@ -155,14 +158,23 @@ pub fn discard(folder: &Path) {
 }
 
 /// Removes whatever lies where the folder of a call belongs; what it links to stays.
-#[expect(clippy::disallowed_methods, reason = "what goes in and out of agents belongs to this room")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what goes in and out of agents belongs to this room"
+)]
 fn clear(folder: &Path) -> io::Result<()> {
     let removed = match folder.symlink_metadata() {
         Ok(found) if found.is_dir() => fs::remove_dir_all(folder),
         Ok(_) => fs::remove_file(folder),
         Err(cause) => Err(cause),
     };
-    removed.or_else(|cause| if cause.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(cause) })
+    removed.or_else(|cause| {
+        if cause.kind() == io::ErrorKind::NotFound {
+            Ok(())
+        } else {
+            Err(cause)
+        }
+    })
 }
 
 pub(super) fn unwritable(folder: &Path, cause: io::Error) -> Error {
@@ -170,9 +182,15 @@ pub(super) fn unwritable(folder: &Path, cause: io::Error) -> Error {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::StorageFull,
         _ => ErrorKind::AgentUnusable,
     };
-    Error::new(kind, format!("the folder of the call, {}, cannot be written", folder.display()))
-        .with_hint("make room, or let the user write there")
-        .with_source(cause)
+    Error::new(
+        kind,
+        format!(
+            "the folder of the call, {}, cannot be written",
+            folder.display()
+        ),
+    )
+    .with_hint("make room, or let the user write there")
+    .with_source(cause)
 }
 
 /// Starts an agent under a guard.
@@ -184,13 +202,18 @@ pub(super) fn unwritable(folder: &Path, cause: io::Error) -> Error {
 pub fn launch(job: &Job<'_>) -> Result<Contained> {
     if guard::is_guard() {
         // It would start itself again and again.
-        let message = "this program was started as a guard, and its `main` did not call `agent::guard_main`";
-        return Err(Error::new(ErrorKind::AgentUnusable, message)
-            .with_hint("call `agent::guard_main()` first in `main`, or name an agentd binary as the guard"));
+        let message =
+            "this program was started as a guard, and its `main` did not call `agent::guard_main`";
+        return Err(Error::new(ErrorKind::AgentUnusable, message).with_hint(
+            "call `agent::guard_main()` first in `main`, or name an agentd binary as the guard",
+        ));
     }
     check_strings(job)?;
     if !job.cwd.is_dir() {
-        let message = format!("{}, where the agent is to work, is no folder", job.cwd.display());
+        let message = format!(
+            "{}, where the agent is to work, is no folder",
+            job.cwd.display()
+        );
         return Err(Error::new(ErrorKind::AgentUnusable, message));
     }
     let folder = absolute(job.folder).map_err(|cause| unwritable(job.folder, cause))?;
@@ -205,7 +228,11 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
     };
     write_json(&folder.join("job"), &order).map_err(|cause| unwritable(&folder, cause))?;
     let started = Instant::now();
-    let GuardProcess { child, lifeline, ended } = start_guard(job, &folder)?;
+    let GuardProcess {
+        child,
+        lifeline,
+        ended,
+    } = start_guard(job, &folder)?;
     let process = identity(child.id());
     let mut contained = Contained {
         child,
@@ -230,22 +257,34 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
 /// Checks what no program could be started with, before anything is spent on it.
 fn check_strings(job: &Job<'_>) -> Result<()> {
     if job.argv.is_empty() {
-        return Err(Error::new(ErrorKind::AgentUnusable, "the agent has no command"));
+        return Err(Error::new(
+            ErrorKind::AgentUnusable,
+            "the agent has no command",
+        ));
     }
-    if let Some(at) = job.argv.iter().position(|argument| argument.len() > LONGEST_STRING) {
+    if let Some(at) = job
+        .argv
+        .iter()
+        .position(|argument| argument.len() > LONGEST_STRING)
+    {
         let length = job.argv[at].len();
         let what = format!("argument {at} of the agent's command is {length} bytes long");
         return Err(too_long(&what));
     }
-    let long = |(name, value): &&(OsString, OsString)| name.len() + 1 + value.len() > LONGEST_STRING;
+    let long =
+        |(name, value): &&(OsString, OsString)| name.len() + 1 + value.len() > LONGEST_STRING;
     match job.env.iter().find(long) {
-        Some((name, _)) => Err(too_long(&format!("the variable {} is too long", name.display()))),
+        Some((name, _)) => Err(too_long(&format!(
+            "the variable {} is too long",
+            name.display()
+        ))),
         None => Ok(()),
     }
 }
 
 fn too_long(what: &str) -> Error {
-    let message = format!("{what}, and the system hands over at most {LONGEST_STRING} bytes at once (E2BIG)");
+    let message =
+        format!("{what}, and the system hands over at most {LONGEST_STRING} bytes at once (E2BIG)");
     Error::new(ErrorKind::AgentUnusable, message).with_hint("give the prompt by stdin or as a file")
 }
 
@@ -258,7 +297,10 @@ struct GuardProcess {
 
 /// Starts a guard. It is connected by sockets: a pipe could be opened through `/proc/PID/fd` by the agent, which could
 /// then hold it open or write orders to it. A socket cannot.
-#[expect(clippy::disallowed_methods, reason = "the guard is how this room starts agents")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the guard is how this room starts agents"
+)]
 fn start_guard(job: &Job<'_>, folder: &Path) -> Result<GuardProcess> {
     let not_connected = |cause| not_ready(job, "it cannot be connected").with_source(cause);
     let (lifeline, guard_stdin) = UnixStream::pair().map_err(not_connected)?;
@@ -267,15 +309,29 @@ fn start_guard(job: &Job<'_>, folder: &Path) -> Result<GuardProcess> {
     let program = absolute(job.guard).unwrap_or_else(|_| job.guard.to_path_buf());
     let mut command = Command::new(&program);
     command.args([guard::WORD, guard::CALL]).arg(folder);
-    command.env_clear().envs(job.env.iter().map(|(name, value)| (name, value))).env(MARKER, job.marker);
+    command
+        .env_clear()
+        .envs(job.env.iter().map(|(name, value)| (name, value)))
+        .env(MARKER, job.marker);
     command.current_dir(job.cwd);
-    command.stdin(OwnedFd::from(guard_stdin)).stdout(OwnedFd::from(guard_stdout)).stderr(Stdio::null());
+    command
+        .stdin(OwnedFd::from(guard_stdin))
+        .stdout(OwnedFd::from(guard_stdout))
+        .stderr(Stdio::null());
 
-    let child = command.spawn().map_err(|cause| match cause.raw_os_error() {
-        Some(code) if code == Errno::E2BIG as i32 => too_long("the environment as a whole is too long"),
-        _ => not_ready(job, "it cannot be started").with_source(cause),
-    })?;
-    Ok(GuardProcess { child, lifeline, ended })
+    let child = command
+        .spawn()
+        .map_err(|cause| match cause.raw_os_error() {
+            Some(code) if code == Errno::E2BIG as i32 => {
+                too_long("the environment as a whole is too long")
+            }
+            _ => not_ready(job, "it cannot be started").with_source(cause),
+        })?;
+    Ok(GuardProcess {
+        child,
+        lifeline,
+        ended,
+    })
 }
 
 fn not_ready(job: &Job<'_>, why: &str) -> Error {
@@ -287,7 +343,10 @@ fn not_ready(job: &Job<'_>, why: &str) -> Error {
             "the guard must be an agentd, or a program that calls `agent::guard_main` first"
         }
     };
-    let message = format!("the guard {} cannot contain an agent: {why}", job.guard.display());
+    let message = format!(
+        "the guard {} cannot contain an agent: {why}",
+        job.guard.display()
+    );
     Error::new(ErrorKind::AgentUnusable, message).with_hint(hint)
 }
 
@@ -330,7 +389,9 @@ impl Contained {
             return Ok(self.exit.clone());
         }
 
-        let left = self.deadline.map_or(patience, |at| at.saturating_duration_since(Instant::now()));
+        let left = self
+            .deadline
+            .map_or(patience, |at| at.saturating_duration_since(Instant::now()));
         if self.is_heard_within(patience.min(left)) {
             let status = self.child.wait().ok();
             self.exit = Some(match exit_record(&self.folder)? {
@@ -338,7 +399,11 @@ impl Contained {
                 None => Exit {
                     code: None,
                     signal: status.and_then(|status| status.signal()),
-                    cause: if self.folder.is_dir() { Cause::Abandoned } else { Cause::Removed },
+                    cause: if self.folder.is_dir() {
+                        Cause::Abandoned
+                    } else {
+                        Cause::Removed
+                    },
                     left_behind: reap(&self.marker, None)?,
                     milliseconds: milliseconds(self.started.elapsed()),
                 },
@@ -368,13 +433,22 @@ impl Contained {
     /// Asks the agent to end, or ends it at once; `wait` then reports it. A guard that does not obey in time is killed
     /// together with the agent.
     pub fn stop(&mut self, at_once: bool) {
-        let (word, margin) =
-            if at_once { (guard::KILL, KILL_MARGIN) } else { (guard::END, self.grace + GUARD_MARGIN) };
+        let (word, margin) = if at_once {
+            (guard::KILL, KILL_MARGIN)
+        } else {
+            (guard::END, self.grace + GUARD_MARGIN)
+        };
         // A guard that is gone has nothing left to stop.
-        let _gone = self.lifeline.as_mut().map(|lifeline| lifeline.write_all(&[word]));
+        let _gone = self
+            .lifeline
+            .as_mut()
+            .map(|lifeline| lifeline.write_all(&[word]));
 
         let latest = Instant::now().checked_add(margin);
-        if self.deadline.is_none_or(|deadline| latest.is_some_and(|latest| latest < deadline)) {
+        if self
+            .deadline
+            .is_none_or(|deadline| latest.is_some_and(|latest| latest < deadline))
+        {
             self.deadline = latest;
             self.overdue = Cause::Stopped;
         }
@@ -392,7 +466,8 @@ impl Contained {
             let _gone = kill(guard, Signal::SIGCONT);
             let left = patience.saturating_sub(begun.elapsed()).min(WAKE_INTERVAL);
             // Rounded up, so that the last part of a millisecond is slept and not spun.
-            let left = PollTimeout::try_from(left + Duration::from_micros(999)).unwrap_or(PollTimeout::MAX);
+            let left = PollTimeout::try_from(left + Duration::from_micros(999))
+                .unwrap_or(PollTimeout::MAX);
             let mut ends = [PollFd::new(self.ended.as_fd(), PollFlags::POLLIN)];
             match poll(&mut ends, left) {
                 Ok(0) | Err(Errno::EINTR) if begun.elapsed() < patience => {}
@@ -408,7 +483,10 @@ impl Contained {
         let mut words = Vec::new();
         while !words.ends_with(b"\n") {
             if !self.is_heard_within(READY.saturating_sub(begun.elapsed())) {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "it does not answer",
+                ));
             }
             let mut bytes = [0; 512];
             match self.ended.read(&mut bytes)? {
@@ -422,7 +500,11 @@ impl Contained {
     /// Ends a guard that cannot do its work, and says why it cannot.
     fn refused(mut self, job: &Job<'_>, words: &str) -> Error {
         let _gone = self.child.kill();
-        let words = if words.is_empty() { "it ended at once" } else { words };
+        let words = if words.is_empty() {
+            "it ended at once"
+        } else {
+            words
+        };
         not_ready(job, words)
     }
 }
@@ -452,7 +534,12 @@ pub fn exit_record(folder: &Path) -> Result<Option<Exit>> {
     match read_json::<Record>(&path) {
         Ok(record) => Ok(Some(record.exit).filter(|_| record.boot == system::boot())),
         // One that is not whole was not there when the power went.
-        Err(cause) if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
+        Err(cause)
+            if matches!(
+                cause.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::InvalidData
+            ) =>
+        {
             Ok(None)
         }
         Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
@@ -465,19 +552,32 @@ pub fn exit_record(folder: &Path) -> Result<Option<Exit>> {
 
 /// Returns the marker of the call whose files lie in a folder; `None` if there are none.
 pub(super) fn marker_of(folder: &Path) -> Option<String> {
-    read_json::<Order>(&folder.join("job")).ok().map(|order| order.marker)
+    read_json::<Order>(&folder.join("job"))
+        .ok()
+        .map(|order| order.marker)
 }
 
 /// Makes a new file that the user alone may read and that is only ever added to.
-#[expect(clippy::disallowed_methods, reason = "the files of a call belong to this room")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the files of a call belong to this room"
+)]
 pub(super) fn create(path: &Path) -> io::Result<File> {
     // What an agent opens once more by its name, such as /dev/stderr, must not leave holes.
     let append = OFlag::O_APPEND.bits();
-    OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(append).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(append)
+        .open(path)
 }
 
 /// Opens a file of a call for reading.
-#[expect(clippy::disallowed_methods, reason = "the files of a call belong to this room")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the files of a call belong to this room"
+)]
 pub(super) fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
@@ -485,19 +585,27 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 /// Returns what a command has written, as far as it is short.
 pub(super) fn read_stdout(folder: &Path) -> String {
     let mut bytes = Vec::new();
-    let read =
-        open(&folder.join("stdout")).and_then(|file| file.take(LONGEST_RECORD).read_to_end(&mut bytes));
-    read.map(|_| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    let read = open(&folder.join("stdout"))
+        .and_then(|file| file.take(LONGEST_RECORD).read_to_end(&mut bytes));
+    read.map(|_| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
 }
 
 /// Returns when the guard of a call has noted its end.
 #[must_use]
 pub fn ended_at(folder: &Path) -> Option<SystemTime> {
-    folder.join("exit").metadata().and_then(|found| found.modified()).ok()
+    folder
+        .join("exit")
+        .metadata()
+        .and_then(|found| found.modified())
+        .ok()
 }
 
 /// Moves a file of a call, so that it is there whole or not at all.
-#[expect(clippy::disallowed_methods, reason = "the files of a call belong to this room")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the files of a call belong to this room"
+)]
 pub(super) fn put(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }

@@ -53,9 +53,24 @@ impl Drivers {
     /// Returns the agent of a name that is a command.
     #[must_use]
     pub fn command(&self, name: &str) -> Option<CommandAgent> {
-        let (Known::Command(spec), _) = self.agents.known(name)? else { return None };
-        let Self { agents, environment, secrets, guard, containment } = self;
-        Some(CommandAgent::new(spec, agents, environment, secrets, guard, *containment))
+        let (Known::Command(spec), _) = self.agents.known(name)? else {
+            return None;
+        };
+        let Self {
+            agents,
+            environment,
+            secrets,
+            guard,
+            containment,
+        } = self;
+        Some(CommandAgent::new(
+            spec,
+            agents,
+            environment,
+            secrets,
+            guard,
+            *containment,
+        ))
     }
 
     fn driver(&self, name: &str) -> Result<Option<Box<dyn Driver>>> {
@@ -71,18 +86,40 @@ impl Drivers {
     }
 
     fn unknown(&self, name: &str) -> Error {
-        let listed = |names: Vec<String>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        let providers: Vec<&str> = self.agents.providers().map(|provider| provider.name.as_str()).collect();
+        let listed = |names: Vec<String>| {
+            if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            }
+        };
+        let providers: Vec<&str> = self
+            .agents
+            .providers()
+            .map(|provider| provider.name.as_str())
+            .collect();
         let provider = name.split(':').next().unwrap_or_default();
         if providers.contains(&provider) {
             return Error::new(
                 ErrorKind::UnknownAgent,
                 format!("`{name}` names a server, and no model of it"),
             )
-            .with_hint(format!("write `{provider}:MODEL`, with a model that the server has"));
+            .with_hint(format!(
+                "write `{provider}:MODEL`, with a model that the server has"
+            ));
         }
-        let agents = listed(self.agents.all().map(|spec| format!("`{}`", spec.name)).collect());
-        let models = listed(providers.iter().map(|name| format!("`{name}:MODEL`")).collect());
+        let agents = listed(
+            self.agents
+                .all()
+                .map(|spec| format!("`{}`", spec.name))
+                .collect(),
+        );
+        let models = listed(
+            providers
+                .iter()
+                .map(|name| format!("`{name}:MODEL`"))
+                .collect(),
+        );
         Error::new(ErrorKind::UnknownAgent, format!("there is no agent `{name}`")).with_hint(format!(
             "agents.yaml describes {agents} and {models}; `scripted`, `echo` and `replay:TURN` are always there"
         ))

@@ -57,12 +57,19 @@ impl ContainmentFacts {
 
 fn attempt(program: &Path, containment: Containment) -> Result<()> {
     let failed = |words: String| Error::new(ErrorKind::AgentUnusable, words);
-    let folder =
-        tempfile::tempdir().map_err(|cause| failed("no folder for a trial".to_owned()).with_source(cause))?;
+    let folder = tempfile::tempdir()
+        .map_err(|cause| failed("no folder for a trial".to_owned()).with_source(cause))?;
     let folder = folder.path();
     prepare(folder, b"")?;
-    let argv = [program.to_string_lossy().into_owned(), guard::WORD.to_owned(), guard::NOTHING.to_owned()];
-    let limits = Limits { wall: PATIENCE, ..Limits::default() };
+    let argv = [
+        program.to_string_lossy().into_owned(),
+        guard::WORD.to_owned(),
+        guard::NOTHING.to_owned(),
+    ];
+    let limits = Limits {
+        wall: PATIENCE,
+        ..Limits::default()
+    };
     let marker = format!("trial-{}", folder.display());
     let job = Job {
         guard: program,
@@ -76,13 +83,18 @@ fn attempt(program: &Path, containment: Containment) -> Result<()> {
     };
     match launch(&job)?.wait(PATIENCE + limits.grace)? {
         Some(exit) if exit.cause == Cause::Ended && exit.code == Some(0) => Ok(()),
-        exit => Err(failed(format!("a trial did not end as it should: {exit:?}"))),
+        exit => Err(failed(format!(
+            "a trial did not end as it should: {exit:?}"
+        ))),
     }
 }
 
 /// Returns the name of the network file system that holds a path, or would hold it; `None` if it is on a local one.
 #[must_use]
 pub fn network_filesystem(path: &Path) -> Option<String> {
-    let there = path.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
+    let there = path
+        .ancestors()
+        .find(|folder| folder.exists())
+        .unwrap_or(Path::new("."));
     system::network_filesystem(there).map(str::to_owned)
 }

@@ -15,23 +15,36 @@ pub(super) fn tell<'a>(
     stderr: &str,
     code: Option<i32>,
 ) -> Option<End> {
-    let places = [(WordPlace::Error, plain(error)), (WordPlace::Stderr, plain(stderr))];
+    let places = [
+        (WordPlace::Error, plain(error)),
+        (WordPlace::Stderr, plain(stderr)),
+    ];
     let rule = rules.find(|rule| {
         let said = rule.contains.is_empty()
-            || places.iter().any(|(place, text)| rule.places.contains(place) && says(rule, text));
-        said && (rule.exit_codes.is_empty() || code.is_some_and(|code| rule.exit_codes.contains(&code)))
+            || places
+                .iter()
+                .any(|(place, text)| rule.places.contains(place) && says(rule, text));
+        said && (rule.exit_codes.is_empty()
+            || code.is_some_and(|code| rule.exit_codes.contains(&code)))
     })?;
     Some(match rule.end {
         Failure::Auth => End::Auth,
-        Failure::Quota => End::Quota { resets: reset(&failures.resets, &[error, stderr]) },
+        Failure::Quota => End::Quota {
+            resets: reset(&failures.resets, &[error, stderr]),
+        },
         Failure::RateLimited => {
             let texts = places.iter().map(|(_, text)| text);
             let mut waits = texts.filter_map(|text| wait(&failures.retry_after, text));
-            End::RateLimited { retry_after: waits.next() }
+            End::RateLimited {
+                retry_after: waits.next(),
+            }
         }
         Failure::TooLarge => {
             let lines = [error, stderr].into_iter().flat_map(str::lines);
-            let (tokens, limit) = lines.filter(|line| says(rule, &plain(line))).find_map(overflow).unzip();
+            let (tokens, limit) = lines
+                .filter(|line| says(rule, &plain(line)))
+                .find_map(overflow)
+                .unzip();
             End::TooLarge { tokens, limit }
         }
         Failure::Cut => End::Cut,
@@ -43,7 +56,9 @@ pub(super) fn tell<'a>(
 
 /// Tells whether one of a rule's words stands in a plain text.
 fn says(rule: &EndRule, text: &str) -> bool {
-    rule.contains.iter().any(|words| !found(text, &plain(words)).is_empty())
+    rule.contains
+        .iter()
+        .any(|words| !found(text, &plain(words)).is_empty())
 }
 
 /// Returns a text in small letters, in which quotes, colons and the like are blanks and blanks are one each, so that
@@ -51,7 +66,11 @@ fn says(rule: &EndRule, text: &str) -> bool {
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
-        let c = if c.is_whitespace() || "\"'`\\:=".contains(c) { ' ' } else { c.to_ascii_lowercase() };
+        let c = if c.is_whitespace() || "\"'`\\:=".contains(c) {
+            ' '
+        } else {
+            c.to_ascii_lowercase()
+        };
         if c != ' ' || !plain.ends_with(' ') {
             plain.push(c);
         }
@@ -75,19 +94,31 @@ fn found(text: &str, words: &str) -> Vec<usize> {
 
 /// Returns how many seconds to wait, as a text says it last.
 fn wait(leads: &[String], text: &str) -> Option<u64> {
-    let mut places: Vec<usize> = leads.iter().flat_map(|lead| found(text, &plain(lead))).collect();
+    let mut places: Vec<usize> = leads
+        .iter()
+        .flat_map(|lead| found(text, &plain(lead)))
+        .collect();
     places.sort_unstable();
-    places.into_iter().rev().find_map(|at| duration(text[at..].trim_start()))
+    places
+        .into_iter()
+        .rev()
+        .find_map(|at| duration(text[at..].trim_start()))
 }
 
 /// Returns the seconds of a duration that a text starts with, such as `30`, `2.5s`, `1m30s` or `2 hours 5 minutes`.
 fn duration(text: &str) -> Option<u64> {
     let (mut seconds, mut rest, mut is_one) = (0.0, text, false);
     loop {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let Ok(number) = rest[..digits].trim_end_matches('.').parse::<f64>() else { break };
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        let Ok(number) = rest[..digits].trim_end_matches('.').parse::<f64>() else {
+            break;
+        };
         let after = rest[digits..].trim_start();
-        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let letters = after
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(after.len());
         let unit = match &after[..letters] {
             "ms" | "millis" | "milliseconds" => 0.001,
             "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
@@ -106,16 +137,26 @@ fn duration(text: &str) -> Option<u64> {
 fn reset(leads: &[String], texts: &[&str]) -> Option<String> {
     texts.iter().find_map(|text| {
         let lower = text.to_ascii_lowercase();
-        let places =
-            leads.iter().flat_map(|lead| found(&lower, lead).into_iter().map(move |end| (end, lead)));
+        let places = leads
+            .iter()
+            .flat_map(|lead| found(&lower, lead).into_iter().map(move |end| (end, lead)));
         // Of the words that stand first, the longest.
-        let (end, lead) = places.min_by_key(|(end, lead)| (end - lead.len(), usize::MAX - lead.len()))?;
+        let (end, lead) =
+            places.min_by_key(|(end, lead)| (end - lead.len(), usize::MAX - lead.len()))?;
         let rest = text[end..].trim_start_matches([' ', ':', '=', '"', '\'']);
         let line = rest.split(['\n', '"', '|', '}']).next().unwrap_or_default();
         let line = line.split(". ").next().unwrap_or_default();
-        let said = line[..line.floor_char_boundary(LONGEST_RESET)].trim().trim_end_matches(['.', ',']);
+        let said = line[..line.floor_char_boundary(LONGEST_RESET)]
+            .trim()
+            .trim_end_matches(['.', ',']);
         let is_span = lead.ends_with(" in");
-        (!said.is_empty()).then(|| if is_span { format!("in {said}") } else { said.to_owned() })
+        (!said.is_empty()).then(|| {
+            if is_span {
+                format!("in {said}")
+            } else {
+                said.to_owned()
+            }
+        })
     })
 }
 
@@ -160,9 +201,15 @@ mod tests {
     fn resets_are_told_as_the_agent_says_them() {
         let leads = ["resets", "resets at", "reset at", "try again in"].map(str::to_owned);
         for (text, when) in [
-            ("Your limit will reset at 3pm (America/New_York).", Some("3pm (America/New_York)")),
+            (
+                "Your limit will reset at 3pm (America/New_York).",
+                Some("3pm (America/New_York)"),
+            ),
             ("limit reached, resets at 10:30. Upgrade now", Some("10:30")),
-            ("{\"resets\": \"2026-01-01T00:00:00Z\"}", Some("2026-01-01T00:00:00Z")),
+            (
+                "{\"resets\": \"2026-01-01T00:00:00Z\"}",
+                Some("2026-01-01T00:00:00Z"),
+            ),
             ("Try again in 3 days 4 hours.", Some("in 3 days 4 hours")),
             ("no more", None),
         ] {

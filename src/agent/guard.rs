@@ -21,7 +21,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, setsid};
 
-use super::contain::{Cause, Containment, Exit, Order, Record, create, milliseconds, open, put, read_json};
+use super::contain::{
+    Cause, Containment, Exit, Order, Record, create, milliseconds, open, put, read_json,
+};
 use super::http;
 use super::system::{self, Family, Signals};
 use super::watcher;
@@ -64,7 +66,10 @@ const RECORD: usize = 1024;
 /// Runs the guard and ends the process, if the program was started as one; otherwise returns at once.
 ///
 /// A program that runs agents calls it first in its `main` and names itself as the guard.
-#[expect(clippy::disallowed_methods, reason = "the guard reads its role from its arguments")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the guard reads its role from its arguments"
+)]
 #[expect(clippy::exit, reason = "a guard is a whole program")]
 pub fn guard_main() {
     let mut arguments = env::args_os().skip(1);
@@ -93,13 +98,19 @@ pub fn guard_main() {
 }
 
 /// Returns true in a process that was started as a guard.
-#[expect(clippy::disallowed_methods, reason = "the guard reads its role from its arguments")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the guard reads its role from its arguments"
+)]
 pub(super) fn is_guard() -> bool {
     env::args_os().nth(1).as_deref() == Some(OsStr::new(WORD))
 }
 
 /// Says a line to agentd, which may be gone.
-#[expect(clippy::disallowed_methods, reason = "the stdout of a guard is a pipe to agentd")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the stdout of a guard is a pipe to agentd"
+)]
 fn say(line: &str) {
     let mut out = io::stdout();
     let _gone = out.write_all(line.as_bytes()).and_then(|()| out.flush());
@@ -121,20 +132,32 @@ fn call(folder: &Path) -> io::Result<()> {
 }
 
 /// Starts the guard proper as the first process of a namespace, and hands on what it is told.
-#[expect(clippy::disallowed_methods, reason = "the guard is how this room starts agents")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the guard is how this room starts agents"
+)]
 fn stand_outside(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
-    let refused = |cause: io::Error| io::Error::other(format!("namespaces are not granted ({cause})"));
+    let refused =
+        |cause: io::Error| io::Error::other(format!("namespaces are not granted ({cause})"));
     system::enter_namespace().map_err(refused)?;
     // Not before: the kernel lets nobody but root map the users of such a process.
     system::forbid_inspection()?;
     let (words, inner_stdin) = UnixStream::pair()?;
     let mut words = Some(words);
     let mut command = Command::new(system::SELF);
-    command.args([WORD, NAMESPACE]).arg(folder).stdin(OwnedFd::from(inner_stdin)).stderr(Stdio::null());
+    command
+        .args([WORD, NAMESPACE])
+        .arg(folder)
+        .stdin(OwnedFd::from(inner_stdin))
+        .stderr(Stdio::null());
     let mut inner = lifeline.signals.start(&mut command).map_err(refused)?;
     while inner.try_wait()?.is_none() {
         let heard = lifeline.listen(TICK);
-        let word = if heard.kill { Some(KILL) } else { heard.end.then_some(END) };
+        let word = if heard.kill {
+            Some(KILL)
+        } else {
+            heard.end.then_some(END)
+        };
         if let (Some(words), Some(word)) = (&mut words, word) {
             let _gone = words.write_all(&[word]);
         }
@@ -160,24 +183,36 @@ struct Heard {
 }
 
 impl Lifeline {
-    #[expect(clippy::disallowed_methods, reason = "the stdin of a guard is its lifeline")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the stdin of a guard is its lifeline"
+    )]
     fn take() -> io::Result<Self> {
         let signals = Signals::hold()?;
-        Ok(Self { pipe: Some(File::from(io::stdin().as_fd().try_clone_to_owned()?)), signals })
+        Ok(Self {
+            pipe: Some(File::from(io::stdin().as_fd().try_clone_to_owned()?)),
+            signals,
+        })
     }
 
     /// Waits until something is heard, for so long at most.
     fn listen(&mut self, patience: Duration) -> Heard {
         let ends = [self.pipe.as_ref().map(AsFd::as_fd), self.signals.file()];
-        let mut ends: Vec<PollFd<'_>> =
-            ends.into_iter().flatten().map(|end| PollFd::new(end, PollFlags::POLLIN)).collect();
+        let mut ends: Vec<PollFd<'_>> = ends
+            .into_iter()
+            .flatten()
+            .map(|end| PollFd::new(end, PollFlags::POLLIN))
+            .collect();
         let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
         let came = poll(&mut ends, patience).is_ok_and(|count| count > 0);
         // If there is a pipe, it is the first of them.
         let spoken = came && self.pipe.is_some() && ends[0].any() == Some(true);
         drop(ends);
 
-        let mut heard = Heard { end: self.signals.ask_to_end(), ..Heard::default() };
+        let mut heard = Heard {
+            end: self.signals.ask_to_end(),
+            ..Heard::default()
+        };
         if let (true, Some(pipe)) = (spoken, &mut self.pipe) {
             let mut words = [0; 16];
             let count = pipe.read(&mut words).unwrap_or(0);
@@ -198,7 +233,10 @@ fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()
     system::adopt()?;
     let record = folder.join("exit.part");
     let mut file = create_record(&record)?;
-    let outputs = [create(&folder.join("stdout"))?, create(&folder.join("stderr"))?];
+    let outputs = [
+        create(&folder.join("stdout"))?,
+        create(&folder.join("stderr"))?,
+    ];
     let prompt = open(&folder.join("prompt"))?;
     say(READY);
 
@@ -232,13 +270,19 @@ fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()
         },
     };
 
-    let written = serde_json::to_vec(&Record { boot: system::boot(), exit })?;
+    let written = serde_json::to_vec(&Record {
+        boot: system::boot(),
+        exit,
+    })?;
     file.write_all(&written)?;
     put(&record, &folder.join("exit"))
 }
 
 /// Makes the file of the record with room for it: blanks, which may follow a JSON value.
-#[expect(clippy::disallowed_methods, reason = "the files of a call belong to this room")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the files of a call belong to this room"
+)]
 fn create_record(path: &Path) -> io::Result<File> {
     create(path)?.write_all(&[b' '; RECORD])?;
     let mut file = File::options().write(true).open(path)?;
@@ -247,14 +291,32 @@ fn create_record(path: &Path) -> io::Result<File> {
 }
 
 /// Starts the agent as the leader of a process group.
-#[expect(clippy::disallowed_methods, reason = "this is where agents are started")]
-fn start(order: &Order, prompt: File, outputs: &[File; 2], signals: &Signals) -> Result<Pid, Cause> {
-    let Some((name, arguments)) = order.argv.split_first() else { return Err(Cause::NotInstalled) };
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is where agents are started"
+)]
+fn start(
+    order: &Order,
+    prompt: File,
+    outputs: &[File; 2],
+    signals: &Signals,
+) -> Result<Pid, Cause> {
+    let Some((name, arguments)) = order.argv.split_first() else {
+        return Err(Cause::NotInstalled);
+    };
     let not_started = |cause: io::Error| Cause::NotStarted(cause.to_string());
     let [out, err] = outputs;
-    let (out, err) = (out.try_clone().map_err(not_started)?, err.try_clone().map_err(not_started)?);
+    let (out, err) = (
+        out.try_clone().map_err(not_started)?,
+        err.try_clone().map_err(not_started)?,
+    );
     let mut command = Command::new(name);
-    command.args(arguments).stdin(prompt).stdout(out).stderr(err).process_group(0);
+    command
+        .args(arguments)
+        .stdin(prompt)
+        .stdout(out)
+        .stderr(err)
+        .process_group(0);
     match signals.start(&mut command) {
         // Collected with everything else, never through this handle.
         Ok(child) => Ok(Pid::from_raw(child.id().cast_signed())),
@@ -263,9 +325,9 @@ fn start(order: &Order, prompt: File, outputs: &[File; 2], signals: &Signals) ->
             let why = "its arguments and its environment together are too long (E2BIG)";
             Err(Cause::NotStarted(why.to_owned()))
         }
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-            Err(Cause::NotStarted(format!("{name} is there, and the program that runs it is not")))
-        }
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Err(Cause::NotStarted(format!(
+            "{name} is there, and the program that runs it is not"
+        ))),
         Err(cause) => Err(Cause::NotStarted(format!("{name}: {cause}"))),
     }
 }
@@ -280,10 +342,17 @@ fn is_there(name: &str) -> bool {
         return Path::new(name).is_file();
     }
     let folders = env::var_os("PATH").unwrap_or_else(|| OsString::from("/bin:/usr/bin"));
-    folders.as_bytes().split(|byte| *byte == b':').any(|folder| {
-        let folder = if folder.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(folder)) };
-        folder.join(name).is_file()
-    })
+    folders
+        .as_bytes()
+        .split(|byte| *byte == b':')
+        .any(|folder| {
+            let folder = if folder.is_empty() {
+                Path::new(".")
+            } else {
+                Path::new(OsStr::from_bytes(folder))
+            };
+            folder.join(name).is_file()
+        })
 }
 
 /// A guard at work.
@@ -389,14 +458,20 @@ impl Watch {
             self.ask_to_end(Cause::Wall);
         } else if self.cause.is_none() && self.grown.elapsed() >= self.order.idle {
             self.ask_to_end(Cause::Idle);
-        } else if self.ending.is_some_and(|since| since.elapsed() >= self.order.grace) {
+        } else if self
+            .ending
+            .is_some_and(|since| since.elapsed() >= self.order.grace)
+        {
             self.kill = true;
         }
         Ok(())
     }
 
     fn sizes(&self) -> io::Result<[u64; 2]> {
-        Ok([self.outputs[0].metadata()?.len(), self.outputs[1].metadata()?.len()])
+        Ok([
+            self.outputs[0].metadata()?.len(),
+            self.outputs[1].metadata()?.len(),
+        ])
     }
 
     fn ask_to_end(&mut self, cause: Cause) {

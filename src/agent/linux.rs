@@ -44,7 +44,10 @@ impl Listed {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the list of processes is this room's to read")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the list of processes is this room's to read"
+)]
 fn read(path: &str) -> Option<Vec<u8>> {
     fs::read(path).ok()
 }
@@ -58,7 +61,10 @@ fn parse(line: &[u8]) -> Option<Listed> {
     // The name may hold spaces and parentheses; nothing after it does.
     let end = line.iter().rposition(|byte| *byte == b')')?;
     let pid = str::from_utf8(&line[..line.iter().position(|byte| *byte == b' ')?]).ok()?;
-    let fields: Vec<&str> = str::from_utf8(&line[end + 1..]).ok()?.split_ascii_whitespace().collect();
+    let fields: Vec<&str> = str::from_utf8(&line[end + 1..])
+        .ok()?
+        .split_ascii_whitespace()
+        .collect();
     Some(Listed {
         pid: pid.parse().ok()?,
         state: *fields.first()?.as_bytes().first()?,
@@ -68,11 +74,16 @@ fn parse(line: &[u8]) -> Option<Listed> {
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "the list of processes is this room's to read")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the list of processes is this room's to read"
+)]
 fn list() -> impl Iterator<Item = Listed> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter_map(|name| listed(&name))
+    names
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter_map(|name| listed(&name))
 }
 
 /// Adds all living descendants to a set of processes.
@@ -105,7 +116,9 @@ pub(super) fn started(pid: u32) -> Option<u64> {
 
 /// Returns when a living process was started.
 pub(super) fn alive_since(pid: u32) -> Option<u64> {
-    listed(&pid.to_string()).filter(Listed::is_alive).map(|one| one.started)
+    listed(&pid.to_string())
+        .filter(Listed::is_alive)
+        .map(|one| one.started)
 }
 
 /// Returns which boot of the system this is.
@@ -125,7 +138,9 @@ pub(super) fn markers(variable: &str) -> Option<BTreeSet<String>> {
     let start = format!("{variable}=");
     let mut found = BTreeSet::new();
     for one in list().filter(|one| one.is_alive() && one.size > 0) {
-        let Some(environment) = read(&format!("/proc/{}/environ", one.pid)) else { continue };
+        let Some(environment) = read(&format!("/proc/{}/environ", one.pid)) else {
+            continue;
+        };
         if environment.is_empty() {
             return None;
         }
@@ -148,7 +163,9 @@ pub(super) fn kill_marked(variable: &str, value: &str, guard: Option<&Process>) 
             // That of another user cannot be read.
             let environment = read(&format!("/proc/{}/environ", one.pid));
             marked.unsure |= environment.as_ref().is_some_and(Vec::is_empty);
-            let mut entries = environment.iter().flat_map(|bytes| bytes.split(|byte| *byte == 0));
+            let mut entries = environment
+                .iter()
+                .flat_map(|bytes| bytes.split(|byte| *byte == 0));
             let is_guard = guard.is_some_and(|guard| one.is(guard));
             if is_guard || entries.any(|entry| entry == wanted.as_bytes()) {
                 // At once, as what starts others without end may be gone a moment later; and not yet killed, as its
@@ -182,8 +199,14 @@ pub(super) struct Signals {
 impl Signals {
     /// Holds them back from now on.
     pub(super) fn hold() -> io::Result<Self> {
-        let held: SigSet =
-            [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD].into_iter().collect();
+        let held: SigSet = [
+            Signal::SIGTERM,
+            Signal::SIGINT,
+            Signal::SIGHUP,
+            Signal::SIGCHLD,
+        ]
+        .into_iter()
+        .collect();
         held.thread_set_mask()?;
         let file = SignalFd::with_flags(&held, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         Ok(Self { held, file })
@@ -226,7 +249,11 @@ pub(super) enum Family {
 impl Family {
     /// Returns the family of an agent.
     pub(super) fn of(_leader: Pid, in_namespace: bool) -> Self {
-        if in_namespace { Self::Namespace } else { Self::Descendants }
+        if in_namespace {
+            Self::Namespace
+        } else {
+            Self::Descendants
+        }
     }
 
     /// Returns how many are alive.
@@ -266,7 +293,10 @@ fn halted() -> Vec<i32> {
     let mut halted = BTreeSet::new();
     for _ in 0..MOST_LOOKS {
         let found = descendants();
-        let new: Vec<i32> = found.into_iter().filter(|pid| halted.insert(*pid)).collect();
+        let new: Vec<i32> = found
+            .into_iter()
+            .filter(|pid| halted.insert(*pid))
+            .collect();
         if new.is_empty() {
             break;
         }
@@ -278,7 +308,9 @@ fn halted() -> Vec<i32> {
 }
 
 fn descendants() -> Vec<i32> {
-    let Some(own) = own_number() else { return Vec::new() };
+    let Some(own) = own_number() else {
+        return Vec::new();
+    };
     let mut found = with_descendants(&list().collect::<Vec<_>>(), [own]);
     found.remove(&own);
     found.into_iter().collect()
@@ -334,7 +366,10 @@ const NETWORK: [(u32, &str); 10] = [
 /// Returns the name of a network file system that holds a path.
 pub(super) fn network_filesystem(path: &Path) -> Option<&'static str> {
     let kind = statfs(path).ok()?.filesystem_type().0;
-    NETWORK.iter().find(|(number, _)| i64::from(*number) == kind as i64 & 0xffff_ffff).map(|(_, name)| *name)
+    NETWORK
+        .iter()
+        .find(|(number, _)| i64::from(*number) == kind as i64 & 0xffff_ffff)
+        .map(|(_, name)| *name)
 }
 
 #[cfg(test)]
@@ -343,15 +378,31 @@ mod tests {
 
     #[test]
     fn a_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
-        let line = b"42 (a) R 1 (b c)) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 98765 4096 10 1";
+        let line =
+            b"42 (a) R 1 (b c)) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 98765 4096 10 1";
         let one = parse(line).unwrap();
-        assert_eq!((one.pid, one.state, one.parent, one.started, one.size), (42, b'S', 7, 98765, 4096));
+        assert_eq!(
+            (one.pid, one.state, one.parent, one.started, one.size),
+            (42, b'S', 7, 98765, 4096)
+        );
     }
 
     #[test]
     fn descendants_are_found_through_every_generation_and_dead_ones_are_not() {
-        let one = |pid, parent, state| Listed { pid, parent, state, started: 0, size: 1 };
-        let list = [one(9, 5, b'S'), one(5, 2, b'R'), one(2, 1, b'S'), one(3, 1, b'S'), one(6, 2, b'Z')];
+        let one = |pid, parent, state| Listed {
+            pid,
+            parent,
+            state,
+            started: 0,
+            size: 1,
+        };
+        let list = [
+            one(9, 5, b'S'),
+            one(5, 2, b'R'),
+            one(2, 1, b'S'),
+            one(3, 1, b'S'),
+            one(6, 2, b'Z'),
+        ];
         assert_eq!(with_descendants(&list, [2]), BTreeSet::from([2, 5, 9]));
     }
 }

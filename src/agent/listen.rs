@@ -138,7 +138,10 @@ impl<'a> Listener<'a> {
 
     /// Returns what was heard.
     pub(super) fn heard(self) -> Heard {
-        Heard { text: self.text, ..self.heard }
+        Heard {
+            text: self.text,
+            ..self.heard
+        }
     }
 
     fn wait(&mut self, bytes: &[u8]) {
@@ -176,14 +179,22 @@ impl<'a> Listener<'a> {
     fn event(&mut self, event: &Value) {
         for rule in self.spec.text.iter().filter(|rule| rule.when.fits(event)) {
             for text in rule.path.find(event).into_iter().filter_map(Value::as_str) {
-                let between = if self.spoken { self.spec.join.as_str() } else { "" };
+                let between = if self.spoken {
+                    self.spec.join.as_str()
+                } else {
+                    ""
+                };
                 (self.spoken, self.heard.recognised) = (true, true);
                 let shown = [self.redactor.push(between), self.redactor.push(text)].concat();
                 self.text.push_str(&shown);
             }
         }
         for rule in self.spec.error.iter().filter(|rule| rule.when.fits(event)) {
-            let words = rule.path.find(event).into_iter().filter(|value| !value.is_null());
+            let words = rule
+                .path
+                .find(event)
+                .into_iter()
+                .filter(|value| !value.is_null());
             let words: Vec<Cow<'_, str>> = words.map(words_of).collect();
             // Without a condition, it is what stands there that says so.
             if words.is_empty() && rule.when.is_empty() {
@@ -199,7 +210,13 @@ impl<'a> Listener<'a> {
                 }
             }
         }
-        if self.spec.tools.iter().flatten().any(|when| when.fits(event)) {
+        if self
+            .spec
+            .tools
+            .iter()
+            .flatten()
+            .any(|when| when.fits(event))
+        {
             self.heard.tool_calls += 1;
         }
         let last = self.spec.last.fits(event);
@@ -209,7 +226,11 @@ impl<'a> Listener<'a> {
             None if last => self.heard.usage = used(&self.spec.usage, event),
             Some(when) if when.fits(event) => {
                 let more = used(&self.spec.usage, event);
-                self.heard.usage = if self.heard.used { self.heard.usage.plus(more) } else { more };
+                self.heard.usage = if self.heard.used {
+                    self.heard.usage.plus(more)
+                } else {
+                    more
+                };
                 self.heard.used = true;
             }
             None | Some(_) => {}
@@ -218,19 +239,26 @@ impl<'a> Listener<'a> {
 }
 
 fn words_of(value: &Value) -> Cow<'_, str> {
-    value.as_str().map_or_else(|| Cow::Owned(value.to_string()), Cow::Borrowed)
+    value
+        .as_str()
+        .map_or_else(|| Cow::Owned(value.to_string()), Cow::Borrowed)
 }
 
 /// Returns what an event says that was used.
 fn used(spec: &UsageSpec, event: &Value) -> UsageMetrics {
     let numbers = |paths: &Option<PathList>| -> Option<f64> {
         let paths = &paths.as_ref()?.0;
-        let found = paths.iter().flat_map(|path| path.find(event)).filter_map(Value::as_f64);
+        let found = paths
+            .iter()
+            .flat_map(|path| path.find(event))
+            .filter_map(Value::as_f64);
         found.filter(|number| *number >= 0.0).reduce(|a, b| a + b)
     };
     let tokens = |paths: &Option<PathList>| numbers(paths).map(whole);
     let cache_read = tokens(&spec.cache_read);
-    let cached = cache_read.filter(|_| spec.input_includes_cache).unwrap_or(0);
+    let cached = cache_read
+        .filter(|_| spec.input_includes_cache)
+        .unwrap_or(0);
     UsageMetrics {
         input_tokens: tokens(&spec.input).map(|input| input.saturating_sub(cached)),
         cache_read_tokens: cache_read,
@@ -252,7 +280,9 @@ pub(super) fn value(written: &str) -> Option<Value> {
     if !written.starts_with(['{', '[']) || !is_modest(written) {
         return None;
     }
-    serde_json::from_str(written).or_else(|_| serde_json::from_str(&without_halves(written))).ok()
+    serde_json::from_str(written)
+        .or_else(|_| serde_json::from_str(&without_halves(written)))
+        .ok()
 }
 
 /// Returns the last value of a text that may hold other lines before and after it.
@@ -268,7 +298,11 @@ fn last_value(written: &str) -> Option<Value> {
     while at < written.len() {
         let rest = &written[at..];
         let mut values = serde_json::Deserializer::from_str(rest).into_iter();
-        let found = if rest.starts_with(['{', '[']) { values.next() } else { None };
+        let found = if rest.starts_with(['{', '[']) {
+            values.next()
+        } else {
+            None
+        };
         at += match found {
             Some(Ok(value)) => {
                 last = Some(value);
@@ -301,7 +335,9 @@ fn is_modest(written: &str) -> bool {
 fn without_halves(written: &str) -> Cow<'_, str> {
     let half = |at: usize| -> Option<u16> {
         let digits = written.get(at..at + 6)?.strip_prefix("\\u")?;
-        u16::from_str_radix(digits, 16).ok().filter(|code| (0xD800..0xE000).contains(code))
+        u16::from_str_radix(digits, 16)
+            .ok()
+            .filter(|code| (0xD800..0xE000).contains(code))
     };
     let mut mended = String::new();
     let (mut from, mut at) = (0, 0);
@@ -337,7 +373,10 @@ mod tests {
         let cases = [
             (r#"{"a":"\ud83d\ude00"}"#, json!({"a": "😀"})),
             (r#"{"a":"x\ud83d"}"#, json!({"a": "x\u{FFFD}"})),
-            (r#"{"a":"\ude00y\ud83dz"}"#, json!({"a": "\u{FFFD}y\u{FFFD}z"})),
+            (
+                r#"{"a":"\ude00y\ud83dz"}"#,
+                json!({"a": "\u{FFFD}y\u{FFFD}z"}),
+            ),
             (r#"{"a":"\\ud83d"}"#, json!({"a": "\\ud83d"})),
             (r#"{"a":"\ud83dü"}"#, json!({"a": "\u{FFFD}ü"})),
         ];
@@ -352,8 +391,14 @@ mod tests {
     fn the_last_value_counts_whatever_stands_around_it() {
         let cases = [
             ("{\"a\":1}", Some(json!({"a": 1}))),
-            ("log\n{\n  \"a\": [\n    1\n  ]\n}\n", Some(json!({"a": [1]}))),
-            ("[INFO] start\n{\"a\":1}\n{\"a\":2}\nbye", Some(json!({"a": 2}))),
+            (
+                "log\n{\n  \"a\": [\n    1\n  ]\n}\n",
+                Some(json!({"a": [1]})),
+            ),
+            (
+                "[INFO] start\n{\"a\":1}\n{\"a\":2}\nbye",
+                Some(json!({"a": 2})),
+            ),
             ("{\"a\":1} {\"a\":3}", Some(json!({"a": 3}))),
             ("{\"a\":", None),
             ("nothing", None),
@@ -411,13 +456,20 @@ mod tests {
         for pieces in splits.chain([single]) {
             let (said, heard) = listened(OutputKind::Jsonl, &pieces);
             assert_eq!((said.as_str(), heard.text.as_str()), (shown, shown));
-            assert_eq!((heard.ended, heard.failed, heard.stray.as_str()), (true, false, "noise\n"));
+            assert_eq!(
+                (heard.ended, heard.failed, heard.stray.as_str()),
+                (true, false, "noise\n")
+            );
             assert_eq!(heard.usage.input_tokens, Some(3));
             let (said, heard) = listened(OutputKind::Text, &pieces);
             assert_eq!(said, heard.text);
             assert_eq!(said, LINES, "nothing of it is a whole secret");
             let (_, heard) = listened(OutputKind::Json, &pieces);
-            assert_eq!((heard.text.as_str(), heard.recognised), ("", false), "the last value has no text");
+            assert_eq!(
+                (heard.text.as_str(), heard.recognised),
+                ("", false),
+                "the last value has no text"
+            );
         }
     }
 }

@@ -23,7 +23,9 @@ pub(super) fn started(_pid: u32) -> Option<u64> {
 
 /// Tells whether there is a process with a number.
 pub(super) fn alive_since(pid: u32) -> Option<u64> {
-    kill(Pid::from_raw(pid.cast_signed()), None).is_ok().then_some(0)
+    kill(Pid::from_raw(pid.cast_signed()), None)
+        .is_ok()
+        .then_some(0)
 }
 
 /// Returns nothing that could tell one boot from another.
@@ -102,8 +104,14 @@ impl Family {
     /// Sends a signal to all.
     pub(super) fn signal(self, signal: Signal) -> Reach {
         match killpg(self.0, signal) {
-            Ok(()) => Reach { reached: 1, refused: 0 },
-            Err(Errno::EPERM) => Reach { reached: 0, refused: 1 },
+            Ok(()) => Reach {
+                reached: 1,
+                refused: 0,
+            },
+            Err(Errno::EPERM) => Reach {
+                reached: 0,
+                refused: 1,
+            },
             Err(_) => Reach::default(),
         }
     }

@@ -88,22 +88,49 @@ impl<'a> OutputReader<'a> {
     fn end(&self, heard: &Heard, error: &str, stderr: &str, exit: &Exit) -> End {
         match &exit.cause {
             Cause::NotInstalled => return End::NotInstalled,
-            Cause::NotStarted(_) | Cause::Removed => return End::Crashed { code: None, signal: None },
-            Cause::Wall => return End::TimedOut { idle: false, seconds: self.limits.wall.as_secs() },
-            Cause::Idle => return End::TimedOut { idle: true, seconds: self.limits.idle.as_secs() },
-            Cause::Output => return End::OutputTooLarge { limit: self.limits.output },
+            Cause::NotStarted(_) | Cause::Removed => {
+                return End::Crashed {
+                    code: None,
+                    signal: None,
+                };
+            }
+            Cause::Wall => {
+                return End::TimedOut {
+                    idle: false,
+                    seconds: self.limits.wall.as_secs(),
+                };
+            }
+            Cause::Idle => {
+                return End::TimedOut {
+                    idle: true,
+                    seconds: self.limits.idle.as_secs(),
+                };
+            }
+            Cause::Output => {
+                return End::OutputTooLarge {
+                    limit: self.limits.output,
+                };
+            }
             Cause::Stopped => return End::Stopped,
             Cause::Abandoned => return End::Lost,
             Cause::Ended => {}
         }
         if let Some(signal) = exit.signal {
-            return End::Crashed { code: None, signal: Some(signal) };
+            return End::Crashed {
+                code: None,
+                signal: Some(signal),
+            };
         }
-        let fine = exit.code.is_some_and(|code| self.spec.output.exit_codes.contains(&code));
+        let fine = exit
+            .code
+            .is_some_and(|code| self.spec.output.exit_codes.contains(&code));
         if heard.failed || !fine {
             let rules = self.spec.ends.iter().chain(&self.failures.ends);
             let told = failure::tell(rules, self.failures, error, stderr, exit.code);
-            return told.unwrap_or(End::Crashed { code: exit.code.filter(|_| !fine), signal: None });
+            return told.unwrap_or(End::Crashed {
+                code: exit.code.filter(|_| !fine),
+                signal: None,
+            });
         }
         if !heard.recognised && !heard.raw.trim().is_empty() {
             return End::UnknownOutput;
@@ -111,7 +138,11 @@ impl<'a> OutputReader<'a> {
         if heard.recognised && !heard.ended {
             return End::Cut;
         }
-        if heard.text.trim().is_empty() { End::Empty } else { End::Ok }
+        if heard.text.trim().is_empty() {
+            End::Empty
+        } else {
+            End::Ok
+        }
     }
 
     /// Returns the end of standard error in whole lines, without its secrets.
@@ -121,7 +152,11 @@ impl<'a> OutputReader<'a> {
         let redacted = self.secrets.redact(&text);
         // A line that lost its start may hold the end of a secret.
         let is_cut = stderr.len() >= STDERR;
-        let whole = if is_cut { redacted.split_once('\n').map_or("", |(_, lines)| lines) } else { &redacted };
+        let whole = if is_cut {
+            redacted.split_once('\n').map_or("", |(_, lines)| lines)
+        } else {
+            &redacted
+        };
         whole.to_owned()
     }
 }
@@ -142,7 +177,10 @@ fn clipped(text: &str) -> String {
 fn last(text: &str) -> String {
     let text = text.trim_end();
     let cut = text.ceil_char_boundary(text.len().saturating_sub(DETAIL));
-    let line = text[cut..].find('\n').filter(|_| cut > 0).map_or(cut, |line| cut + line + 1);
+    let line = text[cut..]
+        .find('\n')
+        .filter(|_| cut > 0)
+        .map_or(cut, |line| cut + line + 1);
     text[line..].to_owned()
 }
 

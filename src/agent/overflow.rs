@@ -26,9 +26,14 @@ pub(super) fn overflow(text: &str) -> Option<(u64, u64)> {
 /// Returns both sides of a comparison such as `208310 tokens > 200000` or `190000 + 20000 > 200000`.
 fn compared(text: &str, numbers: &[Number]) -> Option<(u64, u64)> {
     let between = |a: &Number, b: &Number| text[a.to..b.from].trim();
-    let at = numbers.windows(2).position(|pair| between(&pair[0], &pair[1]).ends_with('>'))?;
+    let at = numbers
+        .windows(2)
+        .position(|pair| between(&pair[0], &pair[1]).ends_with('>'))?;
     let [left, right] = [numbers[at], numbers[at + 1]];
-    let more = at.checked_sub(1).map(|at| numbers[at]).filter(|more| between(more, &left) == "+");
+    let more = at
+        .checked_sub(1)
+        .map(|at| numbers[at])
+        .filter(|more| between(more, &left) == "+");
     let tokens = left.value.saturating_add(more.map_or(0, |more| more.value));
     (tokens > right.value && right.value >= LEAST).then_some((tokens, right.value))
 }
@@ -37,10 +42,16 @@ fn compared(text: &str, numbers: &[Number]) -> Option<(u64, u64)> {
 fn numbers(text: &str) -> Vec<Number> {
     let mut found = Vec::new();
     let mut at = 0;
-    while let Some(from) = text[at..].find(|c: char| c.is_ascii_digit()).map(|from| at + from) {
+    while let Some(from) = text[at..]
+        .find(|c: char| c.is_ascii_digit())
+        .map(|from| at + from)
+    {
         let to = end_of(text, from);
         at = to;
-        let digits: String = text[from..to].chars().filter(char::is_ascii_digit).collect();
+        let digits: String = text[from..to]
+            .chars()
+            .filter(char::is_ascii_digit)
+            .collect();
         if let Ok(value) = digits.parse()
             && stands_alone(text, from, to)
             && counts_tokens(text, from, to)
@@ -78,12 +89,17 @@ fn counts_tokens(text: &str, from: usize, to: usize) -> bool {
     let before = before[before.rfind(is_break).map_or(0, |at| at + 1)..].to_ascii_lowercase();
     let after = text[to..].trim_start_matches(' ');
     // As in `5000 tokens (4500 in the messages, 500 in the completion)`.
-    if ["in ", "for the completion"].iter().any(|part| after.starts_with(part)) {
+    if ["in ", "for the completion"]
+        .iter()
+        .any(|part| after.starts_with(part))
+    {
         return false;
     }
     let after = after[..after.find(is_break).unwrap_or(after.len())].to_ascii_lowercase();
     let unit = |word: &str| ["byte", "char"].iter().any(|unit| word.starts_with(unit));
-    !unit(&before) && !unit(&after) && !["status", "code", "error", "http"].contains(&before.as_str())
+    !unit(&before)
+        && !unit(&after)
+        && !["status", "code", "error", "http"].contains(&before.as_str())
 }
 
 #[cfg(test)]
@@ -97,7 +113,10 @@ mod tests {
         for (text, numbers) in [
             (openai, Some((14_031, 8_192))),
             (vllm, Some((5_000, 4_096))),
-            ("prompt is too long: 208310 tokens > 200000 maximum", Some((208_310, 200_000))),
+            (
+                "prompt is too long: 208310 tokens > 200000 maximum",
+                Some((208_310, 200_000)),
+            ),
             (
                 "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
                 Some((210_000, 200_000)),
@@ -114,8 +133,14 @@ mod tests {
                 "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
                 Some((537_812, 131_072)),
             ),
-            ("a prompt of 1,200,000 tokens, limit 128,000", Some((1_200_000, 128_000))),
-            ("an 8192-token window, and 9000 tokens", Some((9_000, 8_192))),
+            (
+                "a prompt of 1,200,000 tokens, limit 128,000",
+                Some((1_200_000, 128_000)),
+            ),
+            (
+                "an 8192-token window, and 9000 tokens",
+                Some((9_000, 8_192)),
+            ),
         ] {
             assert_eq!(overflow(text), numbers, "{text}");
         }

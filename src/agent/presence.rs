@@ -22,7 +22,9 @@ pub fn find_command(path: &OsStr, command: &str) -> Option<PathBuf> {
     }
     // An empty folder of PATH is the current one, which may be anyone's.
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
-    folders.map(|folder| folder.join(command)).find(|file| is_program(file))
+    folders
+        .map(|folder| folder.join(command))
+        .find(|file| is_program(file))
 }
 
 /// Tells whether a file can be run.
@@ -31,11 +33,14 @@ pub fn is_program(file: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        file.metadata()
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     }
     #[cfg(not(unix))]
     {
-        ["", "exe", "cmd", "bat"].iter().any(|end| file.with_extension(end).is_file())
+        ["", "exe", "cmd", "bat"]
+            .iter()
+            .any(|end| file.with_extension(end).is_file())
     }
 }
 
@@ -48,18 +53,29 @@ impl CommandAgent {
     pub fn version(&self, folder: &Path) -> Result<String> {
         let spec: &AgentSpec = self.spec();
         let silent = |why: &str| {
-            Error::new(ErrorKind::AgentUnusable, format!("`{}` does not tell its version: {why}", spec.name))
+            Error::new(
+                ErrorKind::AgentUnusable,
+                format!("`{}` does not tell its version: {why}", spec.name),
+            )
         };
         if spec.version.is_empty() {
             return Err(silent("its definition does not say how to ask"));
         }
-        let argv: Vec<String> =
-            std::iter::once(spec.command().to_owned()).chain(spec.version.iter().cloned()).collect();
-        let limits = Limits { wall: PATIENCE, idle: PATIENCE, output: OUTPUT, ..Limits::default() };
+        let argv: Vec<String> = std::iter::once(spec.command().to_owned())
+            .chain(spec.version.iter().cloned())
+            .collect();
+        let limits = Limits {
+            wall: PATIENCE,
+            idle: PATIENCE,
+            output: OUTPUT,
+            ..Limits::default()
+        };
         let call = folder.join("version");
         contain::prepare(&call, b"")?;
         let mut running = contain::launch(&self.job(&argv, folder, &call, "version", limits))?;
-        let exit = running.wait(PATIENCE * 2)?.ok_or_else(|| silent("it takes too long"))?;
+        let exit = running
+            .wait(PATIENCE * 2)?
+            .ok_or_else(|| silent("it takes too long"))?;
         let said = contain::read_stdout(&call);
         match version_in(&said).filter(|_| exit.code == Some(0)) {
             Some(version) => Ok(version.to_owned()),
@@ -86,7 +102,11 @@ fn version_in(text: &str) -> Option<&str> {
 /// Returns the variables that are needed to look for commands.
 #[must_use]
 pub fn path_of(environment: &Environment) -> Option<&OsStr> {
-    environment.0.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str())
+    environment
+        .0
+        .iter()
+        .find(|(name, _)| name == "PATH")
+        .map(|(_, value)| value.as_os_str())
 }
 
 #[cfg(test)]

@@ -43,7 +43,12 @@ pub fn this_process() -> Process {
 /// Returns a process by its number, to be told from a later one with the same number.
 pub(super) fn identity(pid: u32) -> Process {
     let started = system::started(pid).unwrap_or_default();
-    Process { pid, started, boot: system::boot(), namespace: system::namespace() }
+    Process {
+        pid,
+        started,
+        boot: system::boot(),
+        namespace: system::namespace(),
+    }
 }
 
 /// Tells whether a process is alive; one that has ended and was not yet collected is not.
@@ -97,7 +102,8 @@ pub fn reap(marker: &str, guard: Option<&Process>) -> Result<u64> {
         ended.extend(killed);
         if begun.elapsed() > LONGEST_END {
             let message = format!("processes of the call {marker} cannot be ended");
-            let hint = format!("end those whose environment holds {MARKER}={marker}, and try again");
+            let hint =
+                format!("end those whose environment holds {MARKER}={marker}, and try again");
             return Err(Error::new(ErrorKind::AgentUnusable, message).with_hint(hint));
         }
         thread::sleep(PAUSE);

@@ -60,7 +60,10 @@ pub(super) struct Ready {
 
 impl Ready {
     pub(super) fn boxed(reply: Reply) -> Box<dyn Running> {
-        Box::new(Self { said: reply.text.clone(), reply: Some(reply) })
+        Box::new(Self {
+            said: reply.text.clone(),
+            reply: Some(reply),
+        })
     }
 }
 

@@ -93,17 +93,26 @@ impl ScriptedTurn {
             return Some("a turn needs a `reply`, or an `end`".to_owned());
         }
         let of_ends = [
-            ("retry_after", self.retry_after.is_some(), EndName::RateLimited, "rate-limited"),
+            (
+                "retry_after",
+                self.retry_after.is_some(),
+                EndName::RateLimited,
+                "rate-limited",
+            ),
             ("resets", self.resets.is_some(), EndName::Quota, "quota"),
             ("code", self.code.is_some(), EndName::Crashed, "crashed"),
             ("signal", self.signal.is_some(), EndName::Crashed, "crashed"),
         ];
-        let misplaced = of_ends.into_iter().find(|(_, given, end, _)| *given && self.end != Some(*end));
+        let misplaced = of_ends
+            .into_iter()
+            .find(|(_, given, end, _)| *given && self.end != Some(*end));
         if let Some((key, .., end)) = misplaced {
             return Some(format!("`{key}` belongs to `end: {end}`"));
         }
         let path = self.files.keys().find(|path| path.split('/').any(is_odd))?;
-        Some(format!("{path:?} is no plain path of the work tree, or not a turn's to write"))
+        Some(format!(
+            "{path:?} is no plain path of the work tree, or not a turn's to write"
+        ))
     }
 
     /// Returns how the turn ends. The limits of an end are those that the call has.
@@ -111,18 +120,36 @@ impl ScriptedTurn {
         match self.end {
             None => End::Ok,
             Some(EndName::Auth) => End::Auth,
-            Some(EndName::Quota) => End::Quota { resets: self.resets.clone() },
-            Some(EndName::RateLimited) => End::RateLimited { retry_after: self.retry_after },
-            Some(EndName::TooLarge) => End::TooLarge { tokens: None, limit: None },
+            Some(EndName::Quota) => End::Quota {
+                resets: self.resets.clone(),
+            },
+            Some(EndName::RateLimited) => End::RateLimited {
+                retry_after: self.retry_after,
+            },
+            Some(EndName::TooLarge) => End::TooLarge {
+                tokens: None,
+                limit: None,
+            },
             Some(EndName::Cut) => End::Cut,
             Some(EndName::Refused) => End::Refused,
             Some(EndName::Empty) => End::Empty,
-            Some(EndName::Crashed) => End::Crashed { code: self.code, signal: self.signal },
-            Some(EndName::TimedOut) => End::TimedOut { idle: false, seconds: limits.wall.as_secs() },
-            Some(EndName::Idle) => End::TimedOut { idle: true, seconds: limits.idle.as_secs() },
+            Some(EndName::Crashed) => End::Crashed {
+                code: self.code,
+                signal: self.signal,
+            },
+            Some(EndName::TimedOut) => End::TimedOut {
+                idle: false,
+                seconds: limits.wall.as_secs(),
+            },
+            Some(EndName::Idle) => End::TimedOut {
+                idle: true,
+                seconds: limits.idle.as_secs(),
+            },
             Some(EndName::NotInstalled) => End::NotInstalled,
             Some(EndName::UnknownOutput) => End::UnknownOutput,
-            Some(EndName::OutputTooLarge) => End::OutputTooLarge { limit: limits.output },
+            Some(EndName::OutputTooLarge) => End::OutputTooLarge {
+                limit: limits.output,
+            },
             Some(EndName::Stopped) => End::Stopped,
             Some(EndName::Lost) => End::Lost,
         }
@@ -131,7 +158,8 @@ impl ScriptedTurn {
     /// Writes the turn's files; the error says which cannot be written, and why.
     pub(super) fn write_files(&self, root: &Path) -> Result<(), String> {
         for (path, text) in &self.files {
-            write(root, path, text).map_err(|error| format!("the turn cannot write {path}: {error}"))?;
+            write(root, path, text)
+                .map_err(|error| format!("the turn cannot write {path}: {error}"))?;
         }
         Ok(())
     }
@@ -139,12 +167,20 @@ impl ScriptedTurn {
 
 /// Tells names that lead elsewhere, or to what git and this program own.
 fn is_odd(name: &str) -> bool {
-    let owned = [".git", ".agentd"].iter().any(|owned| name.eq_ignore_ascii_case(owned));
-    owned || matches!(name, "" | "." | "..") || name.contains(['\\', ':']) || name.contains(char::is_control)
+    let owned = [".git", ".agentd"]
+        .iter()
+        .any(|owned| name.eq_ignore_ascii_case(owned));
+    owned
+        || matches!(name, "" | "." | "..")
+        || name.contains(['\\', ':'])
+        || name.contains(char::is_control)
 }
 
 /// Writes a file below a root. Neither it nor a folder on the way may be a link.
-#[expect(clippy::disallowed_methods, reason = "a scripted agent edits the work tree as any other does")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a scripted agent edits the work tree as any other does"
+)]
 fn write(root: &Path, path: &str, text: &str) -> io::Result<()> {
     let mut at = root.to_path_buf();
     let mut names = path.split('/').peekable();
@@ -152,8 +188,12 @@ fn write(root: &Path, path: &str, text: &str) -> io::Result<()> {
         at.push(name);
         let is_last = names.peek().is_none();
         match at.symlink_metadata() {
-            Ok(found) if found.is_symlink() => return Err(io::Error::other(format!("{name} is a link"))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !is_last => fs::create_dir(&at)?,
+            Ok(found) if found.is_symlink() => {
+                return Err(io::Error::other(format!("{name} is a link")));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !is_last => {
+                fs::create_dir(&at)?
+            }
             Ok(_) | Err(_) => {}
         }
     }

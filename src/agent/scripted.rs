@@ -74,7 +74,8 @@ impl Driver for Scripted {
     }
 
     fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
-        self.answer(call).map(|reply| -> Box<dyn Running> { Ready::boxed(reply) })
+        self.answer(call)
+            .map(|reply| -> Box<dyn Running> { Ready::boxed(reply) })
     }
 
     fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<Salvaged>> {
@@ -86,13 +87,18 @@ impl Scripted {
     fn answer(&self, call: &Call<'_>) -> Result<Reply> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(turn) = self.turns.get(index) else {
-            let message = format!("{} has {} turns, and this is one more", self.origin, self.turns.len());
+            let message = format!(
+                "{} has {} turns, and this is one more",
+                self.origin,
+                self.turns.len()
+            );
             return Err(Error::new(ErrorKind::ScriptMismatch, message));
         };
         if let Some(mode) = turn.value.mode.as_ref().filter(|mode| *mode != call.mode) {
-            return Err(
-                self.mismatch(turn, format!("the script expects mode `{mode}`, this is `{}`", call.mode))
-            );
+            return Err(self.mismatch(
+                turn,
+                format!("the script expects mode `{mode}`, this is `{}`", call.mode),
+            ));
         }
         for expected in &turn.value.expect {
             if !call.prompt.contains(expected.as_str()) {
@@ -103,19 +109,30 @@ impl Scripted {
         let mut text = turn.value.reply.clone().unwrap_or_default();
         if text.contains(NONCE) {
             let Some(nonce) = told_nonce(call.prompt) else {
-                return Err(
-                    self.mismatch(turn, format!("the reply holds {NONCE}, and the prompt tells none"))
-                );
+                return Err(self.mismatch(
+                    turn,
+                    format!("the reply holds {NONCE}, and the prompt tells none"),
+                ));
             };
             text = text.replace(NONCE, nonce.as_str());
         }
         if call.permission == Permission::ReadOnly && !turn.value.files.is_empty() {
-            let message = format!("the turn edits files, and mode `{}` is read-only", call.mode);
+            let message = format!(
+                "the turn edits files, and mode `{}` is read-only",
+                call.mode
+            );
             return Err(self.mismatch(turn, message));
         }
-        turn.value.write_files(call.root).map_err(|message| self.mismatch(turn, message))?;
+        turn.value
+            .write_files(call.root)
+            .map_err(|message| self.mismatch(turn, message))?;
         let (end, usage) = (turn.value.end(&call.limits), turn.value.usage.into());
-        Ok(Reply { text, usage, end, ..Reply::default() })
+        Ok(Reply {
+            text,
+            usage,
+            end,
+            ..Reply::default()
+        })
     }
 }
 

@@ -33,7 +33,8 @@ pub fn stdout_end(folder: &Path, secrets: &Secrets, most: usize) -> Result<(Stri
 /// All of it is read, as a secret that is cut in two could not be told any more.
 fn read(path: &Path, secrets: &Secrets, most: usize) -> io::Result<(String, u64)> {
     let mut file = contain::open(path)?;
-    let (mut utf8, mut screen, mut redactor) = (Utf8::default(), Screen::default(), secrets.stream());
+    let (mut utf8, mut screen, mut redactor) =
+        (Utf8::default(), Screen::default(), secrets.stream());
     let (mut kept, mut left_out) = (String::new(), 0);
     let mut bytes = vec![0; CHUNK];
     loop {

@@ -42,7 +42,11 @@ impl Utf8 {
 
     /// Ends the bytes, and returns what stands for a character that never came in whole.
     pub(super) fn finish(&mut self) -> &'static str {
-        if std::mem::take(&mut self.pending).is_empty() { "" } else { "\u{FFFD}" }
+        if std::mem::take(&mut self.pending).is_empty() {
+            ""
+        } else {
+            "\u{FFFD}"
+        }
     }
 }
 
@@ -60,7 +64,12 @@ pub(super) struct Clip {
 
 impl Clip {
     pub(super) fn new(secrets: &Secrets) -> Self {
-        Self { redactor: secrets.stream(), head: String::new(), tail: String::new(), left_out: 0 }
+        Self {
+            redactor: secrets.stream(),
+            head: String::new(),
+            tail: String::new(),
+            left_out: 0,
+        }
     }
 
     pub(super) fn push(&mut self, text: &str) {
@@ -85,7 +94,11 @@ impl Clip {
         let room = KEPT.saturating_sub(self.head.len());
         let (first, rest) = text.split_at(text.floor_char_boundary(room));
         // Once something has gone to the end, the start is over.
-        let (first, rest) = if self.tail.is_empty() { (first, rest) } else { ("", text) };
+        let (first, rest) = if self.tail.is_empty() {
+            (first, rest)
+        } else {
+            ("", text)
+        };
         self.head.push_str(first);
         self.tail.push_str(rest);
         if self.tail.len() > 4 * KEPT {

@@ -42,7 +42,10 @@ impl ChildWatcher {
     /// with `guard_main`.
     #[must_use]
     pub fn new(guard: PathBuf) -> Self {
-        Self(Arc::new(Inner { guard, socket: OnceLock::new() }))
+        Self(Arc::new(Inner {
+            guard,
+            socket: OnceLock::new(),
+        }))
     }
 
     /// Has a process group ended if this process is killed before the returned value is dropped. The group is that of a
@@ -51,13 +54,19 @@ impl ChildWatcher {
     pub fn watch(&self, leader: u32) -> WatchedChild<'_> {
         let started = system::started(leader).unwrap_or_default();
         self.send(&format!("+{leader} {started}\n"));
-        WatchedChild { watcher: self, leader }
+        WatchedChild {
+            watcher: self,
+            leader,
+        }
     }
 
     fn send(&self, line: &str) {
         let socket = self.0.socket.get_or_init(|| {
             let started = start(&self.0.guard);
-            started.inspect_err(|error| log::warn!("git is not watched: {error}")).ok().map(Mutex::new)
+            started
+                .inspect_err(|error| log::warn!("git is not watched: {error}"))
+                .ok()
+                .map(Mutex::new)
         });
         if let Some(Ok(mut socket)) = socket.as_ref().map(Mutex::lock) {
             // Without a watcher, what runs is not ended; it runs all the same.
@@ -66,12 +75,21 @@ impl ChildWatcher {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the watcher belongs to containment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the watcher belongs to containment"
+)]
 fn start(guard: &Path) -> io::Result<UnixStream> {
     let (socket, watcher_stdin) = UnixStream::pair()?;
     let mut command = Command::new(absolute(guard)?);
-    command.args([guard::WORD, guard::WATCH]).env_clear().current_dir("/");
-    command.stdin(OwnedFd::from(watcher_stdin)).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args([guard::WORD, guard::WATCH])
+        .env_clear()
+        .current_dir("/");
+    command
+        .stdin(OwnedFd::from(watcher_stdin))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     // Signals of the terminal are for agentd, which the watcher must outlive.
     command.process_group(0).spawn()?;
     Ok(socket)
@@ -91,13 +109,17 @@ impl Drop for WatchedChild<'_> {
 }
 
 /// Runs the watcher: remembers what is written to its standard input, and ends what is left when that closes.
-#[expect(clippy::disallowed_methods, reason = "the stdin of a watcher is its socket to agentd")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the stdin of a watcher is its socket to agentd"
+)]
 pub(super) fn watch() -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut running: BTreeMap<u32, u64> = BTreeMap::new();
     for line in BufReader::new(socket).lines() {
         let Ok(line) = line else { break };
-        if let Some((leader, started)) = line.strip_prefix('+').and_then(|rest| rest.split_once(' '))
+        if let Some((leader, started)) =
+            line.strip_prefix('+').and_then(|rest| rest.split_once(' '))
             && let (Ok(leader), Ok(started)) = (leader.parse(), started.parse())
         {
             running.insert(leader, started);
@@ -112,7 +134,8 @@ pub(super) fn watch() -> io::Result<()> {
 /// Ends process groups whose leaders are alive, and still the same processes.
 fn end(running: &BTreeMap<u32, u64>) {
     let alive = || {
-        let is_same = |(leader, started): &(&u32, &u64)| system::alive_since(**leader) == Some(**started);
+        let is_same =
+            |(leader, started): &(&u32, &u64)| system::alive_since(**leader) == Some(**started);
         running
             .iter()
             .filter(is_same)

@@ -8,7 +8,10 @@ use crate::pack::Pack;
 /// Returns the effect of an action, or why it may not have one.
 pub(super) fn permit(pack: &Pack, mode: &Mode, action: &Action) -> Result<Effect, String> {
     let name = action.name.as_str();
-    if !pack.actions_of(mode).any(|(known, _)| known.as_str() == name) {
+    if !pack
+        .actions_of(mode)
+        .any(|(known, _)| known.as_str() == name)
+    {
         let known = pack.actions.contains_key(name);
         return Err(if known {
             format!("`{mode}` may not use it")
@@ -20,7 +23,11 @@ pub(super) fn permit(pack: &Pack, mode: &Mode, action: &Action) -> Result<Effect
         return Err("the pack names no operation that carries it out".to_owned());
     };
     let text = |name: &str| {
-        action.values.get(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        action.values.get(name).map(|value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        })
     };
     Ok(Effect {
         operation: operation.as_str().to_owned(),

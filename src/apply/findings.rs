@@ -4,8 +4,8 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::models::{
-    Action, Finding, FindingSeverity, FindingStatus, FindingWords, WrittenFinding, read_line_number,
-    read_place, sort_findings,
+    Action, Finding, FindingSeverity, FindingStatus, FindingWords, WrittenFinding,
+    read_line_number, read_place, sort_findings,
 };
 
 /// Returns the finding that an action reports, as it is written.
@@ -42,21 +42,40 @@ pub fn collect_findings(
     let mut known: IndexMap<String, Statements<'_>> = earlier
         .iter()
         .filter(|finding| finding.is_open())
-        .map(|finding| (key(&finding.id), Statements { earlier: Some(finding), ..Statements::default() }))
+        .map(|finding| {
+            (
+                key(&finding.id),
+                Statements {
+                    earlier: Some(finding),
+                    ..Statements::default()
+                },
+            )
+        })
         .collect();
-    let given: Vec<String> = written.iter().filter_map(|finding| finding.id.as_deref().map(key)).collect();
+    let given: Vec<String> = written
+        .iter()
+        .filter_map(|finding| finding.id.as_deref().map(key))
+        .collect();
     for finding in written {
         let id = finding.id.clone().filter(|id| !key(id).is_empty());
         let id = id.unwrap_or_else(|| {
             let is_free = |id: &String| !known.contains_key(id) && !given.contains(id);
-            (1_u64..).map(|number| format!("F{number}")).find(is_free).unwrap_or_default()
+            (1_u64..)
+                .map(|number| format!("F{number}"))
+                .find(is_free)
+                .unwrap_or_default()
         });
         let statements = known.entry(key(&id)).or_default();
-        statements.written.push(WrittenFinding { id: Some(id), ..finding });
+        statements.written.push(WrittenFinding {
+            id: Some(id),
+            ..finding
+        });
     }
 
-    let mut findings: Vec<Finding> =
-        known.into_values().filter_map(|statements| statements.finding(words)).collect();
+    let mut findings: Vec<Finding> = known
+        .into_values()
+        .filter_map(|statements| statements.finding(words))
+        .collect();
     sort_findings(&mut findings);
     findings
 }
@@ -88,12 +107,21 @@ pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFin
                     known.status = less_settled(known.status, finding.status);
                 }
                 Some(_) => {
-                    let is_free = |id: &String| !joined.contains_key(&key(id)) && !own.contains(&key(id));
+                    let is_free =
+                        |id: &String| !joined.contains_key(&key(id)) && !own.contains(&key(id));
                     let prefix = finding.id.trim_end_matches(|c: char| c.is_ascii_digit());
-                    let free = (1_u64..).map(|number| format!("{prefix}{number}")).find(is_free);
+                    let free = (1_u64..)
+                        .map(|number| format!("{prefix}{number}"))
+                        .find(is_free);
                     let free = free.unwrap_or_default();
                     changed.push((finding.id.clone(), free.clone()));
-                    joined.insert(key(&free), Finding { id: free, ..finding.clone() });
+                    joined.insert(
+                        key(&free),
+                        Finding {
+                            id: free,
+                            ..finding.clone()
+                        },
+                    );
                 }
                 None => {
                     joined.insert(id, finding.clone());
@@ -110,13 +138,21 @@ pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFin
 
 /// Returns the status of an earlier finding that two reviewers give a status each.
 fn less_settled(one: FindingStatus, other: FindingStatus) -> FindingStatus {
-    let order = [FindingStatus::Open, FindingStatus::New, FindingStatus::Unanswered];
-    order.into_iter().find(|status| [one, other].contains(status)).unwrap_or(FindingStatus::Settled)
+    let order = [
+        FindingStatus::Open,
+        FindingStatus::New,
+        FindingStatus::Unanswered,
+    ];
+    order
+        .into_iter()
+        .find(|status| [one, other].contains(status))
+        .unwrap_or(FindingStatus::Settled)
 }
 
 /// Returns an id as it is compared: without the marks of Markdown, in upper case.
 fn key(id: &str) -> String {
-    id.trim_matches(|c: char| !c.is_alphanumeric()).to_ascii_uppercase()
+    id.trim_matches(|c: char| !c.is_alphanumeric())
+        .to_ascii_uppercase()
 }
 
 /// All that is said of one finding.
@@ -134,12 +170,18 @@ impl Statements<'_> {
             written.iter().find_map(|finding| field(finding).clone())
         };
         let says = |settled: bool| {
-            let statuses = written.iter().filter_map(|finding| finding.status.as_deref());
-            statuses.map(|status| words.known_status(status) == Some(true)).any(|says| says == settled)
+            let statuses = written
+                .iter()
+                .filter_map(|finding| finding.status.as_deref());
+            statuses
+                .map(|status| words.known_status(status) == Some(true))
+                .any(|says| says == settled)
         };
         // A status that is no known word settles nothing, and contradicts one that does.
         let is_settled = says(true) && !says(false);
-        let is_described = written.iter().any(|finding| finding.problem.is_some() || finding.title.is_some());
+        let is_described = written
+            .iter()
+            .any(|finding| finding.problem.is_some() || finding.title.is_some());
         if earlier.is_none() && is_settled && !is_described {
             return None;
         }
@@ -160,16 +202,20 @@ impl Statements<'_> {
                 given_line.or(earlier.and_then(|known| known.line)),
             ),
         };
-        let id =
-            first(|finding| &finding.id).map(|id| id.trim_matches(|c: char| !c.is_alphanumeric()).to_owned());
+        let id = first(|finding| &finding.id)
+            .map(|id| id.trim_matches(|c: char| !c.is_alphanumeric()).to_owned());
         Some(Finding {
-            id: earlier.map(|known| known.id.clone()).or(id).unwrap_or_default(),
+            id: earlier
+                .map(|known| known.id.clone())
+                .or(id)
+                .unwrap_or_default(),
             severity,
             severity_word,
             file,
             line,
             place_found: None,
-            title: first(|finding| &finding.title).or_else(|| earlier.and_then(|known| known.title.clone())),
+            title: first(|finding| &finding.title)
+                .or_else(|| earlier.and_then(|known| known.title.clone())),
             problem: first(|finding| &finding.problem)
                 .or_else(|| earlier.map(|known| known.problem.clone()))
                 .unwrap_or_default(),
@@ -187,13 +233,21 @@ fn severity(
     written: &[WrittenFinding],
     earlier: Option<&Finding>,
 ) -> (FindingSeverity, Option<String>) {
-    let given = written.iter().filter_map(|finding| finding.severity.as_deref()).map(|text| {
-        words
-            .known_severity(text)
-            .map_or((FindingSeverity::Major, Some(text.to_owned())), |known| (known, None))
-    });
+    let given = written
+        .iter()
+        .filter_map(|finding| finding.severity.as_deref())
+        .map(|text| {
+            words
+                .known_severity(text)
+                .map_or((FindingSeverity::Major, Some(text.to_owned())), |known| {
+                    (known, None)
+                })
+        });
     let before = earlier.map(|known| (known.severity, known.severity_word.clone()));
-    given.chain(before).max_by_key(|(severity, _)| *severity).unwrap_or((FindingSeverity::Major, None))
+    given
+        .chain(before)
+        .max_by_key(|(severity, _)| *severity)
+        .unwrap_or((FindingSeverity::Major, None))
 }
 
 #[cfg(test)]
@@ -216,7 +270,11 @@ mod tests {
 
     fn says(id: &str, status: &str) -> WrittenFinding {
         let (id, status) = (Some(id.to_owned()), Some(status.to_owned()));
-        WrittenFinding { id, status, ..WrittenFinding::default() }
+        WrittenFinding {
+            id,
+            status,
+            ..WrittenFinding::default()
+        }
     }
 
     fn collect(written: Vec<WrittenFinding>, earlier: &[Finding]) -> Vec<Finding> {
@@ -224,13 +282,22 @@ mod tests {
     }
 
     fn told(findings: &[Finding]) -> Vec<(&str, FindingSeverity, FindingStatus)> {
-        findings.iter().map(|finding| (finding.id.as_str(), finding.severity, finding.status)).collect()
+        findings
+            .iter()
+            .map(|finding| (finding.id.as_str(), finding.severity, finding.status))
+            .collect()
     }
 
     #[test]
     fn the_same_id_is_one_finding_and_the_more_severe_counts() {
-        let found =
-            collect(vec![written("V1", "minor"), written("`v1`", "critical"), written("", "minor")], &[]);
+        let found = collect(
+            vec![
+                written("V1", "minor"),
+                written("`v1`", "critical"),
+                written("", "minor"),
+            ],
+            &[],
+        );
         let expected = [
             ("V1", FindingSeverity::Critical, FindingStatus::New),
             ("F1", FindingSeverity::Minor, FindingStatus::New),
@@ -243,40 +310,85 @@ mod tests {
         let found = collect(vec![written("V1", "showstopper"), written("V2", "")], &[]);
         assert_eq!(found[0].severity, FindingSeverity::Major);
         assert_eq!(found[0].severity_word.as_deref(), Some("showstopper"));
-        assert_eq!((found[1].severity, &found[1].severity_word), (FindingSeverity::Major, &None));
+        assert_eq!(
+            (found[1].severity, &found[1].severity_word),
+            (FindingSeverity::Major, &None)
+        );
     }
 
     #[test]
     fn an_earlier_finding_is_settled_by_its_word_alone() {
-        let earlier = collect(["V1", "V2", "V3", "V4"].map(|id| written(id, "major")).to_vec(), &[]);
-        let answers = vec![says("V1", "settled"), says("V2", "fixed in part"), says("V3", "open")];
+        let earlier = collect(
+            ["V1", "V2", "V3", "V4"]
+                .map(|id| written(id, "major"))
+                .to_vec(),
+            &[],
+        );
+        let answers = vec![
+            says("V1", "settled"),
+            says("V2", "fixed in part"),
+            says("V3", "open"),
+        ];
         let found = collect(answers, &earlier);
-        let status = |id: &str| found.iter().find(|finding| finding.id == id).unwrap().status;
+        let status = |id: &str| {
+            found
+                .iter()
+                .find(|finding| finding.id == id)
+                .unwrap()
+                .status
+        };
         assert_eq!(status("V1"), FindingStatus::Settled);
         assert_eq!(status("V2"), FindingStatus::Open);
         assert_eq!(status("V3"), FindingStatus::Open);
         assert_eq!(status("V4"), FindingStatus::Unanswered);
         assert_eq!(found[0].problem, "It fails.", "what it is about is kept");
-        assert_eq!(collect(vec![], &found).len(), 3, "a settled finding is not carried on");
+        assert_eq!(
+            collect(vec![], &found).len(),
+            3,
+            "a settled finding is not carried on"
+        );
         let both = vec![says("V1", "settled"), says("V1", "open")];
-        assert_eq!(collect(both, &earlier[..1])[0].status, FindingStatus::Open, "in doubt it is open");
-        assert_eq!(collect(vec![says("V9", "settled")], &[]), [], "there is nothing to settle");
+        assert_eq!(
+            collect(both, &earlier[..1])[0].status,
+            FindingStatus::Open,
+            "in doubt it is open"
+        );
+        assert_eq!(
+            collect(vec![says("V9", "settled")], &[]),
+            [],
+            "there is nothing to settle"
+        );
     }
 
     #[test]
     fn a_finding_of_the_last_round_does_not_get_milder_by_its_id() {
         let earlier = collect(vec![written("V1", "critical")], &[]);
         let found = collect(vec![written("V1", "minor")], &earlier);
-        assert_eq!(told(&found), [("V1", FindingSeverity::Critical, FindingStatus::Open)]);
+        assert_eq!(
+            told(&found),
+            [("V1", FindingSeverity::Critical, FindingStatus::Open)]
+        );
     }
 
     #[test]
     fn several_reviewers_settle_a_finding_together_and_number_their_own() {
         let earlier = collect(vec![written("C1", "major"), written("C2", "major")], &[]);
-        let one =
-            collect(vec![says("C1", "settled"), says("C2", "settled"), written("C3", "minor")], &earlier);
-        let two =
-            collect(vec![says("C1", "settled"), written("C3", "critical"), written("C4", "minor")], &earlier);
+        let one = collect(
+            vec![
+                says("C1", "settled"),
+                says("C2", "settled"),
+                written("C3", "minor"),
+            ],
+            &earlier,
+        );
+        let two = collect(
+            vec![
+                says("C1", "settled"),
+                written("C3", "critical"),
+                written("C4", "minor"),
+            ],
+            &earlier,
+        );
         let joined = join_findings(&[&one, &two], &earlier);
         let expected = [
             ("C5", FindingSeverity::Critical, FindingStatus::New),
@@ -286,7 +398,10 @@ mod tests {
             ("C1", FindingSeverity::Major, FindingStatus::Settled),
         ];
         assert_eq!(told(&joined.findings), expected);
-        assert_eq!(joined.renamed, [vec![], vec![("C3".to_owned(), "C5".to_owned())]]);
+        assert_eq!(
+            joined.renamed,
+            [vec![], vec![("C3".to_owned(), "C5".to_owned())]]
+        );
     }
 
     fn any_written() -> impl Strategy<Value = WrittenFinding> {

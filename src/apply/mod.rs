@@ -45,7 +45,10 @@ pub fn apply(
     verdict: Result<Option<ReviewResult>>,
 ) -> Result<Outcome> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
-    let permit = Permit { spec: pack.mode(mode)?, edits: started.shown.is_some() };
+    let permit = Permit {
+        spec: pack.mode(mode)?,
+        edits: started.shown.is_some(),
+    };
     let mut proposals = response.proposals.clone();
     let mut effects = Vec::new();
     for update in &response.updates {
@@ -67,7 +70,14 @@ pub fn apply(
             Err(reason) => {
                 let (what, text) = (format!("action {}", action.name), action.text.clone());
                 let span = action.span.clone();
-                proposals.push(Proposal { what, reason, text, line: None, span, again: false });
+                proposals.push(Proposal {
+                    what,
+                    reason,
+                    text,
+                    line: None,
+                    span,
+                    again: false,
+                });
             }
         }
     }
@@ -77,7 +87,11 @@ pub fn apply(
     };
     let turn = state.turns;
     // A verdict tag that does not count leaves nothing undone: if it matters, the turn has a fault.
-    let unclear = response.proposals.iter().filter(|proposal| proposal.what != "review").count() as u64;
+    let unclear = response
+        .proposals
+        .iter()
+        .filter(|proposal| proposal.what != "review")
+        .count() as u64;
     let events = vec![Event::Replied {
         turn,
         markers: response.markers.clone(),
@@ -86,7 +100,13 @@ pub fn apply(
         fault: fault.as_ref().map(ToString::to_string),
         questions: response.questions.clone(),
     }];
-    Ok(Outcome { events, effects, proposals, verdict, fault })
+    Ok(Outcome {
+        events,
+        effects,
+        proposals,
+        verdict,
+        fault,
+    })
 }
 
 /// Judges, on what has been settled, where the session goes: the event to record, or `None` to stay.
@@ -98,7 +118,8 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     let spec = pack.mode(mode)?;
     let progress = &state.progress;
-    let settled = progress.replied && progress.fault.is_none() && progress.open == 0 && progress.undone == 0;
+    let settled =
+        progress.replied && progress.fault.is_none() && progress.open == 0 && progress.undone == 0;
     if !settled || state.ended.is_some() || !progress.questions.is_empty() {
         return Ok(None);
     }
@@ -214,12 +235,18 @@ pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<Standing> {
     if state.approved {
         return Ok(Standing::Ready { mode });
     }
-    let stays = |verdict: ReviewResult| spec.next.get(verdict.name()) == Some(&Target::Mode(mode.clone()));
+    let stays =
+        |verdict: ReviewResult| spec.next.get(verdict.name()) == Some(&Target::Mode(mode.clone()));
     let asks = !state.progress.questions.is_empty() || state.progress.verdict.is_some_and(stays);
     if let Some(file) = spec.questions.clone().filter(|_| asks) {
         return Ok(Standing::Answers { mode, file });
     }
-    if state.rounds.get(&mode).is_some_and(|entered| *entered > rounds) || state.fruitless >= rounds {
+    if state
+        .rounds
+        .get(&mode)
+        .is_some_and(|entered| *entered > rounds)
+        || state.fruitless >= rounds
+    {
         return Ok(Standing::Rounds { mode, rounds });
     }
     if state.mode_turns == 0
@@ -228,8 +255,11 @@ pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<Standing> {
         return Ok(Standing::Person { mode, reason });
     }
     // Who comes back from being judged was let in before.
-    let judge =
-        state.left.as_ref().and_then(|left| pack.modes.get(&left.mode)).and_then(|spec| spec.judges.as_ref());
+    let judge = state
+        .left
+        .as_ref()
+        .and_then(|left| pack.modes.get(&left.mode))
+        .and_then(|spec| spec.judges.as_ref());
     if spec.approval && state.mode_turns == 0 && judge != Some(&mode) {
         return Ok(Standing::Approval { mode });
     }
@@ -240,7 +270,9 @@ pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<Standing> {
 fn person_needed(spec: &ModeSpec, state: &State) -> Option<String> {
     let results = &state.left.as_ref()?.results;
     let found = spec.needs_person.iter().find_map(|(operation, word)| {
-        results.get(operation).filter(|found| found.result.as_ref() == Some(word))
+        results
+            .get(operation)
+            .filter(|found| found.result.as_ref() == Some(word))
     })?;
     Some(found.detail.clone())
 }
@@ -288,8 +320,18 @@ fn facts(state: &State) -> Facts {
     let mut facts = Facts::default()
         .with("turns", number(state.turns))
         .with("mode_turns", number(state.mode_turns))
-        .with("failed", if progress.task_failed { "true" } else { "false" })
-        .with("percent", number(u64::from(state.work.completion_percent())));
+        .with(
+            "failed",
+            if progress.task_failed {
+                "true"
+            } else {
+                "false"
+            },
+        )
+        .with(
+            "percent",
+            number(u64::from(state.work.completion_percent())),
+        );
     if let Some(verdict) = progress.verdict {
         facts = facts.with("verdict", verdict.name());
     }

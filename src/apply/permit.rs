@@ -21,7 +21,11 @@ pub(super) struct Permit<'a> {
 impl Permit<'_> {
     /// Returns the effect of an update, or why it may not have one.
     pub(super) fn update(&self, update: &Update) -> Result<Effect, String> {
-        let own = self.spec.updates.iter().any(|pattern| matches_pattern(pattern, &update.target));
+        let own = self
+            .spec
+            .updates
+            .iter()
+            .any(|pattern| matches_pattern(pattern, &update.target));
         self.effect(Effect {
             operation: if self.edits && !own { EDIT } else { WRITE }.to_owned(),
             target: update.target.clone(),
@@ -41,7 +45,12 @@ impl Permit<'_> {
         if let Some(fault) = fault {
             return Err(fault);
         }
-        if self.spec.after.iter().any(|operation| operation.as_str() == effect.operation) {
+        if self
+            .spec
+            .after
+            .iter()
+            .any(|operation| operation.as_str() == effect.operation)
+        {
             return Ok(effect);
         }
         Err(format!("this mode does not run `{}`", effect.operation))
@@ -53,15 +62,24 @@ fn target_fault(target: &str, allowed: &[String]) -> Option<String> {
     let plain = |segment: &str| {
         !segment.is_empty()
             && !segment.starts_with('.')
-            && segment.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+            && segment
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
     };
     if target.len() > 200 || !target.split('/').all(plain) {
         return Some("the target is not a plain relative path".to_owned());
     }
-    if allowed.iter().any(|pattern| matches_pattern(pattern, target)) {
+    if allowed
+        .iter()
+        .any(|pattern| matches_pattern(pattern, target))
+    {
         return None;
     }
-    let allowed = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
+    let allowed = if allowed.is_empty() {
+        "nothing".to_owned()
+    } else {
+        allowed.join(", ")
+    };
     Some(format!("this mode may update {allowed}"))
 }
 

@@ -25,13 +25,17 @@ pub(super) fn fault(path: &str) -> Option<String> {
         return Some(format!("`{name}` is no part of the work tree"));
     }
     let below = |place: &&str| {
-        folded.strip_prefix(*place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        folded
+            .strip_prefix(*place)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     if below(&CHANGES) {
         return Some("changes are not edited through the work tree".to_owned());
     }
     let definition = DEFINITIONS.iter().find(|place| below(place))?;
-    Some(format!("`{definition}` says what agents are sent and may do, so no reply changes it"))
+    Some(format!(
+        "`{definition}` says what agents are sent and may do, so no reply changes it"
+    ))
 }
 
 /// Tells a name that means the same on every system.

@@ -63,8 +63,16 @@ impl PromptAssembler {
     /// None that a caller could cause: the shipped catalogue is checked by tests.
     pub fn new(pack: Pack, knowledge: Vec<KnowledgeEntry>) -> Result<Self> {
         let catalogue = Catalogue::read(MODELS, "built-in:data/models.yaml")?;
-        let cache = Cache { pack: Arc::new(pack), stale: false, counters: HashMap::new() };
-        Ok(Self { knowledge, catalogue, cache: Mutex::new(cache) })
+        let cache = Cache {
+            pack: Arc::new(pack),
+            stale: false,
+            counters: HashMap::new(),
+        };
+        Ok(Self {
+            knowledge,
+            catalogue,
+            cache: Mutex::new(cache),
+        })
     }
 
     /// Uses another catalogue of models.
@@ -87,7 +95,14 @@ impl PromptAssembler {
         user_message: &str,
         active_context: Option<&IndexMap<String, String>>,
     ) -> Result<String> {
-        self.with(config, work_order, history, user_message, active_context, |composed| composed.text())
+        self.with(
+            config,
+            work_order,
+            history,
+            user_message,
+            active_context,
+            |composed| composed.text(),
+        )
     }
 
     /// Assembles a prompt, and says what was cut and why.
@@ -103,7 +118,14 @@ impl PromptAssembler {
         user_message: &str,
         active_context: Option<&IndexMap<String, String>>,
     ) -> Result<Draft> {
-        self.with(config, work_order, history, user_message, active_context, |composed| composed.into_draft())
+        self.with(
+            config,
+            work_order,
+            history,
+            user_message,
+            active_context,
+            |composed| composed.into_draft(),
+        )
     }
 
     /// Forgets what was counted and read, so that the pack's files are read again.
@@ -123,8 +145,9 @@ impl PromptAssembler {
         finish: impl FnOnce(Composed<'_>) -> Result<T>,
     ) -> Result<T> {
         let model = self.catalogue.find_or_assume(&config.model_id);
-        let (pack, counter) =
-            self.cached(&model.tokenizer, || Counter::new(self.catalogue.tokenizer(&model)))?;
+        let (pack, counter) = self.cached(&model.tokenizer, || {
+            Counter::new(self.catalogue.tokenizer(&model))
+        })?;
         pack.mode(&config.mode)?;
         let view = View {
             mode: Some(&config.mode),
@@ -150,13 +173,20 @@ impl PromptAssembler {
     }
 
     /// Returns the pack and the counter of a tokenizer, read and made anew if need be.
-    fn cached(&self, tokenizer: &str, make: impl FnOnce() -> Counter) -> Result<(Arc<Pack>, Arc<Counter>)> {
+    fn cached(
+        &self,
+        tokenizer: &str,
+        make: impl FnOnce() -> Counter,
+    ) -> Result<(Arc<Pack>, Arc<Counter>)> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.stale {
             cache.pack = Arc::new(cache.pack.reloaded()?);
             cache.stale = false;
         }
-        let counter = cache.counters.entry(tokenizer.to_owned()).or_insert_with(|| Arc::new(make()));
+        let counter = cache
+            .counters
+            .entry(tokenizer.to_owned())
+            .or_insert_with(|| Arc::new(make()));
         let counter = Arc::clone(counter);
         Ok((Arc::clone(&cache.pack), counter))
     }

@@ -27,7 +27,9 @@ impl BudgetRow {
     /// Tells whether the prose takes more than it may.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.tokens.zip(self.budget).is_some_and(|(tokens, budget)| tokens > budget)
+        self.tokens
+            .zip(self.budget)
+            .is_some_and(|(tokens, budget)| tokens > budget)
     }
 }
 
@@ -42,7 +44,13 @@ pub fn budgets(pack: &Pack, counter: &Counter) -> Result<Vec<BudgetRow>> {
         for tier in Tier::ALL {
             for layer in &pack.layers {
                 let text = text_at(pack, layer, mode, tier)?;
-                let tokens = text.map(|text| if text.is_empty() { 0 } else { counter.piece(&text) });
+                let tokens = text.map(|text| {
+                    if text.is_empty() {
+                        0
+                    } else {
+                        counter.piece(&text)
+                    }
+                });
                 let budget = layer.budget.or(layer.floor).map(|budget| budget.at(tier));
                 if tokens.is_some() || budget.is_some() {
                     rows.push(BudgetRow {
@@ -64,12 +72,20 @@ fn text_at(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option
     if layer.none_at.is_some_and(|none| tier <= none) {
         return Ok(Some(String::new()));
     }
-    let turn = [&layer.user, &layer.assistant].into_iter().flatten().map(|file| file.value.as_str());
+    let turn = [&layer.user, &layer.assistant]
+        .into_iter()
+        .flatten()
+        .map(|file| file.value.as_str());
     let chosen = layer.choose.iter().map(|choice| choice.value.text.as_str());
     let alternatives: Vec<Vec<&str>> = match (&layer.text, layer.holds) {
         (_, Holds::Turn) => vec![turn.collect()],
         (Some(text), _) => {
-            let added = layer.adds.get(mode).into_iter().flatten().map(|file| file.value.as_str());
+            let added = layer
+                .adds
+                .get(mode)
+                .into_iter()
+                .flatten()
+                .map(|file| file.value.as_str());
             vec![std::iter::once(text.value.as_str()).chain(added).collect()]
         }
         (None, _) => chosen.map(|file| vec![file]).collect(),
@@ -77,7 +93,10 @@ fn text_at(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option
     let mut longest: Option<String> = None;
     for files in alternatives {
         let mut parts = Vec::new();
-        for text in files.into_iter().filter_map(|file| pack.text(&file_for(file, mode), tier)) {
+        for text in files
+            .into_iter()
+            .filter_map(|file| pack.text(&file_for(file, mode), tier))
+        {
             let values = Values {
                 given: &Variables::new(),
                 own: &[],
@@ -85,10 +104,18 @@ fn text_at(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option
                 actions: pack.action_list(mode, tier),
                 nonce: None,
             };
-            parts.push(vars::fill(text, values, Missing::Empty, &str::to_owned)?.0.trim().to_owned());
+            parts.push(
+                vars::fill(text, values, Missing::Empty, &str::to_owned)?
+                    .0
+                    .trim()
+                    .to_owned(),
+            );
         }
         let joined = parts.join("\n\n");
-        if longest.as_ref().is_none_or(|known| known.len() < joined.len()) {
+        if longest
+            .as_ref()
+            .is_none_or(|known| known.len() < joined.len())
+        {
             longest = Some(joined);
         }
     }

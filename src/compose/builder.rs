@@ -106,7 +106,10 @@ impl<'m> PromptBuilder<'m> {
         let mode = Mode::new(name).map(|name| self.pack.resolved(&name)).ok();
         let Some(mode) = mode.filter(|mode| self.pack.modes.contains_key(mode)) else {
             let known: Vec<&str> = self.pack.modes.keys().map(Mode::as_str).collect();
-            let message = format!("there is no identity `{name}` in the pack `{}`", self.pack.name);
+            let message = format!(
+                "there is no identity `{name}` in the pack `{}`",
+                self.pack.name
+            );
             return Err(Error::new(ErrorKind::TemplateNotFound, message)
                 .with_hint(format!("there are {}", known.join(", "))));
         };
@@ -122,7 +125,9 @@ impl<'m> PromptBuilder<'m> {
 
     /// Asks the memory for the project's context. If it has none or cannot be read, the layer stays empty.
     pub fn load_project_context(&mut self) -> &mut Self {
-        let asked = self.memory.map(|memory| memory.project_context(self.project_id.as_deref()));
+        let asked = self
+            .memory
+            .map(|memory| memory.project_context(self.project_id.as_deref()));
         self.project = match asked {
             None => None,
             Some(Ok(text)) => text,
@@ -148,11 +153,18 @@ impl<'m> PromptBuilder<'m> {
     fn add(&mut self, name: &str, content: &str, own: bool) {
         // Blank lines before a text go, the indentation of its first line stays.
         let blank = content.len() - content.trim_start().len();
-        let start = content[..blank].rfind('\n').map_or(0, |newline| newline + 1);
+        let start = content[..blank]
+            .rfind('\n')
+            .map_or(0, |newline| newline + 1);
         let content = content[start..].trim_end();
         if !content.is_empty() {
             let item = ContextItem::new(ContextKind::Artifact, name, content);
-            self.context.push(Given { item, source: "the caller".to_owned(), own, named: false });
+            self.context.push(Given {
+                item,
+                source: "the caller".to_owned(),
+                own,
+                named: false,
+            });
         }
     }
 
@@ -162,7 +174,11 @@ impl<'m> PromptBuilder<'m> {
     /// # Errors
     ///
     /// `MissingVariable` for a `task_depth` from which no rules follow.
-    pub fn add_context_section(&mut self, name: &str, data: &Map<String, Value>) -> Result<&mut Self> {
+    pub fn add_context_section(
+        &mut self,
+        name: &str,
+        data: &Map<String, Value>,
+    ) -> Result<&mut Self> {
         if name != DEPTH_SECTION {
             let text = markdown::fields(data);
             return Ok(self.add_context(name, &text));
@@ -174,9 +190,17 @@ impl<'m> PromptBuilder<'m> {
         });
         let variables: Variables = variables.collect();
         let facts = variables.clone();
-        let request = Request { variables, facts, missing: self.missing(), ..Request::default() };
+        let request = Request {
+            variables,
+            facts,
+            missing: self.missing(),
+            ..Request::default()
+        };
         let rules = layers::one_text(&self.pack, DEPTH_BLOCK, &request)?.ok_or_else(|| {
-            let message = format!("no rules follow from {DEPTH_SECTION} {}", Value::from(data.clone()));
+            let message = format!(
+                "no rules follow from {DEPTH_SECTION} {}",
+                Value::from(data.clone())
+            );
             Error::new(ErrorKind::MissingVariable, message)
                 .with_hint("give `depth` and `max_depth` as numbers")
         })?;
@@ -224,12 +248,21 @@ impl<'m> PromptBuilder<'m> {
             None => (None, Variables::new()),
         };
         let (work, focus) = (Work::default(), IndexMap::new());
-        let view = View { mode, work: &work, active_context: &focus, knowledge: &[], history: &[] };
+        let view = View {
+            mode,
+            work: &work,
+            active_context: &focus,
+            knowledge: &[],
+            history: &[],
+        };
         let request = Request {
             variables,
             missing: self.missing(),
             context: self.context.clone(),
-            project: self.project.clone().map(|text| (text, "the project's memory".to_owned())),
+            project: self
+                .project
+                .clone()
+                .map(|text| (text, "the project's memory".to_owned())),
             format: Some(Format::Flat),
             max_bytes: usize::MAX,
             ..Request::default()
@@ -250,9 +283,16 @@ impl<'m> PromptBuilder<'m> {
     /// `TemplateNotFound`; `MissingVariable` if the builder is strict.
     pub fn render_template(&self, name: &str, variables: &Variables) -> Result<String> {
         let text = self.template(name).ok_or_else(|| {
-            let known: Vec<&str> =
-                self.pack.texts.keys().filter_map(|file| file.strip_suffix(".md")).collect();
-            let message = format!("there is no template `{name}` in the pack `{}`", self.pack.name);
+            let known: Vec<&str> = self
+                .pack
+                .texts
+                .keys()
+                .filter_map(|file| file.strip_suffix(".md"))
+                .collect();
+            let message = format!(
+                "there is no template `{name}` in the pack `{}`",
+                self.pack.name
+            );
             Error::new(ErrorKind::TemplateNotFound, message)
                 .with_hint(format!("there are {}", known.join(", ")))
         })?;
@@ -270,13 +310,21 @@ impl<'m> PromptBuilder<'m> {
     }
 
     fn template(&self, name: &str) -> Option<&Text> {
-        let resolved =
-            Mode::new(name).map_or_else(|_| name.to_owned(), |name| self.pack.resolved(&name).to_string());
+        let resolved = Mode::new(name).map_or_else(
+            |_| name.to_owned(),
+            |name| self.pack.resolved(&name).to_string(),
+        );
         let file = format!("{resolved}.md");
-        self.pack.text(&file, Tier::Full).or_else(|| self.others.get(&file))
+        self.pack
+            .text(&file, Tier::Full)
+            .or_else(|| self.others.get(&file))
     }
 
     fn missing(&self) -> Missing {
-        if self.strict { Missing::Error } else { Missing::Empty }
+        if self.strict {
+            Missing::Error
+        } else {
+            Missing::Empty
+        }
     }
 }

@@ -60,7 +60,11 @@ impl Counter {
     pub fn count(&self, text: &str) -> Count {
         let TokenizerSpec { kind, base, .. } = self.tokenizer;
         let tokens = scaled(self.o200k(text), self.factor(text));
-        Count { tokens: tokens + base, upper_bound: self.piece(text) + base, kind }
+        Count {
+            tokens: tokens + base,
+            upper_bound: self.piece(text) + base,
+            kind,
+        }
     }
 
     /// Returns what a piece of a prompt takes at most; what every call costs beside its text is not in it.
@@ -73,8 +77,18 @@ impl Counter {
     /// Returns what a text of some bytes takes at most, whatever it says: no token is shorter than a byte.
     #[must_use]
     pub fn bound(&self, bytes: usize) -> u64 {
-        let TokenizerSpec { ascii, chinese, japanese, hindi, emoji, margin, .. } = self.tokenizer;
-        let factor = [ascii, chinese, japanese, hindi, emoji].into_iter().fold(1.0, f64::max);
+        let TokenizerSpec {
+            ascii,
+            chinese,
+            japanese,
+            hindi,
+            emoji,
+            margin,
+            ..
+        } = self.tokenizer;
+        let factor = [ascii, chinese, japanese, hindi, emoji]
+            .into_iter()
+            .fold(1.0, f64::max);
         scaled(bytes as u64, factor * self.measured * margin.max(1.0))
     }
 
@@ -91,8 +105,16 @@ impl Counter {
     }
 
     fn o200k(&self, text: &str) -> u64 {
-        let key = (self.hashers[0].hash_one(text), self.hashers[1].hash_one(text));
-        if let Some(count) = self.cache.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        let key = (
+            self.hashers[0].hash_one(text),
+            self.hashers[1].hash_one(text),
+        );
+        if let Some(count) = self
+            .cache
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+        {
             return *count;
         }
         let count = bpe_openai::o200k_base().count(text) as u64;
@@ -125,8 +147,17 @@ impl Counter {
         if seen[JAPANESE] > 0 {
             seen[JAPANESE] += std::mem::take(&mut seen[CHINESE]);
         }
-        let factors = [spec.ascii, spec.chinese, spec.japanese, spec.hindi, spec.emoji];
-        let present = seen.iter().zip(factors).filter(|(count, _)| **count * 10 >= all);
+        let factors = [
+            spec.ascii,
+            spec.chinese,
+            spec.japanese,
+            spec.hindi,
+            spec.emoji,
+        ];
+        let present = seen
+            .iter()
+            .zip(factors)
+            .filter(|(count, _)| **count * 10 >= all);
         present.map(|(_, factor)| factor).fold(spec.ascii, f64::max)
     }
 }

@@ -53,7 +53,10 @@ impl Draft {
     /// Returns the prompt's own bytes: all segments in order.
     #[must_use]
     pub fn text(&self) -> String {
-        self.segments.iter().map(|segment| segment.text.as_str()).collect()
+        self.segments
+            .iter()
+            .map(|segment| segment.text.as_str())
+            .collect()
     }
 
     /// Returns the prompt as chat messages: the system's, those of earlier turns, and the user's.
@@ -69,8 +72,10 @@ impl Draft {
             Format::Xml | Format::Flat => self.text(),
             Format::Chat => pretty(&json!(self.messages())),
             Format::Tools => {
-                let (system, rest): (Vec<_>, Vec<_>) =
-                    self.messages().into_iter().partition(|message| message.role == "system");
+                let (system, rest): (Vec<_>, Vec<_>) = self
+                    .messages()
+                    .into_iter()
+                    .partition(|message| message.role == "system");
                 let system: String = system.into_iter().map(|message| message.content).collect();
                 pretty(&json!({"system_prompt": system, "tools": self.tools, "messages": rest}))
             }
@@ -89,12 +94,19 @@ fn messages(segments: &[Segment]) -> Vec<Message> {
     for segment in segments {
         let role = match segment.part {
             Part::System | Part::Context { .. } => "system",
-            Part::History { role: Role::Assistant } => "assistant",
+            Part::History {
+                role: Role::Assistant,
+            } => "assistant",
             Part::History { role: Role::User } | Part::Instructions => "user",
         };
         match messages.last_mut() {
-            Some(last) if role == "system" && last.role == role => last.content.push_str(&segment.text),
-            _ => messages.push(Message { role, content: segment.text.clone() }),
+            Some(last) if role == "system" && last.role == role => {
+                last.content.push_str(&segment.text)
+            }
+            _ => messages.push(Message {
+                role,
+                content: segment.text.clone(),
+            }),
         }
     }
     messages
@@ -116,18 +128,39 @@ pub(super) struct Composed<'a> {
 }
 
 /// Fills the layers and fits them.
-pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request) -> Result<Composed<'a>> {
+pub(super) fn assemble<'a>(
+    pack: &'a Pack,
+    view: View<'a>,
+    mut request: Request,
+) -> Result<Composed<'a>> {
     let format = request.format.unwrap_or(pack.rendering);
-    let tier = request.model.as_ref().map_or(Tier::Full, |model| model.tier);
+    let tier = request
+        .model
+        .as_ref()
+        .map_or(Tier::Full, |model| model.tier);
     let frame = Frame::of(pack, format, request.template.as_deref(), &request.expands);
     tools::check_tools(&request.tools)?;
-    if request.instructions.as_ref().is_some_and(|text| text.trim().is_empty()) {
-        return Err(Error::new(ErrorKind::PromptInvalid, "the instructions are empty")
-            .with_hint("say what the agent shall do"));
+    if request
+        .instructions
+        .as_ref()
+        .is_some_and(|text| text.trim().is_empty())
+    {
+        return Err(
+            Error::new(ErrorKind::PromptInvalid, "the instructions are empty")
+                .with_hint("say what the agent shall do"),
+        );
     }
     fill_turn_variables(pack, view.mode, &mut request);
-    let Layers { mut entries, variables, absent } = layers::fill(pack, view, &mut request, tier, &frame)?;
-    let tools = if format == Format::Tools { tools_of(pack, view.mode, &request) } else { Vec::new() };
+    let Layers {
+        mut entries,
+        variables,
+        absent,
+    } = layers::fill(pack, view, &mut request, tier, &frame)?;
+    let tools = if format == Format::Tools {
+        tools_of(pack, view.mode, &request)
+    } else {
+        Vec::new()
+    };
     let window = Window::of(pack, &request, tier, &tools);
     let bounds = Bounds {
         budget: window.budget.unwrap_or(u64::MAX),
@@ -138,47 +171,91 @@ pub(super) fn assemble<'a>(pack: &'a Pack, view: View<'a>, mut request: Request)
         hysteresis: pack.hysteresis,
     };
     // First everything at its longest, by bytes: that needs no counting, and mostly it is enough.
-    let whole =
-        if request.count { None } else { fit::fit(&entries, &frame, bounds).ok().filter(|fit| !fit.cut) };
+    let whole = if request.count {
+        None
+    } else {
+        fit::fit(&entries, &frame, bounds)
+            .ok()
+            .filter(|fit| !fit.cut)
+    };
     let counted = whole.is_none();
     let fit = match whole {
         Some(fit) => fit,
         None => {
             layers::lengthen(&mut entries, pack, view, &request, tier, &frame)?;
             // To count without a window, any budget that is never reached will do.
-            let bounds = Bounds { exact: true, budget: bounds.budget.min(u64::MAX / 4), ..bounds };
-            fit::fit(&entries, &frame, bounds).map_err(|small| too_small(&entries, &small, &window))?
+            let bounds = Bounds {
+                exact: true,
+                budget: bounds.budget.min(u64::MAX / 4),
+                ..bounds
+            };
+            fit::fit(&entries, &frame, bounds)
+                .map_err(|small| too_small(&entries, &small, &window))?
         }
     };
     check_named(&entries, &fit, window.budget, &request.counter)?;
-    Ok(Composed { entries, frame, fit, counted, window, request, variables, absent, pack, mode: view.mode })
+    Ok(Composed {
+        entries,
+        frame,
+        fit,
+        counted,
+        window,
+        request,
+        variables,
+        absent,
+        pack,
+        mode: view.mode,
+    })
 }
 
 /// Fills the variables of the turn, and drops the nonce in a mode without verdicts, where nothing could carry it.
 fn fill_turn_variables(pack: &Pack, mode: Option<&Mode>, request: &mut Request) {
-    let verdicts = mode.and_then(|mode| pack.modes.get(mode)).into_iter().flat_map(|spec| &spec.verdicts);
+    let verdicts = mode
+        .and_then(|mode| pack.modes.get(mode))
+        .into_iter()
+        .flat_map(|spec| &spec.verdicts);
     let verdicts: Vec<&str> = verdicts.map(|verdict| verdict.name()).collect();
     if verdicts.is_empty() {
         request.nonce = None;
         return;
     }
 
-    request.variables.insert(VERDICTS.to_owned(), verdicts.join("|"));
+    request
+        .variables
+        .insert(VERDICTS.to_owned(), verdicts.join("|"));
     if let Some(nonce) = &request.nonce {
-        request.variables.insert(NONCE.to_owned(), nonce.as_str().to_owned());
+        request
+            .variables
+            .insert(NONCE.to_owned(), nonce.as_str().to_owned());
     }
 }
 
 /// Refuses a prompt in which something that a person named found no room.
-fn check_named(entries: &[Entry<'_>], fit: &Fit, budget: Option<u64>, counter: &Counter) -> Result<()> {
+fn check_named(
+    entries: &[Entry<'_>],
+    fit: &Fit,
+    budget: Option<u64>,
+    counter: &Counter,
+) -> Result<()> {
     for (entry, fate) in entries.iter().zip(&fit.fates) {
         let lacking = match entry {
             Entry::Block(block) if block.named && fate.rung.is_none() => {
-                let Part::Context { name, .. } = &block.part else { continue };
-                block.rungs.last().map(|rung| (name.as_str(), rung.text.as_ref()))
+                let Part::Context { name, .. } = &block.part else {
+                    continue;
+                };
+                block
+                    .rungs
+                    .last()
+                    .map(|rung| (name.as_str(), rung.text.as_ref()))
             }
-            Entry::Elastic(Elastic { items: Items::Context { items, .. }, .. }) => {
-                let mut lacking = items.iter().enumerate().filter(|(index, _)| !fate.items.contains(index));
+            Entry::Elastic(Elastic {
+                items: Items::Context { items, .. },
+                ..
+            }) => {
+                let mut lacking = items
+                    .iter()
+                    .enumerate()
+                    .filter(|(index, _)| !fate.items.contains(index));
                 let lacking = lacking.find(|(_, given)| given.named);
                 lacking.map(|(_, given)| (given.item.name(), given.item.content()))
             }
@@ -193,8 +270,9 @@ fn check_named(entries: &[Entry<'_>], fit: &Fit, budget: Option<u64>, counter: &
                 _ => format!(", and {left} are left"),
             };
             let message = format!("`{name}` does not fit: it takes {needed} tokens{why}");
-            return Err(Error::new(ErrorKind::BudgetTooSmall, message)
-                .with_hint("leave it out, name a part of it, or name a model with a larger window"));
+            return Err(Error::new(ErrorKind::BudgetTooSmall, message).with_hint(
+                "leave it out, name a part of it, or name a model with a larger window",
+            ));
         }
     }
     Ok(())
@@ -203,9 +281,10 @@ fn check_named(entries: &[Entry<'_>], fit: &Fit, budget: Option<u64>, counter: &
 /// Returns the tools of a prompt: those given, or the actions of its mode.
 fn tools_of(pack: &Pack, mode: Option<&Mode>, request: &Request) -> Vec<Value> {
     match mode {
-        Some(mode) if request.tools.is_empty() => {
-            pack.actions_of(mode).map(|(name, action)| action.tool(name)).collect()
-        }
+        Some(mode) if request.tools.is_empty() => pack
+            .actions_of(mode)
+            .map(|(name, action)| action.tool(name))
+            .collect(),
         _ => request.tools.clone(),
     }
 }
@@ -225,17 +304,29 @@ impl Window {
         let reserve = pack.reserve.map_or(0, |reserve| reserve.at(tier));
         let mut overhead = request.overhead + request.counter.base();
         if window.is_some() && !tools.is_empty() {
-            overhead += request.counter.piece(&Value::from(tools.to_vec()).to_string());
+            overhead += request
+                .counter
+                .piece(&Value::from(tools.to_vec()).to_string());
         }
         let budget = window.map(|window| window.saturating_sub(reserve).saturating_sub(overhead));
-        Self { tier, window, reserve, overhead, budget }
+        Self {
+            tier,
+            window,
+            reserve,
+            overhead,
+            budget,
+        }
     }
 }
 
 fn too_small(entries: &[Entry<'_>], small: &TooSmall, window: &Window) -> Error {
     let needed: u64 = small.needs.iter().sum::<u64>() + small.frame;
     let mut rows: Vec<(&str, u64)> = Vec::new();
-    for (entry, need) in entries.iter().zip(&small.needs).filter(|(_, need)| **need > 0) {
+    for (entry, need) in entries
+        .iter()
+        .zip(&small.needs)
+        .filter(|(_, need)| **need > 0)
+    {
         let id = match entry {
             Entry::Block(block) => block.id.as_str(),
             Entry::Elastic(elastic) => elastic.layer.id.as_str(),
@@ -246,16 +337,24 @@ fn too_small(entries: &[Entry<'_>], small: &TooSmall, window: &Window) -> Error 
         rows.push(("what holds them together", small.frame));
     }
     let left_out = rows.len().saturating_sub(20);
-    let mut list: String = rows.iter().take(20).map(|(id, need)| format!("\n  {need:>10}  {id}")).collect();
+    let mut list: String = rows
+        .iter()
+        .take(20)
+        .map(|(id, need)| format!("\n  {need:>10}  {id}"))
+        .collect();
     if left_out > 0 {
         list.push_str(&format!("\n              and {left_out} more"));
     }
-    let (have, whole) = (window.budget.unwrap_or_default(), window.window.unwrap_or_default());
+    let (have, whole) = (
+        window.budget.unwrap_or_default(),
+        window.window.unwrap_or_default(),
+    );
     let shares = format!(
         "a window of {whole}, less {} for the reply and {} beside it",
         window.reserve, window.overhead
     );
-    let message = format!("the prompt needs at least {needed} tokens and may have {have} ({shares}):{list}");
+    let message =
+        format!("the prompt needs at least {needed} tokens and may have {have} ({shares}):{list}");
     Error::new(ErrorKind::BudgetTooSmall, message)
         .with_hint("give less text, or name a model with a larger window")
 }
@@ -283,7 +382,9 @@ impl Composed<'_> {
             }),
             Entry::Elastic(elastic) => {
                 let items = fate.items.iter().map(|&index| match &elastic.items {
-                    Items::Turns { turns, .. } => turns[index].user.len() + turns[index].assistant.len() + 32,
+                    Items::Turns { turns, .. } => {
+                        turns[index].user.len() + turns[index].assistant.len() + 32
+                    }
                     Items::Entries { entries, .. } => {
                         entries[index].value.len() + entries[index].key.len() + 80
                     }
@@ -301,10 +402,17 @@ impl Composed<'_> {
         walk(&self.entries, &self.fit, &self.frame, &mut written);
         let mut report = self.report();
         let format = self.frame.format;
-        let Contents { items, instructions } = contents(&mut self.entries, &self.fit);
+        let Contents {
+            items,
+            instructions,
+        } = contents(&mut self.entries, &self.fit);
         // The verdict has to carry the nonce only if the prompt shows it.
-        let shows =
-            |nonce: &Nonce| written.segments.iter().any(|segment| segment.text.contains(nonce.as_str()));
+        let shows = |nonce: &Nonce| {
+            written
+                .segments
+                .iter()
+                .any(|segment| segment.text.contains(nonce.as_str()))
+        };
         let nonce = self.request.nonce.take().filter(shows);
         let prompt = UnifiedPrompt::new(instructions)?.with_system(written.system);
         let prompt = items.into_iter().fold(prompt, UnifiedPrompt::with_item);
@@ -318,7 +426,16 @@ impl Composed<'_> {
         let tools = tools_of(self.pack, self.mode, &self.request);
         let variables = self.variables;
         let expands = self.request.expands;
-        Ok(Draft { segments, prompt, fit_report: report, variables, tools, format, nonce, expands })
+        Ok(Draft {
+            segments,
+            prompt,
+            fit_report: report,
+            variables,
+            tools,
+            format,
+            nonce,
+            expands,
+        })
     }
 
     fn report(&self) -> FitReport {
@@ -369,18 +486,35 @@ impl Composed<'_> {
                     kept if kept == elastic.len() => "whole",
                     _ => "part",
                 };
-                FitBlock { of: elastic.len(), rung, source: source.to_owned(), ..row }
+                FitBlock {
+                    of: elastic.len(),
+                    rung,
+                    source: source.to_owned(),
+                    ..row
+                }
             }
             Entry::Block(block) => {
                 let chosen = fate.rung.map(|rung| &block.rungs[rung]);
                 let chosen = chosen.filter(|rung| !rung.text.is_empty() || !rung.end.is_empty());
                 let laddered = matches!(layer.holds, Holds::Text | Holds::State);
-                let rung = chosen.map_or("none", |rung| if laddered { rung.tier.name() } else { "whole" });
+                let rung = chosen.map_or(
+                    "none",
+                    |rung| if laddered { rung.tier.name() } else { "whole" },
+                );
                 let bytes = chosen.map_or(0, |rung| rung.text.len() + rung.end.len());
                 let kept = usize::from(chosen.is_some());
-                let origin = chosen.and_then(|rung| rung.origin).filter(|origin| !origin.is_empty());
+                let origin = chosen
+                    .and_then(|rung| rung.origin)
+                    .filter(|origin| !origin.is_empty());
                 let source = origin.map_or_else(|| block.source.clone(), str::to_owned);
-                FitBlock { block: block.id.clone(), source, rung, kept, bytes, ..row }
+                FitBlock {
+                    block: block.id.clone(),
+                    source,
+                    rung,
+                    kept,
+                    bytes,
+                    ..row
+                }
             }
         }
     }
@@ -408,10 +542,14 @@ fn check_bytes(report: &FitReport, bytes: usize) -> Result<()> {
     }
     let mut largest: Vec<&FitBlock> = report.blocks.iter().collect();
     largest.sort_by_key(|block| std::cmp::Reverse(block.bytes));
-    let rows: String =
-        largest.iter().take(10).map(|row| format!("\n  {:>10}  {}", row.bytes, row.block)).collect();
+    let rows: String = largest
+        .iter()
+        .take(10)
+        .map(|row| format!("\n  {:>10}  {}", row.bytes, row.block))
+        .collect();
     let most = report.max_bytes;
-    let message = format!("the prompt has {bytes} bytes and may have {most}; the largest blocks:{rows}");
+    let message =
+        format!("the prompt has {bytes} bytes and may have {most}; the largest blocks:{rows}");
     Err(Error::new(ErrorKind::BudgetTooSmall, message)
         .with_hint("leave out what the agent does not need, or raise `max_bytes` under [prompt]"))
 }

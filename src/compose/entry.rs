@@ -53,9 +53,17 @@ pub(super) enum Items<'a> {
     /// Turns, the oldest first; the newest are taken first.
     Turns { turns: &'a [Turn], limit: usize },
     /// Entries by rank; how many are taken depends on the length of the state around them.
-    Entries { entries: &'a [KnowledgeEntry], limits: Limits, shown: &'a ModeSpec },
+    Entries {
+        entries: &'a [KnowledgeEntry],
+        limits: Limits,
+        shown: &'a ModeSpec,
+    },
     /// Context, in order.
-    Context { items: Vec<Given>, ids: Vec<String>, limit: usize },
+    Context {
+        items: Vec<Given>,
+        ids: Vec<String>,
+        limit: usize,
+    },
 }
 
 impl<'a> Block<'a> {

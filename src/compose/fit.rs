@@ -63,7 +63,11 @@ pub(super) struct TooSmall {
 }
 
 /// Fits the entries.
-pub(super) fn fit(entries: &[Entry<'_>], frame: &Frame<'_>, bounds: Bounds<'_>) -> Result<Fit, TooSmall> {
+pub(super) fn fit(
+    entries: &[Entry<'_>],
+    frame: &Frame<'_>,
+    bounds: Bounds<'_>,
+) -> Result<Fit, TooSmall> {
     let chat = matches!(frame.format, Format::Chat | Format::Tools);
     let mut fitter = Fitter {
         entries,
@@ -82,7 +86,11 @@ pub(super) fn fit(entries: &[Entry<'_>], frame: &Frame<'_>, bounds: Bounds<'_>) 
     fitter.raise(sequences.iter().map(|sequence| sequence.floor).sum());
     fitter.stretch(&mut sequences);
     fitter.note_costs();
-    Ok(Fit { used: fitter.used, cut: fitter.cut, fates: fitter.fates })
+    Ok(Fit {
+        used: fitter.used,
+        cut: fitter.cut,
+        fates: fitter.fates,
+    })
 }
 
 struct Fitter<'a, 'e> {
@@ -140,25 +148,48 @@ impl<'a, 'e> Fitter<'a, 'e> {
             self.fates[index].rung = Some(rung);
             self.used = self.used.saturating_add(*need);
         }
-        if self.used > self.bounds.budget { Err(TooSmall { needs, frame: self.fixed() }) } else { Ok(()) }
+        if self.used > self.bounds.budget {
+            Err(TooSmall {
+                needs,
+                frame: self.fixed(),
+            })
+        } else {
+            Ok(())
+        }
     }
 
     /// Raises lengths, all required blocks before any optional one, and stops at the first raise that does not fit.
     fn raise(&mut self, floors: u64) {
         let mut stopped: Option<&'e str> = None;
         for (index, rung) in self.raises() {
-            let Some(block) = self.block(index) else { continue };
+            let Some(block) = self.block(index) else {
+                continue;
+            };
             if let Some(by) = stopped {
-                self.fates[index].why.get_or_insert_with(|| format!("after {by}, which did not fit"));
+                self.fates[index]
+                    .why
+                    .get_or_insert_with(|| format!("after {by}, which did not fit"));
                 continue;
             }
-            let now = self.fates[index].rung.map_or(0, |rung| self.cost(index, rung));
+            let now = self.fates[index]
+                .rung
+                .map_or(0, |rung| self.cost(index, rung));
             let then = self.cost(index, rung);
-            let left = self.bounds.budget.saturating_sub(self.used).saturating_sub(floors);
+            let left = self
+                .bounds
+                .budget
+                .saturating_sub(self.used)
+                .saturating_sub(floors);
             let more = then.saturating_sub(now);
             if more > left {
-                let name = if block.rungs.len() > 1 { block.rungs[rung].tier.name() } else { "whole" };
-                self.fates[index].why = Some(format!("{name} takes {more} tokens more, and {left} are left"));
+                let name = if block.rungs.len() > 1 {
+                    block.rungs[rung].tier.name()
+                } else {
+                    "whole"
+                };
+                self.fates[index].why = Some(format!(
+                    "{name} takes {more} tokens more, and {left} are left"
+                ));
                 stopped = Some(&block.id);
                 self.cut = true;
                 continue;
@@ -180,7 +211,10 @@ impl<'a, 'e> Fitter<'a, 'e> {
             let rounds = blocks.iter().map(|(_, rungs)| *rungs).max().unwrap_or(0);
             for round in start..rounds {
                 raises.extend(
-                    blocks.iter().filter(|(_, rungs)| round < *rungs).map(|(index, _)| (*index, round)),
+                    blocks
+                        .iter()
+                        .filter(|(_, rungs)| round < *rungs)
+                        .map(|(index, _)| (*index, round)),
                 );
             }
         }
@@ -193,18 +227,31 @@ impl<'a, 'e> Fitter<'a, 'e> {
         let mut sequences = Vec::new();
         for (entry, elastic) in self.elastics() {
             let (open, close) = render::around(self.frame, elastic, false);
-            let around =
-                self.count(if open.is_empty() { render::join(self.frame, elastic.layer) } else { &open });
+            let around = self.count(if open.is_empty() {
+                render::join(self.frame, elastic.layer)
+            } else {
+                &open
+            });
             let around = around + self.count(close);
             let order = order(elastic, elastic.limit(self.bounds.tier));
-            let mut sequence = Sequence { entry, floor: 0, around, order, costs: Vec::new() };
+            let mut sequence = Sequence {
+                entry,
+                floor: 0,
+                around,
+                order,
+                costs: Vec::new(),
+            };
             let mut content = around;
             let mut place = 0;
             while content < elastic.floor && place < sequence.order.len() {
                 content += self.look(&mut sequence, elastic, place);
                 place += 1;
             }
-            sequence.floor = if place == 0 { 0 } else { content.min(elastic.floor).min(left) };
+            sequence.floor = if place == 0 {
+                0
+            } else {
+                content.min(elastic.floor).min(left)
+            };
             left -= sequence.floor;
             sequences.push(sequence);
         }
@@ -216,13 +263,20 @@ impl<'a, 'e> Fitter<'a, 'e> {
         let mut later: u64 = sequences.iter().map(|sequence| sequence.floor).sum();
         for sequence in sequences {
             later -= sequence.floor;
-            let Entry::Elastic(elastic) = &self.entries[sequence.entry] else { continue };
-            let left = self.bounds.budget.saturating_sub(self.used).saturating_sub(later);
+            let Entry::Elastic(elastic) = &self.entries[sequence.entry] else {
+                continue;
+            };
+            let left = self
+                .bounds
+                .budget
+                .saturating_sub(self.used)
+                .saturating_sub(later);
             let room = left.min(elastic.cap);
             let tier = self.around_tier(sequence.entry);
             let limit = elastic.limit(tier).min(sequence.order.len());
             let (taken, tokens) = self.take(sequence, elastic, room, limit);
-            let stable = matches!(elastic.items, Items::Turns { .. }) && self.bounds.previous.is_some();
+            let stable =
+                matches!(elastic.items, Items::Turns { .. }) && self.bounds.previous.is_some();
             let fate = &mut self.fates[sequence.entry];
             if taken < elastic.len() {
                 let kept_start = self.bounds.hysteresis.filter(|_| stable && taken < limit);
@@ -269,12 +323,17 @@ impl<'a, 'e> Fitter<'a, 'e> {
             // Everything since last time's first turn still fits: it stays the first.
             return self.fill(sequence, elastic, room, wanted);
         }
-        let share = |whole: u64| whole / 100 * u64::from(percent) + whole % 100 * u64::from(percent) / 100;
+        let share =
+            |whole: u64| whole / 100 * u64::from(percent) + whole % 100 * u64::from(percent) / 100;
         let fewer = usize::try_from(share(limit as u64)).unwrap_or(limit).max(1);
         // What the pack guarantees is kept, and so is the newest turn if it fits at all.
         let smaller = share(room).max(elastic.floor.min(room));
         let (taken, tokens) = self.fill(sequence, elastic, smaller, fewer);
-        if taken == 0 { self.fill(sequence, elastic, room, 1) } else { (taken, tokens) }
+        if taken == 0 {
+            self.fill(sequence, elastic, room, 1)
+        } else {
+            (taken, tokens)
+        }
     }
 
     /// Returns how many items, in order, fit into a room.
@@ -304,7 +363,11 @@ impl<'a, 'e> Fitter<'a, 'e> {
         }
         let index = sequence.order[place];
         let pieces = render::pieces(elastic, index);
-        let per_message = if matches!(elastic.items, Items::Turns { .. }) { self.message } else { 0 };
+        let per_message = if matches!(elastic.items, Items::Turns { .. }) {
+            self.message
+        } else {
+            0
+        };
         let mut cost = per_message * pieces as u64;
         if self.bounds.exact {
             for piece in 0..pieces {
@@ -317,7 +380,10 @@ impl<'a, 'e> Fitter<'a, 'e> {
         } else {
             // An `@` that is not sent as itself takes twice what anything else can.
             let growth = if self.frame.expands.is_empty() { 1 } else { 2 };
-            cost += self.bounds.counter.bound(growth * render::most_bytes(elastic, index));
+            cost += self
+                .bounds
+                .counter
+                .bound(growth * render::most_bytes(elastic, index));
         }
         sequence.costs.push(cost);
         cost
@@ -333,7 +399,9 @@ impl<'a, 'e> Fitter<'a, 'e> {
     }
 
     fn cost(&mut self, index: usize, rung: usize) -> u64 {
-        let Some(block) = self.block(index) else { return 0 };
+        let Some(block) = self.block(index) else {
+            return 0;
+        };
         let at = &block.rungs[rung];
         if self.bounds.budget == u64::MAX || (at.text.is_empty() && at.end.is_empty()) {
             return 0;
@@ -342,7 +410,11 @@ impl<'a, 'e> Fitter<'a, 'e> {
         if let Some(cost) = self.costs[index][rung] {
             return cost;
         }
-        let lead = if index == 0 { "" } else { render::lead(self.frame, block) };
+        let lead = if index == 0 {
+            ""
+        } else {
+            render::lead(self.frame, block)
+        };
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         render::block(&mut buffer, self.frame, block, at, lead);
@@ -354,7 +426,10 @@ impl<'a, 'e> Fitter<'a, 'e> {
         if self.frame.format == Format::Xml && block.part == Part::System {
             // How the whole system prompt is escaped depends on all of it; CDATA is the longest that it can be, and its
             // marks around every block are more than a seam between two can cost.
-            for text in [buffer.as_str(), at.end.as_str()].into_iter().filter(|text| !text.is_empty()) {
+            for text in [buffer.as_str(), at.end.as_str()]
+                .into_iter()
+                .filter(|text| !text.is_empty())
+            {
                 cost += self.count(&cdata_xml(text));
             }
         } else {
@@ -366,7 +441,11 @@ impl<'a, 'e> Fitter<'a, 'e> {
     }
 
     fn count(&self, text: &str) -> u64 {
-        let long = self.frame.expands.contains(&Expands::AtSigns).then(|| longest(text, self.frame.format));
+        let long = self
+            .frame
+            .expands
+            .contains(&Expands::AtSigns)
+            .then(|| longest(text, self.frame.format));
         let text = long.as_deref().unwrap_or(text);
         match (text.is_empty(), self.bounds.exact) {
             (true, _) => 0,
@@ -394,8 +473,9 @@ impl<'a, 'e> Fitter<'a, 'e> {
 
     /// Returns the length of the block before an entry, in which knowledge stands.
     fn around_tier(&self, entry: usize) -> Tier {
-        let before =
-            entry.checked_sub(1).and_then(|before| Some((self.block(before)?, self.fates[before].rung?)));
+        let before = entry
+            .checked_sub(1)
+            .and_then(|before| Some((self.block(before)?, self.fates[before].rung?)));
         before.map_or(self.bounds.tier, |(block, rung)| block.rungs[rung].tier)
     }
 }

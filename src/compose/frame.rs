@@ -26,14 +26,35 @@ pub(super) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     /// Returns the frame of a pack's prompts.
-    pub(super) fn of(pack: &'a Pack, format: Format, template: Option<&Found>, expands: &[Expands]) -> Self {
-        let first = template.and_then(|found| found.template.text.body().trim_start().lines().next());
-        let heading = first.filter(|line| line.starts_with('#')).map(str::to_owned);
-        let shown =
-            [(pack.holds(Holds::State), "session_state"), (!pack.actions.is_empty(), "available_actions")];
-        let tags = shown.into_iter().filter(|(shown, _)| *shown).map(|(_, tag)| tag).collect();
+    pub(super) fn of(
+        pack: &'a Pack,
+        format: Format,
+        template: Option<&Found>,
+        expands: &[Expands],
+    ) -> Self {
+        let first =
+            template.and_then(|found| found.template.text.body().trim_start().lines().next());
+        let heading = first
+            .filter(|line| line.starts_with('#'))
+            .map(str::to_owned);
+        let shown = [
+            (pack.holds(Holds::State), "session_state"),
+            (!pack.actions.is_empty(), "available_actions"),
+        ];
+        let tags = shown
+            .into_iter()
+            .filter(|(shown, _)| *shown)
+            .map(|(_, tag)| tag)
+            .collect();
         let (expands, separator, headings) = (expands.to_vec(), &pack.separator, &pack.headings);
-        Self { format, expands, separator, headings, heading, tags }
+        Self {
+            format,
+            expands,
+            separator,
+            headings,
+            heading,
+            tags,
+        }
     }
 
     /// Returns a value in which nothing passes for a part of the frame, for a place where lines matter.
@@ -67,7 +88,11 @@ impl<'a> Frame<'a> {
                 copied = at + 1;
             }
         }
-        if copied == 0 { Cow::Borrowed(value) } else { Cow::Owned(out + &value[copied..]) }
+        if copied == 0 {
+            Cow::Borrowed(value)
+        } else {
+            Cow::Owned(out + &value[copied..])
+        }
     }
 
     /// Puts a backslash before each line that would pass for a separator, a heading or a role line of ours.
@@ -79,14 +104,20 @@ impl<'a> Frame<'a> {
         let (mut copied, mut at) = (0, 0);
         while at < value.len() {
             let length = if rare {
-                value[at..].char_indices().find(|(_, c)| is_line_end(*c)).map(|(end, c)| end + c.len_utf8())
+                value[at..]
+                    .char_indices()
+                    .find(|(_, c)| is_line_end(*c))
+                    .map(|(end, c)| end + c.len_utf8())
             } else {
                 memchr2(b'\n', b'\r', &bytes[at..]).map(|end| end + 1)
             };
             let end = at + length.unwrap_or(value.len() - at);
             let line = value[at..end].trim_matches(is_line_end);
             if self.headings.has(line)
-                || self.heading.as_deref().is_some_and(|heading| Headings::are_alike(heading, line))
+                || self
+                    .heading
+                    .as_deref()
+                    .is_some_and(|heading| Headings::are_alike(heading, line))
             {
                 out.push_str(&value[copied..at]);
                 out.push('\\');
@@ -94,14 +125,21 @@ impl<'a> Frame<'a> {
             }
             at = end;
         }
-        if out.is_empty() { Cow::Borrowed(value) } else { Cow::Owned(out + &value[copied..]) }
+        if out.is_empty() {
+            Cow::Borrowed(value)
+        } else {
+            Cow::Owned(out + &value[copied..])
+        }
     }
 }
 
 /// Returns whether a text starts with a name, in any case and with characters in it that cannot be seen.
 fn starts_with_name(text: &str, name: &str) -> bool {
     let mut seen = text.chars().filter(|c| !is_invisible(*c));
-    name.chars().all(|c| seen.next().is_some_and(|other| other.eq_ignore_ascii_case(&c)))
+    name.chars().all(|c| {
+        seen.next()
+            .is_some_and(|other| other.eq_ignore_ascii_case(&c))
+    })
 }
 
 /// Returns the word that opens a message in flat text.
@@ -114,12 +152,19 @@ pub(super) fn role_prefix(role: Role) -> &'static str {
 
 /// Returns a name that can stand in a heading: on one line.
 pub(super) fn one_line(name: &str) -> Cow<'_, str> {
-    if name.contains(is_line_end) { Cow::Owned(name.replace(is_line_end, " ")) } else { Cow::Borrowed(name) }
+    if name.contains(is_line_end) {
+        Cow::Owned(name.replace(is_line_end, " "))
+    } else {
+        Cow::Borrowed(name)
+    }
 }
 
 /// Tells every character that some reader takes for the end of a line.
 fn is_line_end(c: char) -> bool {
-    matches!(c, '\n' | '\r' | '\u{B}' | '\u{C}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+    matches!(
+        c,
+        '\n' | '\r' | '\u{B}' | '\u{C}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
 }
 
 #[cfg(test)]
@@ -128,9 +173,12 @@ mod tests {
 
     #[test]
     fn a_name_is_known_with_invisible_characters_in_it() {
-        for text in
-            ["session_state>", "SESSION_state x", "ses\u{200B}sion_state>", "s\u{AD}ession_st\u{2062}ate"]
-        {
+        for text in [
+            "session_state>",
+            "SESSION_state x",
+            "ses\u{200B}sion_state>",
+            "s\u{AD}ession_st\u{2062}ate",
+        ] {
             assert!(starts_with_name(text, "session_state"), "{text:?}");
         }
         for text in ["session", "sessions_state", "x session_state"] {

@@ -48,23 +48,44 @@ pub(super) fn fill<'a>(
     frame: &Frame<'_>,
 ) -> Result<Layers<'a>> {
     let facts = facts(view, request, tier);
-    let mut filler = Filler { pack, view, tier, frame, facts, variables: Vec::new(), told: false };
+    let mut filler = Filler {
+        pack,
+        view,
+        tier,
+        frame,
+        facts,
+        variables: Vec::new(),
+        told: false,
+    };
     let mut context = std::mem::take(&mut request.context);
     let mut entries = Vec::new();
     let mut absent = Vec::new();
-    let mut leave_out = |layer: &Layer, why: String| absent.push(Absent { layer: layer.id.clone(), why });
+    let mut leave_out = |layer: &Layer, why: String| {
+        absent.push(Absent {
+            layer: layer.id.clone(),
+            why,
+        })
+    };
     for layer in &pack.layers {
-        if let Some(when) = layer.when.as_ref().filter(|when| !when.holds(&filler.facts)) {
+        if let Some(when) = layer
+            .when
+            .as_ref()
+            .filter(|when| !when.holds(&filler.facts))
+        {
             leave_out(layer, format!("not the case: {}", when.text()));
             continue;
         }
         // Knowledge stands inside the state, and nowhere else.
-        let inside = entries.last().is_some_and(|last: &Entry<'_>| last.layer().holds == Holds::State);
+        let inside = entries
+            .last()
+            .is_some_and(|last: &Entry<'_>| last.layer().holds == Holds::State);
         if layer.holds == Holds::Knowledge && !inside {
             continue;
         }
         if let Some(kind) = layer.holds.context_kind() {
-            let (own, rest) = context.into_iter().partition(|given| given.item.kind() == kind);
+            let (own, rest) = context
+                .into_iter()
+                .partition(|given| given.item.kind() == kind);
             context = rest;
             entries.extend(filler.context(layer, own));
         } else {
@@ -76,7 +97,11 @@ pub(super) fn fill<'a>(
         }
     }
     match context.first() {
-        None => Ok(Layers { entries, variables: filler.variables, absent }),
+        None => Ok(Layers {
+            entries,
+            variables: filler.variables,
+            absent,
+        }),
         Some(given) => {
             let kind = given.item.kind().element();
             let message = format!("the pack `{}` has no layer for a {kind}", pack.name);
@@ -96,7 +121,15 @@ pub(super) fn lengthen<'a>(
     frame: &Frame<'_>,
 ) -> Result<()> {
     let facts = facts(view, request, tier);
-    let mut filler = Filler { pack, view, tier, frame, facts, variables: Vec::new(), told: true };
+    let mut filler = Filler {
+        pack,
+        view,
+        tier,
+        frame,
+        facts,
+        variables: Vec::new(),
+        told: true,
+    };
     entries.iter_mut().try_for_each(|entry| match entry {
         Entry::Block(block) => filler.lengthen(block, request),
         Entry::Elastic(_) => Ok(()),
@@ -128,8 +161,14 @@ fn facts(view: View<'_>, request: &Request, tier: Tier) -> Facts {
     if request.nonce.is_some() {
         facts = facts.with("nonce", "on");
     }
-    let reminder = if request.thinking_reminder { "on" } else { "off" };
-    facts.with("tier", tier.name()).with("thinking_reminder", reminder)
+    let reminder = if request.thinking_reminder {
+        "on"
+    } else {
+        "off"
+    };
+    facts
+        .with("tier", tier.name())
+        .with("thinking_reminder", reminder)
 }
 
 struct Filler<'a, 'f> {
@@ -151,7 +190,10 @@ impl<'a> Filler<'a, '_> {
             Holds::Text => one(self.text(layer, request)?),
             Holds::State => one(self.state(layer)?),
             Holds::Project => {
-                let project = request.project.take().filter(|(text, _)| !text.trim().is_empty());
+                let project = request
+                    .project
+                    .take()
+                    .filter(|(text, _)| !text.trim().is_empty());
                 one(project.map(|(text, source)| {
                     let text = self.clean(text.trim());
                     self.block(layer, Part::System, source, vec![self.rung(text)])
@@ -162,13 +204,26 @@ impl<'a> Filler<'a, '_> {
             Holds::History => {
                 let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
                 let limit = request.limits.turns.unwrap_or(limit);
-                self.elastic(layer, Items::Turns { turns: self.view.history, limit })
+                self.elastic(
+                    layer,
+                    Items::Turns {
+                        turns: self.view.history,
+                        limit,
+                    },
+                )
             }
             Holds::Knowledge => match self.view.mode {
                 Some(mode) => {
                     let (entries, limits) = (self.view.knowledge, request.limits);
                     let shown = self.pack.mode(mode)?;
-                    self.elastic(layer, Items::Entries { entries, limits, shown })
+                    self.elastic(
+                        layer,
+                        Items::Entries {
+                            entries,
+                            limits,
+                            shown,
+                        },
+                    )
                 }
                 None => Vec::new(),
             },
@@ -181,19 +236,33 @@ impl<'a> Filler<'a, '_> {
         if layer.none_at.is_some_and(|none| self.tier <= none) {
             return format!("none at the {} tier", self.tier.name());
         }
-        if layer.choose.iter().any(|choice| choice.value.when.holds(&self.facts)) || layer.choose.is_empty() {
+        if layer
+            .choose
+            .iter()
+            .any(|choice| choice.value.when.holds(&self.facts))
+            || layer.choose.is_empty()
+        {
             return "nothing to say".to_owned();
         }
-        let asked = layer.choose.iter().filter_map(|choice| choice.value.when.names());
+        let asked = layer
+            .choose
+            .iter()
+            .filter_map(|choice| choice.value.when.names());
         if asked.flatten().any(|name| self.facts.text(name).is_some()) {
-            log::warn!("the layer `{}` is left out: none of its conditions holds", layer.id);
+            log::warn!(
+                "the layer `{}` is left out: none of its conditions holds",
+                layer.id
+            );
         }
         "none of its conditions holds".to_owned()
     }
 
     fn template(&mut self, layer: &'a Layer, request: &Request) -> Result<Option<Block<'a>>> {
         let (Some(found), Some(mode)) = (&request.template, self.view.mode) else {
-            let message = format!("the layer `{}` holds a template, and none was given", layer.id);
+            let message = format!(
+                "the layer `{}` holds a template, and none was given",
+                layer.id
+            );
             return Err(Error::new(ErrorKind::TemplateNotFound, message));
         };
         let text = &found.template.text;
@@ -208,8 +277,14 @@ impl<'a> Filler<'a, '_> {
     }
 
     /// Fills the layer of the instructions: the request's own, and below them the pack's texts for the mode.
-    fn instructions(&mut self, layer: &'a Layer, request: &mut Request) -> Result<Option<Block<'a>>> {
-        let Some(given) = request.instructions.take() else { return Ok(None) };
+    fn instructions(
+        &mut self,
+        layer: &'a Layer,
+        request: &mut Request,
+    ) -> Result<Option<Block<'a>>> {
+        let Some(given) = request.instructions.take() else {
+            return Ok(None);
+        };
         let mut text = visible_text(&given).into_owned();
 
         for added in self.added(layer, self.tier) {
@@ -220,22 +295,39 @@ impl<'a> Filler<'a, '_> {
         }
 
         let source = "the request".to_owned();
-        Ok(Some(self.block(layer, Part::Instructions, source, vec![self.rung(text)])))
+        Ok(Some(self.block(
+            layer,
+            Part::Instructions,
+            source,
+            vec![self.rung(text)],
+        )))
     }
 
     /// Returns the texts that a layer adds in the current mode.
     fn added(&self, layer: &Layer, tier: Tier) -> Vec<&'a Text> {
-        let Some(mode) = self.view.mode else { return Vec::new() };
+        let Some(mode) = self.view.mode else {
+            return Vec::new();
+        };
         let files = layer.adds.get(mode).map_or(&[][..], Vec::as_slice);
-        files.iter().filter_map(|file| self.pack.text(&file_for(&file.value, mode), tier)).collect()
+        files
+            .iter()
+            .filter_map(|file| self.pack.text(&file_for(&file.value, mode), tier))
+            .collect()
     }
 
     /// Fills a layer of prose.
     fn text(&mut self, layer: &'a Layer, request: &Request) -> Result<Option<Block<'a>>> {
-        let Some((text, origin)) = self.prose(layer, request, self.tier)? else { return Ok(None) };
+        let Some((text, origin)) = self.prose(layer, request, self.tier)? else {
+            return Ok(None);
+        };
         // A layer that is empty at this tier has no shorter rung either.
         let says_something = !text.is_empty();
-        let rung = Rung { tier: self.tier, text, end: String::new(), origin: Some(origin) };
+        let rung = Rung {
+            tier: self.tier,
+            text,
+            end: String::new(),
+            origin: Some(origin),
+        };
         Ok(says_something.then(|| self.block(layer, Part::System, origin.to_owned(), vec![rung])))
     }
 
@@ -246,11 +338,19 @@ impl<'a> Filler<'a, '_> {
         request: &Request,
         tier: Tier,
     ) -> Result<Option<(Cow<'a, str>, &'a str)>> {
-        let Some((file, own)) = self.chosen(layer) else { return Ok(None) };
+        let Some((file, own)) = self.chosen(layer) else {
+            return Ok(None);
+        };
         let pack = self.pack;
-        let main = pack.text(&file, tier).filter(|_| layer.none_at.is_none_or(|none| tier > none));
-        let Some(main) = main else { return Ok(Some((Cow::Borrowed(""), ""))) };
-        let texts: Vec<&'a Text> = std::iter::once(main).chain(self.added(layer, tier)).collect();
+        let main = pack
+            .text(&file, tier)
+            .filter(|_| layer.none_at.is_none_or(|none| tier > none));
+        let Some(main) = main else {
+            return Ok(Some((Cow::Borrowed(""), "")));
+        };
+        let texts: Vec<&'a Text> = std::iter::once(main)
+            .chain(self.added(layer, tier))
+            .collect();
         let mut said: Option<Cow<'a, str>> = None;
         for text in texts {
             let filled = if text.is_plain() {
@@ -276,9 +376,13 @@ impl<'a> Filler<'a, '_> {
         if let Some(text) = &layer.text {
             return Some((named(&text.value)?, Vec::new()));
         }
-        let choice = layer.choose.iter().find(|choice| choice.value.when.holds(&self.facts))?;
+        let choice = layer
+            .choose
+            .iter()
+            .find(|choice| choice.value.when.holds(&self.facts))?;
         let values = choice.value.values.iter();
-        let values = values.filter_map(|(name, fact)| Some((name.as_str(), self.facts.text(fact)?)));
+        let values =
+            values.filter_map(|(name, fact)| Some((name.as_str(), self.facts.text(fact)?)));
         Some((named(&choice.value.text)?, values.collect()))
     }
 
@@ -289,7 +393,10 @@ impl<'a> Filler<'a, '_> {
         own: &[(&str, String)],
         tier: Tier,
     ) -> Result<String> {
-        let actions = self.view.mode.map_or("", |mode| self.pack.action_list(mode, tier));
+        let actions = self
+            .view
+            .mode
+            .map_or("", |mode| self.pack.action_list(mode, tier));
         let values = Values {
             given: &request.variables,
             own,
@@ -300,7 +407,11 @@ impl<'a> Filler<'a, '_> {
         let (filled, uses) = vars::fill(text, values, request.missing, &|value| self.clean(value))?;
         for used in uses {
             if self.variables.iter().all(|known| known.name != used.name) {
-                if !self.told && used.required && used.bytes.is_none() && request.missing == Missing::Notice {
+                if !self.told
+                    && used.required
+                    && used.bytes.is_none()
+                    && request.missing == Missing::Notice
+                {
                     vars::warn(&used.name);
                 }
                 self.variables.push(used);
@@ -323,28 +434,50 @@ impl<'a> Filler<'a, '_> {
     }
 
     fn state_at(&self, tier: Tier) -> Result<Option<Rung<'a>>> {
-        let Some(mode) = self.view.mode else { return Ok(None) };
+        let Some(mode) = self.view.mode else {
+            return Ok(None);
+        };
         let sections = &self.pack.mode(mode)?.state;
-        let xml = state_xml(mode, self.view.work, self.view.active_context, sections, tier, self.frame);
-        Ok(Some(Rung { tier, text: Cow::Owned(xml.head), end: xml.tail, origin: None }))
+        let xml = state_xml(
+            mode,
+            self.view.work,
+            self.view.active_context,
+            sections,
+            tier,
+            self.frame,
+        );
+        Ok(Some(Rung {
+            tier,
+            text: Cow::Owned(xml.head),
+            end: xml.tail,
+            origin: None,
+        }))
     }
 
     /// Puts the shorter rungs of a block before its longest one.
     fn lengthen(&mut self, block: &mut Block<'a>, request: &Request) -> Result<()> {
-        if block.layer.class == Class::Pinned || !matches!(block.layer.holds, Holds::Text | Holds::State) {
+        if block.layer.class == Class::Pinned
+            || !matches!(block.layer.holds, Holds::Text | Holds::State)
+        {
             return Ok(());
         }
         let longest = block.rungs.pop();
         let longest_tier = self.tier;
-        for tier in Tier::ALL.into_iter().rev().filter(|tier| *tier < longest_tier) {
+        for tier in Tier::ALL
+            .into_iter()
+            .rev()
+            .filter(|tier| *tier < longest_tier)
+        {
             let rung = match block.layer.holds {
                 Holds::State => self.state_at(tier)?,
-                _ => self.prose(block.layer, request, tier)?.map(|(text, origin)| Rung {
-                    tier,
-                    text,
-                    end: String::new(),
-                    origin: Some(origin),
-                }),
+                _ => self
+                    .prose(block.layer, request, tier)?
+                    .map(|(text, origin)| Rung {
+                        tier,
+                        text,
+                        end: String::new(),
+                        origin: Some(origin),
+                    }),
             };
             block.add(rung);
         }
@@ -354,16 +487,29 @@ impl<'a> Filler<'a, '_> {
 
     fn example(&mut self, layer: &'a Layer, request: &Request) -> Result<Vec<Entry<'a>>> {
         let (tier, pack) = (self.tier, self.pack);
-        let Some(mode) = self.view.mode.filter(|_| layer.none_at.is_none_or(|none| tier > none)) else {
+        let Some(mode) = self
+            .view
+            .mode
+            .filter(|_| layer.none_at.is_none_or(|none| tier > none))
+        else {
             return Ok(Vec::new());
         };
         let mut blocks = Vec::new();
-        for (role, file) in [(Role::User, &layer.user), (Role::Assistant, &layer.assistant)] {
-            let text = file.as_ref().and_then(|file| pack.text(&file_for(&file.value, mode), tier));
+        for (role, file) in [
+            (Role::User, &layer.user),
+            (Role::Assistant, &layer.assistant),
+        ] {
+            let text = file
+                .as_ref()
+                .and_then(|file| pack.text(&file_for(&file.value, mode), tier));
             let Some(text) = text else { continue };
             let filled = self.filled(text, request, &[], tier)?.trim().to_owned();
-            let block =
-                self.block(layer, Part::History { role }, text.origin.clone(), vec![self.rung(filled)]);
+            let block = self.block(
+                layer,
+                Part::History { role },
+                text.origin.clone(),
+                vec![self.rung(filled)],
+            );
             let follows = role == Role::Assistant;
             blocks.push(Entry::Block(Block {
                 id: format!("{}/{}", layer.id, role.name()),
@@ -378,33 +524,86 @@ impl<'a> Filler<'a, '_> {
         if layer.class == Class::Elastic {
             let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
             let mut named = Ids::default();
-            let ids = items.iter().map(|given| named.of(layer, given.item.name())).collect();
+            let ids = items
+                .iter()
+                .map(|given| named.of(layer, given.item.name()))
+                .collect();
             return self.elastic(layer, Items::Context { items, ids, limit });
         }
         let mut ids = Ids::default();
-        let blocks = items.into_iter().enumerate().map(|(index, Given { item, source, own, named })| {
-            let kind = item.kind();
-            let (name, content) = item.into_name_and_content();
-            let id = ids.of(layer, &name);
-            let block = self.block(layer, Part::Context { kind, name }, source, vec![self.rung(content)]);
-            Entry::Block(Block { id, follows: index > 0, own, named, ..block })
-        });
+        let blocks = items.into_iter().enumerate().map(
+            |(
+                index,
+                Given {
+                    item,
+                    source,
+                    own,
+                    named,
+                },
+            )| {
+                let kind = item.kind();
+                let (name, content) = item.into_name_and_content();
+                let id = ids.of(layer, &name);
+                let block = self.block(
+                    layer,
+                    Part::Context { kind, name },
+                    source,
+                    vec![self.rung(content)],
+                );
+                Entry::Block(Block {
+                    id,
+                    follows: index > 0,
+                    own,
+                    named,
+                    ..block
+                })
+            },
+        );
         blocks.collect()
     }
 
     fn elastic(&self, layer: &'a Layer, items: Items<'a>) -> Vec<Entry<'a>> {
         let floor = layer.floor.map_or(0, |floor| floor.at(self.tier));
         let cap = layer.cap.map_or(u64::MAX, |cap| cap.at(self.tier));
-        let elastic = Elastic { layer, floor: floor.min(cap), cap, items };
-        if elastic.len() == 0 { Vec::new() } else { vec![Entry::Elastic(elastic)] }
+        let elastic = Elastic {
+            layer,
+            floor: floor.min(cap),
+            cap,
+            items,
+        };
+        if elastic.len() == 0 {
+            Vec::new()
+        } else {
+            vec![Entry::Elastic(elastic)]
+        }
     }
 
-    fn block(&self, layer: &'a Layer, part: Part, source: String, rungs: Vec<Rung<'a>>) -> Block<'a> {
-        Block { id: layer.id.clone(), part, layer, source, rungs, follows: false, own: false, named: false }
+    fn block(
+        &self,
+        layer: &'a Layer,
+        part: Part,
+        source: String,
+        rungs: Vec<Rung<'a>>,
+    ) -> Block<'a> {
+        Block {
+            id: layer.id.clone(),
+            part,
+            layer,
+            source,
+            rungs,
+            follows: false,
+            own: false,
+            named: false,
+        }
     }
 
     fn rung(&self, text: String) -> Rung<'a> {
-        Rung { tier: self.tier, text: Cow::Owned(text), end: String::new(), origin: None }
+        Rung {
+            tier: self.tier,
+            text: Cow::Owned(text),
+            end: String::new(),
+            origin: None,
+        }
     }
 }
 
@@ -414,7 +613,11 @@ struct Ids(HashMap<String, usize>);
 
 impl Ids {
     fn of(&mut self, layer: &Layer, name: &str) -> String {
-        let times = self.0.entry(name.to_owned()).and_modify(|times| *times += 1).or_insert(1_usize);
+        let times = self
+            .0
+            .entry(name.to_owned())
+            .and_modify(|times| *times += 1)
+            .or_insert(1_usize);
         match times {
             1 => format!("{}/{name}", layer.id),
             times => format!("{}/{name} ({times})", layer.id),
@@ -424,21 +627,48 @@ impl Ids {
 
 /// Returns what one layer of prose says to a request; `None` if nothing.
 pub(super) fn one_text(pack: &Pack, layer: &str, request: &Request) -> Result<Option<String>> {
-    let Some(layer) = pack.layers.iter().find(|known| known.id == layer) else { return Ok(None) };
+    let Some(layer) = pack.layers.iter().find(|known| known.id == layer) else {
+        return Ok(None);
+    };
     let work = Work::default();
-    let view =
-        View { mode: None, work: &work, active_context: &work.active_context, knowledge: &[], history: &[] };
+    let view = View {
+        mode: None,
+        work: &work,
+        active_context: &work.active_context,
+        knowledge: &[],
+        history: &[],
+    };
     let facts = facts(view, request, Tier::Full);
     let frame = Frame::of(pack, Format::Flat, None, &[]);
-    let mut filler =
-        Filler { pack, view, tier: Tier::Full, frame: &frame, facts, variables: Vec::new(), told: false };
-    Ok(filler.prose(layer, request, Tier::Full)?.map(|(text, _)| text.into_owned()))
+    let mut filler = Filler {
+        pack,
+        view,
+        tier: Tier::Full,
+        frame: &frame,
+        facts,
+        variables: Vec::new(),
+        told: false,
+    };
+    Ok(filler
+        .prose(layer, request, Tier::Full)?
+        .map(|(text, _)| text.into_owned()))
 }
 
 /// Returns a text with its variables replaced.
-pub(super) fn rendered(pack: &Pack, text: &Text, given: &Variables, missing: Missing) -> Result<String> {
+pub(super) fn rendered(
+    pack: &Pack,
+    text: &Text,
+    given: &Variables,
+    missing: Missing,
+) -> Result<String> {
     let frame = Frame::of(pack, Format::Flat, None, &[]);
     let clean = |value: &str| frame.lines(value).into_owned();
-    let values = Values { given, own: &[], pack_texts: &Variables::new(), actions: "", nonce: None };
+    let values = Values {
+        given,
+        own: &[],
+        pack_texts: &Variables::new(),
+        actions: "",
+        nonce: None,
+    };
     Ok(vars::fill(text, values, missing, &clean)?.0)
 }

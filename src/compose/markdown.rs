@@ -22,11 +22,15 @@ fn entry(out: &mut String, depth: usize, key: Option<&str>, value: &Value) {
     match value {
         Value::Object(fields) => {
             out.push('\n');
-            fields.iter().for_each(|(key, value)| entry(out, depth + 1, Some(key), value));
+            fields
+                .iter()
+                .for_each(|(key, value)| entry(out, depth + 1, Some(key), value));
         }
         Value::Array(items) => {
             out.push('\n');
-            items.iter().for_each(|item| entry(out, depth + 1, None, item));
+            items
+                .iter()
+                .for_each(|item| entry(out, depth + 1, None, item));
         }
         value => {
             let text = scalar(value);

@@ -36,17 +36,26 @@ impl Measured {
         for measurement in measurements {
             match measurement.figure {
                 Figure::Tokens { ours, reported } => samples.push((ours, reported)),
-                Figure::Protocol { condition: Condition::Plain, right, .. } => protocol.count(right),
+                Figure::Protocol {
+                    condition: Condition::Plain,
+                    right,
+                    ..
+                } => protocol.count(right),
                 Figure::Protocol { .. } => {}
             }
         }
-        Self { calibration: Calibration::of(&samples), protocol }
+        Self {
+            calibration: Calibration::of(&samples),
+            protocol,
+        }
     }
 
     /// Returns how well the protocol is kept to, if enough replies tell.
     #[must_use]
     pub fn reliability(&self) -> Option<Reliability> {
-        self.protocol.reliability().filter(|_| self.protocol.all >= ENOUGH_REPLIES)
+        self.protocol
+            .reliability()
+            .filter(|_| self.protocol.all >= ENOUGH_REPLIES)
     }
 }
 
@@ -65,7 +74,12 @@ pub struct Calibration {
 
 impl Default for Calibration {
     fn default() -> Self {
-        Self { factor: 1.0, overhead: 0, samples: 0, cut: 0 }
+        Self {
+            factor: 1.0,
+            overhead: 0,
+            samples: 0,
+            cut: 0,
+        }
     }
 }
 
@@ -73,15 +87,26 @@ impl Calibration {
     /// Returns what samples of our count and the reported one come to; the newest is the last.
     #[must_use]
     pub fn of(samples: &[(u64, u64)]) -> Self {
-        let (cut, whole): (Vec<_>, Vec<_>) =
-            samples.iter().partition(|(ours, reported)| seems_cut(*ours, *reported));
+        let (cut, whole): (Vec<_>, Vec<_>) = samples
+            .iter()
+            .partition(|(ours, reported)| seems_cut(*ours, *reported));
         let newest = &whole[whole.len().saturating_sub(NEWEST)..];
-        let newest: Vec<(f64, f64)> =
-            newest.iter().map(|&(ours, reported): &(u64, u64)| (ours as f64, reported as f64)).collect();
+        let newest: Vec<(f64, f64)> = newest
+            .iter()
+            .map(|&(ours, reported): &(u64, u64)| (ours as f64, reported as f64))
+            .collect();
         let factor = factor(&newest);
-        let rest = newest.iter().map(|(ours, reported)| reported - factor * ours).collect();
+        let rest = newest
+            .iter()
+            .map(|(ours, reported)| reported - factor * ours)
+            .collect();
         let overhead = median(rest).unwrap_or(0.0).max(0.0).ceil() as u64;
-        Self { factor, overhead, samples: newest.len(), cut: cut.len() }
+        Self {
+            factor,
+            overhead,
+            samples: newest.len(),
+            cut: cut.len(),
+        }
     }
 
     /// Returns it if there are enough samples to be used.
@@ -99,7 +124,10 @@ pub fn seems_cut(ours: u64, reported: u64) -> bool {
 
 /// Returns the slope through samples, of all between two of them the one in the middle, if it can be told.
 fn factor(samples: &[(f64, f64)]) -> f64 {
-    let shortest = samples.iter().map(|(ours, _)| *ours).fold(f64::INFINITY, f64::min);
+    let shortest = samples
+        .iter()
+        .map(|(ours, _)| *ours)
+        .fold(f64::INFINITY, f64::min);
     let longest = samples.iter().map(|(ours, _)| *ours).fold(0.0, f64::max);
     if samples.len() < ENOUGH_FOR_FACTOR || longest < 2.0 * shortest {
         return 1.0;
@@ -115,7 +143,10 @@ fn factor(samples: &[(f64, f64)]) -> f64 {
 /// Returns the number in the middle, or between the two in the middle.
 fn median(mut numbers: Vec<f64>) -> Option<f64> {
     numbers.sort_by(f64::total_cmp);
-    let (low, high) = (numbers.get(numbers.len().checked_sub(1)? / 2)?, numbers.get(numbers.len() / 2)?);
+    let (low, high) = (
+        numbers.get(numbers.len().checked_sub(1)? / 2)?,
+        numbers.get(numbers.len() / 2)?,
+    );
     Some(f64::midpoint(*low, *high))
 }
 
@@ -124,7 +155,12 @@ mod tests {
     use super::*;
 
     fn told(factor: f64, overhead: u64, samples: usize) -> Calibration {
-        Calibration { factor, overhead, samples, cut: 0 }
+        Calibration {
+            factor,
+            overhead,
+            samples,
+            cut: 0,
+        }
     }
 
     #[test]
@@ -133,21 +169,39 @@ mod tests {
         let samples = [1_000, 2_000, 3_000, 4_000, 5_000].map(line);
         let found = Calibration::of(&samples);
         assert!((found.factor - 1.2).abs() < 1e-9, "{found:?}");
-        assert!((3_000..=3_001).contains(&found.overhead) && found.samples == 5, "{found:?}");
+        assert!(
+            (3_000..=3_001).contains(&found.overhead) && found.samples == 5,
+            "{found:?}"
+        );
         // Two of seven that are far off change nothing.
         let odd = [&samples[..], &[(1_500, 60_000), (4_500, 90_000)]].concat();
         let found = Calibration::of(&odd);
-        assert!((found.factor - 1.2).abs() < 0.3 && found.overhead < 4_500, "{found:?}");
+        assert!(
+            (found.factor - 1.2).abs() < 0.3 && found.overhead < 4_500,
+            "{found:?}"
+        );
     }
 
     #[test]
     fn what_cannot_be_told_apart_is_overhead() {
         // Too few, and too much alike.
-        assert_eq!(Calibration::of(&[(100, 150), (200, 280), (400, 440)]), told(1.0, 50, 3));
-        let alike = [(1_000, 1_300), (1_100, 1_500), (1_200, 1_700), (1_300, 1_900), (1_999, 2_500)];
+        assert_eq!(
+            Calibration::of(&[(100, 150), (200, 280), (400, 440)]),
+            told(1.0, 50, 3)
+        );
+        let alike = [
+            (1_000, 1_300),
+            (1_100, 1_500),
+            (1_200, 1_700),
+            (1_300, 1_900),
+            (1_999, 2_500),
+        ];
         assert_eq!(Calibration::of(&alike), told(1.0, 500, 5));
         // Fewer tokens than we count are no negative overhead.
-        assert_eq!(Calibration::of(&[(100, 80), (100, 90), (100, 70)]), told(1.0, 0, 3));
+        assert_eq!(
+            Calibration::of(&[(100, 80), (100, 90), (100, 70)]),
+            told(1.0, 0, 3)
+        );
         assert_eq!(Calibration::of(&[]), Calibration::default());
         assert_eq!(Calibration::of(&[(0, 0)]), told(1.0, 0, 1));
     }
@@ -156,7 +210,11 @@ mod tests {
     fn a_factor_stays_within_what_is_believed() {
         let steep: Vec<(u64, u64)> = (1..=6).map(|n| (n * 100, n * 900)).collect();
         let found = Calibration::of(&steep);
-        assert_eq!((found.factor, found.overhead), (3.0, 2_100), "median of 600n is 2,100");
+        assert_eq!(
+            (found.factor, found.overhead),
+            (3.0, 2_100),
+            "median of 600n is 2,100"
+        );
         let flat: Vec<(u64, u64)> = (1..=6).map(|n| (n * 100, 2_000 + n)).collect();
         assert_eq!(Calibration::of(&flat).factor, 0.5);
     }
@@ -166,7 +224,13 @@ mod tests {
         let cut = [(40_000, 1_200); 9];
         let whole = [(1_000, 1_010), (1_000, 1_020), (1_000, 1_030)];
         let found = Calibration::of(&[&whole[..], &cut].concat());
-        assert_eq!(found, Calibration { cut: 9, ..told(1.0, 20, 3) });
+        assert_eq!(
+            found,
+            Calibration {
+                cut: 9,
+                ..told(1.0, 20, 3)
+            }
+        );
         assert!(seems_cut(40_000, 19_999) && !seems_cut(40_000, 20_000) && !seems_cut(0, 0));
         let old = [[(1_000, 9_000); 60].as_slice(), &[(1_000, 1_007); 50]].concat();
         assert_eq!(Calibration::of(&old), told(1.0, 7, 50));
@@ -194,7 +258,10 @@ mod tests {
         all.extend(vec![reply(Condition::Example, false); 40]);
         all.push(reply(Condition::Plain, false));
         let nine = Measured::of(&all);
-        assert_eq!((nine.protocol, nine.reliability()), (Share { right: 8, all: 9 }, None));
+        assert_eq!(
+            (nine.protocol, nine.reliability()),
+            (Share { right: 8, all: 9 }, None)
+        );
         all.push(reply(Condition::Plain, false));
         assert_eq!(Measured::of(&all).reliability(), Some(Reliability::Medium));
     }

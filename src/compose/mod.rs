@@ -32,7 +32,9 @@ pub use tools::check_tools;
 pub use vars::{Missing, TURN_VARIABLES, VariableUse, Variables, inject_variables};
 
 use crate::error::Result;
-use crate::models::{AgentName, ContextItem, Expands, Format, ModelSpec, Nonce, State, TokenizerSpec};
+use crate::models::{
+    AgentName, ContextItem, Expands, Format, ModelSpec, Nonce, State, TokenizerSpec,
+};
 use crate::pack::{Found, Pack};
 use layers::View;
 

@@ -55,20 +55,45 @@ impl Sink for Written {
             self.system.push_str(&text);
         }
         let (layer, (block, part, source)) = match piece {
-            Piece::Block(block) => {
-                (block.layer, (block.id.clone(), block.part.clone(), block.source.clone()))
-            }
-            Piece::End(block) => {
-                (block.layer, (format!("{}/end", block.id), block.part.clone(), block.source.clone()))
-            }
+            Piece::Block(block) => (
+                block.layer,
+                (block.id.clone(), block.part.clone(), block.source.clone()),
+            ),
+            Piece::End(block) => (
+                block.layer,
+                (
+                    format!("{}/end", block.id),
+                    block.part.clone(),
+                    block.source.clone(),
+                ),
+            ),
             Piece::Around(elastic, name) => {
-                let part =
-                    if elastic.is_inside() { Part::System } else { Part::History { role: Role::User } };
-                (elastic.layer, (format!("{}{name}", elastic.layer.id), part, "the pack".to_owned()))
+                let part = if elastic.is_inside() {
+                    Part::System
+                } else {
+                    Part::History { role: Role::User }
+                };
+                (
+                    elastic.layer,
+                    (
+                        format!("{}{name}", elastic.layer.id),
+                        part,
+                        "the pack".to_owned(),
+                    ),
+                )
             }
-            Piece::Item(elastic, index, piece) => (elastic.layer, render::described(elastic, index, piece)),
+            Piece::Item(elastic, index, piece) => {
+                (elastic.layer, render::described(elastic, index, piece))
+            }
         };
-        self.segments.push(Segment { block, part, class: layer.class, zone: layer.zone, source, text });
+        self.segments.push(Segment {
+            block,
+            part,
+            class: layer.class,
+            zone: layer.zone,
+            source,
+            text,
+        });
     }
 }
 
@@ -80,13 +105,23 @@ pub(super) fn walk(entries: &[Entry<'_>], fit: &Fit, frame: &Frame<'_>, sink: &m
         match entry {
             Entry::Elastic(elastic) => items(elastic, fate, frame, sink, &mut first),
             Entry::Block(block) => {
-                let Some(rung) = fate.rung.map(|rung| &block.rungs[rung]) else { continue };
+                let Some(rung) = fate.rung.map(|rung| &block.rungs[rung]) else {
+                    continue;
+                };
                 if block.part == Part::System && rung.text.is_empty() {
                     continue;
                 }
-                let lead = if std::mem::take(&mut first) { "" } else { render::lead(frame, block) };
-                sink.take(Piece::Block(block), |out| render::block(out, frame, block, rung, lead));
-                if let Some((Entry::Elastic(inside), fate)) = pairs.next_if(|(entry, _)| entry.is_inside()) {
+                let lead = if std::mem::take(&mut first) {
+                    ""
+                } else {
+                    render::lead(frame, block)
+                };
+                sink.take(Piece::Block(block), |out| {
+                    render::block(out, frame, block, rung, lead)
+                });
+                if let Some((Entry::Elastic(inside), fate)) =
+                    pairs.next_if(|(entry, _)| entry.is_inside())
+                {
                     items(inside, fate, frame, sink, &mut first);
                 }
                 if !rung.end.is_empty() {
@@ -98,7 +133,13 @@ pub(super) fn walk(entries: &[Entry<'_>], fit: &Fit, frame: &Frame<'_>, sink: &m
 }
 
 /// Hands on the items of a sequence that were taken, and what stands around them.
-fn items(elastic: &Elastic<'_>, fate: &Fate, frame: &Frame<'_>, sink: &mut impl Sink, first: &mut bool) {
+fn items(
+    elastic: &Elastic<'_>,
+    fate: &Fate,
+    frame: &Frame<'_>,
+    sink: &mut impl Sink,
+    first: &mut bool,
+) {
     if fate.items.is_empty() {
         return;
     }
@@ -147,7 +188,9 @@ pub(super) fn contents(entries: &mut [Entry<'_>], fit: &Fit) -> Contents {
                     }
                     Part::History { .. } => {
                         let name = block.id.clone();
-                        contents.items.push(ContextItem::new(ContextKind::Artifact, name, text()));
+                        contents
+                            .items
+                            .push(ContextItem::new(ContextKind::Artifact, name, text()));
                     }
                     Part::Instructions => contents.instructions = text(),
                     Part::System => {}
@@ -165,12 +208,14 @@ pub(super) fn contents(entries: &mut [Entry<'_>], fit: &Fit) -> Contents {
 
 /// Returns an item of a sequence as context.
 fn items_of(elastic: &mut Elastic<'_>, index: usize) -> Vec<ContextItem> {
-    let named: Vec<String> =
-        (0..render::pieces(elastic, index)).map(|piece| render::described(elastic, index, piece).0).collect();
+    let named: Vec<String> = (0..render::pieces(elastic, index))
+        .map(|piece| render::described(elastic, index, piece).0)
+        .collect();
     match &mut elastic.items {
         Items::Turns { turns, .. } => {
             let said = render::said(&turns[index]).zip(named);
-            said.map(|((_, text), name)| ContextItem::new(ContextKind::Artifact, name, text)).collect()
+            said.map(|((_, text), name)| ContextItem::new(ContextKind::Artifact, name, text))
+                .collect()
         }
         Items::Context { items, .. } => vec![std::mem::take(&mut items[index].item)],
         Items::Entries { .. } => Vec::new(),
@@ -179,20 +224,36 @@ fn items_of(elastic: &mut Elastic<'_>, index: usize) -> Vec<ContextItem> {
 
 /// Returns the segments of the XML: the blocks of the system prompt are one of them.
 pub(super) fn xml_segments(prompt: &UnifiedPrompt, blocks: Vec<Segment>) -> Vec<Segment> {
-    let (system, rest): (Vec<Segment>, Vec<Segment>) =
-        blocks.into_iter().partition(|segment| segment.part == Part::System);
+    let (system, rest): (Vec<Segment>, Vec<Segment>) = blocks
+        .into_iter()
+        .partition(|segment| segment.part == Part::System);
     let several = system.len() > 1;
     let system = system.into_iter().next().map(|first| {
         if !several {
             return first;
         }
-        let (block, source) = ("system".to_owned(), "the blocks of the system prompt".to_owned());
-        Segment { block, source, class: Class::Pinned, zone: Zone::Turn, ..first }
+        let (block, source) = (
+            "system".to_owned(),
+            "the blocks of the system prompt".to_owned(),
+        );
+        Segment {
+            block,
+            source,
+            class: Class::Pinned,
+            zone: Zone::Turn,
+            ..first
+        }
     });
-    let blocks = system.filter(|_| !prompt.system_prompt().is_empty()).into_iter().chain(rest);
+    let blocks = system
+        .filter(|_| !prompt.system_prompt().is_empty())
+        .into_iter()
+        .chain(rest);
     prompt
         .pieces()
         .zip(blocks)
-        .map(|(piece, segment)| Segment { text: prompt.piece_xml(piece), ..segment })
+        .map(|(piece, segment)| Segment {
+            text: prompt.piece_xml(piece),
+            ..segment
+        })
         .collect()
 }

@@ -9,7 +9,13 @@ use crate::models::{ContextKind, Format, Part, Role, Turn};
 use crate::pack::Layer;
 
 /// Writes a block at one length, up to where an elastic sequence may stand inside it.
-pub(super) fn block(out: &mut String, frame: &Frame<'_>, block: &Block<'_>, rung: &Rung<'_>, lead: &str) {
+pub(super) fn block(
+    out: &mut String,
+    frame: &Frame<'_>,
+    block: &Block<'_>,
+    rung: &Rung<'_>,
+    lead: &str,
+) {
     let heading = block.layer.heading_text();
     match &block.part {
         Part::System => {
@@ -20,10 +26,20 @@ pub(super) fn block(out: &mut String, frame: &Frame<'_>, block: &Block<'_>, rung
             under(out, lead, &titled(frame, &heading, name));
             out.push_str(rung.text.trim_end());
         }
-        Part::Context { kind, name } => context(out, frame, lead, &heading, (*kind, name), &rung.text),
+        Part::Context { kind, name } => {
+            context(out, frame, lead, &heading, (*kind, name), &rung.text)
+        }
         Part::History { role } => {
             let heading = if block.follows { "" } else { heading.as_ref() };
-            message(out, frame, lead, heading, *role, || block.id.clone(), &rung.text);
+            message(
+                out,
+                frame,
+                lead,
+                heading,
+                *role,
+                || block.id.clone(),
+                &rung.text,
+            );
         }
         Part::Instructions => match frame.format {
             Format::Xml => out.push_str(&element_xml("instructions", None, &rung.text)),
@@ -39,7 +55,11 @@ pub(super) fn block(out: &mut String, frame: &Frame<'_>, block: &Block<'_>, rung
 
 /// Returns what separates a block from what comes before.
 pub(super) fn lead<'a>(frame: &'a Frame<'_>, block: &'a Block<'_>) -> &'a str {
-    if block.follows { "\n\n" } else { join(frame, block.layer) }
+    if block.follows {
+        "\n\n"
+    } else {
+        join(frame, block.layer)
+    }
 }
 
 fn under(out: &mut String, lead: &str, heading: &str) {
@@ -64,7 +84,11 @@ fn context(
     text: &str,
 ) {
     if frame.format == Format::Xml {
-        out.push_str(&element_xml(kind.element(), Some((kind.attribute(), name)), text));
+        out.push_str(&element_xml(
+            kind.element(),
+            Some((kind.attribute(), name)),
+            text,
+        ));
         return;
     }
     under(out, lead, &titled(frame, heading, name));
@@ -97,11 +121,19 @@ pub(super) fn join<'a>(frame: &'a Frame<'_>, layer: &'a Layer) -> &'a str {
 }
 
 /// Returns what opens an elastic sequence, and what closes it; `first` tells that nothing comes before.
-pub(super) fn around(frame: &Frame<'_>, elastic: &Elastic<'_>, first: bool) -> (String, &'static str) {
+pub(super) fn around(
+    frame: &Frame<'_>,
+    elastic: &Elastic<'_>,
+    first: bool,
+) -> (String, &'static str) {
     match (&elastic.items, frame.format) {
         (Items::Entries { .. }, _) => (KNOWLEDGE_OPEN.to_owned(), KNOWLEDGE_CLOSE),
         (Items::Turns { .. }, Format::Flat) if elastic.layer.heading.is_some() => {
-            let lead = if first { "" } else { join(frame, elastic.layer) };
+            let lead = if first {
+                ""
+            } else {
+                join(frame, elastic.layer)
+            };
             ([lead, &elastic.layer.heading_text()].concat(), "")
         }
         _ => (String::new(), ""),
@@ -110,7 +142,10 @@ pub(super) fn around(frame: &Frame<'_>, elastic: &Elastic<'_>, first: bool) -> (
 
 /// Returns what a turn says, by role; what is empty is left out.
 pub(super) fn said(turn: &Turn) -> impl Iterator<Item = (Role, &str)> {
-    let parts = [(Role::User, turn.user.as_str()), (Role::Assistant, turn.assistant.as_str())];
+    let parts = [
+        (Role::User, turn.user.as_str()),
+        (Role::Assistant, turn.assistant.as_str()),
+    ];
     parts.into_iter().filter(|(_, text)| !text.is_empty())
 }
 
@@ -136,12 +171,27 @@ pub(super) fn item(
         Items::Entries { entries, .. } => write_entry(out, &entries[index], frame),
         Items::Turns { turns, .. } => {
             if let Some((role, text)) = said(&turns[index]).nth(piece) {
-                message(out, frame, lead, "", role, || turn_id(elastic, index, role), text);
+                message(
+                    out,
+                    frame,
+                    lead,
+                    "",
+                    role,
+                    || turn_id(elastic, index, role),
+                    text,
+                );
             }
         }
         Items::Context { items, .. } => {
             let item = &items[index].item;
-            context(out, frame, lead, &layer.heading_text(), (item.kind(), item.name()), item.content());
+            context(
+                out,
+                frame,
+                lead,
+                &layer.heading_text(),
+                (item.kind(), item.name()),
+                item.content(),
+            );
         }
     }
 }
@@ -161,7 +211,8 @@ pub(super) fn most_bytes(elastic: &Elastic<'_>, index: usize) -> usize {
         }
         Items::Context { items, .. } => {
             let item = &items[index].item;
-            256 + elastic.layer.heading_text().len() + GROWTH * (item.name().len() + item.content().len())
+            256 + elastic.layer.heading_text().len()
+                + GROWTH * (item.name().len() + item.content().len())
         }
     }
 }
@@ -171,7 +222,11 @@ fn turn_id(elastic: &Elastic<'_>, index: usize, role: Role) -> String {
 }
 
 /// Returns the id, the part and the source of one segment of an item.
-pub(super) fn described(elastic: &Elastic<'_>, index: usize, piece: usize) -> (String, Part, String) {
+pub(super) fn described(
+    elastic: &Elastic<'_>,
+    index: usize,
+    piece: usize,
+) -> (String, Part, String) {
     let layer = elastic.layer;
     match &elastic.items {
         Items::Entries { entries, .. } => {
@@ -179,12 +234,21 @@ pub(super) fn described(elastic: &Elastic<'_>, index: usize, piece: usize) -> (S
             (id, Part::System, "the knowledge base".to_owned())
         }
         Items::Turns { turns, .. } => {
-            let role = said(&turns[index]).nth(piece).map_or(Role::User, |(role, _)| role);
-            (turn_id(elastic, index, role), Part::History { role }, "the session".to_owned())
+            let role = said(&turns[index])
+                .nth(piece)
+                .map_or(Role::User, |(role, _)| role);
+            (
+                turn_id(elastic, index, role),
+                Part::History { role },
+                "the session".to_owned(),
+            )
         }
         Items::Context { items, ids, .. } => {
             let Given { item, source, .. } = &items[index];
-            let part = Part::Context { kind: item.kind(), name: item.name().to_owned() };
+            let part = Part::Context {
+                kind: item.kind(),
+                name: item.name().to_owned(),
+            };
             (ids[index].clone(), part, source.clone())
         }
     }

@@ -18,7 +18,11 @@ pub(super) fn sent(rendered: String, format: Format, expands: &[Expands]) -> Str
         Format::Flat if at_signs || slashes => {
             let [open, close] = ENVELOPE;
             let whole = [open, &cdata_xml(&rendered), close].concat();
-            if at_signs { without_at_signs(&whole).into_owned() } else { whole }
+            if at_signs {
+                without_at_signs(&whole).into_owned()
+            } else {
+                whole
+            }
         }
         Format::Chat | Format::Tools if at_signs => rendered.replace('@', "\\u0040"),
         Format::Xml | Format::Flat | Format::Chat | Format::Tools => rendered,

@@ -30,12 +30,20 @@ pub(super) fn state_xml(
     tier: Tier,
     frame: &Frame<'_>,
 ) -> StateXml {
-    let mut xml = Xml { out: "<session_state>\n".to_owned(), work, active_context, frame };
+    let mut xml = Xml {
+        out: "<session_state>\n".to_owned(),
+        work,
+        active_context,
+        frame,
+    };
     xml.element(1, "current_mode", &mode.as_str().to_uppercase());
     xml.element(1, "completion_pct", &work.completion_percent().to_string());
     if tier == Tier::Minimal {
         xml.minimal();
-        return StateXml { head: xml.out, tail: "</session_state>".to_owned() };
+        return StateXml {
+            head: xml.out,
+            tail: "</session_state>".to_owned(),
+        };
     }
     let mut head = String::new();
     for section in Section::ALL {
@@ -46,7 +54,10 @@ pub(super) fn state_xml(
         }
     }
     xml.out.push_str("</session_state>");
-    StateXml { head, tail: xml.out }
+    StateXml {
+        head,
+        tail: xml.out,
+    }
 }
 
 /// Writes an entry of the knowledge.
@@ -70,9 +81,16 @@ struct Xml<'a> {
 impl Xml<'_> {
     fn minimal(&mut self) {
         let active = |key: &str| self.active_context.get(key).cloned();
-        let locked = self.work.voice_context.locked.map(|locked| locked.to_string());
-        let rows =
-            [("active_file", active("file")), ("voice_locked", locked), ("current_beat", active("beat"))];
+        let locked = self
+            .work
+            .voice_context
+            .locked
+            .map(|locked| locked.to_string());
+        let rows = [
+            ("active_file", active("file")),
+            ("voice_locked", locked),
+            ("current_beat", active("beat")),
+        ];
         for (name, value) in rows {
             if let Some(value) = value {
                 self.element(1, name, &value);
@@ -117,7 +135,10 @@ impl Xml<'_> {
         self.open(1, "work_order", &[]);
         for artifact in artifacts {
             let missing = artifact.missing.join(", ");
-            let mut attributes = vec![("name", artifact.name.as_str()), ("status", artifact.status.name())];
+            let mut attributes = vec![
+                ("name", artifact.name.as_str()),
+                ("status", artifact.status.name()),
+            ];
             if artifact.status == Status::NotStarted
                 || (artifact.completed.is_empty() && artifact.missing.is_empty())
             {
@@ -138,10 +159,17 @@ impl Xml<'_> {
     }
 
     fn work_order_summary(&mut self, artifacts: &[ArtifactStatus]) {
-        let complete = artifacts.iter().filter(|artifact| artifact.status == Status::Complete).count();
+        let complete = artifacts
+            .iter()
+            .filter(|artifact| artifact.status == Status::Complete)
+            .count();
         if !artifacts.is_empty() {
             let (complete, total) = (complete.to_string(), artifacts.len().to_string());
-            self.empty(1, "work_order", &[("complete", &complete), ("total", &total)]);
+            self.empty(
+                1,
+                "work_order",
+                &[("complete", &complete), ("total", &total)],
+            );
         }
     }
 
@@ -165,7 +193,12 @@ impl Xml<'_> {
         if !voice.antipatterns.is_empty() {
             self.open(2, "antipatterns", &[]);
             for pattern in &voice.antipatterns {
-                self.named(3, "pattern", &[("severity", &pattern.severity)], &pattern.pattern);
+                self.named(
+                    3,
+                    "pattern",
+                    &[("severity", &pattern.severity)],
+                    &pattern.pattern,
+                );
             }
             self.close(2, "antipatterns");
         }
@@ -178,7 +211,10 @@ impl Xml<'_> {
         }
         self.open(1, "notebooks", &[]);
         for notebook in &work.notebooks {
-            let attributes = [("id", notebook.id.as_str()), ("role", notebook.role.as_str())];
+            let attributes = [
+                ("id", notebook.id.as_str()),
+                ("role", notebook.role.as_str()),
+            ];
             if notebook.title.is_empty() {
                 self.empty(2, "notebook", &attributes);
             } else {
@@ -253,7 +289,9 @@ impl Xml<'_> {
 
 fn is_name(key: &str) -> bool {
     key.starts_with(|c: char| c.is_ascii_lowercase())
-        && key.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'))
+        && key
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'))
 }
 
 /// Where a value stands.
@@ -283,7 +321,9 @@ fn escape(out: &mut String, value: &str, place: Place) {
                 out.push_str(&format!("&#{};", u32::from(c)));
             }
             '\u{FFFE}' | '\u{FFFF}' => out.push(char::REPLACEMENT_CHARACTER),
-            '\0'..'\u{20}' if !matches!(c, '\n' | '\t') => out.extend(char::from_u32(0x2400 + u32::from(c))),
+            '\0'..'\u{20}' if !matches!(c, '\n' | '\t') => {
+                out.extend(char::from_u32(0x2400 + u32::from(c)))
+            }
             _ => out.push(c),
         }
         written = at + c.len_utf8();

@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The types that JSON Schema knows.
-const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
+const TYPES: [&str; 7] = [
+    "string", "integer", "number", "boolean", "array", "object", "null",
+];
 
 /// The deepest nesting of a schema.
 const DEPTH: usize = 64;
@@ -24,8 +26,15 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::ToolsInvalid, message));
         // Some vendors wrap a tool once more.
         let tool = tool.get("function").unwrap_or(tool);
-        let Some(name) = tool.get("name").and_then(Value::as_str).filter(|name| is_name(name)) else {
-            return invalid(format!("{} has no name of letters, digits, `_` and `-`", place()));
+        let Some(name) = tool
+            .get("name")
+            .and_then(Value::as_str)
+            .filter(|name| is_name(name))
+        else {
+            return invalid(format!(
+                "{} has no name of letters, digits, `_` and `-`",
+                place()
+            ));
         };
         if !names.insert(name) {
             return invalid(format!("two tools are called `{name}`"));
@@ -37,10 +46,19 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             return invalid(format!("the parameters of `{name}` are not of type object"));
         }
-        let draft = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
-        let old =
-            ["draft-03", "draft-04", "draft-06", "draft-07", "2019-09"].iter().any(|old| draft.contains(old));
-        if let Err((path, fault)) = (Checker { old, path: Vec::new() }).object(schema) {
+        let draft = schema
+            .get("$schema")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let old = ["draft-03", "draft-04", "draft-06", "draft-07", "2019-09"]
+            .iter()
+            .any(|old| draft.contains(old));
+        if let Err((path, fault)) = (Checker {
+            old,
+            path: Vec::new(),
+        })
+        .object(schema)
+        {
             return invalid(format!("`{name}`, at {path}: {fault}"));
         }
     }
@@ -49,7 +67,9 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
 
 fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
 type Fault = (String, String);
@@ -127,21 +147,30 @@ impl Checker {
 /// Tells whether a keyword that holds no schemas has a value that it may have.
 fn is_right(keyword: &str, value: &Value) -> bool {
     let names = |value: &Value| {
-        value.as_array().is_some_and(|names| names.iter().all(Value::is_string) && distinct(names))
+        value
+            .as_array()
+            .is_some_and(|names| names.iter().all(Value::is_string) && distinct(names))
     };
-    let count = |value: &Value| value.as_f64().is_some_and(|number| number >= 0.0 && number.fract() == 0.0);
+    let count = |value: &Value| {
+        value
+            .as_f64()
+            .is_some_and(|number| number >= 0.0 && number.fract() == 0.0)
+    };
     match keyword {
         "type" => match value {
-            Value::Array(types) => !types.is_empty() && types.iter().all(is_type) && distinct(types),
+            Value::Array(types) => {
+                !types.is_empty() && types.iter().all(is_type) && distinct(types)
+            }
             value => is_type(value),
         },
         "required" => names(value),
-        "dependentRequired" => value.as_object().is_some_and(|lists| lists.values().all(names)),
+        "dependentRequired" => value
+            .as_object()
+            .is_some_and(|lists| lists.values().all(names)),
         "enum" | "examples" => value.is_array(),
-        "description" | "title" | "pattern" | "format" | "$ref" | "$id" | "$schema" | "$comment"
-        | "$anchor" | "$dynamicAnchor" | "$dynamicRef" | "contentMediaType" | "contentEncoding" => {
-            value.is_string()
-        }
+        "description" | "title" | "pattern" | "format" | "$ref" | "$id" | "$schema"
+        | "$comment" | "$anchor" | "$dynamicAnchor" | "$dynamicRef" | "contentMediaType"
+        | "contentEncoding" => value.is_string(),
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => value.is_number(),
         "multipleOf" => value.as_f64().is_some_and(|number| number > 0.0),
         "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"

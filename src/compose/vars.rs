@@ -51,7 +51,11 @@ impl<'a> Values<'a> {
         if name == ACTIONS_PLACEHOLDER {
             return Some(Value::Pack(self.actions));
         }
-        let own = self.own.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+        let own = self
+            .own
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value);
         let foreign = own.or_else(|| self.given.get(name));
         let pack = || self.pack_texts.get(name).map(|text| Value::Pack(text));
         foreign.map(|value| Value::Foreign(value)).or_else(pack)
@@ -132,7 +136,10 @@ pub(super) fn fill(
         .map(|used| used.name.as_str())
         .collect();
     if let (Missing::Error, Some(first)) = (missing, lacking.first()) {
-        let offset = template.body().find(&format!("{{{{{first}}}}}")).unwrap_or(0);
+        let offset = template
+            .body()
+            .find(&format!("{{{{{first}}}}}"))
+            .unwrap_or(0);
         let verb = if lacking.len() == 1 { "has" } else { "have" };
         return Err(Error::new(
             ErrorKind::MissingVariable,
@@ -154,7 +161,9 @@ pub(super) fn fill(
                     let tags = tags.get_or_init(|| closing_tags(template.body()));
                     out.push_str(&clean(&harmless(value, tags)));
                 }
-                None if missing == Missing::Notice && template.requires(name) => out.push_str(&notice(name)),
+                None if missing == Missing::Notice && template.requires(name) => {
+                    out.push_str(&notice(name))
+                }
                 None => {}
             },
         }
@@ -165,7 +174,9 @@ pub(super) fn fill(
 /// Returns the names of the tags that a template closes, in lower case.
 fn closing_tags(template: &str) -> HashSet<String> {
     let hits = memmem::find_iter(template.as_bytes(), b"</");
-    hits.map(|at| tag_name(&template[at + 2..]).to_lowercase()).filter(|name| !name.is_empty()).collect()
+    hits.map(|at| tag_name(&template[at + 2..]).to_lowercase())
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 /// Returns the name that a text starts with.
@@ -193,19 +204,29 @@ fn harmless<'a>(value: &'a str, tags: &HashSet<String>) -> Cow<'a, str> {
             copied = at + 1;
         }
     }
-    if copied == 0 { Cow::Borrowed(value) } else { Cow::Owned(out + &value[copied..]) }
+    if copied == 0 {
+        Cow::Borrowed(value)
+    } else {
+        Cow::Owned(out + &value[copied..])
+    }
 }
 
 /// Returns the variables of a template, in order of first use.
 fn uses(template: &Text, values: Values<'_>) -> Vec<VariableUse> {
     let mut uses: Vec<VariableUse> = Vec::new();
     for token in tokens(template.body()) {
-        let Token::Variable(name, _) = token else { continue };
+        let Token::Variable(name, _) = token else {
+            continue;
+        };
         if name != ACTIONS_PLACEHOLDER && uses.iter().all(|used| used.name != name) {
             let bytes = values.get(name).map(|value| match value {
                 Value::Pack(text) | Value::Foreign(text) => text.len(),
             });
-            uses.push(VariableUse { name: name.to_owned(), bytes, required: template.requires(name) });
+            uses.push(VariableUse {
+                name: name.to_owned(),
+                bytes,
+                required: template.requires(name),
+            });
         }
     }
     uses

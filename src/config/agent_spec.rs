@@ -269,7 +269,10 @@ pub enum Failure {
 impl<'de> Deserialize<'de> for PathList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let texts = deserializer.deserialize_any(OneOrMore)?;
-        let paths = texts.into_iter().map(JsonPath::new).collect::<Result<Vec<_>, String>>();
+        let paths = texts
+            .into_iter()
+            .map(JsonPath::new)
+            .collect::<Result<Vec<_>, String>>();
         paths.map(Self).map_err(de::Error::custom)
     }
 }
@@ -278,45 +281,74 @@ impl AgentSpec {
     /// Returns the command, without its arguments.
     #[must_use]
     pub fn command(&self) -> &str {
-        self.argv.first().and_then(|command| command.0.first()).map_or("", String::as_str)
+        self.argv
+            .first()
+            .and_then(|command| command.0.first())
+            .map_or("", String::as_str)
     }
 
     /// Returns what is wrong with a definition, in words.
     pub(super) fn fault(&self) -> Option<String> {
-        self.fault_of_command().or_else(|| self.fault_of_output()).or_else(|| {
-            let names = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
-            self.set
-                .keys()
-                .find(names)
-                .map(|name| format!("{name:?} cannot be set: it is no variable's name"))
-        })
+        self.fault_of_command()
+            .or_else(|| self.fault_of_output())
+            .or_else(|| {
+                let names = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
+                self.set
+                    .keys()
+                    .find(names)
+                    .map(|name| format!("{name:?} cannot be set: it is no variable's name"))
+            })
     }
 
     fn fault_of_command(&self) -> Option<String> {
-        let Some(Argument(command)) = self.argv.first() else { return Some("`argv` is empty".to_owned()) };
+        let Some(Argument(command)) = self.argv.first() else {
+            return Some("`argv` is empty".to_owned());
+        };
         if !matches!(&command[..], [command] if !command.is_empty() && !command.contains('{')) {
             return Some("the first of `argv` is the command: one plain text".to_owned());
         }
         let permissions = self.permissions.iter();
-        let permissions =
-            permissions.flat_map(|given| [&given.no_tools, &given.read_only, &given.edit]).flatten();
+        let permissions = permissions
+            .flat_map(|given| [&given.no_tools, &given.read_only, &given.edit])
+            .flatten();
         let command = self.permissions.iter().flat_map(|given| &given.command);
         if let Some(argument) = command.clone().find(|argument| !argument.names("command")) {
-            return Some(format!("`command` of `permissions` lacks `{{command}}`: {}", argument.0.join(" ")));
+            return Some(format!(
+                "`command` of `permissions` lacks `{{command}}`: {}",
+                argument.0.join(" ")
+            ));
         }
         let switched = || self.switches.values().flat_map(Switch::arguments);
         let switches = |name: &str| self.switches.contains_key(name);
-        let all = || self.argv.iter().chain(permissions.clone().flatten()).chain(switched());
+        let all = || {
+            self.argv
+                .iter()
+                .chain(permissions.clone().flatten())
+                .chain(switched())
+        };
         if let Some(fault) = all().find_map(|argument| argument.fault(&switches, false)) {
             return Some(fault);
         }
-        if let Some(fault) = command.clone().find_map(|argument| argument.fault(&switches, true)) {
+        if let Some(fault) = command
+            .clone()
+            .find_map(|argument| argument.fault(&switches, true))
+        {
             return Some(fault);
         }
-        let placed = |name: &&String| !self.argv.iter().any(|argument| argument.0 == [format!("{{{name}}}")]);
-        let idle = self.switches.iter().filter(|(_, switch)| switch.arguments().next().is_some());
+        let placed = |name: &&String| {
+            !self
+                .argv
+                .iter()
+                .any(|argument| argument.0 == [format!("{{{name}}}")])
+        };
+        let idle = self
+            .switches
+            .iter()
+            .filter(|(_, switch)| switch.arguments().next().is_some());
         if let Some(name) = idle.map(|(name, _)| name).find(placed) {
-            return Some(format!("the switch `{name}` has arguments, and `{{{name}}}` is not in `argv`"));
+            return Some(format!(
+                "the switch `{name}` has arguments, and `{{{name}}}` is not in `argv`"
+            ));
         }
         if permissions.clone().flatten().any(Argument::is_permissions) {
             return Some("`{permissions}` cannot stand in `permissions`".to_owned());
@@ -336,9 +368,13 @@ impl AgentSpec {
         let rules = self.ends.iter().find_map(EndRule::fault);
         match output.kind {
             OutputKind::Text => {
-                let plain = OutputSpec { exit_codes: output.exit_codes.clone(), ..OutputSpec::default() };
-                (*output != plain)
-                    .then(|| "output of the kind `text` has `exit_codes` and nothing else".to_owned())
+                let plain = OutputSpec {
+                    exit_codes: output.exit_codes.clone(),
+                    ..OutputSpec::default()
+                };
+                (*output != plain).then(|| {
+                    "output of the kind `text` has `exit_codes` and nothing else".to_owned()
+                })
             }
             OutputKind::Json | OutputKind::Jsonl if output.text.is_empty() => {
                 Some("`output` does not say where its `text` stands".to_owned())
@@ -346,8 +382,13 @@ impl AgentSpec {
             OutputKind::Jsonl if output.last.is_empty() => {
                 Some("`output` does not say which event is the `final` one".to_owned())
             }
-            OutputKind::Json | OutputKind::Jsonl if output.tools.iter().flatten().any(When::is_empty) => {
-                Some("a condition under `tools` asks for nothing, so every event would fit".to_owned())
+            OutputKind::Json | OutputKind::Jsonl
+                if output.tools.iter().flatten().any(When::is_empty) =>
+            {
+                Some(
+                    "a condition under `tools` asks for nothing, so every event would fit"
+                        .to_owned(),
+                )
             }
             OutputKind::Json | OutputKind::Jsonl => None,
         }

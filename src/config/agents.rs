@@ -108,25 +108,47 @@ impl Agents {
             if let Some(fault) = placed.value.fault() {
                 return Err(invalid(location, format!("`{name}`: {fault}")));
             }
-            self.agents.insert(name.clone(), AgentSpec { name, ..placed.value });
+            self.agents.insert(
+                name.clone(),
+                AgentSpec {
+                    name,
+                    ..placed.value
+                },
+            );
         }
         for (name, placed) in written.providers {
             let location = placed.referenced;
             if name.contains(':') {
-                return Err(invalid(location, format!("`{name}`: a provider's name holds no `:`")));
+                return Err(invalid(
+                    location,
+                    format!("`{name}`: a provider's name holds no `:`"),
+                ));
             }
             let named = AgentName::new(name.as_str());
             named.map_err(|error| invalid(location, error.message().to_owned()))?;
             if let Some(fault) = placed.value.fault() {
                 let error = invalid(location, format!("`{name}`: {fault}"))
                     .with_hint("docs/http.md describes every key");
-                return Err(if fault == NO_NAME { error.without_text() } else { error });
+                return Err(if fault == NO_NAME {
+                    error.without_text()
+                } else {
+                    error
+                });
             }
-            self.providers.insert(name.clone(), Provider { name, ..placed.value });
+            self.providers.insert(
+                name.clone(),
+                Provider {
+                    name,
+                    ..placed.value
+                },
+            );
         }
         if let Some(placed) = written.http {
             if self.http != HttpSpec::default() {
-                return Err(invalid(placed.referenced, "`http` is the program's own".to_owned()));
+                return Err(invalid(
+                    placed.referenced,
+                    "`http` is the program's own".to_owned(),
+                ));
             }
             self.http = placed.value;
         }
@@ -234,7 +256,9 @@ impl Agents {
     /// Returns the variables that an agent gets: what it may see of an environment, and what is set for it.
     #[must_use]
     pub fn variables(&self, spec: &AgentSpec, environment: &Environment) -> Environment {
-        let fits = |patterns: &[NamePattern], name: &str| patterns.iter().any(|pattern| pattern.fits(name));
+        let fits = |patterns: &[NamePattern], name: &str| {
+            patterns.iter().any(|pattern| pattern.fits(name))
+        };
         let seen = environment.0.iter().filter(|(name, _)| {
             name.to_str().is_some_and(|name| {
                 (fits(&self.environment, name) || fits(&spec.environment, name))
@@ -242,7 +266,10 @@ impl Agents {
                     && !spec.set.contains_key(name)
             })
         });
-        let set = spec.set.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let set = spec
+            .set
+            .iter()
+            .map(|(name, value)| (OsString::from(name), OsString::from(value)));
         Environment(seen.cloned().chain(set).collect())
     }
 
@@ -251,12 +278,18 @@ impl Agents {
     #[must_use]
     pub fn secrets(&self, environment: &Environment) -> Vec<(String, Vec<u8>)> {
         let seen = environment.0.iter().filter_map(|(name, value)| {
-            Some((name.to_str()?.to_owned(), value.as_encoded_bytes().to_owned()))
+            Some((
+                name.to_str()?.to_owned(),
+                value.as_encoded_bytes().to_owned(),
+            ))
         });
         let set = self.agents.values().flat_map(|spec| &spec.set);
         let set = set.map(|(name, value)| (name.clone(), value.clone().into_bytes()));
-        let keys: Vec<&String> =
-            self.providers.values().filter_map(|provider| provider.key.as_ref()).collect();
+        let keys: Vec<&String> = self
+            .providers
+            .values()
+            .filter_map(|provider| provider.key.as_ref())
+            .collect();
 
         let mut secrets = Vec::new();
         for (name, value) in seen.chain(set) {

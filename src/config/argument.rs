@@ -34,7 +34,11 @@ impl Argument {
     ///
     /// `AgentUnusable` for a path that is not UTF-8.
     pub fn filled(&self, blanks: &Blanks<'_>) -> Result<Vec<String>> {
-        let texts = self.0.iter().map(|text| fill(text, blanks)).collect::<Result<Option<Vec<_>>>>();
+        let texts = self
+            .0
+            .iter()
+            .map(|text| fill(text, blanks))
+            .collect::<Result<Option<Vec<_>>>>();
         texts.map(Option::unwrap_or_default)
     }
 
@@ -46,11 +50,17 @@ impl Argument {
 
     /// Tells whether a blank stands in it.
     pub(super) fn names(&self, blank: &str) -> bool {
-        self.0.iter().any(|text| pieces(text).contains(&Piece::Blank(blank)))
+        self.0
+            .iter()
+            .any(|text| pieces(text).contains(&Piece::Blank(blank)))
     }
 
     /// Returns what is wrong with it, in words. `{command}` is known only where a command is allowed.
-    pub(super) fn fault(&self, is_switch: &impl Fn(&str) -> bool, in_command: bool) -> Option<String> {
+    pub(super) fn fault(
+        &self,
+        is_switch: &impl Fn(&str) -> bool,
+        in_command: bool,
+    ) -> Option<String> {
         if self.is_permissions() {
             return None;
         }
@@ -64,7 +74,9 @@ impl Argument {
         blanks.into_iter().find_map(|piece| match piece {
             Piece::Text(_) | Piece::Blank("model" | "prompt_file" | "cwd") => None,
             Piece::Blank("command") if in_command => None,
-            Piece::Blank("permissions") => Some(format!("`{PERMISSIONS}` must be an argument of its own")),
+            Piece::Blank("permissions") => {
+                Some(format!("`{PERMISSIONS}` must be an argument of its own"))
+            }
             Piece::Blank(name) => Some(format!("`{{{name}}}` is no blank that is known here")),
         })
     }
@@ -83,7 +95,9 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     let (mut from, mut at) = (0, 0);
     while let Some(open) = text[at..].find('{').map(|open| at + open) {
         let name = &text[open + 1..];
-        let end = name.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(name.len());
+        let end = name
+            .find(|c: char| !c.is_ascii_lowercase() && c != '_')
+            .unwrap_or(name.len());
         at = open + 1;
         if end > 0 && name[end..].starts_with('}') {
             pieces.extend([Piece::Text(&text[from..open]), Piece::Blank(&name[..end])]);
@@ -115,8 +129,10 @@ fn fill(text: &str, blanks: &Blanks<'_>) -> Result<Option<String>> {
 
 fn utf8(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| {
-        let message =
-            format!("`{}` cannot be an argument: it is not UTF-8", path.display().to_string().escape_debug());
+        let message = format!(
+            "`{}` cannot be an argument: it is not UTF-8",
+            path.display().to_string().escape_debug()
+        );
         Error::new(ErrorKind::AgentUnusable, message)
     })
 }

@@ -18,9 +18,12 @@ impl TryFrom<String> for CommandWords {
     fn try_from(words: String) -> Result<Self, String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || " ._/-:=+@".contains(c);
         let starts = words.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '.' || c == '/');
-        if starts && words.len() <= LONGEST && words.chars().all(plain) && words.trim_end() == words {
+        if starts && words.len() <= LONGEST && words.chars().all(plain) && words.trim_end() == words
+        {
             return Ok(Self(words));
         }
-        Err(format!("{words:?} is not how a command begins, such as \"cargo test\""))
+        Err(format!(
+            "{words:?} is not how a command begins, such as \"cargo test\""
+        ))
     }
 }

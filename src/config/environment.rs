@@ -11,7 +11,9 @@ pub struct Environment(pub Vec<(OsString, OsString)>);
 
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+        f.debug_list()
+            .entries(self.0.iter().map(|(name, _)| name))
+            .finish()
     }
 }
 
@@ -33,25 +35,32 @@ impl NamePattern {
             return name.eq_ignore_ascii_case(&self.0);
         };
         let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-        let Some((first, mut left)) = name.split_at_checked(start.len()) else { return false };
+        let Some((first, mut left)) = name.split_at_checked(start.len()) else {
+            return false;
+        };
         if !first.eq_ignore_ascii_case(start.as_bytes()) {
             return false;
         }
         for part in middle.split('*').filter(|part| !part.is_empty()) {
-            let Some(at) = left.windows(part.len()).position(|w| w.eq_ignore_ascii_case(part.as_bytes()))
+            let Some(at) = left
+                .windows(part.len())
+                .position(|w| w.eq_ignore_ascii_case(part.as_bytes()))
             else {
                 return false;
             };
             left = &left[at + part.len()..];
         }
-        left.len().checked_sub(end.len()).is_some_and(|at| left[at..].eq_ignore_ascii_case(end.as_bytes()))
+        left.len()
+            .checked_sub(end.len())
+            .is_some_and(|at| left[at..].eq_ignore_ascii_case(end.as_bytes()))
     }
 }
 
 impl<'de> Deserialize<'de> for NamePattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let written = String::deserialize(deserializer)?;
-        let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '*' | '(' | ')' | '.' | '-');
+        let usable =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '*' | '(' | ')' | '.' | '-');
         if written.is_empty() || !written.chars().all(usable) {
             return Err(de::Error::custom(format!(
                 "{written:?} is not a variable's name, or a pattern of one"
@@ -81,7 +90,11 @@ mod tests {
             ("*", "anything", true),
         ];
         for (pattern, name, fits) in cases {
-            assert_eq!(NamePattern(pattern.to_owned()).fits(name), fits, "{pattern} {name}");
+            assert_eq!(
+                NamePattern(pattern.to_owned()).fits(name),
+                fits,
+                "{pattern} {name}"
+            );
         }
     }
 }

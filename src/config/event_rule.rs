@@ -13,7 +13,9 @@ impl JsonPath {
     /// Checks and wraps a path; the error says what is wrong.
     pub(super) fn new(written: String) -> Result<Self, String> {
         if written.split('/').any(str::is_empty) {
-            return Err(format!("{written:?} is not a path: names are joined by `/`, as in `message/text`"));
+            return Err(format!(
+                "{written:?} is not a path: names are joined by `/`, as in `message/text`"
+            ));
         }
         Ok(Self(written))
     }
@@ -28,9 +30,12 @@ impl JsonPath {
                 .flat_map(|value| match (value, name) {
                     (Value::Array(items), "*") => items.iter().collect(),
                     (Value::Object(items), "*") => items.values().collect(),
-                    (Value::Array(items), _) => {
-                        name.parse().ok().and_then(|at: usize| items.get(at)).into_iter().collect()
-                    }
+                    (Value::Array(items), _) => name
+                        .parse()
+                        .ok()
+                        .and_then(|at: usize| items.get(at))
+                        .into_iter()
+                        .collect(),
                     (Value::Object(items), _) => items.get(name).into_iter().collect::<Vec<_>>(),
                     _ => Vec::new(),
                 })
@@ -96,7 +101,11 @@ mod tests {
             ("none", vec![]),
         ];
         for (path, expected) in cases {
-            let found: Vec<Value> = JsonPath(path.to_owned()).find(&event).into_iter().cloned().collect();
+            let found: Vec<Value> = JsonPath(path.to_owned())
+                .find(&event)
+                .into_iter()
+                .cloned()
+                .collect();
             assert_eq!(found, expected, "{path}");
         }
     }
@@ -104,7 +113,8 @@ mod tests {
     #[test]
     fn a_condition_holds_for_all_its_paths_and_null_also_for_nothing() {
         let when: When =
-            serde_json::from_value(json!({"type": "result", "parent": null, "bad": false})).unwrap();
+            serde_json::from_value(json!({"type": "result", "parent": null, "bad": false}))
+                .unwrap();
         assert!(when.fits(&json!({"type": "result", "bad": false})));
         assert!(when.fits(&json!({"type": "result", "bad": false, "parent": null})));
         assert!(!when.fits(&json!({"type": "result", "bad": false, "parent": "x"})));

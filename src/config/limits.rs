@@ -84,11 +84,19 @@ impl WrittenLimits {
     /// Puts what is written in place of what held before.
     pub(super) fn overlay(&self, limits: &mut CallLimits) {
         let seconds = |number: u64| Duration::from_secs(number);
-        limits.wall = self.wall_seconds.map_or(limits.wall, |number| seconds(number.0));
-        limits.idle = self.idle_seconds.map_or(limits.idle, |number| seconds(number.0));
-        limits.grace = self.grace_seconds.map_or(limits.grace, |number| seconds(number.0));
+        limits.wall = self
+            .wall_seconds
+            .map_or(limits.wall, |number| seconds(number.0));
+        limits.idle = self
+            .idle_seconds
+            .map_or(limits.idle, |number| seconds(number.0));
+        limits.grace = self
+            .grace_seconds
+            .map_or(limits.grace, |number| seconds(number.0));
         limits.output = self.output_bytes.map_or(limits.output, |number| number.0);
-        limits.max_wait = self.max_wait_seconds.map_or(limits.max_wait, |number| seconds(number.0));
+        limits.max_wait = self
+            .max_wait_seconds
+            .map_or(limits.max_wait, |number| seconds(number.0));
     }
 }
 
@@ -104,7 +112,9 @@ impl TryFrom<f64> for Dollars {
         if (0.0..=MOST_DOLLARS).contains(&dollars) {
             return Ok(Self((dollars * 1e6).round() as u64));
         }
-        Err(format!("{dollars} is not an amount from 0 to {MOST_DOLLARS}"))
+        Err(format!(
+            "{dollars} is not an amount from 0 to {MOST_DOLLARS}"
+        ))
     }
 }
 

@@ -15,8 +15,8 @@ mod switch;
 use std::collections::BTreeMap;
 
 pub use agent_spec::{
-    AgentSpec, EndRule, Failure, OutputKind, OutputSpec, PathList, Permissions, PromptWay, Tried, UsageSpec,
-    WordPlace,
+    AgentSpec, EndRule, Failure, OutputKind, OutputSpec, PathList, Permissions, PromptWay, Tried,
+    UsageSpec, WordPlace,
 };
 pub use agents::{Agents, Failures, Known};
 pub use argument::{Argument, Blanks};
@@ -86,7 +86,10 @@ impl Default for Settings {
             verdict_nonce: NoncePolicy::default(),
             strict: false,
             max_prompt_bytes: 32 * 1024 * 1024,
-            structure: StructureLimits { per_folder: 60, total: 400 },
+            structure: StructureLimits {
+                per_folder: 60,
+                total: 400,
+            },
             agents: BTreeMap::new(),
             commands: BTreeMap::new(),
             modes: BTreeMap::new(),
@@ -150,20 +153,25 @@ impl Settings {
     ///
     /// `ConfigInvalid` with the place in the file.
     pub fn overlaid(mut self, text: &str, origin: &str) -> Result<Self> {
-        let written: Written = toml::from_str(text).map_err(|error| invalid(text, origin, &error))?;
+        let written: Written =
+            toml::from_str(text).map_err(|error| invalid(text, origin, &error))?;
         if written.format != 1 {
-            let message = format!("format {} is not understood; this program reads 1", written.format);
-            return Err(Error::new(ErrorKind::ConfigInvalid, message).with_place(Place::at_offset(
-                origin,
-                text,
-                text.find("format").unwrap_or(0),
-            )));
+            let message = format!(
+                "format {} is not understood; this program reads 1",
+                written.format
+            );
+            return Err(Error::new(ErrorKind::ConfigInvalid, message).with_place(
+                Place::at_offset(origin, text, text.find("format").unwrap_or(0)),
+            ));
         }
         self.pack = written.pack.or(self.pack);
         self.verdict_nonce = written.verdict_nonce.unwrap_or(self.verdict_nonce);
         self.strict = written.prompt.strict.unwrap_or(self.strict);
         self.max_prompt_bytes = written.prompt.max_bytes.unwrap_or(self.max_prompt_bytes);
-        self.structure.per_folder = written.structure.per_folder.unwrap_or(self.structure.per_folder);
+        self.structure.per_folder = written
+            .structure
+            .per_folder
+            .unwrap_or(self.structure.per_folder);
         self.structure.total = written.structure.total.unwrap_or(self.structure.total);
         self.models.extend(written.models);
         for (agent, switches) in written.agents {
@@ -190,7 +198,12 @@ impl Settings {
 
 fn invalid(text: &str, origin: &str, error: &toml::de::Error) -> Error {
     let offset = error.span().map_or(0, |span| span.start);
-    let message = error.message().lines().next().unwrap_or_default().to_owned();
+    let message = error
+        .message()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_owned();
     Error::new(ErrorKind::ConfigInvalid, message)
         .with_place(Place::at_offset(origin, text, offset))
         .with_hint("the file that `agentd init` writes explains the settings")
@@ -213,8 +226,17 @@ mod tests {
         assert!(settings.strict);
         assert_eq!(settings.verdict_nonce, NoncePolicy::Off);
         assert_eq!(Settings::default().verdict_nonce, NoncePolicy::On);
-        assert_eq!(settings.structure, StructureLimits { per_folder: 60, total: 10 });
-        assert_eq!(settings.agents[&Mode::new("plan").unwrap()].as_str(), "gemini");
+        assert_eq!(
+            settings.structure,
+            StructureLimits {
+                per_folder: 60,
+                total: 10
+            }
+        );
+        assert_eq!(
+            settings.agents[&Mode::new("plan").unwrap()].as_str(),
+            "gemini"
+        );
     }
 
     #[test]
@@ -228,15 +250,20 @@ mod tests {
             output: 33_554_432,
             max_wait: seconds(600),
         };
-        assert_eq!((defaults.limits, defaults.containment), (limits, Containment::Guard));
+        assert_eq!(
+            (defaults.limits, defaults.containment),
+            (limits, Containment::Guard)
+        );
         assert_eq!(defaults.budget, Budget::default());
 
         let user = "format = 1\ncontainment = \"namespace\"\n[limits]\nwall_seconds = 7200\ngrace_seconds = 0\n\
                     [budget.run]\ndollars = 0.1\nturns = 20\n[budget.session]\ndollars = 25\nminutes = 90\n";
         let project = "format = 1\n[limits]\nidle_seconds = 60\noutput_bytes = 1000\nmax_wait_seconds = 0\n\
                        [budget.run]\nturns = 5\ntokens = 2000000\n";
-        let settings =
-            defaults.overlaid(user, "user").and_then(|user| user.overlaid(project, "project")).unwrap();
+        let settings = defaults
+            .overlaid(user, "user")
+            .and_then(|user| user.overlaid(project, "project"))
+            .unwrap();
         let limits = CallLimits {
             wall: seconds(7_200),
             idle: seconds(60),
@@ -244,10 +271,21 @@ mod tests {
             output: 1_000,
             max_wait: seconds(0),
         };
-        assert_eq!((settings.limits, settings.containment), (limits, Containment::Namespace));
-        let run =
-            Caps { tokens: Some(2_000_000), micro_dollars: Some(100_000), turns: Some(5), ..Caps::default() };
-        let session = Caps { micro_dollars: Some(25_000_000), seconds: Some(5_400), ..Caps::default() };
+        assert_eq!(
+            (settings.limits, settings.containment),
+            (limits, Containment::Namespace)
+        );
+        let run = Caps {
+            tokens: Some(2_000_000),
+            micro_dollars: Some(100_000),
+            turns: Some(5),
+            ..Caps::default()
+        };
+        let session = Caps {
+            micro_dollars: Some(25_000_000),
+            seconds: Some(5_400),
+            ..Caps::default()
+        };
         assert_eq!(settings.budget, Budget { run, session });
     }
 
@@ -278,8 +316,10 @@ mod tests {
                        [modes.plan]\nidle_seconds = 7\npermission = \"read-only\"\n\
                        [review]\ncommands = [\n  \"cargo test -- 'a|b'\",\n\
                        {name = \"slow\", run = \"./slow\", timeout_seconds = 5},\n]\n";
-        let settings =
-            defaults.overlaid(user, "user").and_then(|user| user.overlaid(project, "project")).unwrap();
+        let settings = defaults
+            .overlaid(user, "user")
+            .and_then(|user| user.overlaid(project, "project"))
+            .unwrap();
         let slow = CheckCommand {
             name: "slow".to_owned(),
             run: "./slow".to_owned(),
@@ -295,9 +335,15 @@ mod tests {
             accept_unshown: vec!["*.pdf".to_owned()],
         };
         assert_eq!(settings.review, review);
-        let challengers = ["codex", "gemini:pro"].map(|name| AgentName::new(name).unwrap()).to_vec();
-        let change =
-            ChangeSettings { rounds: Some(3), tasks: TaskPace::Each, challengers, finish: Finish::Branch };
+        let challengers = ["codex", "gemini:pro"]
+            .map(|name| AgentName::new(name).unwrap())
+            .to_vec();
+        let change = ChangeSettings {
+            rounds: Some(3),
+            tasks: TaskPace::Each,
+            challengers,
+            finish: Finish::Branch,
+        };
         assert_eq!(settings.change, change);
         let plan = &settings.modes[&Mode::new("plan").unwrap()];
         let expected = ModeSettings {
@@ -309,8 +355,14 @@ mod tests {
         assert_eq!(*plan, expected);
         assert_eq!(plan.limits(settings.limits).output, settings.limits.output);
 
-        let none = Settings::default().overlaid("format = 1\n[review]\ncommands = []\n", "project").unwrap();
-        assert_eq!(none.review.commands, Some(Vec::new()), "none is not the same as nothing said");
+        let none = Settings::default()
+            .overlaid("format = 1\n[review]\ncommands = []\n", "project")
+            .unwrap();
+        assert_eq!(
+            none.review.commands,
+            Some(Vec::new()),
+            "none is not the same as nothing said"
+        );
     }
 
     #[test]
@@ -321,30 +373,63 @@ mod tests {
             ("format = 1\nverdict_nonce = true\n", 2),
             ("format = 1\n[modes.Plan]\nagent = \"x\"\n", 2),
             ("format = 1\n\n[modes.plan]\nagent = \"\"\n", 4),
-            ("format = 1\n[modes.plan]\nagent = \"x\"\nmodel = \"--yolo\"\n", 4),
+            (
+                "format = 1\n[modes.plan]\nagent = \"x\"\nmodel = \"--yolo\"\n",
+                4,
+            ),
             ("format = 1\n[modes.plan]\nmodel = \"\"\n", 3),
             ("format = 1\n[modes.plan]\npermission = \"edit\"\n", 3),
             ("format = 1\n[modes.plan]\nwall_seconds = 0\n", 3),
             ("format = 1\n[modes.plan]\ngrace_seconds = 1\n", 3),
             ("format = 1\n[review]\ncommand = [\"make\"]\n", 3),
             ("format = 1\n[review]\ncommands = \"make\"\n", 3),
-            ("format = 1\n[review]\ncommands = [\n  \"make\",\n  \" \",\n]\n", 5),
-            ("format = 1\n[review]\ncommands = [\n  \"make\",\n  1,\n]\n", 5),
+            (
+                "format = 1\n[review]\ncommands = [\n  \"make\",\n  \" \",\n]\n",
+                5,
+            ),
+            (
+                "format = 1\n[review]\ncommands = [\n  \"make\",\n  1,\n]\n",
+                5,
+            ),
             ("format = 1\n[review]\ncommands = [\"a\\nb\"]\n", 3),
-            ("format = 1\n[review]\ncommands = [\n  \"rm x \\u202E# y\",\n]\n", 4),
-            ("format = 1\n[review]\ncommands = [\n  {name = \"tests\"},\n]\n", 4),
-            ("format = 1\n[review]\ncommands = [\n  {run = \"a\", when = \"b\"},\n]\n", 4),
-            ("format = 1\n[[review.commands]]\nrun = \"a\"\ntimeout_seconds = 0\n", 4),
-            ("format = 1\n[review]\nscans = true\ntimeout_seconds = 0\n", 4),
+            (
+                "format = 1\n[review]\ncommands = [\n  \"rm x \\u202E# y\",\n]\n",
+                4,
+            ),
+            (
+                "format = 1\n[review]\ncommands = [\n  {name = \"tests\"},\n]\n",
+                4,
+            ),
+            (
+                "format = 1\n[review]\ncommands = [\n  {run = \"a\", when = \"b\"},\n]\n",
+                4,
+            ),
+            (
+                "format = 1\n[[review.commands]]\nrun = \"a\"\ntimeout_seconds = 0\n",
+                4,
+            ),
+            (
+                "format = 1\n[review]\nscans = true\ntimeout_seconds = 0\n",
+                4,
+            ),
             ("format = 1\n[review]\nscans = \"no\"\n", 3),
             ("format = 1\n[change]\nrounds = 0\n", 3),
             ("format = 1\n[change]\nrounds = 21\n", 3),
             ("format = 1\n[change]\ntasks = \"one\"\n", 3),
             ("format = 1\n[change]\nfinish = \"squash\"\n", 3),
-            ("format = 1\n[change]\nchallengers = [\"codex\", \":x\"]\n", 3),
-            ("format = 1\n[change]\nchallengers = [\"codex\", \"codex\"]\n", 3),
+            (
+                "format = 1\n[change]\nchallengers = [\"codex\", \":x\"]\n",
+                3,
+            ),
+            (
+                "format = 1\n[change]\nchallengers = [\"codex\", \"codex\"]\n",
+                3,
+            ),
             ("format = 1\n[limits]\nwall = 1\n", 3),
-            ("format = 1\n[limits]\nidle_seconds = 5\nwall_seconds = 0\n", 4),
+            (
+                "format = 1\n[limits]\nidle_seconds = 5\nwall_seconds = 0\n",
+                4,
+            ),
             ("format = 1\n[limits]\nidle_seconds = 31536001\n", 3),
             ("format = 1\n[limits]\ngrace_seconds = -1\n", 3),
             ("format = 1\n[limits]\noutput_bytes = 0\n", 3),
@@ -355,14 +440,23 @@ mod tests {
             ("format = 1\n[budget.run]\ndollars = nan\n", 3),
             ("format = 1\n[budget.run]\ndollars = inf\n", 3),
             ("format = 1\n[budget.session]\nturns = 1.5\n", 3),
-            ("format = 1\n[budget.session]\nminutes = 9223372036854775807\n", 3),
+            (
+                "format = 1\n[budget.session]\nminutes = 9223372036854775807\n",
+                3,
+            ),
             ("format = 2\n", 1),
             ("format = \n", 1),
             ("pack = \"sdd\"\n", 1),
         ];
         for (text, line) in cases {
-            let error = Settings::default().overlaid(text, "config.toml").unwrap_err();
-            assert_eq!(error.place().map(|place| place.line), Some(line), "{text}: {error:#}");
+            let error = Settings::default()
+                .overlaid(text, "config.toml")
+                .unwrap_err();
+            assert_eq!(
+                error.place().map(|place| place.line),
+                Some(line),
+                "{text}: {error:#}"
+            );
         }
     }
 }

@@ -69,7 +69,9 @@ impl Dialect {
     /// Returns the dialect of a name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Openai, Self::Anthropic, Self::Gemini].into_iter().find(|dialect| dialect.name() == name)
+        [Self::Openai, Self::Anthropic, Self::Gemini]
+            .into_iter()
+            .find(|dialect| dialect.name() == name)
     }
 }
 
@@ -80,22 +82,36 @@ fn is_loopback(address: &str) -> bool {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.rsplit_once(':').map_or(host, |(host, _)| host),
     };
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    host == "localhost"
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
 }
 
 impl Provider {
     /// Returns what is wrong with it, in words.
     pub(super) fn fault(&self) -> Option<String> {
-        let host = ["https://", "http://"].iter().find_map(|scheme| self.base_url.strip_prefix(scheme));
+        let host = ["https://", "http://"]
+            .iter()
+            .find_map(|scheme| self.base_url.strip_prefix(scheme));
         if host.is_none_or(str::is_empty) || self.base_url.contains(['?', '#', ' ', '{', '}']) {
             return Some("`base_url` is no address like https://host/v1".to_owned());
         }
         // A key must not stand where it would be shown.
-        if host.is_some_and(|host| host.split('/').next().is_some_and(|host| host.contains('@'))) {
-            return Some("`base_url` holds a user or a password: name a variable as `key`".to_owned());
+        if host.is_some_and(|host| {
+            host.split('/')
+                .next()
+                .is_some_and(|host| host.contains('@'))
+        }) {
+            return Some(
+                "`base_url` holds a user or a password: name a variable as `key`".to_owned(),
+            );
         }
         let is_name = |key: &String| {
-            !key.is_empty() && key.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+            !key.is_empty()
+                && key
+                    .bytes()
+                    .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
         };
         // It may be the key, so it is not repeated.
         if self.key.as_ref().is_some_and(|key| !is_name(key)) {

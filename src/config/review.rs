@@ -34,13 +34,21 @@ impl CheckCommand {
     /// Makes a check of a command.
     #[must_use]
     pub fn new(run: &str) -> Self {
-        Self { name: run.to_owned(), run: run.to_owned(), timeout: None, tool: None }
+        Self {
+            name: run.to_owned(),
+            run: run.to_owned(),
+            timeout: None,
+            tool: None,
+        }
     }
 
     /// Makes a security scan of a command and the tool that it needs.
     #[must_use]
     pub fn scan(run: &str, tool: &str) -> Self {
-        Self { tool: Some(tool.to_owned()), ..Self::new(run) }
+        Self {
+            tool: Some(tool.to_owned()),
+            ..Self::new(run)
+        }
     }
 }
 
@@ -148,8 +156,9 @@ impl WrittenReview {
         if let Some(commands) = self.commands {
             review.commands = Some(commands.into_iter().map(|written| written.0).collect());
         }
-        review.timeout =
-            self.timeout_seconds.map_or(review.timeout, |seconds| Duration::from_secs(seconds.0));
+        review.timeout = self
+            .timeout_seconds
+            .map_or(review.timeout, |seconds| Duration::from_secs(seconds.0));
         review.scans = self.scans.unwrap_or(review.scans);
         if let Some(accept_unshown) = self.accept_unshown {
             review.accept_unshown = accept_unshown;
@@ -198,11 +207,14 @@ impl TryFrom<String> for Line {
     type Error = String;
 
     fn try_from(line: String) -> Result<Self, String> {
-        let readable = !line.trim().is_empty() && !line.contains(['\n', '\r']) && screen(&line) == line;
+        let readable =
+            !line.trim().is_empty() && !line.contains(['\n', '\r']) && screen(&line) == line;
         if readable && line.len() <= LONGEST {
             return Ok(Self(line));
         }
-        Err(format!("{line:?} is not one readable line of at most {LONGEST} bytes"))
+        Err(format!(
+            "{line:?} is not one readable line of at most {LONGEST} bytes"
+        ))
     }
 }
 
@@ -226,7 +238,9 @@ impl<'de> Deserialize<'de> for WrittenCheck {
                 let table = CheckTable::deserialize(MapAccessDeserializer::new(map))?;
                 let mut check = CheckCommand::new(&table.run.0);
                 check.name = table.name.map_or(check.name, |name| name.0);
-                check.timeout = table.timeout_seconds.map(|seconds| Duration::from_secs(seconds.0));
+                check.timeout = table
+                    .timeout_seconds
+                    .map(|seconds| Duration::from_secs(seconds.0));
                 Ok(WrittenCheck(check))
             }
         }
@@ -249,7 +263,10 @@ impl WrittenChange {
     /// Puts what is written in place of what held before.
     pub(super) fn overlay(self, change: &mut ChangeSettings) {
         // No number of rounds is too large for this.
-        change.rounds = self.rounds.and_then(|rounds| u32::try_from(rounds.0).ok()).or(change.rounds);
+        change.rounds = self
+            .rounds
+            .and_then(|rounds| u32::try_from(rounds.0).ok())
+            .or(change.rounds);
         change.tasks = self.tasks.unwrap_or(change.tasks);
         change.finish = self.finish.unwrap_or(change.finish);
         if let Some(challengers) = self.challengers {
@@ -287,7 +304,9 @@ impl TryFrom<String> for WrittenAgent {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        AgentName::new(name).map(Self).map_err(|error| error.message().to_owned())
+        AgentName::new(name)
+            .map(Self)
+            .map_err(|error| error.message().to_owned())
     }
 }
 
@@ -320,7 +339,11 @@ impl TryFrom<String> for WrittenModel {
 
     fn try_from(name: String) -> Result<Self, String> {
         // What begins like a flag would be taken for one.
-        if name.trim() == name && !name.is_empty() && !name.starts_with('-') && screen(&name) == name {
+        if name.trim() == name
+            && !name.is_empty()
+            && !name.starts_with('-')
+            && screen(&name) == name
+        {
             return Ok(Self(name));
         }
         Err(format!("{name:?} is not a model's name"))
@@ -331,8 +354,15 @@ impl WrittenMode {
     /// Puts what is written in place of what held before.
     pub(super) fn overlay(&self, mode: &mut ModeSettings) {
         let seconds = |number: Within<1, YEAR>| Duration::from_secs(number.0);
-        mode.model = self.model.as_ref().map(|model| model.0.clone()).or(mode.model.take());
-        mode.permission = self.permission.map(|Lowered::ReadOnly| Permission::ReadOnly).or(mode.permission);
+        mode.model = self
+            .model
+            .as_ref()
+            .map(|model| model.0.clone())
+            .or(mode.model.take());
+        mode.permission = self
+            .permission
+            .map(|Lowered::ReadOnly| Permission::ReadOnly)
+            .or(mode.permission);
         mode.wall = self.wall_seconds.map(seconds).or(mode.wall);
         mode.idle = self.idle_seconds.map(seconds).or(mode.idle);
     }

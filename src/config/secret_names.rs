@@ -36,7 +36,11 @@ impl SecretNames {
             return false;
         }
         let is_secret_word = |word: &String| {
-            self.words.contains(word) || self.endings.iter().any(|ending| word.ends_with(ending.as_str()))
+            self.words.contains(word)
+                || self
+                    .endings
+                    .iter()
+                    .any(|ending| word.ends_with(ending.as_str()))
         };
         fits(&self.patterns) || words_of(name).iter().any(is_secret_word)
     }
@@ -73,7 +77,9 @@ pub(super) fn password_in_url(value: &str) -> Option<&str> {
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     // A password may hold an `@`, or a `/` that someone did not encode.
-    let (user_info, _) = authority.rsplit_once('@').or_else(|| rest.rsplit_once('@'))?;
+    let (user_info, _) = authority
+        .rsplit_once('@')
+        .or_else(|| rest.rsplit_once('@'))?;
     match user_info.split_once(':') {
         Some((_, password)) => Some(password).filter(|password| !password.is_empty()),
         None => Some(user_info).filter(|token| token.len() >= MIN_TOKEN_BYTES),
@@ -87,8 +93,14 @@ mod tests {
     #[test]
     fn a_name_is_taken_apart_into_words() {
         assert_eq!(words_of("MY_API_KEY"), ["MY", "API", "KEY"]);
-        assert_eq!(words_of("npm_config__authToken"), ["NPM", "CONFIG", "AUTH", "TOKEN"]);
-        assert_eq!(words_of("spring.datasource-password"), ["SPRING", "DATASOURCE", "PASSWORD"]);
+        assert_eq!(
+            words_of("npm_config__authToken"),
+            ["NPM", "CONFIG", "AUTH", "TOKEN"]
+        );
+        assert_eq!(
+            words_of("spring.datasource-password"),
+            ["SPRING", "DATASOURCE", "PASSWORD"]
+        );
         assert_eq!(words_of("MONKEY"), ["MONKEY"]);
         assert_eq!(words_of("__"), [""; 0]);
     }
@@ -96,11 +108,17 @@ mod tests {
     #[test]
     fn a_password_in_a_url_is_found() {
         for (value, password) in [
-            ("redis://:hunter2hunter2@cache:6379/0", Some("hunter2hunter2")),
+            (
+                "redis://:hunter2hunter2@cache:6379/0",
+                Some("hunter2hunter2"),
+            ),
             ("postgres://me:p@ss:word@db/x?sslmode=on", Some("p@ss:word")),
             ("postgres://me:with/slash@db/x", Some("with/slash")),
             ("jdbc:postgresql://me:word@db/x", Some("word")),
-            ("https://github_pat_0123456789@example.com/x", Some("github_pat_0123456789")),
+            (
+                "https://github_pat_0123456789@example.com/x",
+                Some("github_pat_0123456789"),
+            ),
             ("ssh://git@example.com/x", None),
             ("https://example.com/a:b", None),
             ("http://localhost:8080", None),

@@ -60,17 +60,24 @@ impl Agents {
         for (name, given) in settings {
             let Some(spec) = self.find(name) else {
                 let known: Vec<&str> = self.all().map(|spec| spec.name.as_str()).collect();
-                let message = format!("the settings speak of the agent `{name}`, which is not described");
+                let message =
+                    format!("the settings speak of the agent `{name}`, which is not described");
                 return Err(Error::new(ErrorKind::ConfigInvalid, message)
                     .with_hint(format!("agents.yaml describes {}", known.join(", "))));
             };
-            if let Some(unknown) = given.keys().find(|switch| !spec.switches.contains_key(*switch)) {
+            if let Some(unknown) = given
+                .keys()
+                .find(|switch| !spec.switches.contains_key(*switch))
+            {
                 let known: Vec<&str> = spec.switches.keys().map(String::as_str).collect();
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                let known = if known.is_empty() {
+                    "none".to_owned()
+                } else {
+                    known.join(", ")
+                };
                 let message = format!("the agent `{name}` has no switch `{unknown}`");
-                return Err(
-                    Error::new(ErrorKind::ConfigInvalid, message).with_hint(format!("its switches: {known}"))
-                );
+                return Err(Error::new(ErrorKind::ConfigInvalid, message)
+                    .with_hint(format!("its switches: {known}")));
             }
         }
         for spec in self.specs_mut() {
@@ -86,11 +93,21 @@ impl AgentSpec {
     fn set_switches(&mut self, given: impl Fn(&str) -> Option<bool>) {
         for (name, switch) in &mut self.switches {
             switch.default = given(name).unwrap_or(switch.default);
-            let position = if switch.default { &switch.on } else { &switch.off };
+            let position = if switch.default {
+                &switch.on
+            } else {
+                &switch.off
+            };
             let blank = [format!("{{{name}}}")];
             self.argv = std::mem::take(&mut self.argv)
                 .into_iter()
-                .flat_map(|argument| if argument.0 == blank { position.argv.clone() } else { vec![argument] })
+                .flat_map(|argument| {
+                    if argument.0 == blank {
+                        position.argv.clone()
+                    } else {
+                        vec![argument]
+                    }
+                })
                 .collect();
             self.set.extend(position.set.clone());
             self.obeys.extend(position.obeys.clone());

@@ -99,8 +99,11 @@ impl ActionSpec {
     /// Returns the action as a tool: its name, what it does, and its parameters as JSON Schema.
     #[must_use]
     pub fn tool(&self, name: &str) -> Value {
-        let properties: Map<String, Value> =
-            self.parameters.iter().map(|(name, parameter)| (name.clone(), parameter.schema())).collect();
+        let properties: Map<String, Value> = self
+            .parameters
+            .iter()
+            .map(|(name, parameter)| (name.clone(), parameter.schema()))
+            .collect();
         let required: Vec<&String> = self
             .parameters
             .iter()
@@ -124,12 +127,20 @@ impl Parameter {
     /// Returns the value of `enum` that a text means: in any case, by an alias, in Markdown's marks for code and bold.
     #[must_use]
     pub fn known_value(&self, text: &str) -> Option<&str> {
-        let word =
-            text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '`' | '*' | '_' | '"' | '\''));
+        let word = text
+            .trim_matches(|c: char| c.is_whitespace() || matches!(c, '`' | '*' | '_' | '"' | '\''));
         let is_word = |known: &String| known.eq_ignore_ascii_case(word);
-        let aliased =
-            || self.aliases.iter().find(|(_, words)| words.iter().any(is_word)).map(|(value, _)| value);
-        self.one_of.iter().find(|known| is_word(known)).or_else(aliased).map(String::as_str)
+        let aliased = || {
+            self.aliases
+                .iter()
+                .find(|(_, words)| words.iter().any(is_word))
+                .map(|(value, _)| value)
+        };
+        self.one_of
+            .iter()
+            .find(|known| is_word(known))
+            .or_else(aliased)
+            .map(String::as_str)
     }
 
     fn schema(&self) -> Value {

@@ -26,8 +26,11 @@ impl AgentName {
         if usable {
             return Ok(Self(name));
         }
-        Err(Error::new(ErrorKind::NameInvalid, format!("{name:?} is not an agent's name"))
-            .with_hint("an agent is named like `claude`, `qwen-code` or `ollama:llama3.2:3b`"))
+        Err(Error::new(
+            ErrorKind::NameInvalid,
+            format!("{name:?} is not an agent's name"),
+        )
+        .with_hint("an agent is named like `claude`, `qwen-code` or `ollama:llama3.2:3b`"))
     }
 
     /// Returns the name of the agent that every template falls back to.
@@ -49,7 +52,13 @@ impl AgentName {
         let before_model = self.0.split(':').next().unwrap_or_default();
         before_model
             .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+            .map(|c| {
+                if c.is_ascii_alphanumeric() {
+                    c.to_ascii_uppercase()
+                } else {
+                    '_'
+                }
+            })
             .collect()
     }
 }
@@ -81,7 +90,11 @@ mod tests {
     #[test]
     fn unusable_names_are_refused() {
         for name in ["", ":model", "a\nb", &"x".repeat(129)] {
-            assert_eq!(AgentName::new(name).unwrap_err().kind(), ErrorKind::NameInvalid, "{name:?}");
+            assert_eq!(
+                AgentName::new(name).unwrap_err().kind(),
+                ErrorKind::NameInvalid,
+                "{name:?}"
+            );
         }
     }
 }

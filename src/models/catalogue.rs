@@ -41,18 +41,30 @@ impl Catalogue {
     pub fn read(text: &str, origin: &str) -> Result<Self> {
         let written: Written = yaml::read(text, origin, 1, ErrorKind::ConfigInvalid)?;
         let invalid = |location, message: String| {
-            Error::new(ErrorKind::ConfigInvalid, message).with_place(yaml::place(text, origin, 1, location))
+            Error::new(ErrorKind::ConfigInvalid, message)
+                .with_place(yaml::place(text, origin, 1, location))
         };
         if written.format.value != 1 {
             let message = "only catalogues of format 1 are understood".to_owned();
             return Err(invalid(written.format.referenced, message));
         }
-        let mut catalogue = Self { models: Vec::new(), tokenizers: written.tokenizers };
+        let mut catalogue = Self {
+            models: Vec::new(),
+            tokenizers: written.tokenizers,
+        };
         for model in written.models {
-            catalogue.check(&model.value).map_err(|message| invalid(model.referenced, message))?;
+            catalogue
+                .check(&model.value)
+                .map_err(|message| invalid(model.referenced, message))?;
             let names = std::iter::once(&model.value.id).chain(&model.value.aliases);
-            if let Some(name) = names.into_iter().find(|name| catalogue.position(name).is_some()) {
-                return Err(invalid(model.referenced, format!("the name `{name}` stands twice")));
+            if let Some(name) = names
+                .into_iter()
+                .find(|name| catalogue.position(name).is_some())
+            {
+                return Err(invalid(
+                    model.referenced,
+                    format!("the name `{name}` stands twice"),
+                ));
             }
             catalogue.models.push(model.value);
         }
@@ -65,7 +77,8 @@ impl Catalogue {
     ///
     /// `ConfigInvalid` for a tokenizer that is not described.
     pub fn add(&mut self, model: ModelSpec) -> Result<()> {
-        self.check(&model).map_err(|message| Error::new(ErrorKind::ConfigInvalid, message))?;
+        self.check(&model)
+            .map_err(|message| Error::new(ErrorKind::ConfigInvalid, message))?;
         match self.position(&model.id) {
             Some(index) => self.models[index] = model,
             None => self.models.push(model),
@@ -119,15 +132,23 @@ impl Catalogue {
     /// Returns how a model's tokens are counted.
     #[must_use]
     pub fn tokenizer(&self, model: &ModelSpec) -> TokenizerSpec {
-        let guess = || TokenizerSpec { kind: CountKind::Guess, margin: 2.0, ..TokenizerSpec::default() };
-        self.tokenizers.get(&model.tokenizer).cloned().unwrap_or_else(guess)
+        let guess = || TokenizerSpec {
+            kind: CountKind::Guess,
+            margin: 2.0,
+            ..TokenizerSpec::default()
+        };
+        self.tokenizers
+            .get(&model.tokenizer)
+            .cloned()
+            .unwrap_or_else(guess)
     }
 
     fn position(&self, name: &str) -> Option<usize> {
         let named = |model: &ModelSpec| {
             let mut names = std::iter::once(&model.id).chain(&model.aliases);
-            let bare =
-                name.split_once(':').filter(|(provider, _)| provider.eq_ignore_ascii_case(&model.provider));
+            let bare = name
+                .split_once(':')
+                .filter(|(provider, _)| provider.eq_ignore_ascii_case(&model.provider));
             names.any(|known| {
                 known.eq_ignore_ascii_case(name)
                     || bare.is_some_and(|(_, bare)| known.eq_ignore_ascii_case(bare))

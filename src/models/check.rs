@@ -58,7 +58,9 @@ impl fmt::Display for CheckEnd {
             Self::Passed => f.write_str("passed"),
             Self::Failed { code: Some(code) } => write!(f, "failed with exit code {code}"),
             Self::Failed { code: None } => f.write_str("failed without an exit code"),
-            Self::TimedOut { seconds } => write!(f, "took more than {seconds} seconds, and was ended"),
+            Self::TimedOut { seconds } => {
+                write!(f, "took more than {seconds} seconds, and was ended")
+            }
             Self::NotInstalled => f.write_str("failed: its command is not there"),
             Self::NotRun => f.write_str("not run: its tool is not there"),
             Self::Stopped => f.write_str("stopped"),
@@ -69,7 +71,9 @@ impl fmt::Display for CheckEnd {
 /// Tells whether every check passed, but for scans that were not run. Where there is none, nothing speaks against it.
 #[must_use]
 pub fn all_passed(checks: &[Check]) -> bool {
-    checks.iter().all(|check| matches!(check.end, CheckEnd::Passed | CheckEnd::NotRun))
+    checks
+        .iter()
+        .all(|check| matches!(check.end, CheckEnd::Passed | CheckEnd::NotRun))
 }
 
 #[cfg(test)]
@@ -78,7 +82,13 @@ mod tests {
 
     fn check(end: CheckEnd) -> Check {
         let (name, command) = ("tests".to_owned(), "make test".to_owned());
-        Check { name, command, end, milliseconds: 7, output: "ok\n".to_owned() }
+        Check {
+            name,
+            command,
+            end,
+            milliseconds: 7,
+            output: "ok\n".to_owned(),
+        }
     }
 
     #[test]
@@ -93,7 +103,11 @@ mod tests {
             (CheckEnd::Stopped, false),
         ];
         for (end, passes) in cases {
-            assert_eq!(all_passed(&[check(CheckEnd::Passed), check(end)]), passes, "{end}");
+            assert_eq!(
+                all_passed(&[check(CheckEnd::Passed), check(end)]),
+                passes,
+                "{end}"
+            );
             assert_eq!(check(end).passed(), end == CheckEnd::Passed);
         }
         assert!(all_passed(&[]));

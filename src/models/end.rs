@@ -128,7 +128,11 @@ impl End {
         let session = turn.split('/').next().unwrap_or_default();
         let hint = hint.replace("TURN", turn).replace("SESSION", session);
         let detail = detail.trim();
-        let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+        let detail = if detail.is_empty() {
+            String::new()
+        } else {
+            format!(": {detail}")
+        };
         Some(Error::new(kind, format!("{agent} {what}{detail}")).with_hint(hint))
     }
 
@@ -143,18 +147,34 @@ impl End {
                 "log in with its own command; for a server, set the variable that its `key` names",
             ),
             Self::Quota { resets } => {
-                let when = resets.as_deref().map(|when| format!(", which resets {when}")).unwrap_or_default();
+                let when = resets
+                    .as_deref()
+                    .map(|when| format!(", which resets {when}"))
+                    .unwrap_or_default();
                 let what = format!("has used up what its account allows{when}");
-                Some((ErrorKind::AgentQuota, what, "wait, or take another agent with --agent".to_owned()))
+                Some((
+                    ErrorKind::AgentQuota,
+                    what,
+                    "wait, or take another agent with --agent".to_owned(),
+                ))
             }
             Self::RateLimited { retry_after } => {
-                let wait = retry_after.map(|seconds| format!(" {seconds} s")).unwrap_or_default();
+                let wait = retry_after
+                    .map(|seconds| format!(" {seconds} s"))
+                    .unwrap_or_default();
                 let hint = "take the turn again later, or raise `max_wait_seconds` under [limits]";
-                Some((ErrorKind::AgentRateLimited, format!("asks to wait{wait}"), hint.to_owned()))
+                Some((
+                    ErrorKind::AgentRateLimited,
+                    format!("asks to wait{wait}"),
+                    hint.to_owned(),
+                ))
             }
             Self::TooLarge { tokens, limit } => said(
                 ErrorKind::AgentTooLarge,
-                &format!("does not take a prompt of this size{}", sizes(*tokens, *limit)),
+                &format!(
+                    "does not take a prompt of this size{}",
+                    sizes(*tokens, *limit)
+                ),
                 "give it fewer files, or name its --model so that the prompt is fitted",
             ),
             Self::Cut => said(
@@ -174,10 +194,17 @@ impl End {
             ),
             Self::Crashed { code, signal } => Some(crashed(*code, *signal)),
             Self::TimedOut { idle, seconds } => {
-                let (what, setting) =
-                    if *idle { ("was silent for", "idle") } else { ("took more than", "wall") };
+                let (what, setting) = if *idle {
+                    ("was silent for", "idle")
+                } else {
+                    ("took more than", "wall")
+                };
                 let hint = format!("raise `{setting}_seconds` under [limits] if it needs longer");
-                Some((ErrorKind::AgentTimedOut, format!("{what} {seconds} s and was stopped"), hint))
+                Some((
+                    ErrorKind::AgentTimedOut,
+                    format!("{what} {seconds} s and was stopped"),
+                    hint,
+                ))
             }
             Self::NotInstalled => said(
                 ErrorKind::AgentNotInstalled,
@@ -194,9 +221,11 @@ impl End {
                 let hint = "raise `output_bytes` under [limits] if it needs more";
                 Some((ErrorKind::AgentOutputTooLarge, what, hint.to_owned()))
             }
-            Self::Stopped => {
-                said(ErrorKind::AgentStopped, "was stopped", "`agentd resume SESSION` calls it again")
-            }
+            Self::Stopped => said(
+                ErrorKind::AgentStopped,
+                "was stopped",
+                "`agentd resume SESSION` calls it again",
+            ),
             Self::Edited { files, first } => Some(edited(*files, first)),
             Self::Lost => said(
                 ErrorKind::AgentLost,
@@ -221,14 +250,23 @@ fn crashed(code: Option<i32>, signal: Option<i32>) -> (ErrorKind, String, String
 }
 
 fn edited(files: u64, first: &[String]) -> (ErrorKind, String, String) {
-    let more = if files > first.len() as u64 { ", …" } else { "" };
+    let more = if files > first.len() as u64 {
+        ", …"
+    } else {
+        ""
+    };
     let were = if files == 1 { "file was" } else { "files were" };
-    let what = format!("may only read, and {files} {were} changed: {}{more}", first.join(", "));
+    let what = format!(
+        "may only read, and {files} {were} changed: {}{more}",
+        first.join(", ")
+    );
     let hint = "see `git status`; the reply does not count; if you changed them, try again";
     (ErrorKind::AgentEdited, what, hint.to_owned())
 }
 
 /// Returns what a prompt has and what is taken, in words, if both are known.
 fn sizes(tokens: Option<u64>, limit: Option<u64>) -> String {
-    tokens.zip(limit).map_or_else(String::new, |(has, takes)| format!(" ({has} tokens, at most {takes})"))
+    tokens.zip(limit).map_or_else(String::new, |(has, takes)| {
+        format!(" ({has} tokens, at most {takes})")
+    })
 }

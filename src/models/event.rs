@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Amount, BlobId, Decision, End, Format, Marker, Mode, Nonce, Opened, Permission, Process, ReviewResult,
-    SegmentRef, SessionId, UpdateFormat, UsageMetrics, Work,
+    Amount, BlobId, Decision, End, Format, Marker, Mode, Nonce, Opened, Permission, Process,
+    ReviewResult, SegmentRef, SessionId, UpdateFormat, UsageMetrics, Work,
 };
 
 /// One thing that happened to a session.
@@ -106,9 +106,14 @@ impl Event {
         match self {
             Self::Started(started) => {
                 let segments = started.prompt.iter().flat_map(|segment| &segment.texts);
-                segments.chain(&started.sent).chain([&started.fit]).collect()
+                segments
+                    .chain(&started.sent)
+                    .chain([&started.fit])
+                    .collect()
             }
-            Self::Called { prompt, .. } => prompt.iter().flat_map(|segment| &segment.texts).collect(),
+            Self::Called { prompt, .. } => {
+                prompt.iter().flat_map(|segment| &segment.texts).collect()
+            }
             Self::Answered(answered) => vec![&answered.reply],
             Self::Intended { intent, .. } => intent.content.iter().collect(),
             Self::Settled { settlement, .. } => settlement.report.iter().collect(),
@@ -268,6 +273,10 @@ impl Settlement {
     /// Returns it with what it came to and what it found.
     #[must_use]
     pub fn found(self, result: &str, text: Option<String>) -> Self {
-        Self { result: Some(result.to_owned()), text, ..self }
+        Self {
+            result: Some(result.to_owned()),
+            text,
+            ..self
+        }
     }
 }

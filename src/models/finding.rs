@@ -94,14 +94,19 @@ impl Finding {
     #[must_use]
     pub fn place(&self) -> Option<String> {
         let file = shown_name(self.file.as_ref()?);
-        Some(self.line.map_or_else(|| file.to_string(), |line| format!("{file}:{line}")))
+        Some(
+            self.line
+                .map_or_else(|| file.to_string(), |line| format!("{file}:{line}")),
+        )
     }
 
     /// Returns the severity in words, with the reviewer's own word if that is not a known one.
     #[must_use]
     pub fn severity_words(&self) -> String {
         let name = self.severity.name();
-        self.severity_word.as_ref().map_or_else(|| name.to_owned(), |word| format!("{name} ({word})"))
+        self.severity_word
+            .as_ref()
+            .map_or_else(|| name.to_owned(), |word| format!("{name} ({word})"))
     }
 }
 
@@ -113,7 +118,13 @@ impl fmt::Display for Finding {
         }
         let words = self.title.as_deref().unwrap_or(&self.problem);
         let words: Vec<&str> = words.split_whitespace().collect();
-        write!(f, "{}: {} [{}]", self.severity_words(), words.join(" "), self.id)?;
+        write!(
+            f,
+            "{}: {} [{}]",
+            self.severity_words(),
+            words.join(" "),
+            self.id
+        )?;
         if self.is_open() && self.place_found == Some(false) {
             f.write_str(" (place not found)")?;
         }
@@ -143,11 +154,17 @@ pub fn findings_result(findings: &[Finding]) -> &'static str {
 #[must_use]
 pub fn findings_summary(findings: &[Finding]) -> String {
     let open = || findings.iter().filter(|finding| finding.is_open());
-    let counts =
-        [FindingSeverity::Critical, FindingSeverity::Major, FindingSeverity::Minor].map(|severity| {
-            let count = open().filter(|finding| finding.severity == severity).count();
-            (count > 0).then(|| format!("{count} {}", severity.name()))
-        });
+    let counts = [
+        FindingSeverity::Critical,
+        FindingSeverity::Major,
+        FindingSeverity::Minor,
+    ]
+    .map(|severity| {
+        let count = open()
+            .filter(|finding| finding.severity == severity)
+            .count();
+        (count > 0).then(|| format!("{count} {}", severity.name()))
+    });
     let counts: Vec<String> = counts.into_iter().flatten().collect();
     let mut summary = match (counts.as_slice(), open().count()) {
         ([], _) => "no finding is open".to_owned(),
@@ -173,12 +190,16 @@ pub fn findings_summary(findings: &[Finding]) -> String {
 #[must_use]
 pub fn findings_progress(findings: &[Finding]) -> Option<String> {
     let count = |statuses: &[FindingStatus]| {
-        findings.iter().filter(|finding| statuses.contains(&finding.status)).count()
+        findings
+            .iter()
+            .filter(|finding| statuses.contains(&finding.status))
+            .count()
     };
     let settled = count(&[FindingStatus::Settled]);
     let still_open = count(&[FindingStatus::Open, FindingStatus::Unanswered]);
     let new = count(&[FindingStatus::New]);
-    (settled + still_open > 0).then(|| format!("{settled} settled, {new} new, {still_open} still open"))
+    (settled + still_open > 0)
+        .then(|| format!("{settled} settled, {new} new, {still_open} still open"))
 }
 
 /// A finding as a reviewer wrote it, in an action or in a report. Nothing in it is interpreted yet.
@@ -210,17 +231,29 @@ impl FindingWords {
     #[must_use]
     pub fn new(action: &ActionSpec) -> Self {
         let parameter = |name: &str| action.parameters.get(name).cloned();
-        Self { severity: parameter("severity"), status: parameter("status") }
+        Self {
+            severity: parameter("severity"),
+            status: parameter("status"),
+        }
     }
 
     /// Returns the most severe severity that a text names; `None` if it names none.
     #[must_use]
     pub fn known_severity(&self, text: &str) -> Option<FindingSeverity> {
-        let all = [FindingSeverity::Minor, FindingSeverity::Major, FindingSeverity::Critical];
+        let all = [
+            FindingSeverity::Minor,
+            FindingSeverity::Major,
+            FindingSeverity::Critical,
+        ];
         let words = text.split(|c: char| !c.is_alphanumeric() && c != '-');
         let named = words.filter_map(|word| {
-            let word = self.severity.as_ref().and_then(|known| known.known_value(word)).unwrap_or(word);
-            all.into_iter().find(|severity| severity.name().eq_ignore_ascii_case(word))
+            let word = self
+                .severity
+                .as_ref()
+                .and_then(|known| known.known_value(word))
+                .unwrap_or(word);
+            all.into_iter()
+                .find(|severity| severity.name().eq_ignore_ascii_case(word))
         });
         named.max()
     }
@@ -231,13 +264,21 @@ impl FindingWords {
     #[must_use]
     pub fn known_status(&self, text: &str) -> Option<bool> {
         let text = text.trim_start_matches(|c: char| !c.is_alphanumeric());
-        let (word, rest) = text.split_at(text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len()));
-        let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`' | '_'));
+        let (word, rest) = text.split_at(
+            text.find(|c: char| !c.is_alphanumeric())
+                .unwrap_or(text.len()),
+        );
+        let rest =
+            rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`' | '_'));
         let is_alone = !rest.contains(|c: char| c.is_alphanumeric() || c == '?');
         if !is_alone && !rest.starts_with(['.', ':', ';', '(', '–', '—', '-']) {
             return None;
         }
-        let word = self.status.as_ref().and_then(|known| known.known_value(word)).unwrap_or(word);
+        let word = self
+            .status
+            .as_ref()
+            .and_then(|known| known.known_value(word))
+            .unwrap_or(word);
         if word.eq_ignore_ascii_case("settled") {
             Some(true)
         } else {
@@ -262,8 +303,9 @@ pub fn read_place(text: &str) -> (Option<String>, Option<u64>) {
     let text = text.trim_matches(|c: char| is_mark(c) && c != '_');
     let code = text.strip_prefix('`').and_then(|rest| rest.split_once('`'));
     let (name, rest) = code.unwrap_or_else(|| {
-        let end =
-            text.find(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(')).unwrap_or(text.len());
+        let end = text
+            .find(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '('))
+            .unwrap_or(text.len());
         text.split_at(end)
     });
 
@@ -271,26 +313,36 @@ pub fn read_place(text: &str) -> (Option<String>, Option<u64>) {
         Some((path, line)) => (path, Some(line)),
         None => (name.trim_end_matches([':', '.']), line_after_word(rest)),
     };
-    let is_path = path.contains(['/', '.']) || code.is_some() || line.is_some() || rest.trim().is_empty();
+    let is_path =
+        path.contains(['/', '.']) || code.is_some() || line.is_some() || rest.trim().is_empty();
     if !is_path {
         return (Some(text.replace('`', "")), None);
     }
     let path = path.strip_prefix("./").unwrap_or(path);
-    if path.is_empty() { (None, line) } else { (Some(path.to_owned()), line) }
+    if path.is_empty() {
+        (None, line)
+    } else {
+        (Some(path.to_owned()), line)
+    }
 }
 
 /// Splits `src/login.rs:42`, `src/login.rs:L42` and `src/login.rs#L42` into path and line.
 fn line_suffix(name: &str) -> Option<(&str, u64)> {
-    name.char_indices().filter(|(_, c)| matches!(c, ':' | '#')).find_map(|(at, _)| {
-        let rest = name[at + 1..].trim_start_matches(['L', 'l']);
-        let line = read_line_number(rest).filter(|_| rest.starts_with(|c: char| c.is_ascii_digit()))?;
-        Some((&name[..at], line))
-    })
+    name.char_indices()
+        .filter(|(_, c)| matches!(c, ':' | '#'))
+        .find_map(|(at, _)| {
+            let rest = name[at + 1..].trim_start_matches(['L', 'l']);
+            let line = read_line_number(rest)
+                .filter(|_| rest.starts_with(|c: char| c.is_ascii_digit()))?;
+            Some((&name[..at], line))
+        })
 }
 
 /// Returns the line that follows a file's name: `, line 42`, ` (lines 42-44)`, ` L42`, `:42`.
 fn line_after_word(rest: &str) -> Option<u64> {
-    let words = rest.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let words = rest
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
     let mut words = words.take(2);
     let first = words.next()?;
     let lower = first.to_ascii_lowercase();
@@ -298,7 +350,8 @@ fn line_after_word(rest: &str) -> Option<u64> {
         return words.next().and_then(read_line_number);
     }
     let digits = lower.strip_prefix('l').unwrap_or(&lower);
-    let is_line = digits.bytes().all(|b| b.is_ascii_digit()) && (digits != lower || rest.starts_with(':'));
+    let is_line =
+        digits.bytes().all(|b| b.is_ascii_digit()) && (digits != lower || rest.starts_with(':'));
     is_line.then(|| read_line_number(digits)).flatten()
 }
 
@@ -360,7 +413,11 @@ mod tests {
             ("**src/x.rs:12**", "src/x.rs", Some(12)),
             ("[src/x.rs:12](https://example.org)", "src/x.rs", Some(12)),
             ("src/a.rs:12, src/b.rs:4", "src/a.rs", Some(12)),
-            ("`specs/timed-signatures.md`, R4", "specs/timed-signatures.md", None),
+            (
+                "`specs/timed-signatures.md`, R4",
+                "specs/timed-signatures.md",
+                None,
+            ),
             ("specs/greeting.md, section 2", "specs/greeting.md", None),
             ("Makefile", "Makefile", None),
             ("Makefile:3", "Makefile", Some(3)),
@@ -407,9 +464,15 @@ mod tests {
             assert_eq!(words().known_status(text), Some(true), "{text}");
         }
         assert_eq!(words().known_status("Open"), Some(false));
-        for text in
-            ["", "fixed in part", "fixed, but not for 0", "not fixed", "settled?", "settled? no", "unsettled"]
-        {
+        for text in [
+            "",
+            "fixed in part",
+            "fixed, but not for 0",
+            "not fixed",
+            "settled?",
+            "settled? no",
+            "unsettled",
+        ] {
             assert_eq!(words().known_status(text), None, "{text}");
         }
     }
@@ -434,14 +497,20 @@ mod tests {
         use FindingSeverity::{Critical, Major, Minor};
         use FindingStatus::{New, Open, Settled, Unanswered};
 
-        assert_eq!((findings_result(&[]), findings_summary(&[])), ("NONE", "no finding is open".to_owned()));
+        assert_eq!(
+            (findings_result(&[]), findings_summary(&[])),
+            ("NONE", "no finding is open".to_owned())
+        );
         let settled = [finding("V1", Critical, Settled)];
         assert_eq!(
             (findings_result(&settled), findings_progress(&settled)),
             ("NONE", Some("1 settled, 0 new, 0 still open".to_owned()))
         );
         let minor = [finding("V1", Minor, New)];
-        assert_eq!((findings_result(&minor), findings_progress(&minor)), ("OPEN", None));
+        assert_eq!(
+            (findings_result(&minor), findings_progress(&minor)),
+            ("OPEN", None)
+        );
         assert_eq!(findings_summary(&minor), "1 minor finding is open");
         let several = [
             finding("V1", Critical, New),
@@ -454,7 +523,10 @@ mod tests {
             findings_summary(&several),
             "1 critical, 2 major and 1 minor findings are open; not answered: V2"
         );
-        assert_eq!(findings_progress(&several), Some("0 settled, 2 new, 2 still open".to_owned()));
+        assert_eq!(
+            findings_progress(&several),
+            Some("0 settled, 2 new, 2 still open".to_owned())
+        );
     }
 
     #[test]
@@ -468,7 +540,18 @@ mod tests {
             title: Some("Broken".to_owned()),
             ..found.clone()
         };
-        assert_eq!(odd.to_string(), "src/x.rs: major (showstopper): Broken [V1] (place not found)");
-        assert_eq!(Finding { file: None, place_found: None, ..found }.to_string(), "major: It fails. [V1]");
+        assert_eq!(
+            odd.to_string(),
+            "src/x.rs: major (showstopper): Broken [V1] (place not found)"
+        );
+        assert_eq!(
+            Finding {
+                file: None,
+                place_found: None,
+                ..found
+            }
+            .to_string(),
+            "major: It fails. [V1]"
+        );
     }
 }

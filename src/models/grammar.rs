@@ -53,14 +53,19 @@ impl MarkerSpec {
     /// Returns how severe the value is that a body holds.
     #[must_use]
     pub fn rank(&self, body: &str) -> Option<usize> {
-        self.values.iter().position(|value| value.eq_ignore_ascii_case(body.trim()))
+        self.values
+            .iter()
+            .position(|value| value.eq_ignore_ascii_case(body.trim()))
     }
 
     /// Returns the marker with a value, by how severe it is.
     #[must_use]
     pub fn marker(&self, rank: usize) -> Option<Marker> {
         let value = self.values.get(rank)?.clone();
-        Some(Marker::Named { name: self.name.clone(), value })
+        Some(Marker::Named {
+            name: self.name.clone(),
+            value,
+        })
     }
 }
 
@@ -68,7 +73,11 @@ impl Grammar {
     /// Returns the grammar that knows all verdicts and requires one.
     #[must_use]
     pub fn any_review() -> Self {
-        Self { verdicts: ReviewResult::ALL.to_vec(), verdict_required: true, ..Self::default() }
+        Self {
+            verdicts: ReviewResult::ALL.to_vec(),
+            verdict_required: true,
+            ..Self::default()
+        }
     }
 
     /// Tells whether replies may ask for actions at all.

@@ -23,8 +23,13 @@ pub enum ReviewResult {
 
 impl ReviewResult {
     /// All verdicts, the mildest first.
-    pub const ALL: [Self; 5] =
-        [Self::Pass, Self::NeedsRevision, Self::NeedsChanges, Self::MajorIssues, Self::Rejected];
+    pub const ALL: [Self; 5] = [
+        Self::Pass,
+        Self::NeedsRevision,
+        Self::NeedsChanges,
+        Self::MajorIssues,
+        Self::Rejected,
+    ];
 
     /// Returns the consequence of the verdict, which is the same in every mode.
     #[must_use]
@@ -70,7 +75,10 @@ impl FromStr for ReviewResult {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|verdict| verdict.name() == text).ok_or(())
+        Self::ALL
+            .into_iter()
+            .find(|verdict| verdict.name() == text)
+            .ok_or(())
     }
 }
 

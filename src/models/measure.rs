@@ -206,7 +206,11 @@ mod tests {
             (100, Reliability::VeryHigh),
         ];
         for (right, expected) in cases {
-            assert_eq!(Share { right, all: 100 }.reliability(), Some(expected), "{right}");
+            assert_eq!(
+                Share { right, all: 100 }.reliability(),
+                Some(expected),
+                "{right}"
+            );
         }
         assert_eq!(Share::default().reliability(), None);
     }

@@ -43,7 +43,8 @@ pub use event::{Answered, Effect, Event, Intent, Settlement, Started, Why};
 pub use expands::Expands;
 pub use finding::{
     BLOCKING, Finding, FindingSeverity, FindingStatus, FindingWords, NOTE_FINDINGS, WrittenFinding,
-    findings_progress, findings_result, findings_summary, read_line_number, read_place, sort_findings,
+    findings_progress, findings_result, findings_summary, read_line_number, read_place,
+    sort_findings,
 };
 pub use format::Format;
 pub use grammar::{Grammar, MarkerSpec, THOUGHT_TAGS};
@@ -63,5 +64,6 @@ pub use shown_name::shown_name;
 pub use state::{Left, Progress, State};
 pub use usage::{Amount, Budget, Caps, Spent, UsageMetrics, dollars, grouped};
 pub use work::{
-    AgentMemory, AntiPattern, ArtifactStatus, KnowledgeEntry, Notebook, Status, Turn, VoiceContext, Work,
+    AgentMemory, AntiPattern, ArtifactStatus, KnowledgeEntry, Notebook, Status, Turn, VoiceContext,
+    Work,
 };

@@ -21,8 +21,11 @@ impl Mode {
         if is_name(&name) {
             return Ok(Self(name));
         }
-        Err(Error::new(ErrorKind::NameInvalid, format!("{name:?} is not a mode's name"))
-            .with_hint("a mode is named in lower case, like `plan` or `task-agent`"))
+        Err(Error::new(
+            ErrorKind::NameInvalid,
+            format!("{name:?} is not a mode's name"),
+        )
+        .with_hint("a mode is named in lower case, like `plan` or `task-agent`"))
     }
 
     /// Returns the name.
@@ -36,7 +39,9 @@ impl Mode {
 fn is_name(text: &str) -> bool {
     text.len() <= 64
         && text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
 }
 
 impl fmt::Display for Mode {
@@ -70,8 +75,21 @@ mod tests {
         for name in ["plan", "voice_calibration", "task-agent", "m2"] {
             assert!(Mode::new(name).is_ok(), "{name}");
         }
-        for name in ["", "Plan", "../plan", "plan.md", "2m", "рlan", "a b", &"m".repeat(65)] {
-            assert_eq!(Mode::new(name).unwrap_err().kind(), ErrorKind::NameInvalid, "{name}");
+        for name in [
+            "",
+            "Plan",
+            "../plan",
+            "plan.md",
+            "2m",
+            "рlan",
+            "a b",
+            &"m".repeat(65),
+        ] {
+            assert_eq!(
+                Mode::new(name).unwrap_err().kind(),
+                ErrorKind::NameInvalid,
+                "{name}"
+            );
         }
     }
 }

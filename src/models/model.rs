@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// How much prose a model gets at most: the longest rung of every ladder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
     /// Essentials only.

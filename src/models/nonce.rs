@@ -21,19 +21,25 @@ impl Nonce {
     /// `NameInvalid` for any other text.
     pub fn new(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
-        let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        let plain = text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
         if plain && (4..=32).contains(&text.len()) {
             return Ok(Self(text));
         }
-        Err(Error::new(ErrorKind::NameInvalid, format!("{text:?} is not a nonce"))
-            .with_hint("a nonce has 4 to 32 lower-case letters and digits, like `k3f9x2ab`"))
+        Err(
+            Error::new(ErrorKind::NameInvalid, format!("{text:?} is not a nonce"))
+                .with_hint("a nonce has 4 to 32 lower-case letters and digits, like `k3f9x2ab`"),
+        )
     }
 
     /// Returns the nonce that stands for a number: eight characters, which are as hard to foresee as the number is.
     #[must_use]
     pub fn from_number(mut number: u128) -> Self {
         let digits = std::iter::repeat_with(|| {
-            let digit = u32::try_from(number % 36).ok().and_then(|digit| char::from_digit(digit, 36));
+            let digit = u32::try_from(number % 36)
+                .ok()
+                .and_then(|digit| char::from_digit(digit, 36));
             number /= 36;
             digit
         });
@@ -88,7 +94,10 @@ impl FromStr for NoncePolicy {
     type Err = ();
 
     fn from_str(text: &str) -> std::result::Result<Self, ()> {
-        Self::ALL.into_iter().find(|policy| policy.name() == text).ok_or(())
+        Self::ALL
+            .into_iter()
+            .find(|policy| policy.name() == text)
+            .ok_or(())
     }
 }
 
@@ -101,18 +110,38 @@ mod tests {
         for text in ["k3f9x2ab", "0000", "preview", &"a".repeat(32)] {
             assert_eq!(Nonce::new(text).unwrap().as_str(), text);
         }
-        for text in ["", "abc", "K3F9X2AB", "k3f9-x2a", "k3f9\"", "кккк", "k3 9x", &"a".repeat(33)] {
-            assert_eq!(Nonce::new(text).unwrap_err().kind(), ErrorKind::NameInvalid, "{text}");
+        for text in [
+            "",
+            "abc",
+            "K3F9X2AB",
+            "k3f9-x2a",
+            "k3f9\"",
+            "кккк",
+            "k3 9x",
+            &"a".repeat(33),
+        ] {
+            assert_eq!(
+                Nonce::new(text).unwrap_err().kind(),
+                ErrorKind::NameInvalid,
+                "{text}"
+            );
         }
         assert_eq!(Nonce::new("preview").unwrap(), Nonce::preview());
     }
 
     #[test]
     fn a_number_gives_eight_characters_the_lowest_digit_first() {
-        for (number, text) in
-            [(0, "00000000"), (35, "z0000000"), (36, "01000000"), (36_u128.pow(8), "00000000")]
-        {
-            assert_eq!(Nonce::from_number(number), Nonce::new(text).unwrap(), "{number}");
+        for (number, text) in [
+            (0, "00000000"),
+            (35, "z0000000"),
+            (36, "01000000"),
+            (36_u128.pow(8), "00000000"),
+        ] {
+            assert_eq!(
+                Nonce::from_number(number),
+                Nonce::new(text).unwrap(),
+                "{number}"
+            );
         }
     }
 

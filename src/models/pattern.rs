@@ -30,10 +30,14 @@ pub fn is_invisible(c: char) -> bool {
 pub fn matches_pattern(pattern: &str, path: &str) -> bool {
     let (patterns, names) = (pattern.split('/'), path.split('/'));
     pattern.matches('/').count() == path.matches('/').count()
-        && patterns.zip(names).all(|(pattern, name)| match pattern.split_once('*') {
-            None => pattern == name,
-            Some((before, after)) => {
-                name.len() >= before.len() + after.len() && name.starts_with(before) && name.ends_with(after)
-            }
-        })
+        && patterns
+            .zip(names)
+            .all(|(pattern, name)| match pattern.split_once('*') {
+                None => pattern == name,
+                Some((before, after)) => {
+                    name.len() >= before.len() + after.len()
+                        && name.starts_with(before)
+                        && name.ends_with(after)
+                }
+            })
 }

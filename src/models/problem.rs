@@ -32,7 +32,12 @@ impl Problem {
     /// Makes a problem of a code, at a place.
     #[must_use]
     pub fn new(code: Code, span: Range<usize>) -> Self {
-        Self { code, severity: code.severity(), message: code.words().to_owned(), span }
+        Self {
+            code,
+            severity: code.severity(),
+            message: code.words().to_owned(),
+            span,
+        }
     }
 }
 

@@ -141,7 +141,11 @@ impl From<WrittenItem> for ContextItem {
 impl ContextItem {
     /// Makes an item; characters that XML forbids become visible ones.
     pub fn new(kind: ContextKind, name: impl Into<String>, content: impl Into<String>) -> Self {
-        Self { kind, name: visible(name.into()), content: visible(content.into()) }
+        Self {
+            kind,
+            name: visible(name.into()),
+            content: visible(content.into()),
+        }
     }
 
     /// Returns the kind.
@@ -205,10 +209,16 @@ impl UnifiedPrompt {
     pub fn new(instructions: impl Into<String>) -> Result<Self> {
         let instructions = visible(instructions.into());
         if instructions.trim().is_empty() {
-            return Err(Error::new(ErrorKind::PromptInvalid, "the instructions are empty")
-                .with_hint("say what the agent shall do"));
+            return Err(
+                Error::new(ErrorKind::PromptInvalid, "the instructions are empty")
+                    .with_hint("say what the agent shall do"),
+            );
         }
-        Ok(Self { system_prompt: String::new(), context: Vec::new(), instructions })
+        Ok(Self {
+            system_prompt: String::new(),
+            context: Vec::new(),
+            instructions,
+        })
     }
 
     /// Sets the system prompt.
@@ -277,7 +287,8 @@ impl UnifiedPrompt {
     ///
     /// Those of the writer.
     pub fn write_xml(&self, mut writer: impl io::Write) -> io::Result<()> {
-        self.pieces().try_for_each(|piece| xml_write::piece(self, piece, &mut writer))
+        self.pieces()
+            .try_for_each(|piece| xml_write::piece(self, piece, &mut writer))
     }
 
     /// Returns the pieces that the document consists of, in order.

@@ -41,7 +41,10 @@ impl Reply {
     /// Returns a reply that came to its end.
     #[must_use]
     pub fn of(text: impl Into<String>) -> Self {
-        Self { text: text.into(), ..Self::default() }
+        Self {
+            text: text.into(),
+            ..Self::default()
+        }
     }
 }
 
@@ -121,7 +124,11 @@ impl UpdateFormat {
     #[must_use]
     pub fn read(value: &str) -> Option<Self> {
         let is = |name: &str| value.trim().eq_ignore_ascii_case(name);
-        if is("whole") { Some(Self::Whole) } else { is("diff").then_some(Self::Diff) }
+        if is("whole") {
+            Some(Self::Whole)
+        } else {
+            is("diff").then_some(Self::Diff)
+        }
     }
 }
 

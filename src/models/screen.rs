@@ -45,7 +45,9 @@ impl Screen {
                 rest = others;
             }
             let mut chars = rest.chars();
-            let Some(c) = chars.next() else { return Cow::Owned(out) };
+            let Some(c) = chars.next() else {
+                return Cow::Owned(out);
+            };
             out.extend(self.step(c));
             rest = chars.as_str();
         }
@@ -75,7 +77,9 @@ impl Screen {
             (At::Payload, '\u{7}') => (At::Words, None),
             (At::Payload, _) => (At::Payload, None),
             // A terminal obeys these at once and goes on with the sequence.
-            (At::Escape | At::Designation | At::Control, c) if c.is_ascii_control() => (self.at, None),
+            (At::Escape | At::Designation | At::Control, c) if c.is_ascii_control() => {
+                (self.at, None)
+            }
             (At::Escape, '[') => (At::Control, None),
             (At::Escape, ']' | 'P' | 'X' | '^' | '_') => (At::Payload, None),
             (At::Escape | At::Designation, ' '..='/') => (At::Designation, None),
@@ -96,7 +100,10 @@ pub fn screen(text: &str) -> Cow<'_, str> {
 fn unshown(text: &str) -> Option<usize> {
     let mut from = 0;
     loop {
-        let at = from + text.as_bytes()[from..].iter().position(|&byte| is_suspect(byte))?;
+        let at = from
+            + text.as_bytes()[from..]
+                .iter()
+                .position(|&byte| is_suspect(byte))?;
         let c = text[at..].chars().next()?;
         if !is_shown(c) {
             return Some(at);

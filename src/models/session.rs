@@ -26,8 +26,11 @@ impl SessionId {
         if usable {
             return Ok(Self(id));
         }
-        Err(Error::new(ErrorKind::NameInvalid, format!("{id:?} is not a session's id"))
-            .with_hint("use letters, digits, `-`, `_` and `.`, like `add-login`"))
+        Err(Error::new(
+            ErrorKind::NameInvalid,
+            format!("{id:?} is not a session's id"),
+        )
+        .with_hint("use letters, digits, `-`, `_` and `.`, like `add-login`"))
     }
 
     /// Returns the id.

@@ -14,7 +14,11 @@ pub fn shown_name(name: &str) -> Cow<'_, str> {
     }
     let mut shown = String::with_capacity(name.len() + 8);
     for c in name.chars() {
-        if is_plain(c) { shown.push(c) } else { shown.extend(c.escape_debug()) }
+        if is_plain(c) {
+            shown.push(c)
+        } else {
+            shown.extend(c.escape_debug())
+        }
     }
     if let Some(rest) = shown.strip_prefix("::") {
         shown = format!("\\u{{3a}}:{rest}");

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
-    BlobId, Decision, End, Event, Marker, Mode, NOTE_FINDINGS, Opened, ReviewResult, Settlement, TaskStatus,
-    Why, Work,
+    BlobId, Decision, End, Event, Marker, Mode, NOTE_FINDINGS, Opened, ReviewResult, Settlement,
+    TaskStatus, Why, Work,
 };
 
 /// What is true of a session now.
@@ -129,7 +129,11 @@ impl State {
             Event::Entered { mode } => {
                 let results = std::mem::take(&mut self.results);
                 let verdict = self.progress.verdict;
-                self.left = self.mode.replace(mode.clone()).map(|mode| Left { mode, verdict, results });
+                self.left = self.mode.replace(mode.clone()).map(|mode| Left {
+                    mode,
+                    verdict,
+                    results,
+                });
                 *self.rounds.entry(mode.clone()).or_default() += 1;
                 self.approved = false;
                 self.fruitless = 0;
@@ -159,7 +163,14 @@ impl State {
                 self.approved = false;
                 self.progress = Progress::default();
             }
-            Event::Replied { markers, verdict, fault, unclear, questions, .. } => {
+            Event::Replied {
+                markers,
+                verdict,
+                fault,
+                unclear,
+                questions,
+                ..
+            } => {
                 self.progress.questions.clone_from(questions);
                 self.count_turn();
                 self.progress.unclear = *unclear;
@@ -167,8 +178,15 @@ impl State {
                 self.progress.replied = true;
                 self.progress.verdict = *verdict;
                 self.progress.fault.clone_from(fault);
-                let failed =
-                    |marker: &Marker| matches!(marker, Marker::TaskStatus { status: TaskStatus::Failed, .. });
+                let failed = |marker: &Marker| {
+                    matches!(
+                        marker,
+                        Marker::TaskStatus {
+                            status: TaskStatus::Failed,
+                            ..
+                        }
+                    )
+                };
                 self.progress.task_failed = markers.iter().any(failed);
                 for marker in markers {
                     if let Marker::Named { name, value } = marker {
@@ -180,7 +198,8 @@ impl State {
             Event::Launched { .. } => {}
             // An agent that fails in a repair takes nothing back; a user who stops it there stops the turn.
             Event::Answered(answered)
-                if answered.end == End::Stopped || (!answered.end.is_ok() && self.progress.repairs == 0) =>
+                if answered.end == End::Stopped
+                    || (!answered.end.is_ok() && self.progress.repairs == 0) =>
             {
                 self.progress.fault = Some(format!("the agent's reply: {}", answered.end.name()));
                 if !answered.end.is_interruption() {
@@ -223,7 +242,8 @@ impl State {
             self.findings.insert(mode.clone(), report.clone());
         }
         if settlement.result.is_some() {
-            self.results.insert(settlement.operation.clone(), settlement.clone());
+            self.results
+                .insert(settlement.operation.clone(), settlement.clone());
         }
     }
 }

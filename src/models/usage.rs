@@ -38,14 +38,21 @@ impl UsageMetrics {
     /// Returns the tokens of the prompt that are reported, from a cache or not; `None` if none are.
     #[must_use]
     pub fn prompt_tokens(self) -> Option<u64> {
-        let counts = [self.input_tokens, self.cache_read_tokens, self.cache_write_tokens];
+        let counts = [
+            self.input_tokens,
+            self.cache_read_tokens,
+            self.cache_write_tokens,
+        ];
         counts.into_iter().flatten().reduce(u64::saturating_add)
     }
 
     /// Returns all tokens that are reported, of the prompt and of the reply; `None` if none are.
     #[must_use]
     pub fn tokens(self) -> Option<u64> {
-        [self.prompt_tokens(), self.output_tokens].into_iter().flatten().reduce(u64::saturating_add)
+        [self.prompt_tokens(), self.output_tokens]
+            .into_iter()
+            .flatten()
+            .reduce(u64::saturating_add)
     }
 }
 
@@ -95,8 +102,9 @@ impl Caps {
     /// Returns why a call may not be made: what would be exceeded, in words. A new turn counts as one.
     #[must_use]
     pub fn exceeded(&self, spent: &Spent, reserve: Amount, new_turn: bool) -> Option<String> {
-        let over =
-            |cap: Option<u64>, used: u64, more: u64| cap.filter(|cap| used.saturating_add(more) > *cap);
+        let over = |cap: Option<u64>, used: u64, more: u64| {
+            cap.filter(|cap| used.saturating_add(more) > *cap)
+        };
         if let Some(cap) = over(self.turns, spent.turns, u64::from(new_turn)) {
             return Some(format!("{cap} turns, and {} are taken", spent.turns));
         }
@@ -109,9 +117,16 @@ impl Caps {
                 spent.amount.tokens, reserve.tokens
             ));
         }
-        let cap = over(self.micro_dollars, spent.amount.micro_dollars, reserve.micro_dollars)?;
-        let [cap, used, more] = [cap, spent.amount.micro_dollars, reserve.micro_dollars].map(dollars);
-        Some(format!("{cap}, {used} is used, and the call may take {more}"))
+        let cap = over(
+            self.micro_dollars,
+            spent.amount.micro_dollars,
+            reserve.micro_dollars,
+        )?;
+        let [cap, used, more] =
+            [cap, spent.amount.micro_dollars, reserve.micro_dollars].map(dollars);
+        Some(format!(
+            "{cap}, {used} is used, and the call may take {more}"
+        ))
     }
 }
 

@@ -58,7 +58,9 @@ pub struct ArtifactStatus {
 }
 
 /// How far an artifact has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Nothing is there.
@@ -185,7 +187,9 @@ impl Work {
     /// Returns the JSON Schema of a state file.
     #[must_use]
     pub fn json_schema() -> schemars::Schema {
-        schemars::generate::SchemaSettings::draft07().into_generator().into_root_schema_for::<Self>()
+        schemars::generate::SchemaSettings::draft07()
+            .into_generator()
+            .into_root_schema_for::<Self>()
     }
 
     /// Returns how much of the artifacts is done, in percent: the mean over artifacts of filled to required fields.
@@ -203,7 +207,16 @@ impl ArtifactStatus {
     /// Returns the name as rules spell it: lower case, `_` for everything that is no letter or digit.
     #[must_use]
     pub fn key(&self) -> String {
-        self.name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
+        self.name
+            .chars()
+            .map(|c| {
+                if c.is_alphanumeric() {
+                    c.to_ascii_lowercase()
+                } else {
+                    '_'
+                }
+            })
+            .collect()
     }
 
     fn per_mille(&self) -> u64 {

@@ -25,13 +25,19 @@ pub(super) fn read(xml: &str) -> Result<UnifiedPrompt> {
             Err(error) => return Err(refusal(xml, reader.error_position(), error.to_string())),
         }
     }
-    let prompt = found.finish().map_err(|message| refusal(xml, xml.len() as u64, message))?;
+    let prompt = found
+        .finish()
+        .map_err(|message| refusal(xml, xml.len() as u64, message))?;
     let written = prompt.to_xml();
     match first_difference(&written, xml) {
         None => Ok(prompt),
         // Written for an agent that would expand an `@`.
         Some(_) if without_at_signs(&written) == xml => Ok(prompt),
-        Some(offset) => Err(refusal(xml, offset as u64, "this is not how a prompt is written".to_owned())),
+        Some(offset) => Err(refusal(
+            xml,
+            offset as u64,
+            "this is not how a prompt is written".to_owned(),
+        )),
     }
 }
 
@@ -46,7 +52,11 @@ fn first_difference(written: &str, given: &str) -> Option<usize> {
     if written == given {
         return None;
     }
-    let same = written.bytes().zip(given.bytes()).take_while(|(a, b)| a == b).count();
+    let same = written
+        .bytes()
+        .zip(given.bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
     Some(same)
 }
 
@@ -100,7 +110,12 @@ impl Found {
         if element == "prompt" || element == "context" {
             return Ok(());
         }
-        let mut open = Open { element, name: String::new(), crlf: false, body: String::new() };
+        let mut open = Open {
+            element,
+            name: String::new(),
+            crlf: false,
+            body: String::new(),
+        };
         for attribute in tag.attributes() {
             let attribute = attribute.map_err(|error| error.to_string())?;
             let value = unescape(&attribute.value).map_err(|error| error.to_string())?;
@@ -121,7 +136,11 @@ impl Found {
 
     fn end(&mut self) {
         let Some(open) = self.open.take() else { return };
-        let body = if open.crlf { open.body.replace('\n', "\r\n") } else { open.body };
+        let body = if open.crlf {
+            open.body.replace('\n', "\r\n")
+        } else {
+            open.body
+        };
         let kind = match open.element.as_str() {
             "file" => ContextKind::File,
             "artifact" => ContextKind::Artifact,
@@ -142,9 +161,13 @@ impl Found {
 
     fn finish(self) -> Result<UnifiedPrompt, String> {
         let instructions = self.instructions.ok_or("there are no <instructions>")?;
-        let prompt = UnifiedPrompt::new(instructions).map_err(|error| error.message().to_owned())?;
+        let prompt =
+            UnifiedPrompt::new(instructions).map_err(|error| error.message().to_owned())?;
         let prompt = prompt.with_system(self.system_prompt);
-        Ok(self.context.into_iter().fold(prompt, UnifiedPrompt::with_item))
+        Ok(self
+            .context
+            .into_iter()
+            .fold(prompt, UnifiedPrompt::with_item))
     }
 }
 
@@ -153,7 +176,10 @@ fn resolve(reference: &BytesRef<'_>) -> Result<char, String> {
     let character: Result<Option<char>, XmlError> = reference.resolve_char_ref();
     match character {
         Ok(Some(character)) => Ok(character),
-        Ok(None) => Err(format!("{} is not a reference that a prompt holds", unknown())),
+        Ok(None) => Err(format!(
+            "{} is not a reference that a prompt holds",
+            unknown()
+        )),
         Err(error) => Err(format!("{}: {error}", unknown())),
     }
 }

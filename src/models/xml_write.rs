@@ -27,7 +27,9 @@ pub(super) fn piece(prompt: &UnifiedPrompt, piece: Piece, out: &mut impl Write) 
             if index == 0 {
                 out.write_all(b"<context>\n")?;
             }
-            let Some(item) = items.get(index) else { return Ok(()) };
+            let Some(item) = items.get(index) else {
+                return Ok(());
+            };
             let name = Some((item.kind().attribute(), item.name()));
             element(out, item.kind().element(), name, item.content())?;
             if index + 1 == items.len() {
@@ -82,7 +84,11 @@ pub(super) fn without_at_signs(xml: &str) -> Cow<'_, str> {
         at = hit + 1;
         if bytes[hit] == b'@' {
             out.push_str(&xml[copied..hit]);
-            out.push_str(if in_cdata { "]]>&#64;<![CDATA[" } else { "&#64;" });
+            out.push_str(if in_cdata {
+                "]]>&#64;<![CDATA["
+            } else {
+                "&#64;"
+            });
             copied = at;
         } else if in_cdata && bytes[hit..].starts_with(b"]]>") {
             in_cdata = false;
@@ -99,17 +105,26 @@ pub(super) fn without_at_signs(xml: &str) -> Cow<'_, str> {
 pub(super) fn likely_size(prompt: &UnifiedPrompt) -> usize {
     /// Tags, attribute and CDATA marks of one element.
     const FRAME: usize = 64;
-    let items = prompt.context().iter().map(|item| item.name().len() + item.content().len() + FRAME);
+    let items = prompt
+        .context()
+        .iter()
+        .map(|item| item.name().len() + item.content().len() + FRAME);
     items.sum::<usize>() + prompt.system_prompt().len() + prompt.instructions().len() + 4 * FRAME
 }
 
 /// Turns what was written back into text.
 pub(super) fn into_text(bytes: Vec<u8>) -> String {
     // Every slice that is written is cut at ASCII characters out of a `str`, so the fallback never runs.
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-fn element(out: &mut impl Write, name: &str, attribute: Option<(&str, &str)>, body: &str) -> io::Result<()> {
+fn element(
+    out: &mut impl Write,
+    name: &str,
+    attribute: Option<(&str, &str)>,
+    body: &str,
+) -> io::Result<()> {
     write!(out, "<{name}")?;
     if let Some((key, value)) = attribute {
         write!(out, " {key}=\"")?;
@@ -137,7 +152,11 @@ fn has_only_crlf(body: &[u8]) -> bool {
 
 /// Writes a body that holds no CR.
 fn text(out: &mut impl Write, body: &str) -> io::Result<()> {
-    if needs_cdata(body) { cdata(out, body) } else { out.write_all(body.as_bytes()) }
+    if needs_cdata(body) {
+        cdata(out, body)
+    } else {
+        out.write_all(body.as_bytes())
+    }
 }
 
 /// Writes a body whose line ends are all CRLF, with LF.

@@ -22,7 +22,12 @@ const NODES: usize = 50_000;
 /// # Errors
 ///
 /// An error of the given kind, with the place in the origin.
-pub fn read<T: DeserializeOwned>(text: &str, origin: &str, first_line: usize, kind: ErrorKind) -> Result<T> {
+pub fn read<T: DeserializeOwned>(
+    text: &str,
+    origin: &str,
+    first_line: usize,
+    kind: ErrorKind,
+) -> Result<T> {
     read_within(text, origin, first_line, kind, NODES)
 }
 
@@ -40,7 +45,9 @@ pub fn read_within<T: DeserializeOwned>(
 ) -> Result<T> {
     serde_saphyr::from_str_with_options(text, strict(nodes)).map_err(|error| {
         let placed = match error.location() {
-            Some(location) if location != Location::UNKNOWN => place(text, origin, first_line, location),
+            Some(location) if location != Location::UNKNOWN => {
+                place(text, origin, first_line, location)
+            }
             _ => Place::at_line(origin, text, first_line, 1),
         };
         Error::new(kind, message(error.without_snippet())).with_place(placed)
@@ -78,13 +85,17 @@ fn strict(nodes: usize) -> Options {
 fn message(error: &Fault) -> String {
     match error {
         Fault::Budget { breach, .. } => match breach {
-            BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. } | BudgetBreach::MergeKeys { .. } => {
+            BudgetBreach::Anchors { .. }
+            | BudgetBreach::Aliases { .. }
+            | BudgetBreach::MergeKeys { .. } => {
                 return "anchors, aliases and merge keys are not allowed here".to_owned();
             }
             BudgetBreach::Depth { .. } => return format!("nested more than {DEPTH} levels deep"),
             _ => return "more than this file may hold".to_owned(),
         },
-        Fault::DuplicateMappingKey { key: Some(key), .. } => return format!("the key `{key}` stands twice"),
+        Fault::DuplicateMappingKey { key: Some(key), .. } => {
+            return format!("the key `{key}` stands twice");
+        }
         _ => {}
     }
     let message = error.to_string();
@@ -96,11 +107,23 @@ fn message(error: &Fault) -> String {
 
 /// What the reader says of types, and the same for people.
 const PLAIN: [(&str, &str); 8] = [
-    ("cannot deserialize null into string", "a text is missing here"),
+    (
+        "cannot deserialize null into string",
+        "a text is missing here",
+    ),
     ("expected sequence start", "a list is expected here"),
-    ("expected mapping start", "named values are expected here, like `key: value`"),
-    ("expected string scalar", "a text is expected here; one that starts with `{` or `[` needs quotes"),
-    ("strict mode expects true/false", "true or false is expected here"),
+    (
+        "expected mapping start",
+        "named values are expected here, like `key: value`",
+    ),
+    (
+        "expected string scalar",
+        "a text is expected here; one that starts with `{` or `[` needs quotes",
+    ),
+    (
+        "strict mode expects true/false",
+        "true or false is expected here",
+    ),
     ("invalid u", "a whole number is expected here"),
     ("invalid i", "a whole number is expected here"),
     ("invalid f", "a number is expected here"),

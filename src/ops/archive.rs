@@ -36,7 +36,8 @@ impl Operation for Archive {
     }
 
     fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
-        site.change.map(|_| Planned::always(self, ARCHIVE, closing.today))
+        site.change
+            .map(|_| Planned::always(self, ARCHIVE, closing.today))
     }
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
@@ -63,10 +64,16 @@ impl Operation for Archive {
 }
 
 /// Moves a folder at once. What is there already is not replaced.
-#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to project files"
+)]
 fn move_folder(root: &Path, from: &str, to: &str) -> io::Result<()> {
     let (archive, from, to) = (root.join(ARCHIVE), root.join(from), root.join(to));
-    if archive.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+    if archive
+        .symlink_metadata()
+        .is_ok_and(|found| found.is_symlink())
+    {
         return Err(io::Error::other("the archive is a link"));
     }
     fs::create_dir_all(&archive)?;
@@ -80,7 +87,9 @@ fn move_folder(root: &Path, from: &str, to: &str) -> io::Result<()> {
 /// Adds the change's entry to the project's changelog, once, if the project keeps one.
 fn log_change(root: &Path, session: &SessionId) -> Result<()> {
     let entry = read_project_text(root, &format!("{}/{CHANGELOG}", change::folder(session)))?;
-    let (Some(entry), Some(log)) = (entry, read_project_text(root, CHANGELOG)?) else { return Ok(()) };
+    let (Some(entry), Some(log)) = (entry, read_project_text(root, CHANGELOG)?) else {
+        return Ok(());
+    };
     let entry = entry.trim();
     // Whole lines: an entry may be part of another one.
     if entry.is_empty() || format!("\n{log}\n").contains(&format!("\n{entry}\n")) {
@@ -91,7 +100,8 @@ fn log_change(root: &Path, session: &SessionId) -> Result<()> {
 
 /// Puts an entry below the heading of what is not released yet; makes one below the title if there is none.
 fn with_entry(log: &str, entry: &str) -> String {
-    let is_unreleased = |line: &str| line.starts_with("## ") && line.to_lowercase().contains("unreleased");
+    let is_unreleased =
+        |line: &str| line.starts_with("## ") && line.to_lowercase().contains("unreleased");
     let is_title = |line: &str| line.starts_with("# ");
     let mut offset = 0;
     let (mut after_title, mut place) = (0, None);
@@ -127,11 +137,15 @@ impl Operation for Commit {
     fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
         let (change, session) = (site.change?, site.session?);
         let mode = &closing.started.mode;
-        let verdict = closing.verdict.map(|verdict| format!(": {}", verdict.name())).unwrap_or_default();
+        let verdict = closing
+            .verdict
+            .map(|verdict| format!(": {}", verdict.name()))
+            .unwrap_or_default();
         let turn = format!("{session}/{}", closing.started.turn);
         let agent = &closing.started.agent;
-        let message =
-            format!("agentd({session}): {mode}{verdict}\n\nAgentd-Turn: {turn}\nAgentd-Agent: {agent}\n");
+        let message = format!(
+            "agentd({session}): {mode}{verdict}\n\nAgentd-Turn: {turn}\nAgentd-Agent: {agent}\n"
+        );
         // What the agent has committed itself counts as well.
         let before = closing.started.commit.clone().unwrap_or_default();
         Some(Planned {
@@ -141,8 +155,12 @@ impl Operation for Commit {
     }
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
-        let Some(change) = &site.change else { return Ok(planned.settled(false, NO_TREE.to_owned())) };
-        let committed = change.worktree.commit_all(planned.content.as_deref().unwrap_or_default());
+        let Some(change) = &site.change else {
+            return Ok(planned.settled(false, NO_TREE.to_owned()));
+        };
+        let committed = change
+            .worktree
+            .commit_all(planned.content.as_deref().unwrap_or_default());
         fail::point("git-committed")?;
         let WorktreeCommit { commit, is_new } = match committed {
             Ok(committed) => committed,
@@ -172,7 +190,11 @@ impl Merge {
 
 impl Operation for Merge {
     fn name(&self) -> &'static str {
-        if self.squash { Self::SQUASH } else { Self::MERGE }
+        if self.squash {
+            Self::SQUASH
+        } else {
+            Self::MERGE
+        }
     }
 
     fn needs_change(&self) -> bool {
@@ -181,18 +203,33 @@ impl Operation for Merge {
 
     fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
         let (change, session) = (site.change?, site.session?);
-        let title = change.opened.request.lines().next().unwrap_or_default().trim();
+        let title = change
+            .opened
+            .request
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim();
         let title: String = title.chars().take(TITLE).collect();
         let turn = format!("{session}/{}", closing.started.turn);
         let message = match self.squash {
             true => format!("{title}\n\nAgentd-Turn: {turn}\n"),
-            false => format!("Merge {}: {title}\n\nAgentd-Turn: {turn}\n", change.opened.branch),
+            false => format!(
+                "Merge {}: {title}\n\nAgentd-Turn: {turn}\n",
+                change.opened.branch
+            ),
         };
-        Some(Planned::always(self, change.opened.onto.clone().unwrap_or_default(), message))
+        Some(Planned::always(
+            self,
+            change.opened.onto.clone().unwrap_or_default(),
+            message,
+        ))
     }
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
-        let Some(change) = &site.change else { return Ok(planned.settled(false, NO_TREE.to_owned())) };
+        let Some(change) = &site.change else {
+            return Ok(planned.settled(false, NO_TREE.to_owned()));
+        };
         let landed = land(change, planned, self.squash);
         fail::point("landed")?;
         Ok(match landed {
@@ -207,7 +244,10 @@ const TITLE: usize = 70;
 
 /// Returns an error on one line, with what to do about it.
 pub(super) fn with_hint(error: &Error) -> String {
-    let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+    let hint = error
+        .hint()
+        .map(|hint| format!(" ({hint})"))
+        .unwrap_or_default();
     format!("{error}{hint}")
 }
 
@@ -215,11 +255,18 @@ pub(super) fn with_hint(error: &Error) -> String {
 fn check_tip(change: &ChangeSite<'_>, squash: bool, tip: &str) -> Result<()> {
     let (branch, results) = (&change.opened.branch, &change.state.results);
     let is_right = match squash {
-        true => results.get(ShowDiff::NAME).is_some_and(|seen| seen.target == tip),
-        false => results.get("git.commit").is_some_and(|made| made.report == Some(blob_id(tip.as_bytes()))),
+        true => results
+            .get(ShowDiff::NAME)
+            .is_some_and(|seen| seen.target == tip),
+        false => results
+            .get("git.commit")
+            .is_some_and(|made| made.report == Some(blob_id(tip.as_bytes()))),
     };
     if !is_right {
-        let message = format!("{branch} is not what was judged any more: it is at {}", short(tip));
+        let message = format!(
+            "{branch} is not what was judged any more: it is at {}",
+            short(tip)
+        );
         return Err(Error::new(ErrorKind::VerdictStale, message));
     }
     Ok(())
@@ -243,9 +290,9 @@ fn land(change: &ChangeSite<'_>, planned: &Planned, squash: bool) -> Result<Stri
     match change.repository.land_checked(&request) {
         Ok(Landed::Already) => Ok(format!("{branch} is merged into {onto}")),
         Ok(_) => Ok(format!("merged {branch} into {onto}")),
-        Err(error) if error.kind() == ErrorKind::MergeConflict => {
-            Err(error.with_hint(format!("the branch {branch} has all of it; try again, or merge it by hand")))
-        }
+        Err(error) if error.kind() == ErrorKind::MergeConflict => Err(error.with_hint(format!(
+            "the branch {branch} has all of it; try again, or merge it by hand"
+        ))),
         Err(error) => Err(error),
     }
 }
@@ -257,10 +304,19 @@ mod tests {
     #[test]
     fn an_entry_goes_below_what_is_not_released_yet() {
         let cases = [
-            ("# Changelog\n\n## Unreleased\n\n- old\n", "# Changelog\n\n## Unreleased\n\n- new\n\n- old\n"),
-            ("# Changelog\n\n## 1.0\n- x\n", "# Changelog\n\n## Unreleased\n\n- new\n\n## 1.0\n- x\n"),
+            (
+                "# Changelog\n\n## Unreleased\n\n- old\n",
+                "# Changelog\n\n## Unreleased\n\n- new\n\n- old\n",
+            ),
+            (
+                "# Changelog\n\n## 1.0\n- x\n",
+                "# Changelog\n\n## Unreleased\n\n- new\n\n## 1.0\n- x\n",
+            ),
             ("", "## Unreleased\n\n- new\n\n"),
-            ("## [Unreleased]\n## 1.0\n", "## [Unreleased]\n\n- new\n\n## 1.0\n"),
+            (
+                "## [Unreleased]\n## 1.0\n",
+                "## [Unreleased]\n\n- new\n\n## 1.0\n",
+            ),
         ];
         for (log, expected) in cases {
             assert_eq!(with_entry(log, "- new"), expected, "{log:?}");

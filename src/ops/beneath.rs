@@ -37,7 +37,11 @@ pub(super) struct OpenFolder(OwnedFd);
 
 impl OpenFolder {
     /// Opens the folder that holds a path below a root, and returns it with the last name of the path.
-    pub(super) fn of<'a>(root: &Path, relative: &'a str, missing: Missing) -> io::Result<(Self, &'a str)> {
+    pub(super) fn of<'a>(
+        root: &Path,
+        relative: &'a str,
+        missing: Missing,
+    ) -> io::Result<(Self, &'a str)> {
         let (folders, name) = relative.rsplit_once('/').unwrap_or(("", relative));
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let mut folder = Self(open(root, flags, Mode::empty())?);
@@ -65,10 +69,13 @@ impl OpenFolder {
         };
         match opened {
             Ok(folder) => Ok(Self(folder)),
-            Err(_) if self.is(name, SFlag::S_IFLNK) => Err(io::Error::other(format!("{name} is a link"))),
-            Err(Errno::ENOTDIR) => {
-                Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{name} is not a folder")))
+            Err(_) if self.is(name, SFlag::S_IFLNK) => {
+                Err(io::Error::other(format!("{name} is a link")))
             }
+            Err(Errno::ENOTDIR) => Err(io::Error::new(
+                io::ErrorKind::NotADirectory,
+                format!("{name} is not a folder"),
+            )),
             Err(error) => Err(error.into()),
         }
     }
@@ -85,19 +92,33 @@ impl OpenFolder {
         match openat(&self.0, name, flags, Mode::empty()) {
             Ok(file) => Ok(Some(file.into())),
             Err(Errno::ENOENT) => Ok(None),
-            Err(_) if self.is(name, SFlag::S_IFLNK) => Err(io::Error::other(format!("{name} is a link"))),
+            Err(_) if self.is(name, SFlag::S_IFLNK) => {
+                Err(io::Error::other(format!("{name} is a link")))
+            }
             Err(error) => Err(error.into()),
         }
     }
 
     /// Creates a file in it whose name starts with a prefix, with the permissions that any new file gets.
     pub(super) fn create(&self, prefix: &str) -> io::Result<UnfinishedFile<'_>> {
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let flags =
+            OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         loop {
             let number = UNFINISHED.fetch_add(1, Ordering::Relaxed);
             let name = format!("{prefix}{}-{number}", process::id());
-            match openat(&self.0, name.as_str(), flags, Mode::from_bits_truncate(0o666)) {
-                Ok(file) => return Ok(UnfinishedFile { folder: self, file: file.into(), name: Some(name) }),
+            match openat(
+                &self.0,
+                name.as_str(),
+                flags,
+                Mode::from_bits_truncate(0o666),
+            ) {
+                Ok(file) => {
+                    return Ok(UnfinishedFile {
+                        folder: self,
+                        file: file.into(),
+                        name: Some(name),
+                    });
+                }
                 Err(Errno::EEXIST) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -147,7 +168,13 @@ impl UnfinishedFile<'_> {
     /// Gives it a name that nothing has.
     pub(super) fn keep(self, name: &str) -> io::Result<()> {
         if let Some(unfinished) = &self.name {
-            linkat(&self.folder.0, unfinished.as_str(), &self.folder.0, name, AtFlags::empty())?;
+            linkat(
+                &self.folder.0,
+                unfinished.as_str(),
+                &self.folder.0,
+                name,
+                AtFlags::empty(),
+            )?;
         }
         Ok(())
     }
@@ -168,7 +195,8 @@ impl Drop for UnfinishedFile<'_> {
 ///
 /// `FileUnusable` for a link on the path, and for what is not a regular file of at most `limit` bytes.
 pub(super) fn read_bytes(root: &Path, relative: &str, limit: u64) -> Result<Option<Vec<u8>>> {
-    let opened = OpenFolder::of(root, relative, Missing::Fail).and_then(|(folder, name)| folder.open(name));
+    let opened =
+        OpenFolder::of(root, relative, Missing::Fail).and_then(|(folder, name)| folder.open(name));
     match opened {
         Ok(Some(opened)) => file::read_opened(&root.join(relative), opened, limit).map(Some),
         Ok(None) => Ok(None),
@@ -186,7 +214,10 @@ fn check_name(name: &str) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test makes the files that it needs")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test makes the files that it needs"
+)]
 mod tests {
     use std::fs;
     use std::io::Write as _;
@@ -217,10 +248,22 @@ mod tests {
         let names = |folder: &Path| file::names_in(folder).unwrap();
         assert_eq!(names(&outside), ["old"]);
         assert_eq!(names(&root.join("moved")), ["kept", "new"]);
-        let refused = |relative| OpenFolder::of(&root, relative, Missing::Create).unwrap_err().to_string();
+        let refused = |relative| {
+            OpenFolder::of(&root, relative, Missing::Create)
+                .unwrap_err()
+                .to_string()
+        };
         assert_eq!(refused("inner/new"), "inner is a link");
-        assert!(read_bytes(&root, "inner/old", 100).unwrap_err().to_string().contains("inner is a link"));
-        assert_eq!(read_bytes(&root, "moved/new", 100).unwrap().unwrap(), b"new");
+        assert!(
+            read_bytes(&root, "inner/old", 100)
+                .unwrap_err()
+                .to_string()
+                .contains("inner is a link")
+        );
+        assert_eq!(
+            read_bytes(&root, "moved/new", 100).unwrap().unwrap(),
+            b"new"
+        );
         assert_eq!(refused("moved/../x"), "`..` is not a file name");
     }
 }

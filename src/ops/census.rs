@@ -65,7 +65,10 @@ impl Census {
         let above = rules.len().checked_sub(1);
         let mut folders = vec![(root.to_path_buf(), above)];
         while let Some((folder, above)) = folders.pop() {
-            rules.push(Rules { own: read_rules(root, &folder), above });
+            rules.push(Rules {
+                own: read_rules(root, &folder),
+                above,
+            });
             let here = rules.len() - 1;
             let listed = list(&folder, |path, metadata| {
                 let ignored = is_ignored(&path, metadata.is_dir(), &rules, here);
@@ -78,8 +81,10 @@ impl Census {
                 } else if metadata.is_dir() && !ignored {
                     folders.push((path, Some(here)));
                 } else if !metadata.is_dir() && (!ignored || always()) {
-                    stamps
-                        .insert(visible_path(path.strip_prefix(root).unwrap_or(&path)), Stamp::of(&metadata));
+                    stamps.insert(
+                        visible_path(path.strip_prefix(root).unwrap_or(&path)),
+                        Stamp::of(&metadata),
+                    );
                 }
             });
             match listed {
@@ -101,13 +106,18 @@ impl Census {
     #[must_use]
     pub fn changes(&self, later: &Self, until: Option<SystemTime>) -> Vec<String> {
         let until = until.and_then(|until| until.duration_since(UNIX_EPOCH).ok());
-        let until = until.map_or(i128::MAX, |until| i128::try_from(until.as_nanos()).unwrap_or(i128::MAX));
+        let until = until.map_or(i128::MAX, |until| {
+            i128::try_from(until.as_nanos()).unwrap_or(i128::MAX)
+        });
         let touched = later.0.iter().filter(|(path, stamp)| {
             self.0.get(*path).is_none_or(|before| before != *stamp) && stamp.changed <= until
         });
         // When a file was removed cannot be told afterwards.
         let gone = self.0.keys().filter(|path| !later.0.contains_key(*path));
-        let mut paths: Vec<String> = touched.map(|(path, _)| path.clone()).chain(gone.cloned()).collect();
+        let mut paths: Vec<String> = touched
+            .map(|(path, _)| path.clone())
+            .chain(gone.cloned())
+            .collect();
         paths.sort();
         paths
     }
@@ -130,7 +140,10 @@ impl Census {
     }
 
     /// Removes a census that was kept.
-    #[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to project files"
+    )]
     pub fn forget(path: &Path) {
         let _gone = fs::remove_file(path);
     }
@@ -139,13 +152,18 @@ impl Census {
 impl Counted<'_> {
     /// Tells what belongs to the program or to another session.
     fn is_ours(&self, path: &Path) -> bool {
-        let inside: Vec<_> = path.strip_prefix(self.root).unwrap_or(path).iter().collect();
+        let inside: Vec<_> = path
+            .strip_prefix(self.root)
+            .unwrap_or(path)
+            .iter()
+            .collect();
         match inside[..] {
             [first] if first == ".agentd" => true,
             [first, second, change, ..] if first == "agentd" && second == "changes" => {
                 let own = change == self.session.as_str();
                 let target = inside[3..].iter().collect::<PathBuf>();
-                let is_target = |pattern: &String| matches_pattern(pattern, &target.to_string_lossy());
+                let is_target =
+                    |pattern: &String| matches_pattern(pattern, &target.to_string_lossy());
                 !own || self.updates.iter().any(is_target)
             }
             _ => false,
@@ -157,7 +175,8 @@ impl Stamp {
     #[cfg(unix)]
     fn of(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
-        let nanos = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        let nanos =
+            |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         Self {
             length: metadata.len(),
             modified: nanos(metadata.mtime(), metadata.mtime_nsec()),
@@ -169,15 +188,27 @@ impl Stamp {
 
     #[cfg(not(unix))]
     fn of(metadata: &Metadata) -> Self {
-        let since = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let since = metadata
+            .modified()
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let modified = since.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0));
         let mode = u32::from(metadata.permissions().readonly());
-        Self { length: metadata.len(), modified, changed: modified, file: 0, mode }
+        Self {
+            length: metadata.len(),
+            modified,
+            changed: modified,
+            file: 0,
+            mode,
+        }
     }
 }
 
 /// Hands on every entry of a folder; what is gone again is passed over.
-#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to project files"
+)]
 fn list(folder: &Path, mut take: impl FnMut(PathBuf, Metadata)) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -190,7 +221,11 @@ fn list(folder: &Path, mut take: impl FnMut(PathBuf, Metadata)) -> io::Result<()
 
 /// Returns where git keeps what belongs to a project: in a folder of it or above it, or where a worktree's file says.
 fn git_folders(root: &Path) -> Vec<PathBuf> {
-    let Some(git) = root.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists()) else {
+    let Some(git) = root
+        .ancestors()
+        .map(|folder| folder.join(".git"))
+        .find(|git| git.exists())
+    else {
         return Vec::new();
     };
     if git.is_dir() {
@@ -200,8 +235,11 @@ fn git_folders(root: &Path) -> Vec<PathBuf> {
         let bytes = file::read_bytes_inside(path.parent()?, path, LONGEST_LINE).ok()??;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     };
-    let told = line(&git).and_then(|line| Some(PathBuf::from(line.strip_prefix("gitdir:")?.trim())));
-    let Some(own) = told.map(|told| git.parent().unwrap_or(root).join(told)) else { return vec![git] };
+    let told =
+        line(&git).and_then(|line| Some(PathBuf::from(line.strip_prefix("gitdir:")?.trim())));
+    let Some(own) = told.map(|told| git.parent().unwrap_or(root).join(told)) else {
+        return vec![git];
+    };
     let common = line(&own.join("commondir")).map(|told| own.join(told));
     [git, own].into_iter().chain(common).collect()
 }
@@ -209,7 +247,10 @@ fn git_folders(root: &Path) -> Vec<PathBuf> {
 /// Stamps a file, or the files right in a folder.
 fn stamp_all(root: &Path, path: &Path, stamps: &mut BTreeMap<String, Stamp>) {
     let mut stamp = |path: &Path, metadata: &Metadata| {
-        stamps.insert(visible_path(path.strip_prefix(root).unwrap_or(path)), Stamp::of(metadata));
+        stamps.insert(
+            visible_path(path.strip_prefix(root).unwrap_or(path)),
+            Stamp::of(metadata),
+        );
     };
     match path.symlink_metadata() {
         Ok(metadata) if metadata.is_dir() => {
@@ -223,5 +264,9 @@ fn stamp_all(root: &Path, path: &Path, stamps: &mut BTreeMap<String, Stamp>) {
 }
 
 fn unlisted(root: &Path, cause: io::Error) -> Error {
-    Error::new(ErrorKind::FileUnusable, format!("cannot list `{}`", root.display())).with_source(cause)
+    Error::new(
+        ErrorKind::FileUnusable,
+        format!("cannot list `{}`", root.display()),
+    )
+    .with_source(cause)
 }

@@ -25,7 +25,10 @@ pub fn notes_text(notes: &[String]) -> Option<String> {
     if notes.is_empty() {
         return None;
     }
-    Some(format!("# Notes\n\nWhat people said to this change, in order.\n\n{}\n", notes.join("\n\n")))
+    Some(format!(
+        "# Notes\n\nWhat people said to this change, in order.\n\n{}\n",
+        notes.join("\n\n")
+    ))
 }
 
 /// Returns a change's folder, relative to the project's root.
@@ -45,7 +48,11 @@ pub fn has_change(root: &Path, session: &SessionId) -> bool {
 /// # Errors
 ///
 /// `ChangeNotFound` if there is no such change, `FileUnusable` for an artifact that cannot be read.
-pub fn artifacts(root: &Path, session: &SessionId, patterns: &[String]) -> Result<Vec<(String, String)>> {
+pub fn artifacts(
+    root: &Path,
+    session: &SessionId,
+    patterns: &[String],
+) -> Result<Vec<(String, String)>> {
     let folder = folder(session);
     if !has_change(root, session) {
         return Err(not_found(root, session));
@@ -66,9 +73,12 @@ pub fn artifacts(root: &Path, session: &SessionId, patterns: &[String]) -> Resul
 #[must_use]
 pub fn targets(root: &Path, session: &SessionId, patterns: &[String]) -> BTreeMap<String, BlobId> {
     let folder = folder(session);
-    let names = patterns.iter().flat_map(|pattern| names(&root.join(&folder), pattern).unwrap_or_default());
+    let names = patterns
+        .iter()
+        .flat_map(|pattern| names(&root.join(&folder), pattern).unwrap_or_default());
     let held = |name: String| {
-        let bytes = file::read_bytes_inside(root, &root.join(&folder).join(&name), LARGEST).ok()??;
+        let bytes =
+            file::read_bytes_inside(root, &root.join(&folder).join(&name), LARGEST).ok()??;
         Some((name, blob_id(&bytes)))
     };
     names.filter_map(held).collect()
@@ -76,15 +86,24 @@ pub fn targets(root: &Path, session: &SessionId, patterns: &[String]) -> BTreeMa
 
 /// Returns the names that a pattern may stand for.
 pub(super) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>> {
-    let Some((parent, _)) = pattern.split_once("/*").or_else(|| pattern.split_once('*').map(|_| ("", "")))
+    let Some((parent, _)) = pattern
+        .split_once("/*")
+        .or_else(|| pattern.split_once('*').map(|_| ("", "")))
     else {
         return Ok(vec![pattern.to_owned()]);
     };
-    let prefix = if parent.is_empty() { String::new() } else { format!("{parent}/") };
+    let prefix = if parent.is_empty() {
+        String::new()
+    } else {
+        format!("{parent}/")
+    };
     let mut names = Vec::new();
     for name in file::names_in(&folder.join(parent))? {
         let Some(name) = name.to_str().map(|name| format!("{prefix}{name}")) else {
-            let message = format!("`{}` in {prefix} has a name that is not UTF-8", visible_name(&name));
+            let message = format!(
+                "`{}` in {prefix} has a name that is not UTF-8",
+                visible_name(&name)
+            );
             return Err(Error::new(ErrorKind::FileUnusable, message).with_hint("rename it"));
         };
         names.extend(matches_pattern(pattern, &name).then_some(name));
@@ -94,14 +113,21 @@ pub(super) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>> {
 
 fn not_found(root: &Path, session: &SessionId) -> Error {
     let known = file::names_in(&root.join(CHANGES)).unwrap_or_default();
-    let known: Vec<String> =
-        known.iter().filter(|name| *name != "archive").map(|name| visible_name(name)).collect();
+    let known: Vec<String> = known
+        .iter()
+        .filter(|name| *name != "archive")
+        .map(|name| visible_name(name))
+        .collect();
     let hint = match known.as_slice() {
         [] => format!("{CHANGES}/ holds no change yet"),
         [one] => format!("there is {one}"),
         names => format!("there are {}", names.join(", ")),
     };
-    Error::new(ErrorKind::ChangeNotFound, format!("there is no change `{session}`")).with_hint(hint)
+    Error::new(
+        ErrorKind::ChangeNotFound,
+        format!("there is no change `{session}`"),
+    )
+    .with_hint(hint)
 }
 
 /// The open tasks of a `tasks.md`.
@@ -119,14 +145,26 @@ pub struct OpenTasks {
 #[must_use]
 pub fn open_tasks(tasks: &str) -> OpenTasks {
     let tasks = Tasks::read(tasks);
-    let open: Vec<&str> = tasks.open().into_iter().map(|task| task.block.as_str()).collect();
-    OpenTasks { text: open.join("\n"), count: open.len(), skipped: tasks.unnumbered.len() }
+    let open: Vec<&str> = tasks
+        .open()
+        .into_iter()
+        .map(|task| task.block.as_str())
+        .collect();
+    OpenTasks {
+        text: open.join("\n"),
+        count: open.len(),
+        skipped: tasks.unnumbered.len(),
+    }
 }
 
 /// Returns the numbers of all tasks of a `tasks.md`, open or done.
 #[must_use]
 pub fn task_ids(tasks: &str) -> Vec<String> {
-    Tasks::read(tasks).tasks.into_iter().map(|task| task.id).collect()
+    Tasks::read(tasks)
+        .tasks
+        .into_iter()
+        .map(|task| task.id)
+        .collect()
 }
 
 /// `change.require`: refuses a turn on a change that has not been planned.
@@ -166,11 +204,22 @@ mod tests {
         let tasks = "# Tasks\n\n## 1. Store\n- [x] 1.1 done\n  - file: a\n- [ ] 1.2 open\n  - file: b\n\n- [ ] no number\n\
                      - [ ] 2.10 last\n## 2\n  - stray\n";
         let text = "- [ ] 1.2 open\n  - file: b\n- [ ] 2.10 last";
-        assert_eq!(open_tasks(tasks), OpenTasks { text: text.to_owned(), count: 2, skipped: 1 });
+        assert_eq!(
+            open_tasks(tasks),
+            OpenTasks {
+                text: text.to_owned(),
+                count: 2,
+                skipped: 1
+            }
+        );
         let spaced = "- [ ] 1.1 a\n\n  - file: b\n\nprose about `- [ ]`\n* [ ] x\n";
         assert_eq!(
             open_tasks(spaced),
-            OpenTasks { text: "- [ ] 1.1 a\n\n  - file: b".into(), count: 1, skipped: 1 }
+            OpenTasks {
+                text: "- [ ] 1.1 a\n\n  - file: b".into(),
+                count: 1,
+                skipped: 1
+            }
         );
         assert_eq!(open_tasks("- [x] 1.1 done\n"), OpenTasks::default());
         assert_eq!(task_ids(tasks), ["1.1", "1.2", "2.10"]);

@@ -59,7 +59,10 @@ pub struct CheckJob<'a> {
 impl std::fmt::Debug for CheckJob<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("CheckJob");
-        shown.field("root", &self.root).field("commands", &self.commands).finish_non_exhaustive()
+        shown
+            .field("root", &self.root)
+            .field("commands", &self.commands)
+            .finish_non_exhaustive()
     }
 }
 
@@ -87,13 +90,23 @@ pub fn run_checks(job: &CheckJob<'_>) -> Result<Vec<Check>> {
 fn run(job: &CheckJob<'_>, command: &CheckCommand, folder: &Path) -> Result<Check> {
     let ended = |end, milliseconds, output| {
         let CheckCommand { name, run, .. } = command.clone();
-        Check { name, command: run, end, milliseconds, output }
+        Check {
+            name,
+            command: run,
+            end,
+            milliseconds,
+            output,
+        }
     };
     if (job.stop)() > 0 {
         return Ok(ended(CheckEnd::Stopped, 0, String::new()));
     }
     let path = path_of(job.environment).unwrap_or_default();
-    if command.tool.as_ref().is_some_and(|tool| find_command(path, tool).is_none()) {
+    if command
+        .tool
+        .as_ref()
+        .is_some_and(|tool| find_command(path, tool).is_none())
+    {
         return Ok(ended(CheckEnd::NotRun, 0, String::new()));
     }
     let timeout = command.timeout.unwrap_or(job.timeout);
@@ -103,12 +116,26 @@ fn run(job: &CheckJob<'_>, command: &CheckCommand, folder: &Path) -> Result<Chec
 }
 
 /// Runs a command to its end.
-fn launch(job: &CheckJob<'_>, command: &CheckCommand, folder: &Path, timeout: Duration) -> Result<Exit> {
+fn launch(
+    job: &CheckJob<'_>,
+    command: &CheckCommand,
+    folder: &Path,
+    timeout: Duration,
+) -> Result<Exit> {
     agent::prepare(folder, b"")?;
     // In one file, what it wrote stands in the order in which it was written.
-    let argv = ["sh".to_owned(), "-c".to_owned(), format!("exec 2>&1\n{}", command.run)];
-    let limits =
-        Limits { wall: timeout, idle: timeout, grace: job.grace, output: OUTPUT, max_wait: Duration::ZERO };
+    let argv = [
+        "sh".to_owned(),
+        "-c".to_owned(),
+        format!("exec 2>&1\n{}", command.run),
+    ];
+    let limits = Limits {
+        wall: timeout,
+        idle: timeout,
+        grace: job.grace,
+        output: OUTPUT,
+        max_wait: Duration::ZERO,
+    };
     let mut contained = agent::launch(&Job {
         guard: job.guard,
         argv: &argv,
@@ -149,11 +176,16 @@ fn end_of(exit: &Exit, timeout: Duration) -> (CheckEnd, Vec<String>) {
                 failed
             }
         },
-        Cause::Wall | Cause::Idle => CheckEnd::TimedOut { seconds: timeout.as_secs() },
+        Cause::Wall | Cause::Idle => CheckEnd::TimedOut {
+            seconds: timeout.as_secs(),
+        },
         Cause::Stopped => CheckEnd::Stopped,
         Cause::NotInstalled => CheckEnd::NotInstalled,
         Cause::Output => {
-            said.push(format!("ended, as it wrote more than {} bytes", grouped(OUTPUT)));
+            said.push(format!(
+                "ended, as it wrote more than {} bytes",
+                grouped(OUTPUT)
+            ));
             CheckEnd::Failed { code: None }
         }
         Cause::NotStarted(why) => {
@@ -166,7 +198,10 @@ fn end_of(exit: &Exit, timeout: Duration) -> (CheckEnd, Vec<String>) {
         }
     };
     if exit.left_behind > 0 {
-        said.push(format!("processes left behind, and ended: {}", exit.left_behind));
+        said.push(format!(
+            "processes left behind, and ended: {}",
+            exit.left_behind
+        ));
     }
     (end, said)
 }
@@ -200,17 +235,31 @@ pub fn checks_report(checks: &[Check]) -> String {
         let tenths = check.milliseconds.div_ceil(100);
         // A bar ends a cell, even in code.
         let name = code(&check.name).replace('|', "\\|");
-        report.push_str(&format!("| {name} | {} | {}.{} |\n", check.end, tenths / 10, tenths % 10));
+        report.push_str(&format!(
+            "| {name} | {} | {}.{} |\n",
+            check.end,
+            tenths / 10,
+            tenths % 10
+        ));
     }
-    for check in checks.iter().filter(|check| !check.output.trim().is_empty()) {
+    for check in checks
+        .iter()
+        .filter(|check| !check.output.trim().is_empty())
+    {
         let most = if check.passed() { LINES.1 } else { LINES.0 };
         let lines: Vec<&str> = check.output.trim_end().lines().collect();
         let from = lines.len().saturating_sub(most);
-        let which = if from > 0 { format!(", its last {most} lines") } else { String::new() };
+        let which = if from > 0 {
+            format!(", its last {most} lines")
+        } else {
+            String::new()
+        };
         let shown = lines[from..].join("\n");
         let fence = "`".repeat(longest_run(&shown).max(2) + 1);
         let (name, end) = (code(&check.name), check.end);
-        report.push_str(&format!("\n{name} {end}{which}:\n\n{fence}text\n{shown}\n{fence}\n"));
+        report.push_str(&format!(
+            "\n{name} {end}{which}:\n\n{fence}text\n{shown}\n{fence}\n"
+        ));
     }
     report
 }
@@ -219,7 +268,11 @@ pub fn checks_report(checks: &[Check]) -> String {
 fn code(line: &str) -> String {
     let marks = "`".repeat(longest_run(line) + 1);
     // A blank on both sides is no part of the code, and keeps a backtick of its own apart.
-    let blank = if line.contains('`') || line.trim() != line { " " } else { "" };
+    let blank = if line.contains('`') || line.trim() != line {
+        " "
+    } else {
+        ""
+    };
     format!("{marks}{blank}{line}{blank}{marks}")
 }
 

@@ -13,17 +13,28 @@ const NOTHING: &str = "/dev/null";
 ///
 /// A hunk belongs where its lines stand, and they must stand in one place only. The numbers in its head do not count:
 /// models rarely get them right, and by a wrong number a hunk would be put to the nearest lines that are alike.
-pub(super) fn apply(target: &str, before: Option<&str>, diff: &str) -> Result<Option<String>, String> {
+pub(super) fn apply(
+    target: &str,
+    before: Option<&str>,
+    diff: &str,
+) -> Result<Option<String>, String> {
     let old = before.unwrap_or_default();
     let ends = LineEnds::of(old);
     let (text, diff) = (ends.taken_off(old), ends.taken_off(diff));
     let diff = recounted(&diff)?;
-    let patch = Patch::from_str(&diff).map_err(|error| format!("the diff cannot be read: {error}"))?;
+    let patch =
+        Patch::from_str(&diff).map_err(|error| format!("the diff cannot be read: {error}"))?;
     let named = [patch.original(), patch.modified()].into_iter().flatten();
-    if let Some(other) = named.into_iter().find(|name| *name != NOTHING && !is_of(name, target)) {
+    if let Some(other) = named
+        .into_iter()
+        .find(|name| *name != NOTHING && !is_of(name, target))
+    {
         return Err(format!("the diff is of another file, {other}"));
     }
-    let (made, removed) = (patch.original() == Some(NOTHING), patch.modified() == Some(NOTHING));
+    let (made, removed) = (
+        patch.original() == Some(NOTHING),
+        patch.modified() == Some(NOTHING),
+    );
     match before {
         Some(_) if made => return Err("the diff makes a file that is there already".to_owned()),
         None if removed => return Err("there is no such file".to_owned()),
@@ -34,7 +45,9 @@ pub(super) fn apply(target: &str, before: Option<&str>, diff: &str) -> Result<Op
         let (mut old, mut new) = (String::new(), String::new());
         for line in hunk.lines() {
             match line {
-                Line::Context(line) => [&mut old, &mut new].into_iter().for_each(|side| side.push_str(line)),
+                Line::Context(line) => [&mut old, &mut new]
+                    .into_iter()
+                    .for_each(|side| side.push_str(line)),
                 Line::Delete(line) => old.push_str(line),
                 Line::Insert(line) => new.push_str(line),
             }
@@ -63,10 +76,17 @@ pub(super) fn apply(target: &str, before: Option<&str>, diff: &str) -> Result<Op
 
 /// Tells whether the head of a diff names a file: by its path, or the end of it.
 fn is_of(name: &str, target: &str) -> bool {
-    let name = name.strip_prefix("a/").or_else(|| name.strip_prefix("b/")).unwrap_or(name);
+    let name = name
+        .strip_prefix("a/")
+        .or_else(|| name.strip_prefix("b/"))
+        .unwrap_or(name);
     name == target
-        || target.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'))
-        || name.strip_suffix(target).is_some_and(|rest| rest.ends_with('/'))
+        || target
+            .strip_suffix(name)
+            .is_some_and(|rest| rest.ends_with('/'))
+        || name
+            .strip_suffix(target)
+            .is_some_and(|rest| rest.ends_with('/'))
 }
 
 /// Returns where the only lines of a text stand that are these.
@@ -83,7 +103,11 @@ fn place(text: &str, lines: &str) -> Result<usize, &'static str> {
     let (text, lines) = (["\n", text].concat(), ["\n", lines].concat());
     if !lines.ends_with('\n') {
         // A line without an end is the last of the file.
-        return if text.ends_with(&lines) { Ok(text.len() - lines.len()) } else { Err(NOWHERE) };
+        return if text.ends_with(&lines) {
+            Ok(text.len() - lines.len())
+        } else {
+            Err(NOWHERE)
+        };
     }
     let finder = memmem::Finder::new(&lines);
     let found = finder.find(text.as_bytes()).ok_or(NOWHERE)?;
@@ -135,7 +159,11 @@ fn recounted(diff: &str) -> Result<String, String> {
             out.push('\n');
         }
     }
-    if number == 0 { Err("the diff has no hunk".to_owned()) } else { Ok(out) }
+    if number == 0 {
+        Err("the diff has no hunk".to_owned())
+    } else {
+        Ok(out)
+    }
 }
 
 /// How the lines of a text end.
@@ -160,11 +188,19 @@ impl LineEnds {
     }
 
     fn taken_off(self, text: &str) -> String {
-        if self == Self::Mixed { text.to_owned() } else { text.replace("\r\n", "\n") }
+        if self == Self::Mixed {
+            text.to_owned()
+        } else {
+            text.replace("\r\n", "\n")
+        }
     }
 
     fn put_on(self, text: &str) -> String {
-        if self == Self::CrLf { text.replace('\n', "\r\n") } else { text.to_owned() }
+        if self == Self::CrLf {
+            text.replace('\n', "\r\n")
+        } else {
+            text.to_owned()
+        }
     }
 }
 
@@ -188,7 +224,10 @@ mod tests {
     fn a_hunk_is_placed_by_its_lines_and_not_by_its_numbers() {
         let diff = "--- a/a.txt\n+++ b/a.txt\n@@ -90,7 +1 @@\n two\n-three\n+3\n";
         assert_eq!(applied(diff), Ok(Some("one\ntwo\n3\ntwo\n".to_owned())));
-        assert_eq!(applied("@@ ... @@\n-one\n+1\n"), Ok(Some("1\ntwo\nthree\ntwo\n".to_owned())));
+        assert_eq!(
+            applied("@@ ... @@\n-one\n+1\n"),
+            Ok(Some("1\ntwo\nthree\ntwo\n".to_owned()))
+        );
     }
 
     #[test]
@@ -197,7 +236,10 @@ mod tests {
         assert!(reason("@@ -2 +2 @@\n-two\n+2\n").contains("several places"));
         assert!(reason("@@ -1 +1 @@\n-four\n+4\n").contains("fits nowhere"));
         assert!(reason("@@ -1 +1 @@\n+zero\n").contains("no line of the file"));
-        assert!(reason("@@ -1,2 +1 @@\n-one\n two\n@@ -2,2 +2 @@\n-two\n three\n").contains("another one"));
+        assert!(
+            reason("@@ -1,2 +1 @@\n-one\n two\n@@ -2,2 +2 @@\n-two\n three\n")
+                .contains("another one")
+        );
         assert!(reason("one\n").contains("no hunk"));
         assert!(reason("@@ -1 +1 @@\none\n").contains("neither"));
     }
@@ -230,12 +272,23 @@ mod tests {
     #[test]
     fn line_ends_of_the_file_are_kept() {
         let diff = "@@ -1 +1 @@\n-one\n+1\n";
-        assert_eq!(apply("a", Some("one\r\ntwo\r\n"), diff), Ok(Some("1\r\ntwo\r\n".to_owned())));
+        assert_eq!(
+            apply("a", Some("one\r\ntwo\r\n"), diff),
+            Ok(Some("1\r\ntwo\r\n".to_owned()))
+        );
         assert_eq!(with_line_ends_of("a\r\n", "b\nc\n"), "b\r\nc\r\n");
         assert_eq!(with_line_ends_of("a\n", "b\r\n"), "b\n");
-        assert_eq!(with_line_ends_of("a\r\nb\n", "c\r\nd\n"), "c\r\nd\n", "mixed ends are text");
+        assert_eq!(
+            with_line_ends_of("a\r\nb\n", "c\r\nd\n"),
+            "c\r\nd\n",
+            "mixed ends are text"
+        );
 
         let lone = "@@ -1 +0,0 @@\n-\r\n\\ No newline at end of file\n";
-        assert_eq!(apply("a", Some("\r"), lone), Ok(Some(String::new())), "a lone carriage return is text");
+        assert_eq!(
+            apply("a", Some("\r"), lone),
+            Ok(Some(String::new())),
+            "a lone carriage return is text"
+        );
     }
 }

@@ -18,14 +18,28 @@ impl Operation for Edit {
         NAME
     }
 
-    fn plan(&self, site: &Site<'_>, effect: Effect, started: &Started, earlier: Option<&Planned>) -> Planned {
+    fn plan(
+        &self,
+        site: &Site<'_>,
+        effect: Effect,
+        started: &Started,
+        earlier: Option<&Planned>,
+    ) -> Planned {
         if site.session.is_none() {
             return Planned::whole(effect, None);
         }
         if let Some(earlier) = earlier {
-            return within(Planned::on(unfenced(effect), earlier.content.as_deref(), earlier.after()));
+            return within(Planned::on(
+                unfenced(effect),
+                earlier.content.as_deref(),
+                earlier.after(),
+            ));
         }
-        let shown = started.shown.as_ref().and_then(|shown| shown.get(&effect.target)).cloned();
+        let shown = started
+            .shown
+            .as_ref()
+            .and_then(|shown| shown.get(&effect.target))
+            .cloned();
         let now = match current(site.root, &effect.target) {
             Ok(now) => now,
             Err(error) => return Planned::whole(effect, shown).refuse(error.to_string()),
@@ -44,7 +58,9 @@ impl Operation for Edit {
     }
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
-        let Some(session) = site.session else { return Ok(planned.settled(false, UNNAMED.to_owned())) };
+        let Some(session) = site.session else {
+            return Ok(planned.settled(false, UNNAMED.to_owned()));
+        };
         let target = planned.target.as_str();
         Ok(settle(site.root, target, session, planned))
     }
@@ -55,27 +71,43 @@ const UNSEEN: &str = "it is there, and the prompt did not show it; show it with 
 
 /// Refuses what is larger than a file may be.
 fn within(planned: Planned) -> Planned {
-    let size = planned.content.as_ref().map_or(0, |content| content.len() as u64);
-    if size > LARGEST { planned.refuse(format!("it is over {}", file::in_units(LARGEST))) } else { planned }
+    let size = planned
+        .content
+        .as_ref()
+        .map_or(0, |content| content.len() as u64);
+    if size > LARGEST {
+        planned.refuse(format!("it is over {}", file::in_units(LARGEST)))
+    } else {
+        planned
+    }
 }
 
 /// Why a text with words in the place of its middle does not replace a file.
 const ELIDED: &str = "a line of it stands for lines that are left out";
 
 /// Words that stand for lines that are not written out.
-const OMISSIONS: [&str; 6] =
-    ["rest of", "unchanged", "existing code", "remaining code", "same as before", "as before"];
+const OMISSIONS: [&str; 6] = [
+    "rest of",
+    "unchanged",
+    "existing code",
+    "remaining code",
+    "same as before",
+    "as before",
+];
 
 /// Returns an update without a code fence around all of it, which is no part of a diff, nor of a file other than prose.
 fn unfenced(effect: Effect) -> Effect {
-    let is_prose = [".md", ".mdx", ".markdown"].iter().any(|end| effect.target.ends_with(end));
+    let is_prose = [".md", ".mdx", ".markdown"]
+        .iter()
+        .any(|end| effect.target.ends_with(end));
     if is_prose && effect.format == UpdateFormat::Whole {
         return effect;
     }
     let inner = || {
         let (first, rest) = effect.content.trim_start_matches('\n').split_once('\n')?;
         let inner = rest.trim_end().strip_suffix("```")?;
-        let is_fence = first.starts_with("```") && !first[3..].contains('`') && inner.ends_with('\n');
+        let is_fence =
+            first.starts_with("```") && !first[3..].contains('`') && inner.ends_with('\n');
         let is_one = !inner.lines().any(|line| line.starts_with("```"));
         (is_fence && is_one).then(|| inner.to_owned())
     };
@@ -87,8 +119,10 @@ fn unfenced(effect: Effect) -> Effect {
 
 /// Tells whether a line stands for others that are left out: dots, and words for it.
 fn leaves_out(text: &str) -> bool {
-    text.lines().filter(|line| line.contains("...") || line.contains('\u{2026}')).any(|line| {
-        let line = line.to_lowercase();
-        OMISSIONS.iter().any(|words| line.contains(words))
-    })
+    text.lines()
+        .filter(|line| line.contains("...") || line.contains('\u{2026}'))
+        .any(|line| {
+            let line = line.to_lowercase();
+            OMISSIONS.iter().any(|words| line.contains(words))
+        })
 }

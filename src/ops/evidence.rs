@@ -9,12 +9,15 @@ use super::git::{Changed, Diff, DiffLimits, LeftOut, LeftOutKind, Snapshot, Stat
 use super::{ChangeSite, Closing, Found, Operation, Planned, Site, change, spec_merge};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    BLOCKING, Check, CheckEnd, ContextItem, ContextKind, NOTE_FINDINGS, ReviewResult, SessionId, Settlement,
-    all_passed, matches_pattern, shown_name,
+    BLOCKING, Check, CheckEnd, ContextItem, ContextKind, NOTE_FINDINGS, ReviewResult, SessionId,
+    Settlement, all_passed, matches_pattern, shown_name,
 };
 
 /// How much of a diff a prompt shows: of one file, and in all.
-pub const DIFF_LIMITS: DiffLimits = DiffLimits { file: 200_000, total: 1_000_000 };
+pub const DIFF_LIMITS: DiffLimits = DiffLimits {
+    file: 200_000,
+    total: 1_000_000,
+};
 
 /// `checks.run`: runs the project's own checks.
 pub(super) struct Checks;
@@ -26,15 +29,19 @@ impl Checks {
     fn run(&self, change: &ChangeSite<'_>, planned: &Planned) -> Result<Settlement> {
         let checks = run_checks(&change.checks)?;
         if checks.iter().any(|check| check.end == CheckEnd::Stopped) {
-            return Err(Error::new(ErrorKind::AgentStopped, "the checks were stopped")
-                .with_hint("go on with `agentd run`: they are run again"));
+            return Err(
+                Error::new(ErrorKind::AgentStopped, "the checks were stopped")
+                    .with_hint("go on with `agentd run`: they are run again"),
+            );
         }
         Ok(checked(planned, &checks))
     }
 }
 
 fn checked(planned: &Planned, checks: &[Check]) -> Settlement {
-    planned.settled(true, detail(checks)).found(word(checks), Some(checks_report(checks)))
+    planned
+        .settled(true, detail(checks))
+        .found(word(checks), Some(checks_report(checks)))
 }
 
 /// Returns the result of `checks.run` for checks that were run without it.
@@ -53,7 +60,9 @@ fn detail(checks: &[Check]) -> String {
     }
     let passed = checks.iter().filter(|check| check.passed()).count();
     let counted = format!("{passed} of {} checks passed", checks.len());
-    let failed = checks.iter().filter(|check| !all_passed(std::slice::from_ref(check)));
+    let failed = checks
+        .iter()
+        .filter(|check| !all_passed(std::slice::from_ref(check)));
     let failed: Vec<String> = failed.map(|check| format!("`{}`", check.name)).collect();
     match failed.as_slice() {
         [] => counted,
@@ -84,7 +93,10 @@ impl Operation for Checks {
         let settlement = self.run(change, &Planned::always(self, "", ""))?;
         let text = settlement.text.clone().unwrap_or_default();
         let item = ContextItem::new(ContextKind::Artifact, CHECKS, text);
-        Ok(Found { items: vec![(item, "checks that were run".to_owned())], settlement: Some(settlement) })
+        Ok(Found {
+            items: vec![(item, "checks that were run".to_owned())],
+            settlement: Some(settlement),
+        })
     }
 
     fn closing(&self, site: &Site<'_>, _closing: &Closing<'_>) -> Option<Planned> {
@@ -117,7 +129,9 @@ impl Operation for ChecksAgain {
     }
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
-        let Some(change) = &site.change else { return Ok(planned.settled(false, NO_TREE.to_owned())) };
+        let Some(change) = &site.change else {
+            return Ok(planned.settled(false, NO_TREE.to_owned()));
+        };
         let merged = change.state.results.get(spec_merge::Merge::NAME);
         if merged.is_none_or(|merged| merged.result.as_deref() != Some(spec_merge::MOVED)) {
             return Ok(planned.settled(true, "nothing has changed since the review".to_owned()));
@@ -127,7 +141,11 @@ impl Operation for ChecksAgain {
             return Ok(settlement);
         }
         let detail = format!("with what has changed meanwhile, {}", settlement.detail);
-        Ok(Settlement { done: false, detail, ..settlement })
+        Ok(Settlement {
+            done: false,
+            detail,
+            ..settlement
+        })
     }
 }
 
@@ -143,7 +161,10 @@ impl Operation for ShowChecks {
         let report = site.change.and_then(|change| change.failed);
         let item = |text: &str| ContextItem::new(ContextKind::Artifact, CHECKS, text);
         let items = report.map(|text| (item(text), "checks that were run".to_owned()));
-        Ok(Found { items: items.into_iter().collect(), settlement: None })
+        Ok(Found {
+            items: items.into_iter().collect(),
+            settlement: None,
+        })
     }
 
     fn preview(&self, site: &Site<'_>) -> Result<Found> {
@@ -179,7 +200,9 @@ const SEEN: &str = "SEEN";
 const PARTLY_SHOWN: &str = "PARTLY_SHOWN";
 
 /// Images, which no reviewer reads. Only files that are in fact binary and not executable count as one.
-const IMAGES: [&str; 8] = ["*.png", "*.jpg", "*.jpeg", "*.gif", "*.webp", "*.avif", "*.bmp", "*.ico"];
+const IMAGES: [&str; 8] = [
+    "*.png", "*.jpg", "*.jpeg", "*.gif", "*.webp", "*.avif", "*.bmp", "*.ico",
+];
 
 /// Files that a package manager writes, which are often too long to be shown.
 const LOCKFILES: [&str; 18] = [
@@ -209,11 +232,17 @@ fn needs_person(file: &LeftOut, accepted: &[String]) -> bool {
     let name = file.path.rsplit('/').next().unwrap_or_default();
     // A pattern without a folder is about names in all folders.
     let matches = |pattern: &str| {
-        let path = if pattern.contains('/') { file.path.as_str() } else { name };
+        let path = if pattern.contains('/') {
+            file.path.as_str()
+        } else {
+            name
+        };
         matches_pattern(pattern, path)
     };
     let is_lockfile = LOCKFILES.contains(&name);
-    let is_image = IMAGES.iter().any(|pattern| matches_pattern(pattern, &name.to_ascii_lowercase()));
+    let is_image = IMAGES
+        .iter()
+        .any(|pattern| matches_pattern(pattern, &name.to_ascii_lowercase()));
     let is_harmless = match file.kind {
         LeftOutKind::NestedRepository => true,
         LeftOutKind::Executable => false,
@@ -227,15 +256,26 @@ fn needs_person(file: &LeftOut, accepted: &[String]) -> bool {
 /// or `SEEN`.
 #[must_use]
 pub fn diff_settlement(commit: &str, base: &str, diff: &Diff, accepted: &[String]) -> Settlement {
-    let unseen: Vec<&LeftOut> = diff.left_out.iter().filter(|file| needs_person(file, accepted)).collect();
+    let unseen: Vec<&LeftOut> = diff
+        .left_out
+        .iter()
+        .filter(|file| needs_person(file, accepted))
+        .collect();
     let planned = Planned::always(&ShowDiff, commit, "");
     if unseen.is_empty() {
         let detail = format!("{} files differ from {}", diff.files.len(), short(base));
         return planned.settled(true, detail).found(SEEN, None);
     }
-    let noun = if unseen.len() == 1 { "file was" } else { "files were" };
-    let detail =
-        format!("{} {noun} not shown to the reviewer: {}", unseen.len(), some_left_out(&unseen).join(", "));
+    let noun = if unseen.len() == 1 {
+        "file was"
+    } else {
+        "files were"
+    };
+    let detail = format!(
+        "{} {noun} not shown to the reviewer: {}",
+        unseen.len(),
+        some_left_out(&unseen).join(", ")
+    );
     planned.settled(true, detail).found(PARTLY_SHOWN, None)
 }
 
@@ -244,8 +284,9 @@ pub fn diff_settlement(commit: &str, base: &str, diff: &Diff, accepted: &[String
 #[must_use]
 pub fn some_left_out(files: &[&LeftOut]) -> Vec<String> {
     let shown = files.iter().take(MOST_HIDDEN);
-    let mut texts: Vec<String> =
-        shown.map(|file| format!("{} ({})", shown_name(&file.path), file.why)).collect();
+    let mut texts: Vec<String> = shown
+        .map(|file| format!("{} ({})", shown_name(&file.path), file.why))
+        .collect();
     if files.len() > MOST_HIDDEN {
         texts.push(format!("and {} more", files.len() - MOST_HIDDEN));
     }
@@ -271,7 +312,10 @@ impl ShowDiff {
         // What is shown anyway need not be shown twice; anything else that lies there must be seen.
         let own = |path: &str| {
             let is_shown = |name: &str| {
-                let is_artifact = change.artifacts.iter().any(|pattern| matches_pattern(pattern, name));
+                let is_artifact = change
+                    .artifacts
+                    .iter()
+                    .any(|pattern| matches_pattern(pattern, name));
                 is_artifact || (holds_notes && name == NOTES)
             };
             path.strip_prefix(&folder).is_some_and(is_shown)
@@ -283,24 +327,55 @@ impl ShowDiff {
                 let diff = worktree.diff_of_commit(&commit, base, DIFF_LIMITS, &leaves_out)?;
                 (commit, diff)
             }
-            None => (worktree.head()?, worktree.diff(base, DIFF_LIMITS, &leaves_out)?),
+            None => (
+                worktree.head()?,
+                worktree.diff(base, DIFF_LIMITS, &leaves_out)?,
+            ),
         };
         let item = ContextItem::new(ContextKind::Artifact, "changes.diff", diff_text(&diff, own));
         let judged = Diff {
             text: String::new(),
-            files: diff.files.iter().filter(|changed| !own(&changed.path)).cloned().collect(),
-            left_out: diff.left_out.iter().filter(|file| !own(&file.path)).cloned().collect(),
+            files: diff
+                .files
+                .iter()
+                .filter(|changed| !own(&changed.path))
+                .cloned()
+                .collect(),
+            left_out: diff
+                .left_out
+                .iter()
+                .filter(|file| !own(&file.path))
+                .cloned()
+                .collect(),
         };
         let settlement = diff_settlement(&commit, base, &judged, change.accept_unshown);
-        let found =
-            Found { items: vec![(item, "what has changed".to_owned())], settlement: Some(settlement) };
+        let found = Found {
+            items: vec![(item, "what has changed".to_owned())],
+            settlement: Some(settlement),
+        };
         // The reports of earlier phases are in the change's own folder: they are no work to be judged.
         let is_work = |path: &str| !path.starts_with(&folder);
-        let work = diff.files.iter().filter(|changed| is_work(&changed.path)).count();
-        let hidden: Vec<LeftOut> = diff.left_out.into_iter().filter(|file| is_work(&file.path)).collect();
+        let work = diff
+            .files
+            .iter()
+            .filter(|changed| is_work(&changed.path))
+            .count();
+        let hidden: Vec<LeftOut> = diff
+            .left_out
+            .into_iter()
+            .filter(|file| is_work(&file.path))
+            .collect();
         let is_hidden = |path: &str| hidden.iter().any(|hidden| hidden.path == path);
-        let shown = diff.files.iter().filter(|changed| is_work(&changed.path) && !is_hidden(&changed.path));
-        Ok(Looked { found, is_empty: work == 0, shows_nothing: shown.count() == 0, hidden })
+        let shown = diff
+            .files
+            .iter()
+            .filter(|changed| is_work(&changed.path) && !is_hidden(&changed.path));
+        Ok(Looked {
+            found,
+            is_empty: work == 0,
+            shows_nothing: shown.count() == 0,
+            hidden,
+        })
     }
 }
 
@@ -322,18 +397,26 @@ impl Operation for ShowDiff {
         let base = short(&change.opened.base);
 
         if looked.is_empty {
-            let message =
-                format!("`{session}` has changed nothing since {base}, so there is nothing to review");
-            let hint = format!("`agentd revise {session} --note \"…\"` says what is still to be done");
+            let message = format!(
+                "`{session}` has changed nothing since {base}, so there is nothing to review"
+            );
+            let hint =
+                format!("`agentd revise {session} --note \"…\"` says what is still to be done");
             return Err(Error::new(ErrorKind::NothingToReview, message).with_hint(hint));
         }
         if looked.shows_nothing {
-            let hint = format!("review it yourself: `git diff {base} {}`", change.opened.branch);
+            let hint = format!(
+                "review it yourself: `git diff {base} {}`",
+                change.opened.branch
+            );
             return Err(nothing_shown(&looked.hidden).with_hint(hint));
         }
         if !looked.hidden.is_empty() {
             let files: Vec<&LeftOut> = looked.hidden.iter().collect();
-            log::warn!("not shown to the reviewer: {}", some_left_out(&files).join(", "));
+            log::warn!(
+                "not shown to the reviewer: {}",
+                some_left_out(&files).join(", ")
+            );
         }
         Ok(looked.found)
     }
@@ -353,7 +436,10 @@ impl Operation for ShowDiff {
 /// Returns the error for changes of which a reviewer would see nothing; `hidden` are the files and the reasons.
 pub fn nothing_shown(hidden: &[LeftOut]) -> Error {
     let files: Vec<&LeftOut> = hidden.iter().collect();
-    let named: String = some_left_out(&files).iter().map(|file| format!("\n  {file}")).collect();
+    let named: String = some_left_out(&files)
+        .iter()
+        .map(|file| format!("\n  {file}"))
+        .collect();
     let message = format!("nothing of what has changed can be shown to a reviewer:{named}");
     Error::new(ErrorKind::NothingToReview, message)
 }
@@ -364,10 +450,15 @@ const MOST_HIDDEN: usize = 20;
 /// Returns a diff as a prompt shows it: what is not shown is named.
 pub fn diff_text(diff: &Diff, own: impl Fn(&str) -> bool) -> String {
     let left_out = diff.left_out.iter().filter(|file| !own(&file.path));
-    let named = left_out.map(|file| format!("# not shown: {} ({})\n", shown_name(&file.path), file.why));
+    let named =
+        left_out.map(|file| format!("# not shown: {} ({})\n", shown_name(&file.path), file.why));
     let named: String = named.collect();
     let text = format!("{named}{}", diff.text);
-    if text.trim().is_empty() { "# nothing has changed\n".to_owned() } else { text }
+    if text.trim().is_empty() {
+        "# nothing has changed\n".to_owned()
+    } else {
+        text
+    }
 }
 
 /// Returns the first letters of a commit, enough for people.
@@ -394,30 +485,38 @@ impl Operation for ReviewRequire {
     fn before(&self, site: &Site<'_>) -> Result<Found> {
         let (change, session) = site.opened(self)?;
         let hint = format!("`agentd review {session}` reviews it as it is now");
-        let refused = |why: String| Error::new(ErrorKind::VerdictStale, why).with_hint(hint.clone());
+        let refused =
+            |why: String| Error::new(ErrorKind::VerdictStale, why).with_hint(hint.clone());
         let left = change.state.left.as_ref();
         let came_to = |operation: &str, word: &str| {
             let found = left.and_then(|left| left.results.get(operation));
             found.is_some_and(|found| found.result.as_deref() == Some(word))
         };
         let seen = left.filter(|left| left.verdict == Some(ReviewResult::Pass));
-        let Some(commit) = seen.and_then(|left| left.results.get(ShowDiff::NAME)).map(|found| &found.target)
+        let Some(commit) = seen
+            .and_then(|left| left.results.get(ShowDiff::NAME))
+            .map(|found| &found.target)
         else {
             return Err(refused(format!("no review has passed `{session}`")));
         };
         if came_to(Checks::NAME, FAILED) {
-            return Err(refused(format!("the checks of `{session}` failed when it was reviewed")));
+            return Err(refused(format!(
+                "the checks of `{session}` failed when it was reviewed"
+            )));
         }
         if came_to(NOTE_FINDINGS, BLOCKING) {
-            return Err(refused(format!("the review of `{session}` has open findings")));
+            return Err(refused(format!(
+                "the review of `{session}` has open findings"
+            )));
         }
         let snapshot = change.worktree.snapshot(commit)?;
         let changed = snapshot.changed(commit)?;
         // A run that was interrupted may have moved the folder and not said so.
-        let archived =
-            change.state.done.contains_key(super::ARCHIVED) || !change::has_change(site.root, session);
-        let mut stale: Vec<&str> =
-            paths(&changed).filter(|path| is_judged(site, session, path, archived)).collect();
+        let archived = change.state.done.contains_key(super::ARCHIVED)
+            || !change::has_change(site.root, session);
+        let mut stale: Vec<&str> = paths(&changed)
+            .filter(|path| is_judged(site, session, path, archived))
+            .collect();
         if !stale.is_empty() {
             let brought = brought_by_target(change, &snapshot)?;
             stale.retain(|path| !brought(path));
@@ -463,15 +562,22 @@ fn paths(changed: &[Changed]) -> impl Iterator<Item = &str> {
 
 /// Returns what tells files that are as the change's target has them, or had them when it was merged last: they came
 /// with what has happened there meanwhile. A file that is as it was at the base did not.
-fn brought_by_target(change: &ChangeSite<'_>, snapshot: &Snapshot) -> Result<impl Fn(&str) -> bool + use<>> {
+fn brought_by_target(
+    change: &ChangeSite<'_>,
+    snapshot: &Snapshot,
+) -> Result<impl Fn(&str) -> bool + use<>> {
     let differs = |commit: &str| -> Result<BTreeSet<String>> {
-        Ok(paths(&snapshot.changed(commit)?).map(str::to_owned).collect())
+        Ok(paths(&snapshot.changed(commit)?)
+            .map(str::to_owned)
+            .collect())
     };
     let mut as_there = Vec::new();
     if let Some(onto) = &change.opened.onto {
         let now = change.repository.branch_commit(onto)?;
         let merged = match &now {
-            Some(now) => change.repository.merge_base(&change.worktree.head()?, now)?,
+            Some(now) => change
+                .repository
+                .merge_base(&change.worktree.head()?, now)?,
             None => None,
         };
         let mut commits: Vec<String> = now.into_iter().chain(merged).collect();
@@ -481,5 +587,7 @@ fn brought_by_target(change: &ChangeSite<'_>, snapshot: &Snapshot) -> Result<imp
         }
     }
     let since_base = differs(&change.opened.base)?;
-    Ok(move |path: &str| since_base.contains(path) && as_there.iter().any(|other| !other.contains(path)))
+    Ok(move |path: &str| {
+        since_base.contains(path) && as_there.iter().any(|other| !other.contains(path))
+    })
 }

@@ -39,8 +39,11 @@ pub fn read_reply(path: &Path) -> Result<Vec<u8>> {
 
 fn missing(path: &Path) -> Error {
     let shown = path.display().to_string();
-    Error::new(ErrorKind::FileUnusable, format!("`{}` does not exist", shown.escape_debug()))
-        .with_hint("paths are relative to the current folder, or to the one given with -C")
+    Error::new(
+        ErrorKind::FileUnusable,
+        format!("`{}` does not exist", shown.escape_debug()),
+    )
+    .with_hint("paths are relative to the current folder, or to the one given with -C")
 }
 
 /// Reads a text file of the project, which must not lead out of it; `None` if there is none.
@@ -61,9 +64,12 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
     if root.join(relative).symlink_metadata().is_ok() {
         return Ok(false);
     }
-    write_whole(root, relative, content, Existing::Keep, UNFINISHED).map(|()| true).map_err(|error| {
-        Error::new(ErrorKind::FileUnusable, format!("cannot write {relative}")).with_source(error)
-    })
+    write_whole(root, relative, content, Existing::Keep, UNFINISHED)
+        .map(|()| true)
+        .map_err(|error| {
+            Error::new(ErrorKind::FileUnusable, format!("cannot write {relative}"))
+                .with_source(error)
+        })
 }
 
 /// Removes what is no ordinary file where one belongs: a link, or a folder with all that is in it.
@@ -71,7 +77,10 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
 /// # Errors
 ///
 /// `FileUnusable` if it cannot be removed.
-#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to project files"
+)]
 pub(super) fn clear_path(root: &Path, relative: &str) -> Result<()> {
     let path = root.join(relative);
     let removed = match path.symlink_metadata() {
@@ -91,9 +100,11 @@ pub(super) fn clear_path(root: &Path, relative: &str) -> Result<()> {
 /// `FileUnusable` if it cannot be removed.
 pub(super) fn remove_file(root: &Path, relative: &str) -> Result<()> {
     match remove(root, relative) {
-        Err(error) if !file::is_missing(&error) => {
-            Err(Error::new(ErrorKind::FileUnusable, format!("cannot remove {relative}")).with_source(error))
-        }
+        Err(error) if !file::is_missing(&error) => Err(Error::new(
+            ErrorKind::FileUnusable,
+            format!("cannot remove {relative}"),
+        )
+        .with_source(error)),
         _ => Ok(()),
     }
 }
@@ -103,10 +114,16 @@ pub(super) fn remove_file(root: &Path, relative: &str) -> Result<()> {
 /// # Errors
 ///
 /// `FileUnusable` if it cannot be made.
-#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to project files"
+)]
 pub fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| {
-        let message = format!("cannot make the folder {}", path.display().to_string().escape_debug());
+        let message = format!(
+            "cannot make the folder {}",
+            path.display().to_string().escape_debug()
+        );
         Error::new(ErrorKind::FileUnusable, message).with_source(error)
     })
 }
@@ -117,9 +134,14 @@ pub fn make_folder(path: &Path) -> Result<()> {
 ///
 /// `FileUnusable` if it cannot be made.
 pub fn temporary_folder(prefix: &str) -> Result<PathBuf> {
-    tempfile::Builder::new().prefix(prefix).tempdir().map(tempfile::TempDir::keep).map_err(|error| {
-        Error::new(ErrorKind::FileUnusable, "no temporary folder can be made").with_source(error)
-    })
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .tempdir()
+        .map(tempfile::TempDir::keep)
+        .map_err(|error| {
+            Error::new(ErrorKind::FileUnusable, "no temporary folder can be made")
+                .with_source(error)
+        })
 }
 
 /// Makes a file of the project hold a text, whatever it held.
@@ -178,16 +200,23 @@ pub fn sweep(site: &Site<'_>, planned: &[Planned]) {
         .filter_map(|planned| Some(site.root.join(&planned.target).parent()?.to_path_buf()))
         .collect();
     // Others may be writing there, too.
-    folders.iter().for_each(|folder| drop(sweep_folder(folder, &unfinished(session))));
+    folders
+        .iter()
+        .for_each(|folder| drop(sweep_folder(folder, &unfinished(session))));
 }
 
 /// Removes the files of a folder whose names start like this, and returns the folders in it.
-#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to project files"
+)]
 fn sweep_folder(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for name in file::names_in(folder).unwrap_or_default() {
         let path = folder.join(&name);
-        let Ok(found) = path.symlink_metadata() else { continue };
+        let Ok(found) = path.symlink_metadata() else {
+            continue;
+        };
         if found.is_dir() {
             folders.push(path);
         } else if name.to_string_lossy().starts_with(prefix) {
@@ -217,8 +246,16 @@ impl Operation for Write {
         NAME
     }
 
-    fn plan(&self, site: &Site<'_>, effect: Effect, started: &Started, earlier: Option<&Planned>) -> Planned {
-        let Some(session) = site.session else { return Planned::whole(effect, None) };
+    fn plan(
+        &self,
+        site: &Site<'_>,
+        effect: Effect,
+        started: &Started,
+        earlier: Option<&Planned>,
+    ) -> Planned {
+        let Some(session) = site.session else {
+            return Planned::whole(effect, None);
+        };
         let path = relative(session, &effect.target);
         // What cannot be read now is told when it is to be written.
         let now = || current(site.root, &path).ok().flatten();
@@ -229,7 +266,9 @@ impl Operation for Write {
         };
         match (effect.format, earlier) {
             (UpdateFormat::Whole, _) => Planned::whole(effect, before),
-            (UpdateFormat::Diff, Some(earlier)) => Planned::on(effect, earlier.content.as_deref(), before),
+            (UpdateFormat::Diff, Some(earlier)) => {
+                Planned::on(effect, earlier.content.as_deref(), before)
+            }
             (UpdateFormat::Diff, None) => Planned::on_bytes(effect, now(), before),
         }
     }
@@ -237,7 +276,12 @@ impl Operation for Write {
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
         Ok(match site.session {
             None => planned.settled(false, UNNAMED.to_owned()),
-            Some(session) => settle(site.root, &relative(session, &planned.target), session, planned),
+            Some(session) => settle(
+                site.root,
+                &relative(session, &planned.target),
+                session,
+                planned,
+            ),
         })
     }
 }
@@ -256,7 +300,12 @@ pub(super) fn current(root: &Path, relative: &str) -> io::Result<Option<Vec<u8>>
 }
 
 /// Makes a file hold what is planned, and tells what became of that.
-pub(super) fn settle(root: &Path, relative: &str, session: &SessionId, planned: &Planned) -> Settlement {
+pub(super) fn settle(
+    root: &Path,
+    relative: &str,
+    session: &SessionId,
+    planned: &Planned,
+) -> Settlement {
     match make(root, relative, session, planned) {
         Ok(words) => planned.settled(true, format!("{words} {relative}")),
         Err(error) => planned.settled(false, format!("cannot write {relative}: {error}")),
@@ -264,7 +313,12 @@ pub(super) fn settle(root: &Path, relative: &str, session: &SessionId, planned: 
 }
 
 /// Writes or removes a file if it still holds what it held when this was decided, or does nothing if that was done.
-fn make(root: &Path, relative: &str, session: &SessionId, planned: &Planned) -> io::Result<&'static str> {
+fn make(
+    root: &Path,
+    relative: &str,
+    session: &SessionId,
+    planned: &Planned,
+) -> io::Result<&'static str> {
     let now = current(root, relative)?.map(|bytes| blob_id(&bytes));
     if now == planned.after() {
         return Ok("left unchanged");
@@ -274,7 +328,13 @@ fn make(root: &Path, relative: &str, session: &SessionId, planned: &Planned) -> 
     }
     match &planned.content {
         Some(content) => {
-            write_whole(root, relative, content, Existing::Replace, &unfinished(session))?;
+            write_whole(
+                root,
+                relative,
+                content,
+                Existing::Replace,
+                &unfinished(session),
+            )?;
             Ok(if now.is_some() { "replaced" } else { "wrote" })
         }
         None => remove(root, relative).map(|()| "removed"),
@@ -307,7 +367,8 @@ mod tests {
                 for _ in 0..8 {
                     scope.spawn(|| {
                         barrier.wait();
-                        OpenFolder::of(root.path(), "agentd/changes/a/specs/x", Missing::Create).unwrap();
+                        OpenFolder::of(root.path(), "agentd/changes/a/specs/x", Missing::Create)
+                            .unwrap();
                     });
                 }
             });

@@ -46,12 +46,17 @@ pub fn noted(findings: &[Finding]) -> Settlement {
 pub fn find_places(site: &Site<'_>, findings: &mut [Finding]) {
     for finding in findings {
         let Some(file) = &finding.file else { continue };
-        let own = site.session.map(|session| format!("{}/{file}", change::folder(session)));
+        let own = site
+            .session
+            .map(|session| format!("{}/{file}", change::folder(session)));
         let text = std::iter::once(file.clone())
             .chain(own)
             .find_map(|path| read_project_text(site.root, &path).ok().flatten());
-        let has_line =
-            |text: &String| finding.line.is_none_or(|line| line >= 1 && text.lines().count() as u64 >= line);
+        let has_line = |text: &String| {
+            finding
+                .line
+                .is_none_or(|line| line >= 1 && text.lines().count() as u64 >= line)
+        };
         finding.place_found = Some(text.as_ref().is_some_and(has_line));
     }
 }
@@ -72,7 +77,10 @@ impl Operation for Show {
         }
         let list: Vec<String> = findings.iter().map(spec::write_finding).collect();
         let item = ContextItem::new(ContextKind::Artifact, FINDINGS, list.join("\n"));
-        Ok(Found { items: vec![(item, "open findings".to_owned())], settlement: None })
+        Ok(Found {
+            items: vec![(item, "open findings".to_owned())],
+            settlement: None,
+        })
     }
 
     fn preview(&self, site: &Site<'_>) -> Result<Found> {

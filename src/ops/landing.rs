@@ -19,20 +19,28 @@ impl Landing {
     /// # Errors
     ///
     /// `FileUnusable` if that cannot be found out.
-    #[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to project files"
+    )]
     pub fn take(root: &Path) -> Result<Option<Self>> {
         let folder = root.join(".agentd");
         make_folder(&folder)?;
         let path = folder.join("landing.lock");
         let unusable = |error| {
-            Error::new(ErrorKind::FileUnusable, "cannot lock .agentd/landing.lock").with_source(error)
+            Error::new(ErrorKind::FileUnusable, "cannot lock .agentd/landing.lock")
+                .with_source(error)
         };
         // A link would have another file made.
         if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
             return Err(unusable(std::io::Error::other("it is no file")));
         }
-        let file =
-            OpenOptions::new().create(true).truncate(false).write(true).open(path).map_err(unusable)?;
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)
+            .map_err(unusable)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Self { _held: file })),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -45,7 +53,11 @@ impl Planned {
     /// Tells whether it belongs to the merging of a change, which one change does at a time.
     #[must_use]
     pub fn is_landing(&self) -> bool {
-        let names = [spec_merge::Merge::NAME, archive::Merge::MERGE, archive::Merge::SQUASH];
+        let names = [
+            spec_merge::Merge::NAME,
+            archive::Merge::MERGE,
+            archive::Merge::SQUASH,
+        ];
         names.contains(&self.operation.as_str())
     }
 }

@@ -53,6 +53,9 @@ impl ProjectListing for FolderListing<'_> {
 
     fn names_in(&self, folder: &str) -> Vec<String> {
         let names = file::names_in(&self.0.join(folder)).unwrap_or_default();
-        names.into_iter().filter_map(|name| name.into_string().ok()).collect()
+        names
+            .into_iter()
+            .filter_map(|name| name.into_string().ok())
+            .collect()
     }
 }

@@ -27,21 +27,23 @@ use std::path::Path;
 pub use archive::{ARCHIVE, ARCHIVED};
 pub use census::{Census, Counted};
 pub use change::{
-    NOTES, OpenTasks, artifacts, folder as change_folder, has_change, notes_text, open_tasks, targets,
-    task_ids,
+    NOTES, OpenTasks, artifacts, folder as change_folder, has_change, notes_text, open_tasks,
+    targets, task_ids,
 };
 pub use checks::{CheckJob, checks_report, run_checks};
 pub use detect::{check_commands, check_commands_in, detected};
 pub use evidence::{
-    DIFF_LIMITS, REVIEWED, checks_settlement, diff_settlement, diff_text, nothing_shown, short, some_left_out,
+    DIFF_LIMITS, REVIEWED, checks_settlement, diff_settlement, diff_text, nothing_shown, short,
+    some_left_out,
 };
 pub use files::{
-    create_new, make_folder, read_project_text, read_reply, read_text, sweep, temporary_folder, write_text,
+    create_new, make_folder, read_project_text, read_reply, read_text, sweep, temporary_folder,
+    write_text,
 };
 pub use findings::{find_places, noted};
 pub use git::{
-    Changed, CommitListing, Diff, DiffLimits, Git, Head, LandRequest, Landed, LeftOut, LeftOutKind, Leftover,
-    Merged, Repository, Snapshot, Status, Worktree, WorktreeCommit,
+    Changed, CommitListing, Diff, DiffLimits, Git, Head, LandRequest, Landed, LeftOut, LeftOutKind,
+    Leftover, Merged, Repository, Snapshot, Status, Worktree, WorktreeCommit,
 };
 pub use landing::Landing;
 pub use listing::ProjectListing;
@@ -53,8 +55,8 @@ pub use tree::{structure, visible_path};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    BlobId, ContextItem, Effect, Finding, Intent, Marker, Opened, ReviewResult, SessionId, Settlement,
-    Started, State, UpdateFormat,
+    BlobId, ContextItem, Effect, Finding, Intent, Marker, Opened, ReviewResult, SessionId,
+    Settlement, Started, State, UpdateFormat,
 };
 use crate::store::blob_id;
 
@@ -75,18 +77,29 @@ impl<'a> Site<'a> {
     /// # Errors
     ///
     /// `ChangeNotFound` if the session was not opened as a change: the operation must not be skipped then.
-    pub(super) fn opened(&self, operation: &dyn Operation) -> Result<(&ChangeSite<'a>, &'a SessionId)> {
+    pub(super) fn opened(
+        &self,
+        operation: &dyn Operation,
+    ) -> Result<(&ChangeSite<'a>, &'a SessionId)> {
         if let (Some(change), Some(session)) = (&self.change, self.session) {
             return Ok((change, session));
         }
         let (why, name) = match self.session {
-            Some(session) => (format!("`{session}` was not opened as one"), session.as_str()),
+            Some(session) => (
+                format!("`{session}` was not opened as one"),
+                session.as_str(),
+            ),
             None => ("none was named".to_owned(), "NAME"),
         };
-        let message = format!("{} needs the branch of a change, and {why}", operation.name());
-        Err(Error::new(ErrorKind::ChangeNotFound, message).with_hint(format!(
-            "`agentd review` judges your working tree; `agentd run {name} \"…\"` opens a change"
-        )))
+        let message = format!(
+            "{} needs the branch of a change, and {why}",
+            operation.name()
+        );
+        Err(
+            Error::new(ErrorKind::ChangeNotFound, message).with_hint(format!(
+                "`agentd review` judges your working tree; `agentd run {name} \"…\"` opens a change"
+            )),
+        )
     }
 }
 
@@ -213,15 +226,36 @@ pub struct Planned {
 
 impl Planned {
     /// Makes one of an operation that is always carried out after a turn.
-    fn always(operation: &dyn Operation, target: impl Into<String>, content: impl Into<String>) -> Self {
+    fn always(
+        operation: &dyn Operation,
+        target: impl Into<String>,
+        content: impl Into<String>,
+    ) -> Self {
         let (operation, target) = (operation.name().to_owned(), target.into());
-        Self { operation, target, content: Some(content.into()), before: None, refused: None }
+        Self {
+            operation,
+            target,
+            content: Some(content.into()),
+            before: None,
+            refused: None,
+        }
     }
 
     /// Makes one of an effect whose content is what the target shall hold.
     fn whole(effect: Effect, before: Option<BlobId>) -> Self {
-        let Effect { operation, target, content, .. } = effect;
-        Self { operation, target, content: Some(content), before, refused: None }
+        let Effect {
+            operation,
+            target,
+            content,
+            ..
+        } = effect;
+        Self {
+            operation,
+            target,
+            content: Some(content),
+            before,
+            refused: None,
+        }
     }
 
     /// Makes one of an effect, of what its target holds now, and of what it must hold for that.
@@ -231,11 +265,16 @@ impl Planned {
         }
         let content = match (effect.format, now) {
             (UpdateFormat::Diff, _) => diff::apply(&effect.target, now, &effect.content),
-            (UpdateFormat::Whole, Some(now)) => Ok(Some(diff::with_line_ends_of(now, &effect.content))),
+            (UpdateFormat::Whole, Some(now)) => {
+                Ok(Some(diff::with_line_ends_of(now, &effect.content)))
+            }
             (UpdateFormat::Whole, None) => Ok(Some(effect.content.clone())),
         };
         match content {
-            Ok(content) => Self { content, ..Self::whole(effect, before) },
+            Ok(content) => Self {
+                content,
+                ..Self::whole(effect, before)
+            },
             Err(reason) => Self::whole(effect, before).refuse(reason),
         }
     }
@@ -249,7 +288,10 @@ impl Planned {
     }
 
     fn refuse(self, reason: impl Into<String>) -> Self {
-        Self { refused: Some(reason.into()), ..self }
+        Self {
+            refused: Some(reason.into()),
+            ..self
+        }
     }
 
     /// Tells whether it is done whatever the reply asks for.
@@ -260,7 +302,9 @@ impl Planned {
 
     /// Returns the hash of what the target shall hold.
     fn after(&self) -> Option<BlobId> {
-        self.content.as_ref().map(|content| blob_id(content.as_bytes()))
+        self.content
+            .as_ref()
+            .map(|content| blob_id(content.as_bytes()))
     }
 
     /// Returns it as the ledger keeps it.
@@ -279,7 +323,15 @@ impl Planned {
     #[must_use]
     pub fn settled(&self, done: bool, detail: String) -> Settlement {
         let (operation, target) = (self.operation.clone(), self.target.clone());
-        Settlement { operation, target, done, detail, result: None, report: None, text: None }
+        Settlement {
+            operation,
+            target,
+            done,
+            detail,
+            result: None,
+            report: None,
+            text: None,
+        }
     }
 }
 
@@ -315,7 +367,9 @@ pub fn plan(site: &Site<'_>, effects: Vec<Effect>, started: &Started) -> Result<
 pub fn carry_out(site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
     let operation = operation(&planned.operation)?;
     match &planned.refused {
-        Some(reason) => Ok(planned.settled(false, format!("cannot write {}: {reason}", planned.target))),
+        Some(reason) => {
+            Ok(planned.settled(false, format!("cannot write {}: {reason}", planned.target)))
+        }
         None => operation.carry_out(site, planned),
     }
 }
@@ -362,9 +416,18 @@ pub fn needing_change<'n>(names: impl Iterator<Item = &'n str>) -> Result<Vec<&'
 ///
 /// `UnknownOperation` naming those there are.
 pub fn operation(name: &str) -> Result<&'static dyn Operation> {
-    OPERATIONS.into_iter().find(|operation| operation.name() == name).ok_or_else(|| {
-        let known: Vec<_> = OPERATIONS.iter().map(|operation| operation.name()).collect();
-        Error::new(ErrorKind::UnknownOperation, format!("there is no operation `{name}`"))
+    OPERATIONS
+        .into_iter()
+        .find(|operation| operation.name() == name)
+        .ok_or_else(|| {
+            let known: Vec<_> = OPERATIONS
+                .iter()
+                .map(|operation| operation.name())
+                .collect();
+            Error::new(
+                ErrorKind::UnknownOperation,
+                format!("there is no operation `{name}`"),
+            )
             .with_hint(format!("there are {}", known.join(", ")))
-    })
+        })
 }

@@ -14,14 +14,17 @@ use crate::file;
 /// `FileUnusable` if others can write to it, or if it is no folder.
 pub fn private_names(folder: &Path) -> Result<Vec<String>> {
     match check_private(folder) {
-        Ok(()) => {
-            Ok(file::names_in(folder)?.into_iter().filter_map(|name| name.into_string().ok()).collect())
-        }
+        Ok(()) => Ok(file::names_in(folder)?
+            .into_iter()
+            .filter_map(|name| name.into_string().ok())
+            .collect()),
         Err(error) if file::is_missing(&error) => Ok(Vec::new()),
-        Err(error) => Err(unusable(folder, "cannot be relied on").with_source(error).with_hint(format!(
-            "see who has written to it; then take it over with `chown` and `chmod 700 {}`",
-            folder.display().to_string().escape_debug()
-        ))),
+        Err(error) => Err(unusable(folder, "cannot be relied on")
+            .with_source(error)
+            .with_hint(format!(
+                "see who has written to it; then take it over with `chown` and `chmod 700 {}`",
+                folder.display().to_string().escape_debug()
+            ))),
     }
 }
 
@@ -33,14 +36,19 @@ pub fn private_names(folder: &Path) -> Result<Vec<String>> {
 ///
 /// `FileUnusable` with what to do about it.
 pub fn check_own(folder: &Path, entries: &[&str]) -> Result<()> {
-    let paths = std::iter::once(folder.to_path_buf()).chain(entries.iter().map(|entry| folder.join(entry)));
+    let paths =
+        std::iter::once(folder.to_path_buf()).chain(entries.iter().map(|entry| folder.join(entry)));
     for path in paths {
-        let Ok(metadata) = path.metadata() else { continue };
+        let Ok(metadata) = path.metadata() else {
+            continue;
+        };
         if let Some(why) = written_by_others(&metadata) {
             let shown = path.display().to_string().escape_debug().to_string();
-            return Err(Error::new(ErrorKind::FileUnusable, format!("`{shown}` {why}")).with_hint(format!(
-                "see what it holds; then take it over with `chown` and `chmod go-w {shown}`"
-            )));
+            return Err(
+                Error::new(ErrorKind::FileUnusable, format!("`{shown}` {why}")).with_hint(format!(
+                    "see what it holds; then take it over with `chown` and `chmod go-w {shown}`"
+                )),
+            );
         }
     }
     Ok(())
@@ -108,7 +116,10 @@ fn put(folder: &Path, name: &str, content: &str, lasting: bool) -> io::Result<()
 
 fn unusable(folder: &Path, what: &str) -> Error {
     let shown = folder.display().to_string();
-    Error::new(ErrorKind::FileUnusable, format!("`{}` {what}", shown.escape_debug()))
+    Error::new(
+        ErrorKind::FileUnusable,
+        format!("`{}` {what}", shown.escape_debug()),
+    )
 }
 
 /// Makes a folder, and those above it that are missing, for the user alone.

@@ -27,7 +27,9 @@ impl Operation for Show {
         let specs = match &site.change {
             Some(change) => {
                 let is_spec = |name: &str| name.ends_with(".md");
-                change.repository.texts_in(&change.opened.base, SPECS, is_spec)?
+                change
+                    .repository
+                    .texts_in(&change.opened.base, SPECS, is_spec)?
             }
             None => specs::specs(site.root)?.into_iter().collect(),
         };
@@ -76,7 +78,8 @@ impl Operation for Merge {
     }
 
     fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
-        site.change.map(|_| Planned::always(self, SPECS, closing.today))
+        site.change
+            .map(|_| Planned::always(self, SPECS, closing.today))
     }
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
@@ -93,13 +96,17 @@ impl Operation for Merge {
             let specs = merged(site, change, session, target.as_deref(), today)?;
             let moved = follow(change, session, target.as_deref(), &specs)?;
             fail::point("following")?;
-            specs.iter().try_for_each(|(path, text)| write_text(site.root, path, text))?;
+            specs
+                .iter()
+                .try_for_each(|(path, text)| write_text(site.root, path, text))?;
             Ok((specs.len(), moved))
         };
         Ok(match merge() {
             Ok((count, moved)) => {
                 let result = if moved { MOVED } else { "MERGED" };
-                planned.settled(true, format!("specs that are merged: {count}")).found(result, None)
+                planned
+                    .settled(true, format!("specs that are merged: {count}"))
+                    .found(result, None)
             }
             Err(error) => planned.settled(false, with_hint(&error)),
         })
@@ -116,14 +123,22 @@ fn follow(
 ) -> Result<bool> {
     let target = target(change);
     let Some(now) = now else {
-        return Err(Error::new(ErrorKind::GitFailed, format!("there is no commit `{target}`")));
+        return Err(Error::new(
+            ErrorKind::GitFailed,
+            format!("there is no commit `{target}`"),
+        ));
     };
     // Also what was brought in before, by hand or when this was tried last.
     let moved = now != change.opened.base;
-    if change.repository.is_ancestor(now, &change.worktree.head()?)? {
+    if change
+        .repository
+        .is_ancestor(now, &change.worktree.head()?)?
+    {
         return Ok(moved);
     }
-    change.worktree.commit(&format!("agentd({session}): archive"))?;
+    change
+        .worktree
+        .commit(&format!("agentd({session}): archive"))?;
     let message = format!("agentd({session}): what has changed in {target} meanwhile");
     match change.worktree.merge_from(now, &message, specs)? {
         Merged::UpToDate | Merged::Done(_) => Ok(moved),
@@ -168,7 +183,12 @@ fn merged(
     let mut specs = Vec::new();
     for (path, wanted) in wanted {
         let (before, current) = (before.get(&path), current.get(&path));
-        match spec::merge(before.map(String::as_str), current.map(String::as_str), &wanted, &updated_at) {
+        match spec::merge(
+            before.map(String::as_str),
+            current.map(String::as_str),
+            &wanted,
+            &updated_at,
+        ) {
             Ok(text) => specs.push((path, text)),
             Err(conflicts) => return Err(conflict(session, &path, &conflicts)),
         }
@@ -188,7 +208,11 @@ fn conflict(session: &SessionId, path: &str, conflicts: &[Conflict]) -> Error {
 }
 
 fn elsewhere(session: &SessionId, target: &str, paths: &[String]) -> Error {
-    let message = format!("`{target}` has changed the same lines as `{session}`: {}", paths.join(", "));
-    Error::new(ErrorKind::MergeConflict, message)
-        .with_hint(format!("merge `{target}` in its work tree, then `agentd review {session}` once more"))
+    let message = format!(
+        "`{target}` has changed the same lines as `{session}`: {}",
+        paths.join(", ")
+    );
+    Error::new(ErrorKind::MergeConflict, message).with_hint(format!(
+        "merge `{target}` in its work tree, then `agentd review {session}` once more"
+    ))
 }

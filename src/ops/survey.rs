@@ -36,7 +36,11 @@ const SIGNS: [(&str, &str, &[&str]); 11] = [
     ("build.gradle.kts", "Kotlin, built with Gradle", &[]),
     ("Gemfile", "Ruby", &[]),
     ("composer.json", "PHP", &[]),
-    ("CMakeLists.txt", "C or C++, built with CMake", &["cmake -B build", "cmake --build build"]),
+    (
+        "CMakeLists.txt",
+        "C or C++, built with CMake",
+        &["cmake -B build", "cmake --build build"],
+    ),
 ];
 
 /// Files that say how work is done in a repository.
@@ -63,46 +67,69 @@ pub fn survey(root: &Path) -> Result<Survey> {
             continue;
         }
         found.stack.push(stack.to_owned());
-        found.commands.extend(commands.iter().map(|&command| command.to_owned()));
+        found
+            .commands
+            .extend(commands.iter().map(|&command| command.to_owned()));
     }
-    found.commands.extend(detected(root).into_iter().map(|check| check.run));
-    let scripts = text("package.json").map(|json| npm_scripts(&json)).unwrap_or_default();
-    let targets = text("Makefile").map(|makefile| make_targets(&makefile)).unwrap_or_default();
+    found
+        .commands
+        .extend(detected(root).into_iter().map(|check| check.run));
+    let scripts = text("package.json")
+        .map(|json| npm_scripts(&json))
+        .unwrap_or_default();
+    let targets = text("Makefile")
+        .map(|makefile| make_targets(&makefile))
+        .unwrap_or_default();
     for command in scripts.into_iter().chain(targets) {
         if !found.commands.contains(&command) {
             found.commands.push(command);
         }
     }
-    let manifest = text("Cargo.toml").or_else(|| text("pyproject.toml")).unwrap_or_default();
+    let manifest = text("Cargo.toml")
+        .or_else(|| text("pyproject.toml"))
+        .unwrap_or_default();
     let described = |key| described(&manifest, key);
     found.title = described("name").unwrap_or_else(|| title(root));
-    let readme = ["README.md", "README", "readme.md"].into_iter().find_map(text);
-    found.summary = readme.and_then(|text| first_paragraph(&text)).or_else(|| described("description"));
-    found.guides =
-        GUIDES.iter().filter(|name| root.join(name).is_file()).map(|&name| name.to_owned()).collect();
+    let readme = ["README.md", "README", "readme.md"]
+        .into_iter()
+        .find_map(text);
+    found.summary = readme
+        .and_then(|text| first_paragraph(&text))
+        .or_else(|| described("description"));
+    found.guides = GUIDES
+        .iter()
+        .filter(|name| root.join(name).is_file())
+        .map(|&name| name.to_owned())
+        .collect();
     found.layout = top_level(root, 40)?;
     Ok(found)
 }
 
 fn title(root: &Path) -> String {
     let path = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
-    path.file_name().map_or_else(|| "project".to_owned(), super::tree::visible_name)
+    path.file_name()
+        .map_or_else(|| "project".to_owned(), super::tree::visible_name)
 }
 
 /// Returns what a Cargo or Python manifest says of its package.
 fn described(manifest: &str, key: &str) -> Option<String> {
     let manifest: toml::Table = toml::from_str(manifest).ok()?;
-    let package = manifest.get("package").or_else(|| manifest.get("project"))?;
+    let package = manifest
+        .get("package")
+        .or_else(|| manifest.get("project"))?;
     package.get(key)?.as_str().map(str::to_owned)
 }
 
 /// Returns the first paragraph of prose: no heading, badge, list, quote or markup.
 fn first_paragraph(readme: &str) -> Option<String> {
-    let is_prose =
-        |text: &&str| text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '`' | '*' | '"'));
+    let is_prose = |text: &&str| {
+        text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '`' | '*' | '"'))
+    };
     let normal = readme.replace("\r\n", "\n");
     let without_heading = |text: &'_ str| {
-        let lines = text.lines().skip_while(|line| line.trim().is_empty() || line.starts_with('#'));
+        let lines = text
+            .lines()
+            .skip_while(|line| line.trim().is_empty() || line.starts_with('#'));
         lines.collect::<Vec<_>>().join("\n")
     };
     let mut paragraphs = normal.split("\n\n").map(without_heading);

@@ -53,18 +53,28 @@ impl Operation for Tick {
         let claims = Claims {
             turn: format!("{session}/{}", closing.started.turn),
             // What the agent has committed itself has changed, too.
-            from: closing.started.commit.clone().or_else(|| change.worktree.head().ok())?,
+            from: closing
+                .started
+                .commit
+                .clone()
+                .or_else(|| change.worktree.head().ok())?,
             tasks: closing.markers.iter().filter_map(status).collect(),
         };
-        Some(Planned::always(self, TASKS, serde_json::to_string(&claims).ok()?))
+        Some(Planned::always(
+            self,
+            TASKS,
+            serde_json::to_string(&claims).ok()?,
+        ))
     }
 
     fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
         let (Some(change), Some(session)) = (&site.change, site.session) else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };
-        let claims =
-            planned.content.as_deref().and_then(|content| serde_json::from_str::<Claims>(content).ok());
+        let claims = planned
+            .content
+            .as_deref()
+            .and_then(|content| serde_json::from_str::<Claims>(content).ok());
         let Some(claims) = claims else {
             return Ok(planned.settled(false, "what was claimed cannot be read".to_owned()));
         };
@@ -86,8 +96,15 @@ fn settle(
     let own = format!("{folder}/");
     let changed: Vec<Changed> = change.worktree.changed(&claims.from)?;
     let restored = restore(site, change, claims, &own, &changed)?;
-    let changed: Vec<&Changed> = changed.iter().filter(|changed| !changed.path.starts_with(&own)).collect();
-    let checks = change.state.results.get(Checks::NAME).and_then(|found| found.result.as_deref());
+    let changed: Vec<&Changed> = changed
+        .iter()
+        .filter(|changed| !changed.path.starts_with(&own))
+        .collect();
+    let checks = change
+        .state
+        .results
+        .get(Checks::NAME)
+        .and_then(|found| found.result.as_deref());
     let checks = checks.unwrap_or("NONE");
     let text = read_project_text(site.root, &tasks_file)?.unwrap_or_default();
     let tasks = Tasks::read(&text);
@@ -96,16 +113,25 @@ fn settle(
     // As the turn began: a run that was interrupted may have ticked some of them.
     let before = change.repository.text_at(&claims.from, &tasks_file)?;
     let before = before.map(|text| Tasks::read(&text)).unwrap_or_default();
-    let was_done: BTreeSet<&str> =
-        before.tasks.iter().filter(|task| task.done).map(|task| task.id.as_str()).collect();
+    let was_done: BTreeSet<&str> = before
+        .tasks
+        .iter()
+        .filter(|task| task.done)
+        .map(|task| task.id.as_str())
+        .collect();
     let ids = tasks.tasks.iter().map(|task| task.id.as_str());
-    let ticked: BTreeSet<&str> = ids.filter(|id| counts && claimed(id) && !was_done.contains(id)).collect();
+    let ticked: BTreeSet<&str> = ids
+        .filter(|id| counts && claimed(id) && !was_done.contains(id))
+        .collect();
     if !ticked.is_empty() {
         let ticked: Vec<&str> = ticked.iter().copied().collect();
         write_text(site.root, &tasks_file, &tick(&text, &ticked))?;
         fail::point("ticked")?;
     }
-    let left = tasks.open().into_iter().filter(|task| !ticked.contains(task.id.as_str()));
+    let left = tasks
+        .open()
+        .into_iter()
+        .filter(|task| !ticked.contains(task.id.as_str()));
     let unclaimed = left.clone().filter(|task| !claimed(&task.id)).count();
     let result = match (changed.is_empty(), unclaimed, checks) {
         (true, ..) => "UNCHANGED",
@@ -114,11 +140,22 @@ fn settle(
         (false, ..) if !ticked.is_empty() => "PROGRESS",
         (false, ..) => "OPEN",
     };
-    let block = block(claims, &changed, &restored, checks, &tasks, (&was_done, &ticked));
+    let block = block(
+        claims,
+        &changed,
+        &restored,
+        checks,
+        &tasks,
+        (&was_done, &ticked),
+    );
     let record = read_project_text(site.root, &record_file)?.unwrap_or_default();
     write_text(site.root, &record_file, &with_block(&record, &block))?;
-    let detail =
-        format!("{} of {} tasks ticked; {} left open", ticked.len(), tasks.tasks.len(), left.count());
+    let detail = format!(
+        "{} of {} tasks ticked; {} left open",
+        ticked.len(),
+        tasks.tasks.len(),
+        left.count()
+    );
     Ok(planned.settled(true, detail).found(result, Some(block)))
 }
 
@@ -138,11 +175,16 @@ fn restore(
             paths.push(from);
         }
         for path in paths {
-            let Some(name) = path.strip_prefix(own).filter(|name| *name != RECORD) else { continue };
+            let Some(name) = path.strip_prefix(own).filter(|name| *name != RECORD) else {
+                continue;
+            };
             let before = change.repository.text_at(&claims.from, path)?;
             // A run that was interrupted may have ticked what is claimed: that is put back, and not told.
             let ids: Vec<&str> = claims.tasks.keys().map(String::as_str).collect();
-            let ticked = before.as_deref().filter(|_| name == TASKS).map(|text| tick(text, &ids));
+            let ticked = before
+                .as_deref()
+                .filter(|_| name == TASKS)
+                .map(|text| tick(text, &ids));
             let now = read_project_text(site.root, path).ok().flatten();
             clear_path(site.root, path)?;
             match before {
@@ -166,21 +208,38 @@ fn block(
     tasks: &Tasks,
     (was_done, ticked): (&BTreeSet<&str>, &BTreeSet<&str>),
 ) -> String {
-    let mut text =
-        format!("{EVIDENCE}{}\n\nWritten by agentd from what it saw, not by the agent.\n\n", claims.turn);
-    let (added, removed) =
-        changed.iter().fold((0, 0), |(added, removed), file| (added + file.added, removed + file.removed));
-    let names: Vec<String> = changed.iter().take(NAMED).map(|file| format!("`{}`", file.path)).collect();
+    let mut text = format!(
+        "{EVIDENCE}{}\n\nWritten by agentd from what it saw, not by the agent.\n\n",
+        claims.turn
+    );
+    let (added, removed) = changed.iter().fold((0, 0), |(added, removed), file| {
+        (added + file.added, removed + file.removed)
+    });
+    let names: Vec<String> = changed
+        .iter()
+        .take(NAMED)
+        .map(|file| format!("`{}`", file.path))
+        .collect();
     let more = if changed.len() > NAMED { ", …" } else { "" };
     let files = match changed.len() {
         0 => "nothing".to_owned(),
-        count => format!("{count} files (+{added} −{removed}): {}{more}", names.join(", ")),
+        count => format!(
+            "{count} files (+{added} −{removed}): {}{more}",
+            names.join(", ")
+        ),
     };
-    let _infallible = writeln!(text, "- changed: {files}\n- checks: {}\n", checks.to_lowercase());
+    let _infallible = writeln!(
+        text,
+        "- changed: {files}\n- checks: {}\n",
+        checks.to_lowercase()
+    );
     if !restored.is_empty() {
         let names: Vec<String> = restored.iter().map(|name| format!("`{name}`")).collect();
-        let _infallible =
-            writeln!(text, "- put back, as it is not the implementer's to change: {}\n", names.join(", "));
+        let _infallible = writeln!(
+            text,
+            "- put back, as it is not the implementer's to change: {}\n",
+            names.join(", ")
+        );
     }
     text.push_str("| task | claimed | ticked | why |\n|---|---|---|---|\n");
     for task in &tasks.tasks {
@@ -210,11 +269,18 @@ const EVIDENCE: &str = "## Evidence of ";
 /// Puts what was seen of a turn before an agent's record, in the place of what was seen of an earlier one. Nothing that
 /// an agent writes can come before it, hide it or pass for it.
 fn with_block(record: &str, block: &str) -> String {
-    let own = record.split_once(THE_AGENTS).filter(|_| record.starts_with(EVIDENCE));
+    let own = record
+        .split_once(THE_AGENTS)
+        .filter(|_| record.starts_with(EVIDENCE));
     let own = own.map_or(record, |(_, own)| own).trim();
     let lines = own.lines().map(|line| {
-        let is_ours = line.trim_start().starts_with(EVIDENCE) || line.contains(THE_AGENTS.trim_end());
-        if is_ours { format!("> {line}\n") } else { format!("{line}\n") }
+        let is_ours =
+            line.trim_start().starts_with(EVIDENCE) || line.contains(THE_AGENTS.trim_end());
+        if is_ours {
+            format!("> {line}\n")
+        } else {
+            format!("{line}\n")
+        }
     });
     format!("{block}\n{THE_AGENTS}\n{}", lines.collect::<String>())
 }
@@ -227,7 +293,10 @@ mod tests {
     fn what_was_seen_comes_first_and_once() {
         let block = "## Evidence of c/3\n\n- changed: nothing\n";
         let once = with_block("# Mine\n\n## Evidence of c/3\n<!--\n", block);
-        assert_eq!(once, format!("{block}\n{THE_AGENTS}\n# Mine\n\n> ## Evidence of c/3\n<!--\n"));
+        assert_eq!(
+            once,
+            format!("{block}\n{THE_AGENTS}\n# Mine\n\n> ## Evidence of c/3\n<!--\n")
+        );
         assert_eq!(with_block(&once, block), once);
         let next = "## Evidence of c/4\n";
         assert_eq!(

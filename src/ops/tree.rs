@@ -25,9 +25,17 @@ const LARGEST_RULES: u64 = 1024 * 1024;
 ///
 /// `FileUnusable` if the root cannot be listed.
 pub fn structure(root: &Path, limits: StructureLimits) -> Result<String> {
-    let mut tree = Tree { nodes: vec![Node::folder(OsString::new())], limits, shown: 0 };
+    let mut tree = Tree {
+        nodes: vec![Node::folder(OsString::new())],
+        limits,
+        shown: 0,
+    };
     let root = root.canonicalize().map_err(|error| {
-        Error::new(ErrorKind::FileUnusable, format!("cannot find `{}`", root.display())).with_source(error)
+        Error::new(
+            ErrorKind::FileUnusable,
+            format!("cannot find `{}`", root.display()),
+        )
+        .with_source(error)
     })?;
     tree.fill(&root)?;
     Ok(tree.to_text())
@@ -39,14 +47,25 @@ pub fn structure(root: &Path, limits: StructureLimits) -> Result<String> {
 ///
 /// Those of [`structure`].
 pub(super) fn top_level(root: &Path, most: usize) -> Result<Vec<String>> {
-    let limits = StructureLimits { per_folder: most, total: most };
-    let mut tree = Tree { nodes: vec![Node::folder(OsString::new())], limits, shown: 0 };
+    let limits = StructureLimits {
+        per_folder: most,
+        total: most,
+    };
+    let mut tree = Tree {
+        nodes: vec![Node::folder(OsString::new())],
+        limits,
+        shown: 0,
+    };
     tree.fill(root)?;
     let shown = |node: &Node| match node.kind {
         Kind::Folder => format!("{}/", visible_name(&node.name)),
         Kind::File | Kind::Link(_) => visible_name(&node.name),
     };
-    Ok(tree.nodes[0].children.iter().map(|&child| shown(&tree.nodes[child])).collect())
+    Ok(tree.nodes[0]
+        .children
+        .iter()
+        .map(|&child| shown(&tree.nodes[child]))
+        .collect())
 }
 
 struct Tree {
@@ -74,7 +93,13 @@ enum Kind {
 
 impl Node {
     fn folder(name: OsString) -> Self {
-        Self { name, kind: Kind::Folder, children: Vec::new(), left_out: 0, opened: false }
+        Self {
+            name,
+            kind: Kind::Folder,
+            children: Vec::new(),
+            left_out: 0,
+            opened: false,
+        }
     }
 }
 
@@ -93,7 +118,10 @@ impl Tree {
             if self.shown >= self.limits.total {
                 break;
             }
-            rules.push(Rules { own: read_rules(root, &path), above });
+            rules.push(Rules {
+                own: read_rules(root, &path),
+                above,
+            });
             let here = rules.len() - 1;
             let listing = match list(&path, &rules, here, self.limits.per_folder) {
                 Ok(listing) => listing,
@@ -113,7 +141,10 @@ impl Tree {
                 if kind == Kind::Folder {
                     queue.push_back((child, path.join(&name), Some(here)));
                 }
-                self.nodes.push(Node { kind, ..Node::folder(name) });
+                self.nodes.push(Node {
+                    kind,
+                    ..Node::folder(name)
+                });
                 self.nodes[index].children.push(child);
             }
         }
@@ -124,9 +155,14 @@ impl Tree {
         let mut out = String::new();
         self.write(0, 0, &mut out);
         let partial = self.nodes.iter().filter(|node| node.left_out > 0);
-        let (folders, entries) =
-            partial.fold((0, 0), |(folders, entries), node| (folders + 1, entries + node.left_out));
-        let closed = self.nodes.iter().filter(|node| node.kind == Kind::Folder && !node.opened).count();
+        let (folders, entries) = partial.fold((0, 0), |(folders, entries), node| {
+            (folders + 1, entries + node.left_out)
+        });
+        let closed = self
+            .nodes
+            .iter()
+            .filter(|node| node.kind == Kind::Folder && !node.opened)
+            .count();
         if entries > 0 || closed > 0 {
             let _infallible = write!(
                 out,
@@ -135,7 +171,11 @@ impl Tree {
             );
         }
         out.truncate(out.trim_end().len());
-        if out.is_empty() { "(no files yet)".to_owned() } else { out }
+        if out.is_empty() {
+            "(no files yet)".to_owned()
+        } else {
+            out
+        }
     }
 
     /// Writes a folder's children. The depth is bounded by the cap on entries and by the longest path of the system.
@@ -164,7 +204,10 @@ struct Listing {
     count: usize,
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the door to project files")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to project files"
+)]
 fn list(folder: &Path, rules: &[Rules], here: usize, most: usize) -> std::io::Result<Listing> {
     let mut first = BinaryHeap::new();
     let mut count = 0;
@@ -182,7 +225,11 @@ fn list(folder: &Path, rules: &[Rules], here: usize, most: usize) -> std::io::Re
         // Only the first names are kept, so a folder with a million entries costs no memory.
         if first.len() < most || first.peek().is_some_and(|(last, _)| name < *last) {
             let kind = if file_type.is_symlink() {
-                Kind::Link(fs::read_link(entry.path()).map(PathBuf::into_os_string).unwrap_or_default())
+                Kind::Link(
+                    fs::read_link(entry.path())
+                        .map(PathBuf::into_os_string)
+                        .unwrap_or_default(),
+                )
             } else if file_type.is_dir() {
                 Kind::Folder
             } else {
@@ -194,7 +241,10 @@ fn list(folder: &Path, rules: &[Rules], here: usize, most: usize) -> std::io::Re
             }
         }
     }
-    Ok(Listing { entries: first.into_sorted_vec(), count })
+    Ok(Listing {
+        entries: first.into_sorted_vec(),
+        count,
+    })
 }
 
 /// Tells whether the rules of a folder, or of one above it, name an entry; the nearest rule decides.
@@ -213,14 +263,22 @@ pub(super) fn is_ignored(path: &Path, is_folder: bool, rules: &[Rules], here: us
 /// Returns the rules of the folders above a project that is a folder of a repository.
 pub(super) fn rules_above(root: &Path) -> Vec<Rules> {
     let is_repository = |folder: &&Path| folder.join(".git").exists();
-    let Some(repository) = root.ancestors().find(is_repository) else { return Vec::new() };
-    let mut above: Vec<&Path> =
-        root.ancestors().skip(1).take_while(|path| path.starts_with(repository)).collect();
+    let Some(repository) = root.ancestors().find(is_repository) else {
+        return Vec::new();
+    };
+    let mut above: Vec<&Path> = root
+        .ancestors()
+        .skip(1)
+        .take_while(|path| path.starts_with(repository))
+        .collect();
     above.reverse();
     let mut rules: Vec<Rules> = Vec::new();
     for folder in above {
         let nearest = rules.len().checked_sub(1);
-        rules.push(Rules { own: read_rules(repository, folder), above: nearest });
+        rules.push(Rules {
+            own: read_rules(repository, folder),
+            above: nearest,
+        });
     }
     rules
 }
@@ -232,7 +290,8 @@ pub(super) fn read_rules(root: &Path, folder: &Path) -> Gitignore {
             let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
             for line in bytes.split(|&b| b == b'\n') {
                 // A rule that cannot be understood is no rule, as for git.
-                let _unreadable = builder.add_line(None, &as_git_reads(&String::from_utf8_lossy(line)));
+                let _unreadable =
+                    builder.add_line(None, &as_git_reads(&String::from_utf8_lossy(line)));
             }
         }
         Ok(None) => {}
@@ -245,7 +304,9 @@ pub(super) fn read_rules(root: &Path, folder: &Path) -> Gitignore {
 fn as_git_reads(line: &str) -> String {
     // One CR belongs to the line's end; the matcher would trim a further one, which to git is part of the name.
     let line = line.strip_suffix('\r').unwrap_or(line);
-    let line = line.strip_suffix('\r').map_or_else(|| line.to_owned(), |name| format!("{name}[\r]"));
+    let line = line
+        .strip_suffix('\r')
+        .map_or_else(|| line.to_owned(), |name| format!("{name}[\r]"));
     if line.trim() == "!" {
         return String::new();
     }
@@ -258,7 +319,9 @@ fn as_git_reads(line: &str) -> String {
         ("[:blank:]", " \t"),
         ("[:space:]", " \t\r\x0B\x0C"),
     ];
-    let line = classes.iter().fold(line, |line, (class, range)| line.replace(class, range));
+    let line = classes
+        .iter()
+        .fold(line, |line, (class, range)| line.replace(class, range));
     let mut rule = String::with_capacity(line.len());
     let (mut escaped, mut in_class) = (false, false);
     for c in line.chars() {

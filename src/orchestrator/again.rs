@@ -25,16 +25,27 @@ pub fn resume(
 ) -> Result<Option<TurnReport>> {
     recover::holding(desk, session, |lease| {
         let (_, state) = recover::recover(desk, lease)?;
-        let Some(turn) = Recorded::last(session, &desk.store.events(session)?) else { return Ok(None) };
+        let Some(turn) = Recorded::last(session, &desk.store.events(session)?) else {
+            return Ok(None);
+        };
         if turn.replied.is_some() {
             return Ok(None);
         }
         let other = desk.workspace.with_pack(&turn.started.pack)?;
-        let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
+        let desk = &Desk {
+            workspace: other.as_ref().unwrap_or(desk.workspace),
+            ..*desk
+        };
         check(desk, driver, &turn, again)?;
         let prepared = prepared(desk, driver, &turn)?;
-        let grounds = Grounds::of(desk, Some(session).filter(|_| prepared.started.named), &state)?;
-        Turning::new(desk, driver, lease, state, &prepared, &grounds).carry_on(Vec::new()).map(Some)
+        let grounds = Grounds::of(
+            desk,
+            Some(session).filter(|_| prepared.started.named),
+            &state,
+        )?;
+        Turning::new(desk, driver, lease, state, &prepared, &grounds)
+            .carry_on(Vec::new())
+            .map(Some)
     })
 }
 
@@ -46,32 +57,52 @@ fn prepared(desk: &Desk<'_>, driver: &dyn Driver, turn: &Recorded) -> Result<Pre
     };
     let price = prepare::price(desk, driver, model.as_ref())?;
     let max_output = model.and_then(|model| model.max_output);
-    Ok(Prepared { max_output, price, ..turn.prepared(desk.store)? })
+    Ok(Prepared {
+        max_output,
+        price,
+        ..turn.prepared(desk.store)?
+    })
 }
 
 fn check(desk: &Desk<'_>, driver: &dyn Driver, turn: &Recorded, again: bool) -> Result<()> {
     let name = turn.name();
     if !turn.has_its_pack(desk.workspace)? {
-        let message = format!("the pack `{}` has changed since {name} was sent", turn.started.pack);
+        let message = format!(
+            "the pack `{}` has changed since {name} was sent",
+            turn.started.pack
+        );
         return Err(Error::new(ErrorKind::NotResumable, message).with_hint("take a new turn"));
     }
     let has_edited = |call: &RecordedCall| {
-        call.answered.as_ref().is_some_and(|answered| matches!(answered.end, End::Edited { .. }))
+        call.answered
+            .as_ref()
+            .is_some_and(|answered| matches!(answered.end, End::Edited { .. }))
     };
     if turn.calls.last().is_some_and(has_edited) && !again {
-        let message = format!("the agent of {name} may only read, and files were changed while it ran");
-        return Err(Error::new(ErrorKind::NotResumable, message)
-            .with_hint("look at `git status`, then `agentd resume SESSION --again`, or take a new turn"));
+        let message =
+            format!("the agent of {name} may only read, and files were changed while it ran");
+        return Err(Error::new(ErrorKind::NotResumable, message).with_hint(
+            "look at `git status`, then `agentd resume SESSION --again`, or take a new turn",
+        ));
     }
     if turn.started.permission == Permission::Edit && driver.spends() && !again {
-        let message = format!("the agent of {name} could edit files, and may have done half of its work");
-        return Err(Error::new(ErrorKind::NotResumable, message)
-            .with_hint("look at `git status`, then `agentd resume SESSION --again`, or take a new turn"));
+        let message =
+            format!("the agent of {name} could edit files, and may have done half of its work");
+        return Err(Error::new(ErrorKind::NotResumable, message).with_hint(
+            "look at `git status`, then `agentd resume SESSION --again`, or take a new turn",
+        ));
     }
     if driver.spends() {
         let own = Some(&turn.session).filter(|_| turn.started.named);
-        let tree = desk.workspace.tree(turn.started.for_change.as_ref().or(own));
-        check_trust(desk.workspace, &tree, &turn.started.agent, desk.run.trust.covers_definitions())?;
+        let tree = desk
+            .workspace
+            .tree(turn.started.for_change.as_ref().or(own));
+        check_trust(
+            desk.workspace,
+            &tree,
+            &turn.started.agent,
+            desk.run.trust.covers_definitions(),
+        )?;
     }
     Ok(())
 }
@@ -88,7 +119,10 @@ pub fn replay(
     turn: &Recorded,
 ) -> Result<TurnReport> {
     let other = desk.workspace.with_pack(&turn.started.pack)?;
-    let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
+    let desk = &Desk {
+        workspace: other.as_ref().unwrap_or(desk.workspace),
+        ..*desk
+    };
     desk.workspace.template(agent, &turn.started.mode)?;
     if driver.spends() {
         check_trust(
@@ -104,7 +138,11 @@ pub fn replay(
         let mut turn = turn.clone();
         if agent.as_str() != turn.started.agent {
             // The prompt stays as it is; another agent may not know the model that it was written for.
-            turn.started.model = desk.workspace.agents()?.model(agent.as_str()).map(str::to_owned);
+            turn.started.model = desk
+                .workspace
+                .agents()?
+                .model(agent.as_str())
+                .map(str::to_owned);
         }
         // Nothing follows from a replay, whatever the turn was allowed to do.
         turn.started.permission = Permission::ReadOnly;

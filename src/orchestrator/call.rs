@@ -13,8 +13,8 @@ use crate::agent::{self, Call, Limits, Running, Tools};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
-    Amount, Answered, End, Event, Format, Permission, Reply, SegmentRef, SessionId, Settlement, UsageMetrics,
-    Why,
+    Amount, Answered, End, Event, Format, Permission, Reply, SegmentRef, SessionId, Settlement,
+    UsageMetrics, Why,
 };
 use crate::parse::RepairKind;
 use crate::store::{Marks, Scope, blob_id};
@@ -90,17 +90,36 @@ impl Turning<'_> {
             let turn = prepared.started.turn;
             for finding in &prepared.findings {
                 let report = finding.text.as_ref().map(|text| blob_id(text.as_bytes()));
-                let settlement = Settlement { report, ..finding.clone() };
+                let settlement = Settlement {
+                    report,
+                    ..finding.clone()
+                };
                 self.desk.run.tell(Sign::Settled(settlement.clone()));
                 opening.push(Event::Settled { turn, settlement });
             }
             blobs.extend(
-                prepared.findings.iter().filter_map(|finding| finding.text.as_deref()).map(str::as_bytes),
+                prepared
+                    .findings
+                    .iter()
+                    .filter_map(|finding| finding.text.as_deref())
+                    .map(str::as_bytes),
             );
             let fresh = prepared.started.nonce.as_ref().map(|nonce| nonce.as_str());
-            blobs.extend(prepared.texts.iter().flat_map(|text| pieces(text, fresh)).map(str::as_bytes));
+            blobs.extend(
+                prepared
+                    .texts
+                    .iter()
+                    .flat_map(|text| pieces(text, fresh))
+                    .map(str::as_bytes),
+            );
             blobs.extend([prepared.fit.as_bytes()]);
-            blobs.extend(prepared.started.sent.as_ref().map(|_| prepared.prompt.as_bytes()));
+            blobs.extend(
+                prepared
+                    .started
+                    .sent
+                    .as_ref()
+                    .map(|_| prepared.prompt.as_bytes()),
+            );
         }
         self.desk.run.tell(Sign::Started {
             session: self.lease.session.clone(),
@@ -123,9 +142,13 @@ impl Turning<'_> {
             };
             let answer = self.call(request, events, &blobs)?;
             blobs.clear();
-            let End::RateLimited { retry_after } = answer.reply.end else { return Ok(answer) };
+            let End::RateLimited { retry_after } = answer.reply.end else {
+                return Ok(answer);
+            };
             // One that could edit files and has said something may have done half of its work.
-            if prepared.started.permission == Permission::Edit && !answer.reply.text.trim().is_empty() {
+            if prepared.started.permission == Permission::Edit
+                && !answer.reply.text.trim().is_empty()
+            {
                 return Ok(answer);
             }
             let wait = retry_after.unwrap_or(pause).max(1);
@@ -136,7 +159,10 @@ impl Turning<'_> {
                 return Ok(answer);
             }
             self.record(&answer)?;
-            self.desk.run.tell(Sign::Waiting { seconds: wait, why: answer.reply.detail.clone() });
+            self.desk.run.tell(Sign::Waiting {
+                seconds: wait,
+                why: answer.reply.detail.clone(),
+            });
             if !self.pause(Duration::from_secs(wait))? {
                 // The call is over and recorded; it is the wait that is stopped.
                 return self.stopped("it had asked to wait").map_or(Ok(answer), Err);
@@ -148,7 +174,9 @@ impl Turning<'_> {
     fn stopped(&self, why: &str) -> Option<Error> {
         let started = &self.prepared.started;
         let turn = format!("{}/{}", self.lease.session, started.turn);
-        End::Stopped.error(&started.agent, &turn, why).filter(|_| self.desk.run.stop.asked() > 0)
+        End::Stopped
+            .error(&started.agent, &turn, why)
+            .filter(|_| self.desk.run.stop.asked() > 0)
     }
 
     /// Calls the agent for what its reply lacked. A verdict is asked for without tools: the reply in the prompt is all
@@ -162,8 +190,18 @@ impl Turning<'_> {
             bytes: prompt.len() as u64,
         };
         let reserved = self.prepared.reserve(roughly(prompt));
-        let tools = if kind == RepairKind::Verdict { Tools::None } else { Tools::Own };
-        let request = CallRequest { why: Why::Repair, tools, prompt, segments: vec![segment], reserved };
+        let tools = if kind == RepairKind::Verdict {
+            Tools::None
+        } else {
+            Tools::Own
+        };
+        let request = CallRequest {
+            why: Why::Repair,
+            tools,
+            prompt,
+            segments: vec![segment],
+            reserved,
+        };
         self.call(request, Vec::new(), &[prompt.as_bytes()])
     }
 
@@ -195,34 +233,79 @@ impl Turning<'_> {
         Ok(())
     }
 
-    fn call(&mut self, request: CallRequest<'_>, mut events: Vec<Event>, blobs: &[&[u8]]) -> Result<Answer> {
-        let CallRequest { why, tools, prompt, segments, reserved } = request;
+    fn call(
+        &mut self,
+        request: CallRequest<'_>,
+        mut events: Vec<Event>,
+        blobs: &[&[u8]],
+    ) -> Result<Answer> {
+        let CallRequest {
+            why,
+            tools,
+            prompt,
+            segments,
+            reserved,
+        } = request;
         if let Some(stopped) = self.stopped("it was not called yet") {
             return Err(stopped);
         }
         let started = &self.prepared.started;
         let (turn, call) = (started.turn, self.calls + 1);
         let run = self.desk.run;
-        let reserved = if self.driver.spends() { reserved } else { Amount::default() };
+        let reserved = if self.driver.spends() {
+            reserved
+        } else {
+            Amount::default()
+        };
         let limits = self.limits()?;
         let watched = self.watched(turn, call);
-        let census = if self.driver.works_in_tree() { watched.before(started.permission)? } else { None };
-        let secrets = self.desk.drivers.secrets.names().map(str::to_owned).collect();
+        let census = if self.driver.works_in_tree() {
+            watched.before(started.permission)?
+        } else {
+            None
+        };
+        let secrets = self
+            .desk
+            .drivers
+            .secrets
+            .names()
+            .map(str::to_owned)
+            .collect();
         let id = run.id.clone();
-        events.push(Event::Called { turn, call, why, prompt: segments, run: id, reserved, secrets });
+        events.push(Event::Called {
+            turn,
+            call,
+            why,
+            prompt: segments,
+            run: id,
+            reserved,
+            secrets,
+        });
         self.commit(&events, blobs)?;
         let marks = self.desk.store.marks()?;
         self.calls = call;
         fail::point("called")?;
         run.tell(Sign::Called { call, why });
 
-        let folder = self.desk.workspace.root.join(folder(&self.lease.session, turn, call));
+        let folder = self
+            .desk
+            .workspace
+            .root
+            .join(folder(&self.lease.session, turn, call));
         let start = Instant::now();
         let call_to_agent = Call {
             prompt,
-            format: if why == Why::Repair { Format::Xml } else { started.format },
+            format: if why == Why::Repair {
+                Format::Xml
+            } else {
+                started.format
+            },
             mode: &started.mode,
-            permission: if tools == Tools::None { Permission::ReadOnly } else { started.permission },
+            permission: if tools == Tools::None {
+                Permission::ReadOnly
+            } else {
+                started.permission
+            },
             tools,
             commands: &started.commands,
             model: started.model.as_deref(),
@@ -238,11 +321,20 @@ impl Turning<'_> {
             Err(error) => {
                 // The call is over before it began, and has cost nothing.
                 let reply = Reply {
-                    end: End::Crashed { code: None, signal: None },
+                    end: End::Crashed {
+                        code: None,
+                        signal: None,
+                    },
                     detail: error.to_string(),
                     ..Reply::default()
                 };
-                self.record(&Answer { turn, call, reply, spent: Amount::default(), milliseconds: 0 })?;
+                self.record(&Answer {
+                    turn,
+                    call,
+                    reply,
+                    spent: Amount::default(),
+                    milliseconds: 0,
+                })?;
                 agent::discard(&folder);
                 return Err(error);
             }
@@ -257,7 +349,12 @@ impl Turning<'_> {
             followed => followed?,
         };
         let reply = watched.after(census.as_ref(), reply, None)?;
-        let text = self.desk.workspace.secrets.redact_markup(&reply.text).into_owned();
+        let text = self
+            .desk
+            .workspace
+            .secrets
+            .redact_markup(&reply.text)
+            .into_owned();
         let reply = Reply { text, ..reply };
         let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         run.tell(Sign::Answered {
@@ -269,7 +366,13 @@ impl Turning<'_> {
         });
         let spent = self.spent(prompt, &reply);
         self.compare(why, prompt, &reply);
-        Ok(Answer { turn, call, reply, spent, milliseconds })
+        Ok(Answer {
+            turn,
+            call,
+            reply,
+            spent,
+            milliseconds,
+        })
     }
 
     /// Records the agent's process, waits for its end, and refuses its reply if the ledger was edited since `marks`.
@@ -278,7 +381,14 @@ impl Turning<'_> {
         if let Some(process) = running.process() {
             let process = process.clone();
             let turn = self.prepared.started.turn;
-            self.commit(&[Event::Launched { turn, call, process }], &[])?;
+            self.commit(
+                &[Event::Launched {
+                    turn,
+                    call,
+                    process,
+                }],
+                &[],
+            )?;
         }
         fail::point("recorded")?;
         let reply = self.watch(running)?;
@@ -314,9 +424,17 @@ impl Turning<'_> {
         let run = self.desk.run;
         let scopes = [
             (run.budget.run.seconds, Scope::Run(&run.id)),
-            (run.budget.session.seconds, Scope::Session(&self.lease.session)),
+            (
+                run.budget.session.seconds,
+                Scope::Session(&self.lease.session),
+            ),
         ];
-        let mode = self.desk.workspace.settings.modes.get(&self.prepared.started.mode);
+        let mode = self
+            .desk
+            .workspace
+            .settings
+            .modes
+            .get(&self.prepared.started.mode);
         let mut limits = mode.map_or(run.limits, |mode| mode.limits(run.limits));
         for (cap, scope) in scopes {
             if let Some(cap) = cap {
@@ -341,9 +459,18 @@ impl Turning<'_> {
             return Amount::default();
         }
         let amount = self.prepared.amount(
-            reply.usage.prompt_tokens().unwrap_or_else(|| roughly(prompt)),
-            reply.usage.output_tokens.unwrap_or_else(|| roughly(&reply.text)),
+            reply
+                .usage
+                .prompt_tokens()
+                .unwrap_or_else(|| roughly(prompt)),
+            reply
+                .usage
+                .output_tokens
+                .unwrap_or_else(|| roughly(&reply.text)),
         );
-        Amount { micro_dollars: reply.usage.micro_dollars.unwrap_or(amount.micro_dollars), ..amount }
+        Amount {
+            micro_dollars: reply.usage.micro_dollars.unwrap_or(amount.micro_dollars),
+            ..amount
+        }
     }
 }

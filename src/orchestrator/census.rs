@@ -45,14 +45,21 @@ impl Watched<'_> {
         reply: Reply,
         until: Option<SystemTime>,
     ) -> Result<Reply> {
-        let Some(census) = census else { return Ok(reply) };
+        let Some(census) = census else {
+            return Ok(reply);
+        };
         let changes = census.changes(&self.look()?, until);
         if changes.is_empty() {
             return Ok(reply);
         }
-        let edited =
-            End::Edited { files: changes.len() as u64, first: changes.into_iter().take(TOLD).collect() };
-        Ok(Reply { end: edited, ..reply })
+        let edited = End::Edited {
+            files: changes.len() as u64,
+            first: changes.into_iter().take(TOLD).collect(),
+        };
+        Ok(Reply {
+            end: edited,
+            ..reply
+        })
     }
 
     /// Returns what was kept before a call whose end nobody saw.
@@ -66,8 +73,18 @@ impl Watched<'_> {
     }
 
     fn look(&self) -> Result<Census> {
-        let Self { root, session, updates, .. } = *self;
-        Census::take(&Counted { root, session, updates, always: names_secrets })
+        let Self {
+            root,
+            session,
+            updates,
+            ..
+        } = *self;
+        Census::take(&Counted {
+            root,
+            session,
+            updates,
+            always: names_secrets,
+        })
     }
 
     fn path(&self) -> PathBuf {
@@ -75,7 +92,12 @@ impl Watched<'_> {
     }
 
     fn name(&self) -> String {
-        let Self { session, turn, call, .. } = self;
+        let Self {
+            session,
+            turn,
+            call,
+            ..
+        } = self;
         format!("{session}.{turn}.{call}.tree")
     }
 }

@@ -6,7 +6,10 @@ use std::hash::{BuildHasher, Hasher};
 use crate::models::Nonce;
 
 /// Returns a nonce that cannot be foreseen: std seeds its hash states from the system's randomness.
-#[expect(clippy::disallowed_methods, reason = "chance comes in here and is handed on as a value")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "chance comes in here and is handed on as a value"
+)]
 pub(super) fn nonce() -> Nonce {
     let random = || u128::from(RandomState::new().build_hasher().finish());
     Nonce::from_number((random() << 64) | random())

@@ -76,7 +76,10 @@ pub fn changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Result<Ve
             _ => None,
         });
         opinions.extend(judged.map(|change| (change, session.clone())));
-        if events.iter().any(|(_, event)| matches!(event, Event::Opened(_))) {
+        if events
+            .iter()
+            .any(|(_, event)| matches!(event, Event::Opened(_)))
+        {
             let state = State::fold(events.iter().map(|(_, event)| event));
             let row = row(workspace, store, &session, &events, &state)?;
             if row.is_open() {
@@ -104,8 +107,12 @@ pub fn changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Result<Ve
         .collect();
     for row in rows.iter_mut().filter(|row| row.is_open()) {
         for (other, touched) in open.iter().filter(|(other, _)| *other != row.change) {
-            let both: Vec<String> =
-                row.touches.iter().filter(|touch| touched.contains(touch)).cloned().collect();
+            let both: Vec<String> = row
+                .touches
+                .iter()
+                .filter(|touch| touched.contains(touch))
+                .cloned()
+                .collect();
             if !both.is_empty() {
                 row.overlaps.push((other.clone(), both));
             }
@@ -128,15 +135,22 @@ fn row(
     let led_by = other.as_ref().unwrap_or(workspace);
     let standing = apply::standing(&led_by.pack, state, led_by.rounds())?;
     let turns = Recorded::all(session, events);
-    let verdict = |turn: &Recorded| Some((turn.started.mode.clone(), turn.replied.as_ref()?.verdict?));
-    let entered = events
-        .iter()
-        .filter(|(_, event)| matches!(event, Event::Entered { mode } if *mode == led_by.pack.start));
+    let verdict =
+        |turn: &Recorded| Some((turn.started.mode.clone(), turn.replied.as_ref()?.verdict?));
+    let entered = events.iter().filter(
+        |(_, event)| matches!(event, Event::Entered { mode } if *mode == led_by.pack.start),
+    );
     let last = events.last().map_or_else(clock::now, |(at, _)| *at);
-    let tree = workspace.own_tree(session).ok().filter(|tree| tree.is_dir());
+    let tree = workspace
+        .own_tree(session)
+        .ok()
+        .filter(|tree| tree.is_dir());
     let opened = state.change.clone();
     let spent = store.spent(&Scope::Session(session))?.amount;
-    let request = opened.as_ref().map(|opened| opened.request.clone()).unwrap_or_default();
+    let request = opened
+        .as_ref()
+        .map(|opened| opened.request.clone())
+        .unwrap_or_default();
     Ok(ChangeRow {
         change: session.clone(),
         request,
@@ -147,8 +161,14 @@ fn row(
         turns: state.turns,
         rounds: entered.count() as u64,
         spent,
-        age_seconds: clock::now().duration_since(last).unwrap_or_default().as_secs(),
-        branch: opened.as_ref().map(|opened| opened.branch.clone()).unwrap_or_default(),
+        age_seconds: clock::now()
+            .duration_since(last)
+            .unwrap_or_default()
+            .as_secs(),
+        branch: opened
+            .as_ref()
+            .map(|opened| opened.branch.clone())
+            .unwrap_or_default(),
         onto: opened.and_then(|opened| opened.onto),
         tree: tree.map(|tree| tree.display().to_string()),
         touches: Vec::new(),
@@ -175,8 +195,15 @@ impl WantedSpecs {
         }
         let found = ops::artifacts(&tree, session, &["specs/*.md".to_owned()]).ok()?;
         let path = |name: String| format!("{SPECS}/{}", name.trim_start_matches("specs/"));
-        let specs = found.into_iter().map(|(name, text)| (path(name), text)).collect();
-        Some(Self { change: session.clone(), base, specs })
+        let specs = found
+            .into_iter()
+            .map(|(name, text)| (path(name), text))
+            .collect();
+        Some(Self {
+            change: session.clone(),
+            base,
+            specs,
+        })
     }
 
     fn paths(&self) -> impl Iterator<Item = &str> {
@@ -187,7 +214,9 @@ impl WantedSpecs {
     fn touches(&self, base: &BTreeMap<String, String>) -> Vec<String> {
         let mut touches = Vec::new();
         for (path, wanted) in &self.specs {
-            let file = path.rsplit_once('/').map_or(path.as_str(), |(_, file)| file);
+            let file = path
+                .rsplit_once('/')
+                .map_or(path.as_str(), |(_, file)| file);
             let id = file.trim_end_matches(".md");
             let parts = spec::touched(base.get(path).map(String::as_str), wanted);
             touches.extend(parts.into_iter().map(|part| format!("{id}#{part}")));
@@ -200,14 +229,21 @@ impl WantedSpecs {
 fn add_touches(repository: &Repository, wanted: &[WantedSpecs], rows: &mut [ChangeRow]) {
     let mut paths: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for wanted in wanted {
-        paths.entry(&wanted.base).or_default().extend(wanted.paths());
+        paths
+            .entry(&wanted.base)
+            .or_default()
+            .extend(wanted.paths());
     }
     let texts_at = |base: &str, paths: Vec<&str>| repository.texts_at(base, &paths).ok();
-    let bases: BTreeMap<&str, _> =
-        paths.into_iter().map(|(base, paths)| (base, texts_at(base, paths.into_iter().collect()))).collect();
+    let bases: BTreeMap<&str, _> = paths
+        .into_iter()
+        .map(|(base, paths)| (base, texts_at(base, paths.into_iter().collect())))
+        .collect();
 
     for wanted in wanted {
-        let Some(row) = rows.iter_mut().find(|row| row.change == wanted.change) else { continue };
+        let Some(row) = rows.iter_mut().find(|row| row.change == wanted.change) else {
+            continue;
+        };
         // One spec that cannot be read must not hide what other changes touch.
         let alone;
         let texts = match bases.get(wanted.base.as_str()) {

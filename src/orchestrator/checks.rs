@@ -25,7 +25,10 @@ const OF_GIT: [&str; 7] = [
 
 /// Returns what checks are accepted by: their commands, one in each line.
 pub(super) fn content(commands: &[CheckCommand]) -> BlobId {
-    let lines: String = commands.iter().map(|command| format!("{}\n", command.run)).collect();
+    let lines: String = commands
+        .iter()
+        .map(|command| format!("{}\n", command.run))
+        .collect();
     store::blob_id(lines.as_bytes())
 }
 
@@ -35,7 +38,11 @@ pub(super) fn content(commands: &[CheckCommand]) -> BlobId {
 /// # Errors
 ///
 /// `NotTrusted` naming the commands; `FileUnusable` if others could have written what the user has accepted.
-pub fn check_checks(workspace: &Workspace, commands: &[CheckCommand], accept_now: bool) -> Result<()> {
+pub fn check_checks(
+    workspace: &Workspace,
+    commands: &[CheckCommand],
+    accept_now: bool,
+) -> Result<()> {
     if accept_now || commands.is_empty() {
         return Ok(());
     }
@@ -45,7 +52,10 @@ pub fn check_checks(workspace: &Workspace, commands: &[CheckCommand], accept_now
         Standing::New => "you have not accepted them",
         Standing::Changed => "they are not the ones that you have accepted",
     };
-    let lines: String = commands.iter().map(|command| format!("\n  {}", command.run)).collect();
+    let lines: String = commands
+        .iter()
+        .map(|command| format!("\n  {}", command.run))
+        .collect();
     let message = format!("checks of this project would be run, and {what}:{lines}");
     Err(Error::new(ErrorKind::NotTrusted, message)
         .with_hint("accept them with `agentd trust`, or for this run with --trust"))
@@ -68,11 +78,18 @@ impl Workspace {
     /// # Errors
     ///
     /// `ConfigInvalid` with the place.
-    pub fn check_environment(&self, environment: &Environment) -> Result<(Environment, Vec<String>)> {
-        let secret: BTreeSet<String> =
-            self.secret_values(environment)?.into_iter().map(|(name, _)| name).collect();
-        let is_withheld =
-            |name: &str| secret.contains(name) && !self.settings.review.env.iter().any(|added| added == name);
+    pub fn check_environment(
+        &self,
+        environment: &Environment,
+    ) -> Result<(Environment, Vec<String>)> {
+        let secret: BTreeSet<String> = self
+            .secret_values(environment)?
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        let is_withheld = |name: &str| {
+            secret.contains(name) && !self.settings.review.env.iter().any(|added| added == name)
+        };
 
         let mut seen = Vec::new();
         let mut withheld = Vec::new();

@@ -33,10 +33,17 @@ impl Workspace {
         }
         let agent = self.agent(ask)?;
         let named = match &agent {
-            Some(agent) => self.agents()?.known(agent.as_str()).and_then(|(_, model)| model),
+            Some(agent) => self
+                .agents()?
+                .known(agent.as_str())
+                .and_then(|(_, model)| model),
             None => None,
         };
-        let set = self.settings.modes.get(&ask.mode).and_then(|mode| mode.model.as_ref());
+        let set = self
+            .settings
+            .modes
+            .get(&ask.mode)
+            .and_then(|mode| mode.model.as_ref());
         if let (None, Some(set)) = (named, set)
             && agent == self.agent_of(&ask.mode)?
         {
@@ -48,7 +55,11 @@ impl Workspace {
 
     /// Returns what an agent may do in a mode: what the pack allows, or less if the settings say so.
     pub(super) fn permission(&self, mode: &Mode, spec: &ModeSpec) -> Permission {
-        let set = self.settings.modes.get(mode).and_then(|mode| mode.permission);
+        let set = self
+            .settings
+            .modes
+            .get(mode)
+            .and_then(|mode| mode.permission);
         match set {
             Some(Permission::ReadOnly) => Permission::ReadOnly,
             Some(Permission::Edit) | None => spec.permission,
@@ -58,12 +69,19 @@ impl Workspace {
     /// Returns the agents that are on PATH and would be taken if nothing names one, the first first.
     pub fn present(&self) -> &[AgentName] {
         self.present.get_or_init(|| {
-            let Some(path) = &self.path else { return Vec::new() };
-            let names = DEFAULT_AGENTS.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+            let Some(path) = &self.path else {
+                return Vec::new();
+            };
+            let names = DEFAULT_AGENTS
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.starts_with('#'));
             // A definition of the user's own may be of another command; the shipped ones are called as they are named.
             let own = self.own_agents().unwrap_or_default();
-            let command =
-                |name: &str| own.find(name).map_or(name.to_owned(), |spec| spec.command().to_owned());
+            let command = |name: &str| {
+                own.find(name)
+                    .map_or(name.to_owned(), |spec| spec.command().to_owned())
+            };
             let there = names.filter(|name| find_command(path, &command(name)).is_some());
             there.filter_map(|name| AgentName::new(name).ok()).collect()
         })
@@ -76,7 +94,12 @@ impl Workspace {
     ///
     /// `ConfigInvalid` with the place.
     pub fn judges_itself(&self, mode: &Mode) -> Result<Option<(Mode, AgentName)>> {
-        let Some(judged) = self.pack.modes.get(mode).and_then(|spec| spec.judges.clone()) else {
+        let Some(judged) = self
+            .pack
+            .modes
+            .get(mode)
+            .and_then(|spec| spec.judges.clone())
+        else {
             return Ok(None);
         };
         let (Some(judge), Some(worker)) = (self.agent_of(mode)?, self.agent_of(&judged)?) else {
@@ -92,16 +115,29 @@ impl Workspace {
     /// # Errors
     ///
     /// `ConfigInvalid` with the place, and those of the ledger.
-    pub fn judges_own_work(&self, store: Option<&dyn Store>, ask: &Ask) -> Result<Option<(Mode, AgentName)>> {
-        let Some(judged) = self.pack.modes.get(&ask.mode).and_then(|spec| spec.judges.clone()) else {
+    pub fn judges_own_work(
+        &self,
+        store: Option<&dyn Store>,
+        ask: &Ask,
+    ) -> Result<Option<(Mode, AgentName)>> {
+        let Some(judged) = self
+            .pack
+            .modes
+            .get(&ask.mode)
+            .and_then(|spec| spec.judges.clone())
+        else {
             return Ok(None);
         };
-        let Some(judge) = self.agent(ask)?.filter(|judge| !is_played(judge)) else { return Ok(None) };
+        let Some(judge) = self.agent(ask)?.filter(|judge| !is_played(judge)) else {
+            return Ok(None);
+        };
         let author = match last_agent(store, ask.works_on(), &judged)? {
             None if ask.agent.is_none() => self.agent_of(&judged)?,
             author => author,
         };
-        let Some(author) = author else { return Ok(None) };
+        let Some(author) = author else {
+            return Ok(None);
+        };
         Ok((self.vendor(&judge)? == self.vendor(&author)?).then_some((judged, author)))
     }
 
@@ -110,12 +146,20 @@ impl Workspace {
         if let Some(agent) = self.settings.agents.get(mode) {
             return Ok(Some(agent.clone()));
         }
-        let like = self.pack.modes.get(mode).and_then(|spec| spec.like.as_ref());
+        let like = self
+            .pack
+            .modes
+            .get(mode)
+            .and_then(|spec| spec.like.as_ref());
         if let Some(agent) = like.and_then(|like| self.settings.agents.get(like)) {
             return Ok(Some(agent.clone()));
         }
         let present = self.present();
-        let judged = self.pack.modes.get(mode).and_then(|spec| spec.judges.as_ref());
+        let judged = self
+            .pack
+            .modes
+            .get(mode)
+            .and_then(|spec| spec.judges.as_ref());
         if let Some(judged) = judged.filter(|judged| present.len() > 1 && *judged != mode)
             && let Some(worker) = self.settings.agents.get(judged).or(present.first())
         {
@@ -137,7 +181,14 @@ impl Workspace {
             Some((Known::Http(provider), _)) => provider.vendor.clone(),
             None => None,
         };
-        Ok(vendor.unwrap_or_else(|| agent.as_str().split(':').next().unwrap_or_default().to_owned()))
+        Ok(vendor.unwrap_or_else(|| {
+            agent
+                .as_str()
+                .split(':')
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        }))
     }
 }
 
@@ -152,7 +203,9 @@ fn last_agent(
     session: Option<&SessionId>,
     mode: &Mode,
 ) -> Result<Option<AgentName>> {
-    let (Some(store), Some(session)) = (store, session) else { return Ok(None) };
+    let (Some(store), Some(session)) = (store, session) else {
+        return Ok(None);
+    };
     let events = store.events(session)?;
     let last = events.iter().rev().find_map(|(_, event)| match event {
         Event::Started(started) if started.mode == *mode => Some(started.agent.as_str()),

@@ -3,7 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Returns the time of day, to be handed on as a value.
-#[expect(clippy::disallowed_methods, reason = "the wall clock is read here and handed on as a value")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the wall clock is read here and handed on as a value"
+)]
 pub(super) fn now() -> SystemTime {
     SystemTime::now()
 }
@@ -16,7 +19,10 @@ pub(super) fn today() -> String {
 /// Returns a moment as people and programs read it: `2026-11-16T06:45:54Z`.
 #[must_use]
 pub fn utc(moment: SystemTime) -> String {
-    let seconds = moment.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let seconds = moment
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO)
+        .as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
@@ -32,7 +38,11 @@ fn date(days: u64) -> (u64, u64, u64) {
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let (month, carry) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
     (era * 400 + year + carry, month, day)
 }
 

@@ -44,13 +44,23 @@ pub struct PromptContext {
 impl PromptContext {
     /// Adds an item that the program chose.
     fn add(&mut self, item: ContextItem, source: impl Into<String>) {
-        self.items.push(Given { item, source: source.into(), own: false, named: false });
+        self.items.push(Given {
+            item,
+            source: source.into(),
+            own: false,
+            named: false,
+        });
     }
 
     /// Adds an item that the caller named.
     fn add_named(&mut self, item: ContextItem) {
         let source = "given by the caller".to_owned();
-        self.items.push(Given { item, source, own: false, named: true });
+        self.items.push(Given {
+            item,
+            source,
+            own: false,
+            named: true,
+        });
     }
 
     /// Takes out what no prompt may hold.
@@ -60,10 +70,16 @@ impl PromptContext {
                 *text = clean;
             }
         };
-        self.variables.values_mut().chain(self.pack_texts.values_mut()).for_each(clean);
+        self.variables
+            .values_mut()
+            .chain(self.pack_texts.values_mut())
+            .for_each(clean);
         self.project.iter_mut().for_each(|(text, _)| clean(text));
         for given in &mut self.items {
-            let (name, content) = (secrets.redact(given.item.name()), secrets.redact(given.item.content()));
+            let (name, content) = (
+                secrets.redact(given.item.name()),
+                secrets.redact(given.item.content()),
+            );
             if let (Cow::Owned(_), _) | (_, Cow::Owned(_)) = (&name, &content) {
                 given.item = ContextItem::new(given.item.kind(), name, content);
             }
@@ -84,7 +100,11 @@ impl Ask {
         Self {
             instructions: clean(&self.instructions),
             thoughts: self.thoughts.iter().map(clean).collect(),
-            variables: self.variables.iter().map(|(name, value)| (name.clone(), clean(value))).collect(),
+            variables: self
+                .variables
+                .iter()
+                .map(|(name, value)| (name.clone(), clean(value)))
+                .collect(),
             work: self.work.as_ref().map(|work| clean_work(work, secrets)),
             ..self.clone()
         }
@@ -95,7 +115,9 @@ impl Ask {
 fn clean_work(work: &Work, secrets: &Secrets) -> Work {
     let clean = |value| serde_json::from_value(redacted_value(value, secrets));
     // A description is made of names and texts, and stays one whatever they are.
-    serde_json::to_value(work).and_then(clean).unwrap_or_default()
+    serde_json::to_value(work)
+        .and_then(clean)
+        .unwrap_or_default()
 }
 
 /// Gathers what a template uses; what it does not use is not looked for.
@@ -108,12 +130,23 @@ pub(super) fn gather(
     let tree = workspace.tree(ask.works_on());
     let root = tree.as_path();
     let uses = |name: &str| match template {
-        Some(template) => template.text.variables.iter().any(|variable| variable.name == name),
-        None => workspace.pack.variables.iter().any(|variable| variable == name),
+        Some(template) => template
+            .text
+            .variables
+            .iter()
+            .any(|variable| variable.name == name),
+        None => workspace
+            .pack
+            .variables
+            .iter()
+            .any(|variable| variable == name),
     };
     let mut found = PromptContext::default();
     if workspace.pack.holds(Holds::Project) {
-        found.project = ProjectFiles { root: workspace.root.clone() }.read()?;
+        found.project = ProjectFiles {
+            root: workspace.root.clone(),
+        }
+        .read()?;
     }
     if uses("PROJECT_CONTEXT")
         && let Some(text) = project_text(workspace)?
@@ -127,15 +160,24 @@ pub(super) fn gather(
     }
     let skeletons: Vec<&Prose> = workspace.pack.skeletons_of(spec).collect();
     if uses(SKELETON) && !skeletons.is_empty() {
-        let texts: Vec<&str> = skeletons.iter().map(|skeleton| skeleton.text.trim_end()).collect();
+        let texts: Vec<&str> = skeletons
+            .iter()
+            .map(|skeleton| skeleton.text.trim_end())
+            .collect();
         let named = |(name, skeleton): (&String, &&Prose)| match skeleton.owner {
             Owner::BuiltIn => name.clone(),
             Owner::Project | Owner::User => skeleton.origin.clone(),
         };
         let names: Vec<String> = spec.skeletons.iter().zip(&skeletons).map(named).collect();
-        let source = format!("skeletons of the pack {}: {}", workspace.pack.name, names.join(", "));
+        let source = format!(
+            "skeletons of the pack {}: {}",
+            workspace.pack.name,
+            names.join(", ")
+        );
         let text = texts.join("\n\n");
-        let text = ask.works_on().map_or_else(|| text.clone(), |id| text.replace(CHANGE_ID, id.as_str()));
+        let text = ask
+            .works_on()
+            .map_or_else(|| text.clone(), |id| text.replace(CHANGE_ID, id.as_str()));
         found.pack_texts.insert(SKELETON.to_owned(), text);
         found.sources.push((SKELETON.to_owned(), source));
     }
@@ -147,7 +189,9 @@ pub(super) fn gather(
         Some(session) => gather_change(root, session, spec, &mut found)?,
         None => {}
     }
-    ask.found.iter().for_each(|(item, source)| found.add(item.clone(), source));
+    ask.found
+        .iter()
+        .for_each(|(item, source)| found.add(item.clone(), source));
     gather_given(root, ask, &mut found)?;
     if let Some(index) = artifact_index(&found.items) {
         found.set("ARTIFACTS", index, "the artifacts in the context");
@@ -168,7 +212,12 @@ fn project_text(workspace: &Workspace) -> Result<Option<String>> {
     }
 }
 
-fn gather_change(root: &Path, session: &SessionId, spec: &ModeSpec, found: &mut PromptContext) -> Result<()> {
+fn gather_change(
+    root: &Path,
+    session: &SessionId,
+    spec: &ModeSpec,
+    found: &mut PromptContext,
+) -> Result<()> {
     for (name, text) in ops::artifacts(root, session, &spec.artifacts)? {
         let source = format!("the change {session}");
         found.add(ContextItem::new(ContextKind::Artifact, name, text), source);
@@ -185,14 +234,21 @@ fn gather_change(root: &Path, session: &SessionId, spec: &ModeSpec, found: &mut 
         }
         let source = format!("tasks.md of the change {session}, open: {}", open.count);
         // Who does them over after a review sees them all.
-        let tasks = if open.count > 0 { open.text } else { text.trim().to_owned() };
+        let tasks = if open.count > 0 {
+            open.text
+        } else {
+            text.trim().to_owned()
+        };
         found.set("TASKS", tasks, source);
     }
     Ok(())
 }
 
 fn gather_given(root: &Path, ask: &Ask, found: &mut PromptContext) -> Result<()> {
-    let given = [(ContextKind::Artifact, &ask.artifacts), (ContextKind::File, &ask.files)];
+    let given = [
+        (ContextKind::Artifact, &ask.artifacts),
+        (ContextKind::File, &ask.files),
+    ];
     for (kind, paths) in given {
         for path in paths {
             if !ask.secret_files {
@@ -203,7 +259,11 @@ fn gather_given(root: &Path, ask: &Ask, found: &mut PromptContext) -> Result<()>
         }
     }
     for (index, thought) in ask.thoughts.iter().enumerate() {
-        let item = ContextItem::new(ContextKind::Thought, format!("thought {}", index + 1), thought.as_str());
+        let item = ContextItem::new(
+            ContextKind::Thought,
+            format!("thought {}", index + 1),
+            thought.as_str(),
+        );
         found.add_named(item);
     }
     Ok(())
@@ -221,7 +281,11 @@ fn shown_path(root: &Path, path: &Path) -> String {
 /// Returns a line for each artifact; its text stands in the context.
 fn artifact_index(items: &[Given]) -> Option<String> {
     let mut index = String::new();
-    for item in items.iter().map(|given| &given.item).filter(|item| item.kind() == ContextKind::Artifact) {
+    for item in items
+        .iter()
+        .map(|given| &given.item)
+        .filter(|item| item.kind() == ContextKind::Artifact)
+    {
         let lines = item.content().lines().count();
         let noun = if lines == 1 { "line" } else { "lines" };
         let _infallible = writeln!(index, "- `{}` ({lines} {noun})", item.name());

@@ -30,18 +30,32 @@ impl Turning<'_> {
         }
         let files = self.documents(spec, &response)?;
         let mut complaints: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()))
+            .collect();
         for (file, fault) in spec::check_plan(&files) {
-            let hint = fault.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-            complaints.entry(file).or_default().push(format!("line {}: {}{hint}", fault.line, fault.message));
+            let hint = fault
+                .hint
+                .map(|hint| format!(" ({hint})"))
+                .unwrap_or_default();
+            complaints
+                .entry(file)
+                .or_default()
+                .push(format!("line {}: {}{hint}", fault.line, fault.message));
         }
         // Who asks questions first need not have written all of it.
-        let grammar = self.desk.workspace.pack.grammar(&self.prepared.started.mode)?;
-        let asks =
-            matches!(parse::verdict(&response, &grammar), Ok(Some(verdict)) if self.stays(spec, verdict));
+        let grammar = self
+            .desk
+            .workspace
+            .pack
+            .grammar(&self.prepared.started.mode)?;
+        let asks = matches!(parse::verdict(&response, &grammar), Ok(Some(verdict)) if self.stays(spec, verdict));
         for (file, told) in complaints {
-            let sent = response.updates.iter().position(|update| update.target == file);
+            let sent = response
+                .updates
+                .iter()
+                .position(|update| update.target == file);
             let is_there = files.iter().any(|(name, _)| *name == file);
             if asks && !is_there {
                 continue;
@@ -49,7 +63,9 @@ impl Turning<'_> {
             let update = sent.map(|index| response.updates.remove(index));
             let again = asked_again(&file, &told, update);
             // What was asked for before, and did not come, is asked for once.
-            response.proposals.retain(|proposal| !proposal.again || proposal.what != again.what);
+            response
+                .proposals
+                .retain(|proposal| !proposal.again || proposal.what != again.what);
             response.proposals.push(again);
         }
         Ok(response)
@@ -57,8 +73,15 @@ impl Turning<'_> {
 
     /// Returns whether a reply may ask questions instead of sending documents: it sends none, and does not pass.
     fn asks_instead(&self, response: &Response) -> Result<bool> {
-        let grammar = self.desk.workspace.pack.grammar(&self.prepared.started.mode)?;
-        let passes = matches!(parse::verdict(response, &grammar), Ok(Some(ReviewResult::Pass)));
+        let grammar = self
+            .desk
+            .workspace
+            .pack
+            .grammar(&self.prepared.started.mode)?;
+        let passes = matches!(
+            parse::verdict(response, &grammar),
+            Ok(Some(ReviewResult::Pass))
+        );
         let is_document = |proposal: &Proposal| proposal.what.starts_with("content_update ");
         Ok(!passes && response.updates.is_empty() && !response.proposals.iter().any(is_document))
     }
@@ -69,18 +92,27 @@ impl Turning<'_> {
         let patterns: Vec<String> = spec.documents.keys().cloned().collect();
         let mut files: BTreeMap<String, String> = match site.session {
             Some(session) if ops::has_change(site.root, session) => {
-                ops::artifacts(site.root, session, &patterns)?.into_iter().collect()
+                ops::artifacts(site.root, session, &patterns)?
+                    .into_iter()
+                    .collect()
             }
             _ => BTreeMap::new(),
         };
-        let is_document =
-            |update: &&Update| patterns.iter().any(|pattern| matches_pattern(pattern, &update.target));
-        let effects = response.updates.iter().filter(is_document).map(|update| Effect {
-            operation: "files.write".to_owned(),
-            target: update.target.clone(),
-            content: update.content.clone(),
-            format: update.format,
-        });
+        let is_document = |update: &&Update| {
+            patterns
+                .iter()
+                .any(|pattern| matches_pattern(pattern, &update.target))
+        };
+        let effects = response
+            .updates
+            .iter()
+            .filter(is_document)
+            .map(|update| Effect {
+                operation: "files.write".to_owned(),
+                target: update.target.clone(),
+                content: update.content.clone(),
+                format: update.format,
+            });
         for planned in ops::plan(&site, effects.collect(), &self.prepared.started)? {
             if let (Some(content), None) = (planned.content, planned.refused) {
                 files.insert(planned.target, content);
@@ -93,10 +125,24 @@ impl Turning<'_> {
 /// Returns a document that is to be sent again, under what is wrong with it.
 fn asked_again(file: &str, told: &[String], update: Option<Update>) -> Proposal {
     let more = told.len().saturating_sub(MOST_TOLD);
-    let mut reason = told.iter().take(MOST_TOLD).cloned().collect::<Vec<_>>().join("; ");
+    let mut reason = told
+        .iter()
+        .take(MOST_TOLD)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("; ");
     if more > 0 {
         reason.push_str(&format!("; and {more} more"));
     }
-    let (text, span) = update.map_or((String::new(), 0..0), |update| (update.content, update.span));
-    Proposal { what: format!("content_update {file}"), reason, text, line: None, span, again: true }
+    let (text, span) = update.map_or((String::new(), 0..0), |update| {
+        (update.content, update.span)
+    });
+    Proposal {
+        what: format!("content_update {file}"),
+        reason,
+        text,
+        line: None,
+        span,
+        again: true,
+    }
 }

@@ -24,11 +24,17 @@ impl Workspace {
     /// Returns the name of the action that reports findings, and the words that the pack knows for them.
     pub(super) fn finding_action(&self, mode: &Mode) -> Option<(&String, FindingWords)> {
         let is_finding = |name: &str| {
-            let operation = self.pack.uses.get(name).and_then(|used| used.operation.as_ref());
+            let operation = self
+                .pack
+                .uses
+                .get(name)
+                .and_then(|used| used.operation.as_ref());
             operation.is_some_and(|operation| operation.as_str() == NOTE_FINDINGS)
         };
         let mut actions = self.pack.actions_of(mode);
-        actions.find(|(name, _)| is_finding(name)).map(|(name, action)| (name, FindingWords::new(action)))
+        actions
+            .find(|(name, _)| is_finding(name))
+            .map(|(name, action)| (name, FindingWords::new(action)))
     }
 
     /// Returns the findings that a response reports, in actions and in its reports, and those of the last round that
@@ -42,7 +48,11 @@ impl Workspace {
     ) -> Vec<Finding> {
         let action = self.finding_action(mode);
         let actions = response.actions.iter();
-        let reported = actions.filter(|given| action.as_ref().is_some_and(|(name, _)| **name == given.name));
+        let reported = actions.filter(|given| {
+            action
+                .as_ref()
+                .is_some_and(|(name, _)| **name == given.name)
+        });
         let mut written: Vec<WrittenFinding> = reported.map(apply::finding_of_action).collect();
 
         let words = action.map(|(_, words)| words).unwrap_or_default();
@@ -56,7 +66,11 @@ impl Workspace {
 
 impl Turning<'_> {
     /// Returns the findings of the turn; `None` in a mode that notes none.
-    pub(super) fn findings(&self, response: &Response, planned: &[Planned]) -> Result<Option<Vec<Finding>>> {
+    pub(super) fn findings(
+        &self,
+        response: &Response,
+        planned: &[Planned],
+    ) -> Result<Option<Vec<Finding>>> {
         let (workspace, started) = (self.desk.workspace, &self.prepared.started);
         if !workspace.notes_findings(&started.mode) {
             return Ok(None);
@@ -68,9 +82,17 @@ impl Turning<'_> {
         let reports: Vec<&str> = match started.for_change {
             // Nothing is planned for an opinion, so its report is read as it was sent.
             Some(_) => whole_updates(response).collect(),
-            None => planned.iter().filter_map(|planned| planned.content.as_deref()).collect(),
+            None => planned
+                .iter()
+                .filter_map(|planned| planned.content.as_deref())
+                .collect(),
         };
-        Ok(Some(workspace.findings(&started.mode, response, &reports, &earlier)))
+        Ok(Some(workspace.findings(
+            &started.mode,
+            response,
+            &reports,
+            &earlier,
+        )))
     }
 
     /// Records of each finding whether its place exists in the tree.
@@ -83,20 +105,39 @@ impl Turning<'_> {
 
 /// Returns the texts that a response wants files to hold.
 pub(super) fn whole_updates(response: &Response) -> impl Iterator<Item = &str> {
-    let whole = response.updates.iter().filter(|update| update.format == UpdateFormat::Whole);
+    let whole = response
+        .updates
+        .iter()
+        .filter(|update| update.format == UpdateFormat::Whole);
     whole.map(|update| update.content.as_str())
 }
 
 /// Returns the open findings of a change's last round in a mode.
-pub(super) fn earlier_of_change(store: &dyn Store, change: &SessionId, mode: &Mode) -> Result<Vec<Finding>> {
+pub(super) fn earlier_of_change(
+    store: &dyn Store,
+    change: &SessionId,
+    mode: &Mode,
+) -> Result<Vec<Finding>> {
     let events = store.events(change)?;
-    earlier(store, &State::fold(events.iter().map(|(_, event)| event)), mode)
+    earlier(
+        store,
+        &State::fold(events.iter().map(|(_, event)| event)),
+        mode,
+    )
 }
 
 /// Returns the open findings of a session's last round in a mode.
 pub(super) fn earlier(store: &dyn Store, state: &State, mode: &Mode) -> Result<Vec<Finding>> {
-    let noted = state.findings.get(mode).map(|report| noted_findings(store, report)).transpose()?;
-    Ok(noted.unwrap_or_default().into_iter().filter(Finding::is_open).collect())
+    let noted = state
+        .findings
+        .get(mode)
+        .map(|report| noted_findings(store, report))
+        .transpose()?;
+    Ok(noted
+        .unwrap_or_default()
+        .into_iter()
+        .filter(Finding::is_open)
+        .collect())
 }
 
 /// Returns the open findings of all modes of a session, each with its mode.
@@ -107,7 +148,11 @@ pub(super) fn earlier(store: &dyn Store, state: &State, mode: &Mode) -> Result<V
 pub fn open_findings(store: &dyn Store, state: &State) -> Result<Vec<(Mode, Finding)>> {
     let mut open = Vec::new();
     for mode in state.findings.keys() {
-        open.extend(earlier(store, state, mode)?.into_iter().map(|finding| (mode.clone(), finding)));
+        open.extend(
+            earlier(store, state, mode)?
+                .into_iter()
+                .map(|finding| (mode.clone(), finding)),
+        );
     }
     Ok(open)
 }
@@ -130,29 +175,46 @@ pub(super) fn complete_report(
     planned: &mut Vec<Planned>,
     write: impl FnOnce(&str, String) -> Result<Vec<Planned>>,
 ) -> Result<()> {
-    let Some(target) = spec.updates.iter().find(|target| !target.contains('*')) else { return Ok(()) };
-    let report =
-        planned.iter_mut().rev().find(|planned| planned.target == *target && planned.refused.is_none());
+    let Some(target) = spec.updates.iter().find(|target| !target.contains('*')) else {
+        return Ok(());
+    };
+    let report = planned
+        .iter_mut()
+        .rev()
+        .find(|planned| planned.target == *target && planned.refused.is_none());
     let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
-    let text = report.as_ref().and_then(|planned| planned.content.as_deref()).unwrap_or_default();
+    let text = report
+        .as_ref()
+        .and_then(|planned| planned.content.as_deref())
+        .unwrap_or_default();
     let listed = spec::read_findings(text, words, &ids);
     let is_listed = |finding: &&Finding| {
         listed.iter().any(|known| {
-            let has_id = known.id.as_deref().is_some_and(|id| id.eq_ignore_ascii_case(&finding.id));
+            let has_id = known
+                .id
+                .as_deref()
+                .is_some_and(|id| id.eq_ignore_ascii_case(&finding.id));
             let is_described = known.title.is_some() || known.problem.is_some();
-            let is_same = known.id.is_none() && known.title == finding.title && known.title.is_some();
+            let is_same =
+                known.id.is_none() && known.title == finding.title && known.title.is_some();
             (has_id && is_described) || is_same
         })
     };
-    let missing: Vec<String> =
-        findings.iter().filter(|finding| !is_listed(finding)).map(spec::write_finding).collect();
+    let missing: Vec<String> = findings
+        .iter()
+        .filter(|finding| !is_listed(finding))
+        .map(spec::write_finding)
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
 
     let missing = missing.join("\n");
     match report {
-        Some(Planned { content: Some(content), .. }) => {
+        Some(Planned {
+            content: Some(content),
+            ..
+        }) => {
             *content = format!("{}\n\n## Other findings\n\n{missing}", content.trim_end());
         }
         _ => planned.extend(write(target, format!("## Findings\n\n{missing}"))?),

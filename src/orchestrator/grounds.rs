@@ -61,13 +61,25 @@ impl Grounds {
         let path = desk.workspace.own_tree(session)?;
         let Some(worktree) = repository.worktree(&opened.branch, &path)? else {
             let message = format!("the work tree of `{session}` is gone");
-            return Err(Error::new(ErrorKind::ChangeNotFound, message)
-                .with_hint(format!("`agentd run {session}` makes it again from its branch")));
+            return Err(
+                Error::new(ErrorKind::ChangeNotFound, message).with_hint(format!(
+                    "`agentd run {session}` makes it again from its branch"
+                )),
+            );
         };
         let failed = failed(desk, state)?;
         let findings = findings(desk, state)?;
         let checking = Checking::of(desk, session.as_str())?;
-        Ok(Self { tree: path, own: Some(Own { repository, worktree, checking, failed, findings }) })
+        Ok(Self {
+            tree: path,
+            own: Some(Own {
+                repository,
+                worktree,
+                checking,
+                failed,
+                findings,
+            }),
+        })
     }
 
     /// Returns the commit of the session's own tree, if it has one.
@@ -83,7 +95,11 @@ impl Grounds {
         if !spec.before.iter().chain(&spec.after).any(runs) {
             return Ok(());
         }
-        check_checks(desk.workspace, &own.checking.commands, desk.run.trust.covers_checks())
+        check_checks(
+            desk.workspace,
+            &own.checking.commands,
+            desk.run.trust.covers_checks(),
+        )
     }
 
     /// Returns where operations work, with what is true then.
@@ -93,37 +109,57 @@ impl Grounds {
         session: Option<&'a SessionId>,
         state: &'a State,
     ) -> Site<'a> {
-        let mode = state.mode.as_ref().and_then(|mode| desk.workspace.pack.modes.get(mode));
-        let change = self.own.as_ref().zip(state.change.as_ref()).map(|(own, opened)| ChangeSite {
-            repository: &own.repository,
-            worktree: &own.worktree,
-            opened,
-            state,
-            artifacts: mode.map_or(&[][..], |spec| &spec.artifacts),
-            failed: own.failed.as_deref(),
-            findings: &own.findings,
-            checks: own.checking.job(desk, &self.tree),
-            holds_secrets: |path| names_secrets(path.as_ref()),
-            accept_unshown: &desk.workspace.settings.review.accept_unshown,
-            merges: desk.workspace.settings.change.finish == Finish::Merge,
-        });
-        Site { root: &self.tree, session, change }
+        let mode = state
+            .mode
+            .as_ref()
+            .and_then(|mode| desk.workspace.pack.modes.get(mode));
+        let change = self
+            .own
+            .as_ref()
+            .zip(state.change.as_ref())
+            .map(|(own, opened)| ChangeSite {
+                repository: &own.repository,
+                worktree: &own.worktree,
+                opened,
+                state,
+                artifacts: mode.map_or(&[][..], |spec| &spec.artifacts),
+                failed: own.failed.as_deref(),
+                findings: &own.findings,
+                checks: own.checking.job(desk, &self.tree),
+                holds_secrets: |path| names_secrets(path.as_ref()),
+                accept_unshown: &desk.workspace.settings.review.accept_unshown,
+                merges: desk.workspace.settings.change.finish == Finish::Merge,
+            });
+        Site {
+            root: &self.tree,
+            session,
+            change,
+        }
     }
 }
 
 /// Returns what failed when the checks were run last in the current mode, or in the one before.
 fn failed(desk: &Desk<'_>, state: &State) -> Result<Option<String>> {
-    let before = state.left.as_ref().and_then(|left| left.results.get(CHECKS));
+    let before = state
+        .left
+        .as_ref()
+        .and_then(|left| left.results.get(CHECKS));
     let last = state.results.get(CHECKS).or(before);
     let failed = last.filter(|found| found.result.as_deref() == Some("FAILED"));
-    failed.and_then(|found| found.report.as_ref()).map(|report| text(desk.store, report)).transpose()
+    failed
+        .and_then(|found| found.report.as_ref())
+        .map(|report| text(desk.store, report))
+        .transpose()
 }
 
 /// Returns the open findings that concern a session's mode: its own if it notes some, and else those of all modes.
 fn findings(desk: &Desk<'_>, state: &State) -> Result<Vec<Finding>> {
     match &state.mode {
         Some(mode) if desk.workspace.notes_findings(mode) => earlier(desk.store, state, mode),
-        _ => Ok(open_findings(desk.store, state)?.into_iter().map(|(_, finding)| finding).collect()),
+        _ => Ok(open_findings(desk.store, state)?
+            .into_iter()
+            .map(|(_, finding)| finding)
+            .collect()),
     }
 }
 
@@ -144,7 +180,9 @@ impl Workspace {
 impl Checking {
     pub(super) fn of(desk: &Desk<'_>, name: &str) -> Result<Self> {
         let (stop, signs) = (desk.run.stop.clone(), desk.run.signs.clone());
-        let (environment, withheld) = desk.workspace.check_environment(&desk.drivers.environment)?;
+        let (environment, withheld) = desk
+            .workspace
+            .check_environment(&desk.drivers.environment)?;
         Ok(Self {
             commands: desk.workspace.checks(),
             folder: desk.workspace.root.join(format!("{CALLS}/{name}.checks")),
@@ -181,7 +219,11 @@ fn tell(signs: Option<&Signs>, command: &CheckCommand, check: Option<&Check>, wi
             name: command.name.clone(),
             end,
             milliseconds: check.map_or(0, |check| check.milliseconds),
-            withheld: if has_failed { withheld.to_vec() } else { Vec::new() },
+            withheld: if has_failed {
+                withheld.to_vec()
+            } else {
+                Vec::new()
+            },
         });
     }
 }

@@ -30,10 +30,15 @@ pub struct Created {
 pub fn init(root: &Path) -> Result<Vec<Created>> {
     let draft = inject_variables(PROJECT_DRAFT, &values(&ops::survey(root)?));
     let [config, _] = config_drafts(root);
-    let files = [("agentd/project.md", draft.as_str()), ("agentd/config.toml", config.as_str())];
+    let files = [
+        ("agentd/project.md", draft.as_str()),
+        ("agentd/config.toml", config.as_str()),
+    ];
     files
         .into_iter()
-        .map(|(path, text)| ops::create_new(root, path, text).map(|created| Created { path, created }))
+        .map(|(path, text)| {
+            ops::create_new(root, path, text).map(|created| Created { path, created })
+        })
         .collect()
 }
 
@@ -55,14 +60,29 @@ pub(super) fn config_drafts(root: &Path) -> [String; 2] {
 fn values(survey: &Survey) -> Variables {
     let list = |items: &[String], empty: &str| match items {
         [] => format!("- {empty}"),
-        items => items.iter().map(|item| format!("- {item}")).collect::<Vec<_>>().join("\n"),
+        items => items
+            .iter()
+            .map(|item| format!("- {item}"))
+            .collect::<Vec<_>>()
+            .join("\n"),
     };
-    let code = |items: &[String]| items.iter().map(|item| format!("`{item}`")).collect::<Vec<_>>();
-    let guides: Vec<String> = code(&survey.guides).iter().map(|guide| format!("See {guide}.")).collect();
+    let code = |items: &[String]| {
+        items
+            .iter()
+            .map(|item| format!("`{item}`"))
+            .collect::<Vec<_>>()
+    };
+    let guides: Vec<String> = code(&survey.guides)
+        .iter()
+        .map(|guide| format!("See {guide}."))
+        .collect();
     let unknown = "<!-- nothing was found: say it here -->";
     [
         ("TITLE", survey.title.clone()),
-        ("SUMMARY", survey.summary.clone().unwrap_or_else(|| unknown.to_owned())),
+        (
+            "SUMMARY",
+            survey.summary.clone().unwrap_or_else(|| unknown.to_owned()),
+        ),
         ("STACK", list(&survey.stack, unknown)),
         ("COMMANDS", list(&code(&survey.commands), unknown)),
         ("LAYOUT", list(&code(&survey.layout), unknown)),

@@ -18,13 +18,17 @@ use crate::store::Store;
 ///
 /// Those of the ledger.
 pub fn with_request(store: &dyn Store, ask: Ask) -> Result<Ask> {
-    let Some(session) = ask.works_on() else { return Ok(ask) };
+    let Some(session) = ask.works_on() else {
+        return Ok(ask);
+    };
     let events = store.events(session)?;
     let request = events.iter().find_map(|(_, event)| match event {
         Event::Opened(opened) => Some(opened.request.as_str()),
         _ => None,
     });
-    let Some(request) = request else { return Ok(ask) };
+    let Some(request) = request else {
+        return Ok(ask);
+    };
 
     let mut instructions = ask.instructions.clone();
     if instructions.trim() != request.trim() {
@@ -33,7 +37,10 @@ pub fn with_request(store: &dyn Store, ask: Ask) -> Result<Ask> {
     if let Some(notes) = notes(&events) {
         add(&mut instructions, NOTES_NOTICE, "NOTES", &notes);
     }
-    Ok(Ask { instructions, ..ask })
+    Ok(Ask {
+        instructions,
+        ..ask
+    })
 }
 
 /// Adds a paragraph in which a variable has a value.
@@ -57,7 +64,10 @@ fn notes(events: &[(SystemTime, Event)]) -> Option<String> {
                 entered = Some((*time, phase));
                 phase = Some(mode);
             }
-            Event::Decided { decision, note: Some(note) } if !note.trim().is_empty() => {
+            Event::Decided {
+                decision,
+                note: Some(note),
+            } if !note.trim().is_empty() => {
                 // A decision that leads elsewhere is recorded together with the phase that it leads to, and after it.
                 let waited = match entered {
                     Some((at, before)) if at == *time => before,
@@ -65,7 +75,11 @@ fn notes(events: &[(SystemTime, Event)]) -> Option<String> {
                 };
                 let phase = waited.map(|mode| format!(" at {mode}")).unwrap_or_default();
                 let date: String = clock::utc(*time).chars().take(10).collect();
-                notes.push(format!("{date}, {}{phase}:\n{}", name(*decision), note.trim()));
+                notes.push(format!(
+                    "{date}, {}{phase}:\n{}",
+                    name(*decision),
+                    note.trim()
+                ));
             }
             _ => {}
         }
@@ -92,8 +106,13 @@ mod tests {
     #[test]
     fn a_note_has_its_date_the_decision_and_the_phase_that_waited() {
         let day = |days: u64| UNIX_EPOCH + Duration::from_secs(days * 86_400);
-        let entered = |mode: &str| Event::Entered { mode: Mode::new(mode).unwrap() };
-        let said = |decision, note: &str| Event::Decided { decision, note: Some(note.to_owned()) };
+        let entered = |mode: &str| Event::Entered {
+            mode: Mode::new(mode).unwrap(),
+        };
+        let said = |decision, note: &str| Event::Decided {
+            decision,
+            note: Some(note.to_owned()),
+        };
         let events = [
             (day(0), entered("plan")),
             (day(1), said(Decision::Revise, "Use hmac.\n")),
@@ -101,7 +120,13 @@ mod tests {
             (day(3), entered("plan")),
             (day(3), said(Decision::Revise, "**Which hash?**\nSHA-512")),
             (day(4), said(Decision::Approve, "  ")),
-            (day(5), Event::Decided { decision: Decision::Approve, note: None }),
+            (
+                day(5),
+                Event::Decided {
+                    decision: Decision::Approve,
+                    note: None,
+                },
+            ),
         ];
         let expected = "1970-01-02, revise at plan:\nUse hmac.\n\n\
                         1970-01-04, revise at implement:\n**Which hash?**\nSHA-512";

@@ -41,7 +41,10 @@ impl Workspace {
     /// Returns how often a mode may be entered, and how many turns of it may bring nothing, before a person is asked.
     #[must_use]
     pub fn rounds(&self) -> u64 {
-        self.settings.change.rounds.map_or(self.pack.rounds, u64::from)
+        self.settings
+            .change
+            .rounds
+            .map_or(self.pack.rounds, u64::from)
     }
 
     /// Returns where a session has a work tree of its own.
@@ -51,8 +54,11 @@ impl Workspace {
     /// `FileUnusable` if there is no folder for work trees.
     pub fn own_tree(&self, session: &SessionId) -> Result<PathBuf> {
         let folder = self.worktrees.as_ref().ok_or_else(|| {
-            Error::new(ErrorKind::FileUnusable, "there is no home folder for the work trees of changes")
-                .with_hint("set HOME or XDG_STATE_HOME")
+            Error::new(
+                ErrorKind::FileUnusable,
+                "there is no home folder for the work trees of changes",
+            )
+            .with_hint("set HOME or XDG_STATE_HOME")
         })?;
         Ok(folder.join(session.as_str()))
     }
@@ -78,7 +84,10 @@ pub fn open_change(desk: &Desk<'_>, session: &SessionId, request: Option<&str>) 
         } else if let Some(opened) = &state.change
             && request.is_some_and(|request| request.trim() != opened.request)
         {
-            let message = format!("`{session}` is there already, and was asked for as {:?}", opened.request);
+            let message = format!(
+                "`{session}` is there already, and was asked for as {:?}",
+                opened.request
+            );
             return Err(Error::new(ErrorKind::ChangeExists, message).with_hint(format!(
                 "`agentd run {session}` goes on with it; `agentd revise {session} --note \"…\"` changes it"
             )));
@@ -103,13 +112,23 @@ fn lead(desk: &Desk<'_>, session: &SessionId, state: State) -> Result<Lead> {
             worktree.commit(&format!("agentd({session}): what was changed by hand"))?;
         }
     }
-    Ok(Lead { state, standing, tree })
+    Ok(Lead {
+        state,
+        standing,
+        tree,
+    })
 }
 
-fn new_change(desk: &Desk<'_>, session: &SessionId, request: &str, state: &State) -> Result<Opened> {
+fn new_change(
+    desk: &Desk<'_>,
+    session: &SessionId,
+    request: &str,
+    state: &State,
+) -> Result<Opened> {
     if session.as_str() == ARCHIVE_FOLDER {
-        let message =
-            format!("a change cannot be named `{session}`: archived changes are kept under that name");
+        let message = format!(
+            "a change cannot be named `{session}`: archived changes are kept under that name"
+        );
         return Err(Error::new(ErrorKind::NameInvalid, message).with_hint("choose another name"));
     }
     if state.turns > 0 {
@@ -117,19 +136,33 @@ fn new_change(desk: &Desk<'_>, session: &SessionId, request: &str, state: &State
         return Err(Error::new(ErrorKind::ChangeExists, message).with_hint("choose another name"));
     }
     let repository = desk.workspace.repository(&desk.run.git)?;
-    let root = desk.workspace.root.canonicalize().unwrap_or_else(|_| desk.workspace.root.clone());
-    if root != repository.root.canonicalize().unwrap_or_else(|_| repository.root.clone()) {
+    let root = desk
+        .workspace
+        .root
+        .canonicalize()
+        .unwrap_or_else(|_| desk.workspace.root.clone());
+    if root
+        != repository
+            .root
+            .canonicalize()
+            .unwrap_or_else(|_| repository.root.clone())
+    {
         let top = repository.root.display().to_string();
-        let message = "the project is a folder of a larger repository, and changes are led at its top";
+        let message =
+            "the project is a folder of a larger repository, and changes are led at its top";
         return Err(Error::new(ErrorKind::NotARepository, message)
             .with_hint(format!("work with `-C {}`", top.escape_debug())));
     }
     let head = repository.head()?;
     let branch = format!("{BRANCH}{session}");
     if repository.branch_exists(&branch)? {
-        let message = format!("there is a branch `{branch}`, and no change of this ledger has made it");
-        return Err(Error::new(ErrorKind::ChangeExists, message)
-            .with_hint(format!("choose another name, or remove it with `git branch -D {branch}`")));
+        let message =
+            format!("there is a branch `{branch}`, and no change of this ledger has made it");
+        return Err(
+            Error::new(ErrorKind::ChangeExists, message).with_hint(format!(
+                "choose another name, or remove it with `git branch -D {branch}`"
+            )),
+        );
     }
     // Told before anything is recorded.
     if let Some(above) = desk.workspace.own_tree(session)?.parent() {
@@ -144,7 +177,13 @@ fn new_change(desk: &Desk<'_>, session: &SessionId, request: &str, state: &State
     }
     let request = desk.workspace.secrets.redact(request).into_owned();
     let pack = desk.workspace.pack.name.clone();
-    Ok(Opened { pack, request, base: head.commit, onto: head.branch, branch })
+    Ok(Opened {
+        pack,
+        request,
+        base: head.commit,
+        onto: head.branch,
+        branch,
+    })
 }
 
 /// Makes sure that a change has its work tree.
@@ -156,14 +195,20 @@ fn ensure_tree(desk: &Desk<'_>, session: &SessionId, state: &State) -> Result<Wo
 }
 
 fn not_opened(session: &SessionId) -> Error {
-    Error::new(ErrorKind::ChangeNotFound, format!("there is no change `{session}`")).with_hint(format!(
+    Error::new(
+        ErrorKind::ChangeNotFound,
+        format!("there is no change `{session}`"),
+    )
+    .with_hint(format!(
         "`agentd status` lists them; `agentd run {session} \"what shall change\"` opens one"
     ))
 }
 
 /// Writes what people said to a change into its folder, for people to read.
 fn write_notes(tree: &std::path::Path, session: &SessionId, state: &State) -> Result<()> {
-    let Some(text) = ops::notes_text(&state.notes) else { return Ok(()) };
+    let Some(text) = ops::notes_text(&state.notes) else {
+        return Ok(());
+    };
     let path = format!("{}/{}", ops::change_folder(session), ops::NOTES);
     if ops::read_project_text(tree, &path)?.as_deref() == Some(text.as_str()) {
         return Ok(());
@@ -172,7 +217,14 @@ fn write_notes(tree: &std::path::Path, session: &SessionId, state: &State) -> Re
 }
 
 fn record(desk: &Desk<'_>, lease: &Lease, state: State, events: &[Event]) -> Result<State> {
-    desk.store.commit(lease, &Entry { events, ..Entry::default() }, clock::now())?;
+    desk.store.commit(
+        lease,
+        &Entry {
+            events,
+            ..Entry::default()
+        },
+        clock::now(),
+    )?;
     Ok(state.after(events))
 }
 
@@ -181,11 +233,20 @@ fn record(desk: &Desk<'_>, lease: &Lease, state: State, events: &[Event]) -> Res
 /// # Errors
 ///
 /// `ChangeNotFound`; `NotWaiting` if there is nothing to approve.
-pub fn decide(desk: &Desk<'_>, session: &SessionId, decision: Decision, note: Option<&str>) -> Result<Lead> {
+pub fn decide(
+    desk: &Desk<'_>,
+    session: &SessionId,
+    decision: Decision,
+    note: Option<&str>,
+) -> Result<Lead> {
     recover::holding(desk, session, |lease| {
         // Who gives a change up does not want what is left of it to be done first.
         let gives_up = matches!(decision, Decision::Reject | Decision::Cancel);
-        let recover = if gives_up { recover::look_after } else { recover::recover };
+        let recover = if gives_up {
+            recover::look_after
+        } else {
+            recover::recover
+        };
         let (_, state) = recover(desk, lease)?;
         if state.change.is_none() {
             return Err(not_opened(session));
@@ -196,12 +257,19 @@ pub fn decide(desk: &Desk<'_>, session: &SessionId, decision: Decision, note: Op
                 Standing::Ready { .. } => format!("`agentd run {session}` goes on with it"),
                 _ => format!("`agentd change show {session}` tells how it stands"),
             };
-            return Err(Error::new(ErrorKind::NotWaiting, format!("`{session}` {why}")).with_hint(next));
+            return Err(
+                Error::new(ErrorKind::NotWaiting, format!("`{session}` {why}")).with_hint(next),
+            );
         }
-        let note = if gives_up { note.map(str::to_owned) } else { with_questions(&state, note) };
+        let note = if gives_up {
+            note.map(str::to_owned)
+        } else {
+            with_questions(&state, note)
+        };
         let note = note.map(|note| desk.workspace.secrets.redact(&note).into_owned());
-        let mut events: Vec<Event> =
-            apply::decided(&desk.workspace.pack, &state, decision)?.into_iter().collect();
+        let mut events: Vec<Event> = apply::decided(&desk.workspace.pack, &state, decision)?
+            .into_iter()
+            .collect();
         events.push(Event::Decided { decision, note });
         if gives_up {
             recover::give_up(desk, lease)?;
@@ -223,12 +291,23 @@ pub fn decide(desk: &Desk<'_>, session: &SessionId, decision: Decision, note: Op
 /// answers them.
 fn with_questions(state: &State, note: Option<&str>) -> Option<String> {
     let questions = &state.progress.questions;
-    let repeats_them = |note: &str| questions.iter().all(|question| note.contains(question.as_str()));
+    let repeats_them = |note: &str| {
+        questions
+            .iter()
+            .all(|question| note.contains(question.as_str()))
+    };
     if questions.is_empty() || note.is_some_and(repeats_them) {
         return note.map(str::to_owned);
     }
-    let asked: Vec<String> = questions.iter().map(|question| format!("> {question}")).collect();
-    Some(format!("{}\n\n{}", asked.join("\n"), note.unwrap_or(UNANSWERED_NOTICE.trim_end())))
+    let asked: Vec<String> = questions
+        .iter()
+        .map(|question| format!("> {question}"))
+        .collect();
+    Some(format!(
+        "{}\n\n{}",
+        asked.join("\n"),
+        note.unwrap_or(UNANSWERED_NOTICE.trim_end())
+    ))
 }
 
 /// Tells why a decision cannot be made now.
@@ -252,12 +331,24 @@ fn refused(decision: Decision, standing: &Standing) -> Option<&'static str> {
 /// # Errors
 ///
 /// Those of files that cannot be read.
-pub fn next_ask(workspace: &Workspace, session: &SessionId, state: &State, mode: &Mode) -> Result<Ask> {
+pub fn next_ask(
+    workspace: &Workspace,
+    session: &SessionId,
+    state: &State,
+    mode: &Mode,
+) -> Result<Ask> {
     let spec = workspace.pack.mode(mode)?;
-    let request = state.change.as_ref().map(|opened| opened.request.as_str()).unwrap_or_default();
+    let request = state
+        .change
+        .as_ref()
+        .map(|opened| opened.request.as_str())
+        .unwrap_or_default();
     let instructions = spec.request.as_deref().unwrap_or(request);
-    let mut ask =
-        Ask { session: Some(session.clone()), repairs: MOST_REPAIRS, ..Ask::new(mode.clone(), instructions) };
+    let mut ask = Ask {
+        session: Some(session.clone()),
+        repairs: MOST_REPAIRS,
+        ..Ask::new(mode.clone(), instructions)
+    };
     if let Some(task) = next_task(workspace, session, spec)? {
         ask.variables.insert("TASKS".to_owned(), task);
     }
@@ -273,18 +364,27 @@ pub fn next_ask(workspace: &Workspace, session: &SessionId, state: &State, mode:
 pub fn with_files(workspace: &Workspace, named: &[PathBuf], ask: Ask) -> Result<Ask> {
     let tree = workspace.tree(ask.session.as_ref());
     let in_tree = |path: &PathBuf| {
-        let (root, full) = (workspace.root.canonicalize().ok()?, path.canonicalize().ok()?);
+        let (root, full) = (
+            workspace.root.canonicalize().ok()?,
+            path.canonicalize().ok()?,
+        );
         full.strip_prefix(root).ok().map(|path| tree.join(path))
     };
-    let mut files: Vec<PathBuf> =
-        named.iter().map(|path| in_tree(path).unwrap_or_else(|| path.clone())).collect();
+    let mut files: Vec<PathBuf> = named
+        .iter()
+        .map(|path| in_tree(path).unwrap_or_else(|| path.clone()))
+        .collect();
     let edits = workspace.pack.mode(&ask.mode)?.edits.is_some();
     if let Some(session) = ask.session.as_ref().filter(|_| edits)
         && !workspace.has_tools(&ask)?
     {
         let path = format!("{}/tasks.md", ops::change_folder(session));
         let text = ops::read_project_text(&tree, &path)?.unwrap_or_default();
-        for file in Tasks::read(&text).open().into_iter().flat_map(|task| &task.files) {
+        for file in Tasks::read(&text)
+            .open()
+            .into_iter()
+            .flat_map(|task| &task.files)
+        {
             let path = tree.join(file);
             if !names_secrets(file.as_ref()) && path.is_file() && !files.contains(&path) {
                 files.push(path);
@@ -295,15 +395,24 @@ pub fn with_files(workspace: &Workspace, named: &[PathBuf], ask: Ask) -> Result<
 }
 
 /// Returns the task that is next, if they are done one by one.
-fn next_task(workspace: &Workspace, session: &SessionId, spec: &ModeSpec) -> Result<Option<String>> {
+fn next_task(
+    workspace: &Workspace,
+    session: &SessionId,
+    spec: &ModeSpec,
+) -> Result<Option<String>> {
     if !spec.by_task || workspace.settings.change.tasks != TaskPace::Each {
         return Ok(None);
     }
     let path = format!("{}/tasks.md", ops::change_folder(session));
     let text = ops::read_project_text(&workspace.tree(Some(session)), &path)?.unwrap_or_default();
     let tasks = Tasks::read(&text);
-    let order = tasks.order().map_err(|fault| Error::new(ErrorKind::SpecInvalid, fault.message))?;
-    Ok(order.into_iter().find(|task| !task.done).map(|task| task.block.clone()))
+    let order = tasks
+        .order()
+        .map_err(|fault| Error::new(ErrorKind::SpecInvalid, fault.message))?;
+    Ok(order
+        .into_iter()
+        .find(|task| !task.done)
+        .map(|task| task.block.clone()))
 }
 
 /// Tries again what could not be done after the last turn of a change; its agent is not asked again. `None` if there is
@@ -322,7 +431,9 @@ pub fn retry(desk: &Desk<'_>, session: &SessionId) -> Result<Option<Vec<Settleme
         if state.progress.fault.is_some() || state.progress.undone == 0 || state.ended.is_some() {
             return Ok(None);
         }
-        let Some(planned) = unsettled(desk, &turn)? else { return Ok(None) };
+        let Some(planned) = unsettled(desk, &turn)? else {
+            return Ok(None);
+        };
         ensure_tree(desk, session, &state)?;
         let prepared = turn.prepared(desk.store)?;
         let grounds = Grounds::of(desk, Some(session), &state)?;
@@ -333,7 +444,10 @@ pub fn retry(desk: &Desk<'_>, session: &SessionId) -> Result<Option<Vec<Settleme
             return Err(Error::new(ErrorKind::VerdictStale, why).with_hint(hint));
         }
         let number = prepared.started.turn;
-        let again = planned.iter().map(|planned| Event::Intended { turn: number, intent: planned.intent() });
+        let again = planned.iter().map(|planned| Event::Intended {
+            turn: number,
+            intent: planned.intent(),
+        });
         turning.commit(&again.collect::<Vec<_>>(), &[])?;
         turning.settle(&planned).map(Some)
     })
@@ -344,7 +458,10 @@ pub fn retry(desk: &Desk<'_>, session: &SessionId) -> Result<Option<Vec<Settleme
 fn unsettled(desk: &Desk<'_>, turn: &Recorded) -> Result<Option<Vec<ops::Planned>>> {
     let mut closing: Vec<(ops::Planned, bool)> = Vec::new();
     let settled = turn.settlements.iter().map(|settlement| settlement.done);
-    for (planned, done) in recover::planned(desk.store, &turn.intents)?.into_iter().zip(settled) {
+    for (planned, done) in recover::planned(desk.store, &turn.intents)?
+        .into_iter()
+        .zip(settled)
+    {
         if !planned.is_closing() && !done {
             return Ok(None);
         }
@@ -365,10 +482,15 @@ fn unsettled(desk: &Desk<'_>, turn: &Recorded) -> Result<Option<Vec<ops::Planned
 ///
 /// Those of git.
 pub fn leave(desk: &Desk<'_>, session: &SessionId, state: &State) -> Result<()> {
-    let Some(opened) = &state.change else { return Ok(()) };
+    let Some(opened) = &state.change else {
+        return Ok(());
+    };
     let repository = desk.workspace.repository(&desk.run.git)?;
     let path = desk.workspace.own_tree(session)?;
-    if let Some(worktree) = repository.worktree(&opened.branch, &path)?.filter(|_| path.is_dir()) {
+    if let Some(worktree) = repository
+        .worktree(&opened.branch, &path)?
+        .filter(|_| path.is_dir())
+    {
         worktree.commit(&format!("agentd({session}): what was left"))?;
         repository.remove_worktree(&worktree, Leftover::Kept)?;
     }

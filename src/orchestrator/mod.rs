@@ -77,8 +77,16 @@ use crate::parse::{self, Context, Grammar};
 /// `MissingReviewMarker` if no valid marker is found.
 pub fn parse_review_marker(output: &str) -> Result<ReviewResult> {
     let grammar = Grammar::any_review();
-    parse::verdict(&parse::parse(output, &grammar, &Context::default()), &grammar)?
-        .ok_or_else(|| Error::new(ErrorKind::MissingReviewMarker, "the reply holds no <review> verdict"))
+    parse::verdict(
+        &parse::parse(output, &grammar, &Context::default()),
+        &grammar,
+    )?
+    .ok_or_else(|| {
+        Error::new(
+            ErrorKind::MissingReviewMarker,
+            "the reply holds no <review> verdict",
+        )
+    })
 }
 
 /// Runs phases of changes with one agent. It keeps nothing between them: every call is complete.

@@ -15,8 +15,8 @@ use crate::agent::{Driver, Echo};
 use crate::apply;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Event, Finding, Format, Marker, Mode, Permission, Response, ReviewResult, SessionId, Started,
-    State, Update, UpdateFormat, UsageMetrics,
+    AgentName, Event, Finding, Format, Marker, Mode, Permission, Response, ReviewResult, SessionId,
+    Started, State, Update, UpdateFormat, UsageMetrics,
 };
 use crate::spec;
 use crate::store::blob_id;
@@ -40,7 +40,11 @@ struct Opinion {
 /// # Errors
 ///
 /// Whatever keeps one of them from judging: no verdict counts unless there are all.
-pub fn judge(desk: &Desk<'_>, judges: &[(&AgentName, &dyn Driver)], ask: &Ask) -> Result<TurnReport> {
+pub fn judge(
+    desk: &Desk<'_>,
+    judges: &[(&AgentName, &dyn Driver)],
+    ask: &Ask,
+) -> Result<TurnReport> {
     let Some(session) = &ask.session else {
         return Err(Error::new(
             ErrorKind::ChangeNotFound,
@@ -50,19 +54,28 @@ pub fn judge(desk: &Desk<'_>, judges: &[(&AgentName, &dyn Driver)], ask: &Ask) -
     let events = desk.store.events(session)?;
     let state = State::fold(events.iter().map(|(_, event)| event));
     let commit = Grounds::of(desk, Some(session), &state)?.commit()?;
-    let (workspace, drivers, run, commit) = (desk.workspace, desk.drivers, desk.run, commit.as_deref());
+    let (workspace, drivers, run, commit) =
+        (desk.workspace, desk.drivers, desk.run, commit.as_deref());
     let opinions: Vec<Result<Opinion>> = thread::scope(|scope| {
         let asked = judges.iter().map(|(agent, driver)| {
             let own = own_session(session, &ask.mode, agent, state.turns);
             scope.spawn(move || {
                 // A connection to the ledger belongs to one thread.
                 let store = open_ledger(workspace, run.trust)?;
-                let desk = Desk { workspace, store: &store, drivers, run };
+                let desk = Desk {
+                    workspace,
+                    store: &store,
+                    drivers,
+                    run,
+                };
                 opinion(&desk, *driver, agent, &own?, ask, commit)
             })
         });
         let asked: Vec<_> = asked.collect();
-        asked.into_iter().map(|judge| judge.join().unwrap_or_else(|_| Err(gone()))).collect()
+        asked
+            .into_iter()
+            .map(|judge| judge.join().unwrap_or_else(|_| Err(gone())))
+            .collect()
     });
     let opinions = opinions.into_iter().collect::<Result<Vec<Opinion>>>()?;
     conclude(desk, session, ask, opinions)
@@ -73,7 +86,12 @@ fn gone() -> Error {
 }
 
 /// Returns the session in which an agent judges: the same one again after an interruption.
-fn own_session(session: &SessionId, mode: &Mode, agent: &AgentName, turns: u64) -> Result<SessionId> {
+fn own_session(
+    session: &SessionId,
+    mode: &Mode,
+    agent: &AgentName,
+    turns: u64,
+) -> Result<SessionId> {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let agent: String = agent.as_str().chars().map(plain).collect();
     let name = format!("{session}.{mode}.{}.{agent}", turns + 1);
@@ -95,7 +113,8 @@ fn opinion(
     let events = desk.store.events(own)?;
     // An opinion on another state of the change is none on this one.
     let is_of_this = |turn: &Recorded| turn.started.commit.as_deref() == commit;
-    let said = Recorded::last(own, &events).filter(|turn| !turn.is_unfinished() && is_of_this(turn));
+    let said =
+        Recorded::last(own, &events).filter(|turn| !turn.is_unfinished() && is_of_this(turn));
     let before = said.and_then(|turn| Some((turn.replied.clone()?, turn)));
     if let Some((replied, turn)) = before.filter(|(replied, _)| replied.fault.is_none())
         && let Some(verdict) = replied.verdict
@@ -109,7 +128,9 @@ fn opinion(
         return Ok(Opinion {
             agent: agent.to_string(),
             verdict,
-            findings: desk.workspace.findings(&ask.mode, &response, &reports, &earlier),
+            findings: desk
+                .workspace
+                .findings(&ask.mode, &response, &reports, &earlier),
             text: words(&response),
             usage: UsageMetrics::default(),
             turn: turn.name(),
@@ -127,16 +148,34 @@ fn opinion(
         (Some(fault), _) => Err(fault),
         (None, Some(verdict)) => {
             let (text, findings) = (words(&report.response), report.findings);
-            Ok(Opinion { agent: agent.to_string(), verdict, text, findings, usage: report.usage, turn })
+            Ok(Opinion {
+                agent: agent.to_string(),
+                verdict,
+                text,
+                findings,
+                usage: report.usage,
+                turn,
+            })
         }
-        (None, None) => Err(Error::new(ErrorKind::MissingReviewMarker, format!("{turn} has no verdict"))),
+        (None, None) => Err(Error::new(
+            ErrorKind::MissingReviewMarker,
+            format!("{turn} has no verdict"),
+        )),
     }
 }
 
 /// Returns what a response reports: its document, or its message.
 fn words(response: &Response) -> String {
-    let updates: Vec<&str> = response.updates.iter().map(|update| update.content.trim()).collect();
-    if updates.is_empty() { response.message.trim().to_owned() } else { updates.join("\n\n") }
+    let updates: Vec<&str> = response
+        .updates
+        .iter()
+        .map(|update| update.content.trim())
+        .collect();
+    if updates.is_empty() {
+        response.message.trim().to_owned()
+    } else {
+        updates.join("\n\n")
+    }
 }
 
 /// Takes the turn of the session: all opinions in one document, the most severe verdict, the findings of all.
@@ -157,7 +196,11 @@ fn conclude(
         let earlier = earlier(desk.store, &state, &ask.mode)?;
         let findings = join_findings(desk.workspace, &ask.mode, &mut opinions, &earlier);
         let response = together(desk.workspace, ask, &opinions)?;
-        let usage = opinions.iter().fold(UsageMetrics::default(), |all, opinion| all.plus(opinion.usage));
+        let usage = opinions
+            .iter()
+            .fold(UsageMetrics::default(), |all, opinion| {
+                all.plus(opinion.usage)
+            });
         let mut turning = Turning::new(desk, &Echo, lease, state, &prepared, &grounds);
         turning.open(opening);
         let report = turning.decide(&reading, response, None, findings)?;
@@ -176,9 +219,15 @@ fn join_findings(
     if !workspace.notes_findings(mode) {
         return None;
     }
-    let lists: Vec<&[Finding]> = opinions.iter().map(|opinion| opinion.findings.as_slice()).collect();
+    let lists: Vec<&[Finding]> = opinions
+        .iter()
+        .map(|opinion| opinion.findings.as_slice())
+        .collect();
     let joined = apply::join_findings(&lists, earlier);
-    let words = workspace.finding_action(mode).map(|(_, words)| words).unwrap_or_default();
+    let words = workspace
+        .finding_action(mode)
+        .map(|(_, words)| words)
+        .unwrap_or_default();
     for (opinion, renamed) in opinions.iter_mut().zip(joined.renamed) {
         for (from, to) in renamed {
             opinion.text = spec::rename_finding(&opinion.text, &words, &from, &to);
@@ -196,7 +245,10 @@ fn started(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Started> {
         agent: PANEL.to_owned(),
         model: None,
         pack: workspace.pack.name.clone(),
-        pack_hash: hash_of(workspace, template.as_ref().map(|found| found.template.text.body())),
+        pack_hash: hash_of(
+            workspace,
+            template.as_ref().map(|found| found.template.text.body()),
+        ),
         permission: Permission::ReadOnly,
         commands: Vec::new(),
         named: true,
@@ -218,16 +270,33 @@ fn started(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Started> {
 
 /// Returns all opinions as one response.
 fn together(workspace: &Workspace, ask: &Ask, opinions: &[Opinion]) -> Result<Response> {
-    let verdict = opinions.iter().map(|opinion| opinion.verdict).max().ok_or_else(gone)?;
+    let verdict = opinions
+        .iter()
+        .map(|opinion| opinion.verdict)
+        .max()
+        .ok_or_else(gone)?;
     let spec = workspace.pack.mode(&ask.mode)?;
     let part = |opinion: &Opinion| {
-        let Opinion { agent, verdict, text, turn, .. } = opinion;
+        let Opinion {
+            agent,
+            verdict,
+            text,
+            turn,
+            ..
+        } = opinion;
         format!("# {agent}: {} ({turn})\n\n{text}\n", verdict.name())
     };
     let content = opinions.iter().map(part).collect::<Vec<_>>().join("\n");
-    let lines = opinions.iter().map(|opinion| format!("{}: {}", opinion.agent, opinion.verdict.name()));
+    let lines = opinions
+        .iter()
+        .map(|opinion| format!("{}: {}", opinion.agent, opinion.verdict.name()));
     let target = spec.updates.first().cloned();
-    let update = target.map(|target| Update { target, content, format: UpdateFormat::Whole, span: 0..0 });
+    let update = target.map(|target| Update {
+        target,
+        content,
+        format: UpdateFormat::Whole,
+        span: 0..0,
+    });
     Ok(Response {
         message: lines.collect::<Vec<_>>().join("\n"),
         updates: update.into_iter().collect(),

@@ -33,7 +33,9 @@ pub(super) fn pieces<'a>(text: &'a str, fresh: Option<&str>) -> Vec<&'a str> {
 
 /// Returns a number that depends on all bytes of a line (FNV-1a).
 fn sum(line: &str) -> u32 {
-    line.bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    line.bytes().fold(0x811c_9dc5, |sum, byte| {
+        (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 #[cfg(test)]
@@ -41,7 +43,9 @@ mod tests {
     use super::*;
 
     fn lines(count: usize) -> String {
-        (0..count).map(|number| format!("line {number} of a text\n")).collect()
+        (0..count)
+            .map(|number| format!("line {number} of a text\n"))
+            .collect()
     }
 
     #[test]
@@ -58,13 +62,19 @@ mod tests {
         let old = lines(5_000);
         let new = old.replace("line 2500 of a text\n", "another line\nand one more\n");
         let kept = pieces(&old, None);
-        let changed = pieces(&new, None).into_iter().filter(|piece| !kept.contains(piece)).count();
+        let changed = pieces(&new, None)
+            .into_iter()
+            .filter(|piece| !kept.contains(piece))
+            .count();
         assert!(changed <= 2, "{changed} of {}", kept.len());
     }
 
     #[test]
     fn what_is_fresh_stands_alone() {
         let text = "a\nb\nrun=\"k3f9\"\nc\n";
-        assert_eq!(pieces(text, Some("k3f9")), ["a\nb\n", "run=\"k3f9\"\n", "c\n"]);
+        assert_eq!(
+            pieces(text, Some("k3f9")),
+            ["a\nb\n", "run=\"k3f9\"\n", "c\n"]
+        );
     }
 }

@@ -12,8 +12,8 @@ use crate::agent::Driver;
 use crate::compose::Draft;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Amount, BlobId, ContextItem, ContextKind, Event, Format, ModelSpec, Part, Permission, Price,
-    Segment, SegmentRef, SessionId, Settlement, Started, State,
+    AgentName, Amount, BlobId, ContextItem, ContextKind, Event, Format, ModelSpec, Part,
+    Permission, Price, Segment, SegmentRef, SessionId, Settlement, Started, State,
 };
 use crate::ops;
 use crate::pack::Edits;
@@ -57,7 +57,10 @@ pub(super) fn check(desk: &Desk<'_>, ask: &Ask) -> Result<()> {
     let agent = desk.workspace.agent(ask)?.unwrap_or_else(AgentName::base);
     desk.workspace.template(&agent, &ask.mode)?;
     let spec = pack.mode(&ask.mode)?;
-    let used = pack.uses.values().filter(|used| used.modes.contains(&ask.mode));
+    let used = pack
+        .uses
+        .values()
+        .filter(|used| used.modes.contains(&ask.mode));
     let named = spec.before.iter().chain(&spec.after).chain(&spec.finish);
     let named = named.chain(used.filter_map(|used| used.operation.as_ref()));
     for name in named {
@@ -86,7 +89,10 @@ pub(super) fn judged(desk: &Desk<'_>, ask: &Ask, state: &State) -> Result<State>
         Some(change) => {
             let events = desk.store.events(change)?;
             let state = State::fold(events.iter().map(|(_, event)| event));
-            Ok(State { mode: Some(ask.mode.clone()), ..state })
+            Ok(State {
+                mode: Some(ask.mode.clone()),
+                ..state
+            })
         }
     }
 }
@@ -95,10 +101,14 @@ pub(super) fn judged(desk: &Desk<'_>, ask: &Ask, state: &State) -> Result<State>
 pub(super) fn opening(state: &State, ask: &Ask) -> Vec<Event> {
     let mut events = Vec::new();
     if state.mode.as_ref() != Some(&ask.mode) || state.ended.is_some() {
-        events.push(Event::Entered { mode: ask.mode.clone() });
+        events.push(Event::Entered {
+            mode: ask.mode.clone(),
+        });
     }
     if let Some(work) = &ask.work {
-        events.push(Event::Described { work: Box::new(work.clone()) });
+        events.push(Event::Described {
+            work: Box::new(work.clone()),
+        });
     }
     events
 }
@@ -129,12 +139,21 @@ pub(super) fn prepared(
 ) -> Result<Prepared> {
     let tree = desk.workspace.tree(ask.works_on());
     if driver.spends() {
-        check_trust(desk.workspace, &tree, assembly.agent.as_str(), desk.run.trust.covers_definitions())?;
+        check_trust(
+            desk.workspace,
+            &tree,
+            assembly.agent.as_str(),
+            desk.run.trust.covers_definitions(),
+        )?;
     }
     let draft = &assembly.draft;
     let price = price(desk, driver, assembly.model.as_ref())?;
     let prompt = draft.rendered();
-    let texts: Vec<String> = draft.segments.iter().map(|segment| segment.text.clone()).collect();
+    let texts: Vec<String> = draft
+        .segments
+        .iter()
+        .map(|segment| segment.text.clone())
+        .collect();
     let fit = serde_json::to_string(&draft.fit_report).unwrap_or_default();
     let sent = (draft.text() != prompt).then(|| blob_id(prompt.as_bytes()));
     let prompt_bytes = prompt.len() as u64;
@@ -144,11 +163,20 @@ pub(super) fn prepared(
     let has_tools = desk.workspace.has_tools(ask)?;
     // What an agent has no tools for is no matter of permission.
     let allowed = desk.workspace.permission(&ask.mode, spec);
-    let permission = if has_tools { allowed } else { Permission::ReadOnly };
+    let permission = if has_tools {
+        allowed
+    } else {
+        Permission::ReadOnly
+    };
     // An agent that edits files itself may well have edited these.
-    let session = ask.session.as_ref().filter(|_| permission == Permission::ReadOnly);
+    let session = ask
+        .session
+        .as_ref()
+        .filter(|_| permission == Permission::ReadOnly);
     let targets = session.map(|session| ops::targets(&tree, session, &spec.updates));
-    let edits = spec.edits.filter(|_| !has_tools && allowed == Permission::Edit);
+    let edits = spec
+        .edits
+        .filter(|_| !has_tools && allowed == Permission::Edit);
     let shown = edits.map(|Edits::Tree| shown(draft));
     let started = Started {
         turn: state.turns + 1,
@@ -158,11 +186,21 @@ pub(super) fn prepared(
         pack: desk.workspace.pack.name.clone(),
         pack_hash: pack_hash(desk.workspace, assembly),
         permission,
-        commands: desk.workspace.settings.commands.get(&ask.mode).cloned().unwrap_or_default(),
+        commands: desk
+            .workspace
+            .settings
+            .commands
+            .get(&ask.mode)
+            .cloned()
+            .unwrap_or_default(),
         named: ask.session.is_some() && ask.for_change.is_none(),
         for_change: ask.for_change.clone(),
         commit: None,
-        prompt: draft.segments.iter().map(|segment| segment_ref(segment, fresh)).collect(),
+        prompt: draft
+            .segments
+            .iter()
+            .map(|segment| segment_ref(segment, fresh))
+            .collect(),
         sent,
         format: draft.format,
         prompt_bytes,
@@ -180,8 +218,13 @@ pub(super) fn prepared(
         texts,
         prompt,
         fit,
-        reply_tokens: max_output.unwrap_or(REPLY_TOKENS).min(draft.fit_report.reserve.max(REPLY_TOKENS)),
-        prompt_tokens: draft.fit_report.tokens.unwrap_or(tokens_roughly(prompt_bytes)),
+        reply_tokens: max_output
+            .unwrap_or(REPLY_TOKENS)
+            .min(draft.fit_report.reserve.max(REPLY_TOKENS)),
+        prompt_tokens: draft
+            .fit_report
+            .tokens
+            .unwrap_or(tokens_roughly(prompt_bytes)),
         max_output,
         price,
         calls: 0,
@@ -199,8 +242,15 @@ fn shown(draft: &Draft) -> BTreeMap<String, BlobId> {
         };
         draft.format == Format::Xml || draft.segments.iter().any(shows)
     };
-    let files = draft.prompt.context().iter().filter(|item| item.kind() == ContextKind::File);
-    files.filter(is_whole).map(|item| (item.name().to_owned(), blob_id(item.content().as_bytes()))).collect()
+    let files = draft
+        .prompt
+        .context()
+        .iter()
+        .filter(|item| item.kind() == ContextKind::File);
+    files
+        .filter(is_whole)
+        .map(|item| (item.name().to_owned(), blob_id(item.content().as_bytes())))
+        .collect()
 }
 
 /// Returns what a model costs; one that spends must have a price if there is a budget in dollars.
@@ -211,7 +261,9 @@ pub(super) fn price(
 ) -> Result<Option<Price>> {
     let price = model.and_then(|model| model.price);
     let budget = &desk.run.budget;
-    let has_money_cap = [budget.run, budget.session].iter().any(|caps| caps.micro_dollars.is_some());
+    let has_money_cap = [budget.run, budget.session]
+        .iter()
+        .any(|caps| caps.micro_dollars.is_some());
     if price.is_some() || !driver.spends() || !has_money_cap {
         return Ok(price);
     }
@@ -220,8 +272,9 @@ pub(super) fn price(
         None => "no model is named".to_owned(),
     };
     let message = format!("a budget in dollars needs a price, and {what}");
-    Err(Error::new(ErrorKind::PriceUnknown, message)
-        .with_hint("name a model that `agentd models list` has a price of, or limit tokens instead"))
+    Err(Error::new(ErrorKind::PriceUnknown, message).with_hint(
+        "name a model that `agentd models list` has a price of, or limit tokens instead",
+    ))
 }
 
 /// Returns a segment as the ledger keeps it.
@@ -235,24 +288,44 @@ fn segment_ref(segment: &Segment, fresh: Option<&str>) -> SegmentRef {
         block: segment.block.clone(),
         part,
         source: segment.source.clone(),
-        texts: pieces(&segment.text, fresh).into_iter().map(|piece| blob_id(piece.as_bytes())).collect(),
+        texts: pieces(&segment.text, fresh)
+            .into_iter()
+            .map(|piece| blob_id(piece.as_bytes()))
+            .collect(),
         bytes: segment.text.len() as u64,
     }
 }
 
 /// Returns the hash of all that a reply's reading and its effects rest on.
 fn pack_hash(workspace: &Workspace, assembly: &Assembly) -> BlobId {
-    let template = assembly.template.as_ref().map(|found| found.template.text.body());
+    let template = assembly
+        .template
+        .as_ref()
+        .map(|found| found.template.text.body());
     hash_of(workspace, template)
 }
 
 /// Returns the hash of a workspace's pack with a template.
 pub(super) fn hash_of(workspace: &Workspace, template: Option<&str>) -> BlobId {
     let pack = &workspace.pack;
-    let rules = (&pack.modes, &pack.actions, &pack.uses, &pack.markers, &pack.tags);
-    let texts: Vec<(&String, &str)> = pack.texts.iter().map(|(name, text)| (name, text.body())).collect();
-    let all =
-        json!([format!("{rules:?}"), texts, template, format!("{:?}", workspace.settings.verdict_nonce)]);
+    let rules = (
+        &pack.modes,
+        &pack.actions,
+        &pack.uses,
+        &pack.markers,
+        &pack.tags,
+    );
+    let texts: Vec<(&String, &str)> = pack
+        .texts
+        .iter()
+        .map(|(name, text)| (name, text.body()))
+        .collect();
+    let all = json!([
+        format!("{rules:?}"),
+        texts,
+        template,
+        format!("{:?}", workspace.settings.verdict_nonce)
+    ]);
     blob_id(all.to_string().as_bytes())
 }
 
@@ -281,8 +354,13 @@ impl Prepared {
     /// Returns what tokens of a prompt and of a reply come to.
     pub(super) fn amount(&self, prompt: u64, reply: u64) -> Amount {
         let tokens = prompt.saturating_add(reply);
-        let micro_dollars = self.price.map_or(0, |price| price.micro_dollars(prompt, reply));
-        Amount { tokens, micro_dollars }
+        let micro_dollars = self
+            .price
+            .map_or(0, |price| price.micro_dollars(prompt, reply));
+        Amount {
+            tokens,
+            micro_dollars,
+        }
     }
 }
 

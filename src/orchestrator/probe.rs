@@ -87,9 +87,14 @@ impl ProbeReport {
     #[must_use]
     pub fn share(&self, condition: Condition, task: Option<Task>) -> Share {
         let mut share = Share::default();
-        let fits =
-            |asked: &&Asked| asked.condition == condition && task.is_none_or(|task| asked.task == task);
-        self.asked.iter().filter(fits).filter_map(|asked| asked.right).for_each(|right| share.count(right));
+        let fits = |asked: &&Asked| {
+            asked.condition == condition && task.is_none_or(|task| asked.task == task)
+        };
+        self.asked
+            .iter()
+            .filter(fits)
+            .filter_map(|asked| asked.right)
+            .for_each(|right| share.count(right));
         share
     }
 
@@ -132,7 +137,10 @@ pub fn probe(
     told: &mut dyn FnMut(&Asked, usize, usize),
 ) -> Result<ProbeReport> {
     let other = desk.workspace.with_pack(PROBE_PACK)?;
-    let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
+    let desk = &Desk {
+        workspace: other.as_ref().unwrap_or(desk.workspace),
+        ..*desk
+    };
     let cases = cases(&desk.workspace.places)?;
     let turns = probe.turns.unwrap_or(cases.len());
     let session = SessionId::new(format!("probe-{}", chance::word()))?;
@@ -154,16 +162,19 @@ pub fn probe(
         fault: None,
     };
     // Case by case, so that one that is broken off has asked the same under every condition.
-    let all =
-        cases.iter().cycle().take(turns).flat_map(|case| Condition::ALL.map(|condition| (case, condition)));
+    let all = cases
+        .iter()
+        .cycle()
+        .take(turns)
+        .flat_map(|case| Condition::ALL.map(|condition| (case, condition)));
     for (case, condition) in all {
         match request(desk, driver, &ask, case, condition) {
             Ok((asked, fault, hopeless)) => {
                 keep(desk, &report, &asked);
                 report.asked.push(asked);
                 let newest = report.asked.iter().rev().take(GIVE_UP);
-                let all_failed =
-                    report.asked.len() >= GIVE_UP && newest.into_iter().all(|asked| asked.right.is_none());
+                let all_failed = report.asked.len() >= GIVE_UP
+                    && newest.into_iter().all(|asked| asked.right.is_none());
                 report.fault = fault.filter(|_| hopeless || all_failed);
             }
             Err(error) if report.asked.is_empty() => return Err(error),
@@ -180,7 +191,10 @@ pub fn probe(
     let measured = measure::measured(desk.workspace, desk.store, &ask)?;
     if let Some(id) = &report.model {
         let settings = &desk.workspace.settings;
-        let model = catalogue(settings)?.find(id).cloned().unwrap_or_else(|| Catalogue::assumed(id));
+        let model = catalogue(settings)?
+            .find(id)
+            .cloned()
+            .unwrap_or_else(|| Catalogue::assumed(id));
         report.reliability = Some(Origin::of(settings, &model, &measured));
     }
     report.kept = measured.protocol;
@@ -197,7 +211,12 @@ fn request(
 ) -> Result<(Asked, Option<Error>, bool)> {
     let variables = Variables::from([(CONDITION.to_owned(), condition.name().to_owned())]);
     let mode = Mode::new(case.task().name())?;
-    let ask = Ask { mode, instructions: case.ask.clone(), variables, ..ask.clone() };
+    let ask = Ask {
+        mode,
+        instructions: case.ask.clone(),
+        variables,
+        ..ask.clone()
+    };
     let report = take(desk, driver, &ask)?;
     let right = report.end.is_ok().then(|| case.is_right(&report));
     let asked = Asked {
@@ -209,7 +228,10 @@ fn request(
         right,
     };
     // The next call would end no better.
-    let hopeless = matches!(report.end, End::Stopped | End::Auth | End::NotInstalled | End::Quota { .. });
+    let hopeless = matches!(
+        report.end,
+        End::Stopped | End::Auth | End::NotInstalled | End::Quota { .. }
+    );
     Ok((asked, report.fault.filter(|_| right.is_none()), hopeless))
 }
 
@@ -217,6 +239,17 @@ fn request(
 fn keep(desk: &Desk<'_>, report: &ProbeReport, asked: &Asked) {
     let Some(right) = asked.right else { return };
     let (condition, task, case) = (asked.condition, asked.task, asked.case.clone());
-    let figure = Figure::Protocol { condition, task, case, right };
-    measure::keep(desk.workspace, desk.store, &report.agent, report.model.as_deref(), figure);
+    let figure = Figure::Protocol {
+        condition,
+        task,
+        case,
+        right,
+    };
+    measure::keep(
+        desk.workspace,
+        desk.store,
+        &report.agent,
+        report.model.as_deref(),
+        figure,
+    );
 }

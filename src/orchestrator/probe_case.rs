@@ -55,15 +55,22 @@ struct Written {
 pub(super) fn cases(places: &Places) -> Result<Vec<Case>> {
     let name = format!("packs/{PROBE_PACK}/{CASES}");
     let Some(prose) = places.find(&name)? else {
-        return Err(Error::new(ErrorKind::PackInvalid, format!("there is no {name}")));
+        return Err(Error::new(
+            ErrorKind::PackInvalid,
+            format!("there is no {name}"),
+        ));
     };
     let (text, origin) = (prose.text.as_ref(), prose.origin.as_str());
     let written: Written = yaml::read(text, origin, 1, ErrorKind::PackInvalid)?;
     let invalid = |location, message: String| {
-        Error::new(ErrorKind::PackInvalid, message).with_place(yaml::place(text, origin, 1, location))
+        Error::new(ErrorKind::PackInvalid, message)
+            .with_place(yaml::place(text, origin, 1, location))
     };
     if written.format.value != 1 {
-        return Err(invalid(written.format.referenced, "only cases of format 1 are understood".to_owned()));
+        return Err(invalid(
+            written.format.referenced,
+            "only cases of format 1 are understood".to_owned(),
+        ));
     }
     let mut names = BTreeSet::new();
     for case in &written.cases {
@@ -77,7 +84,10 @@ pub(super) fn cases(places: &Places) -> Result<Vec<Case>> {
         }
     }
     if names.is_empty() {
-        return Err(invalid(written.format.referenced, "there are no cases".to_owned()));
+        return Err(invalid(
+            written.format.referenced,
+            "there are no cases".to_owned(),
+        ));
     }
     Ok(written.cases.into_iter().map(|case| case.value).collect())
 }
@@ -103,7 +113,11 @@ impl Case {
     /// Tells whether a reply is right, by what the program would take from it.
     pub(super) fn is_right(&self, report: &TurnReport) -> bool {
         let response = &report.response;
-        let Expected { message, action, verdict } = &self.expect;
+        let Expected {
+            message,
+            action,
+            verdict,
+        } = &self.expect;
         if let Some(words) = message {
             let said = response.message.to_lowercase();
             let alone = response.actions.is_empty()

@@ -12,12 +12,13 @@ use crate::compose::{self, Counter, Draft, Measured, Missing, Request, TURN_VARI
 use crate::config::{Agents, CheckCommand, Environment, Known, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Catalogue, ContextItem, Expands, Format, Mode, ModelSpec, Nonce, NoncePolicy, Reliability,
-    SessionId, State, TokenizerSpec, Work,
+    AgentName, Catalogue, ContextItem, Expands, Format, Mode, ModelSpec, Nonce, NoncePolicy,
+    Reliability, SessionId, State, TokenizerSpec, Work,
 };
 use crate::ops::{Git, Repository};
 use crate::pack::{
-    AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, Pack, Places, Prose, SECRET_NAMES, Templates,
+    AGENTS, DEFAULT_PACK, Found, Holds, MODELS, ModeSpec, Owner, Pack, Places, Prose, SECRET_NAMES,
+    Templates,
 };
 use crate::secret::Secrets;
 
@@ -83,11 +84,17 @@ impl Workspace {
     pub(super) fn open_at(root: PathBuf, places: Places, pack: Option<&str>) -> Result<Self> {
         let settings = settings(&places)?;
         let is_default = pack.is_none();
-        let pack = Pack::load(pack.or(settings.pack.as_deref()).unwrap_or(DEFAULT_PACK), &places)?;
+        let pack = Pack::load(
+            pack.or(settings.pack.as_deref()).unwrap_or(DEFAULT_PACK),
+            &places,
+        )?;
         // The settings name agents for a process, and a probe is none.
         let named = settings.modes.keys().filter(|_| is_default);
         for mode in named.filter(|mode| !pack.modes.contains_key(*mode)) {
-            log::warn!("the settings speak of `{mode}`, which is no mode of the pack `{}`", pack.name);
+            log::warn!(
+                "the settings speak of `{mode}`, which is no mode of the pack `{}`",
+                pack.name
+            );
         }
         let (templates, secrets) = (Templates::new(places.clone()), Secrets::default());
         let own_agents = places.layers("agents.yaml")?;
@@ -126,8 +133,13 @@ impl Workspace {
     /// Returns the tree that a session works in: its own if it has one, or else the project's.
     #[must_use]
     pub fn tree(&self, session: Option<&SessionId>) -> PathBuf {
-        let own = self.worktrees.as_ref().zip(session).map(|(folder, session)| folder.join(session.as_str()));
-        own.filter(|own| own.is_dir()).unwrap_or_else(|| self.root.clone())
+        let own = self
+            .worktrees
+            .as_ref()
+            .zip(session)
+            .map(|(folder, session)| folder.join(session.as_str()));
+        own.filter(|own| own.is_dir())
+            .unwrap_or_else(|| self.root.clone())
     }
 
     /// Returns the definitions of agents that are commands: the shipped ones, overlaid by the user's and the project's.
@@ -155,9 +167,14 @@ impl Workspace {
     ///
     /// `ConfigInvalid` with the place.
     pub fn is_defined_by_project(&self, name: &str) -> Result<bool> {
-        let of_project = self.own_agents.iter().filter(|file| file.owner == Owner::Project);
+        let of_project = self
+            .own_agents
+            .iter()
+            .filter(|file| file.owner == Owner::Project);
         let of_project = of_project.cloned().collect::<Vec<_>>();
-        Ok(overlaid(Agents::default(), &of_project)?.find(name).is_some())
+        Ok(overlaid(Agents::default(), &of_project)?
+            .find(name)
+            .is_some())
     }
 
     /// Returns the names and values of an environment, and of what is set for agents, that must not be seen.
@@ -179,8 +196,18 @@ impl Workspace {
             Some(_) => Self::open_at(self.root.clone(), self.places.clone(), Some(name))?,
             None => Self::open(self.root.clone(), self.places.user.clone(), Some(name))?,
         };
-        let (secrets, path, worktrees) = (self.secrets.clone(), self.path.clone(), self.worktrees.clone());
-        Ok(Some(Self { secrets, path, worktrees, base: self.base.clone(), ..other }))
+        let (secrets, path, worktrees) = (
+            self.secrets.clone(),
+            self.path.clone(),
+            self.worktrees.clone(),
+        );
+        Ok(Some(Self {
+            secrets,
+            path,
+            worktrees,
+            base: self.base.clone(),
+            ..other
+        }))
     }
 
     /// Returns the catalogue: the shipped models and those of the settings.
@@ -195,7 +222,11 @@ impl Workspace {
     /// Returns what an agent would expand in a prompt.
     fn expands(&self, agent: &AgentName) -> Result<Vec<Expands>> {
         // Nobody sends a prompt to BASE, so the definitions need not be read for it.
-        if *agent == AgentName::base() { Ok(Vec::new()) } else { Ok(self.agents()?.expands(agent.as_str())) }
+        if *agent == AgentName::base() {
+            Ok(Vec::new())
+        } else {
+            Ok(self.agents()?.expands(agent.as_str()))
+        }
     }
 
     /// Returns the rendering if it is not the pack's: the one that is named, or a chat for a model of a server where the
@@ -216,7 +247,9 @@ impl Workspace {
     ///
     /// `ConfigInvalid` with the place.
     pub fn has_tools(&self, ask: &Ask) -> Result<bool> {
-        self.agent(ask)?.map_or(Ok(true), |agent| Ok(self.agents()?.has_tools(agent.as_str())))
+        self.agent(ask)?.map_or(Ok(true), |agent| {
+            Ok(self.agents()?.has_tools(agent.as_str()))
+        })
     }
 
     /// Returns what replies of a mode may update.
@@ -226,7 +259,10 @@ impl Workspace {
 
     /// Returns the template for an agent and a mode, if the pack has a layer for one.
     pub(super) fn template(&self, agent: &AgentName, mode: &Mode) -> Result<Option<Arc<Found>>> {
-        self.pack.holds(Holds::Template).then(|| template(self, agent, mode)).transpose()
+        self.pack
+            .holds(Holds::Template)
+            .then(|| template(self, agent, mode))
+            .transpose()
     }
 }
 
@@ -237,7 +273,9 @@ impl Workspace {
 /// `ConfigInvalid` with the place.
 pub fn settings(places: &Places) -> Result<Settings> {
     let mut files = places.layers(SETTINGS)?.into_iter();
-    files.try_fold(Settings::default(), |settings, file| settings.overlaid(&file.text, &file.origin))
+    files.try_fold(Settings::default(), |settings, file| {
+        settings.overlaid(&file.text, &file.origin)
+    })
 }
 
 /// Returns the names of the secret variables in an environment, before a project is opened. Definitions of agents that
@@ -246,7 +284,11 @@ pub fn settings(places: &Places) -> Result<Settings> {
 pub fn secret_names(places: &Places, environment: &Environment) -> Vec<String> {
     let files = places.layers("agents.yaml").unwrap_or_default();
     let known = overlaid(shipped_secrets(), &files).unwrap_or_else(|_| shipped_secrets());
-    known.secrets(environment).into_iter().map(|(name, _)| name).collect()
+    known
+        .secrets(environment)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
 }
 
 /// Returns definitions that know which variables are secret by their name, and no agent.
@@ -255,7 +297,9 @@ fn shipped_secrets() -> Agents {
 }
 
 fn overlaid(agents: Agents, files: &[Prose]) -> Result<Agents> {
-    files.iter().try_fold(agents, |agents, file| agents.overlaid(&file.text, &file.origin))
+    files.iter().try_fold(agents, |agents, file| {
+        agents.overlaid(&file.text, &file.origin)
+    })
 }
 
 /// Returns the catalogue: the shipped models and those of the settings.
@@ -371,7 +415,9 @@ impl Origin {
         if settings.models.iter().any(|set| set.id == model.id) {
             return (model.xml_reliability, Self::Set);
         }
-        let measured = measured.reliability().map(|reliability| (reliability, Self::Measured));
+        let measured = measured
+            .reliability()
+            .map(|reliability| (reliability, Self::Measured));
         measured.unwrap_or((model.xml_reliability, Self::Guessed))
     }
 }
@@ -409,7 +455,12 @@ pub fn assemble_context(workspace: &Workspace, ask: &Ask) -> Result<PromptContex
     let agent = workspace.agent(ask)?.unwrap_or_else(AgentName::base);
     let template = workspace.template(&agent, &ask.mode)?;
     let spec = workspace.pack.mode(&ask.mode)?;
-    context::gather(workspace, ask, spec, template.as_deref().map(|found| &found.template))
+    context::gather(
+        workspace,
+        ask,
+        spec,
+        template.as_deref().map(|found| &found.template),
+    )
 }
 
 /// Assembles a prompt: template, variables, context, layers, fit, render.
@@ -422,12 +473,21 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
     let agent = workspace.agent(ask)?.unwrap_or_else(AgentName::base);
     let template = workspace.template(&agent, &ask.mode)?;
     let spec = pack.mode(&ask.mode)?;
-    let PromptContext { variables, pack_texts, mut sources, tasks, items, project } =
-        assemble_context(workspace, ask)?;
+    let PromptContext {
+        variables,
+        pack_texts,
+        mut sources,
+        tasks,
+        items,
+        project,
+    } = assemble_context(workspace, ask)?;
     let written_for = WrittenFor::of(workspace, ask)?;
     check_variables(pack, template.as_deref(), &ask.variables)?;
     if ask.work.is_some() && !pack.holds(Holds::State) && !pack.holds(Holds::History) {
-        log::warn!("the pack `{}` has no layer for what the state file says", pack.name);
+        log::warn!(
+            "the pack `{}` has no layer for what the state file says",
+            pack.name
+        );
     }
     let strict = ask.strict || workspace.settings.strict;
     // A fact may be told in the prompt as well, so it is the value without secrets.
@@ -437,11 +497,18 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
         facts: ask.variables.keys().filter_map(told).collect(),
         variables,
         pack_texts,
-        missing: if strict { Missing::Error } else { Missing::Notice },
+        missing: if strict {
+            Missing::Error
+        } else {
+            Missing::Notice
+        },
         context: items,
         project,
         instructions: Some(workspace.secrets.redact(&ask.instructions).into_owned()),
-        nonce: ask.nonce.clone().filter(|_| workspace.settings.verdict_nonce != NoncePolicy::Off),
+        nonce: ask
+            .nonce
+            .clone()
+            .filter(|_| workspace.settings.verdict_nonce != NoncePolicy::Off),
         format: workspace.format(ask)?,
         max_bytes: workspace.settings.max_prompt_bytes,
         agent: Some(agent.clone()),
@@ -456,11 +523,28 @@ pub fn assemble(workspace: &Workspace, state: &State, ask: &Ask) -> Result<Assem
     };
     let draft = compose::compose(pack, state, request)?;
     let filled_from = ["this turn", "the mode"].map(str::to_owned);
-    sources.extend(TURN_VARIABLES.map(str::to_owned).into_iter().zip(filled_from));
+    sources.extend(
+        TURN_VARIABLES
+            .map(str::to_owned)
+            .into_iter()
+            .zip(filled_from),
+    );
     let overrides = overrides(pack, template.as_deref(), spec);
-    let WrittenFor { model, reliability, .. } = written_for;
+    let WrittenFor {
+        model, reliability, ..
+    } = written_for;
     let measured = ask.measured;
-    Ok(Assembly { draft, agent, model, measured, reliability, template, sources, tasks, overrides })
+    Ok(Assembly {
+        draft,
+        agent,
+        model,
+        measured,
+        reliability,
+        template,
+        sources,
+        tasks,
+        overrides,
+    })
 }
 
 /// What is known of the model that a prompt is written for, and of the agent that it goes to.
@@ -476,7 +560,12 @@ impl WrittenFor {
     fn of(workspace: &Workspace, ask: &Ask) -> Result<Self> {
         let Some(id) = workspace.model(ask)? else {
             let counter = Counter::new(TokenizerSpec::default());
-            return Ok(Self { model: None, reliability: Origin::Guessed, counter, overhead: 0 });
+            return Ok(Self {
+                model: None,
+                reliability: Origin::Guessed,
+                counter,
+                overhead: 0,
+            });
         };
         let catalogue = workspace.catalogue()?;
         let model = catalogue.find_or_assume(&id);
@@ -487,50 +576,80 @@ impl WrittenFor {
             overhead = calibration.overhead.min(model.window / 2);
         }
         let (xml_reliability, reliability) = Origin::of(&workspace.settings, &model, &ask.measured);
-        Ok(Self { model: Some(ModelSpec { xml_reliability, ..model }), reliability, counter, overhead })
+        Ok(Self {
+            model: Some(ModelSpec {
+                xml_reliability,
+                ..model
+            }),
+            reliability,
+            counter,
+            overhead,
+        })
     }
 }
 
 /// A variable that is given a value is one that the pack or a text of it knows.
 fn check_variables(pack: &Pack, template: Option<&Found>, given: &Variables) -> Result<()> {
-    if let Some(name) = TURN_VARIABLES.iter().find(|name| given.contains_key(**name)) {
+    if let Some(name) = TURN_VARIABLES
+        .iter()
+        .find(|name| given.contains_key(**name))
+    {
         let message = format!("`{name}` cannot be set: the program fills it for every turn");
         return Err(Error::new(ErrorKind::NameInvalid, message));
     }
-    let texts = pack.texts.values().chain(template.map(|found| &found.template.text));
+    let texts = pack
+        .texts
+        .values()
+        .chain(template.map(|found| &found.template.text));
     let listed = texts.flat_map(|text| text.variables.iter().map(|variable| &variable.name));
     let known: BTreeSet<&String> = pack.variables.iter().chain(listed).collect();
     match given.keys().find(|name| !known.contains(name)) {
         None => Ok(()),
         Some(name) => {
             let known: Vec<&str> = known.into_iter().map(String::as_str).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let known = if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            };
             let message = format!("the pack `{}` has no variable `{name}`", pack.name);
-            Err(Error::new(ErrorKind::NameInvalid, message).with_hint(format!("its variables: {known}")))
+            Err(Error::new(ErrorKind::NameInvalid, message)
+                .with_hint(format!("its variables: {known}")))
         }
     }
 }
 
 fn template(workspace: &Workspace, agent: &AgentName, mode: &Mode) -> Result<Arc<Found>> {
-    workspace.templates.find(agent, mode).map_err(|error| match error.kind() {
-        ErrorKind::TemplateNotFound => {
-            let modes: Vec<_> = workspace.pack.modes.keys().map(Mode::as_str).collect();
-            error.with_hint(format!(
-                "the modes of the pack `{}` are {}",
-                workspace.pack.name,
-                modes.join(", ")
-            ))
-        }
-        _ => error,
-    })
+    workspace
+        .templates
+        .find(agent, mode)
+        .map_err(|error| match error.kind() {
+            ErrorKind::TemplateNotFound => {
+                let modes: Vec<_> = workspace.pack.modes.keys().map(Mode::as_str).collect();
+                error.with_hint(format!(
+                    "the modes of the pack `{}` are {}",
+                    workspace.pack.name,
+                    modes.join(", ")
+                ))
+            }
+            _ => error,
+        })
 }
 
 fn overrides(pack: &Pack, template: Option<&Found>, spec: &ModeSpec) -> Vec<String> {
     let template = template.map(|found| (found.template.text.owner, &found.template.text.origin));
-    let skeletons = pack.skeletons_of(spec).map(|skeleton| (skeleton.owner, &skeleton.origin));
+    let skeletons = pack
+        .skeletons_of(spec)
+        .map(|skeleton| (skeleton.owner, &skeleton.origin));
     // A pack that is the project's own is named once.
     let texts = pack.texts.values().filter(|_| pack.owner != Owner::Project);
     let texts = texts.map(|text| (text.owner, &text.origin));
-    let files = std::iter::once((pack.owner, &pack.origin)).chain(template).chain(skeletons).chain(texts);
-    files.filter(|(owner, _)| *owner == Owner::Project).map(|(_, origin)| origin.clone()).collect()
+    let files = std::iter::once((pack.owner, &pack.origin))
+        .chain(template)
+        .chain(skeletons)
+        .chain(texts);
+    files
+        .filter(|(owner, _)| *owner == Owner::Project)
+        .map(|(_, origin)| origin.clone())
+        .collect()
 }

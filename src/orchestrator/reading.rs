@@ -25,11 +25,22 @@ pub(super) struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     /// Prepares to read; `sent` are the texts of the prompt's segments.
-    pub(super) fn of(workspace: &'a Workspace, started: &'a Started, sent: &'a [String]) -> Result<Self> {
-        let template = workspace.template(&AgentName::new(started.agent.as_str())?, &started.mode)?;
+    pub(super) fn of(
+        workspace: &'a Workspace,
+        started: &'a Started,
+        sent: &'a [String],
+    ) -> Result<Self> {
+        let template =
+            workspace.template(&AgentName::new(started.agent.as_str())?, &started.mode)?;
         let template = template.map(|found| found.template.text.body().to_owned());
         let grammar = workspace.pack.grammar(&started.mode)?;
-        Ok(Self { workspace, started, sent, template, grammar })
+        Ok(Self {
+            workspace,
+            started,
+            sent,
+            template,
+            grammar,
+        })
     }
 
     /// Reads a reply to the turn's prompt.
@@ -43,14 +54,19 @@ impl<'a> Reading<'a> {
             tasks: self.started.tasks.clone(),
             ..Context::default()
         };
-        redacted(parse::parse(text, &self.grammar, &context), &self.workspace.secrets)
+        redacted(
+            parse::parse(text, &self.grammar, &context),
+            &self.workspace.secrets,
+        )
     }
 
     /// Reads a whole reply, and puts the answers to its repairs in their places.
     pub(super) fn read_all(&self, replies: &[String]) -> Response {
         let first = replies.first().map_or("", String::as_str);
         let answers = replies.iter().skip(1);
-        answers.fold(self.read(first, &End::Ok), |response, answer| self.merged(response, answer))
+        answers.fold(self.read(first, &End::Ok), |response, answer| {
+            self.merged(response, answer)
+        })
     }
 
     /// Returns what a response lacks, if the pack has the words to ask for it again.
@@ -85,7 +101,9 @@ impl<'a> Reading<'a> {
             }
             let items = original.context().iter().enumerate();
             let Some((largest, item)) = items.max_by_key(|(_, item)| item.content().len()) else {
-                log::warn!("the reply is too large to be shown again, so the agent is not asked again");
+                log::warn!(
+                    "the reply is too large to be shown again, so the agent is not asked again"
+                );
                 return None;
             };
             left_out.push(item.name().to_owned());
@@ -116,14 +134,24 @@ fn with_note(prompt: &UnifiedPrompt, left_out: &[String]) -> UnifiedPrompt {
     if left_out.is_empty() {
         return prompt.clone();
     }
-    let note = ContextItem::new(ContextKind::Artifact, "left out for lack of room", left_out.join("\n"));
+    let note = ContextItem::new(
+        ContextKind::Artifact,
+        "left out for lack of room",
+        left_out.join("\n"),
+    );
     prompt.clone().with_item(note)
 }
 
 fn without_item(prompt: &UnifiedPrompt, index: usize) -> Option<UnifiedPrompt> {
-    let kept =
-        prompt.context().iter().enumerate().filter(|(at, _)| *at != index).map(|(_, item)| item.clone());
-    let empty = UnifiedPrompt::new(prompt.instructions()).ok()?.with_system(prompt.system_prompt());
+    let kept = prompt
+        .context()
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at != index)
+        .map(|(_, item)| item.clone());
+    let empty = UnifiedPrompt::new(prompt.instructions())
+        .ok()?
+        .with_system(prompt.system_prompt());
     Some(kept.fold(empty, UnifiedPrompt::with_item))
 }
 
@@ -143,7 +171,9 @@ impl PromptLimits {
 
     fn allow(&self, prompt: &str) -> bool {
         self.budget.is_none_or(|budget| roughly(prompt) <= budget)
-            && self.max_bytes.is_none_or(|max_bytes| prompt.len() as u64 <= max_bytes)
+            && self
+                .max_bytes
+                .is_none_or(|max_bytes| prompt.len() as u64 <= max_bytes)
     }
 }
 
@@ -151,7 +181,9 @@ fn finish(end: &End) -> Finish {
     match end {
         End::Ok => Finish::Stop,
         End::Cut => Finish::Length,
-        End::TimedOut { .. } | End::Stopped | End::Lost | End::OutputTooLarge { .. } => Finish::Killed,
+        End::TimedOut { .. } | End::Stopped | End::Lost | End::OutputTooLarge { .. } => {
+            Finish::Killed
+        }
         _ => Finish::Failed,
     }
 }

@@ -9,8 +9,8 @@ use super::prompts::Workspace;
 use super::reading::Reading;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Amount, Answered, BlobId, End, Event, Intent, Marker, Mode, Process, Response, ReviewResult,
-    SegmentRef, SessionId, Settlement, Started, Why,
+    AgentName, Amount, Answered, BlobId, End, Event, Intent, Marker, Mode, Process, Response,
+    ReviewResult, SegmentRef, SessionId, Settlement, Started, Why,
 };
 use crate::parse;
 use crate::store::{Store, Turns};
@@ -98,7 +98,9 @@ impl Recorded {
     /// Returns the last turn of a session, from its events.
     #[must_use]
     pub fn last(session: &SessionId, events: &[(SystemTime, Event)]) -> Option<Self> {
-        let start = events.iter().rposition(|(_, event)| matches!(event, Event::Started(_)))?;
+        let start = events
+            .iter()
+            .rposition(|(_, event)| matches!(event, Event::Started(_)))?;
         Self::all(session, &events[start..]).pop()
     }
 
@@ -110,9 +112,20 @@ impl Recorded {
     pub fn find(store: &dyn Store, name: &str) -> Result<Self> {
         let (session, number) = match name.split_once('/') {
             Some((session, number)) => (session.to_owned(), Some(turn_number(name, number)?)),
-            None if name == LAST => match store.turns(&Turns { session: None, newest: 1 })?.pop() {
+            None if name == LAST => match store
+                .turns(&Turns {
+                    session: None,
+                    newest: 1,
+                })?
+                .pop()
+            {
                 Some(row) => (row.session.to_string(), Some(row.turn)),
-                None => return Err(not_found("the ledger holds no turn yet", "take one with `agentd turn`")),
+                None => {
+                    return Err(not_found(
+                        "the ledger holds no turn yet",
+                        "take one with `agentd turn`",
+                    ));
+                }
             },
             None => (name.to_owned(), None),
         };
@@ -122,7 +135,12 @@ impl Recorded {
             Some(number) => turns.into_iter().find(|turn| turn.started.turn == number),
             None => turns.pop(),
         };
-        found.ok_or_else(|| not_found(&format!("there is no turn `{name}`"), "`agentd log` lists the turns"))
+        found.ok_or_else(|| {
+            not_found(
+                &format!("there is no turn `{name}`"),
+                "`agentd log` lists the turns",
+            )
+        })
     }
 
     fn begun(session: &SessionId, at: SystemTime, started: &Started) -> Self {
@@ -146,7 +164,14 @@ impl Recorded {
             self.end = Some(at);
         }
         match event {
-            Event::Called { why, prompt, run, reserved, secrets, .. } => {
+            Event::Called {
+                why,
+                prompt,
+                run,
+                reserved,
+                secrets,
+                ..
+            } => {
                 self.calls.push(RecordedCall {
                     why: *why,
                     prompt: prompt.clone(),
@@ -167,9 +192,18 @@ impl Recorded {
                     call.answered = Some((**answered).clone());
                 }
             }
-            Event::Replied { markers, verdict, fault, .. } => {
+            Event::Replied {
+                markers,
+                verdict,
+                fault,
+                ..
+            } => {
                 let (markers, fault) = (markers.clone(), fault.clone());
-                self.replied = Some(RecordedReply { markers, verdict: *verdict, fault });
+                self.replied = Some(RecordedReply {
+                    markers,
+                    verdict: *verdict,
+                    fault,
+                });
             }
             Event::Intended { intent, .. } => self.intents.push(intent.clone()),
             // What was found before the turn was not asked for by its reply.
@@ -203,7 +237,9 @@ impl Recorded {
         }
 
         let asked = self.calls.iter().filter(|call| call.why == Why::Ask);
-        asked.filter_map(|call| call.answered.as_ref()).rfind(|answered| answered.end.is_ok())
+        asked
+            .filter_map(|call| call.answered.as_ref())
+            .rfind(|answered| answered.end.is_ok())
     }
 
     /// Returns true if the user stopped the last call of the turn.
@@ -215,7 +251,10 @@ impl Recorded {
     /// Tells whether something of it was left undone: a call, a reply that was not read, effects that were not settled.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
-        let open = self.calls.last().is_some_and(|call| call.answered.is_none());
+        let open = self
+            .calls
+            .last()
+            .is_some_and(|call| call.answered.is_none());
         let unread = self.answered().is_some() && self.replied.is_none();
         open || unread || self.intents.len() != self.settlements.len()
     }
@@ -226,8 +265,17 @@ impl Recorded {
     ///
     /// `LedgerUnusable` if the ledger lacks one.
     pub fn segments(&self, store: &dyn Store) -> Result<Vec<String>> {
-        let joined = |texts: &[BlobId]| texts.iter().map(|id| text(store, id)).collect::<Result<String>>();
-        self.started.prompt.iter().map(|segment| joined(&segment.texts)).collect()
+        let joined = |texts: &[BlobId]| {
+            texts
+                .iter()
+                .map(|id| text(store, id))
+                .collect::<Result<String>>()
+        };
+        self.started
+            .prompt
+            .iter()
+            .map(|segment| joined(&segment.texts))
+            .collect()
     }
 
     /// Returns the prompt of the turn, byte for byte as it was sent.
@@ -252,7 +300,11 @@ impl Recorded {
         if call.why == Why::Ask {
             return self.prompt(store);
         }
-        call.prompt.iter().flat_map(|segment| &segment.texts).map(|id| text(store, id)).collect()
+        call.prompt
+            .iter()
+            .flat_map(|segment| &segment.texts)
+            .map(|id| text(store, id))
+            .collect()
     }
 
     /// Returns the reply of one call; the first call is number 1.
@@ -271,7 +323,9 @@ impl Recorded {
     }
 
     fn call(&self, number: usize) -> Result<&RecordedCall> {
-        let call = number.checked_sub(1).and_then(|index| self.calls.get(index));
+        let call = number
+            .checked_sub(1)
+            .and_then(|index| self.calls.get(index));
         call.ok_or_else(|| {
             let name = self.name();
             let calls = self.calls.len();
@@ -286,9 +340,14 @@ impl Recorded {
     /// that was made for it and has ended. Repair calls do not count.
     #[must_use]
     pub fn reply_call(&self) -> Option<usize> {
-        let asked = (1..).zip(&self.calls).filter(|(_, call)| call.why == Why::Ask);
+        let asked = (1..)
+            .zip(&self.calls)
+            .filter(|(_, call)| call.why == Why::Ask);
         let ended = asked.filter_map(|(number, call)| Some((number, call.answered.as_ref()?)));
-        let whole = ended.clone().filter(|(_, answered)| answered.end.is_ok()).last();
+        let whole = ended
+            .clone()
+            .filter(|(_, answered)| answered.end.is_ok())
+            .last();
         whole.or_else(|| ended.last()).map(|(number, _)| number)
     }
 
@@ -298,7 +357,10 @@ impl Recorded {
     ///
     /// `TurnNotFound` if nothing came, `LedgerUnusable` if the ledger lacks it.
     pub fn reply(&self, store: &dyn Store) -> Result<(String, End)> {
-        let call = self.reply_call().map(|number| self.call(number)).transpose()?;
+        let call = self
+            .reply_call()
+            .map(|number| self.call(number))
+            .transpose()?;
         let Some(answered) = call.and_then(|call| call.answered.as_ref()) else {
             return Err(not_found(
                 &format!("{} has no reply yet", self.name()),
@@ -310,12 +372,16 @@ impl Recorded {
 
     /// Returns the texts of the reply and of the repairs that followed it; none if there is no whole reply.
     pub(super) fn replies(&self, store: &dyn Store) -> Result<Vec<String>> {
-        let Some(asked) = self.answered() else { return Ok(Vec::new()) };
+        let Some(asked) = self.answered() else {
+            return Ok(Vec::new());
+        };
         let mut replies = vec![text(store, &asked.reply)?];
 
         let repairs = self.calls.iter().filter(|call| call.why == Why::Repair);
         let answers = repairs.filter_map(|call| call.answered.as_ref());
-        for answered in answers.filter(|answered| answered.call > asked.call && answered.end.is_ok()) {
+        for answered in
+            answers.filter(|answered| answered.call > asked.call && answered.end.is_ok())
+        {
             replies.push(text(store, &answered.reply)?);
         }
         Ok(replies)
@@ -351,7 +417,10 @@ impl Recorded {
         let template = match workspace.template(&agent, &self.started.mode) {
             Ok(template) => template,
             Err(error)
-                if matches!(error.kind(), ErrorKind::TemplateNotFound | ErrorKind::TemplateInvalid) =>
+                if matches!(
+                    error.kind(),
+                    ErrorKind::TemplateNotFound | ErrorKind::TemplateInvalid
+                ) =>
             {
                 return Ok(false);
             }
@@ -365,13 +434,20 @@ impl Recorded {
     pub(super) fn prepared(&self, store: &dyn Store) -> Result<Prepared> {
         let (texts, prompt) = (self.segments(store)?, self.prompt(store)?);
         let prompt_tokens = roughly(&prompt);
-        let reserved = self.calls.first().map(|call| call.reserved).unwrap_or_default();
+        let reserved = self
+            .calls
+            .first()
+            .map(|call| call.reserved)
+            .unwrap_or_default();
         Ok(Prepared {
             started: self.started.clone(),
             texts,
             prompt,
             fit: text(store, &self.started.fit)?,
-            reply_tokens: reserved.tokens.saturating_sub(prompt_tokens).max(REPLY_TOKENS),
+            reply_tokens: reserved
+                .tokens
+                .saturating_sub(prompt_tokens)
+                .max(REPLY_TOKENS),
             prompt_tokens,
             max_output: None,
             price: None,
@@ -383,8 +459,13 @@ impl Recorded {
 
 fn turn_number(name: &str, number: &str) -> Result<u64> {
     number.parse().map_err(|_| {
-        Error::new(ErrorKind::NameInvalid, format!("{name:?} does not name a turn"))
-            .with_hint("write `SESSION/NUMBER`, `SESSION` for its last turn, or `last` for the newest of all")
+        Error::new(
+            ErrorKind::NameInvalid,
+            format!("{name:?} does not name a turn"),
+        )
+        .with_hint(
+            "write `SESSION/NUMBER`, `SESSION` for its last turn, or `last` for the newest of all",
+        )
     })
 }
 
@@ -399,9 +480,15 @@ fn not_found(message: &str, hint: &str) -> Error {
 /// `LedgerUnusable` if the ledger lacks it, or if it is no text.
 pub fn text(store: &dyn Store, id: &BlobId) -> Result<String> {
     let bytes = store.blob(id)?.ok_or_else(|| {
-        Error::new(ErrorKind::LedgerUnusable, format!("the ledger lacks the text {id}, which it names"))
+        Error::new(
+            ErrorKind::LedgerUnusable,
+            format!("the ledger lacks the text {id}, which it names"),
+        )
     })?;
     String::from_utf8(bytes).map_err(|_| {
-        Error::new(ErrorKind::LedgerUnusable, format!("the text {id} of the ledger is not UTF-8"))
+        Error::new(
+            ErrorKind::LedgerUnusable,
+            format!("the text {id} of the ledger is not UTF-8"),
+        )
     })
 }

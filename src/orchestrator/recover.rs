@@ -15,7 +15,8 @@ use crate::agent::{self, Echo, Salvaged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
-    Amount, Answered, End, Event, Held, Holder, Intent, Permission, Process, Reply, SessionId, Started, State,
+    Amount, Answered, End, Event, Held, Holder, Intent, Permission, Process, Reply, SessionId,
+    Started, State,
 };
 use crate::ops::{self, Planned};
 use crate::store::{Claim, Entry, Lease, Store, blob_id};
@@ -40,9 +41,17 @@ pub(super) fn holding<T>(
             log::warn!("`{session}` cannot be brought to an end: {cause:#}");
         }
         // Nobody looks for what was begun once the session is given back, so it is left to one who is gone.
-        let gone = Process { pid: 0, started: 0, ..agent::this_process() };
-        let holder = Holder { name: desk.run.name.clone(), process: gone };
-        desk.store.claim(session, &holder, Some(lease.fence), clock::now())?;
+        let gone = Process {
+            pid: 0,
+            started: 0,
+            ..agent::this_process()
+        };
+        let holder = Holder {
+            name: desk.run.name.clone(),
+            process: gone,
+        };
+        desk.store
+            .claim(session, &holder, Some(lease.fence), clock::now())?;
         return result;
     }
     let released = desk.store.release(&lease);
@@ -53,12 +62,17 @@ pub(super) fn holding<T>(
 
 /// Takes a session: a free one, or one whose holder is gone.
 fn claim(desk: &Desk<'_>, session: &SessionId) -> Result<Lease> {
-    let holder = Holder { name: desk.run.name.clone(), process: agent::this_process() };
+    let holder = Holder {
+        name: desk.run.name.clone(),
+        process: agent::this_process(),
+    };
     let mut over = None;
     loop {
         match desk.store.claim(session, &holder, over, clock::now())? {
             Claim::Granted(lease) => return Ok(lease),
-            Claim::Busy(held) if over != Some(held.fence) && is_gone(&held) => over = Some(held.fence),
+            Claim::Busy(held) if over != Some(held.fence) && is_gone(&held) => {
+                over = Some(held.fence)
+            }
             Claim::Busy(held) => return Err(busy(&held)),
         }
     }
@@ -71,17 +85,25 @@ fn is_gone(held: &Held) -> bool {
     if (&process.boot, &process.namespace) == (&this.boot, &this.namespace) {
         return !agent::is_alive(process);
     }
-    clock::now().duration_since(held.seen).is_ok_and(|silence| silence > SILENCE)
+    clock::now()
+        .duration_since(held.seen)
+        .is_ok_and(|silence| silence > SILENCE)
 }
 
 fn busy(held: &Held) -> Error {
-    let seconds = clock::now().duration_since(held.since).unwrap_or_default().as_secs();
-    let Held { session, holder, .. } = held;
+    let seconds = clock::now()
+        .duration_since(held.since)
+        .unwrap_or_default()
+        .as_secs();
+    let Held {
+        session, holder, ..
+    } = held;
     let message = format!(
         "`{session}` has been held by `{}` (process {}) for {seconds} s",
         holder.name, holder.process.pid
     );
-    Error::new(ErrorKind::SessionBusy, message).with_hint("wait for it, stop it, or work on another session")
+    Error::new(ErrorKind::SessionBusy, message)
+        .with_hint("wait for it, stop it, or work on another session")
 }
 
 /// Returns what is true of a session now.
@@ -99,9 +121,15 @@ pub fn recover_all(desk: &Desk<'_>) -> Result<Vec<(SessionId, Vec<String>)>> {
     let mut all = Vec::new();
     let held: Vec<Held> = desk.store.held()?.into_iter().filter(is_gone).collect();
     // Looked for once: of many sessions few have left something that runs.
-    let running = if held.len() > 1 { agent::marked_calls() } else { None };
+    let running = if held.len() > 1 {
+        agent::marked_calls()
+    } else {
+        None
+    };
     for held in held {
-        match holding(desk, &held.session, |lease| recover_from(desk, lease, running.as_ref(), false)) {
+        match holding(desk, &held.session, |lease| {
+            recover_from(desk, lease, running.as_ref(), false)
+        }) {
             Ok((what, _)) => all.push((held.session, what)),
             // Someone else may have been quicker.
             Err(error) if error.kind() == ErrorKind::SessionBusy => {}
@@ -125,15 +153,30 @@ pub(super) fn look_after(desk: &Desk<'_>, lease: &Lease) -> Result<(Vec<String>,
 /// Records that nothing of what is left of a session's last turn will be done.
 pub(super) fn give_up(desk: &Desk<'_>, lease: &Lease) -> Result<()> {
     let events = desk.store.events(&lease.session)?;
-    let Some(turn) = Recorded::last(&lease.session, &events) else { return Ok(()) };
-    let left = turn.intents.get(turn.settlements.len()..).unwrap_or_default();
+    let Some(turn) = Recorded::last(&lease.session, &events) else {
+        return Ok(());
+    };
+    let left = turn
+        .intents
+        .get(turn.settlements.len()..)
+        .unwrap_or_default();
     let number = turn.started.turn;
     let given_up = planned(desk.store, left)?.into_iter().map(|planned| {
         let settlement = planned.settled(false, "the change was given up".to_owned());
-        Event::Settled { turn: number, settlement }
+        Event::Settled {
+            turn: number,
+            settlement,
+        }
     });
     let events: Vec<Event> = given_up.collect();
-    desk.store.commit(lease, &Entry { events: &events, ..Entry::default() }, clock::now())
+    desk.store.commit(
+        lease,
+        &Entry {
+            events: &events,
+            ..Entry::default()
+        },
+        clock::now(),
+    )
 }
 
 /// The same, where the markers of all calls that run are known, and it is said who asks.
@@ -148,7 +191,10 @@ fn recover_from(
     last.iter().for_each(|turn| discard_recorded(desk, turn));
     forget_trees(desk, lease, last.as_ref());
     let Some(mut turn) = last.filter(Recorded::is_unfinished) else {
-        return Ok((Vec::new(), State::fold(events.iter().map(|(_, event)| event))));
+        return Ok((
+            Vec::new(),
+            State::fold(events.iter().map(|(_, event)| event)),
+        ));
     };
     let mut what = Vec::new();
     end_call(desk, lease, &mut turn, running, &mut what)?;
@@ -156,51 +202,97 @@ fn recover_from(
     let unread = !replies.is_empty() && turn.replied.is_none();
     let other = match desk.workspace.with_pack(&turn.started.pack) {
         Ok(other) => other,
-        Err(error) if unread && matches!(error.kind(), ErrorKind::PackNotFound | ErrorKind::PackInvalid) => {
-            what.push(format!("the reply of {} is kept; its pack is gone", turn.name()));
+        Err(error)
+            if unread
+                && matches!(
+                    error.kind(),
+                    ErrorKind::PackNotFound | ErrorKind::PackInvalid
+                ) =>
+        {
+            what.push(format!(
+                "the reply of {} is kept; its pack is gone",
+                turn.name()
+            ));
             desk.store.commit(
                 lease,
-                &Entry { events: &[not_read(&turn)], ..Entry::default() },
+                &Entry {
+                    events: &[not_read(&turn)],
+                    ..Entry::default()
+                },
                 clock::now(),
             )?;
-            desk.run.tell(Sign::Recovered { session: lease.session.clone(), what: what.clone() });
+            desk.run.tell(Sign::Recovered {
+                session: lease.session.clone(),
+                what: what.clone(),
+            });
             return Ok((what, state(desk, lease)?));
         }
         Err(error) => return Err(error),
     };
-    let desk = &Desk { workspace: other.as_ref().unwrap_or(desk.workspace), ..*desk };
+    let desk = &Desk {
+        workspace: other.as_ref().unwrap_or(desk.workspace),
+        ..*desk
+    };
     let prepared = turn.prepared(desk.store)?;
     let state = state(desk, lease)?;
     if state.change.is_some() && !leads {
-        what.push(format!("`agentd run {}` goes on with what is left of {}", lease.session, turn.name()));
-        desk.run.tell(Sign::Recovered { session: lease.session.clone(), what: what.clone() });
+        what.push(format!(
+            "`agentd run {}` goes on with what is left of {}",
+            lease.session,
+            turn.name()
+        ));
+        desk.run.tell(Sign::Recovered {
+            session: lease.session.clone(),
+            what: what.clone(),
+        });
         return Ok((what, state));
     }
     let session = Some(&lease.session).filter(|_| prepared.started.named);
     let grounds = Grounds::of(desk, session, &state)?;
     let mut turning = Turning::new(desk, &Echo, lease, state, &prepared, &grounds);
     if unread {
-        what.push(format!("the reply of {} was there and is read now", turn.name()));
+        what.push(format!(
+            "the reply of {} was there and is read now",
+            turn.name()
+        ));
         turning.read_late(&turn, &replies)?;
     } else if turn.intents.len() > turn.settlements.len() {
         // Those that are settled were recorded in the same order.
-        let left = turn.intents.get(turn.settlements.len()..).unwrap_or_default();
+        let left = turn
+            .intents
+            .get(turn.settlements.len()..)
+            .unwrap_or_default();
         let planned = planned(desk.store, left)?;
         ops::sweep(&turning.site(&turning.state), &planned);
         match turning.stale(&planned)? {
             Some(why) => turning.refuse_all(&planned, &why)?,
             None => drop(turning.settle(&planned)?),
         }
-        what.push(format!("{} effects of {} are settled now", planned.len(), turn.name()));
+        what.push(format!(
+            "{} effects of {} are settled now",
+            planned.len(),
+            turn.name()
+        ));
     }
-    desk.run.tell(Sign::Recovered { session: lease.session.clone(), what: what.clone() });
+    desk.run.tell(Sign::Recovered {
+        session: lease.session.clone(),
+        what: what.clone(),
+    });
     Ok((what, turning.state))
 }
 
 /// Removes the files of calls that the ledger has all of: they hold what an agent said as it said it.
 fn discard_recorded(desk: &Desk<'_>, turn: &Recorded) {
-    for (call, _) in (1..).zip(&turn.calls).filter(|(_, call)| call.answered.is_some()) {
-        agent::discard(&desk.workspace.root.join(folder(&turn.session, turn.started.turn, call)));
+    for (call, _) in (1..)
+        .zip(&turn.calls)
+        .filter(|(_, call)| call.answered.is_some())
+    {
+        agent::discard(
+            &desk
+                .workspace
+                .root
+                .join(folder(&turn.session, turn.started.turn, call)),
+        );
     }
 }
 
@@ -209,14 +301,21 @@ const UNWATCHED: &str = "what the work tree held before its call is not known an
 
 /// Tells whether the work tree is compared around the calls of a turn.
 fn is_watched(desk: &Desk<'_>, started: &Started) -> Result<bool> {
-    Ok(started.permission == Permission::ReadOnly && desk.drivers.find(&started.agent)?.works_in_tree())
+    Ok(started.permission == Permission::ReadOnly
+        && desk.drivers.find(&started.agent)?.works_in_tree())
 }
 
 /// Removes what was kept of the work tree for calls that are over, or were never made.
 fn forget_trees(desk: &Desk<'_>, lease: &Lease, last: Option<&Recorded>) {
     let home = &desk.workspace.root;
-    let watched =
-        |turn, call| Watched { home, root: home, session: &lease.session, turn, call, updates: &[] };
+    let watched = |turn, call| Watched {
+        home,
+        root: home,
+        session: &lease.session,
+        turn,
+        call,
+        updates: &[],
+    };
     let forget = |turn, call| watched(turn, call).forget();
     let turn = last.map_or(0, |last| last.started.turn);
     let calls = last.map_or(&[][..], |last| &last.calls);
@@ -237,48 +336,103 @@ fn end_call(
 ) -> Result<()> {
     let name = recorded.name();
     let (turn, call) = (recorded.started.turn, recorded.calls.len() as u64);
-    let Some(last) = recorded.calls.last_mut().filter(|call| call.answered.is_none()) else { return Ok(()) };
+    let Some(last) = recorded
+        .calls
+        .last_mut()
+        .filter(|call| call.answered.is_none())
+    else {
+        return Ok(());
+    };
     let marker = marker(&last.run, turn, call);
     let guard = last.guard.as_ref();
-    let may_run =
-        running.is_none_or(|running| running.contains(&marker)) || guard.is_some_and(agent::is_alive);
-    let killed = if may_run { agent::reap(&marker, guard)? } else { 0 };
+    let may_run = running.is_none_or(|running| running.contains(&marker))
+        || guard.is_some_and(agent::is_alive);
+    let killed = if may_run {
+        agent::reap(&marker, guard)?
+    } else {
+        0
+    };
     if killed > 0 {
-        what.push(format!("{killed} processes of {name} were still running and are ended"));
+        what.push(format!(
+            "{killed} processes of {name} were still running and are ended"
+        ));
     }
     let folder = desk.workspace.root.join(folder(&lease.session, turn, call));
-    let found = desk.drivers.salvage(&recorded.started.agent, &folder, &marker)?;
+    let found = desk
+        .drivers
+        .salvage(&recorded.started.agent, &folder, &marker)?;
     if found.is_some() {
         knows_secrets(desk, &name, &last.secrets)?;
     }
-    let lost = || Salvaged { reply: Reply { end: End::Lost, ..Reply::default() }, milliseconds: 0 };
-    let Salvaged { reply, milliseconds } = found.unwrap_or_else(lost);
+    let lost = || Salvaged {
+        reply: Reply {
+            end: End::Lost,
+            ..Reply::default()
+        },
+        milliseconds: 0,
+    };
+    let Salvaged {
+        reply,
+        milliseconds,
+    } = found.unwrap_or_else(lost);
     let updates = desk.workspace.updates(&recorded.started.mode);
-    let (home, tree) = (&desk.workspace.root, desk.workspace.tree(Some(&lease.session)));
-    let watched = Watched { home, root: &tree, session: &lease.session, turn, call, updates };
+    let (home, tree) = (
+        &desk.workspace.root,
+        desk.workspace.tree(Some(&lease.session)),
+    );
+    let watched = Watched {
+        home,
+        root: &tree,
+        session: &lease.session,
+        turn,
+        call,
+        updates,
+    };
     let reply = match watched.kept() {
         Some(census) => watched.after(Some(&census), reply, agent::ended_at(&folder))?,
         // Without it nobody can tell what the agent has done.
-        None if reply.end.is_ok() && is_watched(desk, &recorded.started)? => {
-            Reply { end: End::Lost, detail: UNWATCHED.to_owned(), ..reply }
-        }
+        None if reply.end.is_ok() && is_watched(desk, &recorded.started)? => Reply {
+            end: End::Lost,
+            detail: UNWATCHED.to_owned(),
+            ..reply
+        },
         None => reply,
     };
-    let text = desk.workspace.secrets.redact_markup(&reply.text).into_owned();
+    let text = desk
+        .workspace
+        .secrets
+        .redact_markup(&reply.text)
+        .into_owned();
     let reply = Reply { text, ..reply };
     let salvaged = reply.end != End::Lost;
     what.push(match (salvaged, reply.text.len()) {
-        (true, _) => format!("the call of {name} had come to its end ({})", reply.end.name()),
+        (true, _) => format!(
+            "the call of {name} had come to its end ({})",
+            reply.end.name()
+        ),
         (false, 0) => format!("the call of {name} is lost"),
-        (false, bytes) => format!("the call of {name} is lost, and the {bytes} bytes it had said are kept"),
+        (false, bytes) => {
+            format!("the call of {name} is lost, and the {bytes} bytes it had said are kept")
+        }
     });
     if !salvaged {
-        what.push(format!("`agentd resume {}` calls the agent of {name} again", lease.session));
+        what.push(format!(
+            "`agentd resume {}` calls the agent of {name} again",
+            lease.session
+        ));
     }
     // What a lost call has used is not known, so what was set aside counts in full.
-    let least = if salvaged { Amount::default() } else { last.reserved };
+    let least = if salvaged {
+        Amount::default()
+    } else {
+        last.reserved
+    };
     let spent = Amount {
-        tokens: reply.usage.tokens().unwrap_or(last.reserved.tokens).max(least.tokens),
+        tokens: reply
+            .usage
+            .tokens()
+            .unwrap_or(last.reserved.tokens)
+            .max(least.tokens),
         micro_dollars: reply
             .usage
             .micro_dollars
@@ -299,7 +453,11 @@ fn end_call(
     };
     last.answered = Some(answered.clone());
     let events = [Event::Answered(Box::new(answered))];
-    let entry = Entry { events: &events, blobs: &[reply.text.as_bytes()], ..Entry::default() };
+    let entry = Entry {
+        events: &events,
+        blobs: &[reply.text.as_bytes()],
+        ..Entry::default()
+    };
     desk.store.commit(lease, &entry, clock::now())?;
     agent::discard(&folder);
     watched.forget();
@@ -309,19 +467,27 @@ fn end_call(
 /// Refuses to keep what a call has said if it may hold secrets that are not known here.
 fn knows_secrets(desk: &Desk<'_>, name: &str, needed: &[String]) -> Result<()> {
     let known: BTreeSet<&str> = desk.drivers.secrets.names().collect();
-    let unknown: Vec<&str> =
-        needed.iter().map(String::as_str).filter(|needed| !known.contains(needed)).collect();
+    let unknown: Vec<&str> = needed
+        .iter()
+        .map(String::as_str)
+        .filter(|needed| !known.contains(needed))
+        .collect();
     if unknown.is_empty() {
         return Ok(());
     }
-    let message = format!("what {name} has said may hold the value of {}, not set here", unknown.join(", "));
-    Err(Error::new(ErrorKind::NotResumable, message)
-        .with_hint("resume where it is set, or give the reply up: remove its folder in .agentd/calls"))
+    let message = format!(
+        "what {name} has said may hold the value of {}, not set here",
+        unknown.join(", ")
+    );
+    Err(Error::new(ErrorKind::NotResumable, message).with_hint(
+        "resume where it is set, or give the reply up: remove its folder in .agentd/calls",
+    ))
 }
 
 /// Returns what is recorded of a reply that cannot be read as it was asked for.
 fn not_read(turn: &Recorded) -> Event {
-    let fault = "the pack has changed since the prompt was sent, so the reply was not read".to_owned();
+    let fault =
+        "the pack has changed since the prompt was sent, so the reply was not read".to_owned();
     let turn = turn.started.turn;
     Event::Replied {
         turn,
@@ -353,9 +519,21 @@ impl Turning<'_> {
 /// Returns what was intended, as it was decided.
 pub(super) fn planned(store: &dyn Store, intents: &[Intent]) -> Result<Vec<Planned>> {
     let planned = |intent: &Intent| {
-        let Intent { operation, target, content, before, refused } = intent.clone();
+        let Intent {
+            operation,
+            target,
+            content,
+            before,
+            refused,
+        } = intent.clone();
         let content = content.map(|content| text(store, &content)).transpose()?;
-        Ok(Planned { operation, target, content, before, refused })
+        Ok(Planned {
+            operation,
+            target,
+            content,
+            before,
+            refused,
+        })
     };
     intents.iter().map(planned).collect()
 }

@@ -18,10 +18,16 @@ pub(super) fn redacted(response: Response, secrets: &Secrets) -> Response {
         text: clean(action.text),
         ..action
     };
-    let update =
-        |update: Update| Update { target: clean(update.target), content: clean(update.content), ..update };
+    let update = |update: Update| Update {
+        target: clean(update.target),
+        content: clean(update.content),
+        ..update
+    };
     let marker = |marker: Marker| match marker {
-        Marker::Named { name, value } => Marker::Named { name, value: clean(value) },
+        Marker::Named { name, value } => Marker::Named {
+            name,
+            value: clean(value),
+        },
         marker => marker,
     };
     let proposal = |proposal: Proposal| Proposal {
@@ -46,10 +52,18 @@ pub(super) fn redacted(response: Response, secrets: &Secrets) -> Response {
 pub(super) fn redacted_value(value: Value, secrets: &Secrets) -> Value {
     match value {
         Value::String(text) => Value::String(secrets.redact(&text).into_owned()),
-        Value::Array(values) => values.into_iter().map(|value| redacted_value(value, secrets)).collect(),
+        Value::Array(values) => values
+            .into_iter()
+            .map(|value| redacted_value(value, secrets))
+            .collect(),
         Value::Object(values) => values
             .into_iter()
-            .map(|(name, value)| (secrets.redact(&name).into_owned(), redacted_value(value, secrets)))
+            .map(|(name, value)| {
+                (
+                    secrets.redact(&name).into_owned(),
+                    redacted_value(value, secrets),
+                )
+            })
             .collect(),
         value => value,
     }

@@ -23,12 +23,20 @@ impl Turning<'_> {
         let most = self.prepared.started.repairs.min(MOST_REPAIRS);
 
         for number in 1..=most {
-            let Some(repair) = reading.repair(&response) else { break };
-            let Some(request) = reading.repair_prompt(&repair, self.prepared, &replies) else { break };
+            let Some(repair) = reading.repair(&response) else {
+                break;
+            };
+            let Some(request) = reading.repair_prompt(&repair, self.prepared, &replies) else {
+                break;
+            };
             if let Some(answer) = pending.take() {
                 self.record(&answer)?;
             }
-            self.desk.run.tell(Sign::AskingAgain { number, of: most, complaints: repair.complaints.clone() });
+            self.desk.run.tell(Sign::AskingAgain {
+                number,
+                of: most,
+                complaints: repair.complaints.clone(),
+            });
             let answer = match self.repair(&request.to_xml(), repair.kind) {
                 Ok(answer) => answer,
                 Err(error) if error.kind() == ErrorKind::BudgetExhausted => {

@@ -49,9 +49,17 @@ impl ReviewBase {
         let definitions = tip_of(&repository, base)?.unwrap_or_else(|| head.clone());
         let compared = match definitions == head {
             true => head.clone(),
-            false => repository.merge_base(&head, &definitions)?.unwrap_or_else(|| definitions.clone()),
+            false => repository
+                .merge_base(&head, &definitions)?
+                .unwrap_or_else(|| definitions.clone()),
         };
-        Ok(Self { root: root.to_path_buf(), repository, head, compared, definitions })
+        Ok(Self {
+            root: root.to_path_buf(),
+            repository,
+            head,
+            compared,
+            definitions,
+        })
     }
 
     /// Opens the project of the review with the definitions of its base. What the base does not define is the user's
@@ -64,14 +72,20 @@ impl ReviewBase {
         let folder = self.folder()?;
         let commit = &self.definitions;
         let paths = [&DEFINITIONS[..], &[PROJECT_FILE]].concat();
-        let mut files = self.repository.definitions_at(commit, &folder, &paths, is_read_definition)?;
+        let mut files =
+            self.repository
+                .definitions_at(commit, &folder, &paths, is_read_definition)?;
         let project_text = files.remove(PROJECT_FILE);
         let places = Places::at_commit(self.root.clone(), user, files);
         let mut workspace = Workspace::open_at(self.root.clone(), places, pack)?;
 
         let listing = self.repository.listing_at(commit, &folder)?;
         let checks = check_commands_in(&workspace.settings.review, &listing);
-        workspace.base = Some(BaseDefinitions { commit: commit.clone(), checks, project_text });
+        workspace.base = Some(BaseDefinitions {
+            commit: commit.clone(),
+            checks,
+            project_text,
+        });
         Ok(workspace)
     }
 
@@ -79,10 +93,16 @@ impl ReviewBase {
     fn folder(&self) -> Result<String> {
         let full = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let folder = full(&self.root);
-        let below = folder.strip_prefix(full(&self.repository.root)).ok().and_then(Path::to_str);
+        let below = folder
+            .strip_prefix(full(&self.repository.root))
+            .ok()
+            .and_then(Path::to_str);
         below.map(str::to_owned).ok_or_else(|| {
             let shown = self.root.display().to_string();
-            let message = format!("`{}` cannot be found in its repository", shown.escape_debug());
+            let message = format!(
+                "`{}` cannot be found in its repository",
+                shown.escape_debug()
+            );
             Error::new(ErrorKind::NotARepository, message)
         })
     }
@@ -136,7 +156,9 @@ pub fn review_tree(
             .with_hint("open the workspace with `ReviewBase::workspace`"));
     }
     let holds_secrets = |path: &str| names_secrets(path.as_ref());
-    let diff = base.repository.diff_of_tree(&base.compared, DIFF_LIMITS, &holds_secrets)?;
+    let diff = base
+        .repository
+        .diff_of_tree(&base.compared, DIFF_LIMITS, &holds_secrets)?;
     if diff.files.is_empty() {
         return Ok(None);
     }
@@ -146,16 +168,33 @@ pub fn review_tree(
     let mut checks = Vec::new();
     if with_checks {
         let checking = Checking::of(desk, "review")?;
-        check_checks(desk.workspace, &checking.commands, desk.run.trust.covers_checks())?;
+        check_checks(
+            desk.workspace,
+            &checking.commands,
+            desk.run.trust.covers_checks(),
+        )?;
         checks = run_checks(&checking.job(desk, &desk.workspace.root))?;
     }
     let artifact = |name: &str, text: String| ContextItem::new(ContextKind::Artifact, name, text);
-    let mut found =
-        vec![(artifact("changes.diff", diff_text(&diff, |_| false)), "what has changed".to_owned())];
+    let mut found = vec![(
+        artifact("changes.diff", diff_text(&diff, |_| false)),
+        "what has changed".to_owned(),
+    )];
     if !checks.is_empty() {
-        found.push((artifact("checks.md", checks_report(&checks)), "checks that were run".to_owned()));
+        found.push((
+            artifact("checks.md", checks_report(&checks)),
+            "checks that were run".to_owned(),
+        ));
     }
-    let mut report = take(desk, driver, &Ask { found, has_evidence: true, ..ask.clone() })?;
+    let mut report = take(
+        desk,
+        driver,
+        &Ask {
+            found,
+            has_evidence: true,
+            ..ask.clone()
+        },
+    )?;
     let said = report.verdict.filter(|_| report.fault.is_none());
     let overruled = match said {
         Some(said) => {
@@ -169,7 +208,9 @@ pub fn review_tree(
         }
         None => None,
     };
-    let counted = overruled.as_ref().and_then(|overruled| overruled.result.parse().ok());
+    let counted = overruled
+        .as_ref()
+        .and_then(|overruled| overruled.result.parse().ok());
     // The review as a whole reports these, not the turn alone.
     report.overruled = None;
     let findings = std::mem::take(&mut report.findings);
@@ -192,7 +233,10 @@ pub fn review_tree(
 fn changed_definitions(files: &[Changed], folder: &str) -> Vec<String> {
     let in_project = |path: &str| match folder {
         "" => is_definition(path),
-        _ => path.strip_prefix(folder).and_then(|path| path.strip_prefix('/')).is_some_and(is_definition),
+        _ => path
+            .strip_prefix(folder)
+            .and_then(|path| path.strip_prefix('/'))
+            .is_some_and(is_definition),
     };
     let mut changed = Vec::new();
     for file in files {
@@ -200,7 +244,12 @@ fn changed_definitions(files: &[Changed], folder: &str) -> Vec<String> {
             Status::Renamed { from } => Some(from),
             _ => None,
         };
-        changed.extend(from.into_iter().chain([&file.path]).filter(|path| in_project(path)).cloned());
+        changed.extend(
+            from.into_iter()
+                .chain([&file.path])
+                .filter(|path| in_project(path))
+                .cloned(),
+        );
     }
     changed
 }
@@ -217,8 +266,11 @@ fn tip_of(repository: &Repository, given: Option<&str>) -> Result<Option<String>
     };
     let commit = repository.commit_of(&base)?.ok_or_else(|| {
         let base = base.escape_debug();
-        Error::new(ErrorKind::NameInvalid, format!("there is no commit `{base}`"))
-            .with_hint("name a branch, a tag or a commit with --base")
+        Error::new(
+            ErrorKind::NameInvalid,
+            format!("there is no commit `{base}`"),
+        )
+        .with_hint("name a branch, a tag or a commit with --base")
     })?;
     Ok(Some(commit))
 }

@@ -82,7 +82,11 @@ impl Run {
 
     /// Tells whether it is the first time that the run looks after a change's tree.
     pub(super) fn tends(&self, session: &SessionId) -> bool {
-        self.tended.0.lock().unwrap_or_else(PoisonError::into_inner).insert(session.clone())
+        self.tended
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(session.clone())
     }
 
     /// Tells whoever watches. Nobody has to.
@@ -102,7 +106,13 @@ const LONGEST_WAIT: usize = 1 << 20;
 pub fn signs() -> (Signs, Seen) {
     let (sender, receiver) = mpsc::channel();
     let waiting = Arc::new(AtomicUsize::new(0));
-    (Signs { sender, waiting: Arc::clone(&waiting) }, Seen { receiver, waiting })
+    (
+        Signs {
+            sender,
+            waiting: Arc::clone(&waiting),
+        },
+        Seen { receiver, waiting },
+    )
 }
 
 /// Where a run tells what happens.
@@ -250,8 +260,11 @@ pub struct Stop(Arc<AtomicU8>);
 impl Stop {
     /// Asks the run to stop; asked again, at once.
     pub fn ask(&self) {
-        let _before =
-            self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |times| Some(times.saturating_add(1)));
+        let _before = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |times| {
+                Some(times.saturating_add(1))
+            });
     }
 
     /// Returns how often that was asked.
@@ -268,24 +281,46 @@ mod tests {
     #[test]
     fn a_watcher_that_lags_behind_misses_words_and_nothing_else() {
         let (signs, seen) = signs();
-        let run = Run { signs: Some(signs), ..Run::new("test") };
-        let words = |length: usize| Sign::Said { text: "x".repeat(length) };
+        let run = Run {
+            signs: Some(signs),
+            ..Run::new("test")
+        };
+        let words = |length: usize| Sign::Said {
+            text: "x".repeat(length),
+        };
         run.tell(words(LONGEST_WAIT - 1));
         run.tell(words(3));
         run.tell(words(5));
-        run.tell(Sign::Waiting { seconds: 7, why: String::new() });
+        run.tell(Sign::Waiting {
+            seconds: 7,
+            why: String::new(),
+        });
         let next = || match seen.recv_timeout(Duration::ZERO).unwrap() {
             Sign::Waiting { seconds, .. } => format!("waiting {seconds}"),
             sign => format!("words {}", sign.words()),
         };
         assert_eq!(
             [next(), next(), next()],
-            [&format!("words {}", LONGEST_WAIT - 1), "words 3", "waiting 7"]
+            [
+                &format!("words {}", LONGEST_WAIT - 1),
+                "words 3",
+                "waiting 7"
+            ]
         );
-        assert_eq!(seen.recv_timeout(Duration::ZERO).unwrap_err(), RecvTimeoutError::Timeout);
+        assert_eq!(
+            seen.recv_timeout(Duration::ZERO).unwrap_err(),
+            RecvTimeoutError::Timeout
+        );
         run.tell(words(11));
-        assert_eq!(next(), "words 11", "one that has caught up hears everything again");
+        assert_eq!(
+            next(),
+            "words 11",
+            "one that has caught up hears everything again"
+        );
         drop(run);
-        assert_eq!(seen.recv_timeout(Duration::ZERO).unwrap_err(), RecvTimeoutError::Disconnected);
+        assert_eq!(
+            seen.recv_timeout(Duration::ZERO).unwrap_err(),
+            RecvTimeoutError::Disconnected
+        );
     }
 }

@@ -17,20 +17,32 @@ pub(super) fn refuse(path: &Path) -> Result<()> {
         return Ok(());
     }
     let shown = path.display().to_string();
-    let message = format!("`{}` is a file that usually holds secrets", shown.escape_debug());
+    let message = format!(
+        "`{}` is a file that usually holds secrets",
+        shown.escape_debug()
+    );
     Err(Error::new(ErrorKind::FileUnusable, message)
         .with_hint("if the agent and its provider may see it, add --force-secret-files"))
 }
 
 pub(super) fn names_secrets(path: &Path) -> bool {
-    let names: Vec<String> =
-        path.iter().map(|name| name.to_string_lossy().to_lowercase()).filter(|name| name != "/").collect();
+    let names: Vec<String> = path
+        .iter()
+        .map(|name| name.to_string_lossy().to_lowercase())
+        .filter(|name| name != "/")
+        .collect();
     let matches = |pattern: &str| {
         let start = names.len().saturating_sub(pattern.split('/').count());
         matches_pattern(pattern, &names[start..].join("/"))
     };
-    let lines =
-        || SECRET_FILES.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let excepted = lines().filter_map(|line| line.strip_prefix('!')).any(matches);
+    let lines = || {
+        SECRET_FILES
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    };
+    let excepted = lines()
+        .filter_map(|line| line.strip_prefix('!'))
+        .any(matches);
     !excepted && lines().filter(|line| !line.starts_with('!')).any(matches)
 }

@@ -61,18 +61,31 @@ impl Trust {
     /// `FileUnusable` if others could have written there.
     pub fn open(user: Option<&Path>) -> Result<Self> {
         let folder = user.map(|folder| folder.join("trust"));
-        let records = folder.as_deref().map(ops::private_names).transpose()?.unwrap_or_default();
-        Ok(Self { folder, records: records.into_iter().collect() })
+        let records = folder
+            .as_deref()
+            .map(ops::private_names)
+            .transpose()?
+            .unwrap_or_default();
+        Ok(Self {
+            folder,
+            records: records.into_iter().collect(),
+        })
     }
 
     /// Returns how a file of a project stands with the user.
     #[must_use]
     pub fn standing(&self, root: &Path, file: &str, content: &BlobId) -> Standing {
         let start = format!("{}-", subject(root, file));
-        let known = self.records.range(start.clone()..).next().is_some_and(|name| name.starts_with(&start));
+        let known = self
+            .records
+            .range(start.clone()..)
+            .next()
+            .is_some_and(|name| name.starts_with(&start));
         // What `agentd init` writes holds comments alone, and the checks that were found, which are accepted apart.
         let is_draft = file == "agentd/config.toml"
-            && init::config_drafts(root).iter().any(|draft| *content == store::blob_id(draft.as_bytes()));
+            && init::config_drafts(root)
+                .iter()
+                .any(|draft| *content == store::blob_id(draft.as_bytes()));
         if is_draft || self.records.contains(&format!("{start}{content}")) {
             Standing::Accepted
         } else if known {
@@ -85,8 +98,9 @@ impl Trust {
     /// Returns those of some files of a project that are not accepted as they are, each once.
     #[must_use]
     pub fn untrusted(&self, root: &Path, used: &[(String, BlobId)]) -> Vec<String> {
-        let open =
-            |(file, content): &&(String, BlobId)| self.standing(root, file, content) != Standing::Accepted;
+        let open = |(file, content): &&(String, BlobId)| {
+            self.standing(root, file, content) != Standing::Accepted
+        };
         let files: BTreeSet<&String> = used.iter().filter(open).map(|(file, _)| file).collect();
         files.into_iter().cloned().collect()
     }
@@ -98,8 +112,11 @@ impl Trust {
     /// `FileUnusable` if the user has no folder to keep it in, or if it cannot be written.
     pub fn accept(&self, root: &Path, files: &[(String, BlobId)]) -> Result<()> {
         let folder = self.folder.as_deref().ok_or_else(|| {
-            Error::new(ErrorKind::FileUnusable, "there is no home folder to keep what is accepted")
-                .with_hint("set HOME, or accept for one run with --trust")
+            Error::new(
+                ErrorKind::FileUnusable,
+                "there is no home folder to keep what is accepted",
+            )
+            .with_hint("set HOME, or accept for one run with --trust")
         })?;
         let date = clock::utc(clock::now());
         for (file, content) in files {
@@ -110,7 +127,11 @@ impl Trust {
                 shown.escape_debug(),
                 file.escape_debug()
             );
-            ops::write_private(folder, &format!("{}-{content}", subject(root, file)), &words)?;
+            ops::write_private(
+                folder,
+                &format!("{}-{content}", subject(root, file)),
+                &words,
+            )?;
         }
         Ok(())
     }
@@ -138,14 +159,20 @@ pub fn definitions(
     obeyed: &[String],
     commands: &[CheckCommand],
 ) -> Result<Vec<Definition>> {
-    let Some(root) = &places.project else { return Ok(Vec::new()) };
+    let Some(root) = &places.project else {
+        return Ok(Vec::new());
+    };
     let described = |(file, prose): (String, Result<Prose>)| {
         let found = prose.map(|prose| {
             let content = store::blob_id(prose.text.as_bytes());
             let standing = trust.standing(root, &file, &content);
             (content, standing)
         });
-        Definition { file, commands: Vec::new(), found }
+        Definition {
+            file,
+            commands: Vec::new(),
+            found,
+        }
     };
     let mut all: Vec<Definition> = places.definitions()?.into_iter().map(described).collect();
     if let Some(store) = SqliteStore::open_existing(root).transpose() {
@@ -154,13 +181,24 @@ pub fn definitions(
             let standing = trust.standing(root, LEDGER, &content);
             (content, standing)
         });
-        all.insert(0, Definition { file: LEDGER.to_owned(), commands: Vec::new(), found });
+        all.insert(
+            0,
+            Definition {
+                file: LEDGER.to_owned(),
+                commands: Vec::new(),
+                found,
+            },
+        );
     }
     for entry in obeyed {
         let files = match obeyed_files(root, entry) {
             Ok(files) => files,
             Err(error) => {
-                all.push(Definition { file: entry.clone(), commands: Vec::new(), found: Err(error) });
+                all.push(Definition {
+                    file: entry.clone(),
+                    commands: Vec::new(),
+                    found: Err(error),
+                });
                 continue;
             }
         };
@@ -170,14 +208,22 @@ pub fn definitions(
                 Ok(Some(content)) => Ok((content.clone(), trust.standing(root, &file, &content))),
                 Err(error) => Err(error),
             };
-            all.push(Definition { file, commands: Vec::new(), found });
+            all.push(Definition {
+                file,
+                commands: Vec::new(),
+                found,
+            });
         }
     }
     if !commands.is_empty() {
         let content = checks::content(commands);
         let standing = trust.standing(root, checks::CHECKS, &content);
         let commands = commands.iter().map(|command| command.run.clone()).collect();
-        all.push(Definition { file: checks::CHECKS.to_owned(), commands, found: Ok((content, standing)) });
+        all.push(Definition {
+            file: checks::CHECKS.to_owned(),
+            commands,
+            found: Ok((content, standing)),
+        });
     }
     Ok(all)
 }
@@ -187,13 +233,16 @@ pub fn definitions(
 /// A folder that is linked counts as what it links to, as agents follow links. What cannot be listed, or leads out of the
 /// project, is an error: nobody could say what was accepted.
 fn obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
-    let Some(folder) = entry.strip_suffix('/') else { return Ok(vec![entry.to_owned()]) };
+    let Some(folder) = entry.strip_suffix('/') else {
+        return Ok(vec![entry.to_owned()]);
+    };
     let mut files = Vec::new();
     let mut folders = vec![(folder.to_owned(), 0)];
     while let Some((folder, depth)) = folders.pop() {
         let refused = |what: &str| {
             let message = format!("`{}`, which an agent obeys, {what}", folder.escape_debug());
-            Error::new(ErrorKind::FileUnusable, message).with_hint("remove it, or take another agent")
+            Error::new(ErrorKind::FileUnusable, message)
+                .with_hint("remove it, or take another agent")
         };
         let path = root.join(&folder);
         if !path.is_dir() {
@@ -207,7 +256,9 @@ fn obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
             return Err(refused("leads out of the project"));
         }
         for name in file::names_in(&path)? {
-            let name = name.into_string().map_err(|_| refused("holds a name that is not UTF-8"))?;
+            let name = name
+                .into_string()
+                .map_err(|_| refused("holds a name that is not UTF-8"))?;
             let inner = format!("{folder}/{name}");
             if root.join(&inner).is_dir() {
                 folders.push((inner, depth + 1));
@@ -289,7 +340,8 @@ impl Workspace {
     #[must_use]
     pub fn used_project_files(&self) -> Vec<(String, BlobId)> {
         let used = self.places.used().into_iter();
-        used.map(|(file, text)| (file, store::blob_id(text.as_bytes()))).collect()
+        used.map(|(file, text)| (file, store::blob_id(text.as_bytes())))
+            .collect()
     }
 }
 
@@ -302,7 +354,12 @@ impl Workspace {
 /// # Errors
 ///
 /// `NotTrusted` naming the files; `FileUnusable` if others could have written what the user has accepted.
-pub fn check_trust(workspace: &Workspace, tree: &Path, agent: &str, accept_now: bool) -> Result<()> {
+pub fn check_trust(
+    workspace: &Workspace,
+    tree: &Path,
+    agent: &str,
+    accept_now: bool,
+) -> Result<()> {
     if accept_now {
         return Ok(());
     }
@@ -319,10 +376,18 @@ pub fn check_trust(workspace: &Workspace, tree: &Path, agent: &str, accept_now: 
     }
     let trust = Trust::open(workspace.places.user.as_deref())?;
     let why = format!(" ({agent} obeys it: it can change what is run, and where a key goes)");
-    let mut files: String = trust.untrusted(root, &used).iter().map(|file| format!("\n  {file}")).collect();
+    let mut files: String = trust
+        .untrusted(root, &used)
+        .iter()
+        .map(|file| format!("\n  {file}"))
+        .collect();
     // In the tree of a change counts what was accepted in the user's own, and what was accepted there.
     let new = trust.untrusted(root, &obeyed).into_iter().filter(|file| {
-        let found: Vec<_> = obeyed.iter().filter(|(obeyed, _)| obeyed == file).cloned().collect();
+        let found: Vec<_> = obeyed
+            .iter()
+            .filter(|(obeyed, _)| obeyed == file)
+            .cloned()
+            .collect();
         !trust.untrusted(tree, &found).is_empty()
     });
     let new: Vec<String> = new.collect();
@@ -330,8 +395,13 @@ pub fn check_trust(workspace: &Workspace, tree: &Path, agent: &str, accept_now: 
     if files.is_empty() {
         return Ok(());
     }
-    let place = if tree == root || new.is_empty() { String::new() } else { in_tree(tree) };
-    let message = format!("files of this project would be used, and you have not accepted them:{files}");
+    let place = if tree == root || new.is_empty() {
+        String::new()
+    } else {
+        in_tree(tree)
+    };
+    let message =
+        format!("files of this project would be used, and you have not accepted them:{files}");
     if let Some(base) = &workspace.base {
         let commit = ops::short(&base.commit);
         return Err(Error::new(ErrorKind::NotTrusted, message).with_hint(format!(

@@ -22,8 +22,8 @@ use crate::apply;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
-    ContextItem, Effect, End, Event, Finding, Marker, Mode, NOTE_FINDINGS, Proposal, Reply, Response,
-    ReviewResult, SessionId, Settlement, Started, State, UpdateFormat, UsageMetrics,
+    ContextItem, Effect, End, Event, Finding, Marker, Mode, NOTE_FINDINGS, Proposal, Reply,
+    Response, ReviewResult, SessionId, Settlement, Started, State, UpdateFormat, UsageMetrics,
 };
 use crate::ops::{self, Closing, Landing, Planned, Site};
 use crate::pack::{ModeSpec, OperationName, Target};
@@ -117,10 +117,21 @@ pub struct Overruled {
 
 impl Overruled {
     /// Judges a reply's own result by what operations came to, as the mode's `evidence` says.
-    pub(super) fn find(spec: &ModeSpec, said: &str, results: &BTreeMap<String, Settlement>) -> Option<Self> {
+    pub(super) fn find(
+        spec: &ModeSpec,
+        said: &str,
+        results: &BTreeMap<String, Settlement>,
+    ) -> Option<Self> {
         let (operation, result) = apply::worse(spec, said, results)?;
-        let reason = results.get(operation).map(|found| found.detail.clone()).unwrap_or_default();
-        Some(Self { result: result.to_owned(), operation: operation.to_owned(), reason })
+        let reason = results
+            .get(operation)
+            .map(|found| found.detail.clone())
+            .unwrap_or_default();
+        Some(Self {
+            result: result.to_owned(),
+            operation: operation.to_owned(),
+            reason,
+        })
     }
 }
 
@@ -157,11 +168,23 @@ pub fn take(desk: &Desk<'_>, driver: &dyn Driver, ask: &Ask) -> Result<TurnRepor
         let ask = with_request(desk.store, Ask { found, ..ask })?;
         let model = desk.workspace.model(&ask)?;
         let measured = measure::measured(desk.workspace, desk.store, &ask)?;
-        let ask = Ask { nonce: Some(chance::nonce()), model, measured, ..ask };
+        let ask = Ask {
+            nonce: Some(chance::nonce()),
+            model,
+            measured,
+            ..ask
+        };
         let assembly = assemble(desk.workspace, &state, &ask)?; // layers, fit, render
         let prepared = prepare::prepared(desk, driver, &state, &ask, &assembly)?;
-        let started = Started { commit: grounds.commit()?, ..prepared.started };
-        let prepared = Prepared { findings, started, ..prepared };
+        let started = Started {
+            commit: grounds.commit()?,
+            ..prepared.started
+        };
+        let prepared = Prepared {
+            findings,
+            started,
+            ..prepared
+        };
         fail::point("prepared")?;
         let mut turning = Turning::new(desk, driver, lease, before, &prepared, &grounds);
         turning.warnings.extend(left_out);
@@ -172,14 +195,22 @@ pub fn take(desk: &Desk<'_>, driver: &dyn Driver, ask: &Ask) -> Result<TurnRepor
 /// Returns a warning that names the operations after the turn which a session cannot have that was not opened as a
 /// change. One that nobody named has nothing to commit, so nothing is left out.
 fn left_out(spec: &ModeSpec, site: &Site<'_>) -> Result<Option<String>> {
-    let (None, Some(session)) = (&site.change, site.session) else { return Ok(None) };
-    let names = spec.after.iter().chain(&spec.finish).map(OperationName::as_str);
+    let (None, Some(session)) = (&site.change, site.session) else {
+        return Ok(None);
+    };
+    let names = spec
+        .after
+        .iter()
+        .chain(&spec.finish)
+        .map(OperationName::as_str);
     let needing = ops::needing_change(names)?;
     if needing.is_empty() {
         return Ok(None);
     }
-    let warning =
-        format!("`{session}` was not opened as a change, so this is left out: {}", needing.join(", "));
+    let warning = format!(
+        "`{session}` was not opened as a change, so this is left out: {}",
+        needing.join(", ")
+    );
     log::warn!("{warning}");
     Ok(Some(warning))
 }
@@ -192,7 +223,9 @@ fn left_out(spec: &ModeSpec, site: &Site<'_>) -> Result<Option<String>> {
 /// Whatever keeps it from being told.
 pub fn preview(desk: &Desk<'_>, state: &State, ask: &Ask) -> Result<Vec<(ContextItem, String)>> {
     // That a mode is not there is an error of the prompt itself.
-    let Some(spec) = desk.workspace.pack.modes.get(&ask.mode) else { return Ok(Vec::new()) };
+    let Some(spec) = desk.workspace.pack.modes.get(&ask.mode) else {
+        return Ok(Vec::new());
+    };
     let grounds = Grounds::of(desk, ask.works_on(), state)?;
     let site = grounds.site(desk, ask.works_on(), state);
     let mut found = Vec::new();
@@ -233,7 +266,18 @@ impl<'a> Turning<'a> {
     ) -> Self {
         let calls = prepared.calls;
         let (warnings, unrecorded) = (Vec::new(), Vec::new());
-        Self { desk, driver, lease, prepared, grounds, state, calls, repairs: 0, warnings, unrecorded }
+        Self {
+            desk,
+            driver,
+            lease,
+            prepared,
+            grounds,
+            state,
+            calls,
+            repairs: 0,
+            warnings,
+            unrecorded,
+        }
     }
 
     /// Returns where operations work, with what is true then.
@@ -247,13 +291,24 @@ impl<'a> Turning<'a> {
         let workspace = self.desk.workspace;
         let updates = workspace.updates(&self.prepared.started.mode);
         let (home, root) = (&workspace.root, &self.grounds.tree);
-        Watched { home, root, session: &self.lease.session, turn, call, updates }
+        Watched {
+            home,
+            root,
+            session: &self.lease.session,
+            turn,
+            call,
+            updates,
+        }
     }
 
     /// Records events, and what they name, in one transaction.
     pub(super) fn commit(&mut self, events: &[Event], blobs: &[&[u8]]) -> Result<()> {
         let all = [std::mem::take(&mut self.unrecorded).as_slice(), events].concat();
-        let entry = Entry { events: &all, blobs, budget: self.desk.run.budget };
+        let entry = Entry {
+            events: &all,
+            blobs,
+            budget: self.desk.run.budget,
+        };
         self.desk.store.commit(self.lease, &entry, clock::now())?;
         for event in events {
             if let Event::Answered(answered) = event {
@@ -267,7 +322,13 @@ impl<'a> Turning<'a> {
     /// Removes the files of a call: the ledger has all of it.
     fn clear(&self, turn: u64, call: u64) -> Result<()> {
         fail::point("kept")?;
-        agent::discard(&self.desk.workspace.root.join(folder(&self.lease.session, turn, call)));
+        agent::discard(
+            &self
+                .desk
+                .workspace
+                .root
+                .join(folder(&self.lease.session, turn, call)),
+        );
         self.watched(turn, call).forget();
         fail::point("cleared")
     }
@@ -290,12 +351,18 @@ impl<'a> Turning<'a> {
         let reading = Reading::of(self.desk.workspace, &prepared.started, &prepared.texts)?;
         let (response, pending, usage) = self.repaired(&reading, answer)?; // parse
         // A repair call that edited files or was stopped by the user ends the turn: nothing of it is decided.
-        let ends_turn = |answer: &&Answer| matches!(answer.reply.end, End::Edited { .. } | End::Stopped);
+        let ends_turn =
+            |answer: &&Answer| matches!(answer.reply.end, End::Edited { .. } | End::Stopped);
         if let Some(answer) = pending.as_ref().filter(ends_turn) {
             return self.failed(answer);
         }
         let report = self.decide(&reading, response, pending.as_ref(), None)?;
-        Ok(TurnReport { reply, left_behind, usage, ..report })
+        Ok(TurnReport {
+            reply,
+            left_behind,
+            usage,
+            ..report
+        })
     }
 
     /// Decides on a response, records it together with the call it came from, does what it asks for and goes on.
@@ -315,8 +382,15 @@ impl<'a> Turning<'a> {
         // Of an opinion on a change nothing follows but its verdict and its findings.
         let is_opinion = started.for_change.is_some();
         // Findings are noted together, once all of them are known.
-        let effects = outcome.effects.into_iter().filter(|effect| effect.operation != NOTE_FINDINGS);
-        let effects = if is_opinion { Vec::new() } else { effects.collect() };
+        let effects = outcome
+            .effects
+            .into_iter()
+            .filter(|effect| effect.operation != NOTE_FINDINGS);
+        let effects = if is_opinion {
+            Vec::new()
+        } else {
+            effects.collect()
+        };
         let mut planned = ops::plan(&self.site(&self.state), effects, started)?;
         let mut findings = match findings {
             Some(findings) => Some(findings),
@@ -331,16 +405,25 @@ impl<'a> Turning<'a> {
             planned.extend(self.closing(&outcome.events, markers, verdict, findings.as_deref())?);
         }
         let turn = started.turn;
-        let contents = planned.iter().filter_map(|planned| planned.content.as_ref());
+        let contents = planned
+            .iter()
+            .filter_map(|planned| planned.content.as_ref());
         let mut blobs: Vec<&[u8]> = contents.map(String::as_bytes).collect();
-        blobs.extend(self.unrecorded.first().map(|_| self.prepared.fit.as_bytes()));
+        blobs.extend(
+            self.unrecorded
+                .first()
+                .map(|_| self.prepared.fit.as_bytes()),
+        );
         let mut events = Vec::new();
         if let Some(answer) = last {
             events.push(Event::Answered(Box::new(answer.answered())));
             blobs.push(answer.reply.text.as_bytes());
         }
         events.extend(outcome.events);
-        events.extend(planned.iter().map(|planned| Event::Intended { turn, intent: planned.intent() }));
+        events.extend(planned.iter().map(|planned| Event::Intended {
+            turn,
+            intent: planned.intent(),
+        }));
         if planned.is_empty() {
             events.extend(apply::advance(pack, &self.state.clone().after(&events))?); // advance
         }
@@ -350,18 +433,39 @@ impl<'a> Turning<'a> {
         let settlements = self.settle(&planned)?;
         let (verdict, proposals, fault) = (outcome.verdict, outcome.proposals, outcome.fault);
         let findings = findings.unwrap_or_default();
-        Ok(TurnReport { verdict, findings, settlements, proposals, fault, ..self.report(response)? })
+        Ok(TurnReport {
+            verdict,
+            findings,
+            settlements,
+            proposals,
+            fault,
+            ..self.report(response)?
+        })
     }
 
     /// Adds to the mode's report the findings that it does not have.
     fn complete_report(&self, findings: &[Finding], planned: &mut Vec<Planned>) -> Result<()> {
         let (workspace, started) = (self.desk.workspace, &self.prepared.started);
-        let words = workspace.finding_action(&started.mode).map(|(_, words)| words).unwrap_or_default();
-        complete_report(workspace.pack.mode(&started.mode)?, findings, &words, planned, |target, content| {
-            let (operation, target) = ("files.write".to_owned(), target.to_owned());
-            let effect = Effect { operation, target, content, format: UpdateFormat::Whole };
-            ops::plan(&self.site(&self.state), vec![effect], started)
-        })
+        let words = workspace
+            .finding_action(&started.mode)
+            .map(|(_, words)| words)
+            .unwrap_or_default();
+        complete_report(
+            workspace.pack.mode(&started.mode)?,
+            findings,
+            &words,
+            planned,
+            |target, content| {
+                let (operation, target) = ("files.write".to_owned(), target.to_owned());
+                let effect = Effect {
+                    operation,
+                    target,
+                    content,
+                    format: UpdateFormat::Whole,
+                };
+                ops::plan(&self.site(&self.state), vec![effect], started)
+            },
+        )
     }
 
     /// Tells whether a verdict keeps the session in its mode.
@@ -383,8 +487,18 @@ impl<'a> Turning<'a> {
         let noted = findings.map(|findings| settled(started.turn, &ops::noted(findings)));
         let state = self.state.clone().after(events).after(&noted);
         let ends = apply::advance(&self.desk.workspace.pack, &state)?;
-        let finish = if ends == Some(Event::Ended { done: true }) { spec.finish.as_slice() } else { &[] };
-        let closing = Closing { started, markers, verdict, findings, today: &clock::today() };
+        let finish = if ends == Some(Event::Ended { done: true }) {
+            spec.finish.as_slice()
+        } else {
+            &[]
+        };
+        let closing = Closing {
+            started,
+            markers,
+            verdict,
+            findings,
+            today: &clock::today(),
+        };
         let site = self.site(&state);
         let mut planned = Vec::new();
         for name in spec.after.iter().chain(finish) {
@@ -401,7 +515,11 @@ impl<'a> Turning<'a> {
         }
         self.grounds.check_trust(self.desk, mode)?;
         let spec = self.desk.workspace.pack.mode(mode)?;
-        if spec.before.iter().all(|name| name.as_str() != ops::REVIEWED) {
+        if spec
+            .before
+            .iter()
+            .all(|name| name.as_str() != ops::REVIEWED)
+        {
             return Ok(None);
         }
         let looked = ops::operation(ops::REVIEWED)?.before(&self.site(&self.state));
@@ -414,8 +532,10 @@ impl<'a> Turning<'a> {
     /// Records that nothing of what was intended is done.
     pub(super) fn refuse_all(&mut self, planned: &[Planned], why: &str) -> Result<()> {
         let turn = self.prepared.started.turn;
-        let settled =
-            |planned: &Planned| Event::Settled { turn, settlement: planned.settled(false, why.to_owned()) };
+        let settled = |planned: &Planned| Event::Settled {
+            turn,
+            settlement: planned.settled(false, why.to_owned()),
+        };
         self.commit(&planned.iter().map(settled).collect::<Vec<_>>(), &[])
     }
 
@@ -443,11 +563,16 @@ impl<'a> Turning<'a> {
             if !settlement.done {
                 failed.get_or_insert_with(|| settlement.operation.clone());
             }
-            settlement.report = settlement.text.as_ref().map(|text| blob_id(text.as_bytes()));
+            settlement.report = settlement
+                .text
+                .as_ref()
+                .map(|text| blob_id(text.as_bytes()));
             self.desk.run.tell(Sign::Settled(settlement.clone()));
             settlements.push(settlement);
         }
-        let last = settlements[recorded..].iter().map(|settlement| settled(turn, settlement));
+        let last = settlements[recorded..]
+            .iter()
+            .map(|settlement| settled(turn, settlement));
         let state = self.state.clone().after(&last.collect::<Vec<_>>());
         let next = apply::advance(&self.desk.workspace.pack, &state)?; // advance
         fail::point("settling")?;
@@ -466,7 +591,10 @@ impl<'a> Turning<'a> {
                 return Ok(Some(landing));
             }
             if !self.pause(A_MOMENT)? {
-                return Err(Error::new(ErrorKind::AgentStopped, "another change was being merged"));
+                return Err(Error::new(
+                    ErrorKind::AgentStopped,
+                    "another change was being merged",
+                ));
             }
         }
     }
@@ -474,18 +602,27 @@ impl<'a> Turning<'a> {
     /// Returns an operation of this turn that was not done, and is not tried again now.
     fn failed_before(&self, planned: &[Planned]) -> Option<String> {
         let again = |operation: &str, target: &str| {
-            planned.iter().any(|planned| planned.operation == operation && planned.target == target)
+            planned
+                .iter()
+                .any(|planned| planned.operation == operation && planned.target == target)
         };
         let mut failed = self.state.progress.failed();
-        failed.find(|(operation, target)| !again(operation, target)).map(|(operation, _)| operation.clone())
+        failed
+            .find(|(operation, target)| !again(operation, target))
+            .map(|(operation, _)| operation.clone())
     }
 
     /// Records what became of effects, and what follows from that.
     fn settled(&mut self, settlements: &[Settlement], next: Option<Event>) -> Result<()> {
         let turn = self.prepared.started.turn;
-        let mut events: Vec<Event> = settlements.iter().map(|settlement| settled(turn, settlement)).collect();
+        let mut events: Vec<Event> = settlements
+            .iter()
+            .map(|settlement| settled(turn, settlement))
+            .collect();
         events.extend(next);
-        let reports = settlements.iter().filter_map(|settlement| settlement.text.as_ref());
+        let reports = settlements
+            .iter()
+            .filter_map(|settlement| settlement.text.as_ref());
         let reports: Vec<&[u8]> = reports.map(String::as_bytes).collect();
         self.commit(&events, &reports)
     }
@@ -495,19 +632,40 @@ impl<'a> Turning<'a> {
         self.record(answer)?;
         let prepared = self.prepared;
         let reading = Reading::of(self.desk.workspace, &prepared.started, &prepared.texts)?;
-        let Reply { text, usage, end, detail, left_behind, .. } = answer.reply.clone();
+        let Reply {
+            text,
+            usage,
+            end,
+            detail,
+            left_behind,
+            ..
+        } = answer.reply.clone();
         // That it is cut off, or no reply at all, is told by how the call ended.
-        let said = Response { problems: Vec::new(), ..reading.read(&text, &end) };
+        let said = Response {
+            problems: Vec::new(),
+            ..reading.read(&text, &end)
+        };
         let report = self.report(said)?;
         let name = format!("{}/{}", self.lease.session, prepared.started.turn);
         let fault = end.error(&prepared.started.agent, &name, &detail);
-        Ok(TurnReport { reply: text, usage, end, left_behind, fault, overruled: None, ..report })
+        Ok(TurnReport {
+            reply: text,
+            usage,
+            end,
+            left_behind,
+            fault,
+            overruled: None,
+            ..report
+        })
     }
 
     /// Returns what the turn came to if what was seen makes it worse than what its reply says.
     fn overruled(&self, state: &State) -> Result<Option<Overruled>> {
         let mode = &self.prepared.started.mode;
-        let left = state.left.as_ref().filter(|left| left.mode == *mode && state.mode.as_ref() != Some(mode));
+        let left = state
+            .left
+            .as_ref()
+            .filter(|left| left.mode == *mode && state.mode.as_ref() != Some(mode));
         let (verdict, results) = match left {
             Some(left) => (left.verdict, &left.results),
             None => (state.progress.verdict, &state.results),
@@ -515,7 +673,9 @@ impl<'a> Turning<'a> {
         let said = verdict.map_or("otherwise", ReviewResult::name);
         // A task that is ticked is progress, though others are left.
         let on_the_way = |operation: &str| {
-            results.get(operation).is_some_and(|found| found.result.as_deref() == Some("PROGRESS"))
+            results
+                .get(operation)
+                .is_some_and(|found| found.result.as_deref() == Some("PROGRESS"))
         };
         let worse = Overruled::find(self.desk.workspace.pack.mode(mode)?, said, results);
         Ok(worse.filter(|worse| !on_the_way(&worse.operation)))
@@ -553,5 +713,8 @@ impl<'a> Turning<'a> {
 }
 
 fn settled(turn: u64, settlement: &Settlement) -> Event {
-    Event::Settled { turn, settlement: settlement.clone() }
+    Event::Settled {
+        turn,
+        settlement: settlement.clone(),
+    }
 }

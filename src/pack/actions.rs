@@ -34,7 +34,11 @@ pub(super) fn available_actions<'a>(
             Tier::Full => write_full(&mut out, name, action),
             Tier::Medium => {
                 let description = escaped(&action.description);
-                writeln!(out, "<action type=\"{name}\">{description}: {}</action>", listed(action))
+                writeln!(
+                    out,
+                    "<action type=\"{name}\">{description}: {}</action>",
+                    listed(action)
+                )
             }
             Tier::Minimal => writeln!(out, "{name}: {}", listed(action)),
         };
@@ -67,7 +71,9 @@ fn write_full(out: &mut String, name: &str, action: &ActionSpec) -> std::fmt::Re
 
 /// Returns a text in which no markup stands.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 /// Returns the parameters in a line; those that may be left out have a question mark.

@@ -109,7 +109,8 @@ const FILES: &[(&str, &str)] = files![
 ];
 
 /// What stands in a prompt where a mandatory variable has no value.
-pub(crate) const MISSING_VARIABLE: &str = include_str!("../../templates/notices/missing-variable.md");
+pub(crate) const MISSING_VARIABLE: &str =
+    include_str!("../../templates/notices/missing-variable.md");
 
 /// Words that introduce the request of a change in `<instructions>`; `{{REQUEST}}` is the request.
 pub const REQUEST_NOTICE: &str = include_str!("../../templates/notices/request.md");
@@ -146,8 +147,14 @@ pub const PACK_DRAFT: &[(&str, &str)] = &[
 pub const DEMO: &[(&str, &str)] = &[
     ("CHANGELOG.md", include_str!("../../data/demo/CHANGELOG.md")),
     ("README.md", include_str!("../../data/demo/README.md")),
-    ("agentd/config.toml", include_str!("../../data/demo/config.toml")),
-    ("agentd/project.md", include_str!("../../data/demo/project.md")),
+    (
+        "agentd/config.toml",
+        include_str!("../../data/demo/config.toml"),
+    ),
+    (
+        "agentd/project.md",
+        include_str!("../../data/demo/project.md"),
+    ),
     ("greet.sh", include_str!("../../data/demo/greet.sh")),
     ("test.sh", include_str!("../../data/demo/test.sh")),
 ];
@@ -175,18 +182,27 @@ pub const CONFIG_DRAFT: &str = include_str!("../../data/init/config.toml");
 
 /// Returns a compiled-in file.
 pub(super) fn find(name: &Path) -> Option<&'static str> {
-    FILES.iter().find(|(path, _)| Path::new(path) == name).map(|(_, text)| *text)
+    FILES
+        .iter()
+        .find(|(path, _)| Path::new(path) == name)
+        .map(|(_, text)| *text)
 }
 
 /// Returns the names of the compiled-in files directly in a folder, without the folder.
 pub(super) fn names_in(folder: &str) -> impl Iterator<Item = &'static str> + use<'_> {
-    FILES.iter().filter_map(move |(path, _)| path.strip_prefix(folder)?.strip_prefix('/'))
+    FILES
+        .iter()
+        .filter_map(move |(path, _)| path.strip_prefix(folder)?.strip_prefix('/'))
 }
 
 /// Returns the names of the folders below a folder that hold a certain compiled-in file.
 pub(super) fn folders_with(folder: &str, file: &str) -> impl Iterator<Item = &'static str> {
     FILES.iter().filter_map(move |(path, _)| {
-        let name = path.strip_prefix(folder)?.strip_prefix('/')?.strip_suffix(file)?.strip_suffix('/')?;
+        let name = path
+            .strip_prefix(folder)?
+            .strip_prefix('/')?
+            .strip_suffix(file)?
+            .strip_suffix('/')?;
         (!name.contains('/')).then_some(name)
     })
 }

@@ -33,7 +33,10 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
     texts.extend(repair.iter().map(|text| (text.name.clone(), text.clone())));
     let actions = faults.read_actions(name, &manifest, places);
     let mut skeletons = BTreeMap::new();
-    let templates = manifest.layers.iter().any(|layer| layer.value.holds == Holds::Template);
+    let templates = manifest
+        .layers
+        .iter()
+        .any(|layer| layer.value.holds == Holds::Template);
     for (mode, spec) in &manifest.modes {
         faults.check_next(mode, &spec.value, spec.referenced, &manifest);
         faults.check_gate(&spec.value, spec.referenced, &manifest);
@@ -45,7 +48,11 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
     }
     faults.check_ends(&manifest);
     faults.into_result()?;
-    let layers: Vec<Layer> = manifest.layers.into_iter().map(|layer| layer.value).collect();
+    let layers: Vec<Layer> = manifest
+        .layers
+        .into_iter()
+        .map(|layer| layer.value)
+        .collect();
     Ok(Pack {
         headings: Headings::of(&manifest.separator, &manifest.sections, &layers, &texts),
         name: manifest.name.value,
@@ -58,18 +65,38 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
         reserve: manifest.reserve,
         hysteresis: manifest.hysteresis.map(|percent| percent.value),
         rounds: manifest.rounds.map_or(ROUNDS, |rounds| rounds.value),
-        aliases: manifest.aliases.into_iter().map(|(alias, mode)| (alias, mode.value)).collect(),
+        aliases: manifest
+            .aliases
+            .into_iter()
+            .map(|(alias, mode)| (alias, mode.value))
+            .collect(),
         variables: manifest.variables,
         sections: manifest.sections,
-        markers: manifest.markers.into_iter().map(|(name, values)| (name, values.value)).collect(),
+        markers: manifest
+            .markers
+            .into_iter()
+            .map(|(name, values)| (name, values.value))
+            .collect(),
         actions,
-        uses: manifest.actions.into_iter().map(|(name, used)| (name, used.value)).collect(),
+        uses: manifest
+            .actions
+            .into_iter()
+            .map(|(name, used)| (name, used.value))
+            .collect(),
         layers,
-        modes: manifest.modes.into_iter().map(|(mode, spec)| (mode, spec.value)).collect(),
+        modes: manifest
+            .modes
+            .into_iter()
+            .map(|(mode, spec)| (mode, spec.value))
+            .collect(),
         skeletons,
         texts,
         places: places.clone(),
-        tags: manifest.tags.into_iter().map(|(alias, tag)| (alias, tag.value)).collect(),
+        tags: manifest
+            .tags
+            .into_iter()
+            .map(|(alias, tag)| (alias, tag.value))
+            .collect(),
         repair,
         action_lists: HashMap::new(),
     }
@@ -79,45 +106,71 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
 impl Faults<'_> {
     fn check_head(&mut self, name: &str, manifest: &Manifest) {
         if manifest.format.value != FORMAT {
-            let message =
-                format!("format {} is not understood; this program reads {FORMAT}", manifest.format.value);
+            let message = format!(
+                "format {} is not understood; this program reads {FORMAT}",
+                manifest.format.value
+            );
             self.add(manifest.format.referenced, message);
         }
         if manifest.name.value != name {
-            let message =
-                format!("the pack is called {:?} and lies in the folder {name:?}", manifest.name.value);
+            let message = format!(
+                "the pack is called {:?} and lies in the folder {name:?}",
+                manifest.name.value
+            );
             self.add(manifest.name.referenced, message);
         }
         if !manifest.modes.contains_key(&manifest.start.value) {
-            self.add(manifest.start.referenced, format!("there is no mode `{}`", manifest.start.value));
+            self.add(
+                manifest.start.referenced,
+                format!("there is no mode `{}`", manifest.start.value),
+            );
         }
-        if let Some(percent) =
-            manifest.hysteresis.as_ref().filter(|percent| !(1..=100).contains(&percent.value))
+        if let Some(percent) = manifest
+            .hysteresis
+            .as_ref()
+            .filter(|percent| !(1..=100).contains(&percent.value))
         {
-            self.add(percent.referenced, "`hysteresis` is a percentage, from 1 to 100");
+            self.add(
+                percent.referenced,
+                "`hysteresis` is a percentage, from 1 to 100",
+            );
         }
-        if let Some(rounds) = manifest.rounds.as_ref().filter(|rounds| !(1..=100).contains(&rounds.value)) {
+        if let Some(rounds) = manifest
+            .rounds
+            .as_ref()
+            .filter(|rounds| !(1..=100).contains(&rounds.value))
+        {
             self.add(rounds.referenced, "`rounds` is a number from 1 to 100");
         }
         for (mode, spec) in &manifest.modes {
             if matches!(mode.as_str(), "done" | "stop") {
-                self.add(spec.referenced, format!("`{mode}` is where a process ends, and cannot be a mode"));
+                self.add(
+                    spec.referenced,
+                    format!("`{mode}` is where a process ends, and cannot be a mode"),
+                );
             }
         }
         for (alias, mode) in &manifest.aliases {
             if !manifest.modes.contains_key(&mode.value) {
                 self.add(
                     mode.referenced,
-                    format!("the alias `{alias}` leads to `{}`, which is no mode", mode.value),
+                    format!(
+                        "the alias `{alias}` leads to `{}`, which is no mode",
+                        mode.value
+                    ),
                 );
-            } else if Mode::new(alias.as_str()).map_or(true, |alias| manifest.modes.contains_key(&alias)) {
+            } else if Mode::new(alias.as_str())
+                .map_or(true, |alias| manifest.modes.contains_key(&alias))
+            {
                 self.add(mode.referenced, format!("{alias:?} cannot be an alias"));
             }
         }
         for (marker, values) in &manifest.markers {
-            let usable =
-                |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-            if Mode::new(marker.as_str()).is_err() || !usable(marker) || reply::is_reserved(marker) {
+            let usable = |text: &str| {
+                !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+            };
+            if Mode::new(marker.as_str()).is_err() || !usable(marker) || reply::is_reserved(marker)
+            {
                 self.add(values.referenced, format!("{marker:?} cannot be a marker"));
             }
             if values.value.is_empty() || !values.value.iter().all(|value| usable(value)) {
@@ -135,14 +188,22 @@ impl Faults<'_> {
         manifest: &Manifest,
         places: &Places,
     ) -> IndexMap<String, ActionSpec> {
-        let Some((_, first)) = manifest.actions.first() else { return IndexMap::new() };
+        let Some((_, first)) = manifest.actions.first() else {
+            return IndexMap::new();
+        };
         let found = places.find(&format!("packs/{pack}/actions.yaml"));
-        let read =
-            found.and_then(|prose| prose.map(|prose| actions::read(&prose.text, &prose.origin)).transpose());
+        let read = found.and_then(|prose| {
+            prose
+                .map(|prose| actions::read(&prose.text, &prose.origin))
+                .transpose()
+        });
         let actions = match read {
             Ok(Some(actions)) => actions,
             Ok(None) => {
-                self.add(first.referenced, "there is no actions.yaml beside this file");
+                self.add(
+                    first.referenced,
+                    "there is no actions.yaml beside this file",
+                );
                 return IndexMap::new();
             }
             Err(error) => {
@@ -154,16 +215,30 @@ impl Faults<'_> {
             let parameters = actions.get(name).map(|action| action.parameters.keys());
             let mut names = std::iter::once(name).chain(parameters.into_iter().flatten());
             if let Some(odd) = names.find(|name| !is_field(name)) {
-                self.add(used.referenced, format!("{odd:?} cannot name an action or a parameter"));
+                self.add(
+                    used.referenced,
+                    format!("{odd:?} cannot name an action or a parameter"),
+                );
             }
             if !actions.contains_key(name) {
-                self.add(used.referenced, format!("actions.yaml describes no action `{name}`"));
+                self.add(
+                    used.referenced,
+                    format!("actions.yaml describes no action `{name}`"),
+                );
             }
             for fault in actions.get(name).into_iter().flat_map(parameter_faults) {
                 self.add(used.referenced, format!("the action `{name}`: {fault}"));
             }
-            for mode in used.value.modes.iter().filter(|mode| !manifest.modes.contains_key(*mode)) {
-                self.add(used.referenced, format!("the action `{name}` is for `{mode}`, which is no mode"));
+            for mode in used
+                .value
+                .modes
+                .iter()
+                .filter(|mode| !manifest.modes.contains_key(*mode))
+            {
+                self.add(
+                    used.referenced,
+                    format!("the action `{name}` is for `{mode}`, which is no mode"),
+                );
             }
         }
         actions
@@ -171,16 +246,28 @@ impl Faults<'_> {
 
     /// A gate asks for nothing but what a session's state tells; required markers and summaries are there.
     fn check_gate(&mut self, spec: &ModeSpec, location: Location, manifest: &Manifest) {
-        for marker in spec.markers.iter().filter(|marker| !manifest.markers.contains_key(*marker)) {
+        for marker in spec
+            .markers
+            .iter()
+            .filter(|marker| !manifest.markers.contains_key(*marker))
+        {
             self.add(location, format!("there is no marker `{marker}`"));
         }
-        if spec.state.summarized.iter().any(|section| *section != Section::WorkOrder) {
+        if spec
+            .state
+            .summarized
+            .iter()
+            .any(|section| *section != Section::WorkOrder)
+        {
             self.add(location, "only `work_order` has a summary");
         }
         let Some(gate) = &spec.gate else { return };
         self.check_condition(gate, |name, argument| match argument {
             None => {
-                matches!(name, "verdict" | "failed" | "turns" | "mode_turns" | "percent" | "voice_locked")
+                matches!(
+                    name,
+                    "verdict" | "failed" | "turns" | "mode_turns" | "percent" | "voice_locked"
+                )
             }
             Some(argument) => {
                 (name == "status" && is_status_key(argument))
@@ -193,10 +280,19 @@ impl Faults<'_> {
     /// What a reply may change in the work tree, an agent with tools may change there, too; an operation does it.
     fn check_edits(&mut self, mode: &Mode, spec: &ModeSpec, location: Location) {
         if spec.edits.is_some() && spec.permission != Permission::Edit {
-            self.add(location, format!("`edits` of mode `{mode}` needs `permission: edit`"));
+            self.add(
+                location,
+                format!("`edits` of mode `{mode}` needs `permission: edit`"),
+            );
         }
-        if spec.edits.is_some() != spec.after.iter().any(|operation| operation.as_str() == "files.edit") {
-            let message = format!("`edits` of mode `{mode}` and `files.edit` in its `after` need each other");
+        if spec.edits.is_some()
+            != spec
+                .after
+                .iter()
+                .any(|operation| operation.as_str() == "files.edit")
+        {
+            let message =
+                format!("`edits` of mode `{mode}` and `files.edit` in its `after` need each other");
             self.add(location, message);
         }
     }
@@ -225,24 +321,54 @@ impl Faults<'_> {
             Target::Mode(mode) => manifest.modes.contains_key(mode),
             Target::Done | Target::Stop => true,
         };
-        if !manifest.modes.values().all(|spec| spec.value.next.values().all(known)) {
+        if !manifest
+            .modes
+            .values()
+            .all(|spec| spec.value.next.values().all(known))
+        {
             return;
         }
-        let stuck: Vec<&Mode> = manifest.modes.keys().filter(|mode| !ending.contains(mode)).collect();
+        let stuck: Vec<&Mode> = manifest
+            .modes
+            .keys()
+            .filter(|mode| !ending.contains(mode))
+            .collect();
         if let Some(spec) = stuck.first().and_then(|mode| manifest.modes.get(*mode)) {
             let names: Vec<_> = stuck.iter().map(|mode| format!("`{mode}`")).collect();
-            let message =
-                format!("{} in a circle: from there no way leads to done or stop", names.join(", "));
+            let message = format!(
+                "{} in a circle: from there no way leads to done or stop",
+                names.join(", ")
+            );
             self.add(spec.referenced, message);
         }
     }
 
-    fn check_next(&mut self, mode: &Mode, spec: &ModeSpec, location: Location, manifest: &Manifest) {
-        if let Some(judged) = spec.judges.as_ref().filter(|judged| !manifest.modes.contains_key(*judged)) {
-            self.add(location, format!("`judges` of mode `{mode}` names `{judged}`, which is no mode"));
+    fn check_next(
+        &mut self,
+        mode: &Mode,
+        spec: &ModeSpec,
+        location: Location,
+        manifest: &Manifest,
+    ) {
+        if let Some(judged) = spec
+            .judges
+            .as_ref()
+            .filter(|judged| !manifest.modes.contains_key(*judged))
+        {
+            self.add(
+                location,
+                format!("`judges` of mode `{mode}` names `{judged}`, which is no mode"),
+            );
         }
-        if let Some(mode) = spec.revise.as_ref().filter(|mode| !manifest.modes.contains_key(*mode)) {
-            self.add(location, format!("`revise` leads to `{mode}`, which is no mode"));
+        if let Some(mode) = spec
+            .revise
+            .as_ref()
+            .filter(|mode| !manifest.modes.contains_key(*mode))
+        {
+            self.add(
+                location,
+                format!("`revise` leads to `{mode}`, which is no mode"),
+            );
         }
         let can_be = |result: &str| {
             let verdict = result.parse::<ReviewResult>().ok();
@@ -252,11 +378,16 @@ impl Faults<'_> {
         };
         self.check_evidence(mode, spec, location, can_be);
         for operation in spec.needs_person.keys() {
-            let runs =
-                |spec: &ModeSpec| spec.before.iter().chain(&spec.after).any(|run| run.as_str() == operation);
+            let runs = |spec: &ModeSpec| {
+                spec.before
+                    .iter()
+                    .chain(&spec.after)
+                    .any(|run| run.as_str() == operation)
+            };
             if !manifest.modes.values().any(|spec| runs(&spec.value)) {
-                let message =
-                    format!("`needs_person` of mode `{mode}` asks for `{operation}`, which no mode runs");
+                let message = format!(
+                    "`needs_person` of mode `{mode}` asks for `{operation}`, which no mode runs"
+                );
                 self.add(location, message);
             }
         }
@@ -270,16 +401,28 @@ impl Faults<'_> {
             if let Target::Mode(target) = target
                 && !manifest.modes.contains_key(target)
             {
-                self.add(location, format!("`next` of mode `{mode}` leads to `{target}`, which is no mode"));
+                self.add(
+                    location,
+                    format!("`next` of mode `{mode}` leads to `{target}`, which is no mode"),
+                );
             }
         }
         let total = spec.verdict_required
-            && spec.verdicts.iter().all(|verdict| spec.next.contains_key(verdict.name()));
+            && spec
+                .verdicts
+                .iter()
+                .all(|verdict| spec.next.contains_key(verdict.name()));
         if !total && !spec.next.contains_key("otherwise") {
-            self.add(location, format!("`next` of mode `{mode}` leaves a result open; add `otherwise`"));
+            self.add(
+                location,
+                format!("`next` of mode `{mode}` leaves a result open; add `otherwise`"),
+            );
         }
         if spec.verdict_required && spec.verdicts.is_empty() {
-            self.add(location, format!("mode `{mode}` requires a verdict and allows none"));
+            self.add(
+                location,
+                format!("mode `{mode}` requires a verdict and allows none"),
+            );
         }
     }
 
@@ -294,17 +437,23 @@ impl Faults<'_> {
         for (operation, found) in &spec.evidence {
             let mut runs = spec.before.iter().chain(&spec.after);
             if !runs.any(|run| run.as_str() == operation) {
-                let message =
-                    format!("`evidence` of mode `{mode}` asks for `{operation}`, which it does not run");
+                let message = format!(
+                    "`evidence` of mode `{mode}` asks for `{operation}`, which it does not run"
+                );
                 self.add(location, message);
             }
             for result in found.values().filter(|result| !can_be(result)) {
-                let message =
-                    format!("`evidence` of mode `{mode}` names {result}, which no turn of it can have");
+                let message = format!(
+                    "`evidence` of mode `{mode}` names {result}, which no turn of it can have"
+                );
                 self.add(location, message);
             }
         }
-        for pattern in spec.documents.keys().filter(|pattern| !spec.updates.contains(pattern)) {
+        for pattern in spec
+            .documents
+            .keys()
+            .filter(|pattern| !spec.updates.contains(pattern))
+        {
             self.add(
                 location,
                 format!("`documents` of mode `{mode}` names {pattern}, which no reply may update"),
@@ -312,13 +461,29 @@ impl Faults<'_> {
         }
     }
 
-    fn check_templates(&mut self, mode: &Mode, spec: &ModeSpec, location: Location, places: &Places) {
-        if !spec.templates.iter().any(|name| *name == format!("BASE-{mode}")) {
-            self.add(location, format!("mode `{mode}` does not name BASE-{mode} among its templates"));
+    fn check_templates(
+        &mut self,
+        mode: &Mode,
+        spec: &ModeSpec,
+        location: Location,
+        places: &Places,
+    ) {
+        if !spec
+            .templates
+            .iter()
+            .any(|name| *name == format!("BASE-{mode}"))
+        {
+            self.add(
+                location,
+                format!("mode `{mode}` does not name BASE-{mode} among its templates"),
+            );
         }
         for name in &spec.templates {
             if template::split_name(name).is_none_or(|(_, named)| named != *mode) {
-                self.add(location, format!("{name} is not a template of mode `{mode}`"));
+                self.add(
+                    location,
+                    format!("{name} is not a template of mode `{mode}`"),
+                );
             } else if !places.has(&format!("templates/system/{name}.md")) {
                 // A file that is there and cannot be read is named, with its reason, when it is used.
                 self.add(location, format!("there is no template {name}"));
@@ -354,11 +519,23 @@ impl Faults<'_> {
 fn parameter_faults(action: &ActionSpec) -> Vec<String> {
     let mut faults = Vec::new();
     for (name, parameter) in &action.parameters {
-        for value in parameter.aliases.keys().filter(|value| !parameter.one_of.contains(value)) {
-            faults.push(format!("`aliases` of `{name}` names `{value}`, which is not in its `enum`"));
+        for value in parameter
+            .aliases
+            .keys()
+            .filter(|value| !parameter.one_of.contains(value))
+        {
+            faults.push(format!(
+                "`aliases` of `{name}` names `{value}`, which is not in its `enum`"
+            ));
         }
-        for other in parameter.unless.iter().filter(|other| !action.parameters.contains_key(*other)) {
-            faults.push(format!("`unless` of `{name}` names `{other}`, which is no parameter"));
+        for other in parameter
+            .unless
+            .iter()
+            .filter(|other| !action.parameters.contains_key(*other))
+        {
+            faults.push(format!(
+                "`unless` of `{name}` names `{other}`, which is no parameter"
+            ));
         }
     }
     faults
@@ -373,5 +550,10 @@ fn is_field(name: &str) -> bool {
 
 /// Tells how rules name an artifact: `beat_sheet` for `Beat Sheet`.
 fn is_status_key(name: &str) -> bool {
-    ArtifactStatus { name: name.to_owned(), ..ArtifactStatus::default() }.key() == name
+    ArtifactStatus {
+        name: name.to_owned(),
+        ..ArtifactStatus::default()
+    }
+    .key()
+        == name
 }

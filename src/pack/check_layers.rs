@@ -45,10 +45,16 @@ pub(super) fn check(manifest: &Manifest, faults: &mut Faults<'_>) {
             faults.add(place, format!("two layers are called `{}`", value.id));
         }
         if !matches!(value.holds, Holds::Text | Holds::Turn) && !held.insert(value.holds) {
-            faults.add(place, format!("two layers hold {:?}", value.holds).to_lowercase());
+            faults.add(
+                place,
+                format!("two layers hold {:?}", value.holds).to_lowercase(),
+            );
         }
         if value.holds == Holds::Knowledge && before != Some(Holds::State) {
-            faults.add(place, "knowledge stands inside the state: its layer comes right behind the state's");
+            faults.add(
+                place,
+                "knowledge stands inside the state: its layer comes right behind the state's",
+            );
         }
         if let Some(message) = class_fault(value).or_else(|| file_fault(value)) {
             faults.add(place, format!("layer `{}`: {message}", value.id));
@@ -57,26 +63,50 @@ pub(super) fn check(manifest: &Manifest, faults: &mut Faults<'_>) {
             argument.is_none()
                 && (FACTS.contains(&name) || manifest.variables.iter().any(|known| known == name))
         };
-        value.conditions().for_each(|condition| faults.check_condition(condition, known));
+        value
+            .conditions()
+            .for_each(|condition| faults.check_condition(condition, known));
         for (name, fact) in value.choose.iter().flat_map(|choice| &choice.value.values) {
             if !manifest.variables.contains(name) || !known(fact, None) {
-                let message =
-                    format!("layer `{}` gives `{name}` the value of `{fact}`: not both are known", value.id);
+                let message = format!(
+                    "layer `{}` gives `{name}` the value of `{fact}`: not both are known",
+                    value.id
+                );
                 faults.add(place, message);
             }
         }
-        for mode in value.adds.keys().filter(|mode| !manifest.modes.contains_key(*mode)) {
-            faults.add(place, format!("layer `{}` adds to `{mode}`, which is no mode", value.id));
+        for mode in value
+            .adds
+            .keys()
+            .filter(|mode| !manifest.modes.contains_key(*mode))
+        {
+            faults.add(
+                place,
+                format!("layer `{}` adds to `{mode}`, which is no mode", value.id),
+            );
         }
         before = Some(value.holds);
     }
-    let place =
-        |layer: Option<&Placed<Layer>>| layer.map_or(manifest.start.referenced, |layer| layer.referenced);
-    if manifest.layers.last().is_none_or(|layer| layer.value.holds != Holds::Instructions) {
-        faults.add(place(manifest.layers.last()), "the last layer holds the instructions");
+    let place = |layer: Option<&Placed<Layer>>| {
+        layer.map_or(manifest.start.referenced, |layer| layer.referenced)
+    };
+    if manifest
+        .layers
+        .last()
+        .is_none_or(|layer| layer.value.holds != Holds::Instructions)
+    {
+        faults.add(
+            place(manifest.layers.last()),
+            "the last layer holds the instructions",
+        );
     }
-    if !held.contains(&Holds::Template) && manifest.layers.iter().all(|l| l.value.holds != Holds::Text) {
-        faults.add(place(manifest.layers.first()), "no layer holds a text or the template");
+    if !held.contains(&Holds::Template)
+        && manifest.layers.iter().all(|l| l.value.holds != Holds::Text)
+    {
+        faults.add(
+            place(manifest.layers.first()),
+            "no layer holds a text or the template",
+        );
     }
 }
 
@@ -87,8 +117,12 @@ fn class_fault(layer: &Layer) -> Option<&'static str> {
         Holds::Instructions | Holds::Template if layer.class != Class::Pinned => {
             Some("this is never cut, so its class is `pinned`")
         }
-        Holds::Instructions if layer.when.is_some() => Some("this is always there, so it has no `when`"),
-        Holds::State | Holds::Turn if !matches!(layer.class, Class::Pinned | Class::Required) && !elastic => {
+        Holds::Instructions if layer.when.is_some() => {
+            Some("this is always there, so it has no `when`")
+        }
+        Holds::State | Holds::Turn
+            if !matches!(layer.class, Class::Pinned | Class::Required) && !elastic =>
+        {
             Some("its class is `pinned` or `required`")
         }
         Holds::Template | Holds::Text | Holds::State | Holds::Knowledge | Holds::Project
@@ -96,11 +130,15 @@ fn class_fault(layer: &Layer) -> Option<&'static str> {
         {
             Some("it has no `heading`; write one into the text")
         }
-        Holds::History | Holds::Knowledge if !elastic => Some("this grows, so its class is `elastic`"),
+        Holds::History | Holds::Knowledge if !elastic => {
+            Some("this grows, so its class is `elastic`")
+        }
         Holds::Text | Holds::State | Holds::Project | Holds::Turn if elastic => {
             Some("only history, knowledge and context can be elastic")
         }
-        _ if !elastic && (layer.floor.is_some() || layer.cap.is_some() || layer.items.is_some()) => {
+        _ if !elastic
+            && (layer.floor.is_some() || layer.cap.is_some() || layer.items.is_some()) =>
+        {
             Some("`floor`, `cap` and `items` are for elastic layers")
         }
         _ if layer.holds != Holds::Instructions && !layer.prefix.is_empty() => {
@@ -109,7 +147,9 @@ fn class_fault(layer: &Layer) -> Option<&'static str> {
         _ if layer.holds.context_kind().is_some() && !names_its_items(layer) => {
             Some("its heading needs `{name}` with a word before it")
         }
-        _ if layer.holds != Holds::Knowledge && !layer.keep.is_empty() => Some("`keep` is for knowledge"),
+        _ if layer.holds != Holds::Knowledge && !layer.keep.is_empty() => {
+            Some("`keep` is for knowledge")
+        }
         _ => None,
     }
 }
@@ -117,7 +157,9 @@ fn class_fault(layer: &Layer) -> Option<&'static str> {
 /// Tells whether a heading over context items names them, behind a word that tells it from other headings.
 fn names_its_items(layer: &Layer) -> bool {
     layer.heading.as_ref().is_none_or(|heading| {
-        let before = heading.split_once("{name}").map_or("", |(before, _)| before);
+        let before = heading
+            .split_once("{name}")
+            .map_or("", |(before, _)| before);
         before.contains(char::is_alphanumeric)
     })
 }
@@ -132,7 +174,9 @@ fn file_fault(layer: &Layer) -> Option<&'static str> {
         Holds::Text if turns > 0 => Some("`user` and `assistant` are for an example turn"),
         Holds::Text => None,
         Holds::Instructions if texts == 0 && turns == 0 => None,
-        _ if texts > 0 || !layer.adds.is_empty() => Some("`text`, `choose` and `adds` are for prose"),
+        _ if texts > 0 || !layer.adds.is_empty() => {
+            Some("`text`, `choose` and `adds` are for prose")
+        }
         Holds::Turn => None,
         _ if turns > 0 => Some("`user` and `assistant` are for an example turn"),
         _ => None,
@@ -151,22 +195,34 @@ pub(super) fn read_texts(
     for layer in &manifest.layers {
         for (file, location) in layer.value.files() {
             if !is_file_name(file) {
-                faults.add(location, format!("{file:?} is not the name of a prose file, like `identity.md`"));
+                faults.add(
+                    location,
+                    format!("{file:?} is not the name of a prose file, like `identity.md`"),
+                );
                 continue;
             }
             let named: Vec<String> = if file.contains("{mode}") {
-                manifest.modes.keys().map(|mode| file_for(file, mode)).collect()
+                manifest
+                    .modes
+                    .keys()
+                    .map(|mode| file_for(file, mode))
+                    .collect()
             } else {
                 vec![file.to_owned()]
             };
-            for (file, tier) in named.iter().flat_map(|file| Tier::ALL.map(|tier| (file, tier))) {
+            for (file, tier) in named
+                .iter()
+                .flat_map(|file| Tier::ALL.map(|tier| (file, tier)))
+            {
                 let name = file_at(file, tier);
                 if texts.contains_key(&name) {
                     continue;
                 }
                 looked_for += 1;
                 let found = places.find(&format!("packs/{pack}/{name}"));
-                match found.and_then(|prose| prose.map(|prose| Text::read(&name, &prose)).transpose()) {
+                match found
+                    .and_then(|prose| prose.map(|prose| Text::read(&name, &prose)).transpose())
+                {
                     Ok(Some(text)) => {
                         bytes += text.file.len();
                         check_variables(&text, manifest, faults);
@@ -180,8 +236,10 @@ pub(super) fn read_texts(
                 }
                 // Most files have no shorter texts beside them: three names for each file is what is looked for.
                 if texts.len() > MOST_FILES || looked_for > 3 * MOST_FILES || bytes > MOST_BYTES {
-                    faults
-                        .add(location, format!("the prose is over {MOST_FILES} files or {MOST_BYTES} bytes"));
+                    faults.add(
+                        location,
+                        format!("the prose is over {MOST_FILES} files or {MOST_BYTES} bytes"),
+                    );
                     return texts;
                 }
             }
@@ -195,9 +253,13 @@ fn check_variables(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
     for variable in &text.variables {
         // What a text lists itself is known, too.
         let listed = text.front_matter.variables.is_some();
-        let known = listed || variable.name == PLACEHOLDER || manifest.variables.contains(&variable.name);
+        let known =
+            listed || variable.name == PLACEHOLDER || manifest.variables.contains(&variable.name);
         if !known {
-            let offset = text.body().find(&format!("{{{{{}}}}}", variable.name)).unwrap_or(0);
+            let offset = text
+                .body()
+                .find(&format!("{{{{{}}}}}", variable.name))
+                .unwrap_or(0);
             let message = format!("{} is no variable of the pack", variable.name);
             faults.add_at(text.place(offset), message);
         }
@@ -206,5 +268,7 @@ fn check_variables(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
 
 /// Tells names of prose files: plain segments that end in `.md` and cannot walk the disk.
 pub(super) fn is_file_name(name: &str) -> bool {
-    name.len() <= 200 && name.ends_with(".md") && name.replace("{mode}", "mode").split('/').all(is_plain)
+    name.len() <= 200
+        && name.ends_with(".md")
+        && name.replace("{mode}", "mode").split('/').all(is_plain)
 }

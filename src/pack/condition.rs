@@ -35,7 +35,9 @@ impl Condition {
     /// Returns the arguments with which it asks for a fact.
     pub fn arguments<'a>(&'a self, fact: &'a str) -> impl Iterator<Item = &'a str> {
         let names = self.rule.iter().flat_map(Rule::names);
-        names.filter(move |(name, _)| *name == fact).filter_map(|(_, argument)| argument)
+        names
+            .filter(move |(name, _)| *name == fact)
+            .filter_map(|(_, argument)| argument)
     }
 
     pub(super) fn rule(&self) -> Result<&Rule, &RuleFault> {

@@ -18,7 +18,10 @@ pub(super) struct Faults<'a> {
 
 impl<'a> Faults<'a> {
     pub(super) fn of(prose: &'a Prose) -> Self {
-        Self { prose, found: Vec::new() }
+        Self {
+            prose,
+            found: Vec::new(),
+        }
     }
 
     /// Adds a fault at a place of the manifest.
@@ -26,12 +29,20 @@ impl<'a> Faults<'a> {
         if self.found.len() >= MOST {
             return;
         }
-        self.add_at(yaml::place(&self.prose.text, &self.prose.origin, 1, location), message.into());
+        self.add_at(
+            yaml::place(&self.prose.text, &self.prose.origin, 1, location),
+            message.into(),
+        );
     }
 
     /// Adds a fault at a place of any file.
     pub(super) fn add_at(&mut self, place: Place, message: String) {
-        if self.found.len() < MOST && !self.found.iter().any(|known| known.0 == place && known.1 == message) {
+        if self.found.len() < MOST
+            && !self
+                .found
+                .iter()
+                .any(|known| known.0 == place && known.1 == message)
+        {
             self.found.push((place, message));
         }
     }
@@ -52,7 +63,12 @@ impl<'a> Faults<'a> {
     ) {
         match condition.rule() {
             Err(fault) => {
-                let mut place = yaml::place(&self.prose.text, &self.prose.origin, 1, condition.location());
+                let mut place = yaml::place(
+                    &self.prose.text,
+                    &self.prose.origin,
+                    1,
+                    condition.location(),
+                );
                 let before = place.text.chars().nth(place.column.saturating_sub(1));
                 let quote = usize::from(matches!(before, Some('"' | '\'')));
                 place.column += quote + condition.text()[..fault.offset].chars().count();
@@ -61,8 +77,12 @@ impl<'a> Faults<'a> {
             Ok(rule) => {
                 for (name, argument) in rule.names() {
                     if !known(name, argument) {
-                        let shown = argument.map_or_else(String::new, |argument| format!("(\"{argument}\")"));
-                        self.add(condition.location(), format!("there is no fact `{name}{shown}` here"));
+                        let shown = argument
+                            .map_or_else(String::new, |argument| format!("(\"{argument}\")"));
+                        self.add(
+                            condition.location(),
+                            format!("there is no fact `{name}{shown}` here"),
+                        );
                     }
                 }
             }
@@ -71,9 +91,17 @@ impl<'a> Faults<'a> {
 
     pub(super) fn into_result(self) -> Result<()> {
         let mut faults = self.found.into_iter();
-        let Some((place, message)) = faults.next() else { return Ok(()) };
-        let more: String = faults.map(|(place, message)| format!("\n  {place}: {message}")).collect();
-        let message = if more.is_empty() { message } else { format!("{message}; and also:{more}") };
+        let Some((place, message)) = faults.next() else {
+            return Ok(());
+        };
+        let more: String = faults
+            .map(|(place, message)| format!("\n  {place}: {message}"))
+            .collect();
+        let message = if more.is_empty() {
+            message
+        } else {
+            format!("{message}; and also:{more}")
+        };
         Err(Error::new(ErrorKind::PackInvalid, message).with_place(place))
     }
 }

@@ -50,17 +50,27 @@ pub(super) struct Split<'a> {
 /// Cuts a file.
 pub(super) fn split<'a>(text: &'a str, origin: &str) -> Result<Split<'a>> {
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
-    let Some(rest) = after_fence(text) else { return Ok(Split { head: None, body: text }) };
+    let Some(rest) = after_fence(text) else {
+        return Ok(Split {
+            head: None,
+            body: text,
+        });
+    };
     let mut start = 0;
     for line in rest.split_inclusive('\n') {
         if line.trim_end() == "---" {
-            return Ok(Split { head: Some(&rest[..start]), body: &rest[start + line.len()..] });
+            return Ok(Split {
+                head: Some(&rest[..start]),
+                body: &rest[start + line.len()..],
+            });
         }
         start += line.len();
     }
-    Err(Error::new(ErrorKind::TemplateInvalid, "the front matter is not closed")
-        .with_place(Place::at_line(origin, text, 1, 1))
-        .with_hint("end it with a line of `---`, or start the file with something else"))
+    Err(
+        Error::new(ErrorKind::TemplateInvalid, "the front matter is not closed")
+            .with_place(Place::at_line(origin, text, 1, 1))
+            .with_hint("end it with a line of `---`, or start the file with something else"),
+    )
 }
 
 fn after_fence(text: &str) -> Option<&str> {
@@ -95,7 +105,10 @@ impl<'de> Visitor<'de> for SpecVisitor {
         checked(name.to_owned(), true)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<VariableSpec, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(
+        self,
+        mut map: A,
+    ) -> std::result::Result<VariableSpec, A::Error> {
         let (mut name, mut required) = (None, true);
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
@@ -104,7 +117,10 @@ impl<'de> Visitor<'de> for SpecVisitor {
                 other => return Err(de::Error::unknown_field(other, &["name", "required"])),
             }
         }
-        checked(name.ok_or_else(|| de::Error::missing_field("name"))?, required)
+        checked(
+            name.ok_or_else(|| de::Error::missing_field("name"))?,
+            required,
+        )
     }
 }
 

@@ -27,11 +27,17 @@ impl Headings {
     ) -> Self {
         let whole = |line: &str| normal(line).trim_end_matches(is_end).to_owned();
         let mut headings = Self::default();
-        let first_lines = texts.values().filter_map(|text| text.body().trim_start().lines().next());
-        headings.lines.extend(first_lines.filter(|line| line.starts_with('#')).map(whole));
+        let first_lines = texts
+            .values()
+            .filter_map(|text| text.body().trim_start().lines().next());
+        headings
+            .lines
+            .extend(first_lines.filter(|line| line.starts_with('#')).map(whole));
         headings.lines.insert("---".to_owned());
         headings.lines.extend(separator.lines().map(whole));
-        headings.lines.extend(sections.iter().map(|section| whole(&format!("#{section}"))));
+        headings
+            .lines
+            .extend(sections.iter().map(|section| whole(&format!("#{section}"))));
         for layer in layers {
             let heading = layer.heading_text();
             match heading.split_once("{name}") {
@@ -39,9 +45,13 @@ impl Headings {
                 None => headings.lines.extend(heading.lines().map(whole)),
             }
             headings.starts.push(normal(&layer.prefix));
-            headings.lines.extend(layer.join.iter().flat_map(|join| join.lines()).map(whole));
+            headings
+                .lines
+                .extend(layer.join.iter().flat_map(|join| join.lines()).map(whole));
             if matches!(layer.holds, Holds::History | Holds::Turn) {
-                headings.starts.extend(["user:", "assistant:", "system:"].map(str::to_owned));
+                headings
+                    .starts
+                    .extend(["user:", "assistant:", "system:"].map(str::to_owned));
             }
         }
         headings.lines.remove("");
@@ -49,8 +59,14 @@ impl Headings {
         headings.starts.sort_unstable();
         headings.starts.dedup();
         for known in headings.lines.iter().chain(&headings.starts) {
-            let Some(first) = known.chars().next() else { continue };
-            match headings.by_first.iter_mut().find(|(known, _)| *known == first) {
+            let Some(first) = known.chars().next() else {
+                continue;
+            };
+            match headings
+                .by_first
+                .iter_mut()
+                .find(|(known, _)| *known == first)
+            {
                 Some((_, all)) => all.push(known.clone()),
                 None => headings.by_first.push((first, vec![known.clone()])),
             }
@@ -61,21 +77,33 @@ impl Headings {
     /// Tells whether a line would pass for one that holds a prompt together.
     #[must_use]
     pub fn has(&self, line: &str) -> bool {
-        let Some(first) = line.chars().find(|c| !c.is_whitespace() && !is_invisible(*c)) else {
+        let Some(first) = line
+            .chars()
+            .find(|c| !c.is_whitespace() && !is_invisible(*c))
+        else {
             return false;
         };
         // Most lines start with something else than any of ours: one look tells.
         let lower = first.to_lowercase().next().unwrap_or(first);
-        let Some((_, known)) = self.by_first.iter().find(|(first, _)| *first == lower) else { return false };
-        let Some(line) = normal_like(line, known) else { return false };
+        let Some((_, known)) = self.by_first.iter().find(|(first, _)| *first == lower) else {
+            return false;
+        };
+        let Some(line) = normal_like(line, known) else {
+            return false;
+        };
         self.lines.contains(line.trim_end_matches(is_end))
-            || self.starts.iter().any(|start| line.starts_with(start.as_str()))
+            || self
+                .starts
+                .iter()
+                .any(|start| line.starts_with(start.as_str()))
     }
 
     /// Tells whether two lines would pass for each other.
     #[must_use]
     pub fn are_alike(one: &str, other: &str) -> bool {
-        other.trim_start_matches(|c: char| c.is_whitespace() || is_invisible(c)).starts_with('#')
+        other
+            .trim_start_matches(|c: char| c.is_whitespace() || is_invisible(c))
+            .starts_with('#')
             && normal(one).trim_end_matches(is_end) == normal(other).trim_end_matches(is_end)
     }
 }
@@ -105,7 +133,8 @@ fn normal_like(line: &str, known: &[String]) -> Option<String> {
                     out.push(' ');
                 }
                 out.extend(c.to_lowercase());
-                let alike = |known: &String| known.starts_with(&out) || out.starts_with(known.as_str());
+                let alike =
+                    |known: &String| known.starts_with(&out) || out.starts_with(known.as_str());
                 if !known.iter().any(alike) {
                     return None;
                 }

@@ -149,16 +149,27 @@ impl<T: Copy> PerTier<T> {
 impl Layer {
     /// Returns the files that the layer names, each with its place in the manifest; `{mode}` is not replaced.
     pub(super) fn files(&self) -> impl Iterator<Item = (&str, serde_saphyr::Location)> {
-        let own = [&self.text, &self.user, &self.assistant].into_iter().flatten();
+        let own = [&self.text, &self.user, &self.assistant]
+            .into_iter()
+            .flatten();
         let own = own.map(|file| (file.value.as_str(), file.referenced));
-        let chosen = self.choose.iter().map(|choice| (choice.value.text.as_str(), choice.referenced));
-        let added = self.adds.values().flatten().map(|file| (file.value.as_str(), file.referenced));
+        let chosen = self
+            .choose
+            .iter()
+            .map(|choice| (choice.value.text.as_str(), choice.referenced));
+        let added = self
+            .adds
+            .values()
+            .flatten()
+            .map(|file| (file.value.as_str(), file.referenced));
         own.chain(chosen).chain(added)
     }
 
     /// Returns the conditions of the layer.
     pub(super) fn conditions(&self) -> impl Iterator<Item = &Condition> {
-        self.when.iter().chain(self.choose.iter().map(|choice| &choice.value.when))
+        self.when
+            .iter()
+            .chain(self.choose.iter().map(|choice| &choice.value.when))
     }
 
     /// Returns what stands over the layer's text, or over each of its items, in flat text.

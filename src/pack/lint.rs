@@ -22,7 +22,10 @@ pub struct Finding {
 /// Checks a template against its pack's rules.
 #[must_use]
 pub fn lint(pack: &Pack, template: &Template) -> Vec<Finding> {
-    let mut lint = Lint { template, found: Vec::new() };
+    let mut lint = Lint {
+        template,
+        found: Vec::new(),
+    };
     let Some(spec) = pack.modes.get(&template.mode) else {
         let message = format!("the pack `{}` has no mode `{}`", pack.name, template.mode);
         lint.missing("mode", message);
@@ -31,7 +34,11 @@ pub fn lint(pack: &Pack, template: &Template) -> Vec<Finding> {
     lint.sections(&pack.sections);
     lint.placeholders(&spec.variables, &pack.variables);
     lint.focus(&spec.focus);
-    lint.sentences(spec.sentences.get(&template.text.name).map_or(&[], Vec::as_slice));
+    lint.sentences(
+        spec.sentences
+            .get(&template.text.name)
+            .map_or(&[], Vec::as_slice),
+    );
     lint.verdicts(&spec.verdicts);
     lint.other_markers(spec);
     lint.ending();
@@ -45,12 +52,20 @@ struct Lint<'a> {
 
 impl Lint<'_> {
     fn missing(&mut self, rule: &'static str, message: String) {
-        self.found.push(Finding { rule, message, line: None });
+        self.found.push(Finding {
+            rule,
+            message,
+            line: None,
+        });
     }
 
     fn wrong(&mut self, rule: &'static str, message: String, offset: usize) {
         let line = Some(self.template.text.place(offset).line);
-        self.found.push(Finding { rule, message, line });
+        self.found.push(Finding {
+            rule,
+            message,
+            line,
+        });
     }
 
     fn has(&self, text: &str) -> bool {
@@ -75,9 +90,15 @@ impl Lint<'_> {
         let body = self.template.text.body();
         let mut used: Vec<&str> = Vec::new();
         for token in tokens(body) {
-            let Token::Variable(name, offset) = token else { continue };
+            let Token::Variable(name, offset) = token else {
+                continue;
+            };
             if !filled.iter().any(|known| known == name) && !used.contains(&name) {
-                self.wrong("placeholder", format!("nothing fills {{{{{name}}}}}"), offset);
+                self.wrong(
+                    "placeholder",
+                    format!("nothing fills {{{{{name}}}}}"),
+                    offset,
+                );
             }
             used.push(name);
         }
@@ -88,16 +109,25 @@ impl Lint<'_> {
             .iter()
             .filter(|variable| variable.required)
             .map(|variable| &variable.name);
-        for name in needed.iter().chain(listed.filter(|name| !needed.contains(name))) {
+        for name in needed
+            .iter()
+            .chain(listed.filter(|name| !needed.contains(name)))
+        {
             if !used.contains(&name.as_str()) {
                 self.missing("placeholder", format!("{{{{{name}}}}} is not used"));
             }
         }
         for (offset, _) in body.match_indices("{{") {
-            let Some((inner, _)) = body[offset + 2..].split_once("}}") else { continue };
+            let Some((inner, _)) = body[offset + 2..].split_once("}}") else {
+                continue;
+            };
             let name = inner.trim();
             if name != inner && filled.iter().any(|known| known == name) {
-                self.wrong("placeholder", format!("{{{{{inner}}}}} is text; write {{{{{name}}}}}"), offset);
+                self.wrong(
+                    "placeholder",
+                    format!("{{{{{inner}}}}} is text; write {{{{{name}}}}}"),
+                    offset,
+                );
             }
         }
     }
@@ -130,35 +160,66 @@ impl Lint<'_> {
     fn verdicts(&mut self, allowed: &[ReviewResult]) {
         for verdict in ReviewResult::ALL {
             let marker = format!("<review>{verdict}</review>");
-            match (self.template.text.body().find(&marker), allowed.contains(&verdict)) {
+            match (
+                self.template.text.body().find(&marker),
+                allowed.contains(&verdict),
+            ) {
                 (None, true) => self.missing("marker", format!("{marker} is not asked for")),
                 (Some(offset), false) => {
-                    self.wrong("marker", format!("{marker} is no verdict of this mode"), offset);
+                    self.wrong(
+                        "marker",
+                        format!("{marker} is no verdict of this mode"),
+                        offset,
+                    );
                 }
                 _ => {}
             }
         }
         for (offset, _) in self.template.text.body().match_indices("<review>") {
             let rest = &self.template.text.body()[offset + "<review>".len()..];
-            let Some((value, _)) = rest.split_once("</review>").filter(|(value, _)| !value.contains('\n'))
+            let Some((value, _)) = rest
+                .split_once("</review>")
+                .filter(|(value, _)| !value.contains('\n'))
             else {
                 continue;
             };
             if value.contains('|') {
-                self.wrong("marker", "an alternation is no verdict; show one value".to_owned(), offset);
+                self.wrong(
+                    "marker",
+                    "an alternation is no verdict; show one value".to_owned(),
+                    offset,
+                );
             } else if value.parse::<ReviewResult>().is_err() {
-                self.wrong("marker", format!("<review>{value}</review> is no verdict"), offset);
+                self.wrong(
+                    "marker",
+                    format!("<review>{value}</review> is no verdict"),
+                    offset,
+                );
             }
         }
     }
 
     fn other_markers(&mut self, spec: &ModeSpec) {
         let mut needed = vec!["<thought>"];
-        if let Some(offset) = self.template.text.body().find("<task_status").filter(|_| !spec.task_status) {
-            self.wrong("marker", "<task_status> is not used in this mode".to_owned(), offset);
+        if let Some(offset) = self
+            .template
+            .text
+            .body()
+            .find("<task_status")
+            .filter(|_| !spec.task_status)
+        {
+            self.wrong(
+                "marker",
+                "<task_status> is not used in this mode".to_owned(),
+                offset,
+            );
         }
         if spec.task_status {
-            needed.extend(["<task_status id=", ">COMPLETED</task_status>", ">FAILED</task_status>"]);
+            needed.extend([
+                "<task_status id=",
+                ">COMPLETED</task_status>",
+                ">FAILED</task_status>",
+            ]);
         }
         if spec.permission == Permission::ReadOnly {
             needed.push("<content_update target=");
@@ -175,7 +236,10 @@ impl Lint<'_> {
         let body = self.template.text.body().replace('\r', "");
         let last = body.trim_end().rsplit("\n\n").next().unwrap_or_default();
         if !last.contains("<instructions>") {
-            self.missing("ending", "the last paragraph does not hand over to <instructions>".to_owned());
+            self.missing(
+                "ending",
+                "the last paragraph does not hand over to <instructions>".to_owned(),
+            );
         }
     }
 }

@@ -215,7 +215,9 @@ impl<'de> Deserialize<'de> for OperationName {
         if well_formed {
             return Ok(Self(text));
         }
-        Err(de::Error::custom(format!("{text:?} is not an operation's name, like `files.write`")))
+        Err(de::Error::custom(format!(
+            "{text:?} is not an operation's name, like `files.write`"
+        )))
     }
 }
 

@@ -27,9 +27,9 @@ pub(crate) use builtin::{BUILDER_PACK, MISSING_VARIABLE};
 use indexmap::IndexMap;
 
 pub use builtin::{
-    AGENTS, CONFIG_DRAFT, DEFAULT_AGENTS, DEFAULT_PACK, DEMO, DEMO_SCRIPT, MODELS, NOTES_NOTICE, PACK_DRAFT,
-    PROBE_PACK, PROJECT_DRAFT, REQUEST_NOTICE, SECRET_FILES, SECRET_NAMES, UNANSWERED_NOTICE,
-    names as builtin_names,
+    AGENTS, CONFIG_DRAFT, DEFAULT_AGENTS, DEFAULT_PACK, DEMO, DEMO_SCRIPT, MODELS, NOTES_NOTICE,
+    PACK_DRAFT, PROBE_PACK, PROJECT_DRAFT, REQUEST_NOTICE, SECRET_FILES, SECRET_NAMES,
+    UNANSWERED_NOTICE, names as builtin_names,
 };
 pub use condition::Condition;
 pub use front_matter::{FrontMatter, VariableSpec};
@@ -110,12 +110,19 @@ impl Pack {
     /// `PackNotFound` naming the places searched; `PackInvalid` with the place, naming every fault that was found.
     pub fn load(name: &str, places: &Places) -> Result<Self> {
         // A pack's name is part of a path, so it obeys the rule for names before any file is looked at.
-        let name = Mode::new(name)
-            .map_err(|_| Error::new(ErrorKind::NameInvalid, format!("{name:?} is not a pack's name")))?;
+        let name = Mode::new(name).map_err(|_| {
+            Error::new(
+                ErrorKind::NameInvalid,
+                format!("{name:?} is not a pack's name"),
+            )
+        })?;
         let file = format!("packs/{name}/pack.yaml");
         let Some(prose) = places.find(&file)? else {
             let searched = places.candidates(&file);
-            let list: String = searched.iter().map(|place| format!("\n  {}", place.origin)).collect();
+            let list: String = searched
+                .iter()
+                .map(|place| format!("\n  {}", place.origin))
+                .collect();
             return Err(Error::new(
                 ErrorKind::PackNotFound,
                 format!("no pack `{name}`; searched, in order:{list}"),
@@ -128,7 +135,11 @@ impl Pack {
     /// Returns the names of the packs at every place, sorted.
     #[must_use]
     pub fn names(places: &Places) -> Vec<String> {
-        places.folders_with("packs", "pack.yaml").into_iter().filter(|name| Mode::new(name).is_ok()).collect()
+        places
+            .folders_with("packs", "pack.yaml")
+            .into_iter()
+            .filter(|name| Mode::new(name).is_ok())
+            .collect()
     }
 
     /// Reads the pack again.
@@ -162,8 +173,11 @@ impl Pack {
     pub fn mode(&self, mode: &Mode) -> Result<&ModeSpec> {
         self.modes.get(mode).ok_or_else(|| {
             let known: Vec<_> = self.modes.keys().map(Mode::as_str).collect();
-            Error::new(ErrorKind::UnknownMode, format!("the pack `{}` has no mode `{mode}`", self.name))
-                .with_hint(format!("its modes are {}", known.join(", ")))
+            Error::new(
+                ErrorKind::UnknownMode,
+                format!("the pack `{}` has no mode `{mode}`", self.name),
+            )
+            .with_hint(format!("its modes are {}", known.join(", ")))
         })
     }
 
@@ -175,23 +189,34 @@ impl Pack {
 
     /// Returns the skeletons of a mode, in order.
     pub fn skeletons_of(&self, spec: &ModeSpec) -> impl Iterator<Item = &Prose> {
-        spec.skeletons.iter().filter_map(|name| self.skeletons.get(name))
+        spec.skeletons
+            .iter()
+            .filter_map(|name| self.skeletons.get(name))
     }
 
     /// Returns the actions that a mode may use, in order.
     pub fn actions_of(&self, mode: &Mode) -> impl Iterator<Item = (&String, &ActionSpec)> {
-        let used = self.uses.iter().filter(move |(_, used)| used.modes.contains(mode));
+        let used = self
+            .uses
+            .iter()
+            .filter(move |(_, used)| used.modes.contains(mode));
         used.filter_map(|(name, _)| self.actions.get_key_value(name))
     }
 
     /// Returns the list of a mode's actions as an agent is shown it.
     #[must_use]
     pub fn action_list(&self, mode: &Mode, tier: Tier) -> &str {
-        self.action_lists.get(&(mode.clone(), tier)).map_or("", String::as_str)
+        self.action_lists
+            .get(&(mode.clone(), tier))
+            .map_or("", String::as_str)
     }
 
     fn with_action_lists(mut self) -> Self {
-        for (mode, tier) in self.modes.keys().flat_map(|mode| Tier::ALL.map(|tier| (mode.clone(), tier))) {
+        for (mode, tier) in self
+            .modes
+            .keys()
+            .flat_map(|mode| Tier::ALL.map(|tier| (mode.clone(), tier)))
+        {
             let list = actions::available_actions(self.actions_of(&mode), tier);
             self.action_lists.insert((mode, tier), list);
         }
@@ -202,7 +227,9 @@ impl Pack {
     #[must_use]
     pub fn text(&self, file: &str, tier: Tier) -> Option<&Text> {
         let tiers = Tier::ALL.into_iter().rev().filter(|other| *other >= tier);
-        tiers.filter_map(|tier| self.texts.get(&file_at(file, tier))).next()
+        tiers
+            .filter_map(|tier| self.texts.get(&file_at(file, tier)))
+            .next()
     }
 
     /// Tells whether a layer of the pack holds something.

@@ -37,7 +37,11 @@ pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
         } else {
             Token::Variable(&text[found.start + 2..found.end - 2], found.start)
         });
-        if before.is_empty() { waiting.take() } else { Some(Token::Text(before)) }
+        if before.is_empty() {
+            waiting.take()
+        } else {
+            Some(Token::Text(before))
+        }
     })
 }
 
@@ -46,9 +50,15 @@ fn next_placeholder(text: &str, mut from: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     while let Some(hit) = memmem::find(&bytes[from..], b"{{") {
         // Of a run of braces, the last two open the placeholder.
-        let run = bytes[from + hit..].iter().take_while(|&&b| b == b'{').count();
+        let run = bytes[from + hit..]
+            .iter()
+            .take_while(|&&b| b == b'{')
+            .count();
         let name = from + hit + run;
-        let length = bytes[name..].iter().take_while(|&&b| is_name_byte(b)).count();
+        let length = bytes[name..]
+            .iter()
+            .take_while(|&&b| is_name_byte(b))
+            .count();
         let named = length > 0 && !bytes[name].is_ascii_digit();
         if named && bytes[name + length..].starts_with(b"}}") {
             return Some(name - 2..name + length + 2);
@@ -74,12 +84,20 @@ mod tests {
             ("{{A}}", &[Token::Variable("A", 0)]),
             (
                 "x{{A}}{{b_1}}y",
-                &[Token::Text("x"), Token::Variable("A", 1), Token::Variable("b_1", 6), Token::Text("y")],
+                &[
+                    Token::Text("x"),
+                    Token::Variable("A", 1),
+                    Token::Variable("b_1", 6),
+                    Token::Text("y"),
+                ],
             ),
             (r"\{{A}}", &[Token::Text("{{A}}")]),
             ("{{ A }}", &[Token::Text("{{ A }}")]),
             ("{{}} {{1}} {{A} }", &[Token::Text("{{}} {{1}} {{A} }")]),
-            ("{{{A}}}", &[Token::Text("{"), Token::Variable("A", 1), Token::Text("}")]),
+            (
+                "{{{A}}}",
+                &[Token::Text("{"), Token::Variable("A", 1), Token::Text("}")],
+            ),
             ("{{ {{A}}", &[Token::Text("{{ "), Token::Variable("A", 3)]),
         ];
         for (text, expected) in cases {

@@ -8,7 +8,13 @@ use crate::error::Result;
 use crate::models::{Grammar, MarkerSpec, Mode, Role, THOUGHT_TAGS};
 
 /// The tags that mean something in every pack, beside those of thoughts.
-const TAGS: [&str; 5] = ["review", "task_status", "content_update", "action", "message"];
+const TAGS: [&str; 5] = [
+    "review",
+    "task_status",
+    "content_update",
+    "action",
+    "message",
+];
 
 /// Tells a tag that means something in every pack, and so cannot be a marker of one.
 pub(super) fn is_reserved(name: &str) -> bool {
@@ -19,13 +25,24 @@ impl Faults<'_> {
     /// Another name of a tag is a plain word that means nothing else, and the tag is one that there is.
     pub(super) fn check_tags(&mut self, manifest: &Manifest) {
         for (alias, tag) in &manifest.tags {
-            let plain = !alias.is_empty() && alias.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+            let plain = !alias.is_empty()
+                && alias
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'_');
             let taken = is_reserved(&alias.to_ascii_lowercase())
                 || manifest.markers.contains_key(alias)
                 || manifest.actions.contains_key(alias);
-            let twice = manifest.tags.keys().filter(|other| other.eq_ignore_ascii_case(alias)).count() > 1;
+            let twice = manifest
+                .tags
+                .keys()
+                .filter(|other| other.eq_ignore_ascii_case(alias))
+                .count()
+                > 1;
             if !plain || taken || twice {
-                self.add(tag.referenced, format!("{alias:?} cannot be another name of a tag"));
+                self.add(
+                    tag.referenced,
+                    format!("{alias:?} cannot be another name of a tag"),
+                );
             }
             if !is_reserved(&tag.value) && !manifest.markers.contains_key(&tag.value) {
                 self.add(tag.referenced, format!("there is no tag `{}`", tag.value));
@@ -36,19 +53,28 @@ impl Faults<'_> {
 
 impl Faults<'_> {
     /// Reads the words that ask again; nothing can be filled into them.
-    pub(super) fn read_repair(&mut self, pack: &str, manifest: &Manifest, places: &Places) -> Option<Text> {
+    pub(super) fn read_repair(
+        &mut self,
+        pack: &str,
+        manifest: &Manifest,
+        places: &Places,
+    ) -> Option<Text> {
         let file = manifest.repair.as_ref()?;
         let name = file.value.as_str();
         if !is_file_name(name) {
-            self.add(file.referenced, format!("{name:?} is not the name of a prose file, like `repair.md`"));
+            self.add(
+                file.referenced,
+                format!("{name:?} is not the name of a prose file, like `repair.md`"),
+            );
             return None;
         }
         let found = places.find(&format!("packs/{pack}/{name}"));
         match found.and_then(|prose| prose.map(|prose| Text::read(name, &prose)).transpose()) {
             Ok(Some(text)) if text.variables.is_empty() => return Some(text),
-            Ok(Some(_)) => {
-                self.add(file.referenced, format!("{name} uses variables, and none has a value here"))
-            }
+            Ok(Some(_)) => self.add(
+                file.referenced,
+                format!("{name} uses variables, and none has a value here"),
+            ),
             Ok(None) => self.add(file.referenced, format!("there is no file {name}")),
             Err(error) => self.add_error(file.referenced, &error),
         }
@@ -69,10 +95,19 @@ impl Pack {
             values: values.clone(),
             required: spec.markers.contains(name),
         });
-        let actions = self.actions_of(mode).map(|(name, action)| (name.clone(), action.clone()));
+        let actions = self
+            .actions_of(mode)
+            .map(|(name, action)| (name.clone(), action.clone()));
         let actions: indexmap::IndexMap<_, _> = actions.collect();
-        let forbidden = self.actions.keys().filter(|name| !actions.contains_key(*name)).cloned().collect();
-        let speakers = [Role::User, Role::Assistant].iter().filter(|_| self.holds(Holds::History));
+        let forbidden = self
+            .actions
+            .keys()
+            .filter(|name| !actions.contains_key(*name))
+            .cloned()
+            .collect();
+        let speakers = [Role::User, Role::Assistant]
+            .iter()
+            .filter(|_| self.holds(Holds::History));
         Ok(Grammar {
             verdicts: spec.verdicts.clone(),
             verdict_required: spec.verdict_required,
@@ -81,7 +116,9 @@ impl Pack {
             forbidden,
             markers: markers.collect(),
             tags: self.tags.clone(),
-            speakers: speakers.map(|role| role.name().to_ascii_uppercase()).collect(),
+            speakers: speakers
+                .map(|role| role.name().to_ascii_uppercase())
+                .collect(),
         })
     }
 }

@@ -120,7 +120,11 @@ impl Rule {
     ///
     /// The first fault, with its place.
     pub fn read(text: &str) -> Result<Self, RuleFault> {
-        let mut reader = Reader { text, at: 0, depth: 0 };
+        let mut reader = Reader {
+            text,
+            at: 0,
+            depth: 0,
+        };
         let node = reader.any()?;
         match reader.peek() {
             "" => Ok(Self(node)),
@@ -149,10 +153,12 @@ impl Node {
             Self::Any(nodes) => nodes.iter().any(|node| node.holds(facts)),
             Self::All(nodes) => nodes.iter().all(|node| node.holds(facts)),
             Self::Not(node) => !node.holds(facts),
-            Self::Known(operand) => {
-                operand.value(facts).is_some_and(|value| *value != Value::Text("false".to_owned()))
+            Self::Known(operand) => operand
+                .value(facts)
+                .is_some_and(|value| *value != Value::Text("false".to_owned())),
+            Self::Compare(left, operator, right) => {
+                compare(left.value(facts), *operator, right.value(facts))
             }
-            Self::Compare(left, operator, right) => compare(left.value(facts), *operator, right.value(facts)),
         }
     }
 
@@ -166,7 +172,9 @@ impl Node {
             }
         };
         match self {
-            Self::Any(nodes) | Self::All(nodes) => nodes.iter().for_each(|node| node.collect_names(names)),
+            Self::Any(nodes) | Self::All(nodes) => {
+                nodes.iter().for_each(|node| node.collect_names(names))
+            }
             Self::Not(node) => node.collect_names(names),
             Self::Known(operand) => add(operand),
             Self::Compare(left, _, right) => {
@@ -187,7 +195,9 @@ impl Operand {
 }
 
 fn compare(left: Option<&Value>, operator: Operator, right: Option<&Value>) -> bool {
-    let (Some(left), Some(right)) = (left, right) else { return operator == Operator::NotEqual };
+    let (Some(left), Some(right)) = (left, right) else {
+        return operator == Operator::NotEqual;
+    };
     let order = match (left, right) {
         (Value::Number(left), Value::Number(right)) => left.partial_cmp(right),
         (Value::Text(left), Value::Text(right)) => Some(left.cmp(right)),
@@ -201,7 +211,9 @@ fn compare(left: Option<&Value>, operator: Operator, right: Option<&Value>) -> b
         Operator::More => order.is_some_and(|order| order.is_gt()),
         Operator::MoreOrEqual => order.is_some_and(|order| order.is_ge()),
         Operator::Contains => match (left, right) {
-            (Value::Text(left), Value::Text(right)) => left.to_lowercase().contains(&right.to_lowercase()),
+            (Value::Text(left), Value::Text(right)) => {
+                left.to_lowercase().contains(&right.to_lowercase())
+            }
             _ => false,
         },
     }
@@ -219,7 +231,11 @@ impl<'a> Reader<'a> {
         while self.take("or") {
             nodes.push(self.all()?);
         }
-        Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::Any(nodes) })
+        Ok(if nodes.len() == 1 {
+            nodes.remove(0)
+        } else {
+            Node::Any(nodes)
+        })
     }
 
     fn all(&mut self) -> Result<Node, RuleFault> {
@@ -227,7 +243,11 @@ impl<'a> Reader<'a> {
         while self.take("and") {
             nodes.push(self.one()?);
         }
-        Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::All(nodes) })
+        Ok(if nodes.len() == 1 {
+            nodes.remove(0)
+        } else {
+            Node::All(nodes)
+        })
     }
 
     fn one(&mut self) -> Result<Node, RuleFault> {
@@ -268,8 +288,14 @@ impl<'a> Reader<'a> {
 
     fn operand(&mut self) -> Result<Operand, RuleFault> {
         let fault = |reader: &Self, token: &str| {
-            let found = if token.is_empty() { "the end".to_owned() } else { format!("`{token}`") };
-            reader.fault(format!("a name, a number or a text is expected, not {found}"))
+            let found = if token.is_empty() {
+                "the end".to_owned()
+            } else {
+                format!("`{token}`")
+            };
+            reader.fault(format!(
+                "a name, a number or a text is expected, not {found}"
+            ))
         };
         let token = self.peek();
         if let Some(text) = quoted(token) {
@@ -290,7 +316,9 @@ impl<'a> Reader<'a> {
             return Ok(Operand::Fact(key(token, None)));
         }
         let argument = self.peek();
-        let Some(text) = quoted(argument) else { return Err(fault(self, argument)) };
+        let Some(text) = quoted(argument) else {
+            return Err(fault(self, argument));
+        };
         self.next();
         if !self.take(")") {
             return Err(self.fault("`)` is missing".to_owned()));
@@ -305,9 +333,10 @@ impl<'a> Reader<'a> {
             [] => 0,
             [b'"', ..] => rest[1..].find('"').map_or(rest.len(), |end| end + 2),
             [b'=' | b'!' | b'<' | b'>', b'=', ..] => 2,
-            [first, ..] if first.is_ascii_alphanumeric() => {
-                rest.bytes().take_while(|&b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')).count()
-            }
+            [first, ..] if first.is_ascii_alphanumeric() => rest
+                .bytes()
+                .take_while(|&b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'))
+                .count(),
             _ => rest.chars().next().map_or(0, char::len_utf8),
         };
         &rest[..length]
@@ -329,12 +358,18 @@ impl<'a> Reader<'a> {
 
     fn fault(&self, message: String) -> RuleFault {
         let blank = self.text[self.at..].len() - self.text[self.at..].trim_start().len();
-        RuleFault { message, offset: self.at + blank }
+        RuleFault {
+            message,
+            offset: self.at + blank,
+        }
     }
 }
 
 fn quoted(token: &str) -> Option<&str> {
-    token.strip_prefix('"')?.strip_suffix('"').filter(|_| token.len() >= 2)
+    token
+        .strip_prefix('"')?
+        .strip_suffix('"')
+        .filter(|_| token.len() >= 2)
 }
 
 impl fmt::Display for RuleFault {
@@ -376,7 +411,9 @@ mod tests {
             assert_eq!(Rule::read(rule).unwrap().holds(&facts), expected, "{rule}");
         }
         assert_eq!(
-            Rule::read("status(\"a\") == depth or not model").unwrap().names(),
+            Rule::read("status(\"a\") == depth or not model")
+                .unwrap()
+                .names(),
             [("status", Some("a")), ("depth", None), ("model", None)]
         );
     }

@@ -17,17 +17,23 @@ const LARGEST: u64 = 1024 * 1024;
 const MOST_ENTRIES: usize = 2_000;
 
 /// The folders of a project whose files define something, and files that do so by themselves.
-pub const DEFINITIONS: [&str; 5] =
-    ["templates/system", "agentd/templates", "agentd/packs", "agentd/config.toml", "agentd/agents.yaml"];
+pub const DEFINITIONS: [&str; 5] = [
+    "templates/system",
+    "agentd/templates",
+    "agentd/packs",
+    "agentd/config.toml",
+    "agentd/agents.yaml",
+];
 
 /// Returns true for a file of a project that may define something: by its name, and by the folder that it is in. Paths
 /// are compared without regard to case, as some file systems do.
 #[must_use]
 pub fn is_definition(path: &str) -> bool {
     let path = path.to_ascii_lowercase();
-    DEFINITIONS
-        .iter()
-        .any(|place| path.strip_prefix(place).is_some_and(|below| below.is_empty() || below.starts_with('/')))
+    DEFINITIONS.iter().any(|place| {
+        path.strip_prefix(place)
+            .is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    })
 }
 
 /// Returns true for a file at one of [`DEFINITIONS`] that is read: hidden files and other kinds are not.
@@ -100,20 +106,37 @@ impl Places {
     /// Makes places of a project's root and of the user's folder for this program.
     #[must_use]
     pub fn new(project: Option<PathBuf>, user: Option<PathBuf>) -> Self {
-        Self { project, user, at_commit: None, used: Arc::default() }
+        Self {
+            project,
+            user,
+            at_commit: None,
+            used: Arc::default(),
+        }
     }
 
     /// Makes places whose project files are those of a commit, given by path: what the project's folder holds now is
     /// not looked at.
     #[must_use]
-    pub fn at_commit(project: PathBuf, user: Option<PathBuf>, files: BTreeMap<String, String>) -> Self {
-        Self { at_commit: Some(Arc::new(files)), ..Self::new(Some(project), user) }
+    pub fn at_commit(
+        project: PathBuf,
+        user: Option<PathBuf>,
+        files: BTreeMap<String, String>,
+    ) -> Self {
+        Self {
+            at_commit: Some(Arc::new(files)),
+            ..Self::new(Some(project), user)
+        }
     }
 
     /// Returns the files of the project that were used so far, each with every text that it then had.
     #[must_use]
     pub fn used(&self) -> Vec<(String, Arc<str>)> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.used
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .cloned()
+            .collect()
     }
 
     /// Returns where a file may be, the most important place first.
@@ -121,20 +144,32 @@ impl Places {
     pub fn candidates(&self, name: &str) -> Vec<Candidate> {
         let mut found = Vec::new();
         let mut add = |owner, path: PathBuf, origin: String| {
-            found.push(Candidate { owner, origin, path });
+            found.push(Candidate {
+                owner,
+                origin,
+                path,
+            });
         };
         if let Some(root) = &self.project {
             if name.starts_with("templates/") {
                 add(Owner::Project, root.join(name), name.to_owned());
             }
-            add(Owner::Project, root.join("agentd").join(name), format!("agentd/{name}"));
+            add(
+                Owner::Project,
+                root.join("agentd").join(name),
+                format!("agentd/{name}"),
+            );
         }
         if let Some(folder) = &self.user {
             let path = folder.join(name);
             let origin = path.display().to_string();
             add(Owner::User, path, origin);
         }
-        add(Owner::BuiltIn, PathBuf::from(name), format!("built-in:{name}"));
+        add(
+            Owner::BuiltIn,
+            PathBuf::from(name),
+            format!("built-in:{name}"),
+        );
         found
     }
 
@@ -147,7 +182,10 @@ impl Places {
         let found = self.look(candidate)?;
         if let Some(prose) = found.as_ref().filter(|prose| prose.owner == Owner::Project) {
             let used = (prose.origin.clone(), Arc::from(prose.text.as_ref()));
-            self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(used);
+            self.used
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(used);
         }
         Ok(found)
     }
@@ -156,14 +194,20 @@ impl Places {
     pub(super) fn look(&self, candidate: &Candidate) -> Result<Option<Prose>> {
         let text = match (candidate.owner, &self.at_commit, &self.project) {
             (Owner::BuiltIn, ..) => builtin::find(&candidate.path).map(Cow::Borrowed),
-            (Owner::Project, Some(files), _) => files.get(&candidate.origin).cloned().map(Cow::Owned),
+            (Owner::Project, Some(files), _) => {
+                files.get(&candidate.origin).cloned().map(Cow::Owned)
+            }
             (Owner::Project, None, Some(root)) => {
                 file::read_text_inside(root, &candidate.path, LARGEST)?.map(Cow::Owned)
             }
             _ => file::read_text(&candidate.path, LARGEST)?.map(Cow::Owned),
         };
         let origin = candidate.origin.clone();
-        Ok(text.map(|text| Prose { owner: candidate.owner, origin, text }))
+        Ok(text.map(|text| Prose {
+            owner: candidate.owner,
+            origin,
+            text,
+        }))
     }
 
     /// Returns the first file with a name; `None` if it is nowhere.
@@ -187,12 +231,18 @@ impl Places {
     /// Those of [`Places::read`].
     pub fn layers(&self, name: &str) -> Result<Vec<Prose>> {
         let candidates = self.candidates(name);
-        candidates.iter().rev().filter_map(|candidate| self.read(candidate).transpose()).collect()
+        candidates
+            .iter()
+            .rev()
+            .filter_map(|candidate| self.read(candidate).transpose())
+            .collect()
     }
 
     /// Tells whether a file is at any place, readable or not.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.candidates(name).iter().any(|candidate| !matches!(self.look(candidate), Ok(None)))
+        self.candidates(name)
+            .iter()
+            .any(|candidate| !matches!(self.look(candidate), Ok(None)))
     }
 
     /// Returns all files of the project that would define something if they were used, sorted, or why one cannot be.
@@ -201,11 +251,20 @@ impl Places {
     ///
     /// `FileUnusable` if there are too many to look at.
     pub fn definitions(&self) -> Result<Vec<(String, Result<Prose>)>> {
-        let Some(root) = &self.project else { return Ok(Vec::new()) };
+        let Some(root) = &self.project else {
+            return Ok(Vec::new());
+        };
         if let Some(files) = &self.at_commit {
             let prose = |(path, text): (&String, &String)| {
                 let (owner, origin) = (Owner::Project, path.clone());
-                (path.clone(), Ok(Prose { owner, origin, text: Cow::Owned(text.clone()) }))
+                (
+                    path.clone(),
+                    Ok(Prose {
+                        owner,
+                        origin,
+                        text: Cow::Owned(text.clone()),
+                    }),
+                )
             };
             return Ok(files.iter().map(prose).collect());
         }
@@ -215,18 +274,36 @@ impl Places {
         while let Some(origin) = waiting.pop() {
             let path = root.join(&origin);
             if path.is_dir() {
-                let names = if leads_out(root, &path) { Vec::new() } else { file::names_in(&path)? };
+                let names = if leads_out(root, &path) {
+                    Vec::new()
+                } else {
+                    file::names_in(&path)?
+                };
                 let names = names.into_iter().filter_map(|name| name.into_string().ok());
-                waiting.extend(names.filter(|name| is_plain(name)).map(|name| format!("{origin}/{name}")));
+                waiting.extend(
+                    names
+                        .filter(|name| is_plain(name))
+                        .map(|name| format!("{origin}/{name}")),
+                );
             } else if ENDINGS.iter().any(|end| origin.ends_with(end)) {
-                let candidate = Candidate { owner: Owner::Project, origin: origin.clone(), path };
-                found.extend(self.look(&candidate).transpose().map(|prose| (origin, prose)));
+                let candidate = Candidate {
+                    owner: Owner::Project,
+                    origin: origin.clone(),
+                    path,
+                };
+                found.extend(
+                    self.look(&candidate)
+                        .transpose()
+                        .map(|prose| (origin, prose)),
+                );
             }
             entries += 1;
             if entries + waiting.len() > MOST_ENTRIES {
-                let message = format!("the project's definitions are over {MOST_ENTRIES} files and folders");
-                return Err(Error::new(ErrorKind::FileUnusable, message)
-                    .with_hint("look into templates/system and agentd/ for links that lead in a circle"));
+                let message =
+                    format!("the project's definitions are over {MOST_ENTRIES} files and folders");
+                return Err(Error::new(ErrorKind::FileUnusable, message).with_hint(
+                    "look into templates/system and agentd/ for links that lead in a circle",
+                ));
             }
         }
         found.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -239,7 +316,9 @@ impl Places {
         let mut names = BTreeSet::new();
         for candidate in self.candidates(folder) {
             match candidate.owner {
-                Owner::BuiltIn => names.extend(builtin::folders_with(folder, file).map(str::to_owned)),
+                Owner::BuiltIn => {
+                    names.extend(builtin::folders_with(folder, file).map(str::to_owned))
+                }
                 Owner::Project | Owner::User => {
                     let holds = |name: &String| {
                         let place = Candidate {
@@ -279,10 +358,16 @@ impl Places {
         if let (Owner::Project, Some(files)) = (folder.owner, &self.at_commit) {
             let prefix = format!("{}/", folder.origin);
             let below = files.keys().filter_map(|path| path.strip_prefix(&prefix));
-            return below.filter_map(|path| path.split('/').next()).map(str::to_owned).collect();
+            return below
+                .filter_map(|path| path.split('/').next())
+                .map(str::to_owned)
+                .collect();
         }
         let names = file::names_in(&folder.path).unwrap_or_default();
-        names.into_iter().filter_map(|name| name.into_string().ok()).collect()
+        names
+            .into_iter()
+            .filter_map(|name| name.into_string().ok())
+            .collect()
     }
 }
 
@@ -290,7 +375,9 @@ impl Places {
 pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('.')
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 /// Tells whether a folder of the project is a link that leads out of it: nothing in there is ever read.

@@ -39,16 +39,23 @@ impl Template {
     /// `variables` list does not name.
     pub fn read(name: &str, prose: &Prose) -> Result<Self> {
         let (agent, mode) = split_name(name).ok_or_else(|| {
-            Error::new(ErrorKind::TemplateInvalid, format!("{name:?} is not a template's name"))
-                .with_hint("templates are named AGENT-mode.md, like BASE-plan.md")
+            Error::new(
+                ErrorKind::TemplateInvalid,
+                format!("{name:?} is not a template's name"),
+            )
+            .with_hint("templates are named AGENT-mode.md, like BASE-plan.md")
         })?;
         let text = Text::read(name, prose).map_err(|error| match error.place() {
             Some(_) => error,
-            None => {
-                error.with_hint("`agentd template show MODE --built-in` prints a shipped one to start from")
-            }
+            None => error.with_hint(
+                "`agentd template show MODE --built-in` prints a shipped one to start from",
+            ),
         })?;
-        let template = Self { agent: agent.to_owned(), mode, text };
+        let template = Self {
+            agent: agent.to_owned(),
+            mode,
+            text,
+        };
         template.check_names()?;
         Ok(template)
     }
@@ -59,7 +66,12 @@ impl Template {
         SystemTemplateMetadata {
             agent: self.agent.clone(),
             phase: self.mode.as_str().to_owned(),
-            variables: self.text.variables.iter().map(|variable| variable.name.clone()).collect(),
+            variables: self
+                .text
+                .variables
+                .iter()
+                .map(|variable| variable.name.clone())
+                .collect(),
         }
     }
 
@@ -72,9 +84,17 @@ impl Template {
         for (key, claim, fact) in claims {
             let Some(claim) = claim else { continue };
             if claim.value != fact {
-                let message = format!("`{key}` says {:?}, the file's name says {fact:?}", claim.value);
+                let message = format!(
+                    "`{key}` says {:?}, the file's name says {fact:?}",
+                    claim.value
+                );
                 return Err(Error::new(ErrorKind::TemplateInvalid, message)
-                    .with_place(yaml::place(self.text.head(), &self.text.origin, 2, claim.referenced))
+                    .with_place(yaml::place(
+                        self.text.head(),
+                        &self.text.origin,
+                        2,
+                        claim.referenced,
+                    ))
                     .with_hint("rename the file or correct the front matter"));
             }
         }

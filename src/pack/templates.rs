@@ -50,7 +50,10 @@ impl Templates {
     /// Makes a finder for some places.
     #[must_use]
     pub fn new(places: Places) -> Self {
-        Self { places, cache: RwLock::default() }
+        Self {
+            places,
+            cache: RwLock::default(),
+        }
     }
 
     /// Returns the raw text of the template for an agent and a phase, without its front matter.
@@ -70,12 +73,21 @@ impl Templates {
     /// is there and cannot be used.
     pub fn find(&self, agent: &AgentName, mode: &Mode) -> Result<Arc<Found>> {
         let key = (agent.file_stem(), mode.clone());
-        if let Some(found) = self.cache.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(found) = self
+            .cache
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+        {
             return Ok(Arc::clone(found));
         }
         let found = Arc::new(self.search(&key.0, mode)?);
         if found.fallback {
-            log::debug!("no {}-{mode}.md; falling back to {}", key.0, found.template.text.origin);
+            log::debug!(
+                "no {}-{mode}.md; falling back to {}",
+                key.0,
+                found.template.text.origin
+            );
         }
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
         cache.insert(key, Arc::clone(&found));
@@ -84,7 +96,10 @@ impl Templates {
 
     /// Forgets what was read, so that files are read again.
     pub fn reload(&self) {
-        self.cache.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.cache
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     /// Returns every template file at every place, sorted by name, the most important place first.
@@ -93,10 +108,14 @@ impl Templates {
         let mut listing = Vec::new();
         for file in self.places.names_in(FOLDER) {
             // Other Markdown, such as a README, may lie beside them.
-            let Some(name) = file.strip_suffix(".md").filter(|name| name.contains('-')) else { continue };
+            let Some(name) = file.strip_suffix(".md").filter(|name| name.contains('-')) else {
+                continue;
+            };
             let mut active = true;
             for candidate in self.places.candidates(&format!("{FOLDER}/{file}")) {
-                let Some(listed) = self.listed(name, &candidate, active) else { continue };
+                let Some(listed) = self.listed(name, &candidate, active) else {
+                    continue;
+                };
                 active = false;
                 listing.push(listed);
             }
@@ -111,22 +130,43 @@ impl Templates {
             Err(error) => Err(error),
         };
         let origin = candidate.origin.clone();
-        Some(Listed { name: name.to_owned(), owner: candidate.owner, origin, active, template })
+        Some(Listed {
+            name: name.to_owned(),
+            owner: candidate.owner,
+            origin,
+            active,
+            template,
+        })
     }
 
     fn search(&self, stem: &str, mode: &Mode) -> Result<Found> {
         let mut searched = Vec::new();
         let own = format!("{stem}-{mode}");
         let base = format!("BASE-{mode}");
-        let names = if own == base { vec![&base] } else { vec![&own, &base] };
+        let names = if own == base {
+            vec![&base]
+        } else {
+            vec![&own, &base]
+        };
         for name in names {
             for candidate in self.places.candidates(&format!("{FOLDER}/{name}.md")) {
                 searched.push(candidate.origin.clone());
-                let Some(prose) = self.places.read(&candidate)? else { continue };
+                let Some(prose) = self.places.read(&candidate)? else {
+                    continue;
+                };
                 let template = Template::read(name, &prose)?;
                 let fallback = *name != own;
-                let shadowed = if fallback { None } else { self.shadowed(&base, candidate.owner) };
-                return Ok(Found { template, searched, fallback, shadowed });
+                let shadowed = if fallback {
+                    None
+                } else {
+                    self.shadowed(&base, candidate.owner)
+                };
+                return Ok(Found {
+                    template,
+                    searched,
+                    fallback,
+                    shadowed,
+                });
             }
         }
         Err(not_found(stem, mode, &searched))
@@ -138,7 +178,10 @@ impl Templates {
             return None;
         }
         let candidates = self.places.candidates(&format!("{FOLDER}/{base}.md"));
-        for candidate in candidates.iter().filter(|candidate| candidate.owner == Owner::Project) {
+        for candidate in candidates
+            .iter()
+            .filter(|candidate| candidate.owner == Owner::Project)
+        {
             // One that cannot be read is shadowed all the same, and is no obstacle to the one that is used.
             if !matches!(self.places.look(candidate), Ok(None)) {
                 return Some(candidate.origin.clone());
@@ -149,8 +192,13 @@ impl Templates {
 }
 
 fn not_found(stem: &str, mode: &Mode, searched: &[String]) -> Error {
-    let places: String = searched.iter().map(|place| format!("\n  {place}")).collect();
-    let message = format!("no system template for {stem} in mode {mode}; searched, in order:{places}");
-    Error::new(ErrorKind::TemplateNotFound, message)
-        .with_hint(format!("write templates/system/BASE-{mode}.md, or see `agentd template list`"))
+    let places: String = searched
+        .iter()
+        .map(|place| format!("\n  {place}"))
+        .collect();
+    let message =
+        format!("no system template for {stem} in mode {mode}; searched, in order:{places}");
+    Error::new(ErrorKind::TemplateNotFound, message).with_hint(format!(
+        "write templates/system/BASE-{mode}.md, or see `agentd template list`"
+    ))
 }

@@ -75,7 +75,10 @@ impl Text {
 
     /// Returns the head, without its fences; empty if there is none.
     pub(super) fn head(&self) -> &str {
-        front_matter::split(&self.file, &self.origin).ok().and_then(|cut| cut.head).unwrap_or_default()
+        front_matter::split(&self.file, &self.origin)
+            .ok()
+            .and_then(|cut| cut.head)
+            .unwrap_or_default()
     }
 
     /// Returns the place in the file of an offset in the body.
@@ -87,7 +90,10 @@ impl Text {
     /// Tells whether a variable must have a value. One that no list names must.
     #[must_use]
     pub fn requires(&self, name: &str) -> bool {
-        self.variables.iter().find(|variable| variable.name == name).is_none_or(|found| found.required)
+        self.variables
+            .iter()
+            .find(|variable| variable.name == name)
+            .is_none_or(|found| found.required)
     }
 
     fn list_variables(&self) -> Result<Vec<VariableSpec>> {
@@ -95,7 +101,9 @@ impl Text {
         let mut seen = BTreeSet::new();
         let mut detected = Vec::new();
         for token in tokens(self.body()) {
-            let Token::Variable(name, offset) = token else { continue };
+            let Token::Variable(name, offset) = token else {
+                continue;
+            };
             if !seen.insert(name) {
                 continue;
             }
@@ -111,9 +119,14 @@ impl Text {
                         "add {name} to `variables`, or write \\{{{{{name}}}}} to mean the text"
                     )));
             }
-            detected.push(VariableSpec { name: name.to_owned(), required: true });
+            detected.push(VariableSpec {
+                name: name.to_owned(),
+                required: true,
+            });
         }
-        Ok(listed.map_or(detected, |list| list.iter().map(|entry| entry.value.clone()).collect()))
+        Ok(listed.map_or(detected, |list| {
+            list.iter().map(|entry| entry.value.clone()).collect()
+        }))
     }
 
     fn invalid(&self, message: String) -> Error {

@@ -31,7 +31,15 @@ pub(super) fn read(
     let name = name.ok_or("it names no type, or not clearly")?;
     let spec = known(&name, grammar)?;
     let fields = Fields::read(spec, &attributes, body)?;
-    Ok((Action { name, values: fields.values, text: body.to_owned(), span: 0..0 }, fields.problems))
+    Ok((
+        Action {
+            name,
+            values: fields.values,
+            text: body.to_owned(),
+            span: 0..0,
+        },
+        fields.problems,
+    ))
 }
 
 /// Returns the name of an action, as far as it can be read.
@@ -52,25 +60,48 @@ pub(super) fn name(call: Call, text: &str, body: &str, grammar: &Grammar) -> Opt
 
 /// Tells whether there is an action of a name, in this mode or in another.
 pub(super) fn is_known(name: &str, grammar: &Grammar) -> bool {
-    grammar.actions.contains_key(name) || grammar.forbidden.iter().any(|forbidden| forbidden == name)
+    grammar.actions.contains_key(name)
+        || grammar.forbidden.iter().any(|forbidden| forbidden == name)
 }
 
 type Parts<'a> = (Option<String>, Attributes<'a>, &'a str);
 
 /// Splits an action into its name, its other attributes and its body.
-fn parts<'a>(call: Call, text: &'a str, body: &'a str, grammar: &Grammar) -> Result<Parts<'a>, String> {
+fn parts<'a>(
+    call: Call,
+    text: &'a str,
+    body: &'a str,
+    grammar: &Grammar,
+) -> Result<Parts<'a>, String> {
     if let Call::Named(index) = call {
-        let name = grammar.actions.get_index(index).map(|(name, _)| name.clone());
-        return Ok((name, attributes(text).ok_or("its opening tag cannot be read")?, body));
+        let name = grammar
+            .actions
+            .get_index(index)
+            .map(|(name, _)| name.clone());
+        return Ok((
+            name,
+            attributes(text).ok_or("its opening tag cannot be read")?,
+            body,
+        ));
     }
     if call == Call::Function {
-        let name = text.trim().strip_prefix('=').map(|name| name.trim().trim_matches(['"', '\'']).to_owned());
-        return Ok((name.filter(|name| !name.is_empty()), Attributes::default(), body));
+        let name = text
+            .trim()
+            .strip_prefix('=')
+            .map(|name| name.trim().trim_matches(['"', '\'']).to_owned());
+        return Ok((
+            name.filter(|name| !name.is_empty()),
+            Attributes::default(),
+            body,
+        ));
     }
     let mut read = attributes(text).ok_or("its opening tag cannot be read")?;
     let key = if call == Call::Invoke { "name" } else { "type" };
-    let (own, others): (Vec<_>, Vec<_>) =
-        read.pairs.iter().copied().partition(|(name, _)| name.eq_ignore_ascii_case(key));
+    let (own, others): (Vec<_>, Vec<_>) = read
+        .pairs
+        .iter()
+        .copied()
+        .partition(|(name, _)| name.eq_ignore_ascii_case(key));
     read.pairs = others;
     let mut values = own.into_iter().map(|(_, value)| value.trim());
     let name = values.next().filter(|name| !name.is_empty());
@@ -85,11 +116,17 @@ fn parts<'a>(call: Call, text: &'a str, body: &'a str, grammar: &Grammar) -> Res
 }
 
 /// Cuts off `<type>` at the start of a body, unless the action has a parameter of that name.
-fn inner_type<'a>(body: &'a str, grammar: &Grammar, name: Option<&str>) -> (Option<&'a str>, &'a str) {
+fn inner_type<'a>(
+    body: &'a str,
+    grammar: &Grammar,
+    name: Option<&str>,
+) -> (Option<&'a str>, &'a str) {
     let spec = name.and_then(|name| grammar.actions.get(name));
     let cut = || -> Option<(&'a str, &'a str)> {
         let inner = body.trim_start().strip_prefix("<type>")?;
-        inner.split_once("</type>").map(|(value, rest)| (value.trim(), rest))
+        inner
+            .split_once("</type>")
+            .map(|(value, rest)| (value.trim(), rest))
     };
     match cut().filter(|_| spec.is_none_or(|spec| !spec.parameters.contains_key("type"))) {
         Some((inside, rest)) if !inside.contains('<') => (Some(inside), rest),
@@ -129,7 +166,10 @@ pub(super) fn named(object: &Map<String, Value>) -> Option<(&str, &'static str)>
     };
     let keys = ["type", "name", "action", "tool", "function"];
     keys.into_iter().find_map(|key| {
-        let name = object.get(key)?.as_str().filter(|name| *name != "function" && *name != "tool_use")?;
+        let name = object
+            .get(key)?
+            .as_str()
+            .filter(|name| *name != "function" && *name != "tool_use")?;
         Some((name, key))
     })
 }
@@ -146,12 +186,14 @@ pub(super) fn from_object(
         Some(Value::Object(function)) => function,
         _ => object,
     };
-    let nested =
-        ARGUMENTS.iter().find(|key| object.contains_key(**key) && !spec.parameters.contains_key(**key));
+    let nested = ARGUMENTS
+        .iter()
+        .find(|key| object.contains_key(**key) && !spec.parameters.contains_key(**key));
     let mut values = match nested.map(|key| &object[*key]) {
         Some(Value::Object(values)) => values.clone(),
         Some(Value::String(text)) => {
-            let read = loose::read(text).filter(|read| !read.cut && read.end == text.trim_end().len());
+            let read =
+                loose::read(text).filter(|read| !read.cut && read.end == text.trim_end().len());
             match read.map(|read| read.value) {
                 Some(Value::Object(values)) => values,
                 _ => return Err("its arguments cannot be read".to_owned()),
@@ -161,16 +203,24 @@ pub(super) fn from_object(
         None => object.clone(),
     };
     if nested.is_none() {
-        ["type", "name", "action", "tool", "id"].iter().filter(|other| **other != key).for_each(|other| {
-            if !spec.parameters.contains_key(*other) {
-                values.shift_remove(*other);
-            }
-        });
+        ["type", "name", "action", "tool", "id"]
+            .iter()
+            .filter(|other| **other != key)
+            .for_each(|other| {
+                if !spec.parameters.contains_key(*other) {
+                    values.shift_remove(*other);
+                }
+            });
         values.shift_remove(key);
     }
     let fields = Fields::from_values(spec, values)?;
     Ok((
-        Action { name: name.to_owned(), values: fields.values, text: text.to_owned(), span: 0..0 },
+        Action {
+            name: name.to_owned(),
+            values: fields.values,
+            text: text.to_owned(),
+            span: 0..0,
+        },
         fields.problems,
     ))
 }

@@ -22,12 +22,23 @@ pub(super) fn cleaned<'a>(source: Source<'a>, problems: &mut Vec<Problem>) -> So
     }
     let escapes = escape_sequences(text);
     if let (Some(first), Some(last)) = (escapes.first(), escapes.last()) {
-        problems.push(Problem::new(Code::EscapeSequences, source.raw_span(&(first.start..last.end))));
+        problems.push(Problem::new(
+            Code::EscapeSequences,
+            source.raw_span(&(first.start..last.end)),
+        ));
     }
     cuts.extend(escapes);
-    let source = if cuts.is_empty() { source } else { source.without(&cuts) };
+    let source = if cuts.is_empty() {
+        source
+    } else {
+        source.without(&cuts)
+    };
     let returns = lone_returns(&source.text);
-    let source = if returns.is_empty() { source } else { source.rewritten(&returns) };
+    let source = if returns.is_empty() {
+        source
+    } else {
+        source.rewritten(&returns)
+    };
     let source = match repeated(&source.text) {
         Some(half) => {
             problems.push(Problem::new(Code::RepeatedReply, source.raw_span(&half)));
@@ -36,12 +47,18 @@ pub(super) fn cleaned<'a>(source: Source<'a>, problems: &mut Vec<Problem>) -> So
         None => source,
     };
     if let Some(converted) = convert::harmony(&source) {
-        problems.push(Problem::new(Code::Harmony, source.raw_span(&(0..source.text.len()))));
+        problems.push(Problem::new(
+            Code::Harmony,
+            source.raw_span(&(0..source.text.len())),
+        ));
         return converted;
     }
     match fenced(&source.text) {
         Some(inside) => {
-            problems.push(Problem::new(Code::FencedReply, source.raw_span(&(0..source.text.len()))));
+            problems.push(Problem::new(
+                Code::FencedReply,
+                source.raw_span(&(0..source.text.len())),
+            ));
             source.without(&[0..inside.start, inside.end..source.text.len()])
         }
         None => source,
@@ -52,7 +69,10 @@ pub(super) fn cleaned<'a>(source: Source<'a>, problems: &mut Vec<Problem>) -> So
 fn lone_returns(text: &str) -> Vec<(Range<usize>, &'static str)> {
     let bytes = text.as_bytes();
     let lone = |at: &usize| bytes.get(at + 1) != Some(&b'\n');
-    memchr::memchr_iter(b'\r', bytes).filter(lone).map(|at| (at..at + 1, "\n")).collect()
+    memchr::memchr_iter(b'\r', bytes)
+        .filter(lone)
+        .map(|at| (at..at + 1, "\n"))
+        .collect()
 }
 
 /// Returns the second half of a text that is the same as the first.
@@ -71,7 +91,9 @@ fn repeated(text: &str) -> Option<Range<usize>> {
         same.then_some(length)
     })?;
     // Prose may well repeat itself; tags do not.
-    trimmed[..half].contains("</").then_some(start + half..text.len())
+    trimmed[..half]
+        .contains("</")
+        .then_some(start + half..text.len())
 }
 
 /// Returns the inside of a fence that is the entire reply.
@@ -80,23 +102,44 @@ fn fenced(reply: &str) -> Option<Range<usize>> {
     let (first, rest) = trimmed.split_once('\n')?;
     let fence = Fence::opened_by(first).filter(|_| first.starts_with(['`', '~']))?;
     // A fence around code of another language is a quote, even if nothing else is said.
-    let language = first.trim_start_matches(['`', '~']).trim().to_ascii_lowercase();
-    let own =
-        ["", "xml", "html", "json", "yaml", "yml", "python", "text", "txt", "plaintext", "markdown", "md"];
+    let language = first
+        .trim_start_matches(['`', '~'])
+        .trim()
+        .to_ascii_lowercase();
+    let own = [
+        "",
+        "xml",
+        "html",
+        "json",
+        "yaml",
+        "yml",
+        "python",
+        "text",
+        "txt",
+        "plaintext",
+        "markdown",
+        "md",
+    ];
     if !own.contains(&language.as_str()) {
         return None;
     }
     let (inside, last) = rest.rsplit_once('\n')?;
     let start = reply.len() - reply.trim_start().len() + first.len() + 1;
-    let only_fence = fence.is_closed_by(last) && !inside.lines().any(|line| fence.is_closed_by(line));
+    let only_fence =
+        fence.is_closed_by(last) && !inside.lines().any(|line| fence.is_closed_by(line));
     only_fence.then_some(start..start + inside.len())
 }
 
 /// Tells whether a text stands as a whole between two tags of one name.
 pub(super) fn is_wrapped(text: &str) -> bool {
     let text = text.trim();
-    let Some(inner) = text.strip_prefix('<') else { return false };
-    let length = inner.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+    let Some(inner) = text.strip_prefix('<') else {
+        return false;
+    };
+    let length = inner
+        .bytes()
+        .take_while(|b| b.is_ascii_alphanumeric() || *b == b'_')
+        .count();
     length > 0 && text.ends_with(&format!("</{}>", &inner[..length]))
 }
 

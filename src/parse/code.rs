@@ -21,7 +21,12 @@ impl CodeSpans {
     pub(super) fn of_paragraph(text: &str, from: usize) -> Self {
         let mut lines = text[from..].split_inclusive('\n');
         let first = lines.next().map_or(0, str::len);
-        let end = from + first + lines.take_while(|line| !starts_block(line)).map(str::len).sum::<usize>();
+        let end = from
+            + first
+            + lines
+                .take_while(|line| !starts_block(line))
+                .map(str::len)
+                .sum::<usize>();
         Self::between(text, from, end)
     }
 
@@ -30,7 +35,10 @@ impl CodeSpans {
         let mut at = from;
         while let Some(hit) = memchr(b'`', &text.as_bytes()[at..end]) {
             let start = at + hit;
-            let length = text.as_bytes()[start..end].iter().take_while(|&&b| b == b'`').count();
+            let length = text.as_bytes()[start..end]
+                .iter()
+                .take_while(|&&b| b == b'`')
+                .count();
             runs.push((start, length, None));
             at = start + length;
         }
@@ -82,7 +90,10 @@ impl Part {
         if !self.span.contains(&at) {
             let start = start(&text[..at]).unwrap_or(0);
             let end = end(&text[at..]).map_or(text.len(), |end| at + end);
-            *self = Self { span: start..end, codes: codes(text, start, end) };
+            *self = Self {
+                span: start..end,
+                codes: codes(text, start, end),
+            };
         }
         let next = self.codes.partition_point(|span| span.end <= at);
         self.codes.get(next).is_some_and(|span| span.contains(&at))
@@ -95,7 +106,13 @@ fn codes(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
     let mut from = start;
     while let Some(hit) = memchr(b'`', &text.as_bytes()[from..end]) {
         let run = from + hit;
-        let escaped = text[start..run].bytes().rev().take_while(|&b| b == b'\\').count() % 2 == 1;
+        let escaped = text[start..run]
+            .bytes()
+            .rev()
+            .take_while(|&b| b == b'\\')
+            .count()
+            % 2
+            == 1;
         let (length, close) = runs.run(run);
         match close {
             _ if escaped => from = run + 1,
@@ -115,7 +132,10 @@ mod tests {
 
     /// Returns the code spans of a text, as CommonMark reads them within one paragraph.
     fn spans(text: &str) -> Vec<&str> {
-        codes(text, 0, text.len()).into_iter().map(|span| &text[span]).collect()
+        codes(text, 0, text.len())
+            .into_iter()
+            .map(|span| &text[span])
+            .collect()
     }
 
     #[test]
@@ -124,8 +144,16 @@ mod tests {
         assert_eq!(spans("``a ` b``"), ["``a ` b``"]);
         assert_eq!(spans("`a ``b` c"), ["`a ``b`"]);
         assert_eq!(spans("a ` b"), Vec::<&str>::new(), "not closed");
-        assert_eq!(spans("\\`a` b`"), ["` b`"], "an escaped backtick opens nothing");
-        assert_eq!(spans("\\\\`a`"), ["`a`"], "an escaped backslash escapes nothing");
+        assert_eq!(
+            spans("\\`a` b`"),
+            ["` b`"],
+            "an escaped backtick opens nothing"
+        );
+        assert_eq!(
+            spans("\\\\`a`"),
+            ["`a`"],
+            "an escaped backslash escapes nothing"
+        );
     }
 
     #[test]

@@ -35,18 +35,28 @@ pub(super) fn harmony(source: &Source<'_>) -> Option<Source<'static>> {
     let mut edits: Vec<(Range<usize>, &str)> = Vec::new();
     let mut close = "";
     let mut at = 0;
-    let marks = ["<|channel|>", "<|start|>", "<|end|>", "<|return|>", "<|call|>"];
+    let marks = [
+        "<|channel|>",
+        "<|start|>",
+        "<|end|>",
+        "<|return|>",
+        "<|call|>",
+    ];
     while let Some(hit) = memchr::memmem::find(&text.as_bytes()[at..], b"<|") {
         let start = at + hit;
         at = start + 2;
-        let Some(mark) = marks.iter().find(|mark| text[start..].starts_with(**mark)) else { continue };
+        let Some(mark) = marks.iter().find(|mark| text[start..].starts_with(**mark)) else {
+            continue;
+        };
         let mut end = start + mark.len();
         let mut new = close;
         close = "";
         if *mark == "<|channel|>" {
             // Whatever else stands in the header is not read.
             let message = memchr::memmem::find(&text.as_bytes()[end..], b"<|message|>");
-            let Some(header) = message.map(|hit| &text[end..end + hit]) else { break };
+            let Some(header) = message.map(|hit| &text[end..end + hit]) else {
+                break;
+            };
             end += header.len() + "<|message|>".len();
             let channel = header.split_whitespace().next().unwrap_or_default();
             (new, close) = match channel {
@@ -55,7 +65,10 @@ pub(super) fn harmony(source: &Source<'_>) -> Option<Source<'static>> {
             };
         } else if *mark == "<|start|>" {
             // A role is named behind it.
-            end += text[end..].bytes().take_while(u8::is_ascii_alphabetic).count();
+            end += text[end..]
+                .bytes()
+                .take_while(u8::is_ascii_alphabetic)
+                .count();
         }
         edits.push((start..end, new));
         at = end;
@@ -83,12 +96,20 @@ fn brackets(
         }
         let near = &text[at..text.floor_char_boundary(at + LONGEST_TAG)];
         // What follows is mostly prose or another bracket: the first character that cannot stand in a tag tells.
-        let stops = |c: char| matches!(c, '\n' | '<' | '>') || open.starts_with(c) || close.starts_with(c);
-        let Some(length) = near.find(stops).filter(|&end| near[end..].starts_with(close)) else { continue };
+        let stops =
+            |c: char| matches!(c, '\n' | '<' | '>') || open.starts_with(c) || close.starts_with(c);
+        let Some(length) = near
+            .find(stops)
+            .filter(|&end| near[end..].starts_with(close))
+        else {
+            continue;
+        };
         let inner = &near[..length];
         let plain: String = inner.chars().map(narrow).collect();
         let tag = format!("<{plain}>");
-        let known = names.read(&tag).is_some_and(|read| read.complete && read.length == tag.len())
+        let known = names
+            .read(&tag)
+            .is_some_and(|read| read.complete && read.length == tag.len())
             || is_field(plain.strip_prefix('/').unwrap_or(&plain), grammar);
         let end = at + length + close.len();
         // Before `(`, it is the text of a link.
@@ -100,9 +121,15 @@ fn brackets(
     let (first, last) = (tags.first()?, tags.last()?);
     tags.iter().find(|(_, tag)| tag.starts_with("</"))?;
     let whole = text[..first.0.start].trim().is_empty() && text[last.0.end..].trim().is_empty();
-    let edits: Vec<(Range<usize>, &str)> =
-        tags.iter().map(|(span, tag)| (span.clone(), tag.as_str())).collect();
-    Some(Converted { source: source.rewritten(&edits), code: Code::ConvertedReply, whole })
+    let edits: Vec<(Range<usize>, &str)> = tags
+        .iter()
+        .map(|(span, tag)| (span.clone(), tag.as_str()))
+        .collect();
+    Some(Converted {
+        source: source.rewritten(&edits),
+        code: Code::ConvertedReply,
+        whole,
+    })
 }
 
 /// Returns a character of a tag as ASCII writes it.
@@ -119,7 +146,10 @@ fn entities(source: &Source<'_>, names: &Names) -> Option<Converted> {
     let tag = |at: usize| {
         let near = &text[at..text.floor_char_boundary(at + LONGEST_TAG)];
         // A bracket behind a bracket starts no tag.
-        if ["&lt;", "&gt;"].iter().any(|bracket| near[4..].starts_with(bracket)) {
+        if ["&lt;", "&gt;"]
+            .iter()
+            .any(|bracket| near[4..].starts_with(bracket))
+        {
             return None;
         }
         let end = memchr::memmem::find(near.as_bytes(), b"&gt;").map(|end| end + 4)?;
@@ -134,7 +164,9 @@ fn entities(source: &Source<'_>, names: &Names) -> Option<Converted> {
         let start = at + hit;
         at = start + 1;
         let near = &text.as_bytes()[start..text.len().min(start + 12)];
-        let Some(end) = memchr::memchr(b';', near).map(|end| start + end + 1) else { continue };
+        let Some(end) = memchr::memchr(b';', near).map(|end| start + end + 1) else {
+            continue;
+        };
         if let Some(read) = unescaped(&text[start..end]) {
             edits.push((start..end, read));
             at = end;
@@ -142,12 +174,21 @@ fn entities(source: &Source<'_>, names: &Names) -> Option<Converted> {
     }
     let trimmed = text.trim();
     let whole = trimmed.starts_with("&lt;") && trimmed.ends_with("&gt;");
-    let edits: Vec<(Range<usize>, &str)> =
-        edits.iter().map(|(span, new)| (span.clone(), new.as_str())).collect();
-    Some(Converted { source: source.rewritten(&edits), code: Code::ConvertedReply, whole })
+    let edits: Vec<(Range<usize>, &str)> = edits
+        .iter()
+        .map(|(span, new)| (span.clone(), new.as_str()))
+        .collect();
+    Some(Converted {
+        source: source.rewritten(&edits),
+        code: Code::ConvertedReply,
+        whole,
+    })
 }
 
 /// Tells whether a parameter of an action has a name.
 fn is_field(name: &str, grammar: &Grammar) -> bool {
-    grammar.actions.values().any(|action| action.parameters.contains_key(name))
+    grammar
+        .actions
+        .values()
+        .any(|action| action.parameters.contains_key(name))
 }

@@ -28,17 +28,23 @@ pub(super) fn without_fences(
     let wraps = block_fences(&source.text, names);
     // Without a `run`, a verdict in a fence is not bare.
     let holds_review = |wrap: &BlockFence| {
-        found.review_tags.iter().any(|tag| (wrap.open.end..wrap.close.start).contains(&tag.span.start))
+        found
+            .review_tags
+            .iter()
+            .any(|tag| (wrap.open.end..wrap.close.start).contains(&tag.span.start))
     };
     if !has_run && wraps.iter().any(holds_review) {
         return None;
     }
-    let marks: Vec<Range<usize>> =
-        wraps.iter().flat_map(|wrap| [wrap.open.clone(), wrap.close.clone()]).collect();
+    let marks: Vec<Range<usize>> = wraps
+        .iter()
+        .flat_map(|wrap| [wrap.open.clone(), wrap.close.clone()])
+        .collect();
     let unwrapped = source.without(&marks);
     let inside = scan(&unwrapped.text, grammar, names);
-    let is_whole =
-        !inside.effects.is_empty() && !inside.open && hold_only_blocks(&source.text, &wraps, &inside);
+    let is_whole = !inside.effects.is_empty()
+        && !inside.open
+        && hold_only_blocks(&source.text, &wraps, &inside);
     is_whole.then_some(unwrapped)
 }
 
@@ -61,7 +67,10 @@ fn block_fences(text: &str, names: &Names) -> Vec<BlockFence> {
         at = span.end;
         match &open {
             Some((fence, opened)) if fence.is_closed_by(line) && ends_block(previous, names) => {
-                fences.push(BlockFence { open: opened.clone(), close: span });
+                fences.push(BlockFence {
+                    open: opened.clone(),
+                    close: span,
+                });
                 open = None;
             }
             Some(_) => {}
@@ -70,7 +79,9 @@ fn block_fences(text: &str, names: &Names) -> Vec<BlockFence> {
                     let tag = names.read(text[span.end..].trim_start());
                     tag.is_some_and(|tag| !tag.closes && tag.complete)
                 };
-                open = Fence::opened_by(line).filter(|_| starts_block()).map(|fence| (fence, span));
+                open = Fence::opened_by(line)
+                    .filter(|_| starts_block())
+                    .map(|fence| (fence, span));
             }
         }
         if !line.trim().is_empty() {
@@ -92,7 +103,10 @@ fn ends_block(line: &str, names: &Names) -> bool {
 /// Returns whether nothing but blocks and blanks is between the two lines of each fence. `inside` was found in the
 /// text without these lines.
 fn hold_only_blocks(text: &str, wraps: &[BlockFence], inside: &Found) -> bool {
-    let effects = inside.effects.iter().map(|effect| effect.place.span.clone());
+    let effects = inside
+        .effects
+        .iter()
+        .map(|effect| effect.place.span.clone());
     let markers = inside.markers.iter().map(|marker| marker.span.clone());
     let mut blocks: Vec<Range<usize>> = effects.chain(markers).collect();
     blocks.sort_by_key(|span| span.start);
@@ -104,6 +118,8 @@ fn hold_only_blocks(text: &str, wraps: &[BlockFence], inside: &Found) -> bool {
         let start = wrap.open.end - removed;
         let between = &text[wrap.open.end..wrap.close.start];
         removed += wrap.close.len();
-        between.char_indices().all(|(at, c)| c.is_whitespace() || contains(&blocks, start + at))
+        between
+            .char_indices()
+            .all(|(at, c)| c.is_whitespace() || contains(&blocks, start + at))
     })
 }

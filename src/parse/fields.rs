@@ -38,10 +38,17 @@ enum Written<'a> {
 
 impl Fields {
     /// Reads an action's fields; fails with the reason why it is not clear what is asked for.
-    pub(super) fn read(spec: &ActionSpec, attributes: &Attributes<'_>, body: &str) -> Result<Self, String> {
+    pub(super) fn read(
+        spec: &ActionSpec,
+        attributes: &Attributes<'_>,
+        body: &str,
+    ) -> Result<Self, String> {
         let mut fields = Self::default();
         for (name, value) in &attributes.pairs {
-            let known = spec.parameters.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            let known = spec
+                .parameters
+                .iter()
+                .find(|(known, _)| known.eq_ignore_ascii_case(name));
             match known {
                 Some((name, parameter)) => fields.add(name, parameter, &Written::Text(value))?,
                 None => fields.problems.push(Code::UnknownAttribute),
@@ -52,7 +59,10 @@ impl Fields {
     }
 
     /// Takes an action's fields from a value, such as JSON.
-    pub(super) fn from_values(spec: &ActionSpec, values: Map<String, Value>) -> Result<Self, String> {
+    pub(super) fn from_values(
+        spec: &ActionSpec,
+        values: Map<String, Value>,
+    ) -> Result<Self, String> {
         let mut fields = Self::default();
         fields.values(spec, values)?;
         fields.complete(spec)
@@ -65,7 +75,9 @@ impl Fields {
         }
         if body.starts_with('{') {
             let read = loose::read(body).filter(|read| !read.cut && read.end == body.len());
-            let Some(Value::Object(values)) = read.map(|read| read.value) else { return Err(listed()) };
+            let Some(Value::Object(values)) = read.map(|read| read.value) else {
+                return Err(listed());
+            };
             return self.values(spec, values);
         }
         if body.starts_with('<') {
@@ -93,11 +105,15 @@ impl Fields {
         let mut seen: Vec<&str> = Vec::new();
         while !rest.is_empty() {
             if let Some(comment) = rest.strip_prefix("<!--") {
-                let (_, after) = comment.split_once("-->").ok_or("a comment in it is not closed")?;
+                let (_, after) = comment
+                    .split_once("-->")
+                    .ok_or("a comment in it is not closed")?;
                 rest = after.trim_start();
                 continue;
             }
-            let Some(field) = field(rest) else { return Err(residue(rest)) };
+            let Some(field) = field(rest) else {
+                return Err(residue(rest));
+            };
             if seen.contains(&field.name) {
                 return Err(format!("`{}` stands twice", field.name));
             }
@@ -105,12 +121,17 @@ impl Fields {
                 return Err("it has too many fields".to_owned());
             }
             seen.push(field.name);
-            let known = spec.parameters.iter().find(|(name, _)| name.eq_ignore_ascii_case(field.name));
+            let known = spec
+                .parameters
+                .iter()
+                .find(|(name, _)| name.eq_ignore_ascii_case(field.name));
             match known {
                 Some((name, parameter)) => {
                     let nested = matches!(parameter.kind, ValueKind::Object | ValueKind::Array);
                     let value = without_code_tags(field.value);
-                    if !nested && let Some(inner) = spec.parameters.keys().find(|n| holds(&value, n)) {
+                    if !nested
+                        && let Some(inner) = spec.parameters.keys().find(|n| holds(&value, n))
+                    {
                         return Err(format!("`{inner}` stands inside `{}`", field.name));
                     }
                     self.add(name, parameter, &Written::Text(field.value))?;
@@ -122,7 +143,12 @@ impl Fields {
         Ok(())
     }
 
-    fn add(&mut self, name: &str, parameter: &Parameter, written: &Written<'_>) -> Result<(), String> {
+    fn add(
+        &mut self,
+        name: &str,
+        parameter: &Parameter,
+        written: &Written<'_>,
+    ) -> Result<(), String> {
         let value = match written {
             Written::Text(text) if is_partly_data(text) => {
                 return Err(format!("`{name}` is CDATA in part"));
@@ -151,10 +177,18 @@ impl Fields {
 
     /// Checks that nothing is missing.
     fn complete(self, spec: &ActionSpec) -> Result<Self, String> {
-        let missing = |name: &str| self.values.get(name).is_none_or(|value| value.as_str() == Some(""));
-        let is_needed =
-            |parameter: &Parameter| parameter.required && parameter.unless.as_deref().is_none_or(missing);
-        let mut needed = spec.parameters.iter().filter(|(_, parameter)| is_needed(parameter));
+        let missing = |name: &str| {
+            self.values
+                .get(name)
+                .is_none_or(|value| value.as_str() == Some(""))
+        };
+        let is_needed = |parameter: &Parameter| {
+            parameter.required && parameter.unless.as_deref().is_none_or(missing)
+        };
+        let mut needed = spec
+            .parameters
+            .iter()
+            .filter(|(_, parameter)| is_needed(parameter));
         match needed.find(|(name, _)| missing(name)).map(|(name, _)| name) {
             Some(name) => Err(format!("`{name}` is missing")),
             None => Ok(self),
@@ -164,14 +198,18 @@ impl Fields {
 
 /// Reads values from YAML, if all of them are written as they are meant: numbers and comments would lose letters.
 pub(super) fn yaml_values(text: &str) -> Option<Map<String, Value>> {
-    let values: Map<String, Value> = yaml::read(text, "the reply", 1, ErrorKind::PromptInvalid).ok()?;
-    let comment = text.lines().any(|line| line.trim_start().starts_with('#') || line.contains(" #"));
-    let plain = text.lines().filter_map(|line| line.split_once(": ").map(|(_, value)| value.trim()));
+    let values: Map<String, Value> =
+        yaml::read(text, "the reply", 1, ErrorKind::PromptInvalid).ok()?;
+    let comment = text
+        .lines()
+        .any(|line| line.trim_start().starts_with('#') || line.contains(" #"));
+    let plain = text
+        .lines()
+        .filter_map(|line| line.split_once(": ").map(|(_, value)| value.trim()));
     let altered = |value: &str| {
-        value
-            .parse::<f64>()
-            .is_ok_and(|_| value.parse::<i64>().is_err() || value.starts_with('0') && value.len() > 1)
-            || value.starts_with("0x")
+        value.parse::<f64>().is_ok_and(|_| {
+            value.parse::<i64>().is_err() || value.starts_with('0') && value.len() > 1
+        }) || value.starts_with("0x")
             || value.starts_with("0o")
     };
     (!comment && !plain.into_iter().any(altered)).then_some(values)
@@ -211,7 +249,11 @@ fn field(text: &str) -> Option<Field<'_>> {
         None => tag,
     };
     if empty {
-        return Some(Field { name, value: "", rest: body });
+        return Some(Field {
+            name,
+            value: "",
+            rest: body,
+        });
     }
     let (value, rest) = closed(body, tag)?;
     let unclear = holds(value, tag) && !value.trim_start().starts_with("<![CDATA[");
@@ -229,13 +271,19 @@ fn closed<'a>(body: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
         }
         from += 1;
         let inner = body[from..].trim_start();
-        if !inner.get(..tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag)) {
+        if !inner
+            .get(..tag.len())
+            .is_some_and(|name| name.eq_ignore_ascii_case(tag))
+        {
             continue;
         }
-        let Some(rest) = inner[tag.len()..].trim_start().strip_prefix('>') else { continue };
+        let Some(rest) = inner[tag.len()..].trim_start().strip_prefix('>') else {
+            continue;
+        };
         let next = rest.trim_start();
-        let opens =
-            next.strip_prefix('<').is_some_and(|next| name_length(next) > 0 || next.starts_with("!--"));
+        let opens = next
+            .strip_prefix('<')
+            .is_some_and(|next| name_length(next) > 0 || next.starts_with("!--"));
         if next.is_empty() || opens {
             return Some((&body[..start], rest));
         }
@@ -244,23 +292,35 @@ fn closed<'a>(body: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
 }
 
 fn name_length(text: &str) -> usize {
-    let length =
-        text.bytes().take_while(|&b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b':')).count();
-    if text.starts_with(|c: char| c.is_ascii_digit()) { 0 } else { length }
+    let length = text
+        .bytes()
+        .take_while(|&b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b':'))
+        .count();
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        0
+    } else {
+        length
+    }
 }
 
 /// Tells whether a text holds a tag of a name, opening or closing.
 fn holds(text: &str, name: &str) -> bool {
     memchr::memchr_iter(b'<', text.as_bytes()).any(|at| {
         let inner = text[at + 1..].strip_prefix('/').unwrap_or(&text[at + 1..]);
-        inner.get(..name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name))
+        inner
+            .get(..name.len())
+            .is_some_and(|found| found.eq_ignore_ascii_case(name))
             && inner[name.len()..].starts_with(['>', ' ', '='])
     })
 }
 
 /// Returns a value without tags that directly follow a backtick: `` `<id>` `` speaks of a tag and is none.
 fn without_code_tags(value: &str) -> Cow<'_, str> {
-    if value.contains("`<") { Cow::Owned(value.replace("`<", "`")) } else { Cow::Borrowed(value) }
+    if value.contains("`<") {
+        Cow::Owned(value.replace("`<", "`"))
+    } else {
+        Cow::Borrowed(value)
+    }
 }
 
 fn residue(rest: &str) -> String {
@@ -271,7 +331,10 @@ fn residue(rest: &str) -> String {
 /// Returns a value's text without CDATA marks, and with its entities read if all of it is escaped; tells whether it was.
 fn plain(text: &str) -> (Cow<'_, str>, bool) {
     let text = text.trim();
-    if let Some(inner) = text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>")) {
+    if let Some(inner) = text
+        .strip_prefix("<![CDATA[")
+        .and_then(|text| text.strip_suffix("]]>"))
+    {
         return (Cow::Owned(inner.replace("]]><![CDATA[", "")), false);
     }
     let has = |byte| memchr::memchr(byte, text.as_bytes()).is_some();
@@ -288,7 +351,10 @@ fn is_partly_data(text: &str) -> bool {
     if !rest.starts_with("<![CDATA[") {
         return false;
     }
-    while let Some((_, after)) = rest.strip_prefix("<![CDATA[").and_then(|text| text.split_once("]]>")) {
+    while let Some((_, after)) = rest
+        .strip_prefix("<![CDATA[")
+        .and_then(|text| text.split_once("]]>"))
+    {
         rest = after;
     }
     !rest.is_empty()
@@ -300,7 +366,10 @@ pub(super) fn unescaped(text: &str) -> Option<String> {
     let mut rest = text;
     while let Some(at) = memchr::memchr(b'&', rest.as_bytes()) {
         let (before, after) = (&rest[..at], &rest[at + 1..]);
-        let end = after.bytes().take(LONGEST_ENTITY + 1).position(|b| b == b';')?;
+        let end = after
+            .bytes()
+            .take(LONGEST_ENTITY + 1)
+            .position(|b| b == b';')?;
         let read = entity(&after[..end])?;
         out.push_str(before);
         out.push(read);
@@ -335,9 +404,19 @@ fn from_text(kind: ValueKind, items: Option<ValueKind>, text: &str, depth: usize
     match kind {
         ValueKind::String => Some(Value::from(text)),
         ValueKind::Integer => text.parse::<i64>().ok().map(Value::from),
-        ValueKind::Number => text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from),
-        ValueKind::Boolean => text.to_ascii_lowercase().parse::<bool>().ok().map(Value::from),
-        ValueKind::Array | ValueKind::Object if text.starts_with('<') => nested(kind, items, text, depth),
+        ValueKind::Number => text
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite())
+            .map(Value::from),
+        ValueKind::Boolean => text
+            .to_ascii_lowercase()
+            .parse::<bool>()
+            .ok()
+            .map(Value::from),
+        ValueKind::Array | ValueKind::Object if text.starts_with('<') => {
+            nested(kind, items, text, depth)
+        }
         ValueKind::Array | ValueKind::Object => {
             let read = loose::read(text).filter(|read| !read.cut && read.end == text.len())?;
             from_value(kind, items, &read.value)
@@ -357,7 +436,11 @@ fn nested(kind: ValueKind, items: Option<ValueKind>, text: &str, depth: usize) -
         let field = field(rest)?;
         let (inner, _) = plain(field.value);
         let object_inside = kind == ValueKind::Object && inner.starts_with('<');
-        let inner_kind = if object_inside { ValueKind::Object } else { items.unwrap_or(ValueKind::String) };
+        let inner_kind = if object_inside {
+            ValueKind::Object
+        } else {
+            items.unwrap_or(ValueKind::String)
+        };
         let value = from_text(inner_kind, None, &inner, depth + 1)?;
         match kind {
             ValueKind::Array => list.push(value),
@@ -366,7 +449,11 @@ fn nested(kind: ValueKind, items: Option<ValueKind>, text: &str, depth: usize) -
         }
         rest = field.rest.trim_start();
     }
-    Some(if kind == ValueKind::Array { Value::from(list) } else { Value::from(object) })
+    Some(if kind == ValueKind::Array {
+        Value::from(list)
+    } else {
+        Value::from(object)
+    })
 }
 
 /// Returns a value as one of a type; `None` if it is none.
@@ -380,10 +467,12 @@ fn from_value(kind: ValueKind, items: Option<ValueKind>, value: &Value) -> Optio
             let right = |item: &Value| items.is_none_or(|kind| is_of(kind, item));
             list.iter().all(right).then(|| value.clone())
         }
-        (kind, Value::String(text)) => from_text(kind, items, text.trim(), 0).map(|read| match kind {
-            ValueKind::String => value.clone(),
-            _ => read,
-        }),
+        (kind, Value::String(text)) => {
+            from_text(kind, items, text.trim(), 0).map(|read| match kind {
+                ValueKind::String => value.clone(),
+                _ => read,
+            })
+        }
         (kind, value) => is_of(kind, value).then(|| value.clone()),
     }
 }
@@ -426,33 +515,58 @@ mod tests {
 
     #[test]
     fn a_field_is_a_tag_a_named_parameter_or_an_empty_element() {
-        let read = |text: &'static str| field(text).map(|field| (field.name, field.value, field.rest));
+        let read =
+            |text: &'static str| field(text).map(|field| (field.name, field.value, field.rest));
 
         assert_eq!(read("<key>a</key><b>"), Some(("key", "a", "<b>")));
         assert_eq!(read("<ns:key>a</ns:key>"), Some(("key", "a", "")));
-        assert_eq!(read("<parameter name=\"key\">a</parameter>"), Some(("key", "a", "")));
+        assert_eq!(
+            read("<parameter name=\"key\">a</parameter>"),
+            Some(("key", "a", ""))
+        );
         assert_eq!(read("<parameter=key>a</parameter>"), Some(("key", "a", "")));
         assert_eq!(read("<key/>rest"), Some(("key", "", "rest")));
 
         assert_eq!(read("key: a"), None, "no tag");
-        assert_eq!(read("<1key>a</1key>"), None, "a name does not start with a digit");
+        assert_eq!(
+            read("<1key>a</1key>"),
+            None,
+            "a name does not start with a digit"
+        );
         assert_eq!(read("<key>a"), None, "not closed");
-        assert_eq!(read("<key a=\">\">a</key>"), None, "a bracket inside quotes");
-        assert_eq!(read("<key>a <key>b</key>"), None, "a second opening tag inside the value");
+        assert_eq!(
+            read("<key a=\">\">a</key>"),
+            None,
+            "a bracket inside quotes"
+        );
+        assert_eq!(
+            read("<key>a <key>b</key>"),
+            None,
+            "a second opening tag inside the value"
+        );
     }
 
     #[test]
     fn a_closing_tag_counts_where_another_field_or_the_end_follows() {
         assert_eq!(closed("a</key>", "key"), Some(("a", "")));
         assert_eq!(closed("a</ KEY >\n<next>", "key"), Some(("a", "\n<next>")));
-        assert_eq!(closed("a</key> is quoted</key>", "key"), Some(("a</key> is quoted", "")));
-        assert_eq!(closed("a</keys></key><!-- note -->", "key"), Some(("a</keys>", "<!-- note -->")));
+        assert_eq!(
+            closed("a</key> is quoted</key>", "key"),
+            Some(("a</key> is quoted", ""))
+        );
+        assert_eq!(
+            closed("a</keys></key><!-- note -->", "key"),
+            Some(("a</keys>", "<!-- note -->"))
+        );
         assert_eq!(closed("a</other>", "key"), None);
     }
 
     #[test]
     fn entities_are_decoded_once_or_not_at_all() {
-        assert_eq!(unescaped("a &lt;b&gt; &amp;lt; &quot;&apos;").as_deref(), Some("a <b> &lt; \"'"));
+        assert_eq!(
+            unescaped("a &lt;b&gt; &amp;lt; &quot;&apos;").as_deref(),
+            Some("a <b> &lt; \"'")
+        );
         assert_eq!(unescaped("&#65;&#x42;&nbsp;").as_deref(), Some("AB\u{A0}"));
         for text in ["R&D", "&unknown;", "&#xD800;", "&;", "&#x110000;"] {
             assert_eq!(unescaped(text), None, "{text}");
@@ -462,9 +576,15 @@ mod tests {
     #[test]
     fn cdata_is_taken_off_only_around_a_whole_value() {
         assert_eq!(plain(" <![CDATA[a < b]]> "), ("a < b".into(), false));
-        assert_eq!(plain("<![CDATA[a ]]]]><![CDATA[> b]]>"), ("a ]]> b".into(), false));
+        assert_eq!(
+            plain("<![CDATA[a ]]]]><![CDATA[> b]]>"),
+            ("a ]]> b".into(), false)
+        );
         assert_eq!(plain("a &amp; b"), ("a & b".into(), true));
-        assert_eq!(plain("<b>a &amp; b</b>"), ("<b>a &amp; b</b>".into(), false));
+        assert_eq!(
+            plain("<b>a &amp; b</b>"),
+            ("<b>a &amp; b</b>".into(), false)
+        );
 
         assert!(is_partly_data("<![CDATA[a]]> and more"));
         assert!(!is_partly_data("<![CDATA[a]]><![CDATA[b]]>"));
@@ -487,9 +607,21 @@ mod tests {
             read(ValueKind::Object, "<a>1</a><b><c>2</c></b>"),
             Some(json!({"a": "1", "b": {"c": "2"}}))
         );
-        assert_eq!(read(ValueKind::Object, "<a>1</a><a>2</a>"), None, "a key twice");
-        assert_eq!(read(ValueKind::Array, "<i>a</i><i>b</i>"), Some(json!(["a", "b"])));
-        let items = from_text(ValueKind::Array, Some(ValueKind::Integer), "<i>1</i><i>x</i>", 0);
+        assert_eq!(
+            read(ValueKind::Object, "<a>1</a><a>2</a>"),
+            None,
+            "a key twice"
+        );
+        assert_eq!(
+            read(ValueKind::Array, "<i>a</i><i>b</i>"),
+            Some(json!(["a", "b"]))
+        );
+        let items = from_text(
+            ValueKind::Array,
+            Some(ValueKind::Integer),
+            "<i>1</i><i>x</i>",
+            0,
+        );
         assert_eq!(items, None, "an item of another type");
     }
 
@@ -497,10 +629,15 @@ mod tests {
     fn nested_tags_are_read_down_to_a_fixed_depth() {
         // A tag inside one of the same name would be unclear, so each has its own.
         let nested_by = |depth: usize| {
-            (0..depth).fold("1".to_owned(), |inner, level| format!("<t{level}>{inner}</t{level}>"))
+            (0..depth).fold("1".to_owned(), |inner, level| {
+                format!("<t{level}>{inner}</t{level}>")
+            })
         };
         assert!(from_text(ValueKind::Object, None, &nested_by(DEEPEST), 0).is_some());
-        assert_eq!(from_text(ValueKind::Object, None, &nested_by(DEEPEST + 1), 0), None);
+        assert_eq!(
+            from_text(ValueKind::Object, None, &nested_by(DEEPEST + 1), 0),
+            None
+        );
     }
 
     #[test]
@@ -515,25 +652,50 @@ mod tests {
         }))
         .unwrap();
         let read = |body: &str| {
-            Fields::read(&spec, &Attributes::default(), body).map(|fields| Value::from(fields.values))
+            Fields::read(&spec, &Attributes::default(), body)
+                .map(|fields| Value::from(fields.values))
         };
 
         assert_eq!(read("<size>**BIG**</size>"), Ok(json!({"size": "big"})));
         assert_eq!(read("{\"size\": \"Large\"}"), Ok(json!({"size": "big"})));
-        assert_eq!(read("<size>huge</size>"), Err("`size` is not one of big, small".to_owned()));
-        assert_eq!(read("<text>a</text><colour>Blue</colour>"), Ok(json!({"text": "a", "colour": "Blue"})));
-        assert_eq!(read("<colour>red</colour>"), Err("`text` is missing".to_owned()));
-        assert_eq!(read("<text>the `<size>` of it</text>"), Ok(json!({"text": "the `<size>` of it"})));
-        assert_eq!(read("<text>the <size> of it</text>"), Err("`size` stands inside `text`".to_owned()));
+        assert_eq!(
+            read("<size>huge</size>"),
+            Err("`size` is not one of big, small".to_owned())
+        );
+        assert_eq!(
+            read("<text>a</text><colour>Blue</colour>"),
+            Ok(json!({"text": "a", "colour": "Blue"}))
+        );
+        assert_eq!(
+            read("<colour>red</colour>"),
+            Err("`text` is missing".to_owned())
+        );
+        assert_eq!(
+            read("<text>the `<size>` of it</text>"),
+            Ok(json!({"text": "the `<size>` of it"}))
+        );
+        assert_eq!(
+            read("<text>the <size> of it</text>"),
+            Err("`size` stands inside `text`".to_owned())
+        );
     }
 
     #[test]
     fn yaml_that_would_change_a_value_is_not_read() {
         assert_eq!(
             yaml_values("key: a\nvalue: two words"),
-            json!({"key": "a", "value": "two words"}).as_object().cloned()
+            json!({"key": "a", "value": "two words"})
+                .as_object()
+                .cloned()
         );
-        for text in ["key: 1.0", "key: 007", "key: 0x1f", "key: a # b", "# a\nkey: b", "key: a\nkey: b"] {
+        for text in [
+            "key: 1.0",
+            "key: 007",
+            "key: 0x1f",
+            "key: a # b",
+            "# a\nkey: b",
+            "key: a\nkey: b",
+        ] {
             assert_eq!(yaml_values(text), None, "{text}");
         }
     }

@@ -15,13 +15,19 @@ const MAX_NAME_BYTES: usize = 80;
 /// Tags inside `opaque` spans, such as the body of an update, open and close nothing.
 ///
 /// A closing tag too many extends the last element of its name: the text inside may have tried to end it early.
-pub(super) fn foreign_elements(text: &str, names: &Names, opaque: &[Range<usize>]) -> Vec<Range<usize>> {
+pub(super) fn foreign_elements(
+    text: &str,
+    names: &Names,
+    opaque: &[Range<usize>],
+) -> Vec<Range<usize>> {
     let mut open: HashMap<&str, Vec<usize>> = HashMap::default();
     let mut last_closed: HashMap<&str, usize> = HashMap::default();
     let mut spans: Vec<Range<usize>> = Vec::new();
 
     for at in memchr::memchr_iter(b'<', text.as_bytes()) {
-        let Some((name, closes)) = tag_name(&text[at..]) else { continue };
+        let Some((name, closes)) = tag_name(&text[at..]) else {
+            continue;
+        };
         if names.read(&text[at..]).is_some() || contains(opaque, at) {
             continue;
         }
@@ -29,7 +35,9 @@ pub(super) fn foreign_elements(text: &str, names: &Names, opaque: &[Range<usize>
             open.entry(name).or_default().push(at);
             continue;
         }
-        let Some(end) = closer_end(text, at) else { continue };
+        let Some(end) = closer_end(text, at) else {
+            continue;
+        };
         if let Some(start) = open.get_mut(name).and_then(Vec::pop) {
             last_closed.insert(name, spans.len());
             spans.push(start..end);
@@ -52,7 +60,11 @@ fn closer_end(text: &str, at: usize) -> Option<usize> {
 }
 
 fn holds_message(text: &str, names: &Names) -> bool {
-    let is_message = |at: usize| names.read(&text[at..]).is_some_and(|tag| tag.name == Name::Message);
+    let is_message = |at: usize| {
+        names
+            .read(&text[at..])
+            .is_some_and(|tag| tag.name == Name::Message)
+    };
     memchr::memchr_iter(b'<', text.as_bytes()).any(is_message)
 }
 
@@ -63,8 +75,13 @@ fn tag_name(text: &str) -> Option<(&str, bool)> {
     let closes = bytes.get(1) == Some(&b'/');
     let start = 1 + usize::from(closes);
     bytes.get(start).filter(|byte| byte.is_ascii_alphabetic())?;
-    let is_plain = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(**byte, b'_' | b'-' | b':' | b'.');
-    let length = bytes[start..].iter().take(MAX_NAME_BYTES).take_while(is_plain).count();
+    let is_plain =
+        |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(**byte, b'_' | b'-' | b':' | b'.');
+    let length = bytes[start..]
+        .iter()
+        .take(MAX_NAME_BYTES)
+        .take_while(is_plain)
+        .count();
     Some((&text[start..start + length], closes))
 }
 
@@ -93,14 +110,23 @@ mod tests {
 
     fn found(text: &str) -> Vec<&str> {
         let names = Names::of(&Grammar::any_review());
-        foreign_elements(text, &names, &[]).into_iter().map(|span| &text[span]).collect()
+        foreign_elements(text, &names, &[])
+            .into_iter()
+            .map(|span| &text[span])
+            .collect()
     }
 
     #[test]
     fn closed_elements_of_other_names_are_found() {
         assert_eq!(found("a <out>b</out> c"), ["<out>b</out>"]);
-        assert_eq!(found("a <x y='1'>b <x>c</x></x> d"), ["<x y='1'>b <x>c</x></x>"]);
-        assert_eq!(found("Vec<String> is <b> fine, <message>a</message>"), Vec::<&str>::new());
+        assert_eq!(
+            found("a <x y='1'>b <x>c</x></x> d"),
+            ["<x y='1'>b <x>c</x></x>"]
+        );
+        assert_eq!(
+            found("Vec<String> is <b> fine, <message>a</message>"),
+            Vec::<&str>::new()
+        );
         let wrapper = "\n<reply>\n<message>a</message>\n</reply>\n";
         assert_eq!(found(wrapper), Vec::<&str>::new(), "around the whole reply");
         assert_eq!(found("<pre>a</pre>"), ["<pre>a</pre>"], "without a message");
@@ -108,7 +134,10 @@ mod tests {
 
     #[test]
     fn a_second_closer_extends_the_element() {
-        assert_eq!(found("a <out>b</out> c </out> d"), ["<out>b</out> c </out>"]);
+        assert_eq!(
+            found("a <out>b</out> c </out> d"),
+            ["<out>b</out> c </out>"]
+        );
         assert_eq!(found("a </out> b"), Vec::<&str>::new());
     }
 }

@@ -48,9 +48,15 @@ pub(super) fn judge(
     found.perhaps_thoughts = join_spans(std::mem::take(&mut found.perhaps_thoughts));
     let echoes = Echoes::find(text, &found, context);
     let blocks = blocks(&found);
-    let foreign = if found.effects.is_empty() { Vec::new() } else { foreign_elements(text, names, &blocks) };
+    let foreign = if found.effects.is_empty() {
+        Vec::new()
+    } else {
+        foreign_elements(text, names, &blocks)
+    };
     // Quoted effects stay in the text.
-    found.cuts.retain(|cut| !(cut.effect && contains(&foreign, cut.span.start)));
+    found
+        .cuts
+        .retain(|cut| !(cut.effect && contains(&foreign, cut.span.start)));
 
     let mut judge = Judge {
         text,
@@ -80,7 +86,11 @@ pub(super) fn judge(
     judge.texts(&found.cuts, found.end);
     let effects = std::mem::take(&mut found.effects);
     judge.effects(&mut found, effects, &echoes.effects);
-    judge.markers(&found.markers, &echoes.markers, std::mem::take(&mut found.own_doubts));
+    judge.markers(
+        &found.markers,
+        &echoes.markers,
+        std::mem::take(&mut found.own_doubts),
+    );
     judge.decide_verdict(&found, &echoes.reviews, names);
     judge.finish()
 }
@@ -94,22 +104,44 @@ struct Echoes {
 
 impl Echoes {
     fn find(text: &str, found: &Found, context: &Context<'_>) -> Self {
-        let effects = found.effects.iter().map(|effect| (effect.place.span.clone(), false));
-        let markers = found.markers.iter().map(|marker| (marker.span.clone(), true));
+        let effects = found
+            .effects
+            .iter()
+            .map(|effect| (effect.place.span.clone(), false));
+        let markers = found
+            .markers
+            .iter()
+            .map(|marker| (marker.span.clone(), true));
         let reviews = found.review_tags.iter().map(|tag| (tag.span.clone(), true));
-        let suspects = effects.chain(markers).chain(reviews).map(|(span, marker)| Suspect { span, marker });
+        let suspects = effects
+            .chain(markers)
+            .chain(reviews)
+            .map(|(span, marker)| Suspect { span, marker });
 
-        let mut found_echoes = echoes(text, &suspects.collect::<Vec<_>>(), &context.ours, &context.sent);
+        let mut found_echoes = echoes(
+            text,
+            &suspects.collect::<Vec<_>>(),
+            &context.ours,
+            &context.sent,
+        );
         let reviews = found_echoes.split_off(found.effects.len() + found.markers.len());
         let markers = found_echoes.split_off(found.effects.len());
-        Self { effects: found_echoes, markers, reviews }
+        Self {
+            effects: found_echoes,
+            markers,
+            reviews,
+        }
     }
 }
 
 /// Returns the spans of actions, updates and markers other than `<review>`, which may follow the last line.
 fn blocks(found: &Found) -> Vec<Range<usize>> {
     let is_block = |value: &MarkerValue| !matches!(value, MarkerValue::Review);
-    let markers = found.markers.iter().filter(|marker| is_block(&marker.value)).map(|marker| &marker.span);
+    let markers = found
+        .markers
+        .iter()
+        .filter(|marker| is_block(&marker.value))
+        .map(|marker| &marker.span);
     let effects = found.effects.iter().map(|effect| &effect.place.span);
     let mut spans: Vec<Range<usize>> = effects.chain(markers).cloned().collect();
     spans.sort_by_key(|span| span.start);
@@ -141,7 +173,9 @@ struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     fn thoughts(&mut self, thoughts: &[Range<usize>]) {
-        let thoughts = thoughts.iter().map(|span| self.text[span.clone()].trim().to_owned());
+        let thoughts = thoughts
+            .iter()
+            .map(|span| self.text[span.clone()].trim().to_owned());
         self.response.thoughts = thoughts.filter(|thought| !thought.is_empty()).collect();
     }
 
@@ -160,19 +194,25 @@ impl<'a> Judge<'a> {
         visible(self.text, at..end.max(at), cuts, false, &mut stray);
         let stray = trimmed(stray);
         if let Some(second) = self.messages.get(1) {
-            self.problems.push((Code::SecondMessage, second.span.clone()));
+            self.problems
+                .push((Code::SecondMessage, second.span.clone()));
         }
         message.retain(|part| !part.is_empty());
         self.response.messages = self.messages.len();
         let has_message = !self.messages.is_empty();
-        (self.response.message, self.response.stray) =
-            if has_message { (joined(message), stray) } else { (stray, String::new()) };
+        (self.response.message, self.response.stray) = if has_message {
+            (joined(message), stray)
+        } else {
+            (stray, String::new())
+        };
         if self.context.finish == Finish::Failed {
             // What a failed agent prints is no message of it.
             self.problems.push((Code::FailedCall, 0..self.text.len()));
             let said = std::mem::take(&mut self.response.message);
-            self.response.stray =
-                [said, std::mem::take(&mut self.response.stray)].join("\n").trim().to_owned();
+            self.response.stray = [said, std::mem::take(&mut self.response.stray)]
+                .join("\n")
+                .trim()
+                .to_owned();
         }
     }
 
@@ -202,14 +242,23 @@ impl<'a> Judge<'a> {
                     self.refuse(place, reason, code != Code::Echo);
                 }
                 (Kind::Action(_), None) if actions >= MOST_ACTIONS => {
-                    self.refuse(place, format!("a reply may ask for {MOST_ACTIONS} actions"), false);
+                    self.refuse(
+                        place,
+                        format!("a reply may ask for {MOST_ACTIONS} actions"),
+                        false,
+                    );
                 }
                 (Kind::Action(action), None) => {
                     actions += 1;
                     if let Some(reason) = examples.copied(&action, self.grammar) {
                         self.problems.push((Code::Placeholder, place.span.clone()));
                         self.refuse(place, reason, false);
-                    } else if self.response.actions.iter().any(|known| known.is_same_request(&action)) {
+                    } else if self
+                        .response
+                        .actions
+                        .iter()
+                        .any(|known| known.is_same_request(&action))
+                    {
                         self.problems.push((Code::RepeatedEffect, place.span));
                     } else {
                         let span = self.source.raw_span(&place.span);
@@ -219,7 +268,9 @@ impl<'a> Judge<'a> {
                 (Kind::Update(update), None) if update.content.trim().is_empty() => {
                     self.refuse(place, "it holds no text", true);
                 }
-                (Kind::Update(update), None) if is_blank(&update.content) || is_blank(&update.target) => {
+                (Kind::Update(update), None)
+                    if is_blank(&update.content) || is_blank(&update.target) =>
+                {
                     self.problems.push((Code::Placeholder, place.span.clone()));
                     self.refuse(place, "it is a placeholder", false);
                 }
@@ -257,8 +308,14 @@ impl<'a> Judge<'a> {
         if self.context.is_cut() {
             return Some((Code::CutOff, "the reply was cut off"));
         }
-        let next = self.messages.partition_point(|message| message.span.end <= span.start);
-        if self.messages.get(next).is_some_and(|m| m.closed && m.span.contains(&span.start)) {
+        let next = self
+            .messages
+            .partition_point(|message| message.span.end <= span.start);
+        if self
+            .messages
+            .get(next)
+            .is_some_and(|m| m.closed && m.span.contains(&span.start))
+        {
             return Some((Code::EffectInMessage, "it stands inside the message"));
         }
         if self.is_shaky(span.start) {
@@ -276,8 +333,13 @@ impl<'a> Judge<'a> {
     /// Tells whether a thought that is not closed may reach over a place: up to the end of the message behind it.
     fn is_shaky(&self, at: usize) -> bool {
         self.shaky.is_some_and(|from| {
-            let behind = self.messages.partition_point(|message| message.span.start < from);
-            let closed = self.messages.get(behind).is_some_and(|m| m.closed && at >= m.span.end);
+            let behind = self
+                .messages
+                .partition_point(|message| message.span.start < from);
+            let closed = self
+                .messages
+                .get(behind)
+                .is_some_and(|m| m.closed && at >= m.span.end);
             at >= from && (self.shaky_to_end || !closed)
         })
     }
@@ -286,11 +348,25 @@ impl<'a> Judge<'a> {
     fn refuse(&mut self, place: Place, reason: impl Into<String>, again: bool) {
         if self.refused.len() < MOST_PROPOSALS {
             // What is asked for in one place, as by a reply in JSON, is shown once: a copy for each would fill the memory.
-            let shown = self.refused.last().is_some_and(|(span, _)| *span == place.span);
-            let text = if shown { String::new() } else { self.text[place.span.clone()].to_owned() };
+            let shown = self
+                .refused
+                .last()
+                .is_some_and(|(span, _)| *span == place.span);
+            let text = if shown {
+                String::new()
+            } else {
+                self.text[place.span.clone()].to_owned()
+            };
             let span = self.source.raw_span(&place.span);
             let line = Some(self.line_of(place.span.start));
-            let proposal = Proposal { what: place.what, reason: reason.into(), text, line, span, again };
+            let proposal = Proposal {
+                what: place.what,
+                reason: reason.into(),
+                text,
+                line,
+                span,
+                again,
+            };
             self.refused.push((place.span, proposal));
         }
     }
@@ -302,22 +378,32 @@ impl<'a> Judge<'a> {
 
     fn finish(mut self) -> Response {
         self.refused.sort_by_key(|(span, _)| span.start);
-        self.response.proposals = self.refused.into_iter().map(|(_, proposal)| proposal).collect();
+        self.response.proposals = self
+            .refused
+            .into_iter()
+            .map(|(_, proposal)| proposal)
+            .collect();
         self.problems.sort_by_key(|(_, span)| span.start);
         if self.problems.len() > MOST_PROBLEMS {
             self.problems.truncate(MOST_PROBLEMS);
-            self.problems.push((Code::MoreProblems, self.text.len()..self.text.len()));
+            self.problems
+                .push((Code::MoreProblems, self.text.len()..self.text.len()));
         }
         let problems = self.problems.into_iter();
-        self.response.problems =
-            problems.map(|(code, span)| Problem::new(code, self.source.raw_span(&span))).collect();
+        self.response.problems = problems
+            .map(|(code, span)| Problem::new(code, self.source.raw_span(&span)))
+            .collect();
         self.response
     }
 }
 
 /// Returns the parts of a message as one text.
 fn joined(mut parts: Vec<String>) -> String {
-    if parts.len() == 1 { parts.remove(0) } else { parts.join("\n\n") }
+    if parts.len() == 1 {
+        parts.remove(0)
+    } else {
+        parts.join("\n\n")
+    }
 }
 
 /// Returns a text without blanks around it.
@@ -331,7 +417,10 @@ fn trimmed(mut text: String) -> String {
 fn visible(text: &str, span: Range<usize>, cuts: &[Cut], keep_effects: bool, out: &mut String) {
     let mut at = span.start;
     let first = cuts.partition_point(|cut| cut.span.end <= span.start);
-    for cut in cuts[first..].iter().take_while(|cut| cut.span.start < span.end) {
+    for cut in cuts[first..]
+        .iter()
+        .take_while(|cut| cut.span.start < span.end)
+    {
         if !(cut.effect && keep_effects) {
             out.push_str(&text[at..cut.span.start.max(at)]);
             at = cut.span.end.max(at);

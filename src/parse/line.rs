@@ -42,7 +42,9 @@ impl Fence {
         let marks = line.bytes().take_while(|&b| b == self.0).count();
         let rest = line[marks..].trim_start();
         // A message may end on the same line.
-        let ends = rest.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("</message"));
+        let ends = rest
+            .get(..9)
+            .is_some_and(|start| start.eq_ignore_ascii_case("</message"));
         marks >= self.1 && (rest.is_empty() || ends)
     }
 }
@@ -92,7 +94,11 @@ pub(super) enum Masked {
 /// middle may start another.
 pub(super) fn masked(text: &str) -> Option<Masked> {
     // Most lines start with a letter or a tag.
-    if text.as_bytes().first().is_none_or(|b| b.is_ascii_alphabetic() || matches!(b, b'<' | b'\n')) {
+    if text
+        .as_bytes()
+        .first()
+        .is_none_or(|b| b.is_ascii_alphabetic() || matches!(b, b'<' | b'\n'))
+    {
         return None;
     }
     let inner = inside_lists(text);
@@ -130,14 +136,32 @@ mod tests {
 
     #[test]
     fn fences_and_quotes_are_found_inside_lists() {
-        for line in ["```", "   ~~~~ text", "\t```xml", "- ```", "1. - ```", "12) ~~~", "     ```"] {
+        for line in [
+            "```",
+            "   ~~~~ text",
+            "\t```xml",
+            "- ```",
+            "1. - ```",
+            "12) ~~~",
+            "     ```",
+        ] {
             assert!(Fence::opened_by(line).is_some(), "{line}");
         }
-        for line in ["``", "a ```", "-```", "**bold**", "", "- a", "```cargo test``` ran"] {
+        for line in [
+            "``",
+            "a ```",
+            "-```",
+            "**bold**",
+            "",
+            "- a",
+            "```cargo test``` ran",
+        ] {
             assert!(Fence::opened_by(line).is_none(), "{line}");
         }
         let is_quoted = |text| masked(text) == Some(Masked::Quote);
         assert!(is_quoted("> a") && is_quoted("  - > a") && is_quoted("1. > a"));
-        assert!(!is_quoted("a > b") && !is_quoted("->") && !is_quoted("\n> a") && !is_quoted("- \n> a"));
+        assert!(
+            !is_quoted("a > b") && !is_quoted("->") && !is_quoted("\n> a") && !is_quoted("- \n> a")
+        );
     }
 }

@@ -20,9 +20,19 @@ pub(super) struct Loose {
 
 /// Reads the value that a text starts with; `None` if it is none.
 pub(super) fn read(text: &str) -> Option<Loose> {
-    let mut reader = Reader { text, at: 0, cut: false, python: false };
+    let mut reader = Reader {
+        text,
+        at: 0,
+        cut: false,
+        python: false,
+    };
     let value = reader.value(0)?;
-    Some(Loose { value, end: reader.at, cut: reader.cut, python: reader.python })
+    Some(Loose {
+        value,
+        end: reader.at,
+        cut: reader.cut,
+        python: reader.python,
+    })
 }
 
 struct Reader<'a> {
@@ -114,7 +124,9 @@ impl<'a> Reader<'a> {
             return self.string();
         }
         let rest = &self.text[self.at..];
-        let end = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'))).unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-')))
+            .unwrap_or(rest.len());
         self.at += end;
         (end > 0).then(|| rest[..end].to_owned())
     }
@@ -183,11 +195,16 @@ impl<'a> Reader<'a> {
 
     /// Reads what follows `\u`; a lone half of a pair becomes the replacement character.
     fn unicode(&mut self) -> char {
-        let Some(first) = self.hex() else { return char::REPLACEMENT_CHARACTER };
+        let Some(first) = self.hex() else {
+            return char::REPLACEMENT_CHARACTER;
+        };
         if (0xD800..0xDC00).contains(&first) && self.text[self.at..].starts_with("\\u") {
             let before = self.at;
             self.at += 2;
-            if let Some(second) = self.hex().filter(|second| (0xDC00..0xE000).contains(second)) {
+            if let Some(second) = self
+                .hex()
+                .filter(|second| (0xDC00..0xE000).contains(second))
+            {
                 let joined = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
                 return char::from_u32(joined).unwrap_or(char::REPLACEMENT_CHARACTER);
             }
@@ -206,7 +223,8 @@ impl<'a> Reader<'a> {
     /// Reads a number or a word of JSON or Python. A number at the very end may be a part of one.
     fn word(&mut self) -> Option<Value> {
         let rest = &self.text[self.at..];
-        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | '_')));
+        let end =
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | '_')));
         self.cut |= end.is_none();
         let word = &rest[..end.unwrap_or(rest.len())];
         self.at += word.len();
@@ -250,7 +268,9 @@ impl<'a> Reader<'a> {
 /// Tells whether a word that the text ends in may be a part of a number or of a word that is known.
 fn may_be_part(word: &str) -> bool {
     let known = ["null", "None", "true", "True", "false", "False"];
-    let number = word.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
+    let number = word
+        .bytes()
+        .all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
     !word.is_empty() && (number || known.iter().any(|known| known.starts_with(word)))
 }
 
@@ -261,22 +281,45 @@ mod tests {
 
     #[test]
     fn what_agents_write_is_read_and_what_is_cut_is_told() {
-        let whole =
-            |text: &str| read(text).filter(|read| !read.cut && read.end == text.len()).map(|r| r.value);
+        let whole = |text: &str| {
+            read(text)
+                .filter(|read| !read.cut && read.end == text.len())
+                .map(|r| r.value)
+        };
         let cases = [
-            (r#"{"a": 1, "b": [true, null, "x"]}"#, json!({"a": 1, "b": [true, null, "x"]})),
-            ("{\"a\": 1, /* c */ \"b\": 2, // d\n}", json!({"a": 1, "b": 2})),
+            (
+                r#"{"a": 1, "b": [true, null, "x"]}"#,
+                json!({"a": 1, "b": [true, null, "x"]}),
+            ),
+            (
+                "{\"a\": 1, /* c */ \"b\": 2, // d\n}",
+                json!({"a": 1, "b": 2}),
+            ),
             ("{'a': None, 'b': True}", json!({"a": null, "b": true})),
             ("{a: \"x\ny\"}", json!({"a": "x\ny"})),
-            (r#"{"a": "She said "no" and left"}"#, json!({"a": "She said \"no\" and left"})),
-            (r#"{"a": "\ud83d\ude00 \ud800 \n"}"#, json!({"a": "😀 \u{FFFD} \n"})),
+            (
+                r#"{"a": "She said "no" and left"}"#,
+                json!({"a": "She said \"no\" and left"}),
+            ),
+            (
+                r#"{"a": "\ud83d\ude00 \ud800 \n"}"#,
+                json!({"a": "😀 \u{FFFD} \n"}),
+            ),
             (r#"{"a": "see "b" # c"}"#, json!({"a": "see \"b\" # c"})),
             ("[1.5, -2,]", json!([1.5, -2])),
         ];
         for (text, value) in cases {
             assert_eq!(whole(text), Some(value), "{text}");
         }
-        for text in [r#"{"a": "x"#, r#"{"a": 12"#, "{\"a\"", "[1, 2", "{", r#"{"a": "x\"#, "{\"a\":"] {
+        for text in [
+            r#"{"a": "x"#,
+            r#"{"a": 12"#,
+            "{\"a\"",
+            "[1, 2",
+            "{",
+            r#"{"a": "x\"#,
+            "{\"a\":",
+        ] {
             assert!(read(text).is_some_and(|read| read.cut), "{text}");
         }
         for text in [

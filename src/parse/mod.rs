@@ -50,7 +50,10 @@ pub fn parse(reply: impl AsRef<[u8]>, grammar: &Grammar, context: &Context<'_>) 
     let source = cleaned(source, &mut problems);
     let mut response = read(&source, grammar, context, &mut problems);
     problems.append(&mut response.problems);
-    Response { problems, ..response }
+    Response {
+        problems,
+        ..response
+    }
 }
 
 /// Reads a text in the form that it has: with tags, with tags in another form, or as values.
@@ -62,8 +65,13 @@ fn read(
 ) -> Response {
     let names = Names::of(grammar);
     let mut found = scan(&source.text, grammar, &names);
-    if let Some(unwrapped) = without_fences(source, &found, grammar, &names, context.nonce.is_some()) {
-        problems.push(Problem::new(Code::FencedReply, source.raw_span(&(0..source.text.len()))));
+    if let Some(unwrapped) =
+        without_fences(source, &found, grammar, &names, context.nonce.is_some())
+    {
+        problems.push(Problem::new(
+            Code::FencedReply,
+            source.raw_span(&(0..source.text.len())),
+        ));
         return judge_tags(&unwrapped, grammar, &names, context);
     }
     if let Some(values) = values::read_whole(&source.text, &found, grammar) {
@@ -71,9 +79,20 @@ fn read(
         let start = values.start;
         found.thoughts.retain(|thought| thought.end <= start);
         found.problems.retain(|(_, span)| span.end <= start);
-        let Found { thoughts, problems, review_tags, .. } = found;
+        let Found {
+            thoughts,
+            problems,
+            review_tags,
+            ..
+        } = found;
         let end = source.text.len();
-        let mut found = Found { thoughts, problems, review_tags, end, ..Found::default() };
+        let mut found = Found {
+            thoughts,
+            problems,
+            review_tags,
+            end,
+            ..Found::default()
+        };
         found.quotes.push(start..end);
         return of_values(source, found, values, grammar, &names, context);
     }
@@ -82,10 +101,16 @@ fn read(
     {
         let inside = scan(&converted.source.text, grammar, &names);
         if found.has_tags() {
-            found.other_form = severest(&inside).filter(|verdict| Some(*verdict) > severest(&found));
+            found.other_form =
+                severest(&inside).filter(|verdict| Some(*verdict) > severest(&found));
         } else if inside.has_tags() {
-            problems.push(Problem::new(converted.code, source.raw_span(&(0..source.text.len()))));
-            let form = Form { partly_converted: !converted.whole };
+            problems.push(Problem::new(
+                converted.code,
+                source.raw_span(&(0..source.text.len())),
+            ));
+            let form = Form {
+                partly_converted: !converted.whole,
+            };
             return judge(&converted.source, inside, form, grammar, &names, context);
         }
     }
@@ -95,26 +120,45 @@ fn read(
         return of_values(source, found, values, grammar, &names, context);
     }
     if !found.has_tags() && found.problems.is_empty() && is_wrapped(&source.text) {
-        problems.push(Problem::new(Code::UnknownTag, source.raw_span(&(0..source.text.len()))));
+        problems.push(Problem::new(
+            Code::UnknownTag,
+            source.raw_span(&(0..source.text.len())),
+        ));
     }
     judge(source, found, Form::default(), grammar, &names, context)
 }
 
 /// Makes a response of a reply with tags.
-fn judge_tags(source: &Source<'_>, grammar: &Grammar, names: &Names, context: &Context<'_>) -> Response {
-    judge(source, scan(&source.text, grammar, names), Form::default(), grammar, names, context)
+fn judge_tags(
+    source: &Source<'_>,
+    grammar: &Grammar,
+    names: &Names,
+    context: &Context<'_>,
+) -> Response {
+    judge(
+        source,
+        scan(&source.text, grammar, names),
+        Form::default(),
+        grammar,
+        names,
+        context,
+    )
 }
 
 /// Returns the most severe verdict among the tags outside thoughts, code and quotes, if it is more severe than PASS.
 fn severest(found: &Found) -> Option<ReviewResult> {
     let verdicts = found.review_tags.iter().filter_map(|tag| {
-        let marker = found.markers.binary_search_by_key(&tag.span.start, |marker| marker.span.start);
+        let marker = found
+            .markers
+            .binary_search_by_key(&tag.span.start, |marker| marker.span.start);
         match tag.value {
             TagValue::Verdict(verdict) => marker.ok().map(|_| verdict),
             TagValue::Choice | TagValue::Unreadable(_) => None,
         }
     });
-    verdicts.max().filter(|verdict| *verdict > ReviewResult::Pass)
+    verdicts
+        .max()
+        .filter(|verdict| *verdict > ReviewResult::Pass)
 }
 
 /// Makes a response of a reply that is written as values.

@@ -32,9 +32,13 @@ pub(super) struct Examples<'a> {
 impl<'a> Examples<'a> {
     /// Finds the examples of a prompt, if any action is there to be compared with them.
     pub(super) fn of(context: &Context<'a>, effects: &[FoundEffect]) -> Self {
-        let actions = effects.iter().any(|effect| matches!(effect.kind, Kind::Action(_)));
+        let actions = effects
+            .iter()
+            .any(|effect| matches!(effect.kind, Kind::Action(_)));
         let texts = context.ours.iter().chain(&context.sent).filter(|_| actions);
-        Self { texts: texts.copied().collect() }
+        Self {
+            texts: texts.copied().collect(),
+        }
     }
 
     /// Returns why an action is only a copy.
@@ -57,7 +61,9 @@ impl<'a> Examples<'a> {
         }
         let shows = |name: &str, value: &str| self.shows(&action.name, name, value);
         let word = |value: &str| WORDS.iter().any(|word| word.eq_ignore_ascii_case(value));
-        if let Some((name, value)) = values().find(|(name, value)| word(value) && shows(name, value)) {
+        if let Some((name, value)) =
+            values().find(|(name, value)| word(value) && shows(name, value))
+        {
             return Some(format!("`{name}` is the prompt's placeholder: {value:?}"));
         }
         let mut found = values().peekable();

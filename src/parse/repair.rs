@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use super::verdict::{required_markers, verdict};
 use crate::models::{
-    ActionSpec, Consequence, ContextItem, ContextKind, Grammar, Marker, Proposal, Response, ReviewResult,
-    UnifiedPrompt, VerdictDoubt,
+    ActionSpec, Consequence, ContextItem, ContextKind, Grammar, Marker, Proposal, Response,
+    ReviewResult, UnifiedPrompt, VerdictDoubt,
 };
 
 /// Most parts that are asked for again at once.
@@ -45,12 +45,22 @@ impl Repair {
     ///
     /// `None` if there is nothing to write, which cannot happen for a repair that was found by [`find_repair`].
     #[must_use]
-    pub fn prompt(&self, words: &str, original: &UnifiedPrompt, replies: &[String]) -> Option<UnifiedPrompt> {
-        let request = format!("{}\n\n{}", self.complaints.join("\n"), self.forms.join("\n"));
+    pub fn prompt(
+        &self,
+        words: &str,
+        original: &UnifiedPrompt,
+        replies: &[String],
+    ) -> Option<UnifiedPrompt> {
+        let request = format!(
+            "{}\n\n{}",
+            self.complaints.join("\n"),
+            self.forms.join("\n")
+        );
         let names = std::iter::once(REPLY_NAME.to_owned())
             .chain((2..).map(|number| format!("{REPLY_NAME} {number}")));
-        let replies =
-            names.zip(replies).map(|(name, text)| ContextItem::new(ContextKind::Artifact, name, text));
+        let replies = names
+            .zip(replies)
+            .map(|(name, text)| ContextItem::new(ContextKind::Artifact, name, text));
         if self.kind == RepairKind::Verdict {
             let prompt = UnifiedPrompt::new(request).ok()?.with_system(words.trim());
             return Some(replies.fold(prompt, UnifiedPrompt::with_item));
@@ -58,9 +68,17 @@ impl Repair {
 
         let instructions = format!("{}\n\n{request}", original.instructions());
         let system = format!("{}\n\n---\n\n{}", original.system_prompt(), words.trim());
-        let prompt =
-            UnifiedPrompt::new(instructions).ok()?.with_system(system.trim_start_matches(['\n', '-']));
-        Some(original.context().iter().cloned().chain(replies).fold(prompt, UnifiedPrompt::with_item))
+        let prompt = UnifiedPrompt::new(instructions)
+            .ok()?
+            .with_system(system.trim_start_matches(['\n', '-']));
+        Some(
+            original
+                .context()
+                .iter()
+                .cloned()
+                .chain(replies)
+                .fold(prompt, UnifiedPrompt::with_item),
+        )
     }
 }
 
@@ -72,14 +90,23 @@ pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
     if !response.questions.is_empty() {
         return None;
     }
-    let broken: Vec<&Proposal> =
-        response.proposals.iter().filter(|proposal| proposal.again).take(MAX_PARTS).collect();
+    let broken: Vec<&Proposal> = response
+        .proposals
+        .iter()
+        .filter(|proposal| proposal.again)
+        .take(MAX_PARTS)
+        .collect();
     let mut complaints: Vec<String> = broken.iter().map(|proposal| complaint(proposal)).collect();
-    let mut forms: Vec<String> = broken.iter().map(|proposal| form(proposal, grammar)).collect();
+    let mut forms: Vec<String> = broken
+        .iter()
+        .map(|proposal| form(proposal, grammar))
+        .collect();
 
     if let Err(error) = verdict(response, grammar) {
-        let doubts =
-            response.verdict_doubts.iter().map(|doubt| format!("line {}: {}", doubt.line, doubt.reason));
+        let doubts = response
+            .verdict_doubts
+            .iter()
+            .map(|doubt| format!("line {}: {}", doubt.line, doubt.reason));
         let doubts: Vec<String> = doubts.collect();
         if doubts.is_empty() {
             complaints.push(error.message().to_owned())
@@ -88,13 +115,22 @@ pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
         }
         forms.push(review_form(response, grammar));
         // An action that could not be read may have been meant as one of these.
-        let is_unread = |proposal: &Proposal| proposal.what.starts_with("action") && !proposal.again;
+        let is_unread =
+            |proposal: &Proposal| proposal.what.starts_with("action") && !proposal.again;
         if response.proposals.iter().any(is_unread) {
-            forms.extend(grammar.actions.iter().map(|(name, spec)| action_form(name, spec)));
+            forms.extend(
+                grammar
+                    .actions
+                    .iter()
+                    .map(|(name, spec)| action_form(name, spec)),
+            );
         }
     }
     for spec in grammar.markers.iter().filter(|spec| spec.required) {
-        let alone = Grammar { markers: vec![spec.clone()], ..Grammar::default() };
+        let alone = Grammar {
+            markers: vec![spec.clone()],
+            ..Grammar::default()
+        };
         if let Err(error) = required_markers(response, &alone) {
             complaints.push(error.message().to_owned());
             forms.push(format!("<{0}>{1}</{0}>", spec.name, spec.values.join("|")));
@@ -108,21 +144,34 @@ pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
         () => RepairKind::Parts,
     };
     if kind == RepairKind::Whole {
-        complaints
-            .push("the reply holds neither a judgement nor a document; answer the prompt again".to_owned());
+        complaints.push(
+            "the reply holds neither a judgement nor a document; answer the prompt again"
+                .to_owned(),
+        );
     }
-    Some(Repair { kind, complaints, forms })
+    Some(Repair {
+        kind,
+        complaints,
+        forms,
+    })
 }
 
 /// Returns whether a response holds a judgement or a document, however doubtful or broken.
 fn holds_something(response: &Response) -> bool {
     let has_documents = !response.updates.is_empty() || !response.actions.is_empty();
     let has_judgement = !response.markers.is_empty() || !response.verdict_doubts.is_empty();
-    has_documents || has_judgement || response.proposals.iter().any(|proposal| !proposal.text.is_empty())
+    has_documents
+        || has_judgement
+        || response
+            .proposals
+            .iter()
+            .any(|proposal| !proposal.text.is_empty())
 }
 
 fn complaint(proposal: &Proposal) -> String {
-    let Proposal { what, reason, line, .. } = proposal;
+    let Proposal {
+        what, reason, line, ..
+    } = proposal;
     match (what.strip_prefix("content_update "), line) {
         (Some(target), _) => format!("{target}: {reason}"),
         (None, Some(line)) => format!("line {line}: {what}: {reason}"),
@@ -146,8 +195,11 @@ fn form(proposal: &Proposal, grammar: &Grammar) -> String {
 fn action_form(name: &str, spec: &ActionSpec) -> String {
     let mut out = format!("<action type=\"{name}\">");
     for (parameter, value) in &spec.parameters {
-        let values =
-            if value.one_of.is_empty() { value.kind.name().to_owned() } else { value.one_of.join("|") };
+        let values = if value.one_of.is_empty() {
+            value.kind.name().to_owned()
+        } else {
+            value.one_of.join("|")
+        };
         let optional = if value.required { "" } else { "?" };
         let _infallible = write!(out, "<{parameter}>{values}{optional}</{parameter}>");
     }
@@ -155,8 +207,16 @@ fn action_form(name: &str, spec: &ActionSpec) -> String {
 }
 
 fn review_form(response: &Response, grammar: &Grammar) -> String {
-    let values: Vec<&str> = grammar.verdicts.iter().map(|verdict| verdict.name()).collect();
-    let run = response.nonce.as_ref().map(|nonce| format!(" run=\"{nonce}\"")).unwrap_or_default();
+    let values: Vec<&str> = grammar
+        .verdicts
+        .iter()
+        .map(|verdict| verdict.name())
+        .collect();
+    let run = response
+        .nonce
+        .as_ref()
+        .map(|nonce| format!(" run=\"{nonce}\""))
+        .unwrap_or_default();
     format!("<review{run}>{}</review>", values.join("|"))
 }
 
@@ -167,7 +227,11 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
     let kind = find_repair(&first, grammar).map(|repair| repair.kind);
     if kind == Some(RepairKind::Whole) {
         // An answer that holds only what was missing does not take the words of the reply.
-        let message = if answer.message.trim().is_empty() { first.message } else { answer.message };
+        let message = if answer.message.trim().is_empty() {
+            first.message
+        } else {
+            answer.message
+        };
         return Response { message, ..answer };
     }
 
@@ -176,7 +240,10 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
     let has_verdicts = !grammar.verdicts.is_empty();
 
     for action in answer.actions {
-        let is_known = merged.actions.iter().any(|known| known.is_same_request(&action));
+        let is_known = merged
+            .actions
+            .iter()
+            .any(|known| known.is_same_request(&action));
         if is_known {
             continue;
         }
@@ -186,7 +253,10 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
         }
     }
     for update in answer.updates {
-        if take_proposal(&mut merged.proposals, &format!("content_update {}", update.target)) {
+        if take_proposal(
+            &mut merged.proposals,
+            &format!("content_update {}", update.target),
+        ) {
             merged.updates.push(update);
         }
     }
@@ -197,8 +267,7 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
                 take_proposal(&mut merged.proposals, &format!("task_status {id}"))
             }
             Marker::Named { name, .. } => {
-                let is_same =
-                    |known: &Marker| matches!(known, Marker::Named { name: known, .. } if known == name);
+                let is_same = |known: &Marker| matches!(known, Marker::Named { name: known, .. } if known == name);
                 !merged.markers.iter().any(is_same)
             }
         };
@@ -209,12 +278,19 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
 
     // A finding of the answer that cannot be read keeps a PASS unclear, as in a first reply.
     let is_action = |proposal: &Proposal| proposal.what.starts_with("action");
-    merged.proposals.retain(|proposal| proposal.what != "review");
+    merged
+        .proposals
+        .retain(|proposal| proposal.what != "review");
     if kind == Some(RepairKind::Verdict) && !markers.is_empty() {
         // The repair was about these as well, and the agent stays with its verdict.
-        merged.proposals.retain(|proposal| !is_action(proposal) || proposal.again);
+        merged
+            .proposals
+            .retain(|proposal| !is_action(proposal) || proposal.again);
     }
-    let unread = answer.proposals.into_iter().filter(|proposal| has_verdicts && is_action(proposal));
+    let unread = answer
+        .proposals
+        .into_iter()
+        .filter(|proposal| has_verdicts && is_action(proposal));
     merged.proposals.extend(unread);
 
     merged.markers.retain(|marker| verdict_of(marker).is_none());
@@ -237,7 +313,10 @@ fn merged_verdict(
     let counted = |response: &Response| response.markers.iter().filter_map(verdict_of).max();
     let marker = |verdict: ReviewResult| vec![Marker::Review { verdict }];
     let (before, after) = (counted(first), counted(answer));
-    let stated_after = answer.verdict_doubts.iter().filter(|doubt| doubt.stated.is_some());
+    let stated_after = answer
+        .verdict_doubts
+        .iter()
+        .filter(|doubt| doubt.stated.is_some());
 
     if let Ok(Some(verdict)) = verdict(first, grammar) {
         let verdict = after.map_or(verdict, |after| after.max(verdict));
@@ -246,13 +325,26 @@ fn merged_verdict(
             ReviewResult::Pass => stated_after.cloned().collect(),
             _ => Vec::new(),
         };
-        return if doubts.is_empty() { (marker(verdict), doubts) } else { (Vec::new(), doubts) };
+        return if doubts.is_empty() {
+            (marker(verdict), doubts)
+        } else {
+            (Vec::new(), doubts)
+        };
     }
 
     let severe_before = before.filter(|verdict| *verdict > ReviewResult::Pass);
-    let stated = first.verdict_doubts.iter().filter_map(|doubt| doubt.stated).chain(severe_before).max();
+    let stated = first
+        .verdict_doubts
+        .iter()
+        .filter_map(|doubt| doubt.stated)
+        .chain(severe_before)
+        .max();
     // A mode may know no verdict that is as severe.
-    let most_severe = grammar.verdicts.iter().map(|verdict| verdict.consequence()).max();
+    let most_severe = grammar
+        .verdicts
+        .iter()
+        .map(|verdict| verdict.consequence())
+        .max();
     let floor = stated.map_or(Consequence::GoesOn, ReviewResult::consequence);
     let floor = most_severe.map_or(floor, |most_severe| floor.min(most_severe));
     if let Some(after) = after.filter(|after| after.consequence() >= floor) {
@@ -264,7 +356,12 @@ fn merged_verdict(
     doubts.extend(answer.verdict_doubts.iter().cloned());
     if let (Some(after), Some(stated)) = (after, stated) {
         let reason = format!("the answer says {after}, and the reply before it said {stated}");
-        doubts.push(VerdictDoubt { reason, line: 1, stated: Some(stated), span: 0..0 });
+        doubts.push(VerdictDoubt {
+            reason,
+            line: 1,
+            stated: Some(stated),
+            span: 0..0,
+        });
     }
     // A verdict that the mode does not know is kept, and so is a PASS next to an action that could not be read.
     let kept = severe_before.or(before.filter(|_| doubts.is_empty()));
@@ -280,6 +377,8 @@ fn verdict_of(marker: &Marker) -> Option<ReviewResult> {
 
 /// Removes the first proposal that was asked for again under a name; returns whether there was one.
 fn take_proposal(proposals: &mut Vec<Proposal>, what: &str) -> bool {
-    let index = proposals.iter().position(|proposal| proposal.again && proposal.what == what);
+    let index = proposals
+        .iter()
+        .position(|proposal| proposal.again && proposal.what == what);
     index.map(|index| proposals.remove(index)).is_some()
 }

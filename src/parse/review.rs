@@ -43,8 +43,17 @@ pub(super) fn find_review_tags(text: &str, names: &Names) -> Vec<ReviewTag> {
         if at < resume_at {
             continue;
         }
-        let Some(tag) = names.read(&text[at..]).filter(|tag| tag.name == Name::Review) else { continue };
-        let read = if tag.closes { read_lost_tag(text, at, &tag) } else { read_tag(text, names, at, &tag) };
+        let Some(tag) = names
+            .read(&text[at..])
+            .filter(|tag| tag.name == Name::Review)
+        else {
+            continue;
+        };
+        let read = if tag.closes {
+            read_lost_tag(text, at, &tag)
+        } else {
+            read_tag(text, names, at, &tag)
+        };
         if let Some(tag) = read {
             resume_at = tag.span.end;
             tags.push(tag);
@@ -56,10 +65,17 @@ pub(super) fn find_review_tags(text: &str, names: &Names) -> Vec<ReviewTag> {
 fn read_tag(text: &str, names: &Names, at: usize, opener: &Tag<'_>) -> Option<ReviewTag> {
     let body_start = at + opener.length;
     let read = attributes(opener.attributes);
-    let run = read.as_ref().and_then(|read| read.get("run")).map(str::to_owned);
+    let run = read
+        .as_ref()
+        .and_then(|read| read.get("run"))
+        .map(str::to_owned);
     let is_plain = read.is_some_and(|read| read.pairs.len() == usize::from(run.is_some()));
 
-    let body_length = if opener.empty { None } else { marker_body_length(text, names, opener, body_start) };
+    let body_length = if opener.empty {
+        None
+    } else {
+        marker_body_length(text, names, opener, body_start)
+    };
     let Some(length) = body_length else {
         let after = &text[body_start..];
         // It is not known which text belongs to a broken opening tag.
@@ -69,11 +85,18 @@ fn read_tag(text: &str, names: &Names, at: usize, opener: &Tag<'_>) -> Option<Re
         let named = leading_verdict(after).or(in_tag).or_else(behind_tag);
         let is_meant = named.is_some() || is_start_of_verdict(after);
         let value = TagValue::Unreadable(named);
-        return is_meant.then_some(ReviewTag { span: at..body_start, value, run, is_plain });
+        return is_meant.then_some(ReviewTag {
+            span: at..body_start,
+            value,
+            run,
+            is_plain,
+        });
     };
 
     let body = &text[body_start..body_start + length];
-    let closer = names.read(&text[body_start + length..]).map_or(0, |tag| tag.length);
+    let closer = names
+        .read(&text[body_start + length..])
+        .map_or(0, |tag| tag.length);
     let value = match read_value(body) {
         // A verdict in an attribute contradicts the body.
         TagValue::Verdict(ReviewResult::Pass) => match named_verdict(opener.attributes) {
@@ -82,7 +105,12 @@ fn read_tag(text: &str, names: &Names, at: usize, opener: &Tag<'_>) -> Option<Re
         },
         other => other,
     };
-    Some(ReviewTag { span: at..body_start + length + closer, value, run, is_plain })
+    Some(ReviewTag {
+        span: at..body_start + length + closer,
+        value,
+        run,
+        is_plain,
+    })
 }
 
 /// Reads a closing tag whose opening tag is missing or broken: its verdict comes before it.
@@ -91,7 +119,12 @@ fn read_lost_tag(text: &str, at: usize, closer: &Tag<'_>) -> Option<ReviewTag> {
     let before = text[start..at].rsplit('\n').next().unwrap_or_default();
     let named = named_verdict(before).filter(|verdict| *verdict > ReviewResult::Pass)?;
     let value = TagValue::Unreadable(Some(named));
-    Some(ReviewTag { span: at..at + closer.length, value, run: None, is_plain: false })
+    Some(ReviewTag {
+        span: at..at + closer.length,
+        value,
+        run: None,
+        is_plain: false,
+    })
 }
 
 /// Returns what follows the next `>`: where an opening tag is broken, its body may start there.
@@ -102,13 +135,20 @@ fn after_bracket(text: &str) -> &str {
 
 /// Returns the length of a marker's body: the next tag of the same name closes it. If that one opens, or none is near,
 /// the marker is not closed.
-pub(super) fn marker_body_length(text: &str, names: &Names, opener: &Tag<'_>, start: usize) -> Option<usize> {
+pub(super) fn marker_body_length(
+    text: &str,
+    names: &Names,
+    opener: &Tag<'_>,
+    start: usize,
+) -> Option<usize> {
     if !opener.complete {
         return None;
     }
     let near = &text.as_bytes()[start..text.len().min(start + MAX_MARKER_BYTES)];
     let same_name = |at: usize| {
-        let tag = names.read(text.get(start + at..)?).filter(|tag| tag.name == opener.name)?;
+        let tag = names
+            .read(text.get(start + at..)?)
+            .filter(|tag| tag.name == opener.name)?;
         Some((at, tag.closes && tag.complete))
     };
     let (at, closes) = memchr::memchr_iter(b'<', near).find_map(same_name)?;
@@ -139,12 +179,18 @@ pub(super) fn is_formatting(c: char) -> bool {
     is_quotation_mark(c)
         || c.is_whitespace()
         || is_invisible(c)
-        || matches!(c, '*' | '_' | '!' | '.' | '✅' | '✔' | '✓' | '☑' | '👍' | '🎉' | '\u{FE0F}')
+        || matches!(
+            c,
+            '*' | '_' | '!' | '.' | '✅' | '✔' | '✓' | '☑' | '👍' | '🎉' | '\u{FE0F}'
+        )
 }
 
 /// Marks that quote the text between them: backticks and quotation marks.
 pub(super) fn is_quotation_mark(c: char) -> bool {
-    matches!(c, '`' | '"' | '\'' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' | '‹' | '›')
+    matches!(
+        c,
+        '`' | '"' | '\'' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' | '‹' | '›'
+    )
 }
 
 /// Returns the verdict at the start of a text, and the rest. Its words may be joined by `_`, `-` or a blank, in any case.
@@ -163,23 +209,32 @@ pub(super) fn split_verdict(text: &str) -> Option<(ReviewResult, &str)> {
 
 /// Returns the verdict that a text starts with, whatever follows.
 pub(super) fn leading_verdict(text: &str) -> Option<ReviewResult> {
-    let near: String = text.chars().take(MAX_LEAD_CHARS).filter(|c| !is_invisible(*c)).collect();
+    let near: String = text
+        .chars()
+        .take(MAX_LEAD_CHARS)
+        .filter(|c| !is_invisible(*c))
+        .collect();
     let near = near.split_whitespace().collect::<Vec<_>>().join(" ");
     let start = near.trim_start_matches(|c: char| !c.is_alphanumeric());
-    let label = start.get(.."verdict".len()).filter(|label| label.eq_ignore_ascii_case("verdict"));
-    let start =
-        label.map_or(start, |label| start[label.len()..].trim_start_matches(|c: char| !c.is_alphanumeric()));
+    let label = start
+        .get(.."verdict".len())
+        .filter(|label| label.eq_ignore_ascii_case("verdict"));
+    let start = label.map_or(start, |label| {
+        start[label.len()..].trim_start_matches(|c: char| !c.is_alphanumeric())
+    });
     split_verdict(start).map(|(verdict, _)| verdict)
 }
 
 /// Returns the most severe verdict that a text names, word for word.
 pub(super) fn named_verdict(text: &str) -> Option<ReviewResult> {
-    let words: Vec<&str> =
-        text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
     let names = |verdict: &ReviewResult| match verdict.name().split_once('_') {
-        Some((first, second)) => {
-            words.windows(2).any(|pair| is_word(pair[0], first) && is_word(pair[1], second))
-        }
+        Some((first, second)) => words
+            .windows(2)
+            .any(|pair| is_word(pair[0], first) && is_word(pair[1], second)),
         None => words.iter().any(|word| is_word(word, verdict.name())),
     };
     ReviewResult::ALL.into_iter().filter(names).max()
@@ -192,13 +247,19 @@ fn is_word(word: &str, capitals: &str) -> bool {
 /// Returns whether a text is a choice between PASS and other verdicts: `PASS|NEEDS_REVISION`, `PASS or REJECTED`,
 /// `PASS/…`.
 fn is_choice(text: &str) -> bool {
-    let parts: Vec<&str> = text.split(['|', '/']).flat_map(|part| part.split(" or ")).collect();
+    let parts: Vec<&str> = text
+        .split(['|', '/'])
+        .flat_map(|part| part.split(" or "))
+        .collect();
     let value = |part: &str| {
-        let part = part.trim_matches(|c: char| is_formatting(c) || matches!(c, '(' | ')' | '[' | ']' | '…'));
+        let part = part
+            .trim_matches(|c: char| is_formatting(c) || matches!(c, '(' | ')' | '[' | ']' | '…'));
         if part.is_empty() {
             Some(None)
         } else {
-            split_verdict(part).filter(|(_, rest)| rest.is_empty()).map(|(verdict, _)| Some(verdict))
+            split_verdict(part)
+                .filter(|(_, rest)| rest.is_empty())
+                .map(|(verdict, _)| Some(verdict))
         }
     };
     let values: Option<Vec<_>> = parts.iter().map(|part| value(part)).collect();
@@ -209,10 +270,20 @@ fn is_choice(text: &str) -> bool {
 fn is_start_of_verdict(text: &str) -> bool {
     let text = text.trim_start();
     let is_letter = |b: &u8| b.is_ascii_alphabetic() || *b == b'_';
-    let length = text.bytes().take(MAX_MARKER_BYTES).take_while(is_letter).count();
+    let length = text
+        .bytes()
+        .take(MAX_MARKER_BYTES)
+        .take_while(is_letter)
+        .count();
     let (word, rest) = text.split_at(length);
-    let starts = |name: &str| name.get(..length).is_some_and(|start| start.eq_ignore_ascii_case(word));
-    rest.trim().is_empty() && ReviewResult::ALL.iter().any(|verdict| starts(verdict.name()))
+    let starts = |name: &str| {
+        name.get(..length)
+            .is_some_and(|start| start.eq_ignore_ascii_case(word))
+    };
+    rest.trim().is_empty()
+        && ReviewResult::ALL
+            .iter()
+            .any(|verdict| starts(verdict.name()))
 }
 
 /// Returns a text without tags and comments, such as `<b>`.
@@ -234,7 +305,16 @@ mod tests {
 
     #[test]
     fn pass_may_be_formatted_and_nothing_may_be_added() {
-        for body in ["PASS", " pass\n", "**PASS**", "✅ PASS", "PASS!", "`PASS`", "PASS 👍", "\"PASS\"."] {
+        for body in [
+            "PASS",
+            " pass\n",
+            "**PASS**",
+            "✅ PASS",
+            "PASS!",
+            "`PASS`",
+            "PASS 👍",
+            "\"PASS\".",
+        ] {
             assert_eq!(read_value(body), TagValue::Verdict(Pass), "{body}");
         }
         for body in [
@@ -254,7 +334,11 @@ mod tests {
             "TRUE",
             "PASS = false",
         ] {
-            assert_eq!(read_value(body), TagValue::Unreadable(named_verdict(body)), "{body}");
+            assert_eq!(
+                read_value(body),
+                TagValue::Unreadable(named_verdict(body)),
+                "{body}"
+            );
         }
     }
 
@@ -279,11 +363,18 @@ mod tests {
 
     #[test]
     fn a_choice_is_no_verdict() {
-        for body in
-            ["PASS|NEEDS_REVISION", "PASS | REJECTED", "PASS or NEEDS_CHANGES", "PASS/…", "(PASS|REJECTED)"]
-        {
+        for body in [
+            "PASS|NEEDS_REVISION",
+            "PASS | REJECTED",
+            "PASS or NEEDS_CHANGES",
+            "PASS/…",
+            "(PASS|REJECTED)",
+        ] {
             assert_eq!(read_value(body), TagValue::Choice, "{body}");
         }
-        assert_eq!(read_value("PASS, but NEEDS_CHANGES"), TagValue::Unreadable(Some(NeedsChanges)));
+        assert_eq!(
+            read_value("PASS, but NEEDS_CHANGES"),
+            TagValue::Unreadable(Some(NeedsChanges))
+        );
     }
 }

@@ -123,7 +123,9 @@ impl Found {
 
     /// Returns whether a `<review>` tag was found outside code, quotes and thoughts.
     pub(super) fn has_review(&self) -> bool {
-        self.markers.iter().any(|marker| matches!(marker.value, MarkerValue::Review))
+        self.markers
+            .iter()
+            .any(|marker| matches!(marker.value, MarkerValue::Review))
     }
 
     /// Tells whether more than thoughts was found.
@@ -146,7 +148,10 @@ pub(super) fn scan(text: &str, grammar: &Grammar, names: &Names) -> Found {
         code: LineCode::default(),
         elements: None,
         message: None,
-        found: Found { end: text.len(), ..Found::default() },
+        found: Found {
+            end: text.len(),
+            ..Found::default()
+        },
     };
     scanner.run();
     let mut found = scanner.finish();
@@ -191,11 +196,15 @@ impl<'a> Scanner<'a> {
                 b'`' => self.skip_code_span(),
                 b'<' => line_start = self.markup(),
                 // A backslash takes the meaning from a backtick, and from nothing else: not from a line's end.
-                b'\\' => self.at += 1 + usize::from(self.text[self.at + 1..].starts_with(['`', '\\'])),
+                b'\\' => {
+                    self.at += 1 + usize::from(self.text[self.at + 1..].starts_with(['`', '\\']))
+                }
                 _ => {
                     let rest = &self.text.as_bytes()[self.at..];
                     let next = memchr3(b'\n', b'`', b'<', rest).unwrap_or(rest.len());
-                    self.at += memchr(b'\\', &rest[..next]).filter(|&at| at > 0).unwrap_or(next);
+                    self.at += memchr(b'\\', &rest[..next])
+                        .filter(|&at| at > 0)
+                        .unwrap_or(next);
                 }
             }
         }
@@ -203,9 +212,16 @@ impl<'a> Scanner<'a> {
 
     /// Closes what is open, and takes a tag from the text in whose middle the reply ends.
     fn finish(mut self) -> Found {
-        let tail = self.text.ceil_char_boundary(self.text.len().saturating_sub(300));
+        let tail = self
+            .text
+            .ceil_char_boundary(self.text.len().saturating_sub(300));
         let cut = self.text[tail..].rfind('<').map(|at| tail + at);
-        let covered = |at: usize| self.found.cuts.last().is_some_and(|cut| cut.span.contains(&at));
+        let covered = |at: usize| {
+            self.found
+                .cuts
+                .last()
+                .is_some_and(|cut| cut.span.contains(&at))
+        };
         if let Some(at) = cut.filter(|&at| !self.text[at..].contains(['>', '\n']) && !covered(at))
             && self.names.may_start(self.text[at..].trim_end())
         {
@@ -220,7 +236,9 @@ impl<'a> Scanner<'a> {
     /// Skips a fence or a quoted line that starts here.
     fn skip_masked_line(&mut self) -> bool {
         let rest = &self.text[self.at..];
-        let Some(masked) = masked(rest) else { return false };
+        let Some(masked) = masked(rest) else {
+            return false;
+        };
         let mut lines = rest.split_inclusive('\n');
         let mut length = lines.next().map_or(0, str::len);
         if let Masked::Fence(fence) = masked {
@@ -252,7 +270,8 @@ impl<'a> Scanner<'a> {
         }
         let rest = &self.text[self.at..];
         let starts = |name: &String| {
-            rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+            rest.get(..name.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(name))
                 && rest[name.len()..].starts_with(':')
         };
         if !self.grammar.speakers.iter().any(starts) {
@@ -284,7 +303,9 @@ impl<'a> Scanner<'a> {
         let text = &self.text[span.clone()];
         let mut effect = false;
         for at in memchr::memchr_iter(b'<', text.as_bytes()) {
-            let Some(tag) = self.names.read(&text[at..]).filter(|tag| !tag.closes) else { continue };
+            let Some(tag) = self.names.read(&text[at..]).filter(|tag| !tag.closes) else {
+                continue;
+            };
             let after = &text[at + tag.length..];
             match tag.name {
                 Name::Own(marker) => {
@@ -309,7 +330,9 @@ impl<'a> Scanner<'a> {
 
     /// Keeps the severest value in mind that a marker has where it does not count.
     fn doubt_own(&mut self, marker: usize, rank: Option<usize>) {
-        self.found.own_doubts.resize(self.grammar.markers.len(), None);
+        self.found
+            .own_doubts
+            .resize(self.grammar.markers.len(), None);
         self.found.own_doubts[marker] = self.found.own_doubts[marker].max(rank);
     }
 
@@ -344,7 +367,10 @@ impl<'a> Scanner<'a> {
             (Name::Wrapper, _) => self.take(self.at..self.at + tag.length),
             (_, true) => self.stray_closer(tag),
         }
-        matches!(tag.name, Name::Thinking | Name::Message | Name::Update | Name::Call(_))
+        matches!(
+            tag.name,
+            Name::Thinking | Name::Message | Name::Update | Name::Call(_)
+        )
     }
 
     /// Skips a comment or CDATA, which are content. One that is not closed hides all that follows.
@@ -384,7 +410,11 @@ impl<'a> Scanner<'a> {
         {
             at += hit;
             let known = |name| matches!(name, Name::Thinking | Name::Message);
-            let Some(tag) = self.names.read(&self.text[at..]).filter(|tag| known(tag.name)) else {
+            let Some(tag) = self
+                .names
+                .read(&self.text[at..])
+                .filter(|tag| known(tag.name))
+            else {
                 at += 1;
                 continue;
             };
@@ -429,7 +459,11 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         // Where the tags do not pair, or one stands in code, the thought may have ended before: a verdict behind that
         // place may be none of it.
-        if let Some(from) = if depth == 0 { hidden } else { first.or(Some(body_start)) } {
+        if let Some(from) = if depth == 0 {
+            hidden
+        } else {
+            first.or(Some(body_start))
+        } {
             let span = from.min(end.start)..end.start;
             self.found.perhaps_thoughts.push(span.clone());
             self.mask(span);
@@ -454,9 +488,19 @@ impl<'a> Scanner<'a> {
         self.found.messages.clear();
         self.message = None;
         // Both ascend, so that only what is new is looked at.
-        while self.found.thoughts.pop_if(|thought| thought.end > self.unthought).is_some() {}
+        while self
+            .found
+            .thoughts
+            .pop_if(|thought| thought.end > self.unthought)
+            .is_some()
+        {}
         self.found.thoughts.push(self.unthought..self.at);
-        while self.found.cuts.pop_if(|cut| cut.span.end > self.unthought).is_some() {}
+        while self
+            .found
+            .cuts
+            .pop_if(|cut| cut.span.end > self.unthought)
+            .is_some()
+        {}
         let end = self.at + closer.length;
         self.cut(self.unthought..end, false, true);
         self.at = end;

@@ -22,7 +22,14 @@ impl<'a> Source<'a> {
     pub(super) fn decode(raw: &'a [u8]) -> (Self, bool) {
         let raw_length = raw.len();
         if let Ok(text) = std::str::from_utf8(raw) {
-            return (Self { text: Cow::Borrowed(text), places: Vec::new(), raw_length }, false);
+            return (
+                Self {
+                    text: Cow::Borrowed(text),
+                    places: Vec::new(),
+                    raw_length,
+                },
+                false,
+            );
         }
         let mut text = String::with_capacity(raw_length);
         let mut places = Vec::new();
@@ -37,13 +44,23 @@ impl<'a> Source<'a> {
                 text.push(char::REPLACEMENT_CHARACTER);
             }
         }
-        (Self { text: Cow::Owned(text), places, raw_length }, true)
+        (
+            Self {
+                text: Cow::Owned(text),
+                places,
+                raw_length,
+            },
+            true,
+        )
     }
 
     /// Returns where a place of the text stands in the raw bytes.
     pub(super) fn raw(&self, at: usize) -> usize {
         let next = self.places.partition_point(|&(text, _)| text <= at);
-        let limit = self.places.get(next).map_or(self.raw_length, |&(_, raw)| raw);
+        let limit = self
+            .places
+            .get(next)
+            .map_or(self.raw_length, |&(_, raw)| raw);
         let (text, raw) = next.checked_sub(1).map_or((0, 0), |last| self.places[last]);
         (raw + (at - text)).min(limit)
     }
@@ -52,7 +69,11 @@ impl<'a> Source<'a> {
     pub(super) fn raw_span(&self, span: &Range<usize>) -> Range<usize> {
         let start = self.raw(span.start);
         // What was taken out behind the end is no part of it.
-        let end = if span.is_empty() { start } else { self.raw(span.end - 1) + 1 };
+        let end = if span.is_empty() {
+            start
+        } else {
+            self.raw(span.end - 1) + 1
+        };
         start..end.clamp(start, self.raw_length)
     }
 
@@ -76,14 +97,21 @@ impl<'a> Source<'a> {
 
     /// Returns the source without some spans, which ascend.
     pub(super) fn without(&self, spans: &[Range<usize>]) -> Source<'static> {
-        self.rewritten(&spans.iter().map(|span| (span.clone(), "")).collect::<Vec<_>>())
+        self.rewritten(
+            &spans
+                .iter()
+                .map(|span| (span.clone(), ""))
+                .collect::<Vec<_>>(),
+        )
     }
 
     fn keep(&self, span: Range<usize>, out: &mut Source<'static>) {
         out.place(self.raw(span.start));
         let offset = out.text.len();
         let first = self.places.partition_point(|&(text, _)| text <= span.start);
-        let inside = self.places[first..].iter().take_while(|(text, _)| *text < span.end);
+        let inside = self.places[first..]
+            .iter()
+            .take_while(|(text, _)| *text < span.end);
         for &(text, raw) in inside.take(MOST_PLACES.saturating_sub(out.places.len())) {
             out.places.push((offset + text - span.start, raw));
         }
@@ -113,13 +141,24 @@ pub(super) fn escape_sequences(text: &str) -> Vec<Range<usize>> {
 fn escape_length(bytes: &[u8]) -> usize {
     match bytes.get(1) {
         Some(b'[') => {
-            let body = bytes[2..].iter().take_while(|b| (0x20..0x40).contains(*b)).count();
-            let last = usize::from(bytes.get(2 + body).is_some_and(|b| (0x40..0x7F).contains(b)));
+            let body = bytes[2..]
+                .iter()
+                .take_while(|b| (0x20..0x40).contains(*b))
+                .count();
+            let last = usize::from(
+                bytes
+                    .get(2 + body)
+                    .is_some_and(|b| (0x40..0x7F).contains(b)),
+            );
             2 + body + last
         }
         Some(b']' | b'P' | b'X' | b'^' | b'_') => {
             // One that is not ended on its line is no sequence: only its mark goes.
-            let end = bytes.iter().skip(2).position(|b| matches!(b, 0x07 | 0x1B | b'\n')).map(|end| end + 2);
+            let end = bytes
+                .iter()
+                .skip(2)
+                .position(|b| matches!(b, 0x07 | 0x1B | b'\n'))
+                .map(|end| end + 2);
             match end.map(|end| &bytes[end..]) {
                 Some([0x07, ..]) => end.map_or(2, |end| end + 1),
                 Some([0x1B, b'\\', ..]) => end.map_or(2, |end| end + 2),
@@ -159,6 +198,9 @@ mod tests {
             left.replace_range(span, "");
         }
         assert_eq!(left, "abcd");
-        assert_eq!(escape_sequences("\u{1B}]0;open\nnext").first(), Some(&(0..2)));
+        assert_eq!(
+            escape_sequences("\u{1B}]0;open\nnext").first(),
+            Some(&(0..2))
+        );
     }
 }

@@ -44,7 +44,11 @@ impl Stream {
     /// Starts a reply.
     #[must_use]
     pub fn new(grammar: &Grammar) -> Self {
-        Self { raw: Vec::new(), read: 0, reader: Reader::new(grammar) }
+        Self {
+            raw: Vec::new(),
+            read: 0,
+            reader: Reader::new(grammar),
+        }
     }
 
     /// Takes the next bytes, of any size, and returns the text that can be shown now.
@@ -60,10 +64,13 @@ impl Stream {
                 }
                 Err(error) => {
                     let valid = error.valid_up_to();
-                    self.reader.read(std::str::from_utf8(&rest[..valid]).unwrap_or_default());
+                    self.reader
+                        .read(std::str::from_utf8(&rest[..valid]).unwrap_or_default());
                     self.read += valid;
                     // Bytes that may still become a character wait.
-                    let Some(length) = error.error_len() else { break };
+                    let Some(length) = error.error_len() else {
+                        break;
+                    };
                     self.reader.read("\u{FFFD}");
                     self.read += length;
                 }
@@ -210,7 +217,9 @@ impl Reader {
             if !self.again.is_empty() {
                 waiting.push((std::mem::take(&mut self.again), 0));
             }
-            let Some((text, at)) = waiting.last_mut() else { return };
+            let Some((text, at)) = waiting.last_mut() else {
+                return;
+            };
             *at += self.step(&text[*at..]);
             if *at == text.len() {
                 waiting.pop();
@@ -220,7 +229,9 @@ impl Reader {
 
     /// Takes one character, or as many as mean nothing; returns their length, which is 0 where only the state changes.
     fn step(&mut self, text: &str) -> usize {
-        let Some(c) = text.chars().next() else { return 0 };
+        let Some(c) = text.chars().next() else {
+            return 0;
+        };
         match self.state {
             State::Start => self.start(c),
             State::Speaker => self.speaker(c),
@@ -228,17 +239,33 @@ impl Reader {
             State::Text => self.text(c, text),
             State::Escape => {
                 self.state = State::Text;
-                if matches!(c, '`' | '\\') { self.take(&text[..1]) } else { 0 }
+                if matches!(c, '`' | '\\') {
+                    self.take(&text[..1])
+                } else {
+                    0
+                }
             }
-            State::Run { mark, ref mut length, first } if c == mark => {
+            State::Run {
+                mark,
+                ref mut length,
+                first,
+            } if c == mark => {
                 *length += 1;
                 if first {
                     self.line.push(c);
                 }
                 self.take(&text[..1])
             }
-            State::Run { mark, length, first } => {
-                let fence = if first && c != '^' { Fence::opened_by(&self.line) } else { None };
+            State::Run {
+                mark,
+                length,
+                first,
+            } => {
+                let fence = if first && c != '^' {
+                    Fence::opened_by(&self.line)
+                } else {
+                    None
+                };
                 self.state = match (mark, fence) {
                     ('`', opener) => State::Code(Code::new(length, opener)),
                     (_, Some(fence)) => State::Line(Some(fence)),
@@ -253,11 +280,19 @@ impl Reader {
                     self.start_line();
                 }
                 if let (Some(fence), Some(_)) = (opened, end) {
-                    self.state = State::Fence { fence, fresh: true, waits: 0 };
+                    self.state = State::Fence {
+                        fence,
+                        fresh: true,
+                        waits: 0,
+                    };
                 }
                 self.take(&text[..end.map_or(text.len(), |end| end + 1)])
             }
-            State::Fence { fence, fresh, waits } => self.fence(c, text, fence, fresh, waits),
+            State::Fence {
+                fence,
+                fresh,
+                waits,
+            } => self.fence(c, text, fence, fresh, waits),
             State::Comment(dashes) => {
                 self.state = match c {
                     '-' => State::Comment(dashes + 1),
@@ -307,8 +342,10 @@ impl Reader {
         self.line.push(c);
         let line = &self.line;
         let mut turns = self.grammar.speakers.iter().map(|name| format!("{name}:"));
-        match turns.find(|turn| turn.get(..line.len()).is_some_and(|start| start.eq_ignore_ascii_case(line)))
-        {
+        match turns.find(|turn| {
+            turn.get(..line.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(line))
+        }) {
             Some(turn) if turn.len() == line.len() => self.state = State::Over,
             Some(_) => {}
             None => self.no_speaker(),
@@ -327,14 +364,24 @@ impl Reader {
             '>' => {
                 self.line.push(c);
                 let quoted = masked(&self.line) == Some(Masked::Quote);
-                self.state = if quoted { State::Line(None) } else { State::Text };
+                self.state = if quoted {
+                    State::Line(None)
+                } else {
+                    State::Text
+                };
             }
             '`' | '~' => {
-                self.state = State::Run { mark: c, length: 0, first: true };
+                self.state = State::Run {
+                    mark: c,
+                    length: 0,
+                    first: true,
+                };
                 return 0;
             }
             // What may stand in front of a quote or a fence: blanks and the marks of lists.
-            c if c.is_whitespace() || c.is_ascii_digit() || "-*+.)".contains(c) => self.line.push(c),
+            c if c.is_whitespace() || c.is_ascii_digit() || "-*+.)".contains(c) => {
+                self.line.push(c)
+            }
             _ => {
                 self.state = State::Text;
                 return 0;
@@ -353,7 +400,11 @@ impl Reader {
             Inside::Thought { .. } => memchr3(b'\\', b'`', b'<', bytes).unwrap_or(bytes.len()),
             Inside::Element { .. } => memchr(b'<', bytes).unwrap_or(bytes.len()),
             Inside::Marker { .. } => {
-                if self.hidden.as_ref().is_some_and(|body| body.len() >= LONGEST_MARKER) {
+                if self
+                    .hidden
+                    .as_ref()
+                    .is_some_and(|body| body.len() >= LONGEST_MARKER)
+                {
                     self.give_up();
                     return 0;
                 }
@@ -369,7 +420,11 @@ impl Reader {
                 return 1;
             }
             '`' => {
-                self.state = State::Run { mark: c, length: 0, first: false };
+                self.state = State::Run {
+                    mark: c,
+                    length: 0,
+                    first: false,
+                };
                 return 0;
             }
             '\\' => self.state = State::Escape,
@@ -379,7 +434,11 @@ impl Reader {
     }
 
     fn fence(&mut self, c: char, text: &str, fence: Fence, fresh: bool, waits: usize) -> usize {
-        let same = |fresh, waits| State::Fence { fence, fresh, waits };
+        let same = |fresh, waits| State::Fence {
+            fence,
+            fresh,
+            waits,
+        };
         if !fresh {
             let end = memchr(b'\n', text.as_bytes());
             self.state = same(end.is_some(), 0);
@@ -458,7 +517,9 @@ impl Reader {
 
     /// Reads what was held as a tag, or as text if it is none.
     fn settle(&mut self) {
-        let State::Tag(Held { text, .. }) = std::mem::replace(&mut self.state, State::Text) else { return };
+        let State::Tag(Held { text, .. }) = std::mem::replace(&mut self.state, State::Text) else {
+            return;
+        };
         if self.inside == Inside::Reply && text == COMMENT {
             // The dashes that open a comment may be those that close it.
             self.state = State::Comment(2);
@@ -493,7 +554,9 @@ impl Reader {
                 State::Code(_) => self.end_in_code(),
                 State::Speaker => self.no_speaker(),
                 State::Closed => self.leave_update(),
-                State::Fence { waits: waits @ 1.., .. } => {
+                State::Fence {
+                    waits: waits @ 1.., ..
+                } => {
                     let held = self.line.split_off(self.line.len() - std::mem::take(waits));
                     self.take(&held);
                 }

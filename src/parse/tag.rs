@@ -75,9 +75,11 @@ impl Tag<'_> {
     /// Tells whether a tag is the parameter of a type, such as `Option<Thought>`, by what stands before it and its text.
     pub(super) fn is_generic(&self, before: &str, text: &str) -> bool {
         let name = text.as_bytes().get(1..3).unwrap_or_default();
-        let camel =
-            matches!(name, [first, second] if first.is_ascii_uppercase() && second.is_ascii_lowercase());
-        let marks = matches!(self.name, Name::Review | Name::TaskStatus | Name::Own(_) | Name::Update);
+        let camel = matches!(name, [first, second] if first.is_ascii_uppercase() && second.is_ascii_lowercase());
+        let marks = matches!(
+            self.name,
+            Name::Review | Name::TaskStatus | Name::Own(_) | Name::Update
+        );
         camel
             && before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
             && !marks
@@ -99,7 +101,9 @@ impl Names {
     pub(super) fn of(grammar: &Grammar) -> Self {
         let mut known: Vec<(Cow<'static, str>, Name)> = Vec::with_capacity(MOST_NAMES);
         let mut add = |name: &'static str, tag| known.push((Cow::Borrowed(name), tag));
-        THOUGHT_TAGS.iter().for_each(|name| add(name, Name::Thinking));
+        THOUGHT_TAGS
+            .iter()
+            .for_each(|name| add(name, Name::Thinking));
         add("message", Name::Message);
         add("review", Name::Review);
         add("task_status", Name::TaskStatus);
@@ -109,17 +113,36 @@ impl Names {
             add("invoke", Name::Call(Call::Invoke));
             add("function", Name::Call(Call::Function));
             add("tool_call", Name::Call(Call::Tool));
-            ["function_calls", "tool_calls", "actions"].iter().for_each(|name| add(name, Name::Wrapper));
+            ["function_calls", "tool_calls", "actions"]
+                .iter()
+                .for_each(|name| add(name, Name::Wrapper));
         }
         // Of two tags with the same name, the first counts.
         for (index, marker) in grammar.markers.iter().enumerate() {
-            known.push((Cow::Owned(marker.name.to_ascii_lowercase()), Name::Own(index)));
+            known.push((
+                Cow::Owned(marker.name.to_ascii_lowercase()),
+                Name::Own(index),
+            ));
         }
-        let find = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, tag)| *tag);
-        let aliases = grammar.tags.iter().filter_map(|(alias, name)| Some((alias, find(name)?)));
-        let calls = grammar.actions.keys().enumerate().filter(|(_, name)| find(name).is_none());
+        let find = |name: &str| {
+            known
+                .iter()
+                .find(|(known, _)| known == name)
+                .map(|(_, tag)| *tag)
+        };
+        let aliases = grammar
+            .tags
+            .iter()
+            .filter_map(|(alias, name)| Some((alias, find(name)?)));
+        let calls = grammar
+            .actions
+            .keys()
+            .enumerate()
+            .filter(|(_, name)| find(name).is_none());
         let calls = calls.map(|(index, name)| (name, Name::Call(Call::Named(index))));
-        let others = aliases.chain(calls).map(|(name, tag)| (Cow::Owned(name.to_ascii_lowercase()), tag));
+        let others = aliases
+            .chain(calls)
+            .map(|(name, tag)| (Cow::Owned(name.to_ascii_lowercase()), tag));
         let others: Vec<_> = others.collect();
         known.extend(others);
         known.sort_by_key(|(name, _)| name.len());
@@ -128,7 +151,10 @@ impl Names {
             let first = name.bytes().next().and_then(letter);
             first_letters[name.len().min(LENGTHS - 1)] |= first.unwrap_or_default();
         }
-        Self { known, first_letters }
+        Self {
+            known,
+            first_letters,
+        }
     }
 
     fn find(&self, name: &[u8]) -> Option<Name> {
@@ -139,18 +165,29 @@ impl Names {
         if letter(*name.first()?).is_some_and(|first| first & letters == 0) {
             return None;
         }
-        let start = self.known.partition_point(|(known, _)| known.len() < name.len());
-        let same_length = self.known[start..].iter().take_while(|(known, _)| known.len() == name.len());
-        same_length.into_iter().find(|(known, _)| is(known)).map(|(_, tag)| *tag)
+        let start = self
+            .known
+            .partition_point(|(known, _)| known.len() < name.len());
+        let same_length = self.known[start..]
+            .iter()
+            .take_while(|(known, _)| known.len() == name.len());
+        same_length
+            .into_iter()
+            .find(|(known, _)| is(known))
+            .map(|(_, tag)| *tag)
     }
 
     /// Tells whether a text, cut off after it, may be the start of a tag.
     pub(super) fn may_start(&self, text: &str) -> bool {
-        let inner = text.strip_prefix("</").or_else(|| text.strip_prefix('<')).unwrap_or(text);
+        let inner = text
+            .strip_prefix("</")
+            .or_else(|| text.strip_prefix('<'))
+            .unwrap_or(text);
         !inner.is_empty()
             && (self.read(text).is_some()
                 || self.known.iter().any(|(name, _)| {
-                    name.get(..inner.len()).is_some_and(|start| start.eq_ignore_ascii_case(inner))
+                    name.get(..inner.len())
+                        .is_some_and(|start| start.eq_ignore_ascii_case(inner))
                 }))
     }
 
@@ -166,7 +203,10 @@ impl Names {
             byte if byte.is_ascii_alphabetic() => {
                 let end = start + bytes[start..].iter().take_while(|b| is_plain(**b)).count();
                 let next = bytes.get(end).copied().unwrap_or(b'>');
-                if matches!(next, b'>' | b' ' | b'\t' | b'\n' | b'\r' | b'/' | b'<' | b'=') {
+                if matches!(
+                    next,
+                    b'>' | b' ' | b'\t' | b'\n' | b'\r' | b'/' | b'<' | b'='
+                ) {
                     let name = self.find(&bytes[start..end])?;
                     let loose = bytes[start..end].contains(&b'-');
                     return tag(text, name, start == 2, end, loose);
@@ -210,7 +250,8 @@ fn is_plain(byte: u8) -> bool {
 
 /// Returns a letter as a bit.
 fn letter(byte: u8) -> Option<u32> {
-    byte.is_ascii_alphabetic().then(|| 1 << (byte.to_ascii_lowercase() - b'a'))
+    byte.is_ascii_alphabetic()
+        .then(|| 1 << (byte.to_ascii_lowercase() - b'a'))
 }
 
 /// Reads the rest of a tag whose name ends at an offset.
@@ -229,9 +270,21 @@ fn tag(text: &str, name: Name, closes: bool, at: usize, loose: bool) -> Option<T
     let end = end.unwrap_or(after.len());
     let inner = after[..end].trim_end();
     let empty = complete && !closes && inner.ends_with('/');
-    let attributes = if empty { &inner[..inner.len() - 1] } else { &after[..end] };
+    let attributes = if empty {
+        &inner[..inner.len() - 1]
+    } else {
+        &after[..end]
+    };
     let length = at + end + usize::from(complete);
-    Some(Tag { name, closes, attributes, length, complete, empty, loose })
+    Some(Tag {
+        name,
+        closes,
+        attributes,
+        length,
+        complete,
+        empty,
+        loose,
+    })
 }
 
 /// Returns where a tag ends whose attributes hold brackets in quotes. A tag does not reach over a line: its `>` may be
@@ -269,7 +322,10 @@ pub(super) struct Attributes<'a> {
 impl<'a> Attributes<'a> {
     /// Returns an attribute's value, in any case; `None` if it is missing or stands twice.
     pub(super) fn get(&self, wanted: &str) -> Option<&'a str> {
-        let mut found = self.pairs.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        let mut found = self
+            .pairs
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
         let value = found.next()?.1;
         found.next().is_none().then_some(value)
     }
@@ -282,7 +338,9 @@ pub(super) fn attributes(text: &str) -> Option<Attributes<'_>> {
     while !rest.is_empty() {
         let (name, after) = rest.split_once('=')?;
         let name = name.trim().trim_matches(is_invisible);
-        if name.is_empty() || name.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '/')) {
+        if name.is_empty()
+            || name.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '/'))
+        {
             return None;
         }
         let after = after.trim_start();
@@ -319,10 +377,20 @@ mod tests {
         let target = |text| attributes(text).and_then(|read| read.get("target"));
         assert_eq!(target(" target=\"a.md\""), Some("a.md"));
         assert_eq!(target(" x = 'y' target = 'a.md' "), Some("a.md"));
-        assert_eq!(target(" note=\" target='evil.md'\" target=\"a.md\""), Some("a.md"));
+        assert_eq!(
+            target(" note=\" target='evil.md'\" target=\"a.md\""),
+            Some("a.md")
+        );
         assert_eq!(target("target=a"), Some("a"));
         assert_eq!(target("target=“a b”"), Some("a b"));
-        for text in ["", "target", " target=\"a\" target=\"b\"", "target=\"a", "target=a\"b", "a target=b"] {
+        for text in [
+            "",
+            "target",
+            " target=\"a\" target=\"b\"",
+            "target=\"a",
+            "target=a\"b",
+            "a target=b",
+        ] {
             assert_eq!(target(text), None, "{text}");
         }
     }
@@ -331,11 +399,25 @@ mod tests {
     fn only_names_of_the_grammar_are_tags() {
         let names = Names::of(&Grammar::any_review());
         let read = |text| names.read(text);
-        for text in ["<Review>", "</THINK>", "<review run=\"x\">", "<content-update target='a'>"] {
+        for text in [
+            "<Review>",
+            "</THINK>",
+            "<review run=\"x\">",
+            "<content-update target='a'>",
+        ] {
             assert!(read(text).is_some(), "{text}");
         }
-        for text in ["< review >", "</ review >", "<ns:review>", "<re\u{200B}view>", "<\u{A0}review\u{A0}>"] {
-            assert!(read(text).is_some_and(|tag| tag.loose && tag.name == Name::Review), "{text}");
+        for text in [
+            "< review >",
+            "</ review >",
+            "<ns:review>",
+            "<re\u{200B}view>",
+            "<\u{A0}review\u{A0}>",
+        ] {
+            assert!(
+                read(text).is_some_and(|tag| tag.loose && tag.name == Name::Review),
+                "{text}"
+            );
         }
         for text in [
             "<reviewer>",

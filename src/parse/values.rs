@@ -52,7 +52,9 @@ pub(super) fn read_whole(text: &str, found: &Found, grammar: &Grammar) -> Option
     }
     let value = loose::read(rest)?;
     let whole = value.end == rest.len();
-    whole.then(|| read(of_loose(value, from, true), grammar)).flatten()
+    whole
+        .then(|| read(of_loose(value, from, true), grammar))
+        .flatten()
 }
 
 /// Reads a value that stands on lines of its own, with prose around it: it is quoted.
@@ -64,8 +66,13 @@ pub(super) fn read_quoted(text: &str, found: &Found, grammar: &Grammar) -> Optio
             let start = at + line.len() - inner.len();
             let rest = &text[start..text.floor_char_boundary(start + LARGEST)];
             let value = loose::read(rest)?;
-            let alone = rest[value.end..].split('\n').next().is_some_and(|end| end.trim().is_empty());
-            return alone.then(|| read(of_loose(value, start, false), grammar)).flatten();
+            let alone = rest[value.end..]
+                .split('\n')
+                .next()
+                .is_some_and(|end| end.trim().is_empty());
+            return alone
+                .then(|| read(of_loose(value, start, false), grammar))
+                .flatten();
         }
         at += line.len();
     }
@@ -76,9 +83,13 @@ pub(super) fn read_quoted(text: &str, found: &Found, grammar: &Grammar) -> Optio
 fn behind_thoughts(text: &str, found: &Found) -> usize {
     let mut at = 0;
     for thought in &found.thoughts {
-        let index = found.cuts.partition_point(|cut| cut.span.end <= thought.start);
+        let index = found
+            .cuts
+            .partition_point(|cut| cut.span.end <= thought.start);
         match found.cuts.get(index) {
-            Some(cut) if text[at..cut.span.start.max(at)].trim().is_empty() => at = cut.span.end.max(at),
+            Some(cut) if text[at..cut.span.start.max(at)].trim().is_empty() => {
+                at = cut.span.end.max(at)
+            }
             _ => break,
         }
     }
@@ -86,7 +97,13 @@ fn behind_thoughts(text: &str, found: &Found) -> usize {
 }
 
 fn read(candidate: Candidate, grammar: &Grammar) -> Option<Values> {
-    let Candidate { value, span, code, cut, clear } = candidate;
+    let Candidate {
+        value,
+        span,
+        code,
+        cut,
+        clear,
+    } = candidate;
     let mut values = Values {
         message: None,
         thoughts: Vec::new(),
@@ -97,7 +114,13 @@ fn read(candidate: Candidate, grammar: &Grammar) -> Option<Values> {
         start: span.start,
         whole: clear,
     };
-    let mut reader = Reader { grammar, span, cut, clear, values: &mut values };
+    let mut reader = Reader {
+        grammar,
+        span,
+        cut,
+        clear,
+        values: &mut values,
+    };
     reader.top(&value).then_some(values)
 }
 
@@ -112,24 +135,41 @@ struct Candidate {
 }
 
 fn of_loose(read: loose::Loose, from: usize, clear: bool) -> Candidate {
-    let code = if read.python { Code::PythonReply } else { Code::JsonReply };
-    Candidate { value: read.value, span: from..from + read.end, code, cut: read.cut, clear }
+    let code = if read.python {
+        Code::PythonReply
+    } else {
+        Code::JsonReply
+    };
+    Candidate {
+        value: read.value,
+        span: from..from + read.end,
+        code,
+        cut: read.cut,
+        clear,
+    }
 }
 
 /// Reads a reply as YAML. Prose with tags in it, such as `Verdict: <review>PASS</review>`, looks like YAML too: it is
 /// only if there is a message among several parts, or a tag stands in a thought.
 fn yaml_reply(text: &str, from: usize, tags: bool) -> Option<Candidate> {
-    if text.len() > LARGEST_YAML || !is_known(&text.split([':', '\n']).next()?.trim().to_ascii_lowercase()) {
+    if text.len() > LARGEST_YAML
+        || !is_known(&text.split([':', '\n']).next()?.trim().to_ascii_lowercase())
+    {
         return None;
     }
     let value = yaml_values(text)?;
     let known = value.keys().all(|key| is_known(&key.to_ascii_lowercase()));
-    let has = |names: &[&str]| value.keys().any(|key| names.contains(&key.to_ascii_lowercase().as_str()));
+    let has = |names: &[&str]| {
+        value
+            .keys()
+            .any(|key| names.contains(&key.to_ascii_lowercase().as_str()))
+    };
     let thought = |(key, value): (&String, &Value)| {
         let thought = THOUGHT_TAGS.contains(&key.to_ascii_lowercase().as_str());
         thought && value.as_str().is_some_and(|text| text.contains('<'))
     };
-    let meant = !tags || (value.len() > 1 && has(&["message", "response"])) || value.iter().any(thought);
+    let meant =
+        !tags || (value.len() > 1 && has(&["message", "response"])) || value.iter().any(thought);
     (known && meant).then(|| Candidate {
         value: Value::from(value),
         span: from..from + text.len(),
@@ -140,7 +180,13 @@ fn yaml_reply(text: &str, from: usize, tags: bool) -> Option<Candidate> {
 }
 
 fn is_known(key: &str) -> bool {
-    let lists = [&THOUGHT_TAGS[..], &ACTIONS, &UPDATES, &VERDICTS, &["message", "response", "task_status"]];
+    let lists = [
+        &THOUGHT_TAGS[..],
+        &ACTIONS,
+        &UPDATES,
+        &VERDICTS,
+        &["message", "response", "task_status"],
+    ];
     lists.iter().any(|list| list.contains(&key))
 }
 
@@ -156,7 +202,9 @@ impl Reader<'_> {
     /// Reads a value that may be a reply; tells whether it is one.
     fn top(&mut self, value: &Value) -> bool {
         match value {
-            Value::Object(object) if object.keys().any(|key| is_known(&key.to_ascii_lowercase())) => {
+            Value::Object(object)
+                if object.keys().any(|key| is_known(&key.to_ascii_lowercase())) =>
+            {
                 for (key, value) in object {
                     self.part(&key.to_ascii_lowercase(), value);
                 }
@@ -164,17 +212,26 @@ impl Reader<'_> {
                 self.values.message.is_some()
                     || !self.values.effects.is_empty()
                     || self.values.verdict.is_some()
-                    || self.values.thoughts.iter().any(|thought| thought.contains('<'))
+                    || self
+                        .values
+                        .thoughts
+                        .iter()
+                        .any(|thought| thought.contains('<'))
             }
             Value::Object(object) if call::is_call(object, self.grammar) => {
                 self.action(value);
                 true
             }
             Value::Array(items) => {
-                let is_call =
-                    |item: &Value| item.as_object().is_some_and(|object| call::is_call(object, self.grammar));
+                let is_call = |item: &Value| {
+                    item.as_object()
+                        .is_some_and(|object| call::is_call(object, self.grammar))
+                };
                 let calls = !items.is_empty() && items.iter().all(is_call);
-                items.iter().filter(|_| calls).for_each(|item| self.action(item));
+                items
+                    .iter()
+                    .filter(|_| calls)
+                    .for_each(|item| self.action(item));
                 calls
             }
             _ => false,
@@ -185,7 +242,9 @@ impl Reader<'_> {
         if matches!(key, "message" | "response") && self.values.message.is_none() {
             self.values.message = value.as_str().map(|text| text.trim().to_owned());
         } else if THOUGHT_TAGS.contains(&key) {
-            self.values.thoughts.extend(value.as_str().map(|text| text.trim().to_owned()));
+            self.values
+                .thoughts
+                .extend(value.as_str().map(|text| text.trim().to_owned()));
         } else if ACTIONS.contains(&key) {
             each(value).iter().for_each(|item| self.action(item));
         } else if UPDATES.contains(&key) {
@@ -193,9 +252,15 @@ impl Reader<'_> {
         } else if VERDICTS.contains(&key) {
             let verdict = value.as_str().and_then(super::review::named_verdict);
             self.values.verdict = self.values.verdict.max(verdict);
-            self.push("review".to_owned(), Err("a verdict must stand in <review>".to_owned()));
+            self.push(
+                "review".to_owned(),
+                Err("a verdict must stand in <review>".to_owned()),
+            );
         } else if key == "task_status" {
-            self.push("task_status".to_owned(), Err("it must stand in <task_status>".to_owned()));
+            self.push(
+                "task_status".to_owned(),
+                Err("it must stand in <task_status>".to_owned()),
+            );
         }
     }
 
@@ -204,14 +269,23 @@ impl Reader<'_> {
             return;
         }
         let Value::Object(object) = item else {
-            return self.push("action".to_owned(), Err("it names no type, or not clearly".to_owned()));
+            return self.push(
+                "action".to_owned(),
+                Err("it names no type, or not clearly".to_owned()),
+            );
         };
-        let what = format!("action {}", call::named(object).map_or("", |(name, _)| name));
-        let read = call::from_object(object, &item.to_string(), self.grammar).map(|(action, problems)| {
-            let span = self.span.clone();
-            self.values.problems.extend(problems.into_iter().map(|code| (code, span.clone())));
-            Kind::Action(action)
-        });
+        let what = format!(
+            "action {}",
+            call::named(object).map_or("", |(name, _)| name)
+        );
+        let read =
+            call::from_object(object, &item.to_string(), self.grammar).map(|(action, problems)| {
+                let span = self.span.clone();
+                self.values
+                    .problems
+                    .extend(problems.into_iter().map(|code| (code, span.clone())));
+                Kind::Action(action)
+            });
         self.push(what.trim().to_owned(), read);
     }
 
@@ -224,9 +298,12 @@ impl Reader<'_> {
             Some(format) => format.as_str().and_then(UpdateFormat::read),
         };
         let update = match (target, text("content"), format) {
-            (Some(target), Some(content), Some(format)) => {
-                Ok(Kind::Update(Update { target, content, format, span: 0..0 }))
-            }
+            (Some(target), Some(content), Some(format)) => Ok(Kind::Update(Update {
+                target,
+                content,
+                format,
+                span: 0..0,
+            })),
             (None, ..) => Err("it names no target, or not clearly".to_owned()),
             (_, None, _) => Err("it holds no text".to_owned()),
             (.., None) => Err("its format is neither `whole` nor `diff`".to_owned()),
@@ -242,7 +319,10 @@ impl Reader<'_> {
             Err(reason) => Kind::Refused(reason),
         };
         if self.values.effects.len() < MOST_EFFECTS {
-            let place = Place { what, span: self.span.clone() };
+            let place = Place {
+                what,
+                span: self.span.clone(),
+            };
             self.values.effects.push(FoundEffect { kind, place });
         }
     }

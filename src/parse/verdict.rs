@@ -17,9 +17,10 @@ pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewRe
     match counted.max() {
         Some(verdict) if !grammar.verdicts.contains(&verdict) => Err(not_allowed(verdict, grammar)),
         Some(ReviewResult::Pass) => match unread_action(response) {
-            Some(action) => {
-                Err(unclear(&format!("an action next to PASS could not be read: {}", action.reason)))
-            }
+            Some(action) => Err(unclear(&format!(
+                "an action next to PASS could not be read: {}",
+                action.reason
+            ))),
             None => Ok(Some(ReviewResult::Pass)),
         },
         Some(verdict) => Ok(Some(verdict)),
@@ -33,7 +34,10 @@ pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewRe
 
 /// Returns an action of the response that could not be read. In a mode with verdicts it may be a finding.
 fn unread_action(response: &Response) -> Option<&Proposal> {
-    response.proposals.iter().find(|proposal| proposal.what.starts_with("action"))
+    response
+        .proposals
+        .iter()
+        .find(|proposal| proposal.what.starts_with("action"))
 }
 
 /// Checks that a response holds the markers that its grammar requires.
@@ -43,7 +47,8 @@ fn unread_action(response: &Response) -> Option<&Proposal> {
 /// `MissingMarker` naming the first that is missing and its values.
 pub fn required_markers(response: &Response, grammar: &Grammar) -> Result<()> {
     for spec in grammar.markers.iter().filter(|spec| spec.required) {
-        let found = |marker: &Marker| matches!(marker, Marker::Named { name, .. } if *name == spec.name);
+        let found =
+            |marker: &Marker| matches!(marker, Marker::Named { name, .. } if *name == spec.name);
         if !response.markers.iter().any(found) {
             let message = format!("the reply holds no <{}> that can be read", spec.name);
             return Err(Error::new(ErrorKind::MissingMarker, message)
@@ -54,15 +59,29 @@ pub fn required_markers(response: &Response, grammar: &Grammar) -> Result<()> {
 }
 
 fn not_allowed(verdict: ReviewResult, grammar: &Grammar) -> Error {
-    let known: Vec<&str> = grammar.verdicts.iter().map(|verdict| verdict.name()).collect();
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Error::new(ErrorKind::VerdictNotAllowed, format!("{verdict} is not a verdict of this mode"))
-        .with_hint(format!("verdicts of this mode: {known}"))
+    let known: Vec<&str> = grammar
+        .verdicts
+        .iter()
+        .map(|verdict| verdict.name())
+        .collect();
+    let known = if known.is_empty() {
+        "none".to_owned()
+    } else {
+        known.join(", ")
+    };
+    Error::new(
+        ErrorKind::VerdictNotAllowed,
+        format!("{verdict} is not a verdict of this mode"),
+    )
+    .with_hint(format!("verdicts of this mode: {known}"))
 }
 
 fn unclear(reason: &str) -> Error {
-    Error::new(ErrorKind::MissingReviewMarker, format!("the verdict is unclear: {reason}"))
-        .with_hint("an unclear verdict never passes; take the turn again, or decide yourself")
+    Error::new(
+        ErrorKind::MissingReviewMarker,
+        format!("the verdict is unclear: {reason}"),
+    )
+    .with_hint("an unclear verdict never passes; take the turn again, or decide yourself")
 }
 
 fn missing() -> Error {

@@ -40,9 +40,12 @@ fn is_label_formatting(c: char) -> bool {
 fn without_list_marker(line: &str) -> &str {
     let line = line.trim_start().trim_start_matches('#').trim_start();
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    let numbered = line[digits..].strip_prefix(['.', ')']).filter(|_| digits > 0);
+    let numbered = line[digits..]
+        .strip_prefix(['.', ')'])
+        .filter(|_| digits > 0);
     let item = numbered.or_else(|| line.strip_prefix(['-', '*', '+']));
-    item.filter(|item| item.starts_with([' ', '\t'])).unwrap_or(line)
+    item.filter(|item| item.starts_with([' ', '\t']))
+        .unwrap_or(line)
 }
 
 /// Returns the verdict that a heading or a labelled line states without a tag, such as `# NEEDS_CHANGES` or
@@ -73,7 +76,8 @@ fn behind_verdict_label(words: &str) -> Option<ReviewResult> {
     let rest = &rest["verdict".len()..];
     let value = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
     let separator = &rest[..rest.len() - value.len()];
-    let is_separated = separator.contains([':', '：', '=', '—', '–', '|']) || separator.contains(" - ");
+    let is_separated =
+        separator.contains([':', '：', '=', '—', '–', '|']) || separator.contains(" - ");
     let is_label = label.split_whitespace().count() <= MAX_LABEL_WORDS;
     let value = StatedValue::read(value)?;
     (is_separated && is_label).then_some(value.verdict)
@@ -92,13 +96,20 @@ impl StatedValue {
         let text = text.trim_start_matches(|c: char| !c.is_alphanumeric());
         let (verdict, rest) = split_verdict(text)?;
         let in_capitals = !text[..text.len() - rest.len()].contains(char::is_lowercase);
-        Some(Self { verdict, in_capitals, is_alone: !rest.contains(char::is_alphanumeric) })
+        Some(Self {
+            verdict,
+            in_capitals,
+            is_alone: !rest.contains(char::is_alphanumeric),
+        })
     }
 }
 
 /// Returns a line without tags, entities and formatting.
 fn plain_words(line: &str) -> String {
-    let line = line.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
+    let line = line
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"");
     let mut out = String::new();
     let mut is_tag = false;
     for c in without_list_marker(&line).chars() {

@@ -76,7 +76,9 @@ impl Design {
             self.json_schema = true;
             if let Some(message) = schema::fault(&value) {
                 let hint = "an example that is no schema goes into a fence of `jsonc`";
-                faults.push(Fault::new(line, format!("not a JSON Schema: {message}")).with_hint(hint));
+                faults.push(
+                    Fault::new(line, format!("not a JSON Schema: {message}")).with_hint(hint),
+                );
             }
         }
     }
@@ -84,14 +86,24 @@ impl Design {
     /// Compares the flags of a head.
     pub(super) fn check(self, flags: &Flags, faults: &mut Vec<Fault>) {
         let rows = [
-            ("has_mermaid", &flags.has_mermaid, self.mermaid, "a fence of `mermaid`"),
+            (
+                "has_mermaid",
+                &flags.has_mermaid,
+                self.mermaid,
+                "a fence of `mermaid`",
+            ),
             (
                 "has_json_schema",
                 &flags.has_json_schema,
                 self.json_schema,
                 "a JSON Schema in a fence of `json`",
             ),
-            ("has_pseudo_code", &flags.has_pseudo_code, self.pseudo_code, "a fence without a language"),
+            (
+                "has_pseudo_code",
+                &flags.has_pseudo_code,
+                self.pseudo_code,
+                "a fence without a language",
+            ),
             (
                 "has_api_spec",
                 &flags.has_api_spec,
@@ -99,19 +111,25 @@ impl Design {
                 "a fence of `openapi`, `graphql` or `proto`",
             ),
         ];
-        for (name, flag, is_there, what) in
-            rows.into_iter().filter(|(_, flag, is_there, _)| flag.value != *is_there)
+        for (name, flag, is_there, what) in rows
+            .into_iter()
+            .filter(|(_, flag, is_there, _)| flag.value != *is_there)
         {
             let message = match is_there {
                 true => format!("`{name}` is false, but the body has {what}"),
                 false => format!("`{name}` is true, but the body has no such part"),
             };
             let fault = Fault::new(line(flag), message);
-            faults.push(if is_there { fault } else { fault.with_hint(format!("it would be {what}")) });
+            faults.push(if is_there {
+                fault
+            } else {
+                fault.with_hint(format!("it would be {what}"))
+            });
         }
     }
 }
 
 fn is_api_key(line: &str) -> bool {
-    line.split_once(':').is_some_and(|(key, _)| API_KEYS.contains(&key))
+    line.split_once(':')
+        .is_some_and(|(key, _)| API_KEYS.contains(&key))
 }

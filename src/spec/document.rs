@@ -90,7 +90,10 @@ impl Spec {
         }
         let body = Body::of(text);
         let parts = body.parts();
-        let mut reader = Reader { body: &body, faults: &mut faults };
+        let mut reader = Reader {
+            body: &body,
+            faults: &mut faults,
+        };
         reader.frame();
         reader.headings(&parts);
         let (requirements, scenarios) = reader.special(&parts);
@@ -120,12 +123,18 @@ impl Spec {
     /// Returns the scenarios of a requirement: those that stand below it or name it, and those of the whole spec.
     #[must_use]
     pub fn scenarios_of(&self, requirement: &str) -> Vec<&Scenario> {
-        let known: BTreeSet<&str> = self.requirements.iter().map(|known| known.id.as_str()).collect();
+        let known: BTreeSet<&str> = self
+            .requirements
+            .iter()
+            .map(|known| known.id.as_str())
+            .collect();
         let is_of = |scenario: &&Scenario| {
             let words = [&scenario.title, &scenario.text].into_iter();
             let words = words.flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
-            let mut owners =
-                words.filter(|word| known.contains(word)).chain(scenario.requirement.as_deref()).peekable();
+            let mut owners = words
+                .filter(|word| known.contains(word))
+                .chain(scenario.requirement.as_deref())
+                .peekable();
             owners.peek().is_none() || owners.any(|owner| owner == requirement)
         };
         self.scenarios.iter().filter(is_of).collect()
@@ -139,12 +148,13 @@ fn read_head(text: &str, faults: &mut Vec<Fault>) -> Option<Head> {
         Some(Err(fault)) => faults.push(fault),
         None if split.is_open => {
             faults.push(
-                Fault::new(1, "the front matter is not closed").with_hint("end it with a line of `---`"),
+                Fault::new(1, "the front matter is not closed")
+                    .with_hint("end it with a line of `---`"),
             );
         }
-        None => {
-            faults.push(Fault::new(1, "there is no front matter").with_hint("start with a line of `---`"))
-        }
+        None => faults.push(
+            Fault::new(1, "there is no front matter").with_hint("start with a line of `---`"),
+        ),
     }
     None
 }
@@ -152,19 +162,41 @@ fn read_head(text: &str, faults: &mut Vec<Fault>) -> Option<Head> {
 /// Compares what the head says of the requirements with those that are there.
 fn agree(head: &Head, requirements: &[Requirement], faults: &mut Vec<Fault>) {
     let total = &head.requirements.total;
-    let there: BTreeMap<&str, usize> =
-        requirements.iter().map(|found| (found.id.as_str(), found.line)).collect();
-    let listed: BTreeSet<&str> = head.requirements.ids.iter().map(|id| id.value.as_str()).collect();
+    let there: BTreeMap<&str, usize> = requirements
+        .iter()
+        .map(|found| (found.id.as_str(), found.line))
+        .collect();
+    let listed: BTreeSet<&str> = head
+        .requirements
+        .ids
+        .iter()
+        .map(|id| id.value.as_str())
+        .collect();
     if total.value != there.len() {
-        let message = format!("the total is {}, but the body has {} requirements", total.value, there.len());
+        let message = format!(
+            "the total is {}, but the body has {} requirements",
+            total.value,
+            there.len()
+        );
         faults.push(Fault::new(line(total), message));
     }
-    for id in head.requirements.ids.iter().filter(|id| !there.contains_key(id.value.as_str())) {
-        let message = format!("`{}` is listed, but the body has no such requirement", shown(&id.value));
+    for id in head
+        .requirements
+        .ids
+        .iter()
+        .filter(|id| !there.contains_key(id.value.as_str()))
+    {
+        let message = format!(
+            "`{}` is listed, but the body has no such requirement",
+            shown(&id.value)
+        );
         faults.push(Fault::new(line(id), message));
     }
     for (id, at) in there.iter().filter(|(id, _)| !listed.contains(*id)) {
-        faults.push(Fault::new(*at, format!("`{id}` is not listed in the front matter")));
+        faults.push(Fault::new(
+            *at,
+            format!("`{id}` is not listed in the front matter"),
+        ));
     }
 }
 
@@ -184,18 +216,32 @@ impl Reader<'_, '_> {
         let last = lines.last().map_or(1, |line| line.number);
         let inside = self.body.inside();
         if self.body.open.is_none() {
-            let first = lines.iter().find(|line| !line.is_blank()).map_or(last, |line| line.number);
-            self.faults
-                .push(Fault::new(first, "there is no `<spec>`").with_hint("it is a line before the title"));
+            let first = lines
+                .iter()
+                .find(|line| !line.is_blank())
+                .map_or(last, |line| line.number);
+            self.faults.push(
+                Fault::new(first, "there is no `<spec>`")
+                    .with_hint("it is a line before the title"),
+            );
         }
         // An open fence hides the end; it is told of by itself.
-        let ends_in_code = lines.last().is_some_and(|line| matches!(line.kind, Kind::Open(_) | Kind::Code));
+        let ends_in_code = lines
+            .last()
+            .is_some_and(|line| matches!(line.kind, Kind::Open(_) | Kind::Code));
         if self.body.close.is_none() && !ends_in_code {
-            self.faults.push(Fault::new(last, "there is no `</spec>`").with_hint("it is the last line"));
+            self.faults
+                .push(Fault::new(last, "there is no `</spec>`").with_hint("it is the last line"));
         }
         let before = self.body.open.map_or(&lines[..0], |open| &lines[..open]);
-        let after = self.body.close.map_or(&lines[..0], |close| &lines[close + 1..]);
-        for line in [before, after].into_iter().filter_map(|part| part.iter().find(|line| !line.is_blank())) {
+        let after = self
+            .body
+            .close
+            .map_or(&lines[..0], |close| &lines[close + 1..]);
+        for line in [before, after]
+            .into_iter()
+            .filter_map(|part| part.iter().find(|line| !line.is_blank()))
+        {
             self.fault(line.number, "this stands outside of `<spec>`");
         }
         for line in lines[inside].iter().filter(|line| line.kind == Kind::Text) {
@@ -211,38 +257,60 @@ impl Reader<'_, '_> {
         let inside = &self.body.lines[self.body.inside()];
         let mut titles = 0;
         for line in inside {
-            let Kind::Heading(level, title) = line.kind else { continue };
+            let Kind::Heading(level, title) = line.kind else {
+                continue;
+            };
             titles += usize::from(level == 1);
             if level == 1 && titles > 1 {
                 self.fault(line.number, "a second title; a spec has one `# Title`");
             }
             if title.is_empty() || is_placeholder(title) {
-                self.fault(line.number, "this heading is empty, or still the skeleton's");
+                self.fault(
+                    line.number,
+                    "this heading is empty, or still the skeleton's",
+                );
             }
             if is_misspelt(level, title) {
-                let message =
-                    format!("`{}` is no heading of a requirement or scenario", shown(line.text.trim()));
+                let message = format!(
+                    "`{}` is no heading of a requirement or scenario",
+                    shown(line.text.trim())
+                );
                 let hint = "write `### R1 - Title`, `### R1: Title` or `### Scenario: title`";
-                self.faults.push(Fault::new(line.number, message).with_hint(hint));
+                self.faults
+                    .push(Fault::new(line.number, message).with_hint(hint));
             }
         }
         let preamble = parts.first().filter(|part| !part.heading.is_empty());
         if titles == 0 {
-            let first = inside.iter().find(|line| !line.is_blank()).or(inside.first());
+            let first = inside
+                .iter()
+                .find(|line| !line.is_blank())
+                .or(inside.first());
             self.fault(first.map_or(1, |line| line.number), "there is no `# Title`");
         } else if preamble.is_none() {
-            self.fault(parts.get(1).map_or(1, |part| part.line), "the `# Title` comes first");
+            self.fault(
+                parts.get(1).map_or(1, |part| part.line),
+                "the `# Title` comes first",
+            );
         }
         let mut seen = BTreeMap::new();
         for part in parts {
             if let Some(first) = seen.insert(&part.key.name, part.line) {
                 let what = shown(&part.key.name);
-                self.fault(part.line, format!("`{what}` stands twice; the first is on line {first}"));
+                self.fault(
+                    part.line,
+                    format!("`{what}` stands twice; the first is on line {first}"),
+                );
             }
         }
-        if !parts.iter().any(|part| matches!(part.kind, PartKind::Requirement { .. })) {
+        if !parts
+            .iter()
+            .any(|part| matches!(part.kind, PartKind::Requirement { .. }))
+        {
             let last = parts.first().map_or(1, |part| part.line);
-            self.faults.push(Fault::new(last, "there is no requirement").with_hint("write `### R1 - Title`"));
+            self.faults.push(
+                Fault::new(last, "there is no requirement").with_hint("write `### R1 - Title`"),
+            );
         }
     }
 
@@ -268,24 +336,44 @@ impl Reader<'_, '_> {
         let (facts, text_start) = self.facts(id, below.clone());
         let text = self.body.text_of(text_start..below.end).to_owned();
         if text.is_empty() {
-            self.fault(part.line, format!("`{id}` demands nothing: there is no text below its heading"));
+            self.fault(
+                part.line,
+                format!("`{id}` demands nothing: there is no text below its heading"),
+            );
         }
         if is_placeholder(title) {
-            self.fault(part.line, format!("the title of `{id}` is still the skeleton's"));
+            self.fault(
+                part.line,
+                format!("the title of `{id}` is still the skeleton's"),
+            );
         }
         let (priority, status) = facts.map_or((None, None), |facts| (facts.priority, facts.status));
-        Requirement { id: id.to_owned(), title: title.to_owned(), line: part.line, priority, status, text }
+        Requirement {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            line: part.line,
+            priority,
+            status,
+            text,
+        }
     }
 
     /// Reads the YAML block with which a requirement may start, and finds where its text starts.
     fn facts(&mut self, id: &str, below: std::ops::Range<usize>) -> (Option<Facts>, usize) {
         let lines = &self.body.lines[below.clone()];
         let none = (None, below.start);
-        let Some(open) = lines.iter().position(|line| !line.is_blank()) else { return none };
+        let Some(open) = lines.iter().position(|line| !line.is_blank()) else {
+            return none;
+        };
         if lines[open].kind != Kind::Open("yaml") {
             return none;
         }
-        let Some(close) = lines[open..].iter().position(|line| line.kind == Kind::Close) else { return none };
+        let Some(close) = lines[open..]
+            .iter()
+            .position(|line| line.kind == Kind::Close)
+        else {
+            return none;
+        };
         let first = &lines[open + 1];
         let text = &self.body.text[first.start..lines[open + close].start];
         let rest = below.start + open + close + 1;
@@ -295,10 +383,15 @@ impl Reader<'_, '_> {
                 let at = line_from(first.number, &facts.id);
                 self.fault(
                     at,
-                    format!("the id is `{}`, but the heading says `{id}`", shown(&facts.id.value)),
+                    format!(
+                        "the id is `{}`, but the heading says `{id}`",
+                        shown(&facts.id.value)
+                    ),
                 );
             }
-            Err(fault) => self.faults.push(fault.with_hint("it holds id, and may hold priority and status")),
+            Err(fault) => self
+                .faults
+                .push(fault.with_hint("it holds id, and may hold priority and status")),
         }
         (None, rest)
     }
@@ -307,10 +400,18 @@ impl Reader<'_, '_> {
         let below = self.body.below(part);
         self.steps(part.line, &self.body.lines[below.clone()]);
         if is_placeholder(title) {
-            self.fault(part.line, "the title of this scenario is still the skeleton's");
+            self.fault(
+                part.line,
+                "the title of this scenario is still the skeleton's",
+            );
         }
         let text = self.body.text_of(below).to_owned();
-        Scenario { title: title.to_owned(), line: part.line, requirement: owner.map(str::to_owned), text }
+        Scenario {
+            title: title.to_owned(),
+            line: part.line,
+            requirement: owner.map(str::to_owned),
+            text,
+        }
     }
 
     /// A scenario has at least one WHEN, and a THEN after each.
@@ -318,7 +419,9 @@ impl Reader<'_, '_> {
         let mut waiting: Option<usize> = None;
         let (mut whens, mut thens, mut steps) = (0, 0, 0);
         for line in lines.iter().filter(|line| line.kind == Kind::Text) {
-            let Some((word, text)) = step(line.text) else { continue };
+            let Some((word, text)) = step(line.text) else {
+                continue;
+            };
             if text.is_empty() {
                 self.fault(line.number, format!("this {word} says nothing"));
             }
@@ -339,8 +442,12 @@ impl Reader<'_, '_> {
                 "AND" if steps > 0 => {}
                 "AND" => self.fault(line.number, "this AND comes before any WHEN"),
                 _ => {
-                    let fault = Fault::new(line.number, format!("`**{word}**` is no step of a scenario"));
-                    self.faults.push(fault.with_hint("steps are **WHEN**, **THEN** and **AND**"));
+                    let fault = Fault::new(
+                        line.number,
+                        format!("`**{word}**` is no step of a scenario"),
+                    );
+                    self.faults
+                        .push(fault.with_hint("steps are **WHEN**, **THEN** and **AND**"));
                 }
             }
             steps += 1;
@@ -354,7 +461,8 @@ impl Reader<'_, '_> {
             _ => return,
         };
         let fault = Fault::new(heading, format!("this scenario has no {lacks}"));
-        self.faults.push(fault.with_hint("write `- **WHEN** …`, then `- **THEN** …`"));
+        self.faults
+            .push(fault.with_hint("write `- **WHEN** …`, then `- **THEN** …`"));
     }
 }
 
@@ -369,9 +477,15 @@ fn is_misspelt(level: usize, title: &str) -> bool {
 
 /// Returns the word and the text of a step, such as `- **WHEN** it rains`; also of one that is not written right.
 fn step(line: &str) -> Option<(&str, &str)> {
-    let rest = line.trim_start().strip_prefix(['-', '*', '+'])?.trim_start().strip_prefix("**")?;
+    let rest = line
+        .trim_start()
+        .strip_prefix(['-', '*', '+'])?
+        .trim_start()
+        .strip_prefix("**")?;
     let (word, text) = rest.split_once("**")?;
     let known = ["WHEN", "THEN", "AND", "GIVEN", "BUT", "OR"];
-    let is_known = known.iter().any(|known| known.eq_ignore_ascii_case(word.trim_end_matches(':')));
+    let is_known = known
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(word.trim_end_matches(':')));
     is_known.then_some((word, text.trim()))
 }

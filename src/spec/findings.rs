@@ -39,7 +39,11 @@ pub fn read_findings(text: &str, words: &FindingWords, earlier: &[&str]) -> Vec<
         if let Some(row) = reader.row(line.text) {
             found.push(row);
         } else if let Some(section) = reader.section(&line) {
-            found.extend(current.replace(section).and_then(|section| section.finish(words)));
+            found.extend(
+                current
+                    .replace(section)
+                    .and_then(|section| section.finish(words)),
+            );
         } else if is_heading {
             found.extend(current.take().and_then(|section| section.finish(words)));
         } else if let Some(section) = &mut current {
@@ -53,7 +57,10 @@ pub fn read_findings(text: &str, words: &FindingWords, earlier: &[&str]) -> Vec<
 /// Gives a finding of a report another id, wherever it starts with it; every other byte stays as it is.
 #[must_use]
 pub fn rename_finding(text: &str, words: &FindingWords, from: &str, to: &str) -> String {
-    let reader = Reader { words, earlier: &[from] };
+    let reader = Reader {
+        words,
+        earlier: &[from],
+    };
     let mut renamed = String::with_capacity(text.len());
     let mut copied = 0;
     for line in lines(text, 1).iter().filter(|line| !line.is_code()) {
@@ -74,9 +81,15 @@ pub fn rename_finding(text: &str, words: &FindingWords, from: &str, to: &str) ->
 #[must_use]
 pub fn write_finding(finding: &Finding) -> String {
     let problem = one_line(&finding.problem);
-    let title = finding.title.as_deref().map_or_else(|| shortened(&problem), one_line);
-    let mut text =
-        format!("### {} - {title}\n- **Severity**: {}\n", finding.id, one_line(&finding.severity_words()));
+    let title = finding
+        .title
+        .as_deref()
+        .map_or_else(|| shortened(&problem), one_line);
+    let mut text = format!(
+        "### {} - {title}\n- **Severity**: {}\n",
+        finding.id,
+        one_line(&finding.severity_words())
+    );
     let mut add = |label: &str, value: &str| text.push_str(&format!("- **{label}**: {value}\n"));
     if let Some(place) = finding.place() {
         add("Where", &one_line(&place));
@@ -169,9 +182,17 @@ impl Section {
     /// Returns the finding if this is one.
     fn finish(mut self, words: &FindingWords) -> Option<WrittenFinding> {
         let finding = &mut self.finding;
-        let counts = self.has_id || finding.severity.as_deref().is_some_and(|severity| !is_none(severity));
+        let counts = self.has_id
+            || finding
+                .severity
+                .as_deref()
+                .is_some_and(|severity| !is_none(severity));
         let says_nothing = finding.title.as_deref().is_none_or(is_none)
-            && finding.problem.as_deref().or(self.prose.as_deref()).is_none_or(is_none)
+            && finding
+                .problem
+                .as_deref()
+                .or(self.prose.as_deref())
+                .is_none_or(is_none)
             && finding.status.is_none();
         if !counts || says_nothing {
             return None;
@@ -181,7 +202,10 @@ impl Section {
         }
         // An id in front of a title counts with a severity, whatever its form: `SEC-1: …`.
         if finding.id.is_none()
-            && let Some((id, title)) = finding.title.as_deref().and_then(|title| leading_id(title, is_id))
+            && let Some((id, title)) = finding
+                .title
+                .as_deref()
+                .and_then(|title| leading_id(title, is_id))
         {
             finding.id = Some(id.to_owned());
             finding.title = Some(title.to_owned()).filter(|title| !title.is_empty());
@@ -214,8 +238,13 @@ fn append(field: &mut Option<String>, text: &str) {
 
 /// Returns whether a text says that there is nothing: `None.`, `No findings`, `-`.
 fn is_none(text: &str) -> bool {
-    let word = text.trim_matches(|c: char| !c.is_alphanumeric()).to_ascii_lowercase();
-    matches!(word.as_str(), "" | "none" | "no finding" | "no findings" | "n/a" | "nothing")
+    let word = text
+        .trim_matches(|c: char| !c.is_alphanumeric())
+        .to_ascii_lowercase();
+    matches!(
+        word.as_str(),
+        "" | "none" | "no finding" | "no findings" | "n/a" | "nothing"
+    )
 }
 
 /// Reader for the lines that start a finding in a report.
@@ -234,8 +263,9 @@ impl Reader<'_> {
                 let text = line.text.trim();
                 let (id, rest) = self.short_id(list_item(text).unwrap_or(text))?;
                 let is_bold = text.starts_with("**") && text.ends_with("**");
-                let has_severity =
-                    split_remark(rest).1.is_some_and(|remark| self.words.known_severity(remark).is_some());
+                let has_severity = split_remark(rest)
+                    .1
+                    .is_some_and(|remark| self.words.known_severity(remark).is_some());
                 if !is_bold && !has_severity {
                     return None;
                 }
@@ -250,8 +280,11 @@ impl Reader<'_> {
             None if matches!(line.kind, Kind::Heading(1, _)) => None,
             None => {
                 // `Findings (2 minor)` counts findings, and is none.
-                let remark = split_remark(title).1.filter(|remark| !remark.contains(char::is_whitespace));
-                let has_severity = remark.is_some_and(|remark| self.words.known_severity(remark).is_some());
+                let remark = split_remark(title)
+                    .1
+                    .filter(|remark| !remark.contains(char::is_whitespace));
+                let has_severity =
+                    remark.is_some_and(|remark| self.words.known_severity(remark).is_some());
                 Some(Section::new(None, title, has_severity))
             }
         }
@@ -264,7 +297,10 @@ impl Reader<'_> {
             return self.table_row(rest);
         }
         let (id, rest) = self.short_id(list_item(text)?)?;
-        let is_earlier = self.earlier.iter().any(|known| known.eq_ignore_ascii_case(id));
+        let is_earlier = self
+            .earlier
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(id));
         let status = self.inline_status(rest).filter(|_| is_earlier)?;
         Some(WrittenFinding {
             id: Some(id.to_owned()),
@@ -280,17 +316,25 @@ impl Reader<'_> {
         let labelled = text.rmatch_indices(':').find_map(|(colon, _)| {
             let label = text[..colon].trim_end_matches(['*', '_', ' ']);
             let start = label.len().checked_sub("status".len())?;
-            let is_status = label.get(start..).is_some_and(|word| word.eq_ignore_ascii_case("status"));
+            let is_status = label
+                .get(start..)
+                .is_some_and(|word| word.eq_ignore_ascii_case("status"));
             is_status.then(|| text[colon + 1..].trim())
         });
         let remark = split_remark(text).1;
-        [labelled, Some(text), remark].into_iter().flatten().find(is_known)
+        [labelled, Some(text), remark]
+            .into_iter()
+            .flatten()
+            .find(is_known)
     }
 
     fn table_row(&self, rest: &str) -> Option<WrittenFinding> {
         let mut cells = rest.trim_end_matches('|').split('|').map(str::trim);
         let (id, remark) = self.short_id(cells.next()?)?;
-        let mut row = WrittenFinding { id: Some(id.to_owned()), ..WrittenFinding::default() };
+        let mut row = WrittenFinding {
+            id: Some(id.to_owned()),
+            ..WrittenFinding::default()
+        };
         if !remark.is_empty() {
             row.title = Some(remark.to_owned());
         }
@@ -306,20 +350,28 @@ impl Reader<'_> {
                 append(&mut row.problem, cell);
             }
         }
-        let is_earlier = self.earlier.iter().any(|known| known.eq_ignore_ascii_case(id));
+        let is_earlier = self
+            .earlier
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(id));
         (row.severity.is_some() || (is_earlier && row.status.is_some())).then_some(row)
     }
 
     /// Splits off an id that counts by itself: one of an earlier round, or a letter and a number but a requirement's.
     fn short_id<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
         leading_id(text, |word| {
-            let digits = word.strip_prefix(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'R' | 'r'));
+            let digits =
+                word.strip_prefix(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'R' | 'r'));
             let is_short = digits.is_some_and(|digits| {
                 (1..=3).contains(&digits.len())
                     && !digits.starts_with('0')
                     && digits.bytes().all(|b| b.is_ascii_digit())
             });
-            is_short || self.earlier.iter().any(|known| known.eq_ignore_ascii_case(word))
+            is_short
+                || self
+                    .earlier
+                    .iter()
+                    .any(|known| known.eq_ignore_ascii_case(word))
         })
     }
 }
@@ -327,8 +379,17 @@ impl Reader<'_> {
 impl Section {
     fn new(id: Option<&str>, title: &str, has_id: bool) -> Self {
         let title = Some(title.trim().to_owned()).filter(|title| !title.is_empty());
-        let finding = WrittenFinding { id: id.map(str::to_owned), title, ..WrittenFinding::default() };
-        Self { finding, has_id, open: None, prose: None }
+        let finding = WrittenFinding {
+            id: id.map(str::to_owned),
+            title,
+            ..WrittenFinding::default()
+        };
+        Self {
+            finding,
+            has_id,
+            open: None,
+            prose: None,
+        }
     }
 }
 
@@ -341,9 +402,11 @@ fn is_id(word: &str) -> bool {
 
 /// Splits a text that starts with an id into the id and what follows its separator.
 fn leading_id(text: &str, is_id: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
-    let text = text.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`' | '[' | '~'));
-    let end =
-        text.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_')).unwrap_or(text.len());
+    let text =
+        text.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`' | '[' | '~'));
+    let end = text
+        .find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'))
+        .unwrap_or(text.len());
     let id = text[..end].trim_end_matches(['-', '_']);
     let rest = &text[id.len()..];
     let is_separated = rest.is_empty() || rest.starts_with(|c: char| !c.is_alphanumeric());
@@ -352,18 +415,30 @@ fn leading_id(text: &str, is_id: impl Fn(&str) -> bool) -> Option<(&str, &str)> 
     }
     // The end of bold text or code around the id, then what separates it from the title.
     let rest = rest.trim_start_matches([']', '*', '`', '~']);
-    let is_separator = |c: char| c.is_whitespace() || matches!(c, '-' | '–' | '—' | ':' | '.' | ')' | '*');
-    Some((id, rest.trim_start_matches(is_separator).trim_end_matches(['*', '~', ' '])))
+    let is_separator =
+        |c: char| c.is_whitespace() || matches!(c, '-' | '–' | '—' | ':' | '.' | ')' | '*');
+    Some((
+        id,
+        rest.trim_start_matches(is_separator)
+            .trim_end_matches(['*', '~', ' ']),
+    ))
 }
 
 /// Splits off a remark in brackets at the start or the end of a title: `An empty name (major)`, `[major] An empty name`.
 fn split_remark(title: &str) -> (&str, Option<&str>) {
     for (open, close) in [('(', ')'), ('[', ']')] {
-        if let Some((remark, rest)) = title.strip_prefix(open).and_then(|rest| rest.split_once(close)) {
-            let is_separator = |c: char| c.is_whitespace() || matches!(c, '-' | '–' | '—' | ':' | '*');
+        if let Some((remark, rest)) = title
+            .strip_prefix(open)
+            .and_then(|rest| rest.split_once(close))
+        {
+            let is_separator =
+                |c: char| c.is_whitespace() || matches!(c, '-' | '–' | '—' | ':' | '*');
             return (rest.trim_start_matches(is_separator), Some(remark));
         }
-        if let Some((start, remark)) = title.strip_suffix(close).and_then(|title| title.rsplit_once(open)) {
+        if let Some((start, remark)) = title
+            .strip_suffix(close)
+            .and_then(|title| title.rsplit_once(open))
+        {
             return (start.trim_end(), Some(remark));
         }
     }
@@ -374,7 +449,11 @@ fn split_remark(title: &str) -> (&str, Option<&str>) {
 fn list_item(text: &str) -> Option<&str> {
     let rest = text.strip_prefix(['-', '*', '+']).or_else(|| {
         let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
-        if digits.len() == text.len() { None } else { digits.strip_prefix(['.', ')']) }
+        if digits.len() == text.len() {
+            None
+        } else {
+            digits.strip_prefix(['.', ')'])
+        }
     })?;
     rest.starts_with([' ', '\t']).then(|| rest.trim())
 }
@@ -389,15 +468,22 @@ fn item(text: &str) -> Option<(Item, &str)> {
         "where" | "location" | "place" | "file" | "files" => Item::Place,
         "line" | "lines" => Item::Line,
         "problem" | "issue" | "description" => Item::Problem,
-        "way out" | "remedy" | "fix" | "suggestion" | "suggested fix" | "recommendation" => Item::Remedy,
+        "way out" | "remedy" | "fix" | "suggestion" | "suggested fix" | "recommendation" => {
+            Item::Remedy
+        }
         "status" | "state" => Item::Status,
         "consequence" | "impact" | "evidence" => Item::Other,
         _ => return None,
     };
     // `**Severity:** major` leaves the end of the bold text with the value.
-    let is_open = |mark: &str| label.trim_start().starts_with(mark) && !label.trim_end().ends_with(mark);
-    let mark = ["**", "__", "*", "_"].into_iter().find(|mark| is_open(mark));
-    let value = mark.and_then(|mark| value.strip_prefix(mark)).unwrap_or(value);
+    let is_open =
+        |mark: &str| label.trim_start().starts_with(mark) && !label.trim_end().ends_with(mark);
+    let mark = ["**", "__", "*", "_"]
+        .into_iter()
+        .find(|mark| is_open(mark));
+    let value = mark
+        .and_then(|mark| value.strip_prefix(mark))
+        .unwrap_or(value);
     Some((item, value.trim()))
 }
 
@@ -454,16 +540,29 @@ mod tests {
         ];
         for form in forms {
             let expected = ["V1", "major", "x.rs:3", "It fails", ""].map(str::to_owned);
-            assert_eq!(told(&format!("# Review\n\n## Findings\n\n{form}"), &[]), [expected], "{form}");
+            assert_eq!(
+                told(&format!("# Review\n\n## Findings\n\n{form}"), &[]),
+                [expected],
+                "{form}"
+            );
         }
     }
 
     #[test]
     fn a_heading_counts_by_its_id_or_by_its_severity() {
         assert_eq!(told("### C1 - What of an empty name?\n", &[])[0][0], "C1");
-        assert_eq!(told("## SQL injection\n- Severity: critical\n", &[])[0][..2], ["", "critical"]);
-        assert_eq!(told("### SEC-1: Injection\n- Severity: critical\n", &[])[0][..2], ["SEC-1", "critical"]);
-        assert_eq!(told("### Injection (critical)\nIt is not escaped.\n", &[])[0][1], "critical");
+        assert_eq!(
+            told("## SQL injection\n- Severity: critical\n", &[])[0][..2],
+            ["", "critical"]
+        );
+        assert_eq!(
+            told("### SEC-1: Injection\n- Severity: critical\n", &[])[0][..2],
+            ["SEC-1", "critical"]
+        );
+        assert_eq!(
+            told("### Injection (critical)\nIt is not escaped.\n", &[])[0][1],
+            "critical"
+        );
         let none = [
             "### R1 - Without a name\nMet.\n",
             "### UTF-8 names\nThey work.\n",
@@ -490,22 +589,41 @@ mod tests {
                     * V3 (settled) the docstring\n\
                     - V4 - settled in part\n\
                     - V5 - Status of the login: open\n";
-        let found = read_findings(text, &FindingWords::default(), &["V1", "V2", "V3", "V4", "V5"]);
+        let found = read_findings(
+            text,
+            &FindingWords::default(),
+            &["V1", "V2", "V3", "V4", "V5"],
+        );
         let words = FindingWords::default();
-        let status = |finding: &WrittenFinding| words.known_status(finding.status.as_deref().unwrap());
-        let found: Vec<_> =
-            found.iter().map(|finding| (finding.id.as_deref().unwrap(), status(finding))).collect();
-        assert_eq!(found, [("V1", Some(true)), ("V2", Some(false)), ("V3", Some(true))]);
+        let status =
+            |finding: &WrittenFinding| words.known_status(finding.status.as_deref().unwrap());
+        let found: Vec<_> = found
+            .iter()
+            .map(|finding| (finding.id.as_deref().unwrap(), status(finding)))
+            .collect();
+        assert_eq!(
+            found,
+            [("V1", Some(true)), ("V2", Some(false)), ("V3", Some(true))]
+        );
     }
 
     #[test]
     fn a_status_is_an_item_a_remark_or_an_answer_to_an_earlier_finding() {
-        assert_eq!(told("### V1 - x\n- **Status**: settled\n", &[])[0][4], "settled");
+        assert_eq!(
+            told("### V1 - x\n- **Status**: settled\n", &[])[0][4],
+            "settled"
+        );
         assert_eq!(told("### V1 - x (settled)\n", &[])[0][4], "settled");
         let answers = "## Earlier findings\n- V1: settled\n- **V2** - open\n\n| SEC-1 | settled |\n| V7 | settled |\n- V8: settled\n";
         let found = told(answers, &["V1", "V2", "SEC-1"]);
-        let statuses: Vec<[&str; 2]> = found.iter().map(|f| [f[0].as_str(), f[4].as_str()]).collect();
-        assert_eq!(statuses, [["V1", "settled"], ["V2", "open"], ["SEC-1", "settled"]]);
+        let statuses: Vec<[&str; 2]> = found
+            .iter()
+            .map(|f| [f[0].as_str(), f[4].as_str()])
+            .collect();
+        assert_eq!(
+            statuses,
+            [["V1", "settled"], ["V2", "open"], ["SEC-1", "settled"]]
+        );
     }
 
     #[test]
@@ -524,7 +642,13 @@ mod tests {
         };
         let text = write_finding(&finding);
         let found = told(&text, &[]);
-        let expected = ["F1", "critical", "src/x.rs:7", "An empty name ### V9 - is accepted", "open"];
+        let expected = [
+            "F1",
+            "critical",
+            "src/x.rs:7",
+            "An empty name ### V9 - is accepted",
+            "open",
+        ];
         assert_eq!(found, [expected.map(str::to_owned)], "{text}");
     }
 
@@ -532,6 +656,9 @@ mod tests {
     fn a_finding_is_renamed_where_it_starts_and_nowhere_else() {
         let text = "# Challenge\n\nC1 is bad.\n\n### C1 - x\n- Severity: major, as C1\n```\n### C1\n```\n| C1 | major |\n";
         let renamed = "# Challenge\n\nC1 is bad.\n\n### C3 - x\n- Severity: major, as C1\n```\n### C1\n```\n| C3 | major |\n";
-        assert_eq!(rename_finding(text, &FindingWords::default(), "C1", "C3"), renamed);
+        assert_eq!(
+            rename_finding(text, &FindingWords::default(), "C1", "C3"),
+            renamed
+        );
     }
 }

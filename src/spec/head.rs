@@ -50,14 +50,25 @@ pub(super) fn line<T>(placed: &Placed<T>) -> usize {
 
 /// Returns the line of a value of YAML that starts at a line of its document.
 pub(super) fn line_from<T>(first: usize, placed: &Placed<T>) -> usize {
-    usize::try_from(placed.referenced.line()).unwrap_or(1).max(1) + first - 1
+    usize::try_from(placed.referenced.line())
+        .unwrap_or(1)
+        .max(1)
+        + first
+        - 1
 }
 
 /// Reads YAML that starts at a line of its document.
-pub(super) fn read_yaml<T: serde::de::DeserializeOwned>(text: &str, first: usize) -> Result<T, Fault> {
+pub(super) fn read_yaml<T: serde::de::DeserializeOwned>(
+    text: &str,
+    first: usize,
+) -> Result<T, Fault> {
     yaml::read(text, "", first, ErrorKind::SpecInvalid).map_err(|error: Error| {
         let line = error.place().map_or(first, |place| place.line.max(first));
-        Fault { line, message: error.message().to_owned(), hint: error.hint().map(str::to_owned) }
+        Fault {
+            line,
+            message: error.message().to_owned(),
+            hint: error.hint().map(str::to_owned),
+        }
     })
 }
 
@@ -65,7 +76,9 @@ impl Head {
     /// Reads a head that starts at line 2.
     pub(super) fn read(text: &str) -> Result<Self, Fault> {
         read_yaml(text, FIRST).map_err(|fault| {
-            fault.with_hint("it holds id, type, title, version, dates, requirements and design_elements")
+            fault.with_hint(
+                "it holds id, type, title, version, dates, requirements and design_elements",
+            )
         })
     }
 
@@ -85,15 +98,25 @@ impl Head {
         for date in [&self.created_at, &self.updated_at] {
             if !is_date(&date.value) {
                 let message = format!("`{}` is not a date with its time", shown(&date.value));
-                faults.push(Fault::new(line(date), message).with_hint("write it like 2026-01-31T12:00:00Z"));
+                faults.push(
+                    Fault::new(line(date), message).with_hint("write it like 2026-01-31T12:00:00Z"),
+                );
             }
         }
         let mut ids: Vec<&Placed<String>> = self.requirements.ids.iter().collect();
         ids.sort_by(|a, b| a.value.cmp(&b.value));
         for pair in ids.windows(2).filter(|pair| pair[0].value == pair[1].value) {
-            faults.push(Fault::new(line(pair[1]), format!("`{}` is listed twice", shown(&pair[1].value))));
+            faults.push(Fault::new(
+                line(pair[1]),
+                format!("`{}` is listed twice", shown(&pair[1].value)),
+            ));
         }
-        for id in self.requirements.ids.iter().filter(|id| !is_requirement_id(&id.value)) {
+        for id in self
+            .requirements
+            .ids
+            .iter()
+            .filter(|id| !is_requirement_id(&id.value))
+        {
             let message = format!("`{}` is not the id of a requirement", shown(&id.value));
             faults.push(Fault::new(line(id), message).with_hint("they are R1, R2 and so on"));
         }
@@ -161,8 +184,13 @@ pub(super) fn shown(text: &str) -> String {
 /// Tells a date with its time in UTC: `2026-01-31T12:00:00Z`.
 fn is_date(text: &str) -> bool {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00Z";
-    let is_like =
-        |(byte, shape): (u8, &u8)| if *shape == b'0' { byte.is_ascii_digit() } else { byte == *shape };
+    let is_like = |(byte, shape): (u8, &u8)| {
+        if *shape == b'0' {
+            byte.is_ascii_digit()
+        } else {
+            byte == *shape
+        }
+    };
     if text.len() != SHAPE.len() || !text.bytes().zip(SHAPE).all(is_like) {
         return false;
     }
@@ -171,7 +199,11 @@ fn is_date(text: &str) -> bool {
             .and_then(|part| part.parse().ok())
             .is_some_and(|value: u32| (low..=high).contains(&value))
     };
-    within(5, 1, 12) && within(8, 1, 31) && within(11, 0, 23) && within(14, 0, 59) && within(17, 0, 60)
+    within(5, 1, 12)
+        && within(8, 1, 31)
+        && within(11, 0, 23)
+        && within(14, 0, 59)
+        && within(17, 0, 60)
 }
 
 /// What a head is written from.
@@ -191,9 +223,20 @@ impl NewHead<'_> {
         // A string of JSON is one of YAML.
         let title = serde_json::Value::from(self.title);
         let ids: String = self.ids.iter().map(|id| format!("    - {id}\n")).collect();
-        let Design { mermaid, json_schema, pseudo_code, api_spec } = self.design;
-        let name = format!("id: {}\ntype: spec\ntitle: {title}\nversion: {}\n", self.id, self.version);
-        let dates = format!("created_at: {}\nupdated_at: {}\n", self.created_at, self.updated_at);
+        let Design {
+            mermaid,
+            json_schema,
+            pseudo_code,
+            api_spec,
+        } = self.design;
+        let name = format!(
+            "id: {}\ntype: spec\ntitle: {title}\nversion: {}\n",
+            self.id, self.version
+        );
+        let dates = format!(
+            "created_at: {}\nupdated_at: {}\n",
+            self.created_at, self.updated_at
+        );
         let counts = format!("requirements:\n  total: {}\n  ids:\n{ids}", self.ids.len());
         let flags = [
             ("has_mermaid", mermaid),
@@ -201,7 +244,10 @@ impl NewHead<'_> {
             ("has_pseudo_code", pseudo_code),
             ("has_api_spec", api_spec),
         ];
-        let flags: String = flags.iter().map(|(flag, value)| format!("  {flag}: {value}\n")).collect();
+        let flags: String = flags
+            .iter()
+            .map(|(flag, value)| format!("  {flag}: {value}\n"))
+            .collect();
         format!("---\n{name}{dates}{counts}design_elements:\n{flags}---\n")
     }
 }

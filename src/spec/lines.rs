@@ -50,8 +50,10 @@ impl Line<'_> {
 pub(super) fn filler_fault(line: &Line<'_>) -> Option<Fault> {
     let is_mark = |c: char| !c.is_alphanumeric() && c != '…' && c != '.';
     let text = line.text.trim_matches(is_mark);
-    let words: Vec<String> =
-        text.split_whitespace().map(|word| word.trim_matches('.').to_lowercase()).collect();
+    let words: Vec<String> = text
+        .split_whitespace()
+        .map(|word| word.trim_matches('.').to_lowercase())
+        .collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let is_filler = match words.as_slice() {
         ["tbd" | "todo" | "…" | ""] => !text.is_empty(),
@@ -60,7 +62,11 @@ pub(super) fn filler_fault(line: &Line<'_>) -> Option<Fault> {
     };
     let is_text = line.kind == Kind::Text && !line.is_blank();
     (is_text && is_filler).then(|| {
-        Fault::new(line.number, format!("`{}` describes nothing", line.text.trim())).with_hint("write it out")
+        Fault::new(
+            line.number,
+            format!("`{}` describes nothing", line.text.trim()),
+        )
+        .with_hint("write it out")
     })
 }
 
@@ -90,10 +96,17 @@ pub(super) fn lines(text: &str, first: usize) -> Vec<Line<'_>> {
                     fence = Some(open);
                     Kind::Open(language)
                 }
-                None => heading(line).map_or(Kind::Text, |(level, title)| Kind::Heading(level, title)),
+                None => {
+                    heading(line).map_or(Kind::Text, |(level, title)| Kind::Heading(level, title))
+                }
             },
         };
-        found.push(Line { number: first + index, start, text: line, kind });
+        found.push(Line {
+            number: first + index,
+            start,
+            text: line,
+            kind,
+        });
         start += raw.len();
     }
     found
@@ -103,7 +116,9 @@ impl Fence {
     fn is_closed_by(&self, line: &str) -> bool {
         let rest = line.trim_start();
         let run = rest.chars().take_while(|&c| c == self.mark).count();
-        run >= self.length && line.len() - rest.len() < self.indent + 4 && rest[run..].trim().is_empty()
+        run >= self.length
+            && line.len() - rest.len() < self.indent + 4
+            && rest[run..].trim().is_empty()
     }
 }
 
@@ -116,7 +131,14 @@ fn opens(line: &str) -> Option<(Fence, &str)> {
         return None;
     }
     let language = info.split_whitespace().next().unwrap_or_default();
-    Some((Fence { mark, length, indent: line.len() - rest.len() }, language))
+    Some((
+        Fence {
+            mark,
+            length,
+            indent: line.len() - rest.len(),
+        },
+        language,
+    ))
 }
 
 fn heading(line: &str) -> Option<(usize, &str)> {
@@ -151,17 +173,32 @@ pub(super) fn split(text: &str) -> Split<'_> {
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
     let Some(fence) = lines.next().filter(|line| line.trim_end() == "---") else {
-        return Split { head: None, body: text, first: 1, is_open: false };
+        return Split {
+            head: None,
+            body: text,
+            first: 1,
+            is_open: false,
+        };
     };
     let mut end = fence.len();
     for (index, line) in lines.enumerate() {
         if line.trim_end() == "---" {
             let (head, body) = (&text[fence.len()..end], &text[end + line.len()..]);
-            return Split { head: Some(head), body, first: index + 3, is_open: false };
+            return Split {
+                head: Some(head),
+                body,
+                first: index + 3,
+                is_open: false,
+            };
         }
         end += line.len();
     }
-    Split { head: None, body: text, first: 1, is_open: true }
+    Split {
+        head: None,
+        body: text,
+        first: 1,
+        is_open: true,
+    }
 }
 
 #[cfg(test)]
@@ -195,14 +232,23 @@ mod tests {
             Kind::Heading(1, "C"),
         ];
         assert_eq!(kinds(text), expected);
-        assert_eq!(kinds("~~~\n# A\n```\n"), [Kind::Open(""), Kind::Code, Kind::Code], "never closed");
-        assert_eq!(kinds("```not `a` fence\n# A"), [Kind::Text, Kind::Heading(1, "A")]);
+        assert_eq!(
+            kinds("~~~\n# A\n```\n"),
+            [Kind::Open(""), Kind::Code, Kind::Code],
+            "never closed"
+        );
+        assert_eq!(
+            kinds("```not `a` fence\n# A"),
+            [Kind::Text, Kind::Heading(1, "A")]
+        );
     }
 
     #[test]
     fn lines_keep_their_number_and_offset_whatever_they_end_with() {
-        let found: Vec<_> =
-            lines("a\r\nb\n\nc", 5).iter().map(|line| (line.number, line.start, line.text)).collect();
+        let found: Vec<_> = lines("a\r\nb\n\nc", 5)
+            .iter()
+            .map(|line| (line.number, line.start, line.text))
+            .collect();
         assert_eq!(found, [(5, 0, "a"), (6, 3, "b"), (7, 5, ""), (8, 6, "c")]);
     }
 }

@@ -33,8 +33,13 @@ struct Version<'a> {
 impl<'a> Version<'a> {
     fn of(body: &Body<'a>) -> Self {
         let parts = body.parts();
-        let there = parts.iter().enumerate().filter(|(_, part)| !part.text.is_empty());
-        let places = there.map(|(place, part)| (part.key.clone(), place)).collect();
+        let there = parts
+            .iter()
+            .enumerate()
+            .filter(|(_, part)| !part.text.is_empty());
+        let places = there
+            .map(|(place, part)| (part.key.clone(), place))
+            .collect();
         Self { parts, places }
     }
 
@@ -64,11 +69,20 @@ pub fn merge(
     wanted: &str,
     updated_at: &str,
 ) -> Result<String, Vec<Conflict>> {
-    let is_crlf = current.unwrap_or(wanted).split('\n').next().is_some_and(|line| line.ends_with('\r'));
-    let [base_text, current_text, wanted_text] =
-        [base.unwrap_or_default(), current.unwrap_or_default(), wanted]
-            .map(|text| text.replace("\r\n", "\n"));
-    let now = current.map(|_| readable(&current_text, "the spec as it is now")).transpose();
+    let is_crlf = current
+        .unwrap_or(wanted)
+        .split('\n')
+        .next()
+        .is_some_and(|line| line.ends_with('\r'));
+    let [base_text, current_text, wanted_text] = [
+        base.unwrap_or_default(),
+        current.unwrap_or_default(),
+        wanted,
+    ]
+    .map(|text| text.replace("\r\n", "\n"));
+    let now = current
+        .map(|_| readable(&current_text, "the spec as it is now"))
+        .transpose();
     let (now, new) = match (now, readable(&wanted_text, "the change's spec")) {
         (Ok(now), Ok(new)) => (now, new),
         (now, new) => return Err([now.err(), new.err()].into_iter().flatten().collect()),
@@ -86,7 +100,10 @@ pub fn merge(
     let title = merging.title(old.as_ref(), now.as_ref(), &new);
     let body = merging.body();
     if base.is_some() && current.is_none() {
-        merging.conflicts.push(whole(&new.id, "it was removed since the change was planned"));
+        merging.conflicts.push(whole(
+            &new.id,
+            "it was removed since the change was planned",
+        ));
     }
     if !merging.conflicts.is_empty() {
         return Err(merging.conflicts);
@@ -98,7 +115,10 @@ pub fn merge(
     match check_spec(&text).first() {
         None if is_crlf => Ok(text.replace('\n', "\r\n")),
         None => Ok(text),
-        Some(fault) => Err(vec![whole(&new.id, &format!("of both together: {}", fault.message))]),
+        Some(fault) => Err(vec![whole(
+            &new.id,
+            &format!("of both together: {}", fault.message),
+        )]),
     }
 }
 
@@ -108,24 +128,46 @@ pub fn touched(base: Option<&str>, wanted: &str) -> Vec<String> {
     let [base, wanted] = [base.unwrap_or_default(), wanted].map(|text| text.replace("\r\n", "\n"));
     let [base_body, wanted_body] = [&base, &wanted].map(|text| Body::of(text));
     let (base, wanted) = (Version::of(&base_body), Version::of(&wanted_body));
-    let is_special =
-        |part: &&Part<'_>| matches!(part.kind, PartKind::Requirement { .. } | PartKind::Scenario { .. });
-    let edited = wanted.parts.iter().filter(|part| base.text(&part.key) != Some(part.text));
-    let removed = base.parts.iter().filter(|part| wanted.get(&part.key).is_none());
-    edited.chain(removed).filter(is_special).map(|part| part.key.name.clone()).collect()
+    let is_special = |part: &&Part<'_>| {
+        matches!(
+            part.kind,
+            PartKind::Requirement { .. } | PartKind::Scenario { .. }
+        )
+    };
+    let edited = wanted
+        .parts
+        .iter()
+        .filter(|part| base.text(&part.key) != Some(part.text));
+    let removed = base
+        .parts
+        .iter()
+        .filter(|part| wanted.get(&part.key).is_none());
+    edited
+        .chain(removed)
+        .filter(is_special)
+        .map(|part| part.key.name.clone())
+        .collect()
 }
 
 /// Reads a spec that is to be merged.
 fn readable(text: &str, which: &str) -> Result<Spec, Conflict> {
     Spec::read(text).map_err(|faults| {
-        let first = faults.first().map(|fault| format!("line {}: {}", fault.line, fault.message));
+        let first = faults
+            .first()
+            .map(|fault| format!("line {}: {}", fault.line, fault.message));
         whole(which, &first.unwrap_or_default())
     })
 }
 
 /// Returns a conflict that is not one of a single section.
 fn whole(which: &str, why: &str) -> Conflict {
-    Conflict { section: which.to_owned(), base: None, current: None, wanted: None, why: why.to_owned() }
+    Conflict {
+        section: which.to_owned(),
+        base: None,
+        current: None,
+        wanted: None,
+        why: why.to_owned(),
+    }
 }
 
 /// Writes a spec.
@@ -142,7 +184,15 @@ fn written(id: &str, title: &str, version: u64, dates: [&str; 2], body: &str) ->
         .collect();
     let design = Design::of(cut.text, &cut.lines, &mut Vec::new());
     let [created_at, updated_at] = dates;
-    let head = NewHead { id, title, version, created_at, updated_at, ids: &ids, design };
+    let head = NewHead {
+        id,
+        title,
+        version,
+        created_at,
+        updated_at,
+        ids: &ids,
+        design,
+    };
     head.text() + &body
 }
 
@@ -186,7 +236,10 @@ impl<'a> Merging<'a> {
     /// Returns the title of the head.
     fn title(&mut self, old: Option<&Spec>, now: Option<&Spec>, new: &Spec) -> String {
         if let Some(now) = now.filter(|now| now.id != new.id) {
-            self.conflicts.push(whole(&new.id, &format!("the spec as it is now has the id `{}`", now.id)));
+            self.conflicts.push(whole(
+                &new.id,
+                &format!("the spec as it is now has the id `{}`", now.id),
+            ));
         }
         let title = |spec: &Spec| spec.title.clone();
         let [base, current] = [old, now].map(|spec| spec.map(title));
@@ -199,7 +252,13 @@ impl<'a> Merging<'a> {
             Ok(chosen) => chosen.unwrap_or_else(|| title(new)),
             Err(why) => {
                 let (section, why) = ("title".to_owned(), why.to_owned());
-                self.conflicts.push(Conflict { section, base, current, wanted: Some(title(new)), why });
+                self.conflicts.push(Conflict {
+                    section,
+                    base,
+                    current,
+                    wanted: Some(title(new)),
+                    why,
+                });
                 String::new()
             }
         }
@@ -208,20 +267,41 @@ impl<'a> Merging<'a> {
     fn conflict(&mut self, key: &Key, why: &str) {
         let versions = [&self.base, &self.current, &self.wanted];
         let [base, current, wanted] = versions.map(|version| version.text(key).map(str::to_owned));
-        let part = versions.into_iter().rev().find_map(|version| version.get(key));
+        let part = versions
+            .into_iter()
+            .rev()
+            .find_map(|version| version.get(key));
         let section = part.map_or_else(|| key.name.clone(), |part| part.heading.to_owned());
-        self.conflicts.push(Conflict { section, base, current, wanted, why: why.to_owned() });
+        self.conflicts.push(Conflict {
+            section,
+            base,
+            current,
+            wanted,
+            why: why.to_owned(),
+        });
     }
 
     /// Merges the parts, and writes those that are left.
     fn body(&mut self) -> String {
-        let keys =
-            |version: &Version<'_>| version.parts.iter().map(|part| part.key.clone()).collect::<Vec<Key>>();
+        let keys = |version: &Version<'_>| {
+            version
+                .parts
+                .iter()
+                .map(|part| part.key.clone())
+                .collect::<Vec<Key>>()
+        };
         let (wanted, current) = (keys(&self.wanted), keys(&self.current));
         let is_wanted: BTreeSet<&Key> = wanted.iter().collect();
         let mut texts: BTreeMap<&Key, &'a str> = BTreeMap::new();
-        for key in wanted.iter().chain(current.iter().filter(|key| !is_wanted.contains(key))) {
-            match self.choose(self.base.text(key), self.current.text(key), self.wanted.text(key)) {
+        for key in wanted
+            .iter()
+            .chain(current.iter().filter(|key| !is_wanted.contains(key)))
+        {
+            match self.choose(
+                self.base.text(key),
+                self.current.text(key),
+                self.wanted.text(key),
+            ) {
                 Ok(text) => texts.extend(text.map(|text| (key, text))),
                 Err(why) => self.conflict(key, why),
             }
@@ -230,7 +310,10 @@ impl<'a> Merging<'a> {
         if !self.conflicts.is_empty() {
             return String::new();
         }
-        let parents = texts.keys().filter_map(|key| Some((*key, self.parent(key, &texts)?))).collect();
+        let parents = texts
+            .keys()
+            .filter_map(|key| Some((*key, self.parent(key, &texts)?)))
+            .collect();
         let text: Vec<&str> = order(&wanted, &current, &parents)
             .into_iter()
             .filter_map(|key| texts.get(key).copied())
@@ -244,7 +327,9 @@ impl<'a> Merging<'a> {
             [&self.base, &self.current, &self.wanted].map(|version| version.parent(key).cloned());
         let chosen = match (&current, &wanted) {
             (Some(current), Some(wanted)) if base.as_ref() == Some(wanted) => Some(current.clone()),
-            (Some(current), Some(wanted)) if base.as_ref() != Some(current) && current != wanted => {
+            (Some(current), Some(wanted))
+                if base.as_ref() != Some(current) && current != wanted =>
+            {
                 self.conflict(key, "both have moved it, to different sections");
                 return None;
             }
@@ -262,10 +347,18 @@ impl<'a> Merging<'a> {
 
 /// Puts parts in order: that of the wanted document; what only the current one has follows what it follows there.
 /// `parents` has each part that is left, and the section in which it stands.
-fn order<'a>(wanted: &'a [Key], current: &'a [Key], parents: &'a BTreeMap<&'a Key, Key>) -> Vec<&'a Key> {
+fn order<'a>(
+    wanted: &'a [Key],
+    current: &'a [Key],
+    parents: &'a BTreeMap<&'a Key, Key>,
+) -> Vec<&'a Key> {
     let is_wanted: BTreeSet<&Key> = wanted.iter().collect();
     // Sections are a group of their own.
-    let group = |key: &Key| parents.get(key).map(|parent| Some(parent).filter(|parent| *parent != key));
+    let group = |key: &Key| {
+        parents
+            .get(key)
+            .map(|parent| Some(parent).filter(|parent| *parent != key))
+    };
     // What the current document alone has, by its group and by what it follows there.
     let mut followers: BTreeMap<(Option<&Key>, Option<&Key>), Vec<&Key>> = BTreeMap::new();
     let mut last: BTreeMap<Option<&Key>, &Key> = BTreeMap::new();
@@ -274,7 +367,10 @@ fn order<'a>(wanted: &'a [Key], current: &'a [Key], parents: &'a BTreeMap<&'a Ke
         if is_wanted.contains(key) {
             last.insert(group, key);
         } else {
-            followers.entry((group, last.get(&group).copied())).or_default().push(key);
+            followers
+                .entry((group, last.get(&group).copied()))
+                .or_default()
+                .push(key);
         }
     }
     let mut groups: BTreeMap<Option<&Key>, Vec<&Key>> = BTreeMap::new();
@@ -288,5 +384,7 @@ fn order<'a>(wanted: &'a [Key], current: &'a [Key], parents: &'a BTreeMap<&'a Ke
         keys.extend(followers.get(&(group, Some(key))).into_iter().flatten());
     }
     let parts = |group: Option<&'a Key>| groups.get(&group).into_iter().flatten().copied();
-    parts(None).flat_map(|section| std::iter::once(section).chain(parts(Some(section)))).collect()
+    parts(None)
+        .flat_map(|section| std::iter::once(section).chain(parts(Some(section))))
+        .collect()
 }

@@ -36,7 +36,11 @@ pub struct Fault {
 
 impl Fault {
     fn new(line: usize, message: impl Into<String>) -> Self {
-        Self { line, message: message.into(), hint: None }
+        Self {
+            line,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     fn with_hint(mut self, hint: impl Into<String>) -> Self {

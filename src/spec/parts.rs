@@ -65,7 +65,12 @@ impl<'a> Body<'a> {
         let is_tag = |line: &Line<'_>, tag| line.kind == Kind::Text && line.text.trim() == tag;
         let open = lines.iter().position(|line| is_tag(line, "<spec>"));
         let close = lines.iter().rposition(|line| is_tag(line, "</spec>"));
-        Self { text: body, lines, open, close }
+        Self {
+            text: body,
+            lines,
+            open,
+            close,
+        }
     }
 
     /// Returns the indices of the lines between the tags, or of all where there are none.
@@ -77,8 +82,12 @@ impl<'a> Body<'a> {
     /// Returns the text of some lines without blank lines around it.
     pub(super) fn text_of(&self, range: std::ops::Range<usize>) -> &'a str {
         let lines = &self.lines[range];
-        let Some(first) = lines.iter().find(|line| !line.is_blank()) else { return "" };
-        let end = lines.last().map_or(first.start, |last| last.start + last.text.len());
+        let Some(first) = lines.iter().find(|line| !line.is_blank()) else {
+            return "";
+        };
+        let end = lines
+            .last()
+            .map_or(first.start, |last| last.start + last.text.len());
         self.text[first.start..end].trim_end()
     }
 
@@ -120,20 +129,37 @@ impl<'a> Body<'a> {
             let key = Key { name, nth: *count };
             *count += 1;
             let text = self.text_of(start..end);
-            parts.push(Part { key, kind, line, heading, lines: start..end, text, parent });
+            parts.push(Part {
+                key,
+                kind,
+                line,
+                heading,
+                lines: start..end,
+                text,
+                parent,
+            });
         }
         parts
     }
 
     /// Returns the line of a part, its heading and the words of that.
-    fn heading(&self, kind: PartKind<'_>, range: std::ops::Range<usize>) -> (usize, &'a str, &'a str) {
+    fn heading(
+        &self,
+        kind: PartKind<'_>,
+        range: std::ops::Range<usize>,
+    ) -> (usize, &'a str, &'a str) {
         let lines = &self.lines[range.clone()];
         let is_heading = |line: &&Line<'a>| match line.kind {
             Kind::Heading(level, _) => kind != PartKind::Preamble || level == 1,
             _ => false,
         };
         match lines.iter().find(is_heading) {
-            Some(Line { number, text, kind: Kind::Heading(_, title), .. }) => (*number, text.trim(), title),
+            Some(Line {
+                number,
+                text,
+                kind: Kind::Heading(_, title),
+                ..
+            }) => (*number, text.trim(), title),
             _ => {
                 let first = self.lines.get(range.start).or(self.lines.last());
                 (first.map_or(1, |line| line.number), "", "")
@@ -160,14 +186,19 @@ pub(super) fn special(title: &str) -> Option<PartKind<'_>> {
     }
     let (id, title) = match title.split_once(':') {
         Some((id, title)) if is_requirement_id(id) => (id, title.trim()),
-        _ => title.split_once(" - ").map(|(id, title)| (id.trim_end(), title.trim()))?,
+        _ => title
+            .split_once(" - ")
+            .map(|(id, title)| (id.trim_end(), title.trim()))?,
     };
     (is_requirement_id(id) && !title.is_empty()).then_some(PartKind::Requirement { id, title })
 }
 
 /// Tells a title that looks like one of a requirement or a scenario, whatever it lacks.
 pub(super) fn looks_special(title: &str) -> bool {
-    let word = title.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let word = title
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .next()
+        .unwrap_or_default();
     let number = word.strip_prefix(['R', 'r']).unwrap_or_default();
     word.eq_ignore_ascii_case("scenario")
         || (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))

@@ -53,7 +53,10 @@ pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
     let mut found = Vec::new();
     for needed in ["proposal.md", "tasks.md"] {
         if !files.iter().any(|(name, _)| *name == needed) {
-            found.push((needed.to_owned(), Fault::new(1, format!("the plan has no {needed}"))));
+            found.push((
+                needed.to_owned(),
+                Fault::new(1, format!("the plan has no {needed}")),
+            ));
         }
     }
     let mut specs: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
@@ -61,22 +64,38 @@ pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
         matches!(*name, "proposal.md" | "tasks.md") || matches!(kind(name), FileKind::Spec(Some(_)))
     });
     for &(name, text) in plan {
-        found.extend(check_file(name, text).into_iter().map(|fault| (name.to_owned(), fault)));
+        found.extend(
+            check_file(name, text)
+                .into_iter()
+                .map(|fault| (name.to_owned(), fault)),
+        );
         if let FileKind::Spec(Some(id)) = kind(name)
             && specs.insert(id, requirement_ids(text)).is_some()
         {
-            found.push((name.to_owned(), Fault::new(1, format!("the spec `{id}` is there twice"))));
+            found.push((
+                name.to_owned(),
+                Fault::new(1, format!("the spec `{id}` is there twice")),
+            ));
         }
     }
     for &(name, text) in files.iter().filter(|(name, _)| *name == "tasks.md") {
         let tasks = Tasks::read(text).tasks;
-        for (task, written) in tasks.iter().flat_map(|task| task.specs.iter().map(move |spec| (task, spec))) {
+        for (task, written) in tasks
+            .iter()
+            .flat_map(|task| task.specs.iter().map(move |spec| (task, spec)))
+        {
             let message = match reference(written).map(|(spec, id)| (spec, id, specs.get(spec))) {
                 Some((spec, _, None)) => {
-                    format!("`{}` names the spec `{spec}`, which the plan has not", task.id)
+                    format!(
+                        "`{}` names the spec `{spec}`, which the plan has not",
+                        task.id
+                    )
                 }
                 Some((spec, id, Some(ids))) if !ids.contains(id) => {
-                    format!("`{}` names `{spec}#{id}`, and the spec has no such requirement", task.id)
+                    format!(
+                        "`{}` names `{spec}#{id}`, and the spec has no such requirement",
+                        task.id
+                    )
                 }
                 _ => continue,
             };

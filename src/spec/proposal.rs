@@ -10,13 +10,17 @@ pub fn check_proposal(text: &str) -> Vec<Fault> {
     let mut faults = Vec::new();
     let split = split(text);
     if split.is_open {
-        faults.push(Fault::new(1, "the front matter is not closed").with_hint("end it with a line of `---`"));
+        faults.push(
+            Fault::new(1, "the front matter is not closed")
+                .with_hint("end it with a line of `---`"),
+        );
     }
     if let Some(head) = split.head {
         ProposalHead::check(head, &mut faults);
     }
     let lines = lines(split.body, split.first);
-    let is_title = |line: &&Line<'_>| matches!(line.kind, Kind::Heading(1, title) if !title.is_empty());
+    let is_title =
+        |line: &&Line<'_>| matches!(line.kind, Kind::Heading(1, title) if !title.is_empty());
     let first = lines.iter().find(|line| !line.is_blank());
     match first {
         None => faults.push(Fault::new(split.first, "the proposal is empty")),
@@ -24,9 +28,14 @@ pub fn check_proposal(text: &str) -> Vec<Fault> {
             faults.push(Fault::new(first.number, "there is no `# Title`"));
         }
         Some(first)
-            if !lines.iter().any(|line| !line.is_blank() && !matches!(line.kind, Kind::Heading(..))) =>
+            if !lines
+                .iter()
+                .any(|line| !line.is_blank() && !matches!(line.kind, Kind::Heading(..))) =>
         {
-            faults.push(Fault::new(first.number, "the proposal says nothing below its headings"));
+            faults.push(Fault::new(
+                first.number,
+                "the proposal says nothing below its headings",
+            ));
         }
         Some(_) => {}
     }
@@ -52,7 +61,9 @@ fn placeholder(line: &str) -> Option<&str> {
             match (c, start) {
                 // A type such as `Vec<String>` is no placeholder.
                 ('<', _) => start = (!before.is_alphanumeric()).then_some(at),
-                ('>', Some(start)) if is_placeholder(&text[start + 1..at]) => return Some(&text[start..=at]),
+                ('>', Some(start)) if is_placeholder(&text[start + 1..at]) => {
+                    return Some(&text[start..=at]);
+                }
                 ('>', _) => start = None,
                 _ => {}
             }

@@ -32,9 +32,14 @@ pub fn asked_questions(text: &str) -> Vec<String> {
     if !items.is_empty() {
         return items;
     }
-    let prose = lines.iter().filter(|line| !line.is_code()).map(|line| line.text.trim());
+    let prose = lines
+        .iter()
+        .filter(|line| !line.is_code())
+        .map(|line| line.text.trim());
     let prose = prose.collect::<Vec<_>>().join("\n");
-    let paragraphs = prose.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
+    let paragraphs = prose
+        .split("\n\n")
+        .map(|paragraph| paragraph.replace('\n', " "));
     let asked = paragraphs.flat_map(|paragraph| {
         let asked = sentences(&paragraph).filter(|sentence| sentence.ends_with('?'));
         asked.map(str::to_owned).collect::<Vec<_>>()
@@ -74,11 +79,16 @@ fn list_items(lines: &[Line<'_>]) -> Vec<String> {
 
 /// Returns the text of a list's item.
 fn item_text(text: &str) -> Option<&str> {
-    let bullet = ["- ", "* ", "+ "].iter().find_map(|mark| text.strip_prefix(mark));
+    let bullet = ["- ", "* ", "+ "]
+        .iter()
+        .find_map(|mark| text.strip_prefix(mark));
     let numbered = || {
         let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
         let is_number = rest.len() < text.len();
-        [". ", ") "].iter().find_map(|mark| rest.strip_prefix(mark)).filter(|_| is_number)
+        [". ", ") "]
+            .iter()
+            .find_map(|mark| rest.strip_prefix(mark))
+            .filter(|_| is_number)
     };
     bullet.or_else(numbered).map(str::trim)
 }
@@ -125,7 +135,10 @@ mod tests {
                         - (Assumed: no.)\n";
         assert_eq!(
             open_questions(proposal),
-            ["SHA-256 or SHA-512?", "Stay with `django-concat`, or move to `hmac`? (I'd recommend `hmac`.)"]
+            [
+                "SHA-256 or SHA-512?",
+                "Stay with `django-concat`, or move to `hmac`? (I'd recommend `hmac`.)"
+            ]
         );
     }
 
@@ -142,11 +155,18 @@ mod tests {
                 "Is a breaking change acceptable in 2.3?"
             ]
         );
-        let prose = "The request is thin. Which hash do you want? Version 2.3 uses `a?b`.\nIs it *urgent?*";
-        assert_eq!(asked_questions(prose), ["Which hash do you want?", "Is it *urgent?"]);
-        for none in
-            ["I will plan it now.", "It reads `x?y=1`.", "```\nwhy?\n```", "See http://a/?b=c for more."]
-        {
+        let prose =
+            "The request is thin. Which hash do you want? Version 2.3 uses `a?b`.\nIs it *urgent?*";
+        assert_eq!(
+            asked_questions(prose),
+            ["Which hash do you want?", "Is it *urgent?"]
+        );
+        for none in [
+            "I will plan it now.",
+            "It reads `x?y=1`.",
+            "```\nwhy?\n```",
+            "See http://a/?b=c for more.",
+        ] {
             assert_eq!(asked_questions(none), [""; 0], "{none}");
         }
     }

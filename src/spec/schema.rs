@@ -20,26 +20,85 @@ enum Shape {
 
 /// The keywords, by what their value must be. Others are not looked at: a schema may have any.
 const KEYWORDS: [(Shape, &[&str]); 11] = [
-    (Shape::Text, &["$schema", "$id", "$ref", "title", "description", "format", "pattern"]),
-    (Shape::Flag, &["uniqueItems", "readOnly", "writeOnly", "deprecated"]),
-    (Shape::Number, &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]),
-    (Shape::Count, &["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"]),
+    (
+        Shape::Text,
+        &[
+            "$schema",
+            "$id",
+            "$ref",
+            "title",
+            "description",
+            "format",
+            "pattern",
+        ],
+    ),
+    (
+        Shape::Flag,
+        &["uniqueItems", "readOnly", "writeOnly", "deprecated"],
+    ),
+    (
+        Shape::Number,
+        &[
+            "minimum",
+            "maximum",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "multipleOf",
+        ],
+    ),
+    (
+        Shape::Count,
+        &[
+            "minLength",
+            "maxLength",
+            "minItems",
+            "maxItems",
+            "minProperties",
+            "maxProperties",
+        ],
+    ),
     (Shape::List, &["enum", "examples"]),
     (Shape::Names, &["required"]),
     (Shape::Type, &["type"]),
-    (Shape::Schema, &["additionalProperties", "propertyNames", "contains", "not", "if", "then", "else"]),
+    (
+        Shape::Schema,
+        &[
+            "additionalProperties",
+            "propertyNames",
+            "contains",
+            "not",
+            "if",
+            "then",
+            "else",
+        ],
+    ),
     (Shape::Schemas, &["allOf", "anyOf", "oneOf", "prefixItems"]),
     (Shape::SchemaOrSchemas, &["items"]),
-    (Shape::NamedSchemas, &["properties", "patternProperties", "$defs", "definitions"]),
+    (
+        Shape::NamedSchemas,
+        &["properties", "patternProperties", "$defs", "definitions"],
+    ),
 ];
 
-const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+const TYPES: [&str; 7] = [
+    "array", "boolean", "integer", "null", "number", "object", "string",
+];
 
 /// Tells whether a value is meant as a schema, and not as an example of data.
 pub(super) fn is_schema(value: &Value) -> bool {
-    const SIGNS: [&str; 8] =
-        ["$schema", "$ref", "$defs", "definitions", "properties", "allOf", "anyOf", "oneOf"];
-    let Value::Object(map) = value else { return false };
+    const SIGNS: [&str; 8] = [
+        "$schema",
+        "$ref",
+        "$defs",
+        "definitions",
+        "properties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+    ];
+    let Value::Object(map) = value else {
+        return false;
+    };
     SIGNS.iter().any(|sign| map.contains_key(*sign)) || map.get("type").is_some_and(is_type)
 }
 
@@ -47,7 +106,11 @@ pub(super) fn is_schema(value: &Value) -> bool {
 pub(super) fn fault(value: &Value) -> Option<String> {
     let (path, message) = schema(value)?;
     let path: Vec<&str> = path.into_iter().rev().collect();
-    Some(if path.is_empty() { message.to_owned() } else { format!("`{}` {message}", path.join(".")) })
+    Some(if path.is_empty() {
+        message.to_owned()
+    } else {
+        format!("`{}` {message}", path.join("."))
+    })
 }
 
 /// A path from the inside out, and what is wrong at its end.
@@ -63,7 +126,9 @@ fn schema(value: &Value) -> Found<'_> {
 
 fn keywords(map: &Map<String, Value>) -> Found<'_> {
     map.iter().find_map(|(key, value)| {
-        let (shape, _) = KEYWORDS.iter().find(|(_, keys)| keys.contains(&key.as_str()))?;
+        let (shape, _) = KEYWORDS
+            .iter()
+            .find(|(_, keys)| keys.contains(&key.as_str()))?;
         let (mut path, message) = shape.fault(value)?;
         path.push(key);
         Some((path, message))
@@ -80,16 +145,19 @@ impl Shape {
             Self::Number => must(value.is_number(), "is not a number"),
             Self::Count => must(value.is_u64(), "is not a count"),
             Self::List => must(list.is_some(), "is not a list"),
-            Self::Names => {
-                must(list.is_some_and(|all| all.iter().all(Value::is_string)), "is not a list of names")
-            }
+            Self::Names => must(
+                list.is_some_and(|all| all.iter().all(Value::is_string)),
+                "is not a list of names",
+            ),
             Self::Type => must(is_type(value), "names no type of JSON Schema"),
             Self::Schema => schema(value),
             Self::Schemas => match list {
                 Some(all) if !all.is_empty() => all.iter().find_map(schema),
                 _ => must(false, "is not a list of schemas"),
             },
-            Self::SchemaOrSchemas => list.map_or_else(|| schema(value), |all| all.iter().find_map(schema)),
+            Self::SchemaOrSchemas => {
+                list.map_or_else(|| schema(value), |all| all.iter().find_map(schema))
+            }
             Self::NamedSchemas => match value.as_object() {
                 Some(map) => map.iter().find_map(|(name, value)| {
                     let (mut path, message) = schema(value)?;

@@ -79,10 +79,17 @@ impl Tasks {
                 };
                 current = Some((task, line.indent()));
                 list = None;
-            } else if let Some((task, _)) = current.as_mut().filter(|(_, indent)| belongs(&line, *indent)) {
+            } else if let Some((task, _)) = current
+                .as_mut()
+                .filter(|(_, indent)| belongs(&line, *indent))
+            {
                 task.block.extend(std::iter::repeat_n('\n', blanks + 1));
                 task.block.push_str(line.text.trim_end());
-                list = if line.is_code() { None } else { detail(task, &line, list) };
+                list = if line.is_code() {
+                    None
+                } else {
+                    detail(task, &line, list)
+                };
             } else {
                 found.tasks.extend(current.take().map(|(task, _)| task));
                 if boxed.is_some_and(|found| !found.done) {
@@ -112,7 +119,11 @@ impl Tasks {
         let mut order = Vec::new();
         for start in 0..self.tasks.len() {
             // The way from the start, each task with how many of its dependencies were looked at.
-            let mut way = if states[start] == State::New { vec![(start, 0)] } else { Vec::new() };
+            let mut way = if states[start] == State::New {
+                vec![(start, 0)]
+            } else {
+                Vec::new()
+            };
             while let Some((at, looked)) = way.last_mut() {
                 states[*at] = State::Begun;
                 let Some(id) = self.tasks[*at].depends.get(*looked) else {
@@ -122,7 +133,9 @@ impl Tasks {
                     continue;
                 };
                 *looked += 1;
-                let Some(&next) = places.get(id.as_str()) else { continue };
+                let Some(&next) = places.get(id.as_str()) else {
+                    continue;
+                };
                 match states[next] {
                     State::New => way.push((next, 0)),
                     State::Placed => {}
@@ -134,19 +147,30 @@ impl Tasks {
     }
 
     fn circle(&self, way: &[(usize, usize)], from: usize) -> Fault {
-        let start = way.iter().position(|(at, _)| *at == from).unwrap_or_default();
+        let start = way
+            .iter()
+            .position(|(at, _)| *at == from)
+            .unwrap_or_default();
         let ids: Vec<&str> = way[start..]
             .iter()
             .map(|(at, _)| *at)
             .chain([from])
             .map(|at| self.tasks[at].id.as_str())
             .collect();
-        Fault::new(self.tasks[from].line, format!("tasks wait for each other: {}", ids.join(" -> ")))
+        Fault::new(
+            self.tasks[from].line,
+            format!("tasks wait for each other: {}", ids.join(" -> ")),
+        )
     }
 
     /// Returns where the tasks stand, by their number; of a number that stands twice, the first.
     fn places(&self) -> BTreeMap<&str, usize> {
-        self.tasks.iter().enumerate().rev().map(|(at, task)| (task.id.as_str(), at)).collect()
+        self.tasks
+            .iter()
+            .enumerate()
+            .rev()
+            .map(|(at, task)| (task.id.as_str(), at))
+            .collect()
     }
 }
 
@@ -167,7 +191,9 @@ pub fn check_tasks(text: &str) -> Vec<Fault> {
         faults.push(Fault::new(1, "there is no task").with_hint("write tasks as `- [ ] 1.1 text`"));
     }
     for &line in &read.unnumbered {
-        faults.push(Fault::new(line, "this box has no number").with_hint("write tasks as `- [ ] 1.1 text`"));
+        faults.push(
+            Fault::new(line, "this box has no number").with_hint("write tasks as `- [ ] 1.1 text`"),
+        );
     }
     let mut seen = BTreeMap::new();
     for task in &read.tasks {
@@ -180,11 +206,18 @@ pub fn check_tasks(text: &str) -> Vec<Fault> {
         if task.text.is_empty() {
             faults.push(Fault::new(task.line, format!("`{}` says nothing", task.id)));
         }
-        let text = Line { number: task.line, start: 0, text: &task.text, kind: Kind::Text };
+        let text = Line {
+            number: task.line,
+            start: 0,
+            text: &task.text,
+            kind: Kind::Text,
+        };
         faults.extend(filler_fault(&text));
         for spec in task.specs.iter().filter(|spec| reference(spec).is_none()) {
             let message = format!("`{}` of `{}` names no requirement", shown(spec), task.id);
-            faults.push(Fault::new(task.line, message).with_hint("write it like `spec: add-login#R1`"));
+            faults.push(
+                Fault::new(task.line, message).with_hint("write it like `spec: add-login#R1`"),
+            );
         }
     }
     for task in &read.tasks {
@@ -200,7 +233,8 @@ pub fn check_tasks(text: &str) -> Vec<Fault> {
 
 /// Returns the spec and the requirement of a reference such as `add-login#R1`.
 pub(super) fn reference(text: &str) -> Option<(&str, &str)> {
-    text.split_once('#').filter(|(spec, id)| is_spec_id(spec) && is_requirement_id(id))
+    text.split_once('#')
+        .filter(|(spec, id)| is_spec_id(spec) && is_requirement_id(id))
 }
 
 /// Ticks the boxes of some tasks; every other byte stays as it is.
@@ -211,7 +245,10 @@ pub fn tick(text: &str, ids: &[&str]) -> String {
     let mut copied = 0;
     for line in lines(text, 1) {
         let open = boxed(&line).filter(|found| !found.done);
-        if open.and_then(|found| number(found.rest)).is_some_and(|(id, _)| ids.contains(id)) {
+        if open
+            .and_then(|found| number(found.rest))
+            .is_some_and(|(id, _)| ids.contains(id))
+        {
             // The blank of `- [ ]` is the third character behind the indent.
             let at = line.start + line.indent() + 3;
             ticked.push_str(&text[copied..at]);
@@ -230,7 +267,10 @@ fn boxed<'a>(line: &Line<'a>) -> Option<Boxed<'a>> {
         .iter()
         .find_map(|mark| Some((text.strip_prefix(' ')?.strip_prefix(mark)?, mark)));
     let (rest, mark) = rest.filter(|_| line.kind == Kind::Text)?;
-    Some(Boxed { done: *mark != "[ ]", rest })
+    Some(Boxed {
+        done: *mark != "[ ]",
+        rest,
+    })
 }
 
 /// Returns the number at the start of what stands behind a box, and the rest.
@@ -251,15 +291,25 @@ fn belongs(line: &Line<'_>, indent: usize) -> bool {
 }
 
 /// Reads a line of a task; returns the list that may go on below it.
-fn detail(task: &mut Task, line: &Line<'_>, list: Option<(Field, usize)>) -> Option<(Field, usize)> {
+fn detail(
+    task: &mut Task,
+    line: &Line<'_>,
+    list: Option<(Field, usize)>,
+) -> Option<(Field, usize)> {
     let text = line.text.trim();
-    let item = text.strip_prefix(['-', '*', '+']).unwrap_or(text).trim_start();
+    let item = text
+        .strip_prefix(['-', '*', '+'])
+        .unwrap_or(text)
+        .trim_start();
     if let Some((name, values)) = item.split_once(':')
         && let Some(field) = field(name)
     {
         // `**file:** a` leaves two stars with the value.
         let is_split = name.starts_with("**") && !name.trim_end().ends_with("**");
-        let values = values.strip_prefix("**").filter(|_| is_split).unwrap_or(values);
+        let values = values
+            .strip_prefix("**")
+            .filter(|_| is_split)
+            .unwrap_or(values);
         task.add(field, values);
         return values.trim().is_empty().then_some((field, line.indent()));
     }
@@ -269,7 +319,10 @@ fn detail(task: &mut Task, line: &Line<'_>, list: Option<(Field, usize)>) -> Opt
 }
 
 fn field(name: &str) -> Option<Field> {
-    let name = name.trim().trim_matches(['*', '_', '`']).to_ascii_lowercase();
+    let name = name
+        .trim()
+        .trim_matches(['*', '_', '`'])
+        .to_ascii_lowercase();
     match name.as_str() {
         "file" | "files" => Some(Field::Files),
         "spec" | "specs" => Some(Field::Specs),
@@ -280,9 +333,14 @@ fn field(name: &str) -> Option<Field> {
 
 impl Task {
     fn add(&mut self, field: Field, values: &str) {
-        let is_end = |c: char| c == ',' || (field != Field::Files && (c.is_whitespace() || c == ';'));
-        let values = values.split(is_end).map(|value| value.trim().trim_matches('`').trim());
-        let values = values.filter(|value| !matches!(*value, "" | "-" | "none" | "None")).map(str::to_owned);
+        let is_end =
+            |c: char| c == ',' || (field != Field::Files && (c.is_whitespace() || c == ';'));
+        let values = values
+            .split(is_end)
+            .map(|value| value.trim().trim_matches('`').trim());
+        let values = values
+            .filter(|value| !matches!(*value, "" | "-" | "none" | "None"))
+            .map(str::to_owned);
         match field {
             Field::Files => self.files.extend(values),
             Field::Specs => self.specs.extend(values),

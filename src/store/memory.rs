@@ -7,7 +7,9 @@ use std::time::SystemTime;
 use super::tally::{self, Tallies, Tally, Total};
 use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Marks, Scope, Store, Turns, blob_id};
 use crate::error::Result;
-use crate::models::{BlobId, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow};
+use crate::models::{
+    BlobId, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow,
+};
 
 /// A ledger in memory.
 #[derive(Debug, Default)]
@@ -49,9 +51,16 @@ impl MemoryStore {
 impl Ledger {
     /// Returns the session that a lease is good for.
     fn leased(&mut self, lease: &Lease) -> Result<&mut Session> {
-        let valid =
-            |session: &&mut Session| session.held.as_ref().is_some_and(|held| held.fence == lease.fence);
-        self.sessions.get_mut(&lease.session).filter(valid).ok_or_else(|| tally::void(&lease.session))
+        let valid = |session: &&mut Session| {
+            session
+                .held
+                .as_ref()
+                .is_some_and(|held| held.fence == lease.fence)
+        };
+        self.sessions
+            .get_mut(&lease.session)
+            .filter(valid)
+            .ok_or_else(|| tally::void(&lease.session))
     }
 }
 
@@ -72,9 +81,18 @@ impl Store for MemoryStore {
         }
         found.fence += 1;
         let (fence, now) = (found.fence, whole(now));
-        let held = Held { session: session.clone(), holder: holder.clone(), since: now, seen: now, fence };
+        let held = Held {
+            session: session.clone(),
+            holder: holder.clone(),
+            since: now,
+            seen: now,
+            fence,
+        };
         found.held = Some(held);
-        Ok(Claim::Granted(Lease { session: session.clone(), fence }))
+        Ok(Claim::Granted(Lease {
+            session: session.clone(),
+            fence,
+        }))
     }
 
     fn heartbeat(&self, lease: &Lease, now: SystemTime) -> Result<()> {
@@ -93,10 +111,19 @@ impl Store for MemoryStore {
         let now = whole(now);
         let mut ledger = self.ledger();
         ledger.leased(lease)?;
-        let blobs: Vec<(BlobId, &[u8])> = entry.blobs.iter().map(|bytes| (blob_id(bytes), *bytes)).collect();
+        let blobs: Vec<(BlobId, &[u8])> = entry
+            .blobs
+            .iter()
+            .map(|bytes| (blob_id(bytes), *bytes))
+            .collect();
         let added: HashSet<&BlobId> = blobs.iter().map(|(id, _)| id).collect();
         let there = |id: &BlobId| added.contains(id) || ledger.blobs.contains_key(id);
-        if let Some(id) = entry.events.iter().flat_map(Event::texts).find(|id| !there(id)) {
+        if let Some(id) = entry
+            .events
+            .iter()
+            .flat_map(Event::texts)
+            .find(|id| !there(id))
+        {
             return Err(tally::missing(id));
         }
         let mut draft = Draft::over(&ledger.kept);
@@ -113,7 +140,10 @@ impl Store for MemoryStore {
         for (id, bytes) in blobs {
             ledger.blobs.entry(id).or_insert_with(|| bytes.to_vec());
         }
-        ledger.leased(lease)?.events.extend(entry.events.iter().map(|event| (now, event.clone())));
+        ledger
+            .leased(lease)?
+            .events
+            .extend(entry.events.iter().map(|event| (now, event.clone())));
         Ok(())
     }
 
@@ -127,7 +157,12 @@ impl Store for MemoryStore {
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<(SystemTime, Event)>> {
-        Ok(self.ledger().sessions.get(session).map(|found| found.events.clone()).unwrap_or_default())
+        Ok(self
+            .ledger()
+            .sessions
+            .get(session)
+            .map(|found| found.events.clone())
+            .unwrap_or_default())
     }
 
     fn blob(&self, id: &BlobId) -> Result<Option<Vec<u8>>> {
@@ -136,24 +171,35 @@ impl Store for MemoryStore {
 
     fn turns(&self, wanted: &Turns<'_>) -> Result<Vec<TurnRow>> {
         let ledger = self.ledger();
-        let asked = |key: &&(SessionId, u64)| wanted.session.is_none_or(|session| *session == key.0);
+        let asked =
+            |key: &&(SessionId, u64)| wanted.session.is_none_or(|session| *session == key.0);
         let newest = ledger.order.iter().rev().filter(asked).take(wanted.newest);
-        let mut rows: Vec<TurnRow> =
-            newest.filter_map(|key| ledger.kept.tallies.get(key)).map(|tally| tally.row.clone()).collect();
+        let mut rows: Vec<TurnRow> = newest
+            .filter_map(|key| ledger.kept.tallies.get(key))
+            .map(|tally| tally.row.clone())
+            .collect();
         rows.reverse();
         Ok(rows)
     }
 
     fn sessions(&self) -> Result<Vec<SessionId>> {
         let ledger = self.ledger();
-        let lived = ledger.sessions.iter().filter(|(_, session)| !session.events.is_empty());
+        let lived = ledger
+            .sessions
+            .iter()
+            .filter(|(_, session)| !session.events.is_empty());
         let mut names: Vec<SessionId> = lived.map(|(name, _)| name.clone()).collect();
         names.sort();
         Ok(names)
     }
 
     fn held(&self) -> Result<Vec<Held>> {
-        Ok(self.ledger().sessions.values().filter_map(|session| session.held.clone()).collect())
+        Ok(self
+            .ledger()
+            .sessions
+            .values()
+            .filter_map(|session| session.held.clone())
+            .collect())
     }
 
     fn spent(&self, scope: &Scope<'_>) -> Result<Spent> {
@@ -163,7 +209,8 @@ impl Store for MemoryStore {
     fn usage(&self, session: Option<&SessionId>) -> Result<Vec<UsageRow>> {
         let ledger = self.ledger();
         let tallies = ledger.kept.tallies.values();
-        let asked = tallies.filter(|tally| session.is_none_or(|session| *session == tally.row.session));
+        let asked =
+            tallies.filter(|tally| session.is_none_or(|session| *session == tally.row.session));
         Ok(tally::usage_of(asked.map(|tally| tally.row.clone())))
     }
 
@@ -187,16 +234,27 @@ impl Store for MemoryStore {
         let asked = |(_, kept): &&(SystemTime, Measurement)| {
             kept.figure.kind() == wanted.kind
                 && wanted.agent.is_none_or(|agent| agent == kept.agent)
-                && wanted.model.is_none_or(|model| kept.model.as_deref() == Some(model))
+                && wanted
+                    .model
+                    .is_none_or(|model| kept.model.as_deref() == Some(model))
         };
-        Ok(self.ledger().measurements.iter().filter(asked).cloned().collect())
+        Ok(self
+            .ledger()
+            .measurements
+            .iter()
+            .filter(asked)
+            .cloned()
+            .collect())
     }
 }
 
 impl Kept {
     fn total(&self, scope: &Scope<'_>) -> Total {
         let (kind, name) = scope.key();
-        self.totals.get(&(kind, name.to_owned())).copied().unwrap_or_default()
+        self.totals
+            .get(&(kind, name.to_owned()))
+            .copied()
+            .unwrap_or_default()
     }
 }
 
@@ -210,7 +268,10 @@ pub(super) struct Draft<'a> {
 impl<'a> Draft<'a> {
     /// Returns one that changes nothing yet.
     pub(super) fn over(kept: &'a Kept) -> Self {
-        Self { kept, changed: Kept::default() }
+        Self {
+            kept,
+            changed: Kept::default(),
+        }
     }
 
     /// Returns what it changes.
@@ -222,17 +283,29 @@ impl<'a> Draft<'a> {
 impl Tallies for Draft<'_> {
     fn last_turn(&self, session: &SessionId) -> Result<Option<u64>> {
         let all = (session.clone(), 0)..=(session.clone(), u64::MAX);
-        let last = |kept: &Kept| kept.tallies.range(all.clone()).next_back().map(|((_, turn), _)| *turn);
+        let last = |kept: &Kept| {
+            kept.tallies
+                .range(all.clone())
+                .next_back()
+                .map(|((_, turn), _)| *turn)
+        };
         Ok(last(self.kept).max(last(&self.changed)))
     }
 
     fn tally(&self, session: &SessionId, turn: u64) -> Result<Option<Tally>> {
         let key = (session.clone(), turn);
-        Ok(self.changed.tallies.get(&key).or_else(|| self.kept.tallies.get(&key)).cloned())
+        Ok(self
+            .changed
+            .tallies
+            .get(&key)
+            .or_else(|| self.kept.tallies.get(&key))
+            .cloned())
     }
 
     fn keep_tally(&mut self, tally: Tally) -> Result<()> {
-        self.changed.tallies.insert((tally.row.session.clone(), tally.row.turn), tally);
+        self.changed
+            .tallies
+            .insert((tally.row.session.clone(), tally.row.turn), tally);
         Ok(())
     }
 

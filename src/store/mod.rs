@@ -14,7 +14,8 @@ pub use sqlite::SqliteStore;
 
 use crate::error::Result;
 use crate::models::{
-    BlobId, Budget, Event, FigureKind, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow,
+    BlobId, Budget, Event, FigureKind, Held, Holder, Measurement, SessionId, Spent, TurnRow,
+    UsageRow,
 };
 
 /// How many measurements of an agent, a model and a kind are kept.

@@ -23,7 +23,9 @@ use self::open::{MAX_OPERATION, MAX_VERIFICATION, Opened, count, damaged, failed
 use self::tables::{KeptTurn, SessionTables, TURNS};
 use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Marks, Scope, Store, Turns, tally};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{BlobId, End, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow};
+use crate::models::{
+    BlobId, End, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow,
+};
 
 /// Maximum size in bytes of all events of a session; of a long change they are some megabytes.
 const MAX_SESSION_BYTES: usize = 1 << 30;
@@ -78,7 +80,11 @@ impl SqliteStore {
 
     fn of(root: &Path, folder: &Path) -> Result<Self> {
         let opened = Mutex::new(open::open(folder)?);
-        Ok(Self { root: root.to_path_buf(), opened, written: Mutex::default() })
+        Ok(Self {
+            root: root.to_path_buf(),
+            opened,
+            written: Mutex::default(),
+        })
     }
 
     /// Returns what tells the ledger from all others.
@@ -99,7 +105,9 @@ impl SqliteStore {
         let mut opened = self.connection();
         opened.deadline.renew(MAX_VERIFICATION);
         // In one transaction: others may be writing.
-        let reading = opened.transaction_with_behavior(TransactionBehavior::Deferred).map_err(failed)?;
+        let reading = opened
+            .transaction_with_behavior(TransactionBehavior::Deferred)
+            .map_err(failed)?;
         verify::verify(&reading)
     }
 
@@ -110,7 +118,11 @@ impl SqliteStore {
     /// Returns the end of the chain of a session that is held. Nobody else may write to it meanwhile, so it must be where
     /// this process has left it.
     fn own_chain(&self, connection: &Connection, lease: &Lease) -> Result<Chain> {
-        let written = self.written().get(&lease.session).filter(|(fence, _)| *fence == lease.fence).cloned();
+        let written = self
+            .written()
+            .get(&lease.session)
+            .filter(|(fence, _)| *fence == lease.fence)
+            .cloned();
         let found = Chain::leased(connection, lease);
         match (found, written) {
             (Ok(found), Some((_, written))) if found != written => {
@@ -143,7 +155,9 @@ impl SqliteStore {
 /// Returns the fence of the newest lease of a session; 0 if there is no such session.
 fn newest_fence(connection: &Connection, session: &SessionId) -> Result<u64> {
     let select = "SELECT fence FROM sessions WHERE name = ?1";
-    let found = connection.query_row(select, [session.as_str()], |row| tables::number(row, 0)).optional();
+    let found = connection
+        .query_row(select, [session.as_str()], |row| tables::number(row, 0))
+        .optional();
     Ok(found.map_err(failed)?.unwrap_or_default())
 }
 
@@ -159,9 +173,13 @@ fn changed_meanwhile(changes: &[String]) -> Error {
         several => format!(" (and {} more)", several - 1),
     };
     let first = changes.first().map(String::as_str).unwrap_or_default();
-    let message = format!("{} was changed while an agent was running: {first}{more}", place::ledger());
-    Error::new(ErrorKind::LedgerChanged, message)
-        .with_hint("nothing of that call counts; `agentd doctor` checks the ledger, or put a copy back")
+    let message = format!(
+        "{} was changed while an agent was running: {first}{more}",
+        place::ledger()
+    );
+    Error::new(ErrorKind::LedgerChanged, message).with_hint(
+        "nothing of that call counts; `agentd doctor` checks the ledger, or put a copy back",
+    )
 }
 
 /// What a record outlasts. Who holds a session, and with which process, means nothing once the power was off.
@@ -181,8 +199,12 @@ fn write<T>(
         Outlasts::TheProcess => "normal",
         Outlasts::ThePower => "full",
     };
-    connection.pragma_update(None, "synchronous", level).map_err(failed)?;
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    connection
+        .pragma_update(None, "synchronous", level)
+        .map_err(failed)?;
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failed)?;
     let value = work(&transaction)?;
     transaction.commit().map_err(failed)?;
     Ok(value)
@@ -212,9 +234,17 @@ impl Store for SqliteStore {
             }
             let take = include_str!("sql/claim.sql");
             let values = params![session.as_str(), holder, tally::to_millis(now)];
-            let fence = transaction.query_row(take, values, |row| tables::number(row, 0)).map_err(failed)?;
-            let lease = Lease { session: session.clone(), fence };
-            self.written().insert(session.clone(), (fence, Chain::leased(transaction, &lease)?));
+            let fence = transaction
+                .query_row(take, values, |row| tables::number(row, 0))
+                .map_err(failed)?;
+            let lease = Lease {
+                session: session.clone(),
+                fence,
+            };
+            self.written().insert(
+                session.clone(),
+                (fence, Chain::leased(transaction, &lease)?),
+            );
             Ok(Claim::Granted(lease))
         })
     }
@@ -224,7 +254,9 @@ impl Store for SqliteStore {
         write(&mut connection, Outlasts::TheProcess, |transaction| {
             let chain = self.own_chain(transaction, lease)?;
             let values = params![tally::to_millis(now), chain.session];
-            transaction.execute("UPDATE sessions SET seen = ?1 WHERE id = ?2", values).map_err(failed)?;
+            transaction
+                .execute("UPDATE sessions SET seen = ?1 WHERE id = ?2", values)
+                .map_err(failed)?;
             Ok(())
         })
     }
@@ -252,12 +284,15 @@ impl Store for SqliteStore {
             Event::Answered(answered) => answered.end == End::Lost,
             _ => false,
         });
-        let outlasts = if passing { Outlasts::TheProcess } else { Outlasts::ThePower };
+        let outlasts = if passing {
+            Outlasts::TheProcess
+        } else {
+            Outlasts::ThePower
+        };
         let chain = write(&mut connection, outlasts, |transaction| {
             let mut chain = self.own_chain(transaction, lease)?;
             for blob in &blobs {
-                let insert =
-                    "INSERT INTO blobs (id, size, bytes) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO NOTHING";
+                let insert = "INSERT INTO blobs (id, size, bytes) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO NOTHING";
                 let values = params![blob.id.as_bytes(), count(blob.size), blob.kept];
                 transaction.execute(insert, values).map_err(failed)?;
             }
@@ -267,7 +302,10 @@ impl Store for SqliteStore {
                     return Err(tally::missing(id));
                 }
             }
-            let mut tables = SessionTables { connection: transaction, id: chain.session };
+            let mut tables = SessionTables {
+                connection: transaction,
+                id: chain.session,
+            };
             for (event, body) in entry.events.iter().zip(&bodies) {
                 tally::count(&mut tables, &lease.session, event, &entry.budget, now)?;
                 chain.append(transaction, &lease.session, body, tally::to_millis(now))?;
@@ -284,49 +322,73 @@ impl Store for SqliteStore {
     fn marks(&self) -> Result<Marks> {
         let select = "SELECT name, events, head FROM sessions WHERE events > 0";
         let ends = rows(&self.connection(), select, [], |row| {
-            Ok((tables::session(row, 0)?, (tables::number(row, 1)?, row.get(2)?)))
+            Ok((
+                tables::session(row, 0)?,
+                (tables::number(row, 1)?, row.get(2)?),
+            ))
         })?;
-        Ok(Marks { sessions: ends.into_iter().collect() })
+        Ok(Marks {
+            sessions: ends.into_iter().collect(),
+        })
     }
 
     fn check_unchanged(&self, lease: &Lease, marks: &Marks) -> Result<()> {
         let mut connection = self.writer()?;
         connection.deadline.renew(MAX_VERIFICATION);
-        let reading = connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(failed)?;
+        let reading = connection
+            .transaction_with_behavior(TransactionBehavior::Deferred)
+            .map_err(failed)?;
         let mut changes = verify::changed_since(&reading, marks)?;
         // Derived rows differ, too, but the changed events are the ones to report.
         if changes.is_empty() {
             self.own_chain(&reading, lease)?;
             changes = verify::verify_events(&reading)?;
         }
-        if changes.is_empty() { Ok(()) } else { Err(changed_meanwhile(&changes)) }
+        if changes.is_empty() {
+            Ok(())
+        } else {
+            Err(changed_meanwhile(&changes))
+        }
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<(SystemTime, Event)>> {
         let mut bytes = 0;
-        rows(&self.connection(), include_str!("sql/events.sql"), params![session.as_str()], |row| {
-            let body = tables::body(row, 1)?;
-            bytes += body.len();
-            if bytes > MAX_SESSION_BYTES {
-                return Err(tables::odd(1, "more than a session can have"));
-            }
-            Ok((tally::from_millis(row.get(0)?), tables::event(&body, 1)?))
-        })
+        rows(
+            &self.connection(),
+            include_str!("sql/events.sql"),
+            params![session.as_str()],
+            |row| {
+                let body = tables::body(row, 1)?;
+                bytes += body.len();
+                if bytes > MAX_SESSION_BYTES {
+                    return Err(tables::odd(1, "more than a session can have"));
+                }
+                Ok((tally::from_millis(row.get(0)?), tables::event(&body, 1)?))
+            },
+        )
     }
 
     fn blob(&self, id: &BlobId) -> Result<Option<Vec<u8>>> {
         let Some(hash) = hash_of(id) else {
             return Ok(None);
         };
-        let read = |row: &rusqlite::Row<'_>| Ok((tables::number(row, 0)?, row.get::<_, Vec<u8>>(1)?));
+        let read =
+            |row: &rusqlite::Row<'_>| Ok((tables::number(row, 0)?, row.get::<_, Vec<u8>>(1)?));
         let select = "SELECT size, bytes FROM blobs WHERE id = ?1";
-        let found = self.connection().query_row(select, [hash.as_bytes()], read).optional();
+        let found = self
+            .connection()
+            .query_row(select, [hash.as_bytes()], read)
+            .optional();
         let Some((size, kept)) = found.map_err(failed)? else {
             return Ok(None);
         };
-        let bytes = usize::try_from(size).ok().and_then(|size| pack::unpack(&kept, size));
+        let bytes = usize::try_from(size)
+            .ok()
+            .and_then(|size| pack::unpack(&kept, size));
         let whole = bytes.filter(|bytes| blake3::hash(bytes) == hash);
-        whole.map(Some).ok_or_else(|| damaged(&format!("no longer holds the text {id}")))
+        whole
+            .map(Some)
+            .ok_or_else(|| damaged(&format!("no longer holds the text {id}")))
     }
 
     fn turns(&self, wanted: &Turns<'_>) -> Result<Vec<TurnRow>> {
@@ -342,12 +404,14 @@ impl Store for SqliteStore {
             [],
             |row| row.get(0),
         )?;
-        names.into_iter().map(|name: String| SessionId::new(name)).collect()
+        names
+            .into_iter()
+            .map(|name: String| SessionId::new(name))
+            .collect()
     }
 
     fn held(&self) -> Result<Vec<Held>> {
-        let select =
-            "SELECT name, holder, since, seen, fence FROM sessions WHERE holder IS NOT NULL ORDER BY name";
+        let select = "SELECT name, holder, since, seen, fence FROM sessions WHERE holder IS NOT NULL ORDER BY name";
         let found = rows(&self.connection(), select, [], tables::held)?;
         Ok(found.into_iter().flatten().collect())
     }
@@ -362,40 +426,64 @@ impl Store for SqliteStore {
     }
 
     fn measure(&self, measurement: &Measurement, now: SystemTime) -> Result<()> {
-        let Measurement { agent, model, figure } = measurement;
-        let (kind, written) = (figure.kind().name(), serde_json::to_string(figure).map_err(unwritable)?);
+        let Measurement {
+            agent,
+            model,
+            figure,
+        } = measurement;
+        let (kind, written) = (
+            figure.kind().name(),
+            serde_json::to_string(figure).map_err(unwritable)?,
+        );
         let mut connection = self.writer()?;
         write(&mut connection, Outlasts::TheProcess, |transaction| {
-            let insert =
-                "INSERT INTO measurements (at, agent, model, kind, figure) VALUES (?1, ?2, ?3, ?4, ?5)";
+            let insert = "INSERT INTO measurements (at, agent, model, kind, figure) VALUES (?1, ?2, ?3, ?4, ?5)";
             let values = params![tally::to_millis(now), agent, model, kind, written];
             transaction.execute(insert, values).map_err(failed)?;
             let values = params![kind, model, agent, count(MOST_MEASUREMENTS)];
-            transaction.execute(include_str!("sql/forget_measurements.sql"), values).map_err(failed)?;
+            transaction
+                .execute(include_str!("sql/forget_measurements.sql"), values)
+                .map_err(failed)?;
             Ok(())
         })
     }
 
     fn measurements(&self, wanted: &Figures<'_>) -> Result<Vec<(SystemTime, Measurement)>> {
         let values = params![wanted.kind.name(), wanted.model, wanted.agent];
-        rows(&self.connection(), include_str!("sql/measurements.sql"), values, tables::measurement)
+        rows(
+            &self.connection(),
+            include_str!("sql/measurements.sql"),
+            values,
+            tables::measurement,
+        )
     }
 }
 
 /// Returns who holds a session.
 fn held_by(connection: &Connection, session: &SessionId) -> Result<Option<Held>> {
     let select = "SELECT name, holder, since, seen, fence FROM sessions WHERE name = ?1";
-    let found = connection.query_row(select, [session.as_str()], tables::held).optional();
+    let found = connection
+        .query_row(select, [session.as_str()], tables::held)
+        .optional();
     Ok(found.map_err(failed)?.flatten())
 }
 
 /// Returns turns, the newest first.
-fn kept_turns(connection: &Connection, session: Option<&SessionId>, newest: usize) -> Result<Vec<KeptTurn>> {
+fn kept_turns(
+    connection: &Connection,
+    session: Option<&SessionId>,
+    newest: usize,
+) -> Result<Vec<KeptTurn>> {
     match session {
         // Numbers grow as turns are started, so either order has an index.
         Some(session) => {
             let select = format!("{TURNS} WHERE s.name = ?1 ORDER BY t.turn DESC LIMIT ?2");
-            rows(connection, &select, params![session.as_str(), count(newest)], tables::turn)
+            rows(
+                connection,
+                &select,
+                params![session.as_str(), count(newest)],
+                tables::turn,
+            )
         }
         None => {
             let select = format!("{TURNS} ORDER BY t.id DESC LIMIT ?1");
@@ -410,7 +498,12 @@ fn rows<T>(
     values: impl rusqlite::Params,
     read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>> {
-    let all = || connection.prepare(select)?.query_map(values, read)?.collect::<rusqlite::Result<_>>();
+    let all = || {
+        connection
+            .prepare(select)?
+            .query_map(values, read)?
+            .collect::<rusqlite::Result<_>>()
+    };
     all().map_err(failed)
 }
 
@@ -422,7 +515,10 @@ struct KeptBlob<'a> {
 }
 
 /// Returns the names of texts, and those that the ledger lacks as they will be kept, in the same order.
-fn new_blobs<'a>(connection: &Connection, blobs: &[&'a [u8]]) -> Result<(HashSet<Hash>, Vec<KeptBlob<'a>>)> {
+fn new_blobs<'a>(
+    connection: &Connection,
+    blobs: &[&'a [u8]],
+) -> Result<(HashSet<Hash>, Vec<KeptBlob<'a>>)> {
     let (mut given, mut lacking) = (HashSet::new(), Vec::new());
     for bytes in blobs {
         if bytes.len() > pack::MAX_TEXT_BYTES {
@@ -432,7 +528,11 @@ fn new_blobs<'a>(connection: &Connection, blobs: &[&'a [u8]]) -> Result<(HashSet
         }
         let id = blake3::hash(bytes);
         if given.insert(id) && !has_blob(connection, &id)? {
-            lacking.push(KeptBlob { id, size: bytes.len(), kept: pack::pack(bytes) });
+            lacking.push(KeptBlob {
+                id,
+                size: bytes.len(),
+                kept: pack::pack(bytes),
+            });
         }
     }
     Ok((given, lacking))
@@ -440,16 +540,24 @@ fn new_blobs<'a>(connection: &Connection, blobs: &[&'a [u8]]) -> Result<(HashSet
 
 fn has_blob(connection: &Connection, hash: &Hash) -> Result<bool> {
     let select = "SELECT EXISTS (SELECT 1 FROM blobs WHERE id = ?1)";
-    connection.query_row(select, [hash.as_bytes()], |row| row.get(0)).map_err(failed)
+    connection
+        .query_row(select, [hash.as_bytes()], |row| row.get(0))
+        .map_err(failed)
 }
 
 /// Returns the hash that a name stands for; `None` if it is no text's name.
 fn hash_of(id: &BlobId) -> Option<Hash> {
-    Hash::from_hex(&id.0).ok().filter(|hash| hash.to_hex().as_str() == id.0)
+    Hash::from_hex(&id.0)
+        .ok()
+        .filter(|hash| hash.to_hex().as_str() == id.0)
 }
 
 fn unwritable(error: serde_json::Error) -> Error {
-    Error::new(ErrorKind::LedgerUnusable, "what is recorded cannot be written as JSON").with_source(error)
+    Error::new(
+        ErrorKind::LedgerUnusable,
+        "what is recorded cannot be written as JSON",
+    )
+    .with_source(error)
 }
 
 #[cfg(test)]
@@ -463,9 +571,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path()).unwrap();
         let session = SessionId::new("add-login").unwrap();
-        let process = Process { pid: 1, started: 1, boot: String::new(), namespace: String::new() };
-        let holder = Holder { name: String::new(), process };
-        let Claim::Granted(lease) = store.claim(&session, &holder, None, SystemTime::UNIX_EPOCH).unwrap()
+        let process = Process {
+            pid: 1,
+            started: 1,
+            boot: String::new(),
+            namespace: String::new(),
+        };
+        let holder = Holder {
+            name: String::new(),
+            process,
+        };
+        let Claim::Granted(lease) = store
+            .claim(&session, &holder, None, SystemTime::UNIX_EPOCH)
+            .unwrap()
         else {
             panic!("nobody else is there");
         };
@@ -473,12 +591,19 @@ mod tests {
         blake3::Hasher::new().finalize_xof().fill(&mut noise);
         let record = || {
             let events = [Event::Ended { done: true }];
-            let entry = Entry { events: &events, blobs: &[&noise], ..Entry::default() };
+            let entry = Entry {
+                events: &events,
+                blobs: &[&noise],
+                ..Entry::default()
+            };
             store.commit(&lease, &entry, SystemTime::UNIX_EPOCH)
         };
         let allow = |pages: i64| {
             let set = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
-            store.connection().pragma_update_and_check(None, "max_page_count", pages, set).unwrap()
+            store
+                .connection()
+                .pragma_update_and_check(None, "max_page_count", pages, set)
+                .unwrap()
         };
         allow(30);
         for _ in 0..2 {

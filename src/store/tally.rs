@@ -47,7 +47,11 @@ pub(super) struct Total {
 impl Total {
     /// Returns the total as budgets compare it.
     pub(super) fn spent(self) -> Spent {
-        Spent { amount: self.amount, turns: self.turns, seconds: self.milliseconds.div_ceil(1_000) }
+        Spent {
+            amount: self.amount,
+            turns: self.turns,
+            seconds: self.milliseconds.div_ceil(1_000),
+        }
     }
 }
 
@@ -84,9 +88,19 @@ pub(super) fn count(
         | Event::Decided { .. }
         | Event::Ended { .. } => Ok(()),
         Event::Started(started) => start(tallies, session, started, at),
-        Event::Called { turn, call, run, reserved, .. } => {
-            let call =
-                Call { number: *call, run: run.clone(), reserved: bounded(*reserved), answered: false };
+        Event::Called {
+            turn,
+            call,
+            run,
+            reserved,
+            ..
+        } => {
+            let call = Call {
+                number: *call,
+                run: run.clone(),
+                reserved: bounded(*reserved),
+                answered: false,
+            };
             let tally = find(tallies, session, *turn)?;
             open(tallies, tally, call, budget)
         }
@@ -97,7 +111,12 @@ pub(super) fn count(
             let tally = find(tallies, session, answered.turn)?;
             close(tallies, tally, answered)
         }
-        Event::Replied { turn, verdict, fault, .. } => {
+        Event::Replied {
+            turn,
+            verdict,
+            fault,
+            ..
+        } => {
             let mut tally = find(tallies, session, *turn)?;
             if tally.row.replied {
                 return Err(cannot_follow(session, *turn, "has its reply already"));
@@ -113,8 +132,16 @@ pub(super) fn count(
     }
 }
 
-fn start(tallies: &mut dyn Tallies, session: &SessionId, started: &Started, at: SystemTime) -> Result<()> {
-    if tallies.last_turn(session)?.is_some_and(|last| started.turn <= last) {
+fn start(
+    tallies: &mut dyn Tallies,
+    session: &SessionId,
+    started: &Started,
+    at: SystemTime,
+) -> Result<()> {
+    if tallies
+        .last_turn(session)?
+        .is_some_and(|last| started.turn <= last)
+    {
         return Err(cannot_follow(session, started.turn, "was started already"));
     }
     let row = TurnRow {
@@ -132,18 +159,33 @@ fn start(tallies: &mut dyn Tallies, session: &SessionId, started: &Started, at: 
         spent: Amount::default(),
         milliseconds: 0,
     };
-    tallies.keep_tally(Tally { row, calls: Vec::new() })
+    tallies.keep_tally(Tally {
+        row,
+        calls: Vec::new(),
+    })
 }
 
 fn open(tallies: &mut dyn Tallies, mut tally: Tally, call: Call, budget: &Budget) -> Result<()> {
     let session = tally.row.session.clone();
-    if tally.calls.last().is_some_and(|last| call.number <= last.number) {
+    if tally
+        .calls
+        .last()
+        .is_some_and(|last| call.number <= last.number)
+    {
         let what = format!("has its call {} already", call.number);
         return Err(cannot_follow(&session, tally.row.turn, &what));
     }
     let scopes = [
-        (Scope::Run(&call.run), &budget.run, tally.calls.iter().all(|earlier| earlier.run != call.run)),
-        (Scope::Session(&session), &budget.session, tally.calls.is_empty()),
+        (
+            Scope::Run(&call.run),
+            &budget.run,
+            tally.calls.iter().all(|earlier| earlier.run != call.run),
+        ),
+        (
+            Scope::Session(&session),
+            &budget.session,
+            tally.calls.is_empty(),
+        ),
     ];
     for (scope, caps, new_turn) in scopes {
         let mut total = tallies.total(&scope)?;
@@ -158,7 +200,13 @@ fn open(tallies: &mut dyn Tallies, mut tally: Tally, call: Call, budget: &Budget
     tallies.keep_tally(tally)
 }
 
-fn check(scope: &Scope<'_>, caps: &Caps, total: Total, reserve: Amount, new_turn: bool) -> Result<()> {
+fn check(
+    scope: &Scope<'_>,
+    caps: &Caps,
+    total: Total,
+    reserve: Amount,
+    new_turn: bool,
+) -> Result<()> {
     let Some(words) = caps.exceeded(&total.spent(), reserve, new_turn) else {
         return Ok(());
     };
@@ -166,8 +214,11 @@ fn check(scope: &Scope<'_>, caps: &Caps, total: Total, reserve: Amount, new_turn
         Scope::Run(_) => ("this run".to_owned(), "[budget.run]"),
         Scope::Session(session) => (format!("the session `{session}`"), "[budget.session]"),
     };
-    Err(Error::new(ErrorKind::BudgetExhausted, format!("the budget of {whose} allows {words}"))
-        .with_hint(format!("raise it under {table} in agentd/config.toml")))
+    Err(Error::new(
+        ErrorKind::BudgetExhausted,
+        format!("the budget of {whose} allows {words}"),
+    )
+    .with_hint(format!("raise it under {table} in agentd/config.toml")))
 }
 
 fn close(tallies: &mut dyn Tallies, mut tally: Tally, answered: &Answered) -> Result<()> {
@@ -182,7 +233,11 @@ fn close(tallies: &mut dyn Tallies, mut tally: Tally, answered: &Answered) -> Re
         tallies.keep_total(&scope, total)?;
     }
     // An earlier call that is settled late does not tell how the turn stands.
-    if tally.calls.last().is_some_and(|last| last.number == answered.call) {
+    if tally
+        .calls
+        .last()
+        .is_some_and(|last| last.number == answered.call)
+    {
         tally.row.end = Some(answered.end.clone());
     }
     tally.row.spent = plus(tally.row.spent, answered.spent);
@@ -191,12 +246,17 @@ fn close(tallies: &mut dyn Tallies, mut tally: Tally, answered: &Answered) -> Re
 }
 
 fn find(tallies: &dyn Tallies, session: &SessionId, turn: u64) -> Result<Tally> {
-    tallies.tally(session, turn)?.ok_or_else(|| cannot_follow(session, turn, "was not started"))
+    tallies
+        .tally(session, turn)?
+        .ok_or_else(|| cannot_follow(session, turn, "was not started"))
 }
 
 fn find_open(tally: &mut Tally, number: u64) -> Result<&mut Call> {
     let (session, turn) = (&tally.row.session, tally.row.turn);
-    let call = tally.calls.iter_mut().find(|call| call.number == number && !call.answered);
+    let call = tally
+        .calls
+        .iter_mut()
+        .find(|call| call.number == number && !call.answered);
     call.ok_or_else(|| cannot_follow(session, turn, &format!("has no open call {number}")))
 }
 
@@ -218,7 +278,10 @@ fn add(a: u64, b: u64) -> u64 {
 }
 
 fn plus(a: Amount, b: Amount) -> Amount {
-    Amount { tokens: add(a.tokens, b.tokens), micro_dollars: add(a.micro_dollars, b.micro_dollars) }
+    Amount {
+        tokens: add(a.tokens, b.tokens),
+        micro_dollars: add(a.micro_dollars, b.micro_dollars),
+    }
 }
 
 fn minus(a: Amount, b: Amount) -> Amount {
@@ -233,10 +296,20 @@ pub(super) fn usage_of(turns: impl Iterator<Item = TurnRow>) -> Vec<UsageRow> {
     let mut rows: BTreeMap<(SessionId, String, Option<String>), UsageRow> = BTreeMap::new();
     for turn in turns.filter(|turn| turn.calls > 0) {
         let key = (turn.session, turn.agent, turn.model);
-        let row = rows.entry(key).or_insert_with_key(|(session, agent, model)| {
-            let (session, agent, model) = (session.clone(), agent.clone(), model.clone());
-            UsageRow { session, agent, model, turns: 0, calls: 0, spent: Amount::default(), milliseconds: 0 }
-        });
+        let row = rows
+            .entry(key)
+            .or_insert_with_key(|(session, agent, model)| {
+                let (session, agent, model) = (session.clone(), agent.clone(), model.clone());
+                UsageRow {
+                    session,
+                    agent,
+                    model,
+                    turns: 0,
+                    calls: 0,
+                    spent: Amount::default(),
+                    milliseconds: 0,
+                }
+            });
         row.turns += 1;
         row.calls += turn.calls;
         row.spent = plus(row.spent, turn.spent);
@@ -247,14 +320,20 @@ pub(super) fn usage_of(turns: impl Iterator<Item = TurnRow>) -> Vec<UsageRow> {
 
 /// Returns the error for a text that an event names and the ledger lacks.
 pub(super) fn missing(id: &BlobId) -> Error {
-    Error::new(ErrorKind::LedgerUnusable, format!("the text {id} is named, but it is not in the ledger"))
-        .with_hint("this is a fault of agentd; nothing of the step was recorded")
+    Error::new(
+        ErrorKind::LedgerUnusable,
+        format!("the text {id} is named, but it is not in the ledger"),
+    )
+    .with_hint("this is a fault of agentd; nothing of the step was recorded")
 }
 
 /// Returns the error for a lease that is void.
 pub(super) fn void(session: &SessionId) -> Error {
-    Error::new(ErrorKind::SessionBusy, format!("the session `{session}` is no longer held by this process"))
-        .with_hint("another one took it over; `agentd log` shows what it did")
+    Error::new(
+        ErrorKind::SessionBusy,
+        format!("the session `{session}` is no longer held by this process"),
+    )
+    .with_hint("another one took it over; `agentd log` shows what it did")
 }
 
 /// Returns a time as the ledger keeps it: milliseconds since 1970.
@@ -270,6 +349,10 @@ pub(super) fn to_millis(time: SystemTime) -> i64 {
 pub(super) fn from_millis(millis: i64) -> SystemTime {
     let span = Duration::from_millis(millis.unsigned_abs());
     let epoch = SystemTime::UNIX_EPOCH;
-    let time = if millis < 0 { epoch.checked_sub(span) } else { epoch.checked_add(span) };
+    let time = if millis < 0 {
+        epoch.checked_sub(span)
+    } else {
+        epoch.checked_add(span)
+    };
     time.unwrap_or(epoch)
 }

@@ -6,7 +6,10 @@
     reason = "a test may panic, and it sets up its own files and processes"
 )]
 
-#[expect(dead_code, reason = "shared with the test binary `cases`, which uses the rest")]
+#[expect(
+    dead_code,
+    reason = "shared with the test binary `cases`, which uses the rest"
+)]
 #[path = "../support/mod.rs"]
 mod support;
 

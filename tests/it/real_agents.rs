@@ -94,8 +94,11 @@ fn each(test: impl Fn(Cli) + Sync) {
 
 /// Returns a text of so many characters that does not repeat itself.
 fn long(length: usize) -> String {
-    let lines = (1..)
-        .flat_map(|number: u32| format!("Line {number} — é of a long text.\n").chars().collect::<Vec<_>>());
+    let lines = (1..).flat_map(|number: u32| {
+        format!("Line {number} — é of a long text.\n")
+            .chars()
+            .collect::<Vec<_>>()
+    });
     lines.take(length).collect()
 }
 
@@ -142,7 +145,10 @@ fn point(project: &TestProject, cli: Cli, url: &str) -> Vec<(String, OsString)> 
                 "security": {"auth": {"selectedType": "gemini-api-key"}}, "general": {"maxAttempts": 1},
             });
             write(&home.join(".gemini/settings.json"), settings.to_string());
-            vec![own("GOOGLE_GEMINI_BASE_URL", url), own("GEMINI_API_KEY", "gemini-of-no-use")]
+            vec![
+                own("GOOGLE_GEMINI_BASE_URL", url),
+                own("GEMINI_API_KEY", "gemini-of-no-use"),
+            ]
         }
         Cli::Codex => {
             let settings = format!(
@@ -152,17 +158,27 @@ fn point(project: &TestProject, cli: Cli, url: &str) -> Vec<(String, OsString)> 
             );
             write(&home.join("codex/config.toml"), settings);
             let folder = home.join("codex").display().to_string();
-            vec![own("OPENAI_API_KEY", "sk-openai-of-no-use"), own("CODEX_HOME", &folder)]
+            vec![
+                own("OPENAI_API_KEY", "sk-openai-of-no-use"),
+                own("CODEX_HOME", &folder),
+            ]
         }
     }
 }
 
 /// Returns the program, ready to run with the agents on its path and nothing else of this environment.
-fn program(project: &TestProject, variables: &BTreeMap<String, OsString>, args: &[&str]) -> Command {
+fn program(
+    project: &TestProject,
+    variables: &BTreeMap<String, OsString>,
+    args: &[&str],
+) -> Command {
     let mut folders = vec![project.home().join("bin")];
     folders.extend(env::split_paths(&env::var_os("PATH").unwrap()));
     let mut command = project.command(args);
-    command.env_clear().env("HOME", project.home()).env("PATH", env::join_paths(folders).unwrap());
+    command
+        .env_clear()
+        .env("HOME", project.home())
+        .env("PATH", env::join_paths(folders).unwrap());
     command.env("LANG", "C.UTF-8").envs(variables);
     command
 }
@@ -181,10 +197,18 @@ impl Stage {
     fn set(cli: Cli, replies: impl FnOnce(&Path) -> Value) -> Option<Self> {
         let agents = real_agents()?;
         let project = TestProject::new();
-        project.write("hello.txt", "alpha\nbeta\n").write("agentd/project.md", "A small <shop> & more.\n");
+        project
+            .write("hello.txt", "alpha\nbeta\n")
+            .write("agentd/project.md", "A small <shop> & more.\n");
         project.write("agentd/changes/add-login/proposal.md", "# Add login\n");
         let server = ModelServer::start(&replies(&project.root()));
-        let mut stage = Self { cli, agents, project, server, variables: BTreeMap::new() };
+        let mut stage = Self {
+            cli,
+            agents,
+            project,
+            server,
+            variables: BTreeMap::new(),
+        };
         wrap(&stage.project, cli, &stage.agents, &stage.server.prompt());
         let url = stage.server.url().to_owned();
         stage.point(&url);
@@ -201,8 +225,15 @@ impl Stage {
     fn settings(&self, lines: &str) {
         // Codex has its providers in its own settings.
         let own = self.cli == Cli::Codex && !lines.contains("user_config");
-        let switches = if own { "[agents.codex]\nuser_config = true\n" } else { "" };
-        write(&self.project.user_folder().join("config.toml"), format!("format = 1\n{lines}\n{switches}"));
+        let switches = if own {
+            "[agents.codex]\nuser_config = true\n"
+        } else {
+            ""
+        };
+        write(
+            &self.project.user_folder().join("config.toml"),
+            format!("format = 1\n{lines}\n{switches}"),
+        );
     }
 
     fn bin(&self) -> PathBuf {
@@ -210,7 +241,11 @@ impl Stage {
     }
 
     fn run(&self, args: &[&str]) -> Run {
-        Run::from(program(&self.project, &self.variables, args).output().unwrap())
+        Run::from(
+            program(&self.project, &self.variables, args)
+                .output()
+                .unwrap(),
+        )
     }
 
     /// Takes a turn and returns what it says of itself.
@@ -219,14 +254,29 @@ impl Stage {
         args.extend(more);
         let run = self.run(&args);
         let report = run.last_line();
-        Turn { code: run.code, end: report["report"]["end"].clone(), report, stderr: run.stderr }
+        Turn {
+            code: run.code,
+            end: report["report"]["end"].clone(),
+            report,
+            stderr: run.stderr,
+        }
     }
 
     /// Makes the first call once more, without agentd, and returns what came of it.
     fn call_again(&self) -> Output {
-        let stdin = fs::File::open(self.project.home().join("calls").join(self.cli.name()).join("1/stdin"));
+        let stdin = fs::File::open(
+            self.project
+                .home()
+                .join("calls")
+                .join(self.cli.name())
+                .join("1/stdin"),
+        );
         let mut command = Command::new(self.bin().join(self.cli.name()));
-        command.args(self.called(1).argv).current_dir(self.project.root()).stdin(stdin.unwrap()).env_clear();
+        command
+            .args(self.called(1).argv)
+            .current_dir(self.project.root())
+            .stdin(stdin.unwrap())
+            .env_clear();
         let variables = self.called(1).environment;
         command.envs(variables.iter().filter_map(|line| line.split_once('=')));
         command.output().unwrap()
@@ -258,7 +308,9 @@ impl Stage {
         let root = self.project.root();
         let own = |path: &PathBuf| !path.starts_with(".git") && !path.starts_with(".agentd");
         let files = files_below(&root).into_iter().filter(own);
-        files.map(|path| (path.clone(), fs::read(root.join(path)).unwrap())).collect()
+        files
+            .map(|path| (path.clone(), fs::read(root.join(path)).unwrap()))
+            .collect()
     }
 }
 
@@ -274,13 +326,23 @@ struct Turn {
 impl Turn {
     /// Checks that it went well, and returns its report.
     fn ok(&self) -> &Value {
-        assert_eq!((self.code, &self.end), (0, &json!({"end": "ok"})), "{}\n{}", self.report, self.stderr);
+        assert_eq!(
+            (self.code, &self.end),
+            (0, &json!({"end": "ok"})),
+            "{}\n{}",
+            self.report,
+            self.stderr
+        );
         &self.report["report"]
     }
 
     /// Checks that it failed with a kind of error.
     fn fails(&self, kind: &str) -> &Self {
-        assert_eq!(self.report["fault"]["kind"], kind, "{}\n{}", self.report, self.stderr);
+        assert_eq!(
+            self.report["fault"]["kind"], kind,
+            "{}\n{}",
+            self.report, self.stderr
+        );
         assert_eq!(self.code, 5);
         self
     }

@@ -12,7 +12,9 @@ use crate::trials_of;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let recordings = Recording::all().into_iter().map(recording_trial);
-    recordings.chain(trials_of("output", check_output)).collect()
+    recordings
+        .chain(trials_of("output", check_output))
+        .collect()
 }
 
 fn recording_trial(recording: Recording) -> Trial {
@@ -59,8 +61,17 @@ fn check_output(text: &str) {
         agents = agents.overlaid(definition, "case").unwrap();
     }
 
-    let exit = Exit { cause: case.cause.unwrap_or(Cause::Ended), ..exited(case.code) };
-    let reply = read(&agents, &case.agent, case.stdout.as_bytes(), case.stderr.as_bytes(), &exit);
+    let exit = Exit {
+        cause: case.cause.unwrap_or(Cause::Ended),
+        ..exited(case.code)
+    };
+    let reply = read(
+        &agents,
+        &case.agent,
+        case.stdout.as_bytes(),
+        case.stderr.as_bytes(),
+        &exit,
+    );
     let expected = Reply {
         text: case.text,
         usage: case.usage,

@@ -88,7 +88,10 @@ fn start_project(case: &ChangeCase, common: &CommonScript) -> TestProject {
     if !case.no_commit {
         git(&project.root(), "add -A");
         let identity = "-c user.name=Test -c user.email=test@example.invalid";
-        git(&project.root(), &format!("{identity} commit -q --allow-empty -m start"));
+        git(
+            &project.root(),
+            &format!("{identity} commit -q --allow-empty -m start"),
+        );
     }
     project
 }
@@ -113,7 +116,10 @@ fn run_step(project: &TestProject, step: &Step, common: &CommonScript) -> Run {
 
 fn run_shell(project: &TestProject, line: &str) -> Run {
     let mut shell = Command::new("sh");
-    shell.args(["-euc", line]).current_dir(project.root()).env("TREES", worktrees_folder(project));
+    shell
+        .args(["-euc", line])
+        .current_dir(project.root())
+        .env("TREES", worktrees_folder(project));
     for role in ["AUTHOR", "COMMITTER"] {
         shell.env(format!("GIT_{role}_NAME"), "Test");
         shell.env(format!("GIT_{role}_EMAIL"), "test@example.invalid");
@@ -122,24 +128,38 @@ fn run_shell(project: &TestProject, line: &str) -> Run {
 
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let code = output.status.code().unwrap_or(-1);
-    Run { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    Run {
+        code,
+        stdout: text(&output.stdout),
+        stderr: text(&output.stderr),
+    }
 }
 
 fn check_step(project: &TestProject, step: &Step, run: &Run, at: &str) {
     let output = format!("{}\n{}", run.stdout, run.stderr);
     assert_eq!(run.code, step.exit, "{at}: {output}");
     for words in &step.says {
-        assert!(output.contains(words), "{at}: {words:?} is missing from:\n{output}");
+        assert!(
+            output.contains(words),
+            "{at}: {words:?} is missing from:\n{output}"
+        );
     }
     for words in &step.never {
-        assert!(!output.contains(words), "{at}: {words:?} must not be in:\n{output}");
+        assert!(
+            !output.contains(words),
+            "{at}: {words:?} must not be in:\n{output}"
+        );
     }
 
     for (pointer, value) in &step.find {
         let json: Value = serde_json::from_str(&run.stdout)
             .or_else(|_| serde_json::from_str(run.stdout.lines().last().unwrap_or_default()))
             .unwrap_or_else(|error| panic!("{at}: {error}:\n{output}"));
-        assert_eq!(json.pointer(pointer), Some(value), "{at}: {pointer} of {json:#}");
+        assert_eq!(
+            json.pointer(pointer),
+            Some(value),
+            "{at}: {pointer} of {json:#}"
+        );
     }
 
     check_files(&project.root(), &step.then, at);
@@ -158,7 +178,10 @@ fn check_files(root: &Path, expected: &BTreeMap<String, Option<Vec<String>>>, at
             (Some(words), Some(text)) => (words, text),
         };
         for words in words {
-            assert!(text.contains(words.as_str()), "{at}: {words:?} is missing from {path}:\n{text}");
+            assert!(
+                text.contains(words.as_str()),
+                "{at}: {words:?} is missing from {path}:\n{text}"
+            );
         }
     }
 }
@@ -166,7 +189,9 @@ fn check_files(root: &Path, expected: &BTreeMap<String, Option<Vec<String>>>, at
 /// Returns the folder that holds the worktrees of the project's changes.
 fn worktrees_folder(project: &TestProject) -> PathBuf {
     let all = project.home().join(".local/state/agentd/worktrees");
-    let first = fs::read_dir(&all).ok().and_then(|mut entries| entries.next());
+    let first = fs::read_dir(&all)
+        .ok()
+        .and_then(|mut entries| entries.next());
     first.map_or(all, |entry| entry.unwrap().path())
 }
 

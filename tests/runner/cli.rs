@@ -81,23 +81,34 @@ struct Step<'a> {
 
 fn check(path: &Path) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let (header, body) =
-        split_header(&text).ok_or("a transcript starts with a header between two lines of `---`")?;
+    let (header, body) = split_header(&text)
+        .ok_or("a transcript starts with a header between two lines of `---`")?;
     let steps = parse_steps(body)?;
-    let project = start_project(&serde_saphyr::from_str(header).map_err(|error| error.to_string())?);
+    let project =
+        start_project(&serde_saphyr::from_str(header).map_err(|error| error.to_string())?);
 
     let mut actual = format!("---\n{header}---\n");
     for step in &steps {
         let output = redact(&project, &render(&shell(&project, step.line)));
         if let Some(line) = output.lines().find(|line| line.starts_with("$ ")) {
-            return Err(format!("`{}` prints a line that looks like a command: {line}", step.line));
+            return Err(format!(
+                "`{}` prints a line that looks like a command: {line}",
+                step.line
+            ));
         }
-        let _written = write!(actual, "\n$ {}\n{}", step.line, with_wildcards_of(&step.output, output));
+        let _written = write!(
+            actual,
+            "\n$ {}\n{}",
+            step.line,
+            with_wildcards_of(&step.output, output)
+        );
     }
 
     let assert = Assert::new().action_env(DEFAULT_ACTION_ENV);
     let expected = Data::read_from(path, Some(DataFormat::Text)).raw();
-    assert.try_eq(Some(&"actual"), actual.into_data(), expected).map_err(|error| error.to_string())
+    assert
+        .try_eq(Some(&"actual"), actual.into_data(), expected)
+        .map_err(|error| error.to_string())
 }
 
 /// Splits a transcript into its header and the rest.
@@ -111,7 +122,10 @@ fn parse_steps(body: &str) -> Result<Vec<Step<'_>>, String> {
     let mut steps: Vec<Step<'_>> = Vec::new();
     for line in body.lines() {
         match (line.strip_prefix("$ "), steps.last_mut()) {
-            (Some(line), _) => steps.push(Step { line, output: String::new() }),
+            (Some(line), _) => steps.push(Step {
+                line,
+                output: String::new(),
+            }),
             (None, Some(step)) => step.output.extend([line, "\n"]),
             (None, None) if line.is_empty() => {}
             (None, None) => return Err(format!("no command before `{line}`")),
@@ -132,18 +146,28 @@ fn parse_steps(body: &str) -> Result<Vec<Step<'_>>, String> {
 fn start_project(header: &Header) -> TestProject {
     let project = TestProject::new();
     let common = CommonScript::read();
-    let greeter = header.greeter.then_some(&common.files).into_iter().flatten();
+    let greeter = header
+        .greeter
+        .then_some(&common.files)
+        .into_iter()
+        .flatten();
     for (path, content) in greeter.chain(&header.files) {
         project.write(path, content);
     }
     for (name, turns) in &header.scripts {
         let turns: Vec<Value> = turns.iter().map(|turn| common.turn(turn)).collect();
-        project.write(&format!("../{name}"), json!({"format": 1, "turns": turns}).to_string());
+        project.write(
+            &format!("../{name}"),
+            json!({"format": 1, "turns": turns}).to_string(),
+        );
     }
 
     match header.git {
         GitState::Committed => {
-            let output = shell(&project, "git add -A && git commit -q --allow-empty -m start");
+            let output = shell(
+                &project,
+                "git add -A && git commit -q --allow-empty -m start",
+            );
             assert!(output.status.success(), "{output:?}");
         }
         GitState::Empty => {}
@@ -157,12 +181,28 @@ fn shell(project: &TestProject, line: &str) -> Output {
     let program = Path::new(env!("CARGO_BIN_EXE_agentd"));
     let others = path_without_agents();
     let folders = env::split_paths(&others).map(|folder| folder.into_os_string());
-    let path = env::join_paths([program.parent().unwrap().as_os_str().to_owned()].into_iter().chain(folders));
+    let path = env::join_paths(
+        [program.parent().unwrap().as_os_str().to_owned()]
+            .into_iter()
+            .chain(folders),
+    );
 
     let mut shell = Command::new("sh");
-    shell.args(["-c", line]).current_dir(project.root()).stdin(Stdio::null()).env_clear();
-    shell.env("PATH", path.unwrap()).env("HOME", project.home()).env("TMPDIR", project.home());
-    shell.envs([("COLUMNS", "100"), ("LC_ALL", "C"), ("TERM", "dumb"), ("TZ", "UTC")]);
+    shell
+        .args(["-c", line])
+        .current_dir(project.root())
+        .stdin(Stdio::null())
+        .env_clear();
+    shell
+        .env("PATH", path.unwrap())
+        .env("HOME", project.home())
+        .env("TMPDIR", project.home());
+    shell.envs([
+        ("COLUMNS", "100"),
+        ("LC_ALL", "C"),
+        ("TERM", "dumb"),
+        ("TZ", "UTC"),
+    ]);
     shell.env("GIT_CONFIG_NOSYSTEM", "1");
     for role in ["AUTHOR", "COMMITTER"] {
         shell.env(format!("GIT_{role}_NAME"), "Test");
@@ -201,7 +241,10 @@ fn with_wildcards_of(expected: &str, actual: String) -> String {
 /// Replaces what differs from run to run and from machine to machine. Columns of a table keep their width.
 fn redact(project: &TestProject, text: &str) -> String {
     let patterns = [
-        (r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", "YYYY-MM-DDThh:mm:ssZ"),
+        (
+            r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ",
+            "YYYY-MM-DDThh:mm:ssZ",
+        ),
         (r"/archive/20\d\d-\d\d-\d\d-", "/archive/YYYY-MM-DD-"),
         // Durations and ages.
         (r" in \d+\.\d s\b", " in [TIME]"),
@@ -212,7 +255,10 @@ fn redact(project: &TestProject, text: &str) -> String {
         (r"\b\d+ (s|min) {2,}", "N s  "),
         // Commits, texts of the ledger, and values that are fresh for every turn or session.
         (r"\b([0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{10})\b", "[HASH]"),
-        (r"\bworktrees/project-[0-9a-f]{8}\b", "worktrees/project-[HASH]"),
+        (
+            r"\bworktrees/project-[0-9a-f]{8}\b",
+            "worktrees/project-[HASH]",
+        ),
         (r#"(\brun=\\?"|"run":")[a-z0-9]{8}\b"#, "$1[NONCE]"),
         (r"\b(turn|replay)-[a-z0-9]{8}\b", "$1-[ID]"),
     ];
@@ -225,7 +271,10 @@ fn redact(project: &TestProject, text: &str) -> String {
         }
     }
     for (pattern, name) in patterns {
-        text = Regex::new(pattern).unwrap().replace_all(&text, name).into_owned();
+        text = Regex::new(pattern)
+            .unwrap()
+            .replace_all(&text, name)
+            .into_owned();
     }
     text
 }

@@ -63,7 +63,16 @@ impl EditCase {
         let sections: Vec<(&str, String)> = sections
             .split("\n===== ")
             .map(|section| section.split_once('\n').unwrap_or((section, "")))
-            .map(|(name, text)| (name, if escapes { unescaped(text) } else { text.to_owned() }))
+            .map(|(name, text)| {
+                (
+                    name,
+                    if escapes {
+                        unescaped(text)
+                    } else {
+                        text.to_owned()
+                    },
+                )
+            })
             .collect();
         for (name, text) in &sections {
             // The newline before the next section belongs to the text.
@@ -83,7 +92,9 @@ impl EditCase {
 }
 
 fn unescaped(text: &str) -> String {
-    text.replace("\\\\", "\0").replace("\\r", "\r").replace('\0', "\\")
+    text.replace("\\\\", "\0")
+        .replace("\\r", "\r")
+        .replace('\0', "\\")
 }
 
 fn unended(text: &str) -> String {
@@ -125,18 +136,31 @@ fn check(text: &str) {
     }
 
     let mut workspace = workspace(&project);
-    let secret = case.secret.iter().map(|value| ("KEY".to_owned(), value.clone().into_bytes()));
+    let secret = case
+        .secret
+        .iter()
+        .map(|value| ("KEY".to_owned(), value.clone().into_bytes()));
     workspace.secrets = Secrets::new(secret);
     let path = |name: &String| project.root().join(name);
     let files = case.meanwhile.iter().map(path).collect();
-    let driver = DisturbedAgent { reply: Replay::new(Reply::of(case.reply.as_str())), files };
+    let driver = DisturbedAgent {
+        reply: Replay::new(Reply::of(case.reply.as_str())),
+        files,
+    };
     let ask = ask("pipe", case.shown.iter().map(path));
     let report = take(&workspace, &MemoryStore::default(), &driver, &ask).unwrap();
 
     let root = project.root().display().to_string();
-    let expected: Vec<String> = case.settled.iter().map(|line| line.replace("{root}", &root)).collect();
-    let refused: Vec<String> =
-        report.proposals.iter().map(|p| format!("{} ({})", p.what, p.reason)).collect();
+    let expected: Vec<String> = case
+        .settled
+        .iter()
+        .map(|line| line.replace("{root}", &root))
+        .collect();
+    let refused: Vec<String> = report
+        .proposals
+        .iter()
+        .map(|p| format!("{} ({})", p.what, p.reason))
+        .collect();
     assert_eq!(settled(&report), expected);
     assert_eq!(refused, case.refused);
     assert_eq!(tree(&project), case.after);
@@ -146,8 +170,15 @@ fn check(text: &str) {
     let mode = report.state.mode.as_ref().map(Mode::as_str);
     assert_eq!(mode, Some(if stays { "implement" } else { "review" }));
 
-    let left = files_below(&project.root()).into_iter().chain(files_below(&project.home()));
-    let unfinished: Vec<PathBuf> =
-        left.filter(|path| path.display().to_string().contains("unfinished")).collect();
-    assert_eq!(unfinished, Vec::<PathBuf>::new(), "temporary files are left");
+    let left = files_below(&project.root())
+        .into_iter()
+        .chain(files_below(&project.home()));
+    let unfinished: Vec<PathBuf> = left
+        .filter(|path| path.display().to_string().contains("unfinished"))
+        .collect();
+    assert_eq!(
+        unfinished,
+        Vec::<PathBuf>::new(),
+        "temporary files are left"
+    );
 }

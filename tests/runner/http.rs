@@ -13,7 +13,10 @@ use crate::trials_of;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let answers = trials_of("http/answers", check_answer);
-    answers.into_iter().chain(trials_of("http/requests", check_request)).collect()
+    answers
+        .into_iter()
+        .chain(trials_of("http/requests", check_request))
+        .collect()
 }
 
 /// The answer of a server and the expected reply.
@@ -49,15 +52,35 @@ fn event_stream() -> String {
 fn check_answer(text: &str) {
     let case: AnswerCase = yaml::read(text, "case", 1, ErrorKind::ConfigInvalid).unwrap();
     let raw = json!({"status": case.status, "content_type": case.content_type, "body": case.body});
-    let headers = if case.headers.is_null() { json!({}) } else { case.headers };
+    let headers = if case.headers.is_null() {
+        json!({})
+    } else {
+        case.headers
+    };
     let server = ModelServer::start(&json!([{"raw": raw, "headers": headers}]));
 
     let drivers = drivers(providers(server.url(), &json!({})), &[("UNLOCKER", KEY)]);
     let mut reply = ask(&drivers, &Ask::of(&format!("my-{}:m", case.dialect))).unwrap();
     forget_lines(&mut reply);
 
-    let AnswerCase { end, text, detail, usage, .. } = case;
-    assert_eq!(reply, Reply { text, usage, end, detail, left_behind: 0, tool_calls: Some(0) });
+    let AnswerCase {
+        end,
+        text,
+        detail,
+        usage,
+        ..
+    } = case;
+    assert_eq!(
+        reply,
+        Reply {
+            text,
+            usage,
+            end,
+            detail,
+            left_behind: 0,
+            tool_calls: Some(0)
+        }
+    );
 }
 
 /// A prompt and the expected request.
@@ -85,11 +108,18 @@ fn default_model() -> String {
 fn check_request(text: &str) {
     let case: RequestCase = yaml::read(text, "case", 1, ErrorKind::ConfigInvalid).unwrap();
     let server = ModelServer::start(&json!([{"text": "Done."}]));
-    let drivers = drivers(providers(server.url(), &case.provider), &[("UNLOCKER", KEY)]);
+    let drivers = drivers(
+        providers(server.url(), &case.provider),
+        &[("UNLOCKER", KEY)],
+    );
 
     let agent = format!("my-{}:{}", case.dialect, case.model);
-    let request =
-        Ask { agent: &agent, prompt: &case.prompt, format: case.format, max_output: case.max_output };
+    let request = Ask {
+        agent: &agent,
+        prompt: &case.prompt,
+        format: case.format,
+        max_output: case.max_output,
+    };
     assert_eq!(ask(&drivers, &request).unwrap().text, "Done.");
 
     let body: Value = serde_json::from_str(&server.body(1)).unwrap();

@@ -6,7 +6,10 @@
     reason = "a test may panic, and it sets up its own files and processes"
 )]
 
-#[expect(dead_code, reason = "shared with the test binary `it`, which uses the rest")]
+#[expect(
+    dead_code,
+    reason = "shared with the test binary `it`, which uses the rest"
+)]
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -33,7 +36,9 @@ use support::{case_names, files_below, read_case, repository};
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     if arguments.test_threads.is_none() {
-        arguments.test_threads = env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());
+        arguments.test_threads = env::var("RUST_TEST_THREADS")
+            .ok()
+            .and_then(|threads| threads.parse().ok());
     }
 
     let trials = [
@@ -57,10 +62,16 @@ fn main() -> ExitCode {
 /// Returns a trial that fails if a folder of `tests/cases` has no trial, so that nothing would run its files.
 fn no_folder_is_forgotten(trials: &[Trial]) -> Trial {
     let first_part = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
-    let run: BTreeSet<String> = trials.iter().map(|trial| first_part(trial.name())).collect();
+    let run: BTreeSet<String> = trials
+        .iter()
+        .map(|trial| first_part(trial.name()))
+        .collect();
     Trial::test("no_folder_is_forgotten", move || {
         let files = files_below(&repository().join("tests/cases"));
-        let folders: BTreeSet<String> = files.iter().map(|file| first_part(file.to_str().unwrap())).collect();
+        let folders: BTreeSet<String> = files
+            .iter()
+            .map(|file| first_part(file.to_str().unwrap()))
+            .collect();
         assert_eq!(folders, run);
         Ok(())
     })

@@ -24,15 +24,28 @@ fn check(manifest: &str) {
     let place = error.place().map(ToString::to_string).unwrap_or_default();
     let reported = format!("{place}: {}", error.message());
 
-    let expected: Vec<&str> = manifest.lines().filter_map(|line| line.strip_prefix("# fault: ")).collect();
+    let expected: Vec<&str> = manifest
+        .lines()
+        .filter_map(|line| line.strip_prefix("# fault: "))
+        .collect();
     for fault in &expected {
-        assert!(is_reported(fault, &reported), "{fault}\n    is not in: {reported}");
+        assert!(
+            is_reported(fault, &reported),
+            "{fault}\n    is not in: {reported}"
+        );
     }
-    assert_eq!(reported.lines().count(), expected.len(), "other faults are reported: {reported}");
+    assert_eq!(
+        reported.lines().count(),
+        expected.len(),
+        "other faults are reported: {reported}"
+    );
 }
 
 fn is_reported(fault: &str, reported: &str) -> bool {
-    match fault.split_once(' ').filter(|(place, _)| place.contains(':')) {
+    match fault
+        .split_once(' ')
+        .filter(|(place, _)| place.contains(':'))
+    {
         Some((place, words)) => reported
             .lines()
             .any(|line| line.contains(&format!("pack.yaml:{place}: ")) && line.contains(words)),

@@ -17,7 +17,10 @@ struct Payload {
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
-    case_names("screen").iter().flat_map(|file| payload_trials(file)).collect()
+    case_names("screen")
+        .iter()
+        .flat_map(|file| payload_trials(file))
+        .collect()
 }
 
 fn payload_trials(file: &str) -> Vec<Trial> {
@@ -38,10 +41,15 @@ impl Payload {
         assert_eq!(screen(given), *shown);
 
         let mut by_characters = Screen::default();
-        let pushed: String =
-            given.chars().map(|c| by_characters.push(c.encode_utf8(&mut [0; 4])).into_owned()).collect();
+        let pushed: String = given
+            .chars()
+            .map(|c| by_characters.push(c.encode_utf8(&mut [0; 4])).into_owned())
+            .collect();
         assert_eq!(pushed, *shown, "one character at a time");
 
-        assert!(given != shown || matches!(screen(given), Cow::Borrowed(_)), "unchanged text is not copied");
+        assert!(
+            given != shown || matches!(screen(given), Cow::Borrowed(_)),
+            "unchanged text is not copied"
+        );
     }
 }

@@ -14,27 +14,59 @@ use serde::Deserialize;
 use super::{read_data, repository};
 
 pub(crate) fn shipped() -> Agents {
-    Agents::read(AGENTS, "built-in:data/agents.yaml").unwrap().with_secrets(SECRET_NAMES)
+    Agents::read(AGENTS, "built-in:data/agents.yaml")
+        .unwrap()
+        .with_secrets(SECRET_NAMES)
 }
 
 pub(crate) fn vendors() -> Agents {
-    shipped().overlaid(&read_data("agents/vendors.yaml"), "vendors.yaml").unwrap()
+    shipped()
+        .overlaid(&read_data("agents/vendors.yaml"), "vendors.yaml")
+        .unwrap()
 }
 
 pub(crate) fn exited(code: i32) -> Exit {
     // The recordings write a signal as a negative code.
-    let (code, signal) = if code < 0 { (None, Some(-code)) } else { (Some(code), None) };
-    Exit { code, signal, cause: Cause::Ended, left_behind: 0, milliseconds: 1 }
+    let (code, signal) = if code < 0 {
+        (None, Some(-code))
+    } else {
+        (Some(code), None)
+    };
+    Exit {
+        code,
+        signal,
+        cause: Cause::Ended,
+        left_behind: 0,
+        milliseconds: 1,
+    }
 }
 
-pub(crate) fn read(agents: &Agents, agent: &str, stdout: &[u8], stderr: &[u8], exit: &Exit) -> Reply {
+pub(crate) fn read(
+    agents: &Agents,
+    agent: &str,
+    stdout: &[u8],
+    stderr: &[u8],
+    exit: &Exit,
+) -> Reply {
     read_as(agents.find(agent).unwrap(), agents, stdout, stderr, exit)
 }
 
-pub(crate) fn read_as(spec: &AgentSpec, agents: &Agents, stdout: &[u8], stderr: &[u8], exit: &Exit) -> Reply {
+pub(crate) fn read_as(
+    spec: &AgentSpec,
+    agents: &Agents,
+    stdout: &[u8],
+    stderr: &[u8],
+    exit: &Exit,
+) -> Reply {
     let secrets = Secrets::default();
     let failures = agents.failures();
-    OutputReader { spec, failures, secrets: &secrets, limits: Limits::default() }.read(stdout, stderr, exit)
+    OutputReader {
+        spec,
+        failures,
+        secrets: &secrets,
+        limits: Limits::default(),
+    }
+    .read(stdout, stderr, exit)
 }
 
 /// A recorded run of a real agent and its expected reply: a row of `tests/data/agents/recordings.yaml`.
@@ -69,7 +101,8 @@ struct Recordings {
 impl Recording {
     pub(crate) fn all() -> Vec<Self> {
         let written = read_data("agents/recordings.yaml");
-        let table: Recordings = yaml::read(&written, "recordings.yaml", 1, ErrorKind::ConfigInvalid).unwrap();
+        let table: Recordings =
+            yaml::read(&written, "recordings.yaml", 1, ErrorKind::ConfigInvalid).unwrap();
         table.recordings
     }
 
@@ -84,20 +117,41 @@ impl Recording {
     fn definition(&self, agents: &Agents) -> AgentSpec {
         let shipped = agents.find(&self.cli).unwrap();
         let asked = [self.format.clone(), format!("--{}", self.format)];
-        if shipped.argv.iter().flat_map(|argument| &argument.0).any(|word| asked.contains(word)) {
+        if shipped
+            .argv
+            .iter()
+            .flat_map(|argument| &argument.0)
+            .any(|word| asked.contains(word))
+        {
             return shipped.clone();
         }
-        let other = agents.find(&format!("{}-{}", self.cli, self.format)).unwrap();
-        AgentSpec { ends: shipped.ends.clone(), ..other.clone() }
+        let other = agents
+            .find(&format!("{}-{}", self.cli, self.format))
+            .unwrap();
+        AgentSpec {
+            ends: shipped.ends.clone(),
+            ..other.clone()
+        }
     }
 
     /// Returns the differences between the recorded output as read and its row.
     pub(crate) fn faults(&self, agents: &Agents) -> Vec<String> {
         let ((stdout, stderr), exit) = (self.written(), exited(self.exit));
         let reply = read_as(&self.definition(agents), agents, &stdout, &stderr, &exit);
-        let [input, cache_read, cache_write, output, reasoning, micro_dollars] = self.usage;
+        let [
+            input,
+            cache_read,
+            cache_write,
+            output,
+            reasoning,
+            micro_dollars,
+        ] = self.usage;
         let expected = Reply {
-            text: if self.raw { String::from_utf8(stdout.clone()).unwrap() } else { self.text.clone() },
+            text: if self.raw {
+                String::from_utf8(stdout.clone()).unwrap()
+            } else {
+                self.text.clone()
+            },
             usage: UsageMetrics {
                 input_tokens: input,
                 cache_read_tokens: cache_read,
@@ -115,19 +169,31 @@ impl Recording {
         if reply != expected {
             faults.push(format!("is {reply:?}, not {expected:?}"));
         }
-        let lacks = self.detail.iter().any(|words| !reply.detail.contains(words.as_str()));
+        let lacks = self
+            .detail
+            .iter()
+            .any(|words| !reply.detail.contains(words.as_str()));
         if lacks || reply.detail.is_empty() != self.detail.is_empty() {
-            faults.push(format!("has the detail {:?}, not {:?}", reply.detail, self.detail));
+            faults.push(format!(
+                "has the detail {:?}, not {:?}",
+                reply.detail, self.detail
+            ));
         }
         let shipped = read(agents, &self.cli, &stdout, &stderr, &exit);
         if !self.end.is_ok() && shipped.end.is_ok() {
             faults.push("is a failure that the shipped definition takes for a reply".to_owned());
         }
         // Where stdout has one event or nothing, a failure looks the same in every format.
-        let shipped = Reply { tool_calls: reply.tool_calls, ..shipped };
+        let shipped = Reply {
+            tool_calls: reply.tool_calls,
+            ..shipped
+        };
         if !self.end.is_ok() && !stdout.trim_ascii().contains(&b'\n') && shipped != reply {
             faults.push(format!("is {shipped:?} by the shipped definition"));
         }
-        faults.iter().map(|fault| format!("{} {} {fault} ({})", self.cli, self.case, self.note)).collect()
+        faults
+            .iter()
+            .map(|fault| format!("{} {} {fault} ({})", self.cli, self.case, self.note))
+            .collect()
     }
 }

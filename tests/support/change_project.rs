@@ -26,16 +26,24 @@ impl Stage {
 
     /// Makes one in which nothing is committed yet.
     pub(crate) fn without_commit() -> Self {
-        let stage = Self { project: TestProject::new() };
+        let stage = Self {
+            project: TestProject::new(),
+        };
         stage.git("symbolic-ref HEAD refs/heads/main");
         let modes: String = ["plan", "challenge", "implement", "review", "archive"]
             .map(|mode| format!("[modes.{mode}]\nagent = \"fake\"\n"))
             .concat();
         let config = format!("format = 1\n{modes}[review]\ncommands = [\"sh check.sh\"]\n");
-        stage.project.write("agentd/config.toml", config).write("check.sh", "true\n");
+        stage
+            .project
+            .write("agentd/config.toml", config)
+            .write("check.sh", "true\n");
         stage.project.write("CHANGELOG.md", "# Changelog\n");
         stage.define("");
-        write(&stage.outside("agent.sh"), include_str!("../data/change/agent.sh"));
+        write(
+            &stage.outside("agent.sh"),
+            include_str!("../data/change/agent.sh"),
+        );
         stage
     }
 
@@ -69,13 +77,18 @@ impl Stage {
 
     /// Leads a change to its end.
     pub(crate) fn lead(&self, change: &str, request: &str) -> Run {
-        self.project.run(&["run", change, request, "--auto", "--trust"])
+        self.project
+            .run(&["run", change, request, "--auto", "--trust"])
     }
 
     /// Starts to lead a change.
     pub(crate) fn start(&self, args: &[&str]) -> Child {
         let mut command = self.project.command(args);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
     }
 
     /// Returns each call of the agent: the change and the mode.
@@ -88,16 +101,27 @@ impl Stage {
     pub(crate) fn events(&self, change: &str) -> Vec<Event> {
         let store = SqliteStore::open_existing(&self.project.root()).unwrap();
         let events = store.map(|store| store.events(&SessionId::new(change).unwrap()).unwrap());
-        events.unwrap_or_default().into_iter().map(|(_, event)| event).collect()
+        events
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(_, event)| event)
+            .collect()
     }
 
     /// Returns the work trees that changes have of their own now.
     pub(crate) fn trees(&self) -> Vec<PathBuf> {
         let all = self.outside(".local/state/agentd/worktrees");
         let list = |folder: &Path| -> Vec<PathBuf> {
-            fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+            fs::read_dir(folder)
+                .into_iter()
+                .flatten()
+                .map(|entry| entry.unwrap().path())
+                .collect()
         };
-        list(&all).iter().flat_map(|project| list(project)).collect()
+        list(&all)
+            .iter()
+            .flat_map(|project| list(project))
+            .collect()
     }
 
     /// Returns the one work tree that there is.
@@ -113,17 +137,31 @@ impl Stage {
         let names = self.git("ls-tree -r -z --name-only main");
         let text = |name: &str| {
             let plain = match name.strip_prefix("agentd/changes/archive/") {
-                Some(rest) => format!("agentd/changes/archive/{}", rest.get(11..).unwrap_or_default()),
+                Some(rest) => format!(
+                    "agentd/changes/archive/{}",
+                    rest.get(11..).unwrap_or_default()
+                ),
                 None => name.to_owned(),
             };
-            (plain, git_words(&self.project.root(), &["show", &format!("main:{name}")]))
+            (
+                plain,
+                git_words(&self.project.root(), &["show", &format!("main:{name}")]),
+            )
         };
-        names.split('\0').filter(|name| !name.is_empty() && *name != "agentd/agents.yaml").map(text).collect()
+        names
+            .split('\0')
+            .filter(|name| !name.is_empty() && *name != "agentd/agents.yaml")
+            .map(text)
+            .collect()
     }
 
     /// Returns the first lines of all commits of the main branch, sorted.
     pub(crate) fn subjects(&self) -> Vec<String> {
-        let mut subjects: Vec<String> = self.git("log --format=%s main").lines().map(str::to_owned).collect();
+        let mut subjects: Vec<String> = self
+            .git("log --format=%s main")
+            .lines()
+            .map(str::to_owned)
+            .collect();
         subjects.sort();
         subjects
     }
@@ -138,7 +176,11 @@ impl Stage {
         let root = self.project.root();
         let own = |path: &PathBuf| !path.starts_with(".git") && !path.starts_with(".agentd");
         let read = |path: PathBuf| (path.clone(), fs::read(root.join(path)).unwrap_or_default());
-        files_below(&root).into_iter().filter(own).map(read).collect()
+        files_below(&root)
+            .into_iter()
+            .filter(own)
+            .map(read)
+            .collect()
     }
 }
 
@@ -149,8 +191,22 @@ pub(crate) fn git(folder: &Path, words: &str) -> String {
 
 /// Runs git in a folder.
 pub(crate) fn git_words(folder: &Path, words: &[&str]) -> String {
-    let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.invalid"];
-    let output = Command::new("git").args(identity).args(words).current_dir(folder).output().unwrap();
-    assert!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let identity = [
+        "-c",
+        "user.name=Test",
+        "-c",
+        "user.email=test@example.invalid",
+    ];
+    let output = Command::new("git")
+        .args(identity)
+        .args(words)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "git {words:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

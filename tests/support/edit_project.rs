@@ -36,15 +36,30 @@ pub(crate) fn ask(agent: &str, files: impl IntoIterator<Item = PathBuf>) -> Ask 
 /// Returns the text of every file of the working tree that is not a symbolic link, by path.
 pub(crate) fn tree(project: &TestProject) -> BTreeMap<String, String> {
     let own = |path: &PathBuf| {
-        ![".git", ".agentd", "agentd"].iter().any(|folder| path.starts_with(folder))
-            && !path.ancestors().any(|path| project.root().join(path).is_symlink() && path != Path::new(""))
+        ![".git", ".agentd", "agentd"]
+            .iter()
+            .any(|folder| path.starts_with(folder))
+            && !path
+                .ancestors()
+                .any(|path| project.root().join(path).is_symlink() && path != Path::new(""))
     };
     let files = files_below(&project.root()).into_iter().filter(own);
-    files.map(|path| (path.display().to_string(), project.read(path.to_str().unwrap()))).collect()
+    files
+        .map(|path| {
+            (
+                path.display().to_string(),
+                project.read(path.to_str().unwrap()),
+            )
+        })
+        .collect()
 }
 
 /// Returns the result of each step as a case file writes it: `yes` or `no`, and the detail.
 pub(crate) fn settled(report: &TurnReport) -> Vec<String> {
     let word = |done: bool| if done { "yes" } else { "no" };
-    report.settlements.iter().map(|s| format!("{} {}", word(s.done), s.detail)).collect()
+    report
+        .settlements
+        .iter()
+        .map(|s| format!("{} {}", word(s.done), s.detail))
+        .collect()
 }

@@ -36,14 +36,19 @@ pub(crate) fn assembler(work: &Work) -> PromptAssembler {
 
 /// Returns the prompt of a state for a model in a mode.
 pub(crate) fn prompt(model: &str, mode: &str, work: &Work) -> String {
-    assembler(work).assemble(&config(model, mode), work, &work.history, "Go on.", None).unwrap()
+    assembler(work)
+        .assemble(&config(model, mode), work, &work.history, "Go on.", None)
+        .unwrap()
 }
 
 /// Returns the session state of a prompt: the only one.
 pub(crate) fn state_of(prompt: &str) -> &str {
     assert_eq!(prompt.matches("<session_state>").count(), 1, "{prompt}");
     assert_eq!(prompt.matches("</session_state>").count(), 1, "{prompt}");
-    let (start, end) = (prompt.find("<session_state>").unwrap(), prompt.find("</session_state>").unwrap());
+    let (start, end) = (
+        prompt.find("<session_state>").unwrap(),
+        prompt.find("</session_state>").unwrap(),
+    );
     &prompt[start..end + "</session_state>".len()]
 }
 
@@ -56,7 +61,10 @@ pub(crate) fn children<'a, 'i>(node: Node<'a, 'i>) -> Vec<Node<'a, 'i>> {
 }
 
 pub(crate) fn names(node: Node<'_, '_>) -> Vec<String> {
-    children(node).iter().map(|child| child.tag_name().name().to_owned()).collect()
+    children(node)
+        .iter()
+        .map(|child| child.tag_name().name().to_owned())
+        .collect()
 }
 
 /// Returns the names of the elements of a session state, after the mode and the percentage that stand in all.
@@ -68,7 +76,11 @@ pub(crate) fn sections(xml: &str) -> Vec<String> {
 }
 
 pub(crate) fn entry(category: &str, key: &str, value: &str) -> KnowledgeEntry {
-    KnowledgeEntry { category: category.into(), key: key.into(), value: value.into() }
+    KnowledgeEntry {
+        category: category.into(),
+        key: key.into(),
+        value: value.into(),
+    }
 }
 
 pub(crate) fn turns(count: usize, words: usize) -> Vec<Turn> {
@@ -81,7 +93,9 @@ pub(crate) fn turns(count: usize, words: usize) -> Vec<Turn> {
 
 /// Returns the numbers of the turns that a prompt shows, in its order.
 pub(crate) fn turns_shown(prompt: &str) -> Vec<usize> {
-    let lines = prompt.lines().filter_map(|line| line.strip_prefix("USER: question ")?.strip_suffix('.'));
+    let lines = prompt
+        .lines()
+        .filter_map(|line| line.strip_prefix("USER: question ")?.strip_suffix('.'));
     lines.map(|number| number.parse().unwrap()).collect()
 }
 
@@ -114,5 +128,8 @@ pub(crate) fn openers(prompt: &str) -> Vec<&str> {
         "## CONVERSATION HISTORY",
         "## CURRENT MESSAGE",
     ];
-    prompt.lines().filter(|line| OPENERS.contains(line) || line.starts_with("# MODE: ")).collect()
+    prompt
+        .lines()
+        .filter(|line| OPENERS.contains(line) || line.starts_with("# MODE: "))
+        .collect()
 }

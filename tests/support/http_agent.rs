@@ -17,15 +17,19 @@ use super::waiting::HANG;
 pub(crate) const KEY: &str = "canary-5f3b9a1c7d";
 
 /// The dialects and the path at which the server speaks each.
-pub(crate) const DIALECTS: [(&str, &str); 3] =
-    [("openai", "/v1"), ("anthropic", "/v1"), ("gemini", "/v1beta")];
+pub(crate) const DIALECTS: [(&str, &str); 3] = [
+    ("openai", "/v1"),
+    ("anthropic", "/v1"),
+    ("gemini", "/v1beta"),
+];
 
 /// Returns the providers `my-openai`, `my-anthropic` and `my-gemini` at an address, with further keys for each.
 pub(crate) fn providers(url: &str, more: &Value) -> Agents {
     let mut providers = json!({});
     for (dialect, path) in DIALECTS {
         let provider = &mut providers[format!("my-{dialect}")];
-        *provider = json!({"dialect": dialect, "base_url": format!("{url}{path}"), "key": "UNLOCKER"});
+        *provider =
+            json!({"dialect": dialect, "base_url": format!("{url}{path}"), "key": "UNLOCKER"});
         for (name, value) in more.as_object().into_iter().flatten() {
             provider[name] = value.clone();
         }
@@ -35,11 +39,19 @@ pub(crate) fn providers(url: &str, more: &Value) -> Agents {
 }
 
 pub(crate) fn drivers(agents: Agents, variables: &[(&str, &str)]) -> Drivers {
-    let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let variables = variables
+        .iter()
+        .map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let environment = Environment(variables.collect());
     let secrets = Secrets::new(agents.secrets(&environment));
     let guard = Path::new(env!("CARGO_BIN_EXE_agentd")).to_path_buf();
-    Drivers { agents, environment, secrets, guard, containment: Containment::Guard }
+    Drivers {
+        agents,
+        environment,
+        secrets,
+        guard,
+        containment: Containment::Guard,
+    }
 }
 
 /// One request to a model.
@@ -52,7 +64,12 @@ pub(crate) struct Ask<'a> {
 
 impl<'a> Ask<'a> {
     pub(crate) fn of(agent: &'a str) -> Self {
-        Self { agent, prompt: "Say something.", format: Format::Xml, max_output: None }
+        Self {
+            agent,
+            prompt: "Say something.",
+            format: Format::Xml,
+            max_output: None,
+        }
     }
 }
 
@@ -72,7 +89,10 @@ pub(crate) fn ask(drivers: &Drivers, ask: &Ask<'_>) -> Result<Reply, agentd::Err
         root: place.path(),
         folder: &place.path().join("call"),
         marker: "http-agent-test",
-        limits: Limits { grace: Duration::from_millis(200), ..Limits::default() },
+        limits: Limits {
+            grace: Duration::from_millis(200),
+            ..Limits::default()
+        },
     };
     let mut running = driver.start(&call)?;
     Ok(running.wait(HANG)?.unwrap())

@@ -36,10 +36,16 @@ pub(crate) fn sdd_without_branch() -> String {
             "before: [change.require, checks.run, git.diff, specs.show, findings.show]",
             "before: [change.require, specs.show, findings.show]",
         ),
-        ("before: [change.require, review.require, specs.merge]", "before: [change.require]"),
+        (
+            "before: [change.require, review.require, specs.merge]",
+            "before: [change.require]",
+        ),
         ("    needs_person: {git.diff: PARTLY_SHOWN}\n", ""),
         // What nobody looked at is no evidence; `git.commit` never has this result.
-        ("evidence: {checks.run: {FAILED:", "evidence: {git.commit: {FAILED:"),
+        (
+            "evidence: {checks.run: {FAILED:",
+            "evidence: {git.commit: {FAILED:",
+        ),
     ];
     replaced.into_iter().fold(pack, |pack, (with, without)| {
         assert_eq!(pack.matches(with).count(), 1, "{with}");
@@ -48,12 +54,22 @@ pub(crate) fn sdd_without_branch() -> String {
 }
 
 /// Commits all of a desk's project, opens a change on it, and writes files into the worktree of the change.
-pub(crate) fn open_change(desk: &Desk<'_>, change: &str, request: &str, files: &[(&str, &str)]) -> PathBuf {
+pub(crate) fn open_change(
+    desk: &Desk<'_>,
+    change: &str,
+    request: &str,
+    files: &[(&str, &str)],
+) -> PathBuf {
     let root = &desk.workspace.root;
     change_script::git(root, "add -A");
-    change_script::git(root, "-c user.name=Test -c user.email=test@example.invalid commit -q -m start");
+    change_script::git(
+        root,
+        "-c user.name=Test -c user.email=test@example.invalid commit -q -m start",
+    );
     let session = SessionId::new(change).unwrap();
-    let tree = orchestrator::open_change(desk, &session, Some(request)).unwrap().tree;
+    let tree = orchestrator::open_change(desk, &session, Some(request))
+        .unwrap()
+        .tree;
     for (path, content) in files {
         write(&tree.join(path), content);
     }
@@ -81,7 +97,9 @@ pub(crate) struct Run {
 impl TestProject {
     /// Makes an empty git repository.
     pub(crate) fn new() -> Self {
-        let project = Self { folder: tempfile::tempdir().unwrap() };
+        let project = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
         fs::create_dir_all(project.root()).unwrap();
         fs::create_dir_all(project.home()).unwrap();
         init_repository(&project.root());
@@ -92,7 +110,10 @@ impl TestProject {
     pub(crate) fn without_nonce() -> Self {
         let project = Self::new();
         // With the user, as a file of the project would be part of the tree that prompts show.
-        write(&project.user_folder().join("config.toml"), "format = 1\nverdict_nonce = \"off\"\n");
+        write(
+            &project.user_folder().join("config.toml"),
+            "format = 1\nverdict_nonce = \"off\"\n",
+        );
         project
     }
 
@@ -107,7 +128,10 @@ impl TestProject {
     /// The user's configuration folder for the program.
     /// Makes prompts tell no `run`, for agents that answer without reading their prompt.
     pub(crate) fn without_run(&self) -> &Self {
-        write(&self.user_folder().join("config.toml"), "format = 1\nverdict_nonce = \"off\"\n");
+        write(
+            &self.user_folder().join("config.toml"),
+            "format = 1\nverdict_nonce = \"off\"\n",
+        );
         self
     }
 
@@ -182,7 +206,11 @@ impl Run {
         assert_eq!(self.code, code, "{}\n{}", self.stdout, self.stderr);
         assert_eq!(self.stdout, "", "data was printed");
         for word in words {
-            assert!(self.stderr.contains(word), "{word:?} is not in:\n{}", self.stderr);
+            assert!(
+                self.stderr.contains(word),
+                "{word:?} is not in:\n{}",
+                self.stderr
+            );
         }
         self.stderr
     }
@@ -193,7 +221,11 @@ impl Run {
 
     /// Returns the last of the JSON lines that a turn prints: its report.
     pub(crate) fn last_line(&self) -> serde_json::Value {
-        let last = self.stdout.lines().last().unwrap_or_else(|| panic!("{}", self.stderr));
+        let last = self
+            .stdout
+            .lines()
+            .last()
+            .unwrap_or_else(|| panic!("{}", self.stderr));
         let report: serde_json::Value = serde_json::from_str(last).unwrap();
         assert_eq!(report["event"], "report");
         report
@@ -209,11 +241,18 @@ impl Run {
 /// Makes a folder an empty git repository with the branch `main`, as `git init` does, but without starting a process.
 fn init_repository(folder: &Path) {
     let git_dir = folder.join(".git");
-    for name in ["info", "objects/info", "objects/pack", "refs/heads", "refs/tags"] {
+    for name in [
+        "info",
+        "objects/info",
+        "objects/pack",
+        "refs/heads",
+        "refs/tags",
+    ] {
         fs::create_dir_all(git_dir.join(name)).unwrap();
     }
     fs::write(git_dir.join("HEAD"), "ref: refs/heads/main\n").unwrap();
-    let config = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tlogallrefupdates = true\n";
+    let config =
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tlogallrefupdates = true\n";
     fs::write(git_dir.join("config"), config).unwrap();
 }
 
@@ -229,9 +268,17 @@ pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) {
 pub(crate) fn write_program(path: &Path, script: impl AsRef<[u8]>) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut shell = Command::new("sh");
-    shell.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());
+    shell
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped());
     let mut shell = shell.spawn().unwrap();
-    shell.stdin.take().unwrap().write_all(script.as_ref()).unwrap();
+    shell
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(script.as_ref())
+        .unwrap();
     assert!(shell.wait().unwrap().success());
 }
 
@@ -257,7 +304,10 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
 pub(crate) fn case_names(folder: &str) -> Vec<String> {
     let files = files_below(&repository().join("tests/cases").join(folder));
     assert!(!files.is_empty(), "no case in {folder}");
-    files.into_iter().map(|file| format!("{folder}/{}", file.display())).collect()
+    files
+        .into_iter()
+        .map(|file| format!("{folder}/{}", file.display()))
+        .collect()
 }
 
 /// Returns the text of a case file.
@@ -274,7 +324,9 @@ pub(crate) fn read_data(name: &str) -> String {
 pub(crate) fn shipped_pack(name: &str) -> Pack {
     static PACKS: Mutex<BTreeMap<String, Pack>> = Mutex::new(BTreeMap::new());
     let mut packs = PACKS.lock().unwrap();
-    let pack = packs.entry(name.to_owned()).or_insert_with(|| Pack::load(name, &Places::default()).unwrap());
+    let pack = packs
+        .entry(name.to_owned())
+        .or_insert_with(|| Pack::load(name, &Places::default()).unwrap());
     pack.clone()
 }
 
@@ -295,16 +347,25 @@ fn build_programs() -> PathBuf {
     }
 
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--offline", "--locked", "--quiet", "--examples", "--target-dir"]);
-    build.arg(profile.parent().unwrap()).current_dir(repository());
+    build.args([
+        "build",
+        "--offline",
+        "--locked",
+        "--quiet",
+        "--examples",
+        "--target-dir",
+    ]);
+    build
+        .arg(profile.parent().unwrap())
+        .current_dir(repository());
     if !cfg!(debug_assertions) {
         build.arg("--release");
     }
     // Crates that read these variables would be built once more.
     for (name, _) in std::env::vars_os() {
-        let set_by_cargo = name
-            .to_str()
-            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"));
+        let set_by_cargo = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        });
         if set_by_cargo {
             build.env_remove(name);
         }
@@ -364,7 +425,16 @@ pub(crate) fn take(
     ask: &Ask,
 ) -> agentd::Result<TurnReport> {
     let (drivers, run) = (Drivers::default(), orchestrator::Run::new("test"));
-    orchestrator::take(&Desk { workspace, store, drivers: &drivers, run: &run }, driver, ask)
+    orchestrator::take(
+        &Desk {
+            workspace,
+            store,
+            drivers: &drivers,
+            run: &run,
+        },
+        driver,
+        ask,
+    )
 }
 
 /// Returns the events of a session.
@@ -376,7 +446,9 @@ pub(crate) fn events(store: &dyn Store, session: &str) -> Vec<Event> {
 /// Returns PATH without the folders that hold an agent: which one is there must not change a test.
 pub(crate) fn path_without_agents() -> OsString {
     let holds_one = |folder: &PathBuf| {
-        agentd::pack::DEFAULT_AGENTS.lines().any(|name| !name.starts_with('#') && folder.join(name).exists())
+        agentd::pack::DEFAULT_AGENTS
+            .lines()
+            .any(|name| !name.starts_with('#') && folder.join(name).exists())
     };
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::join_paths(std::env::split_paths(&path).filter(|folder| !holds_one(folder))).unwrap()

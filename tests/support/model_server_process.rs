@@ -24,16 +24,29 @@ impl ModelServer {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("script.yaml"), script.to_string()).unwrap();
         let mut command = Command::new(program("model_server"));
-        for (flag, name) in
-            [("--script", "script.yaml"), ("--log", "log"), ("--bodies", "bodies"), ("--prompt", "prompt")]
-        {
+        for (flag, name) in [
+            ("--script", "script.yaml"),
+            ("--log", "log"),
+            ("--bodies", "bodies"),
+            ("--prompt", "prompt"),
+        ] {
             command.arg(flag).arg(folder.path().join(name));
         }
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut url = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut url)
+            .unwrap();
         assert!(url.starts_with("http://127.0.0.1:"), "{url:?}");
-        Self { child, folder, url: url.trim_end().to_owned() }
+        Self {
+            child,
+            folder,
+            url: url.trim_end().to_owned(),
+        }
     }
 
     /// Returns the address, as `http://127.0.0.1:PORT`.
@@ -50,8 +63,12 @@ impl ModelServer {
     pub(crate) fn requests(&self) -> Vec<Value> {
         let log = fs::read_to_string(self.folder.path().join("log")).unwrap();
         // The server may be writing a line at this moment.
-        let lines = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+        let lines = log
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     /// Returns the body of a request, the first by number 1.

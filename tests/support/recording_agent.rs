@@ -17,8 +17,11 @@ pub(crate) struct Called {
 impl Called {
     /// Returns the names of its variables, sorted.
     pub(crate) fn variables(&self) -> Vec<&str> {
-        let mut names: Vec<&str> =
-            self.environment.iter().map(|line| line.split_once('=').unwrap().0).collect();
+        let mut names: Vec<&str> = self
+            .environment
+            .iter()
+            .map(|line| line.split_once('=').unwrap().0)
+            .collect();
         names.sort_unstable();
         names
     }
@@ -31,8 +34,14 @@ pub(crate) fn describe(project: &TestProject, agents: &[(&str, &[&str], &str)]) 
     for (name, steps, more) in agents {
         let record = format!("record {}", folder(project, name).display());
         let program = program("fake_agent").display().to_string();
-        let argv: Vec<&str> = [program.as_str(), &record].into_iter().chain(steps.iter().copied()).collect();
-        text += &format!("  {name}:\n    argv: {}\n{more}", serde_json::to_string(&argv).unwrap());
+        let argv: Vec<&str> = [program.as_str(), &record]
+            .into_iter()
+            .chain(steps.iter().copied())
+            .collect();
+        text += &format!(
+            "  {name}:\n    argv: {}\n{more}",
+            serde_json::to_string(&argv).unwrap()
+        );
     }
     // With the user, where nobody has to accept it.
     write(&project.user_folder().join("agents.yaml"), text);
@@ -49,10 +58,15 @@ pub(crate) fn calls(project: &TestProject, agent: &str) -> usize {
 
 /// Returns a call of an agent, the first by number 1.
 pub(crate) fn call(project: &TestProject, agent: &str, number: usize) -> Called {
-    let read =
-        |name: &str| fs::read_to_string(folder(project, agent).join(number.to_string()).join(name)).unwrap();
+    let read = |name: &str| {
+        fs::read_to_string(folder(project, agent).join(number.to_string()).join(name)).unwrap()
+    };
     let lines = |name: &str| read(name).lines().map(str::to_owned).collect();
-    Called { argv: lines("argv"), environment: lines("env"), stdin: read("stdin") }
+    Called {
+        argv: lines("argv"),
+        environment: lines("env"),
+        stdin: read("stdin"),
+    }
 }
 
 /// Puts what an agent shall answer where it can be read with the step that is returned.
@@ -65,7 +79,10 @@ pub(crate) fn answer(project: &TestProject, name: &str, text: &str) -> String {
 /// Returns a prompt with its nonce replaced, so that it can be compared with one that `agentd prompt` shows.
 pub(crate) fn previewed(prompt: &str) -> String {
     // In JSON the quotes are escaped.
-    let Some(value) = prompt.split("<review run=").nth(1).map(|rest| rest.trim_start_matches(['\\', '"']))
+    let Some(value) = prompt
+        .split("<review run=")
+        .nth(1)
+        .map(|rest| rest.trim_start_matches(['\\', '"']))
     else {
         return prompt.to_owned();
     };

@@ -20,7 +20,9 @@ pub(crate) struct ReplyCase {
     pub(crate) reply: Vec<u8>,
 }
 
-const KNOWN: [&str; 7] = ["pack", "mode", "finish", "nonce", "tasks", "escapes", "reader"];
+const KNOWN: [&str; 7] = [
+    "pack", "mode", "finish", "nonce", "tasks", "escapes", "reader",
+];
 
 impl ReplyCase {
     pub(crate) fn read(text: &str) -> Self {
@@ -30,10 +32,23 @@ impl ReplyCase {
         let lines = head.lines().filter(|line| !line.starts_with('#'));
         let pairs = lines.map(|line| line.split_once(':').unwrap_or_else(|| panic!("{line}")));
         let pairs = pairs.map(|(key, value)| (key.to_owned(), value.trim().to_owned()));
-        let (known, expected): (Vec<_>, Vec<_>) = pairs.partition(|(key, _)| KNOWN.contains(&key.as_str()));
-        let mut case = Self { known, expected, sent: String::new(), ours: String::new(), reply: Vec::new() };
+        let (known, expected): (Vec<_>, Vec<_>) =
+            pairs.partition(|(key, _)| KNOWN.contains(&key.as_str()));
+        let mut case = Self {
+            known,
+            expected,
+            sent: String::new(),
+            ours: String::new(),
+            reply: Vec::new(),
+        };
         let escapes = case.known("escapes") == Some("yes");
-        let bytes = |text: &str| if escapes { unescaped(text) } else { text.as_bytes().to_vec() };
+        let bytes = |text: &str| {
+            if escapes {
+                unescaped(text)
+            } else {
+                text.as_bytes().to_vec()
+            }
+        };
         for section in sections {
             let (name, text) = section.split_once('\n').unwrap();
             let text = String::from_utf8(bytes(text)).unwrap();
@@ -48,20 +63,37 @@ impl ReplyCase {
     }
 
     pub(crate) fn known(&self, key: &str) -> Option<&str> {
-        self.known.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+        self.known
+            .iter()
+            .find(|(known, _)| known == key)
+            .map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn grammar(&self) -> Grammar {
         let pack = self.known("pack").unwrap_or("sdd");
-        let mode = self.known("mode").unwrap_or(if pack == "sdd" { "challenge" } else { "architect" });
-        shipped_pack(pack).grammar(&Mode::new(mode).unwrap()).unwrap()
+        let mode = self.known("mode").unwrap_or(if pack == "sdd" {
+            "challenge"
+        } else {
+            "architect"
+        });
+        shipped_pack(pack)
+            .grammar(&Mode::new(mode).unwrap())
+            .unwrap()
     }
 
     pub(crate) fn context(&self) -> Context<'_> {
         let tasks = self.known("tasks");
         Context {
-            ours: if self.ours.is_empty() { vec![] } else { vec![self.ours.as_str()] },
-            sent: if self.sent.is_empty() { vec![] } else { vec![self.sent.as_str()] },
+            ours: if self.ours.is_empty() {
+                vec![]
+            } else {
+                vec![self.ours.as_str()]
+            },
+            sent: if self.sent.is_empty() {
+                vec![]
+            } else {
+                vec![self.sent.as_str()]
+            },
             finish: match self.known("finish").unwrap_or("stop") {
                 "stop" => Finish::Stop,
                 "length" => Finish::Length,
@@ -103,8 +135,13 @@ impl ReplyCase {
 }
 
 fn found(key: &str, response: &Response, grammar: &Grammar) -> String {
-    let joined =
-        |parts: Vec<String>, by: &str| if parts.is_empty() { "none".to_owned() } else { parts.join(by) };
+    let joined = |parts: Vec<String>, by: &str| {
+        if parts.is_empty() {
+            "none".to_owned()
+        } else {
+            parts.join(by)
+        }
+    };
     match key {
         "verdict" => match parse::verdict(response, grammar) {
             Ok(verdict) => verdict.map_or("none", ReviewResult::name).to_owned(),
@@ -116,33 +153,64 @@ fn found(key: &str, response: &Response, grammar: &Grammar) -> String {
         "stray" => response.stray.replace('\n', "⏎"),
         "thoughts" => response.thoughts.join(" | "),
         "actions" => {
-            let actions = response.actions.iter().map(|action| json!({action.name.clone(): action.values}));
+            let actions = response
+                .actions
+                .iter()
+                .map(|action| json!({action.name.clone(): action.values}));
             Value::from(actions.collect::<Vec<_>>()).to_string()
         }
         "updates" => {
             let updates = response.updates.iter().map(|u| match u.format {
                 UpdateFormat::Whole => json!({"target": u.target, "content": u.content}),
-                UpdateFormat::Diff => json!({"target": u.target, "content": u.content, "format": "diff"}),
+                UpdateFormat::Diff => {
+                    json!({"target": u.target, "content": u.content, "format": "diff"})
+                }
             });
             Value::from(updates.collect::<Vec<_>>()).to_string()
         }
-        "targets" => joined(response.updates.iter().map(|update| update.target.clone()).collect(), " "),
+        "targets" => joined(
+            response
+                .updates
+                .iter()
+                .map(|update| update.target.clone())
+                .collect(),
+            " ",
+        ),
         "markers" => serde_json::to_string(&response.markers).unwrap(),
         "tasks_done" => {
             let tasks = response.markers.iter().filter_map(|marker| match marker {
                 Marker::TaskStatus { id, status } => {
-                    let status = if *status == TaskStatus::Completed { "COMPLETED" } else { "FAILED" };
+                    let status = if *status == TaskStatus::Completed {
+                        "COMPLETED"
+                    } else {
+                        "FAILED"
+                    };
                     Some((id.clone(), Value::from(status)))
                 }
                 _ => None,
             });
             Value::from(tasks.collect::<serde_json::Map<_, _>>()).to_string()
         }
-        "refused" => joined(response.proposals.iter().map(|p| p.what.clone()).collect(), "; "),
-        "proposals" => {
-            joined(response.proposals.iter().map(|p| format!("{} ({})", p.what, p.reason)).collect(), ", ")
-        }
-        "problems" => joined(response.problems.iter().map(|p| p.code.name().to_owned()).collect(), ", "),
+        "refused" => joined(
+            response.proposals.iter().map(|p| p.what.clone()).collect(),
+            "; ",
+        ),
+        "proposals" => joined(
+            response
+                .proposals
+                .iter()
+                .map(|p| format!("{} ({})", p.what, p.reason))
+                .collect(),
+            ", ",
+        ),
+        "problems" => joined(
+            response
+                .problems
+                .iter()
+                .map(|p| p.code.name().to_owned())
+                .collect(),
+            ", ",
+        ),
         "complete" => if response.complete { "yes" } else { "no" }.to_owned(),
         other => panic!("unknown key {other}"),
     }
@@ -183,5 +251,8 @@ fn unescaped(text: &str) -> Vec<u8> {
 /// Returns the replies of all cases, each with the prompt it answers.
 pub(crate) fn all_replies() -> Vec<(Vec<u8>, String)> {
     let names = case_names("reply").into_iter();
-    names.map(|name| ReplyCase::read(&read_case(&name))).map(|case| (case.reply, case.sent)).collect()
+    names
+        .map(|name| ReplyCase::read(&read_case(&name)))
+        .map(|case| (case.reply, case.sent))
+        .collect()
 }

@@ -40,7 +40,10 @@ pub(crate) fn until(failure: &str, mut holds: impl FnMut() -> bool) {
 /// Waits until a file contains a text.
 pub(crate) fn until_written(path: &Path, text: &str) {
     let is_written = || fs::read(path).is_ok_and(|bytes| contains(&bytes, text.as_bytes()));
-    until(&format!("{text:?} is not written to {}", path.display()), is_written);
+    until(
+        &format!("{text:?} is not written to {}", path.display()),
+        is_written,
+    );
 }
 
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
@@ -65,7 +68,10 @@ pub(crate) fn processes_by_environment(is_wanted: impl Fn(&[&[u8]]) -> bool) -> 
 pub(crate) fn processes_of_calls(home: &Path) -> BTreeSet<u32> {
     let home = format!("HOME={}", home.display());
     processes_by_environment(|entries| {
-        entries.contains(&home.as_bytes()) && entries.iter().any(|entry| entry.starts_with(b"AGENTD_CALL="))
+        entries.contains(&home.as_bytes())
+            && entries
+                .iter()
+                .any(|entry| entry.starts_with(b"AGENTD_CALL="))
     })
 }
 
@@ -74,7 +80,11 @@ pub(crate) fn suspend(pid: Pid) {
     kill(pid, Signal::SIGSTOP).unwrap();
     until("the process is not stopped", || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        stat.rsplit(')').next().unwrap().trim_start().starts_with('T')
+        stat.rsplit(')')
+            .next()
+            .unwrap()
+            .trim_start()
+            .starts_with('T')
     });
 }
 
@@ -99,8 +109,14 @@ impl Holders {
     /// Creates the FIFO.
     pub(crate) fn new(path: PathBuf) -> Self {
         mkfifo(&path, Mode::S_IRWXU).unwrap();
-        let read_end = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&path);
-        Self { path, read_end: read_end.unwrap() }
+        let read_end = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlag::O_NONBLOCK.bits())
+            .open(&path);
+        Self {
+            path,
+            read_end: read_end.unwrap(),
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -19,7 +19,10 @@ pub(super) fn body(request: &Request<'_>) -> Map<String, Value> {
     let (system, messages) = apart(&request.messages);
     let mut body = Map::new();
     body.insert("model".to_owned(), request.model.into());
-    let limit = request.model_output.or(request.max_output).unwrap_or(MAX_TOKENS);
+    let limit = request
+        .model_output
+        .or(request.max_output)
+        .unwrap_or(MAX_TOKENS);
     body.insert("max_tokens".to_owned(), limit.into());
     if !system.is_empty() {
         body.insert("system".to_owned(), system.into());
@@ -41,7 +44,11 @@ pub(super) fn read(event: &Value, told: &mut Told) {
         }
         "message_stop" => told.done = true,
         "message" => {
-            event["content"].as_array().into_iter().flatten().for_each(|part| block(part, told));
+            event["content"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .for_each(|part| block(part, told));
             usage(&event["usage"], told);
             stop(&event["stop_reason"], told);
         }
@@ -76,5 +83,7 @@ fn usage(usage: &Value, told: &mut Told) {
     ] {
         *count = usage[name].as_u64().or(*count);
     }
-    used.reasoning = usage["output_tokens_details"]["thinking_tokens"].as_u64().or(used.reasoning);
+    used.reasoning = usage["output_tokens_details"]["thinking_tokens"]
+        .as_u64()
+        .or(used.reasoning);
 }

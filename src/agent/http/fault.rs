@@ -11,7 +11,8 @@ const SHOWN: usize = 500;
 
 /// Returns what an event says of a failure; `None` if it tells of none.
 pub(super) fn in_event(event: &Value) -> Option<String> {
-    let has_failed = !event["error"].is_null() || event["object"] == "error" || event["type"] == "error";
+    let has_failed =
+        !event["error"].is_null() || event["object"] == "error" || event["type"] == "error";
     has_failed.then(|| words(event, None)).flatten()
 }
 
@@ -23,13 +24,18 @@ pub(super) fn in_answer(status: StatusCode, headers: &HeaderMap, body: &str) -> 
         told = format!("{told} {reason}");
     }
     let value = listen::value(body);
-    if let Some(words) = value.and_then(|value| words(&value, Some(status))).or_else(|| shown(body)) {
+    if let Some(words) = value
+        .and_then(|value| words(&value, Some(status)))
+        .or_else(|| shown(body))
+    {
         told = format!("{told}: {words}");
     }
     if let Some(place) = header("location").filter(|_| status.is_redirection()) {
         told = format!("{told}: the server is at {place}, and redirects are not followed");
     }
-    if let Some(seconds) = header("retry-after").and_then(|after| wait::seconds(after, header("date"))) {
+    if let Some(seconds) =
+        header("retry-after").and_then(|after| wait::seconds(after, header("date")))
+    {
         told = format!("{told} (retry-after: {seconds})");
     }
     told
@@ -45,11 +51,15 @@ pub(super) fn shown(text: &str) -> Option<String> {
 /// Returns the names and the message of a failure, in whichever of the known forms it is told.
 fn words(value: &Value, status: Option<StatusCode>) -> Option<String> {
     let value = value.get(0).unwrap_or(value);
-    let error = Some(&value["error"]).filter(|error| !error.is_null()).unwrap_or(value);
+    let error = Some(&value["error"])
+        .filter(|error| !error.is_null())
+        .unwrap_or(value);
     if let Some(message) = error.as_str() {
         return Some(message.to_owned());
     }
-    let said = [&error["message"], &error["detail"], &error["msg"]].into_iter().find(|said| !said.is_null());
+    let said = [&error["message"], &error["detail"], &error["msg"]]
+        .into_iter()
+        .find(|said| !said.is_null());
     let message = match said {
         Some(Value::String(message)) => message.clone(),
         Some(other) => other.to_string(),
@@ -74,6 +84,9 @@ fn words(value: &Value, status: Option<StatusCode>) -> Option<String> {
     told.extend(Some(message).filter(|message| !message.is_empty()));
     let details = error["details"].as_array().into_iter().flatten();
     let delays = details.filter_map(|detail| detail["retryDelay"].as_str());
-    let delay: String = delays.take(1).map(|delay| format!(" (retryDelay: {delay})")).collect();
+    let delay: String = delays
+        .take(1)
+        .map(|delay| format!(" (retryDelay: {delay})"))
+        .collect();
     (!told.is_empty()).then(|| told.join(": ") + &delay)
 }

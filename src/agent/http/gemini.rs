@@ -25,18 +25,28 @@ pub(super) fn body(request: &Request<'_>) -> Map<String, Value> {
     let contents: Vec<Value> = messages
         .into_iter()
         .map(|message| {
-            let role = if message.role == Role::Assistant { "model" } else { "user" };
+            let role = if message.role == Role::Assistant {
+                "model"
+            } else {
+                "user"
+            };
             json!({"role": role, "parts": [{"text": message.content}]})
         })
         .collect();
     let mut body = Map::new();
     if !system.is_empty() {
-        body.insert("systemInstruction".to_owned(), json!({"parts": [{"text": system}]}));
+        body.insert(
+            "systemInstruction".to_owned(),
+            json!({"parts": [{"text": system}]}),
+        );
     }
     body.insert("contents".to_owned(), contents.into());
     if let Some(limit) = request.max_output {
         let limit = request.model_output.map_or(limit, |most| most.min(limit));
-        body.insert("generationConfig".to_owned(), json!({"maxOutputTokens": limit}));
+        body.insert(
+            "generationConfig".to_owned(),
+            json!({"maxOutputTokens": limit}),
+        );
     }
     body
 }
@@ -44,8 +54,16 @@ pub(super) fn body(request: &Request<'_>) -> Map<String, Value> {
 /// Reads an event, or a whole answer.
 pub(super) fn read(event: &Value, told: &mut Told) {
     let candidate = &event["candidates"][0];
-    for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
-        if part["thought"] == true { told.think(&part["text"]) } else { told.say(&part["text"]) }
+    for part in candidate["content"]["parts"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        if part["thought"] == true {
+            told.think(&part["text"])
+        } else {
+            told.say(&part["text"])
+        }
     }
     if let Some(usage) = usage(&event["usageMetadata"]) {
         told.usage = usage;
@@ -55,9 +73,8 @@ pub(super) fn read(event: &Value, told: &mut Told) {
         told.stop = Some(match reason {
             "STOP" => Stop::End,
             "MAX_TOKENS" => Stop::Length,
-            "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" => {
-                Stop::Refusal(reason.to_owned())
-            }
+            "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII"
+            | "IMAGE_SAFETY" => Stop::Refusal(reason.to_owned()),
             other if blocked.is_some() => Stop::Refusal(other.to_owned()),
             other => Stop::Other(other.to_owned()),
         });
@@ -69,8 +86,16 @@ fn usage(usage: &Value) -> Option<Usage> {
     let cache_read = usage["cachedContentTokenCount"].as_u64();
     let reasoning = usage["thoughtsTokenCount"].as_u64();
     // Thoughts are counted apart there, and are part of the reply here.
-    let output =
-        [usage["candidatesTokenCount"].as_u64(), reasoning].into_iter().flatten().reduce(u64::saturating_add);
+    let output = [usage["candidatesTokenCount"].as_u64(), reasoning]
+        .into_iter()
+        .flatten()
+        .reduce(u64::saturating_add);
     let input = Some(prompt.saturating_sub(cache_read.unwrap_or(0)));
-    Some(Usage { input, cache_read, cache_write: None, output, reasoning })
+    Some(Usage {
+        input,
+        cache_read,
+        cache_write: None,
+        output,
+        reasoning,
+    })
 }

@@ -29,13 +29,23 @@ pub(super) enum Role {
 /// Several in a row of the same role are one, as many models take no others.
 pub(super) fn read(prompt: &str, format: Format) -> Result<Vec<Message>> {
     if format != Format::Chat {
-        return Ok(vec![Message { role: Role::User, content: prompt.to_owned() }]);
+        return Ok(vec![Message {
+            role: Role::User,
+            content: prompt.to_owned(),
+        }]);
     }
     let written: Vec<Message> = serde_json::from_str(prompt).map_err(|cause| {
-        Error::new(ErrorKind::AgentUnusable, "the prompt is no list of messages").with_source(cause)
+        Error::new(
+            ErrorKind::AgentUnusable,
+            "the prompt is no list of messages",
+        )
+        .with_source(cause)
     })?;
     let mut messages: Vec<Message> = Vec::new();
-    for message in written.into_iter().filter(|message| !message.content.is_empty()) {
+    for message in written
+        .into_iter()
+        .filter(|message| !message.content.is_empty())
+    {
         match messages.last_mut() {
             Some(last) if last.role == message.role => {
                 last.content.push_str(BETWEEN);
@@ -49,8 +59,12 @@ pub(super) fn read(prompt: &str, format: Format) -> Result<Vec<Message>> {
 
 /// Returns what the system says, and the other messages, for dialects in which it speaks apart.
 pub(super) fn apart(messages: &[Message]) -> (String, Vec<&Message>) {
-    let (system, rest): (Vec<&Message>, Vec<&Message>) =
-        messages.iter().partition(|message| message.role == Role::System);
-    let system: Vec<&str> = system.iter().map(|message| message.content.as_str()).collect();
+    let (system, rest): (Vec<&Message>, Vec<&Message>) = messages
+        .iter()
+        .partition(|message| message.role == Role::System);
+    let system: Vec<&str> = system
+        .iter()
+        .map(|message| message.content.as_str())
+        .collect();
     (system.join(BETWEEN), rest)
 }

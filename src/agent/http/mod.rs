@@ -54,7 +54,13 @@ impl HttpAgent {
     ///
     /// `AgentUnusable` if the program's own path cannot be an argument.
     pub(super) fn new(provider: &Provider, model: &str, drivers: &Drivers) -> Result<Self> {
-        let Drivers { agents, environment, secrets, guard, containment } = drivers;
+        let Drivers {
+            agents,
+            environment,
+            secrets,
+            guard,
+            containment,
+        } = drivers;
         let key = provider.key.as_deref();
         let has_key = key.is_none_or(|key| {
             environment
@@ -81,7 +87,12 @@ impl HttpAgent {
         let sender = CommandAgent::new(&spec, agents, environment, secrets, guard, *containment)
             // A cut reply is known by its missing end; words about limits are those of a refused request.
             .without(Failure::Cut);
-        Ok(Self { provider: provider.clone(), model: model.to_owned(), has_key, sender })
+        Ok(Self {
+            provider: provider.clone(),
+            model: model.to_owned(),
+            has_key,
+            sender,
+        })
     }
 
     /// Returns the body of a request, in the dialect of the server.
@@ -115,11 +126,19 @@ impl Driver for HttpAgent {
         if !self.has_key {
             let name = self.provider.key.as_deref().unwrap_or_default();
             let detail = format!("the variable {name}, which is to hold the key, is not set");
-            return Ok(Ready::boxed(Reply { end: End::Auth, detail, ..Reply::default() }));
+            return Ok(Ready::boxed(Reply {
+                end: End::Auth,
+                detail,
+                ..Reply::default()
+            }));
         }
         let model = call.model.unwrap_or(&self.model);
         let body = self.body(call, model)?;
-        self.sender.start(&Call { prompt: &body, model: Some(model), ..*call })
+        self.sender.start(&Call {
+            prompt: &body,
+            model: Some(model),
+            ..*call
+        })
     }
 
     fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<Salvaged>> {
@@ -129,10 +148,16 @@ impl Driver for HttpAgent {
 
 /// Returns the command that sends a request. The key is not in it, only its variable's name.
 fn argv(provider: &Provider, guard: &Path) -> Result<Vec<Argument>> {
-    let program =
-        absolute(guard).ok().and_then(|path| path.to_str().map(str::to_owned)).ok_or_else(|| {
-            let message = format!("the program's own path, {}, cannot be an argument", guard.display());
-            Error::new(ErrorKind::AgentUnusable, message).with_hint("put it where the path is UTF-8")
+    let program = absolute(guard)
+        .ok()
+        .and_then(|path| path.to_str().map(str::to_owned))
+        .ok_or_else(|| {
+            let message = format!(
+                "the program's own path, {}, cannot be an argument",
+                guard.display()
+            );
+            Error::new(ErrorKind::AgentUnusable, message)
+                .with_hint("put it where the path is UTF-8")
         })?;
     let texts = [
         &program,
@@ -143,7 +168,10 @@ fn argv(provider: &Provider, guard: &Path) -> Result<Vec<Argument>> {
         provider.key.as_deref().unwrap_or_default(),
         "{model}",
     ];
-    Ok(texts.into_iter().map(|text| Argument(vec![text.to_owned()])).collect())
+    Ok(texts
+        .into_iter()
+        .map(|text| Argument(vec![text.to_owned()]))
+        .collect())
 }
 
 /// Lays what a definition says over a value: `null` takes something out, objects are gone into.
@@ -155,7 +183,9 @@ fn patch(value: &mut Value, over: &Map<String, Value>) {
                 fields.shift_remove(name);
             }
             Value::Object(inner) => {
-                let field = fields.entry(name).or_insert_with(|| Value::Object(Map::new()));
+                let field = fields
+                    .entry(name)
+                    .or_insert_with(|| Value::Object(Map::new()));
                 if !field.is_object() {
                     *field = Value::Object(Map::new());
                 }

@@ -18,7 +18,10 @@ pub(super) fn body(request: &Request<'_>) -> Map<String, Value> {
     if let Some(limit) = request.max_output {
         body.insert(
             "max_tokens".to_owned(),
-            request.model_output.map_or(limit, |most| most.min(limit)).into(),
+            request
+                .model_output
+                .map_or(limit, |most| most.min(limit))
+                .into(),
         );
     }
     body
@@ -36,7 +39,10 @@ pub(super) fn read(event: &Value, told: &mut Told) {
         told.say(&said["refusal"]);
         told.think(&said["reasoning_content"]);
         told.think(&said["reasoning"]);
-        if said["refusal"].as_str().is_some_and(|words| !words.is_empty()) {
+        if said["refusal"]
+            .as_str()
+            .is_some_and(|words| !words.is_empty())
+        {
             told.stop = Some(Stop::Refusal("refusal".to_owned()));
         }
     }
@@ -62,16 +68,29 @@ fn content(content: &Value, told: &mut Told) {
 
 fn usage(usage: &Value) -> Option<Usage> {
     let prompt = usage["prompt_tokens"].as_u64()?;
-    let cached = [&usage["prompt_tokens_details"]["cached_tokens"], &usage["prompt_cache_hit_tokens"]];
+    let cached = [
+        &usage["prompt_tokens_details"]["cached_tokens"],
+        &usage["prompt_cache_hit_tokens"],
+    ];
     let cache_read = cached.into_iter().find_map(Value::as_u64);
     let reasoning = usage["completion_tokens_details"]["reasoning_tokens"].as_u64();
     let output = usage["completion_tokens"].as_u64().map(|output| {
         // Some count thoughts apart, which the total tells.
         let thoughts = reasoning.unwrap_or(0);
-        let apart =
-            usage["total_tokens"].as_u64() == Some(prompt.saturating_add(output).saturating_add(thoughts));
-        if apart { output.saturating_add(thoughts) } else { output }
+        let apart = usage["total_tokens"].as_u64()
+            == Some(prompt.saturating_add(output).saturating_add(thoughts));
+        if apart {
+            output.saturating_add(thoughts)
+        } else {
+            output
+        }
     });
     let input = Some(prompt.saturating_sub(cache_read.unwrap_or(0)));
-    Some(Usage { input, cache_read, cache_write: None, output, reasoning })
+    Some(Usage {
+        input,
+        cache_read,
+        cache_write: None,
+        output,
+        reasoning,
+    })
 }

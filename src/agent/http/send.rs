@@ -44,7 +44,10 @@ struct Order {
 /// that holds the key, and the model.
 pub(in crate::agent) fn send(arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let mut body = Vec::new();
-    #[expect(clippy::disallowed_methods, reason = "the stdin of a sender is its request")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the stdin of a sender is its request"
+    )]
     io::stdin().read_to_end(&mut body)?;
     let mut lines = Lines::new();
     let asked = order(arguments).and_then(|order| Ok((order.dialect, ask(&order, &body)?)));
@@ -59,29 +62,42 @@ pub(in crate::agent) fn send(arguments: impl Iterator<Item = OsString>) -> io::R
 }
 
 fn order(arguments: impl Iterator<Item = OsString>) -> Result<Order, String> {
-    let arguments: Vec<String> = arguments.map(|text| text.to_string_lossy().into_owned()).collect();
+    let arguments: Vec<String> = arguments
+        .map(|text| text.to_string_lossy().into_owned())
+        .collect();
     let [dialect, base_url, key, model] = &arguments[..] else {
         return Err("the sender was started with other arguments than it takes".to_owned());
     };
-    let dialect = Dialect::named(dialect).ok_or_else(|| format!("there is no dialect {dialect}"))?;
+    let dialect =
+        Dialect::named(dialect).ok_or_else(|| format!("there is no dialect {dialect}"))?;
     let path = match dialect {
         Dialect::Openai => openai::PATH.to_owned(),
         Dialect::Anthropic => anthropic::PATH.to_owned(),
         Dialect::Gemini => gemini::path(model),
     };
-    #[expect(clippy::disallowed_methods, reason = "the key is in no argument and in no file")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the key is in no argument and in no file"
+    )]
     let value = env::var(key).ok().map(|value| value.trim().to_owned());
     match value.filter(|value| !value.is_empty()) {
-        None if !key.is_empty() => {
-            Err(format!("missing environment variable {key}, which is to hold the key"))
-        }
-        key => Ok(Order { dialect, url: format!("{base_url}{path}"), key }),
+        None if !key.is_empty() => Err(format!(
+            "missing environment variable {key}, which is to hold the key"
+        )),
+        key => Ok(Order {
+            dialect,
+            url: format!("{base_url}{path}"),
+            key,
+        }),
     }
 }
 
 /// Sends a request, and returns the answer if it is one; else the words for what went wrong.
 fn ask(order: &Order, body: &[u8]) -> Result<Response<Body>, String> {
-    let uri: Uri = order.url.parse().map_err(|_| format!("{} is no address", order.url))?;
+    let uri: Uri = order
+        .url
+        .parse()
+        .map_err(|_| format!("{} is no address", order.url))?;
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
@@ -112,27 +128,44 @@ fn ask(order: &Order, body: &[u8]) -> Result<Response<Body>, String> {
         value.set_sensitive(true);
         request = request.header(name, value);
     }
-    let answer = request.send(body).map_err(|error| not_reached(&uri, &error))?;
+    let answer = request
+        .send(body)
+        .map_err(|error| not_reached(&uri, &error))?;
     if answer.status().is_success() {
         return Ok(answer);
     }
     let (parts, body) = answer.into_parts();
     let mut told = Vec::new();
     // What of it came is enough.
-    let _cut = body.into_reader().take(sse::LONGEST as u64).read_to_end(&mut told);
-    Err(fault::in_answer(parts.status, &parts.headers, &String::from_utf8_lossy(&told)))
+    let _cut = body
+        .into_reader()
+        .take(sse::LONGEST as u64)
+        .read_to_end(&mut told);
+    Err(fault::in_answer(
+        parts.status,
+        &parts.headers,
+        &String::from_utf8_lossy(&told),
+    ))
 }
 
 /// Tells whether an address is this machine's own, to which no proxy leads.
 fn is_loopback(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    host == "localhost"
+        || host
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
 }
 
 /// Returns the certificates that the user trusts instead of the usual ones, if some are named.
 fn own_roots() -> Result<Option<RootCerts>, String> {
-    #[expect(clippy::disallowed_methods, reason = "the environment of a sender is the one that it is given")]
-    let Some(path) = env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()) else { return Ok(None) };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the environment of a sender is the one that it is given"
+    )]
+    let Some(path) = env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()) else {
+        return Ok(None);
+    };
     let shown = path.display();
     let mut pem = Vec::new();
     contain::open(path.as_ref())
@@ -154,10 +187,20 @@ fn own_roots() -> Result<Option<RootCerts>, String> {
 /// Returns the words for a server that cannot be spoken to.
 fn not_reached(uri: &Uri, error: &ureq::Error) -> String {
     let host = uri.host().unwrap_or_default();
-    let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
+    let port = uri
+        .port_u16()
+        .unwrap_or(if uri.scheme_str() == Some("http") {
+            80
+        } else {
+            443
+        });
     match error {
         ureq::Error::Io(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => {
-            let running = if is_loopback(uri) { ": is the server running?" } else { "" };
+            let running = if is_loopback(uri) {
+                ": is the server running?"
+            } else {
+                ""
+            };
             format!("{host}:{port} refuses the connection{running}")
         }
         ureq::Error::HostNotFound => format!("there is no host {host}"),
@@ -167,7 +210,11 @@ fn not_reached(uri: &Uri, error: &ureq::Error) -> String {
 
 /// Writes down what a server answers.
 fn hear(dialect: Dialect, body: Body, lines: &mut Lines) -> io::Result<()> {
-    let mut hearing = Hearing { dialect, told: Told::default(), lines };
+    let mut hearing = Hearing {
+        dialect,
+        told: Told::default(),
+        lines,
+    };
     // An answer has begun, so that one without its end is known to be cut.
     hearing.lines.text("")?;
     let broken = hearing.listen(body.into_reader())?;
@@ -177,12 +224,16 @@ fn hear(dialect: Dialect, body: Body, lines: &mut Lines) -> io::Result<()> {
     }
     match (broken, told.stop) {
         (Some(Broken::Failed(words)), _) => lines.error(&words),
-        (Some(Broken::Lost(cause)), _) => note(&format!("the connection broke off in mid-reply: {cause}")),
+        (Some(Broken::Lost(cause)), _) => {
+            note(&format!("the connection broke off in mid-reply: {cause}"))
+        }
         (None, None) => note("the answer ended without saying why"),
         (None, Some(Stop::Length)) => note("the reply has as many tokens as it may have"),
         (None, Some(Stop::End)) => lines.write(&json!({"type": "end"})),
         (None, Some(Stop::Refusal(reason))) => lines.error(&format!("refusal: {reason}")),
-        (None, Some(Stop::Other(reason))) => lines.error(&format!("the model stopped for {reason}")),
+        (None, Some(Stop::Other(reason))) => {
+            lines.error(&format!("the model stopped for {reason}"))
+        }
     }
 }
 
@@ -222,7 +273,10 @@ impl Hearing<'_> {
                 }
             }
             let Ok(found) = events.push(piece) else {
-                return Ok(Some(Broken::Failed(format!("an event is longer than {} bytes", sse::LONGEST))));
+                return Ok(Some(Broken::Failed(format!(
+                    "an event is longer than {} bytes",
+                    sse::LONGEST
+                ))));
             };
             for data in found {
                 if let Some(failure) = self.event(&data)? {
@@ -292,11 +346,16 @@ impl Hearing<'_> {
 
 fn strange(written: &str) -> Broken {
     let start = fault::shown(written).unwrap_or_default();
-    Broken::Failed(format!("the server answers with something else than its dialect: {start}"))
+    Broken::Failed(format!(
+        "the server answers with something else than its dialect: {start}"
+    ))
 }
 
 /// Says something that is no part of the reply.
-#[expect(clippy::disallowed_methods, reason = "the stderr of a sender is a file of its call")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the stderr of a sender is a file of its call"
+)]
 fn note(words: &str) -> io::Result<()> {
     writeln!(io::stderr(), "{words}")
 }
@@ -309,9 +368,15 @@ struct Lines {
 }
 
 impl Lines {
-    #[expect(clippy::disallowed_methods, reason = "the stdout of a sender is a file of its call")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the stdout of a sender is a file of its call"
+    )]
     fn new() -> Self {
-        Self { out: io::stdout(), last: Instant::now() }
+        Self {
+            out: io::stdout(),
+            last: Instant::now(),
+        }
     }
 
     fn write(&mut self, line: &Value) -> io::Result<()> {
@@ -335,7 +400,11 @@ impl Lines {
 
     /// Tells that the model is at work though it says nothing.
     fn alive(&mut self) -> io::Result<()> {
-        if self.last.elapsed() < SIGN { Ok(()) } else { self.write(&json!({"type": "alive"})) }
+        if self.last.elapsed() < SIGN {
+            Ok(())
+        } else {
+            self.write(&json!({"type": "alive"}))
+        }
     }
 
     fn error(&mut self, words: &str) -> io::Result<()> {

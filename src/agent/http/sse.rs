@@ -58,7 +58,8 @@ impl Events {
             if !self.data.is_empty() {
                 self.data.push(b'\n');
             }
-            self.data.extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
+            self.data
+                .extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
         }
         None
     }
@@ -77,8 +78,10 @@ mod tests {
 
     fn read(pieces: &[&[u8]]) -> Vec<String> {
         let mut events = Events::default();
-        let mut found: Vec<String> =
-            pieces.iter().flat_map(|piece| events.push(piece).expect("all are short")).collect();
+        let mut found: Vec<String> = pieces
+            .iter()
+            .flat_map(|piece| events.push(piece).expect("all are short"))
+            .collect();
         found.extend(events.finish());
         assert_eq!(events.finish(), None);
         found
@@ -88,7 +91,11 @@ mod tests {
     fn a_stream_may_be_split_at_every_byte() {
         let expected = ["{\"a\":\n1}", "two", "grüße", "[DONE]"];
         for at in 0..=STREAM.len() {
-            assert_eq!(read(&[&STREAM[..at], &STREAM[at..]]), expected, "split at {at}");
+            assert_eq!(
+                read(&[&STREAM[..at], &STREAM[at..]]),
+                expected,
+                "split at {at}"
+            );
         }
         assert_eq!(read(&STREAM.chunks(1).collect::<Vec<_>>()), expected);
     }
@@ -97,6 +104,9 @@ mod tests {
     fn an_event_without_end_is_refused() {
         let mut events = Events::default();
         let line = format!("data: {}\n", "x".repeat(1_000_000));
-        assert!((0..9).any(|_| events.push(line.as_bytes()).is_err()), "it stays within its bounds");
+        assert!(
+            (0..9).any(|_| events.push(line.as_bytes()).is_err()),
+            "it stays within its bounds"
+        );
     }
 }

@@ -13,17 +13,35 @@ pub(super) fn seconds(retry_after: &str, date: Option<&str>) -> Option<u64> {
 /// Returns the seconds of a date such as `Sun, 06 Nov 1994 08:49:37 GMT` since the start of 1970.
 fn moment(written: &str) -> Option<u64> {
     let parts: Vec<&str> = written.split_ascii_whitespace().collect();
-    let [_, day, month, year, time, "GMT"] = parts[..] else { return None };
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let [_, day, month, year, time, "GMT"] = parts[..] else {
+        return None;
+    };
+    let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     let month = months.iter().position(|name| *name == month)? as u64;
     let (day, year) = (day.parse::<u64>().ok()?, year.parse::<u64>().ok()?);
-    let time: Vec<u64> = time.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let [hour, minute, second] = time[..] else { return None };
-    if !(1970..=9999).contains(&year) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
+    let time: Vec<u64> = time
+        .split(':')
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
+    let [hour, minute, second] = time[..] else {
+        return None;
+    };
+    if !(1970..=9999).contains(&year)
+        || !(1..=31).contains(&day)
+        || hour > 23
+        || minute > 59
+        || second > 60
+    {
         return None;
     }
     // Years that begin in March have their odd day at the end.
-    let (year, month) = if month < 2 { (year - 1, month + 10) } else { (year, month - 2) };
+    let (year, month) = if month < 2 {
+        (year - 1, month + 10)
+    } else {
+        (year, month - 2)
+    };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
     Some(days.checked_sub(719_468)? * 86_400 + hour * 3_600 + minute * 60 + second)
 }
@@ -42,7 +60,11 @@ mod tests {
             ("Sun, 06 Nov 1994 08:50:37 GMT", date, Some(60)),
             ("Tue, 08 Nov 1994 08:49:37 GMT", date, Some(172_800)),
             ("Sun, 06 Nov 1994 08:49:00 GMT", date, Some(0)),
-            ("Fri, 01 Mar 2024 00:00:00 GMT", Some("Wed, 28 Feb 2024 00:00:00 GMT"), Some(172_800)),
+            (
+                "Fri, 01 Mar 2024 00:00:00 GMT",
+                Some("Wed, 28 Feb 2024 00:00:00 GMT"),
+                Some(172_800),
+            ),
             ("Sun, 06 Nov 1994 08:50:37 GMT", None, None),
             ("Sun, 06 Nov 1994 25:50:37 GMT", date, None),
             ("soon", date, None),

@@ -8,7 +8,9 @@ mod spec;
 
 use std::path::PathBuf;
 
-pub(crate) use ask::{AskArgs, FinishArg, ParseArgs, ProbeArgs, PromptArgs, SchemaOf, SendArgs, TurnArgs};
+pub(crate) use ask::{
+    AskArgs, FinishArg, ParseArgs, ProbeArgs, PromptArgs, SchemaOf, SendArgs, TurnArgs,
+};
 pub(crate) use change::{
     ChangeCommand, DecideArgs, DemoArgs, EndArgs, FixArgs, LeadArgs, PhaseArgs, ReviewArgs, RunArgs,
 };

@@ -49,7 +49,9 @@ pub(crate) fn code(kind: ErrorKind) -> u8 {
         | ErrorKind::ConfigInvalid
         | ErrorKind::NotTrusted => DEFINITION,
         ErrorKind::ScriptMismatch => AGENT,
-        ErrorKind::MissingReviewMarker | ErrorKind::MissingMarker | ErrorKind::VerdictNotAllowed => VERDICT,
+        ErrorKind::MissingReviewMarker
+        | ErrorKind::MissingMarker
+        | ErrorKind::VerdictNotAllowed => VERDICT,
         ErrorKind::AgentAuth
         | ErrorKind::AgentQuota
         | ErrorKind::AgentRateLimited

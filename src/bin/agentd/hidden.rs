@@ -26,7 +26,11 @@ use crate::project;
 const WORD: &str = "__secrets";
 
 /// Folder in which the system lists the open files of a process.
-const OPEN_FILES: &str = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+const OPEN_FILES: &str = if cfg!(target_os = "linux") {
+    "/proc/self/fd"
+} else {
+    "/dev/fd"
+};
 
 /// Variables that were handed over.
 static HIDDEN: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
@@ -41,17 +45,28 @@ pub(crate) fn variables() -> &'static [(OsString, OsString)] {
 /// # Errors
 ///
 /// `FileUnusable` if the variables cannot be read.
-#[expect(clippy::disallowed_methods, reason = "the binary knows the environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the binary knows the environment"
+)]
 pub(crate) fn take() -> Result<Vec<OsString>> {
     let mut words: Vec<OsString> = env::args_os().collect();
     if words.get(1).is_none_or(|word| word != WORD) {
         return Ok(words);
     }
 
-    let file = words.get(2).and_then(|number| number.to_str()?.parse().ok());
-    let variables =
-        file.ok_or_else(|| io::ErrorKind::InvalidInput.into()).and_then(read).map_err(|error| {
-            Error::new(ErrorKind::FileUnusable, "the secret variables cannot be read").with_source(error)
+    let file = words
+        .get(2)
+        .and_then(|number| number.to_str()?.parse().ok());
+    let variables = file
+        .ok_or_else(|| io::ErrorKind::InvalidInput.into())
+        .and_then(read)
+        .map_err(|error| {
+            Error::new(
+                ErrorKind::FileUnusable,
+                "the secret variables cannot be read",
+            )
+            .with_source(error)
         })?;
     words.drain(1..3);
     HIDDEN.get_or_init(|| variables);
@@ -66,8 +81,11 @@ pub(crate) fn take() -> Result<Vec<OsString>> {
 /// `AgentUnusable` if the variables cannot be hidden.
 pub(crate) fn hide(args: &Args) -> Result<()> {
     let failed = |error: io::Error| {
-        Error::new(ErrorKind::AgentUnusable, "the secret variables cannot be hidden from what agentd starts")
-            .with_source(error)
+        Error::new(
+            ErrorKind::AgentUnusable,
+            "the secret variables cannot be hidden from what agentd starts",
+        )
+        .with_source(error)
     };
     if HIDDEN.get().is_none() {
         let environment = project::environment();
@@ -75,7 +93,11 @@ pub(crate) fn hide(args: &Args) -> Result<()> {
         let places = project::places(args).unwrap_or_default();
         let names = orchestrator::secret_names(&places, &environment);
         let is_secret = |name: &OsStr| names.iter().any(|known| name == known.as_str());
-        let secret: Vec<_> = environment.0.into_iter().filter(|(name, _)| is_secret(name)).collect();
+        let secret: Vec<_> = environment
+            .0
+            .into_iter()
+            .filter(|(name, _)| is_secret(name))
+            .collect();
         if !secret.is_empty() {
             return Err(failed(start_again(&Environment(secret))));
         }
@@ -103,7 +125,10 @@ fn start_again(secret: &Environment) -> io::Error {
     if let Some(name) = words.next() {
         command.arg0(name);
     }
-    command.arg(WORD).arg(file.as_raw_fd().to_string()).args(words);
+    command
+        .arg(WORD)
+        .arg(file.as_raw_fd().to_string())
+        .args(words);
     for (name, _) in &secret.0 {
         command.env_remove(name);
     }

@@ -25,8 +25,15 @@ fn main() -> ExitCode {
         Err(error) => return ExitCode::from(out::usage(&error)),
     };
     out::log_to_stderr(args.verbose);
-    let hidden = if args.command.may_run_project_code() { hidden::hide(&args) } else { Ok(()) };
-    match hidden.map_err(Into::into).and_then(|()| commands::run(&args)) {
+    let hidden = if args.command.may_run_project_code() {
+        hidden::hide(&args)
+    } else {
+        Ok(())
+    };
+    match hidden
+        .map_err(Into::into)
+        .and_then(|()| commands::run(&args))
+    {
         Ok(code) => ExitCode::from(code),
         Err(failure) => ExitCode::from(out::report(&failure, args.command.wants_json())),
     }

@@ -44,7 +44,10 @@ pub(crate) type Outcome = Result<u8, Failure>;
 
 /// Writes data to stdout: byte by byte, but on a terminal only what may be shown there, up to a line end.
 pub(crate) fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to the terminal"
+    )]
     let mut out = BufWriter::new(io::stdout().lock());
     if out.get_ref().is_terminal() {
         let mut bytes = Vec::new();
@@ -52,7 +55,11 @@ pub(crate) fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
         let text = String::from_utf8_lossy(&bytes);
         let shown = screen(&text);
         out.write_all(shown.as_bytes())?;
-        out.write_all(if shown.is_empty() || shown.ends_with('\n') { b"" } else { b"\n" })?;
+        out.write_all(if shown.is_empty() || shown.ends_with('\n') {
+            b""
+        } else {
+            b"\n"
+        })?;
     } else {
         write(&mut out)?;
     }
@@ -96,13 +103,23 @@ pub(crate) fn table<const N: usize>(
     heads: &[&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) -> io::Result<()> {
-    let rows: Vec<[String; N]> = std::iter::once(heads.map(str::to_owned)).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let rows: Vec<[String; N]> = std::iter::once(heads.map(str::to_owned))
+        .chain(rows)
+        .collect();
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or_default()
+    };
     let widths: [usize; N] = std::array::from_fn(width);
     data(|out| {
         for row in &rows {
-            let cells: Vec<String> =
-                row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            let cells: Vec<String> = row
+                .iter()
+                .zip(widths)
+                .map(|(cell, width)| format!("{cell:<width$}"))
+                .collect();
             writeln!(out, "{}", cells.join("  ").trim_end())?;
         }
         Ok(())
@@ -111,9 +128,14 @@ pub(crate) fn table<const N: usize>(
 
 /// Tells whether someone watches stderr on a terminal that can change a line.
 pub(crate) fn talks_to_terminal() -> bool {
-    #[expect(clippy::disallowed_methods, reason = "the binary owns the terminal and knows the environment")]
-    let (terminal, dumb) =
-        (io::stderr().is_terminal(), env::var_os("TERM").is_some_and(|term| term == "dumb"));
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the binary owns the terminal and knows the environment"
+    )]
+    let (terminal, dumb) = (
+        io::stderr().is_terminal(),
+        env::var_os("TERM").is_some_and(|term| term == "dumb"),
+    );
     terminal && !dumb
 }
 
@@ -125,10 +147,15 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// Writes lines on the terminal over those before.
 pub(crate) fn live_lines(lines: &[String]) {
-    #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to the terminal"
+    )]
     let width = terminal_size_of(io::stderr()).map_or(LIVE_WIDTH, |(width, _)| width.0);
-    let lines: Vec<String> =
-        lines.iter().map(|line| cut(line, usize::from(width).saturating_sub(1))).collect();
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|line| cut(line, usize::from(width).saturating_sub(1)))
+        .collect();
     let taken_back = take_back(LIVE.swap(lines.len(), Ordering::Relaxed));
     live(format_args!("{taken_back}{}", lines.join("\r\n")));
 }
@@ -141,7 +168,10 @@ fn cut(line: &str, mut left: usize) -> String {
         left = left.saturating_sub(width);
         fits
     };
-    shown(line.replace(['\n', '\t'], " ")).chars().take_while(fits).collect()
+    shown(line.replace(['\n', '\t'], " "))
+        .chars()
+        .take_while(fits)
+        .collect()
 }
 
 /// Removes the lines that change, if there are some.
@@ -154,12 +184,19 @@ pub(crate) fn clear_lines() {
 
 /// Returns what takes so many lines back: to the start of the first, and all from there on is gone.
 fn take_back(lines: usize) -> String {
-    let up = if lines > 1 { format!("\x1b[{}A", lines - 1) } else { String::new() };
+    let up = if lines > 1 {
+        format!("\x1b[{}A", lines - 1)
+    } else {
+        String::new()
+    };
     format!("\r{up}\x1b[J")
 }
 
 fn live(words: impl Display) {
-    #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to the terminal"
+    )]
     let mut out = io::stderr();
     let _unheard = write!(out, "{words}").and_then(|()| out.flush());
 }
@@ -176,14 +213,20 @@ pub(crate) fn note(words: impl Display) {
 
 /// Warns of something on stderr.
 pub(crate) fn warning(words: impl Display) {
-    talk(format_args!("{WARNING}warning{WARNING:#}: {}", shown(words)));
+    talk(format_args!(
+        "{WARNING}warning{WARNING:#}: {}",
+        shown(words)
+    ));
 }
 
 /// Says something on stderr under a heading of fixed width; further lines of it stand beside the heading too.
 pub(crate) fn row(heading: &str, words: impl Display) {
     let words = shown(words);
     let mut lines = words.lines();
-    talk(format_args!("{HEADING}{heading:<10}{HEADING:#} {}", lines.next().unwrap_or_default()));
+    talk(format_args!(
+        "{HEADING}{heading:<10}{HEADING:#} {}",
+        lines.next().unwrap_or_default()
+    ));
     // A line that began at the margin could pass for a row of ours.
     lines.for_each(|line| talk(format_args!("{:<10} {line}", "")));
 }
@@ -211,7 +254,10 @@ fn shown(words: impl Display) -> String {
 /// Says words that are fit to be shown, in our own style.
 fn talk(words: impl Display) {
     clear_lines();
-    #[expect(clippy::disallowed_methods, reason = "this is the door to the terminal")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to the terminal"
+    )]
     let mut out = anstream::stderr();
     // If stderr is gone there is nobody left to tell.
     let _unheard = writeln!(out, "{words}");
@@ -235,13 +281,22 @@ pub(crate) fn ask(question: &str) -> io::Result<Option<String>> {
 
 /// Says why the command line cannot be understood, or the help that it asks for, and returns the exit code.
 pub(crate) fn usage(error: &clap::Error) -> u8 {
-    #[expect(clippy::disallowed_methods, reason = "the binary knows the environment")]
-    let clean = env::args_os().all(|arg| matches!(screen(&arg.to_string_lossy()), Cow::Borrowed(_)));
-    #[expect(clippy::disallowed_methods, reason = "the binary knows the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the binary knows the environment"
+    )]
+    let clean =
+        env::args_os().all(|arg| matches!(screen(&arg.to_string_lossy()), Cow::Borrowed(_)));
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the binary knows the environment"
+    )]
     if error.use_stderr() && env::args_os().any(|arg| arg == "--json") {
         let message = error.render().to_string();
         let message = message.trim().trim_start_matches("error: ");
-        talk(json!({"error": {"kind": "Usage", "message": shown(message), "exit_code": exit::USAGE}}));
+        talk(
+            json!({"error": {"kind": "Usage", "message": shown(message), "exit_code": exit::USAGE}}),
+        );
         return exit::USAGE;
     }
     if clean || !error.use_stderr() {
@@ -251,7 +306,11 @@ pub(crate) fn usage(error: &clap::Error) -> u8 {
         // The arguments stand between clap's own colours already, so those go with what is in the arguments.
         talk(shown(error.render()).trim_end());
     }
-    if error.use_stderr() { exit::USAGE } else { exit::OK }
+    if error.use_stderr() {
+        exit::USAGE
+    } else {
+        exit::OK
+    }
 }
 
 /// Says why a command ended, and returns its exit code. A reader that went away is not a failure.
@@ -259,7 +318,10 @@ pub(crate) fn report(failure: &Failure, as_json: bool) -> u8 {
     let error = match failure {
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return exit::OK,
         Failure::Output(error) => {
-            talk(format_args!("{FAULT}error{FAULT:#}: cannot write the output: {}", shown(error)));
+            talk(format_args!(
+                "{FAULT}error{FAULT:#}: cannot write the output: {}",
+                shown(error)
+            ));
             return exit::OUTSIDE;
         }
         Failure::Error(error) => error,
@@ -269,16 +331,19 @@ pub(crate) fn report(failure: &Failure, as_json: bool) -> u8 {
         talk(json_error(error, code));
     } else {
         let name = error.kind().name();
-        talk(format_args!("{FAULT}error[{name}]{FAULT:#}: {}", shown(format_args!("{error:#}"))));
+        talk(format_args!(
+            "{FAULT}error[{name}]{FAULT:#}: {}",
+            shown(format_args!("{error:#}"))
+        ));
     }
     code
 }
 
 /// Returns an error as JSON. Its words are made fit to be shown one by one, so that it stays one line of JSON.
 fn json_error(error: &Error, code: u8) -> serde_json::Value {
-    let place = error
-        .place()
-        .map(|place| json!({"origin": shown(&place.origin), "line": place.line, "column": place.column}));
+    let place = error.place().map(
+        |place| json!({"origin": shown(&place.origin), "line": place.line, "column": place.column}),
+    );
     json!({"error": {
         "kind": error.kind().name(),
         "message": shown(error.message()),
@@ -291,7 +356,11 @@ fn json_error(error: &Error, code: u8) -> serde_json::Value {
 
 /// Sends the library's log to stderr: warnings and notes always, the rest when asked for.
 pub(crate) fn log_to_stderr(verbose: bool) {
-    let level = if verbose { LevelFilter::Debug } else { LevelFilter::Info };
+    let level = if verbose {
+        LevelFilter::Debug
+    } else {
+        LevelFilter::Info
+    };
     if log::set_logger(&StderrLog).is_ok() {
         log::set_max_level(level);
     }

@@ -22,14 +22,18 @@ use crate::{hidden, out};
 ///
 /// `FileUnusable` if there is no such folder.
 pub(crate) fn folder(args: &Args) -> Result<PathBuf> {
-    #[expect(clippy::disallowed_methods, reason = "the binary knows the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the binary knows the environment"
+    )]
     let current = env::current_dir();
     let folder = match (&args.directory, current) {
         (Some(folder), _) => folder.clone(),
         (None, Ok(current)) => current,
         (None, Err(error)) => {
             return Err(
-                Error::new(ErrorKind::FileUnusable, "the current folder cannot be used").with_source(error)
+                Error::new(ErrorKind::FileUnusable, "the current folder cannot be used")
+                    .with_source(error),
             );
         }
     };
@@ -38,7 +42,10 @@ pub(crate) fn folder(args: &Args) -> Result<PathBuf> {
     }
     Err(Error::new(
         ErrorKind::FileUnusable,
-        format!("`{}` is not a folder", folder.display().to_string().escape_debug()),
+        format!(
+            "`{}` is not a folder",
+            folder.display().to_string().escape_debug()
+        ),
     ))
 }
 
@@ -47,9 +54,14 @@ pub(crate) fn root(args: &Args) -> Result<PathBuf> {
     let folder = folder(args)?;
     let full = folder.canonicalize().unwrap_or_else(|_| folder.clone());
     let is_root = |path: &&Path| {
-        [".git", "agentd/project.md", "agentd/config.toml"].iter().any(|mark| path.join(mark).exists())
+        [".git", "agentd/project.md", "agentd/config.toml"]
+            .iter()
+            .any(|mark| path.join(mark).exists())
     };
-    Ok(full.ancestors().find(is_root).map_or(folder, Path::to_path_buf))
+    Ok(full
+        .ancestors()
+        .find(is_root)
+        .map_or(folder, Path::to_path_buf))
 }
 
 /// Returns where prose is looked for.
@@ -63,7 +75,11 @@ pub(crate) fn workspace(args: &Args, pack: Option<&str>) -> Result<Workspace> {
 }
 
 /// Opens the project of a folder with its settings, pack and templates, and those of a user.
-pub(crate) fn workspace_at(root: PathBuf, user: Option<PathBuf>, pack: Option<&str>) -> Result<Workspace> {
+pub(crate) fn workspace_at(
+    root: PathBuf,
+    user: Option<PathBuf>,
+    pack: Option<&str>,
+) -> Result<Workspace> {
     equip(Workspace::open(root, user, pack)?)
 }
 
@@ -101,25 +117,39 @@ pub(crate) fn check_ledger_place(root: &Path) -> Result<()> {
         return Ok(());
     };
     let names: Vec<_> = below.iter().map(|name| name.to_string_lossy()).collect();
-    let [project, change, ..] = names.as_slice() else { return Ok(()) };
-    let project = project.rsplit_once('-').map_or(project.as_ref(), |(name, _)| name);
-    let message = format!("this is the work tree of the change `{change}`, not a project of its own");
-    Err(Error::new(ErrorKind::FileUnusable, message)
-        .with_hint(format!("go to the folder of `{project}`, or name it with -C")))
+    let [project, change, ..] = names.as_slice() else {
+        return Ok(());
+    };
+    let project = project
+        .rsplit_once('-')
+        .map_or(project.as_ref(), |(name, _)| name);
+    let message =
+        format!("this is the work tree of the change `{change}`, not a project of its own");
+    Err(
+        Error::new(ErrorKind::FileUnusable, message).with_hint(format!(
+            "go to the folder of `{project}`, or name it with -C"
+        )),
+    )
 }
 
 /// Returns the folder of the work trees that changes of a project have of their own.
 fn worktrees(root: &Path) -> Option<PathBuf> {
     let all = all_worktrees()?;
     let full = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
-    let name = full.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = full
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let hash = blob_id(full.as_os_str().as_encoded_bytes()).to_string();
     Some(all.join(format!("{name}-{}", hash.get(..8).unwrap_or_default())))
 }
 
 /// Returns the pack that leads a change, if the ledger knows it.
 pub(crate) fn pack_of(args: &Args, session: &SessionId) -> Result<Option<String>> {
-    let Some(store) = SqliteStore::open_existing(&root(args)?)? else { return Ok(None) };
+    let Some(store) = SqliteStore::open_existing(&root(args)?)? else {
+        return Ok(None);
+    };
     let events = store.events(session)?;
     let state = State::fold(events.iter().map(|(_, event)| event));
     Ok(state.change.map(|opened| opened.pack).or(state.pack))
@@ -137,14 +167,24 @@ pub(crate) fn catalogue(args: &Args) -> Result<Catalogue> {
 ///
 /// `FileUnusable` if it is relative, or if others own it or can write to it.
 pub(crate) fn user_folder() -> Result<Option<PathBuf>> {
-    let Ok(strategy) = etcetera::choose_base_strategy() else { return Ok(None) };
+    let Ok(strategy) = etcetera::choose_base_strategy() else {
+        return Ok(None);
+    };
     let folder = strategy.config_dir().join("agentd");
     if !folder.is_absolute() {
         let shown = folder.display().to_string();
-        let message = format!("the configuration folder `{}` is not an absolute path", shown.escape_debug());
-        return Err(Error::new(ErrorKind::FileUnusable, message).with_hint("set HOME to an absolute path"));
+        let message = format!(
+            "the configuration folder `{}` is not an absolute path",
+            shown.escape_debug()
+        );
+        return Err(
+            Error::new(ErrorKind::FileUnusable, message).with_hint("set HOME to an absolute path")
+        );
     }
-    ops::check_own(&folder, &["config.toml", "agents.yaml", "packs", "templates"])?;
+    ops::check_own(
+        &folder,
+        &["config.toml", "agents.yaml", "packs", "templates"],
+    )?;
     Ok(Some(folder))
 }
 
@@ -161,24 +201,37 @@ pub(crate) fn drivers(workspace: &Workspace) -> Result<Drivers> {
 
 /// Returns how git is run. Its commands end if this program is killed.
 pub(crate) fn git() -> Git {
-    Git { watcher: own_file().ok().map(ChildWatcher::new), ..Git::default() }
+    Git {
+        watcher: own_file().ok().map(ChildWatcher::new),
+        ..Git::default()
+    }
 }
 
 /// Returns the program's own file, which guards agents.
 pub(crate) fn own_file() -> Result<PathBuf> {
     env::current_exe().map_err(|error| {
-        Error::new(ErrorKind::AgentUnusable, "the program cannot find its own file").with_source(error)
+        Error::new(
+            ErrorKind::AgentUnusable,
+            "the program cannot find its own file",
+        )
+        .with_source(error)
     })
 }
 
 /// Tells whether a variable is set and not empty.
 pub(crate) fn has_variable(name: &str) -> bool {
-    environment().0.iter().any(|(known, value)| known == name && !value.is_empty())
+    environment()
+        .0
+        .iter()
+        .any(|(known, value)| known == name && !value.is_empty())
 }
 
 /// Returns the variables of the environment, with those that were taken out of it.
 pub(crate) fn environment() -> Environment {
-    #[expect(clippy::disallowed_methods, reason = "the binary knows the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the binary knows the environment"
+    )]
     let seen = env::vars_os();
     Environment(seen.chain(hidden::variables().iter().cloned()).collect())
 }

@@ -58,7 +58,9 @@ pub(crate) fn stop_on(stop: &Stop) -> Over {
             match stop.asked() {
                 // From a thread of its own, as it would hold up the second signal if nobody read it.
                 1 => drop(thread::spawn(move || {
-                    out::note(format_args!("{signal}: the agent is asked to end; once more ends it at once"));
+                    out::note(format_args!(
+                        "{signal}: the agent is asked to end; once more ends it at once"
+                    ));
                 })),
                 2 => {
                     let run = run.clone();
@@ -72,7 +74,10 @@ pub(crate) fn stop_on(stop: &Stop) -> Over {
 }
 
 /// Ends the program, if it has not come to its own end once the run is over.
-#[expect(clippy::exit, reason = "the other threads may be held up by whoever does not read what they write")]
+#[expect(
+    clippy::exit,
+    reason = "the other threads may be held up by whoever does not read what they write"
+)]
 fn end(run: &Over) {
     run.wait(LONGEST_END);
     thread::sleep(LONGEST_TALK);

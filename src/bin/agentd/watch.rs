@@ -73,7 +73,13 @@ impl View {
     fn take(&mut self, sign: Sign) {
         match sign {
             Sign::Recovered { what, .. } => what.iter().for_each(out::note),
-            Sign::Started { session, turn, mode, agent, .. } => {
+            Sign::Started {
+                session,
+                turn,
+                mode,
+                agent,
+                ..
+            } => {
                 self.head = format!("{session}/{turn} {mode} by {agent}");
             }
             Sign::Called { .. } => {
@@ -83,8 +89,15 @@ impl View {
                 self.message.clear();
                 self.stream = Some(Stream::new(&self.grammar));
             }
-            Sign::AskingAgain { number, of, complaints } => {
-                out::note(format_args!("asking again ({number} of {of}): {}", summary(&complaints)));
+            Sign::AskingAgain {
+                number,
+                of,
+                complaints,
+            } => {
+                out::note(format_args!(
+                    "asking again ({number} of {of}): {}",
+                    summary(&complaints)
+                ));
             }
             Sign::Said { text } => {
                 self.bytes += text.len() as u64;
@@ -92,7 +105,9 @@ impl View {
                     self.message.push_str(&stream.push(text.as_bytes()));
                 }
                 // Of a long message the last lines are shown, so the rest need not be kept.
-                let start = self.message.ceil_char_boundary(self.message.len().saturating_sub(LONGEST));
+                let start = self
+                    .message
+                    .ceil_char_boundary(self.message.len().saturating_sub(LONGEST));
                 self.message.drain(..start);
             }
             Sign::Waiting { seconds, why } => {
@@ -103,11 +118,22 @@ impl View {
                 ));
             }
             Sign::Answered { .. } => self.called = None,
-            Sign::Check { name, end: None, .. } => self.head = format!("check: {name}"),
-            Sign::Check { name, end: Some(end), milliseconds, withheld } => {
+            Sign::Check {
+                name, end: None, ..
+            } => self.head = format!("check: {name}"),
+            Sign::Check {
+                name,
+                end: Some(end),
+                milliseconds,
+                withheld,
+            } => {
                 out::row(
                     "check",
-                    format_args!("{name}: {end} in {}.{} s", milliseconds / 1000, milliseconds / 100 % 10),
+                    format_args!(
+                        "{name}: {end} in {}.{} s",
+                        milliseconds / 1000,
+                        milliseconds / 100 % 10
+                    ),
                 );
                 if !withheld.is_empty() {
                     let names = withheld.join(", ");
@@ -139,7 +165,10 @@ impl View {
             out::live_lines(&lines);
         } else if !self.json && called.elapsed() >= self.next {
             self.next += STILL;
-            out::note(format_args!("{}: {seconds} s, about {tokens} tokens so far", self.head));
+            out::note(format_args!(
+                "{}: {seconds} s, about {tokens} tokens so far",
+                self.head
+            ));
         }
     }
 }

@@ -139,7 +139,12 @@ impl Worktree {
     ) -> Result<Diff> {
         let from = self.repository.named(from)?;
         let scratch = Scratch::new(&self.checked()?, &from)?;
-        Snapshot { scratch, tree: commit.to_owned(), nested: Vec::new() }.diff(&from, limits, leave_out)
+        Snapshot {
+            scratch,
+            tree: commit.to_owned(),
+            nested: Vec::new(),
+        }
+        .diff(&from, limits, leave_out)
     }
 }
 
@@ -149,7 +154,12 @@ impl Repository {
     /// # Errors
     ///
     /// `GitFailed`.
-    pub fn diff_of_tree(&self, from: &str, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
+    pub fn diff_of_tree(
+        &self,
+        from: &str,
+        limits: DiffLimits,
+        leave_out: LeaveOut<'_>,
+    ) -> Result<Diff> {
         let from = self.named(from)?;
         Snapshot::take(&self.dir.guarded()?, &from, Hidden::Kept)?.diff(&from, limits, leave_out)
     }
@@ -183,7 +193,9 @@ impl Snapshot {
         scratch.copy_index(&dir.git_dir.join("index"))?;
 
         let place = scratch.own_objects();
-        let dir = NO_COMPRESSION.iter().fold(dir.clone(), |dir, setting| dir.with_setting(setting));
+        let dir = NO_COMPRESSION
+            .iter()
+            .fold(dir.clone(), |dir, setting| dir.with_setting(setting));
         let listing = IndexListing::read(&dir, &place)?;
         if hidden == Hidden::Shown {
             listing.show_hidden(&dir, &place)?;
@@ -191,7 +203,11 @@ impl Snapshot {
         listing.add_all(&dir, &place)?;
         let tree = dir.call(&["write-tree"]).env(&place).text()?;
 
-        Ok(Self { scratch, tree, nested: listing.nested() })
+        Ok(Self {
+            scratch,
+            tree,
+            nested: listing.nested(),
+        })
     }
 
     /// Returns the files that differ from a commit.
@@ -200,7 +216,11 @@ impl Snapshot {
     ///
     /// `GitFailed`, also if there is no such commit.
     pub fn changed(&self, from: &str) -> Result<Vec<Changed>> {
-        Ok(Compared::new(self, from)?.records.iter().map(Record::changed).collect())
+        Ok(Compared::new(self, from)?
+            .records
+            .iter()
+            .map(Record::changed)
+            .collect())
     }
 
     /// Returns how the work tree differed from a commit.
@@ -241,8 +261,19 @@ impl Record {
             (b'D', None) => Status::Removed,
             _ => Status::Modified,
         };
-        let Self { binary, added, removed, .. } = *self;
-        Changed { path: lossy(&self.path), status, binary, added, removed }
+        let Self {
+            binary,
+            added,
+            removed,
+            ..
+        } = *self;
+        Changed {
+            path: lossy(&self.path),
+            status,
+            binary,
+            added,
+            removed,
+        }
     }
 
     /// Returns the entry of a file that is not shown, and that of the path that it was moved away from.
@@ -252,8 +283,16 @@ impl Record {
             (false, true) => LeftOutKind::Binary,
             (false, false) => LeftOutKind::Text,
         };
-        let here = LeftOut { path: lossy(&self.path), why: why.to_owned(), kind };
-        let moved = |from| LeftOut { path: lossy(from), why: format!("it was moved away; {why}"), kind };
+        let here = LeftOut {
+            path: lossy(&self.path),
+            why: why.to_owned(),
+            kind,
+        };
+        let moved = |from| LeftOut {
+            path: lossy(from),
+            why: format!("it was moved away; {why}"),
+            kind,
+        };
         std::iter::once(here).chain(self.from.as_deref().map(moved))
     }
 
@@ -282,19 +321,38 @@ const MAX_GROUP_BYTES: u64 = 32 * 1024 * 1024;
 impl<'a> Compared<'a> {
     fn new(snapshot: &'a Snapshot, from: &'a str) -> Result<Self> {
         let call = snapshot.scratch.dir.call(&WORDS).setting(LARGE);
-        let words = ["-z", "-M", "-l1000", "--raw", "--no-abbrev", "--numstat", from, &snapshot.tree];
+        let words = [
+            "-z",
+            "-M",
+            "-l1000",
+            "--raw",
+            "--no-abbrev",
+            "--numstat",
+            from,
+            &snapshot.tree,
+        ];
         let records = records(&call.args(words).ok()?)?;
-        Ok(Self { snapshot, from, records })
+        Ok(Self {
+            snapshot,
+            from,
+            records,
+        })
     }
 
     fn diff(&self, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
         let sizes = self.sizes()?;
-        let mut diff = Diff { files: self.records.iter().map(Record::changed).collect(), ..Diff::default() };
+        let mut diff = Diff {
+            files: self.records.iter().map(Record::changed).collect(),
+            ..Diff::default()
+        };
         let texts = self.disguised_texts(&sizes, limits)?;
         let mut shown = Vec::new();
         let mut disguised = Vec::new();
         for record in &self.records {
-            let is_text = record.ids.iter().all(|id| is_no_object(id) || texts.contains(id));
+            let is_text = record
+                .ids
+                .iter()
+                .all(|id| is_no_object(id) || texts.contains(id));
             match why_left_out(record, &sizes, leave_out, is_text) {
                 Some(why) => diff.left_out.extend(record.left_out(&why)),
                 None if record.binary => disguised.push(record),
@@ -302,7 +360,11 @@ impl<'a> Compared<'a> {
             }
         }
 
-        let bytes: u64 = self.records.iter().map(|record| size_of(record, &sizes)).sum();
+        let bytes: u64 = self
+            .records
+            .iter()
+            .map(|record| size_of(record, &sizes))
+            .sum();
         if bytes <= MAX_GROUP_BYTES {
             self.show_all(&shown, limits, &mut diff)?;
         } else {
@@ -330,9 +392,17 @@ impl<'a> Compared<'a> {
         }
         // As in `new`, so that git pairs the same files as renamed.
         let has_renames = self.records.iter().any(|record| record.from.is_some());
-        let renames: &[&str] = if has_renames { &["-M", "-l1000"] } else { &["--no-renames"] };
+        let renames: &[&str] = if has_renames {
+            &["-M", "-l1000"]
+        } else {
+            &["--no-renames"]
+        };
         let call = self.snapshot.scratch.dir.call(&WORDS).setting(LARGE);
-        let output = call.arg("-p").args(renames).args([self.from, &self.snapshot.tree]).ok()?;
+        let output = call
+            .arg("-p")
+            .args(renames)
+            .args([self.from, &self.snapshot.tree])
+            .ok()?;
 
         let mut parts = split_diffs(&output).into_iter();
         let mut shown = shown.iter().copied().peekable();
@@ -355,7 +425,9 @@ impl<'a> Compared<'a> {
         let mut input = String::new();
         let mut total = 0;
         for id in binary.flat_map(|record| &record.ids) {
-            let Some(size) = sizes.get(id).filter(|size| **size <= limits.file) else { continue };
+            let Some(size) = sizes.get(id).filter(|size| **size <= limits.file) else {
+                continue;
+            };
             total += size;
             if total > MAX_GROUP_BYTES {
                 break;
@@ -366,12 +438,19 @@ impl<'a> Compared<'a> {
             return Ok(HashSet::new());
         }
 
-        let output = self.snapshot.scratch.dir.call(&["cat-file", "--batch"]).input(input.as_str()).ok()?;
+        let output = self
+            .snapshot
+            .scratch
+            .dir
+            .call(&["cat-file", "--batch"])
+            .input(input.as_str())
+            .ok()?;
         let mut rest = output.as_slice();
         let mut texts = HashSet::new();
         for id in input.lines() {
             let size = sizes.get(id).copied().unwrap_or(0);
-            let content = next_blob(&mut rest, id, size).ok_or_else(|| not_understood("cat-file"))?;
+            let content =
+                next_blob(&mut rest, id, size).ok_or_else(|| not_understood("cat-file"))?;
             if is_mostly_text(content) {
                 texts.insert(id.to_owned());
             }
@@ -380,11 +459,32 @@ impl<'a> Compared<'a> {
     }
 
     /// Adds the diffs of some files, as far as there is room.
-    fn show(&self, group: &[&Record], words: &[&str], limits: DiffLimits, diff: &mut Diff) -> Result<()> {
-        let renames = if group.iter().any(|record| record.from.is_some()) { "-M" } else { "--no-renames" };
-        let call = self.snapshot.scratch.dir.call(&WORDS).setting(LARGE).literal();
-        let call = call.args(words).args(["-p", renames, self.from, &self.snapshot.tree, "--"]);
-        let paths = group.iter().flat_map(|record| [Some(&record.path), record.from.as_ref()]).flatten();
+    fn show(
+        &self,
+        group: &[&Record],
+        words: &[&str],
+        limits: DiffLimits,
+        diff: &mut Diff,
+    ) -> Result<()> {
+        let renames = if group.iter().any(|record| record.from.is_some()) {
+            "-M"
+        } else {
+            "--no-renames"
+        };
+        let call = self
+            .snapshot
+            .scratch
+            .dir
+            .call(&WORDS)
+            .setting(LARGE)
+            .literal();
+        let call = call
+            .args(words)
+            .args(["-p", renames, self.from, &self.snapshot.tree, "--"]);
+        let paths = group
+            .iter()
+            .flat_map(|record| [Some(&record.path), record.from.as_ref()])
+            .flatten();
         let output = call.args(paths.map(|path| path_of(path))).ok()?;
 
         let mut parts = split_diffs(&output).into_iter();
@@ -405,7 +505,13 @@ impl<'a> Compared<'a> {
         if input.is_empty() {
             return Ok(Sizes::new());
         }
-        let output = self.snapshot.scratch.dir.call(&["cat-file", "--batch-check"]).input(input).ok()?;
+        let output = self
+            .snapshot
+            .scratch
+            .dir
+            .call(&["cat-file", "--batch-check"])
+            .input(input)
+            .ok()?;
         let sizes = lossy(&output);
         Ok(sizes
             .lines()
@@ -439,8 +545,15 @@ fn is_mostly_text(content: &[u8]) -> bool {
 }
 
 /// Returns why a file is not shown; `None` if it is. `is_text` is about a file that git takes for binary.
-fn why_left_out(record: &Record, sizes: &Sizes, leave_out: LeaveOut<'_>, is_text: bool) -> Option<String> {
-    let mut names = [Some(&record.path), record.from.as_ref()].into_iter().flatten();
+fn why_left_out(
+    record: &Record,
+    sizes: &Sizes,
+    leave_out: LeaveOut<'_>,
+    is_text: bool,
+) -> Option<String> {
+    let mut names = [Some(&record.path), record.from.as_ref()]
+        .into_iter()
+        .flatten();
     let size = size_of(record, sizes);
     if names.any(|path| leave_out(&lossy(path))) {
         Some("by its name it may hold secrets".to_owned())
@@ -463,7 +576,10 @@ fn groups<'a>(records: &[&'a Record], sizes: &Sizes) -> Vec<Vec<&'a Record>> {
     for &record in records {
         bytes += size_of(record, sizes);
         let last = groups.last_mut().filter(|group| {
-            group.len() < MAX_GROUP_FILES && bytes < MAX_GROUP_BYTES && !alone(record) && !alone(group[0])
+            group.len() < MAX_GROUP_FILES
+                && bytes < MAX_GROUP_BYTES
+                && !alone(record)
+                && !alone(group[0])
         });
         match last {
             Some(group) => group.push(record),
@@ -494,8 +610,13 @@ fn add_text(record: &Record, text: &str, limits: DiffLimits, diff: &mut Diff) {
         diff.text.push_str(text);
         return;
     }
-    let why = if size > limits.file { "its diff is too long" } else { "there is no room left for its diff" };
-    diff.left_out.extend(record.left_out(&format!("{why}: {}", file::in_units(size))));
+    let why = if size > limits.file {
+        "its diff is too long"
+    } else {
+        "there is no room left for its diff"
+    };
+    diff.left_out
+        .extend(record.left_out(&format!("{why}: {}", file::in_units(size))));
 }
 
 /// Returns a diff with its NUL bytes as `\x00`, and a line before it that says so.
@@ -503,7 +624,10 @@ fn escape_nul(text: &str) -> Cow<'_, str> {
     if !text.contains('\0') {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(format!("# NUL bytes of the next file are shown as \\x00\n{}", text.replace('\0', "\\x00")))
+    Cow::Owned(format!(
+        "# NUL bytes of the next file are shown as \\x00\n{}",
+        text.replace('\0', "\\x00")
+    ))
 }
 
 /// Splits an output of diffs. No line of a file's content can start one, as each starts with a sign.
@@ -533,16 +657,30 @@ fn records(output: &[u8]) -> Result<Vec<Record>> {
     while let Some(meta) = next.and_then(|part| part.strip_prefix(b":")) {
         let meta = lossy(meta);
         let words: Vec<&str> = meta.split(' ').collect();
-        let [old_mode, new_mode, old, new, status] = words[..] else { return Err(broken()) };
+        let [old_mode, new_mode, old, new, status] = words[..] else {
+            return Err(broken());
+        };
         let status = status.bytes().next().ok_or_else(broken)?;
         let mut path = parts.next().ok_or_else(broken)?.to_vec();
         let mut from = None;
         if matches!(status, b'R' | b'C') {
-            from = Some(std::mem::replace(&mut path, parts.next().ok_or_else(broken)?.to_vec()));
+            from = Some(std::mem::replace(
+                &mut path,
+                parts.next().ok_or_else(broken)?.to_vec(),
+            ));
         }
         let ids = [old.to_owned(), new.to_owned()];
         let executable = [old_mode, new_mode].contains(&"100755");
-        records.push(Record { path, from, status, ids, executable, binary: false, added: 0, removed: 0 });
+        records.push(Record {
+            path,
+            from,
+            status,
+            ids,
+            executable,
+            binary: false,
+            added: 0,
+            removed: 0,
+        });
         next = parts.next();
     }
     for record in &mut records {
@@ -552,7 +690,11 @@ fn records(output: &[u8]) -> Result<Vec<Record>> {
         if path.is_empty() {
             parts.next();
         }
-        let path = if path.is_empty() { parts.next().ok_or_else(broken)? } else { path };
+        let path = if path.is_empty() {
+            parts.next().ok_or_else(broken)?
+        } else {
+            path
+        };
         if path != record.path {
             return Err(broken());
         }

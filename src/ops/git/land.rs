@@ -39,7 +39,10 @@ pub struct LandRequest<'a> {
 impl std::fmt::Debug for LandRequest<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("LandRequest");
-        shown.field("branch", &self.branch).field("into", &self.into).finish_non_exhaustive()
+        shown
+            .field("branch", &self.branch)
+            .field("into", &self.into)
+            .finish_non_exhaustive()
     }
 }
 
@@ -69,7 +72,14 @@ impl Repository {
     /// `MergeConflict` naming the files; `GitFailed` if work in no commit is in the way, or if the branch is checked
     /// out elsewhere. Then nothing was touched.
     pub fn land(&self, branch: &str, into: &str, message: &str, squash: bool) -> Result<Landed> {
-        self.land_checked(&LandRequest { branch, into, message, squash, onto: None, check_tip: &|_| Ok(()) })
+        self.land_checked(&LandRequest {
+            branch,
+            into,
+            message,
+            squash,
+            onto: None,
+            check_tip: &|_| Ok(()),
+        })
     }
 
     /// The same, if the commits of both branches are those that the request accepts. They are read once, so what is
@@ -79,10 +89,18 @@ impl Repository {
     ///
     /// `VerdictStale` if the target is elsewhere by now; what `check_tip` returns; else those of [`Self::land`].
     pub fn land_checked(&self, request: &LandRequest<'_>) -> Result<Landed> {
-        let LandRequest { branch, into, message, squash, onto, check_tip } = *request;
+        let LandRequest {
+            branch,
+            into,
+            message,
+            squash,
+            onto,
+            check_tip,
+        } = *request;
         let (source, target) = (branch_ref(branch)?, branch_ref(into)?);
         let found = RefRecords::read(&self.dir, &[&source, &target])?;
-        let no_branch = |name: &str| failed(format!("there is no branch `{}`", name.escape_debug()));
+        let no_branch =
+            |name: &str| failed(format!("there is no branch `{}`", name.escape_debug()));
         let tip = found.find(&source).ok_or_else(|| no_branch(branch))?;
         check_tip(&tip.commit)?;
         let target = found.find(&target).ok_or_else(|| no_branch(into))?;
@@ -115,7 +133,12 @@ impl Repository {
 
     /// Moves the target of a merge to the commit that was made upon it, and the user's files with it if it is checked
     /// out.
-    fn put_in_place(&self, request: &LandRequest<'_>, target: &RefRecord, commit: &str) -> Result<()> {
+    fn put_in_place(
+        &self,
+        request: &LandRequest<'_>,
+        target: &RefRecord,
+        commit: &str,
+    ) -> Result<()> {
         let LandRequest { branch, into, .. } = *request;
         // A branch may be another name for the one that is checked out.
         let reference = target.leads_to.as_ref().unwrap_or(&target.name);
@@ -124,16 +147,27 @@ impl Repository {
 
         if let Some(now) = now.filter(|now| now.is_head) {
             if now.commit != target.commit {
-                return Err(failed("what is checked out has changed meanwhile").with_hint("try again"));
+                return Err(
+                    failed("what is checked out has changed meanwhile").with_hint("try again")
+                );
             }
             return self.follow(&target.commit, commit);
         }
         if let Some(place) = now.and_then(|now| now.checked_out_in.as_ref()) {
             let place = place.display().to_string();
-            return Err(failed(format!("`{into}` is checked out in `{}`", place.escape_debug()))
-                .with_hint("merge from there, or check out another branch there"));
+            return Err(failed(format!(
+                "`{into}` is checked out in `{}`",
+                place.escape_debug()
+            ))
+            .with_hint("merge from there, or check out another branch there"));
         }
-        move_branch(&self.dir, reference, commit, &target.commit, &format!("agentd: merge {branch}"))
+        move_branch(
+            &self.dir,
+            reference,
+            commit,
+            &target.commit,
+            &format!("agentd: merge {branch}"),
+        )
     }
 
     /// Moves the branch that the user has checked out to a commit made upon it, and their files with it.
@@ -142,7 +176,14 @@ impl Repository {
         let steps = self.steps(target, commit)?;
         let names = self.in_the_way(&steps)?;
         // Git looks at every file before it writes the first, and spares even those that are ignored.
-        let words = ["merge", "--ff-only", "--no-overwrite-ignore", "--quiet", "--no-stat", commit];
+        let words = [
+            "merge",
+            "--ff-only",
+            "--no-overwrite-ignore",
+            "--quiet",
+            "--no-stat",
+            commit,
+        ];
         let output = dir.call(&words).output();
         let went_well = output.as_ref().is_ok_and(|output| output.code == Some(0));
         if went_well || commit_at(&dir, "HEAD")?.as_deref() == Some(commit) {
@@ -150,8 +191,11 @@ impl Repository {
         }
         let refused = output.as_ref().is_ok_and(|output| output.code == Some(1));
         if refused && !names.is_empty() {
-            return Err(failed(format!("work that is in no commit is in the way: {}", some_names(&names)))
-                .with_hint("commit it, or put it aside with `git stash -u`; then try again"));
+            return Err(failed(format!(
+                "work that is in no commit is in the way: {}",
+                some_names(&names)
+            ))
+            .with_hint("commit it, or put it aside with `git stash -u`; then try again"));
         }
         // Files may have been written before it came to an end, and none of them held anything else.
         if !refused && names.is_empty() && !self.in_the_way(&steps)?.is_empty() {
@@ -162,16 +206,31 @@ impl Repository {
 
     /// Returns the files that differ between two commits.
     fn steps(&self, from: &str, to: &str) -> Result<Vec<Step>> {
-        let words = ["diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", from, to];
+        let words = [
+            "diff-tree",
+            "-r",
+            "-z",
+            "--no-renames",
+            "--raw",
+            "--no-abbrev",
+            from,
+            to,
+        ];
         let output = self.dir.call(&words).ok()?;
         let mut parts = fields(&output);
         let mut steps = Vec::new();
         while let (Some(meta), Some(path)) = (parts.next(), parts.next()) {
             let meta = lossy(meta);
             let words: Vec<&str> = meta.trim_start_matches(':').split(' ').collect();
-            let [mode, _, id, _, status] = words[..] else { return Err(not_understood("diff-tree")) };
+            let [mode, _, id, _, status] = words[..] else {
+                return Err(not_understood("diff-tree"));
+            };
             let before = format!("{mode} {id}\t");
-            steps.push(Step { path: path.to_vec(), before, new: status == "A" });
+            steps.push(Step {
+                path: path.to_vec(),
+                before,
+                new: status == "A",
+            });
         }
         Ok(steps)
     }
@@ -179,13 +238,34 @@ impl Repository {
     /// Returns the files that would be written, and that hold what is in no commit.
     fn in_the_way(&self, steps: &[Step]) -> Result<Vec<String>> {
         // Of a folder that git does not know only those files count that are there, and these are found below.
-        let dirty = self.uncommitted()?.into_iter().filter(|name| !name.ends_with('/')).collect::<Vec<_>>();
-        let inside = |a: &str, b: &str| a.strip_prefix(b.trim_end_matches('/')).is_some_and(is_below);
-        let is_dirty = |name: &str| dirty.iter().any(|other| inside(name, other) || inside(other, name));
+        let dirty = self
+            .uncommitted()?
+            .into_iter()
+            .filter(|name| !name.ends_with('/'))
+            .collect::<Vec<_>>();
+        let inside = |a: &str, b: &str| {
+            a.strip_prefix(b.trim_end_matches('/'))
+                .is_some_and(is_below)
+        };
+        let is_dirty = |name: &str| {
+            dirty
+                .iter()
+                .any(|other| inside(name, other) || inside(other, name))
+        };
         // What is ignored is not told as uncommitted.
-        let is_there = |step: &Step| self.root.join(path_of(&step.path)).symlink_metadata().is_ok();
-        let in_the_way = |step: &&Step| is_dirty(&lossy(&step.path)) || (step.new && is_there(step));
-        Ok(steps.iter().filter(in_the_way).map(|step| lossy(&step.path)).collect())
+        let is_there = |step: &Step| {
+            self.root
+                .join(path_of(&step.path))
+                .symlink_metadata()
+                .is_ok()
+        };
+        let in_the_way =
+            |step: &&Step| is_dirty(&lossy(&step.path)) || (step.new && is_there(step));
+        Ok(steps
+            .iter()
+            .filter(in_the_way)
+            .map(|step| lossy(&step.path))
+            .collect())
     }
 
     /// Deletes a branch of ours that is merged into another.
@@ -197,25 +277,39 @@ impl Repository {
         let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
         let into = branch_ref(merged_into)?;
         let found = RefRecords::read_with_places(&self.dir, &[&reference, &mark, &into])?;
-        let Some(tip) = found.find(&reference) else { return Ok(()) };
+        let Some(tip) = found.find(&reference) else {
+            return Ok(());
+        };
         let Some(target) = found.find(&into) else {
-            return Err(failed(format!("there is no branch `{}`", merged_into.escape_debug())));
+            return Err(failed(format!(
+                "there is no branch `{}`",
+                merged_into.escape_debug()
+            )));
         };
 
         if !self.holds(target, tip)? {
-            return Err(failed(format!("`{branch}` is not merged into `{merged_into}`"))
-                .with_hint(format!("to lose its commits, say `git branch -D {branch}`")));
+            return Err(
+                failed(format!("`{branch}` is not merged into `{merged_into}`"))
+                    .with_hint(format!("to lose its commits, say `git branch -D {branch}`")),
+            );
         }
         if let Some(place) = &tip.checked_out_in {
             let place = place.display().to_string();
-            return Err(failed(format!("`{branch}` is checked out in `{}`", place.escape_debug())));
+            return Err(failed(format!(
+                "`{branch}` is checked out in `{}`",
+                place.escape_debug()
+            )));
         }
 
         let mut input = format!("option no-deref\ndelete {reference} {}\n", tip.commit);
         if found.find(&mark).is_some() {
             input.push_str(&format!("delete {mark}\n"));
         }
-        self.dir.call(&["update-ref", "--stdin"]).input(input).ok().map(drop)
+        self.dir
+            .call(&["update-ref", "--stdin"])
+            .input(input)
+            .ok()
+            .map(drop)
     }
 
     /// Tells whether merging a commit into another would change nothing.
@@ -232,12 +326,21 @@ impl Repository {
 
     /// Returns the newest commits that two share. If it is one of the two, that one is part of the other's history.
     fn merge_bases(&self, ours: &str, theirs: &str) -> Result<Vec<String>> {
-        let bases = self.dir.call(&["merge-base", "--all", ours, theirs]).find()?.unwrap_or_default();
+        let bases = self
+            .dir
+            .call(&["merge-base", "--all", ours, theirs])
+            .find()?
+            .unwrap_or_default();
         Ok(bases.lines().map(str::to_owned).collect())
     }
 
     /// Merges the commits of two branches into a tree, apart from every work tree.
-    fn merge_branches(&self, bases: &[String], ours: &RefRecord, theirs: &RefRecord) -> Result<MergedTree> {
+    fn merge_branches(
+        &self,
+        bases: &[String],
+        ours: &RefRecord,
+        theirs: &RefRecord,
+    ) -> Result<MergedTree> {
         // If nothing has happened on our side, theirs is what a merge would make.
         if bases == [ours.commit.as_str()] {
             return Ok(MergedTree::Whole(theirs.tree.clone()));
@@ -254,7 +357,9 @@ impl Repository {
         given: &[(String, String)],
     ) -> Result<MergedTree> {
         if bases.is_empty() {
-            return Err(failed(format!("{ours} and {theirs} have no history in common")));
+            return Err(failed(format!(
+                "{ours} and {theirs} have no history in common"
+            )));
         }
         let scratch = Scratch::new(&self.dir, ours)?;
         // What is made here must last, so it goes to the repository's own objects.
@@ -262,25 +367,36 @@ impl Repository {
         place.push(("GIT_OBJECT_DIRECTORY", self.common.join("objects")));
         let call = |words: &[&str]| scratch.dir.call(words).env(&place);
         call(&["read-tree", ours]).ok()?;
-        let merge = call(&["merge-recursive"]).args(bases).args(["--", ours, theirs]).output()?;
+        let merge = call(&["merge-recursive"])
+            .args(bases)
+            .args(["--", ours, theirs])
+            .output()?;
         if !matches!(merge.code, Some(0 | 1)) {
             return Err(merge.failure("merge-recursive"));
         }
         let zero = "0".repeat(ours.len());
         let mut input = Vec::new();
         for (path, text) in given {
-            let id = call(&["hash-object", "-w", "--stdin"]).input(text.as_bytes()).text()?;
+            let id = call(&["hash-object", "-w", "--stdin"])
+                .input(text.as_bytes())
+                .text()?;
             input.extend(format!("0 {zero}\t{path}\0100644 {id} 0\t{path}\0").into_bytes());
         }
         if !input.is_empty() {
-            call(&["update-index", "--replace", "-z", "--index-info"]).input(input).ok()?;
+            call(&["update-index", "--replace", "-z", "--index-info"])
+                .input(input)
+                .ok()?;
         }
         let unmerged = call(&["ls-files", "-z", "-u"]).ok()?;
-        let mut names: Vec<String> =
-            fields(&unmerged).filter_map(split_at_tab).map(|(_, path)| lossy(path)).collect();
+        let mut names: Vec<String> = fields(&unmerged)
+            .filter_map(split_at_tab)
+            .map(|(_, path)| lossy(path))
+            .collect();
         names.dedup();
         match names.is_empty() {
-            true if merge.code == Some(1) && given.is_empty() => Err(merge.failure("merge-recursive")),
+            true if merge.code == Some(1) && given.is_empty() => {
+                Err(merge.failure("merge-recursive"))
+            }
             true => Ok(MergedTree::Whole(call(&["write-tree"]).text()?)),
             false => Ok(MergedTree::Conflict(names)),
         }
@@ -293,7 +409,12 @@ impl Worktree {
     /// # Errors
     ///
     /// `GitFailed`; also if work that is in no commit is in the way.
-    pub fn merge_from(&self, target: &str, message: &str, ours: &[(String, String)]) -> Result<Merged> {
+    pub fn merge_from(
+        &self,
+        target: &str,
+        message: &str,
+        ours: &[(String, String)],
+    ) -> Result<Merged> {
         let dir = self.checked()?;
         let head = self.tip()?;
         let head = head.commit.as_str();
@@ -311,7 +432,13 @@ impl Worktree {
         let commit = commit_tree(&dir, &tree, &[head, &theirs], message)?;
         // The files first: files without their branch are a change to commit, a branch without its files undoes it.
         dir.call(&["read-tree", "-m", "-u", head, &commit]).ok()?;
-        move_branch(&dir, &branch_ref(&self.branch)?, &commit, head, "agentd: merge")?;
+        move_branch(
+            &dir,
+            &branch_ref(&self.branch)?,
+            &commit,
+            head,
+            "agentd: merge",
+        )?;
         Ok(Merged::Done(commit))
     }
 }
@@ -326,7 +453,10 @@ struct Step {
 }
 
 /// Puts files and their entries in the index back as they were before.
-#[expect(clippy::disallowed_methods, reason = "this is the door to git, and git has written them")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to git, and git has written them"
+)]
 fn put_back(dir: &Dir, steps: &[Step]) -> Result<()> {
     let (mut entries, mut paths) = (Vec::new(), Vec::new());
     for step in steps {
@@ -339,11 +469,16 @@ fn put_back(dir: &Dir, steps: &[Step]) -> Result<()> {
             removed.map_err(|error| failed("a file cannot be put back").with_source(error))?;
         }
     }
-    dir.call(&["update-index", "--replace", "-z", "--index-info"]).input(entries).ok()?;
+    dir.call(&["update-index", "--replace", "-z", "--index-info"])
+        .input(entries)
+        .ok()?;
     if paths.is_empty() {
         return Ok(());
     }
-    dir.call(&["checkout-index", "--force", "--index", "-z", "--stdin"]).input(paths).ok().map(drop)
+    dir.call(&["checkout-index", "--force", "--index", "-z", "--stdin"])
+        .input(paths)
+        .ok()
+        .map(drop)
 }
 
 fn is_below(rest: &str) -> bool {
@@ -352,6 +487,11 @@ fn is_below(rest: &str) -> bool {
 
 fn conflict(branch: &str, into: &str, names: &[String]) -> Error {
     let names = some_names(names);
-    Error::new(ErrorKind::MergeConflict, format!("`{branch}` and `{into}` contradict each other in {names}"))
-        .with_hint(format!("merge `{into}` into `{branch}` and settle it there"))
+    Error::new(
+        ErrorKind::MergeConflict,
+        format!("`{branch}` and `{into}` contradict each other in {names}"),
+    )
+    .with_hint(format!(
+        "merge `{into}` into `{branch}` and settle it there"
+    ))
 }

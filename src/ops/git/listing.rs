@@ -30,15 +30,29 @@ impl Repository {
     /// `GitFailed`.
     pub fn listing_at(&self, commit: &str, folder: &str) -> Result<CommitListing<'_>> {
         let prefix = prefix_of(folder);
-        let folders = [""].iter().chain(&TEST_FOLDERS).map(|folder| format!("{prefix}{}", prefix_of(folder)));
+        let folders = [""]
+            .iter()
+            .chain(&TEST_FOLDERS)
+            .map(|folder| format!("{prefix}{}", prefix_of(folder)));
         let mut modes = BTreeMap::new();
         for folder in folders {
-            let paths: Vec<&str> = [folder.as_str()].into_iter().filter(|path| !path.is_empty()).collect();
+            let paths: Vec<&str> = [folder.as_str()]
+                .into_iter()
+                .filter(|path| !path.is_empty())
+                .collect();
             for TreeEntry { path, mode, .. } in self.entries_at(commit, &paths)? {
-                modes.extend(path.strip_prefix(&prefix).map(|path| (path.to_owned(), mode)));
+                modes.extend(
+                    path.strip_prefix(&prefix)
+                        .map(|path| (path.to_owned(), mode)),
+                );
             }
         }
-        Ok(CommitListing { repository: self, commit: commit.to_owned(), prefix, modes })
+        Ok(CommitListing {
+            repository: self,
+            commit: commit.to_owned(),
+            prefix,
+            modes,
+        })
     }
 
     /// Returns the texts of files at a commit by their paths in a project: of those paths that are given, and of all
@@ -61,7 +75,9 @@ impl Repository {
         let mut entries = self.all_entries_at(commit, &paths)?;
         entries.retain(|entry| entry.path.strip_prefix(&prefix).is_some_and(&wanted));
         if entries.len() > MAX_DEFINITIONS {
-            return Err(failed(format!("over {MAX_DEFINITIONS} files define something at {commit}")));
+            return Err(failed(format!(
+                "over {MAX_DEFINITIONS} files define something at {commit}"
+            )));
         }
         let texts = self.texts_of(commit, entries)?;
         let in_project =
@@ -73,12 +89,18 @@ impl Repository {
 /// Returns what the paths in a folder begin with.
 fn prefix_of(folder: &str) -> String {
     let folder = folder.trim_matches('/');
-    if folder.is_empty() { String::new() } else { format!("{folder}/") }
+    if folder.is_empty() {
+        String::new()
+    } else {
+        format!("{folder}/")
+    }
 }
 
 impl CommitListing<'_> {
     fn has_mode(&self, name: &str, kind: &str) -> bool {
-        self.modes.get(name).is_some_and(|mode| mode.starts_with(kind))
+        self.modes
+            .get(name)
+            .is_some_and(|mode| mode.starts_with(kind))
     }
 }
 
@@ -103,12 +125,18 @@ impl ProjectListing for CommitListing<'_> {
         if !self.has_file(name) {
             return None;
         }
-        self.repository.text_at(&self.commit, &format!("{}{name}", self.prefix)).ok().flatten()
+        self.repository
+            .text_at(&self.commit, &format!("{}{name}", self.prefix))
+            .ok()
+            .flatten()
     }
 
     fn names_in(&self, folder: &str) -> Vec<String> {
         let prefix = prefix_of(folder);
-        let names = self.modes.keys().filter_map(|path| path.strip_prefix(&prefix));
+        let names = self
+            .modes
+            .keys()
+            .filter_map(|path| path.strip_prefix(&prefix));
         names.map(str::to_owned).collect()
     }
 }

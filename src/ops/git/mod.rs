@@ -64,16 +64,24 @@ impl Repository {
             // It is no repository to work in, or there are line ends in its name.
             _ => {
                 check_kind(root, &Call::new(git, root, &words).output()?)?;
-                let place =
-                    |flag| Call::new(git, root, &["rev-parse", flag]).line().map(|line| path_of(&line));
+                let place = |flag| {
+                    Call::new(git, root, &["rev-parse", flag])
+                        .line()
+                        .map(|line| path_of(&line))
+                };
                 [place(places[0])?, place(places[1])?, place(places[2])?]
             }
         };
         let common = root.join(common).canonicalize();
-        let common =
-            common.map_err(|error| failed("the repository's folder cannot be found").with_source(error))?;
+        let common = common.map_err(|error| {
+            failed("the repository's folder cannot be found").with_source(error)
+        })?;
         let dir = Dir::new(git, &common, &git_dir, &top);
-        Ok(Self { root: top, common, dir })
+        Ok(Self {
+            root: top,
+            common,
+            dir,
+        })
     }
 
     /// Returns what is checked out.
@@ -82,13 +90,19 @@ impl Repository {
     ///
     /// `NoCommits`.
     pub fn head(&self) -> Result<Head> {
-        let both = self.dir.call(&["rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD"]).output()?;
+        let both = self
+            .dir
+            .call(&["rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD"])
+            .output()?;
         let lines = lossy(&both.stdout);
         if let (Some(0), [commit, name]) = (both.code, &*lines.lines().collect::<Vec<_>>())
             && is_id(commit)
         {
             let branch = name.strip_prefix("refs/heads/").map(str::to_owned);
-            return Ok(Head { commit: (*commit).to_owned(), branch });
+            return Ok(Head {
+                commit: (*commit).to_owned(),
+                branch,
+            });
         }
 
         // Without a commit, or with a branch or tag that is named `HEAD`.
@@ -96,7 +110,10 @@ impl Repository {
             Error::new(ErrorKind::NoCommits, "the repository has no commit yet")
                 .with_hint("make the first one: `git add -A && git commit -m Start`")
         })?;
-        Ok(Head { commit, branch: branch_of(&self.dir)? })
+        Ok(Head {
+            commit,
+            branch: branch_of(&self.dir)?,
+        })
     }
 
     /// Returns the paths that differ from what is checked out, or are not known to git; a folder ends with `/`.
@@ -105,9 +122,23 @@ impl Repository {
     ///
     /// `GitFailed`.
     pub fn uncommitted(&self) -> Result<Vec<String>> {
-        let words = ["status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=dirty"];
-        let output = self.dir.guarded()?.call(&words).arg("--untracked-files=normal").ok()?;
-        Ok(fields(&output).filter_map(|field| field.get(3..)).map(lossy).collect())
+        let words = [
+            "status",
+            "--porcelain",
+            "-z",
+            "--no-renames",
+            "--ignore-submodules=dirty",
+        ];
+        let output = self
+            .dir
+            .guarded()?
+            .call(&words)
+            .arg("--untracked-files=normal")
+            .ok()?;
+        Ok(fields(&output)
+            .filter_map(|field| field.get(3..))
+            .map(lossy)
+            .collect())
     }
 
     /// Tells whether there is a branch of a name.
@@ -147,14 +178,21 @@ impl Repository {
         }
 
         // A suffix of the name, as in `main~2`, `main^` or `main@{1}`, is not ambiguous.
-        let name_end = [reference.find(['~', '^', ':']), reference.find("@{")].into_iter().flatten().min();
+        let name_end = [reference.find(['~', '^', ':']), reference.find("@{")]
+            .into_iter()
+            .flatten()
+            .min();
         let (name, rest) = reference.split_at(name_end.unwrap_or(reference.len()));
         if name.is_empty() || name == "@" || is_pseudo_ref(name) {
             return commit_at(&self.dir, reference);
         }
 
         let refs = self.refs_named(name)?;
-        let objects = if refs.is_empty() { Vec::new() } else { self.objects_named(name)? };
+        let objects = if refs.is_empty() {
+            Vec::new()
+        } else {
+            self.objects_named(name)?
+        };
         match &*[refs, objects].concat() {
             [] => commit_at(&self.dir, reference),
             // git does not look for a reflog or an upstream by a full name.
@@ -176,7 +214,11 @@ impl Repository {
             format!("refs/remotes/{name}"),
             format!("refs/remotes/{name}/HEAD"),
         ];
-        let list = self.dir.call(&["for-each-ref", "--format=%(refname)"]).args(&full_names).text()?;
+        let list = self
+            .dir
+            .call(&["for-each-ref", "--format=%(refname)"])
+            .args(&full_names)
+            .text()?;
         // A pattern also matches all refs below it.
         Ok(list
             .lines()
@@ -190,7 +232,10 @@ impl Repository {
         if name.len() < 4 || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Ok(Vec::new());
         }
-        let list = self.dir.call(&["rev-parse", &format!("--disambiguate={name}")]).text()?;
+        let list = self
+            .dir
+            .call(&["rev-parse", &format!("--disambiguate={name}")])
+            .text()?;
         Ok(list.lines().map(str::to_owned).collect())
     }
 
@@ -201,13 +246,23 @@ impl Repository {
     /// `GitFailed`.
     pub fn names_at(&self, commit: &str, folder: &str) -> Result<Vec<String>> {
         let folder = folder.trim_matches('/');
-        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
-        let list = self.dir.call(&["ls-tree", "-z", "--name-only", "--full-tree"]).literal();
+        let prefix = if folder.is_empty() {
+            String::new()
+        } else {
+            format!("{folder}/")
+        };
+        let list = self
+            .dir
+            .call(&["ls-tree", "-z", "--name-only", "--full-tree"])
+            .literal();
         let list = list
             .args([self.named(commit)?.as_str(), "--"])
             .args((!prefix.is_empty()).then_some(&prefix))
             .ok()?;
-        Ok(fields(&list).filter_map(|path| path.strip_prefix(prefix.as_bytes())).map(lossy).collect())
+        Ok(fields(&list)
+            .filter_map(|path| path.strip_prefix(prefix.as_bytes()))
+            .map(lossy)
+            .collect())
     }
 
     /// Returns the newest commit that two share; `None` if they share none.
@@ -216,7 +271,9 @@ impl Repository {
     ///
     /// `GitFailed`, also for a name that is not known.
     pub fn merge_base(&self, a: &str, b: &str) -> Result<Option<String>> {
-        self.dir.call(&["merge-base", &self.named(a)?, &self.named(b)?]).find()
+        self.dir
+            .call(&["merge-base", &self.named(a)?, &self.named(b)?])
+            .find()
     }
 
     /// Returns the full name of the ref that the current branch is most likely to be merged into: its upstream, the
@@ -226,12 +283,23 @@ impl Repository {
     ///
     /// `NoCommits`.
     pub fn default_base(&self) -> Result<Option<String>> {
-        let current = self.head()?.branch.map(|branch| format!("refs/heads/{branch}"));
+        let current = self
+            .head()?
+            .branch
+            .map(|branch| format!("refs/heads/{branch}"));
         let mut candidates = Vec::new();
         if let Some(current) = &current {
-            candidates.push(self.dir.call(&["for-each-ref", "--format=%(upstream)", current]).text()?);
+            candidates.push(
+                self.dir
+                    .call(&["for-each-ref", "--format=%(upstream)", current])
+                    .text()?,
+            );
         }
-        candidates.extend(self.dir.call(&["symbolic-ref", "-q", "refs/remotes/origin/HEAD"]).find()?);
+        candidates.extend(
+            self.dir
+                .call(&["symbolic-ref", "-q", "refs/remotes/origin/HEAD"])
+                .find()?,
+        );
         candidates.extend(
             ["heads/", "remotes/origin/"]
                 .iter()
@@ -258,7 +326,11 @@ impl Repository {
 
     /// Returns the commit that a name stands for; an id is taken as it is, for a command that fails if it is not there.
     fn named(&self, reference: &str) -> Result<String> {
-        if is_id(reference) { Ok(reference.to_owned()) } else { self.known(reference) }
+        if is_id(reference) {
+            Ok(reference.to_owned())
+        } else {
+            self.known(reference)
+        }
     }
 
     /// Returns whether a commit, given by its id, is part of the history of another.
@@ -267,7 +339,11 @@ impl Repository {
     ///
     /// `GitFailed`, also for an id that is not known.
     pub fn is_ancestor(&self, commit: &str, of: &str) -> Result<bool> {
-        Ok(self.dir.call(&["merge-base", "--is-ancestor", commit, of]).find()?.is_some())
+        Ok(self
+            .dir
+            .call(&["merge-base", "--is-ancestor", commit, of])
+            .find()?
+            .is_some())
     }
 }
 
@@ -275,38 +351,67 @@ impl Repository {
 fn check_kind(root: &Path, kind: &Output) -> Result<()> {
     let shown = root.display().to_string().escape_debug().to_string();
     if kind.code != Some(0) {
-        if !kind.stderr.contains("not a git repository") && !kind.stderr.contains("cannot change to") {
+        if !kind.stderr.contains("not a git repository")
+            && !kind.stderr.contains("cannot change to")
+        {
             return Err(kind.failure("rev-parse"));
         }
-        return Err(Error::new(ErrorKind::NotARepository, format!("`{shown}` is not in a git repository"))
-            .with_hint("make one with `git init`, and commit what is there"));
+        return Err(Error::new(
+            ErrorKind::NotARepository,
+            format!("`{shown}` is not in a git repository"),
+        )
+        .with_hint("make one with `git init`, and commit what is there"));
     }
     if !kind.stdout.ends_with(b"true\n") {
         let bare = kind.stdout.starts_with(b"true");
-        let what = if bare { "is a bare repository" } else { "is part of git's own folder" };
-        return Err(Error::new(ErrorKind::NotARepository, format!("`{shown}` {what}"))
-            .with_hint("work in a folder that has the files; of a bare repository, make a clone"));
+        let what = if bare {
+            "is a bare repository"
+        } else {
+            "is part of git's own folder"
+        };
+        return Err(
+            Error::new(ErrorKind::NotARepository, format!("`{shown}` {what}")).with_hint(
+                "work in a folder that has the files; of a bare repository, make a clone",
+            ),
+        );
     }
     Ok(())
 }
 
 /// Returns the commit that an unambiguous name stands for.
 fn commit_at(dir: &Dir, reference: &str) -> Result<Option<String>> {
-    let output =
-        dir.call(&["rev-parse", "--verify", "--quiet", &format!("{reference}^{{commit}}")]).output()?;
+    let output = dir
+        .call(&[
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            &format!("{reference}^{{commit}}"),
+        ])
+        .output()?;
     // What is there but is no commit ends with another code than what is not there, and with words.
-    Ok((output.code == Some(0)).then(|| lossy(&output.stdout).trim().to_owned()).filter(|id| is_id(id)))
+    Ok((output.code == Some(0))
+        .then(|| lossy(&output.stdout).trim().to_owned())
+        .filter(|id| is_id(id)))
 }
 
 /// Returns true for a ref that git itself keeps outside its folder of refs, such as `HEAD` or `FETCH_HEAD`.
 fn is_pseudo_ref(name: &str) -> bool {
-    name.ends_with("HEAD") && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    name.ends_with("HEAD")
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
 }
 
 fn ambiguous(name: &str, candidates: &[String]) -> Error {
     let name = name.escape_debug();
-    Error::new(ErrorKind::NameInvalid, format!("`{name}` is ambiguous: it can be {}", some_names(candidates)))
-        .with_hint("use one of these full names")
+    Error::new(
+        ErrorKind::NameInvalid,
+        format!(
+            "`{name}` is ambiguous: it can be {}",
+            some_names(candidates)
+        ),
+    )
+    .with_hint("use one of these full names")
 }
 
 fn is_id(text: &str) -> bool {
@@ -316,13 +421,18 @@ fn is_id(text: &str) -> bool {
 /// Returns the branch that is checked out.
 fn branch_of(dir: &Dir) -> Result<Option<String>> {
     let name = dir.call(&["symbolic-ref", "-q", "HEAD"]);
-    Ok(name.find()?.and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned)))
+    Ok(name
+        .find()?
+        .and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned)))
 }
 
 /// Returns the whole name of a branch.
 fn branch_ref(branch: &str) -> Result<String> {
     if branch.is_empty() || branch.starts_with('-') || branch.contains("@{") {
-        return Err(Error::new(ErrorKind::NameInvalid, format!("`{}` is no branch", branch.escape_debug())));
+        return Err(Error::new(
+            ErrorKind::NameInvalid,
+            format!("`{}` is no branch", branch.escape_debug()),
+        ));
     }
     Ok(format!("refs/heads/{branch}"))
 }
@@ -330,13 +440,19 @@ fn branch_ref(branch: &str) -> Result<String> {
 /// Makes a commit of a tree, in the user's name if they have told git who they are.
 fn commit_tree(dir: &Dir, tree: &str, parents: &[&str], message: &str) -> Result<String> {
     let call = || {
-        let call = dir.call(&["commit-tree", tree]).args(parents.iter().flat_map(|parent| ["-p", parent]));
-        call.args(["-F", "-"]).input(format!("{}\n", message.trim_end()))
+        let call = dir
+            .call(&["commit-tree", tree])
+            .args(parents.iter().flat_map(|parent| ["-p", parent]));
+        call.args(["-F", "-"])
+            .input(format!("{}\n", message.trim_end()))
     };
     let output = call().setting("user.useConfigOnly=true").output()?;
     let unknown = ["auto-detection is disabled", "empty ident name"];
     if output.code != Some(0) && unknown.iter().any(|words| output.stderr.contains(words)) {
-        return call().setting("user.name=agentd").setting("user.email=agentd@localhost").text();
+        return call()
+            .setting("user.name=agentd")
+            .setting("user.email=agentd@localhost")
+            .text();
     }
     match output.code {
         Some(0) => Ok(lossy(&output.stdout).trim().to_owned()),
@@ -347,7 +463,9 @@ fn commit_tree(dir: &Dir, tree: &str, parents: &[&str], message: &str) -> Result
 /// Moves a branch from one commit to another, and fails if it has moved meanwhile.
 fn move_branch(dir: &Dir, reference: &str, new: &str, old: &str, why: &str) -> Result<()> {
     // Not through a link: somebody could have made the branch lead to another.
-    dir.call(&["update-ref", "--no-deref", "-m", why, reference, new, old]).ok().map(drop)
+    dir.call(&["update-ref", "--no-deref", "-m", why, reference, new, old])
+        .ok()
+        .map(drop)
 }
 
 /// Returns a name as text; what is not UTF-8 in it is replaced.
@@ -361,7 +479,8 @@ fn split_at_tab(field: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn not_understood(name: &str) -> Error {
-    failed(format!("what git {name} prints is not understood")).with_hint("git 2.25 or newer is needed")
+    failed(format!("what git {name} prints is not understood"))
+        .with_hint("git 2.25 or newer is needed")
 }
 
 /// How many names a message holds.
@@ -369,8 +488,11 @@ const MOST_NAMES: usize = 8;
 
 /// Returns the first of some names, for a message.
 fn some_names(names: &[String]) -> String {
-    let mut shown: Vec<_> =
-        names.iter().take(MOST_NAMES).map(|name| name.escape_debug().to_string()).collect();
+    let mut shown: Vec<_> = names
+        .iter()
+        .take(MOST_NAMES)
+        .map(|name| name.escape_debug().to_string())
+        .collect();
     if names.len() > MOST_NAMES {
         shown.push(format!("and {} more", names.len() - MOST_NAMES));
     }

@@ -26,7 +26,8 @@ pub(super) struct RefRecord {
 pub(super) struct RefRecords(Vec<RefRecord>);
 
 /// Fields of a record, each with a zero byte after it: there may be line ends in a path.
-const FORMAT: &str = "--format=%(refname)%00%(objecttype)%00%(objectname)%00%(tree)%00%(HEAD)%00%(symref)%00";
+const FORMAT: &str =
+    "--format=%(refname)%00%(objecttype)%00%(objectname)%00%(tree)%00%(HEAD)%00%(symref)%00";
 
 impl RefRecords {
     /// Reads refs by their full names.

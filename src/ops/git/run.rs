@@ -32,7 +32,11 @@ pub struct Git {
 
 impl Default for Git {
     fn default() -> Self {
-        Self { env: Vec::new(), limit: Duration::from_secs(120), watcher: None }
+        Self {
+            env: Vec::new(),
+            limit: Duration::from_secs(120),
+            watcher: None,
+        }
     }
 }
 
@@ -156,7 +160,11 @@ impl Dir {
     /// Returns a command that runs here.
     pub(super) fn call(&self, words: &[&str]) -> Call {
         let mut call = Call::new(&self.git, &self.work_tree, words);
-        call.place = [join("--git-dir=", &self.git_dir), join("--work-tree=", &self.work_tree)].to_vec();
+        call.place = [
+            join("--git-dir=", &self.git_dir),
+            join("--work-tree=", &self.work_tree),
+        ]
+        .to_vec();
         call.settings.clone_from(&self.settings);
         call
     }
@@ -179,20 +187,30 @@ impl Dir {
         self.check_pipes()?;
         let mut guarded = self.clone();
         let own = self.git_dir.join("config.worktree");
-        for config in [self.common.join("config"), self.common.join("config.worktree"), own] {
+        for config in [
+            self.common.join("config"),
+            self.common.join("config.worktree"),
+            own,
+        ] {
             if !may_name_filter(&config) {
                 continue;
             }
-            let list = self.call(&["config", "--includes", "--null", "--name-only", "--file"]).arg(&config);
-            let output = list.args(["--get-regexp", r"^filter\..*\.(clean|smudge|process)$"]).output()?;
+            let list = self
+                .call(&["config", "--includes", "--null", "--name-only", "--file"])
+                .arg(&config);
+            let output = list
+                .args(["--get-regexp", r"^filter\..*\.(clean|smudge|process)$"])
+                .output()?;
             if !matches!(output.code, Some(0 | 1)) {
                 return Err(output.failure("config"));
             }
             for name in fields(&output.stdout) {
                 if name.contains(&b'=') {
                     let shown = String::from_utf8_lossy(name).escape_debug().to_string();
-                    return Err(failed(format!("the repository's configuration has a filter `{shown}`"))
-                        .with_hint("a filter with `=` in its name cannot be switched off; rename it"));
+                    return Err(failed(format!(
+                        "the repository's configuration has a filter `{shown}`"
+                    ))
+                    .with_hint("a filter with `=` in its name cannot be switched off; rename it"));
                 }
                 guarded.settings.push(join_bytes(name, b"="));
             }
@@ -203,11 +221,14 @@ impl Dir {
     /// Refuses named pipes and devices where git reads a file before it looks at any other: it would wait for a writer
     /// until its time is over. Those in folders below the top of the work tree are left to that limit.
     fn check_pipes(&self) -> Result<()> {
-        let in_tree =
-            [".gitignore", ".gitattributes", ".agentd/.gitignore"].map(|name| self.work_tree.join(name));
+        let in_tree = [".gitignore", ".gitattributes", ".agentd/.gitignore"]
+            .map(|name| self.work_tree.join(name));
         let in_common = ["info/exclude", "info/attributes"].map(|name| self.common.join(name));
         for path in in_tree.into_iter().chain(in_common) {
-            if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            if path
+                .metadata()
+                .is_ok_and(|found| !found.is_file() && !found.is_dir())
+            {
                 let shown = path.display().to_string();
                 let message = format!("`{}` is not a regular file", shown.escape_debug());
                 return Err(Error::new(ErrorKind::FileUnusable, message)
@@ -230,9 +251,13 @@ fn may_name_filter(config: &Path) -> bool {
     if config.symlink_metadata().is_err() {
         return false;
     }
-    let Ok(Some(mut bytes)) = file::read_bytes(config, MAX_CONFIG_BYTES) else { return true };
+    let Ok(Some(mut bytes)) = file::read_bytes(config, MAX_CONFIG_BYTES) else {
+        return true;
+    };
     bytes.make_ascii_lowercase();
-    ["filter", "include"].iter().any(|word| memmem::find(&bytes, word.as_bytes()).is_some())
+    ["filter", "include"]
+        .iter()
+        .any(|word| memmem::find(&bytes, word.as_bytes()).is_some())
 }
 
 /// One command.
@@ -267,12 +292,16 @@ impl Call {
     }
 
     pub(super) fn args<W: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
-        self.words.extend(words.into_iter().map(|word| word.as_ref().to_owned()));
+        self.words
+            .extend(words.into_iter().map(|word| word.as_ref().to_owned()));
         self
     }
 
     pub(super) fn env(mut self, env: &[(&'static str, PathBuf)]) -> Self {
-        self.env.extend(env.iter().map(|(name, value)| (*name, value.clone().into_os_string())));
+        self.env.extend(
+            env.iter()
+                .map(|(name, value)| (*name, value.clone().into_os_string())),
+        );
         self
     }
 
@@ -309,7 +338,8 @@ impl Call {
 
     /// Returns what it prints if it goes well, without the end of the line, as text.
     pub(super) fn text(self) -> Result<String> {
-        self.line().map(|line| String::from_utf8_lossy(&line).into_owned())
+        self.line()
+            .map(|line| String::from_utf8_lossy(&line).into_owned())
     }
 
     /// Returns the line it prints, or `None` if it says by exit code 1 that there is none.
@@ -317,7 +347,9 @@ impl Call {
         let name = self.words.first().cloned().unwrap_or_default();
         let output = self.output()?;
         match output.code {
-            Some(0) => Ok(Some(String::from_utf8_lossy(&without_newline(output.stdout)).into_owned())),
+            Some(0) => Ok(Some(
+                String::from_utf8_lossy(&without_newline(output.stdout)).into_owned(),
+            )),
             Some(1) => Ok(None),
             _ => Err(output.failure(&name.to_string_lossy())),
         }
@@ -352,7 +384,9 @@ impl Call {
         for name in REMOVED {
             command.env_remove(name);
         }
-        command.envs(ADDED).envs(self.git.env.iter().map(|(name, value)| (name, value)));
+        command
+            .envs(ADDED)
+            .envs(self.git.env.iter().map(|(name, value)| (name, value)));
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         // What the terminal sends to stop this program must not end git in the middle of something.
         command.process_group(0);
@@ -360,17 +394,26 @@ impl Call {
     }
 
     fn run_once(&self) -> Result<Output> {
-        let name = self.words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = self
+            .words
+            .first()
+            .map(|word| word.to_string_lossy().into_owned())
+            .unwrap_or_default();
         self.run().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => failed("git is not installed").with_hint("install git 2.25 or newer"),
+            io::ErrorKind::NotFound => {
+                failed("git is not installed").with_hint("install git 2.25 or newer")
+            }
             io::ErrorKind::TimedOut => {
                 let seconds = self.git.limit.as_secs_f32();
-                failed(format!("git {name} was ended: it took more than {seconds} s"))
-                    .with_hint("see what it waits for: a hook, a filter, a slow disk")
+                failed(format!(
+                    "git {name} was ended: it took more than {seconds} s"
+                ))
+                .with_hint("see what it waits for: a hook, a filter, a slow disk")
             }
-            io::ErrorKind::FileTooLarge => {
-                failed(format!("git {name} was ended: it printed more than {}", file::in_units(MOST_OUTPUT)))
-            }
+            io::ErrorKind::FileTooLarge => failed(format!(
+                "git {name} was ended: it printed more than {}",
+                file::in_units(MOST_OUTPUT)
+            )),
             _ => failed(format!("git {name} cannot be run")).with_source(error),
         })
     }
@@ -379,20 +422,32 @@ impl Call {
         // Files, as a pipe could be held open by what a hook leaves behind.
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut command = self.command();
-        command.stdin(self.stdin()?).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+        command
+            .stdin(self.stdin()?)
+            .stdout(stdout.try_clone()?)
+            .stderr(stderr.try_clone()?);
         let mut child = command.spawn()?;
-        let _watched = self.git.watcher.as_ref().map(|watcher| watcher.watch(child.id()));
-        let status =
-            match wait_for_exit(&mut child, self.git.limit, || Ok(stdout.metadata()?.len() > MOST_OUTPUT)) {
-                Ok(status) => status,
-                Err(error) => {
-                    end(&mut child);
-                    return Err(error);
-                }
-            };
+        let _watched = self
+            .git
+            .watcher
+            .as_ref()
+            .map(|watcher| watcher.watch(child.id()));
+        let status = match wait_for_exit(&mut child, self.git.limit, || {
+            Ok(stdout.metadata()?.len() > MOST_OUTPUT)
+        }) {
+            Ok(status) => status,
+            Err(error) => {
+                end(&mut child);
+                return Err(error);
+            }
+        };
         let stdout = read_from_start(&mut stdout, MOST_OUTPUT)?;
         let stderr = read_from_start(&mut stderr, 64 * 1024)?;
-        Ok(Output { code: status.code(), stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
+        Ok(Output {
+            code: status.code(),
+            stdout,
+            stderr: String::from_utf8_lossy(&stderr).into_owned(),
+        })
     }
 
     fn stdin(&self) -> io::Result<Stdio> {
@@ -408,7 +463,9 @@ impl Call {
 
 /// Ends a command and what it has started, after a moment in which git removes its locks.
 fn end(child: &mut Child) {
-    let Ok(group) = i32::try_from(child.id()).map(Pid::from_raw) else { return };
+    let Ok(group) = i32::try_from(child.id()).map(Pid::from_raw) else {
+        return;
+    };
     let _gone = killpg(group, Signal::SIGTERM);
     let begun = Instant::now();
     while begun.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
@@ -462,7 +519,8 @@ impl Output {
             return error.with_hint("if you trust it, add it to `safe.directory` as git says");
         }
         if self.stderr.contains(" filter '") {
-            return error.with_hint("filters must be in your own configuration: `git config --global`");
+            return error
+                .with_hint("filters must be in your own configuration: `git config --global`");
         }
         error
     }
@@ -475,7 +533,9 @@ pub(super) fn failed(message: impl Into<String>) -> Error {
 
 /// Returns the parts of an output that end with a zero byte.
 pub(super) fn fields(output: &[u8]) -> impl Iterator<Item = &[u8]> {
-    output.split(|&byte| byte == 0).filter(|field| !field.is_empty())
+    output
+        .split(|&byte| byte == 0)
+        .filter(|field| !field.is_empty())
 }
 
 /// Returns a path as git prints it.

@@ -25,10 +25,14 @@ pub(super) struct Scratch {
 impl Scratch {
     /// Makes one that sees all objects of a repository. `id` is any id in it.
     pub(super) fn new(of: &Dir, id: &str) -> Result<Self> {
-        Self::make(of, id).map_err(|error| failed("a temporary folder cannot be made").with_source(error))
+        Self::make(of, id)
+            .map_err(|error| failed("a temporary folder cannot be made").with_source(error))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to git, and the folder is our own"
+    )]
     fn make(of: &Dir, id: &str) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let git_dir = folder.path().join("git");
@@ -42,7 +46,10 @@ impl Scratch {
         fs::write(git_dir.join("HEAD"), "ref: refs/heads/none\n")?;
         fs::write(git_dir.join("config"), format)?;
         fs::write(git_dir.join("info/attributes"), ATTRIBUTES)?;
-        fs::write(git_dir.join("objects/info/alternates"), quoted(&of.common.join("objects")))?;
+        fs::write(
+            git_dir.join("objects/info/alternates"),
+            quoted(&of.common.join("objects")),
+        )?;
         let work_tree = folder.path().join("tree");
         let dir = Dir::new(&of.git, &git_dir, &git_dir, &work_tree);
         Ok(Self { folder, dir })
@@ -52,12 +59,18 @@ impl Scratch {
     ///
     /// The copy keeps the time of the original. By it git knows which files may have changed without a trace in their
     /// own times, because they were written in the same moment as the index, and reads those.
-    #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to git, and the folder is our own"
+    )]
     pub(super) fn copy_index(&self, from: &Path) -> Result<()> {
         let copy = || {
             let modified = from.metadata()?.modified()?;
             fs::copy(from, self.index())?;
-            fs::File::options().write(true).open(self.index())?.set_modified(modified)
+            fs::File::options()
+                .write(true)
+                .open(self.index())?
+                .set_modified(modified)
         };
         match copy() {
             Err(error) if !file::is_missing(&error) => {
@@ -79,7 +92,10 @@ impl Scratch {
 
     /// Returns what makes a command elsewhere use the index here, and leave its new objects here.
     pub(super) fn own_objects(&self) -> Vec<(&'static str, PathBuf)> {
-        vec![("GIT_INDEX_FILE", self.index()), ("GIT_OBJECT_DIRECTORY", self.dir.git_dir.join("objects"))]
+        vec![
+            ("GIT_INDEX_FILE", self.index()),
+            ("GIT_OBJECT_DIRECTORY", self.dir.git_dir.join("objects")),
+        ]
     }
 }
 

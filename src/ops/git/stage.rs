@@ -29,16 +29,35 @@ impl IndexListing {
     ///
     /// `GitFailed`.
     pub(super) fn read(dir: &Dir, env: &Env) -> Result<Self> {
-        let words = ["ls-files", "-z", "-v", "-s", "--cached", "--modified", "--deleted"];
-        let output = dir.call(&words).args(["--others", "--exclude-standard"]).env(env).ok()?;
+        let words = [
+            "ls-files",
+            "-z",
+            "-v",
+            "-s",
+            "--cached",
+            "--modified",
+            "--deleted",
+        ];
+        let output = dir
+            .call(&words)
+            .args(["--others", "--exclude-standard"])
+            .env(env)
+            .ok()?;
 
-        let mut listing = Self { hidden: Vec::new(), links: Vec::new(), nested: Vec::new(), is_staged: true };
+        let mut listing = Self {
+            hidden: Vec::new(),
+            links: Vec::new(),
+            nested: Vec::new(),
+            is_staged: true,
+        };
         let mut folders = HashSet::new();
         for field in fields(&output) {
             // A path that is not in the index has a tag and nothing else before it.
             if let Some(path) = field.strip_prefix(b"? ") {
                 listing.is_staged = false;
-                listing.nested.extend(path.strip_suffix(b"/").map(<[u8]>::to_vec));
+                listing
+                    .nested
+                    .extend(path.strip_suffix(b"/").map(<[u8]>::to_vec));
                 continue;
             }
             let (meta, path) = split_at_tab(field).ok_or_else(|| not_understood("ls-files"))?;
@@ -93,7 +112,10 @@ impl IndexListing {
         // `git add` would run `git status` in a submodule, with the settings that whoever works there has given it.
         let paths = self.links.iter().chain(&self.nested);
         let without = paths.map(|path| join_bytes(b":(top,exclude,literal)", path));
-        dir.call(&["add", "--all", "--", "."]).args(without).env(env).ok()?;
+        dir.call(&["add", "--all", "--", "."])
+            .args(without)
+            .env(env)
+            .ok()?;
         if self.links.is_empty() {
             return Ok(());
         }
@@ -119,5 +141,8 @@ fn is_plain_folder(path: &Path) -> bool {
 }
 
 fn joined(paths: &[Vec<u8>]) -> Vec<u8> {
-    paths.iter().flat_map(|path| path.iter().copied().chain([0])).collect()
+    paths
+        .iter()
+        .flat_map(|path| path.iter().copied().chain([0]))
+        .collect()
 }

@@ -37,7 +37,10 @@ impl Repository {
         if paths.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let listed: Vec<&str> = paths.iter().map(|path| path.trim_end_matches('/')).collect();
+        let listed: Vec<&str> = paths
+            .iter()
+            .map(|path| path.trim_end_matches('/'))
+            .collect();
         let mut entries = self.entries_at(commit, &listed)?;
         entries.retain(|entry| paths.contains(&entry.path.as_str()));
         self.texts_of(commit, entries)
@@ -74,13 +77,18 @@ impl Repository {
 
     fn list(&self, commit: &str, words: &[&str], paths: &[&str]) -> Result<Vec<TreeEntry>> {
         let list = self.dir.call(words).literal();
-        let list = list.args([self.named(commit)?.as_str(), "--"]).args(paths).ok()?;
+        let list = list
+            .args([self.named(commit)?.as_str(), "--"])
+            .args(paths)
+            .ok()?;
 
         let mut entries = Vec::new();
         for (meta, path) in fields(&list).filter_map(split_at_tab) {
             let meta = lossy(meta);
             let words: Vec<&str> = meta.split_whitespace().collect();
-            let [mode, _kind, id, size] = words[..] else { return Err(not_understood("ls-tree")) };
+            let [mode, _kind, id, size] = words[..] else {
+                return Err(not_understood("ls-tree"));
+            };
             entries.push(TreeEntry {
                 path: lossy(path),
                 mode: mode.to_owned(),
@@ -91,13 +99,20 @@ impl Repository {
         Ok(entries)
     }
 
-    pub(super) fn texts_of(&self, commit: &str, entries: Vec<TreeEntry>) -> Result<BTreeMap<String, String>> {
+    pub(super) fn texts_of(
+        &self,
+        commit: &str,
+        entries: Vec<TreeEntry>,
+    ) -> Result<BTreeMap<String, String>> {
         if entries.is_empty() {
             return Ok(BTreeMap::new());
         }
         let unusable = |entry: &TreeEntry, what: &str| {
             let path = entry.path.escape_debug();
-            Error::new(ErrorKind::FileUnusable, format!("`{path}` at {commit} {what}"))
+            Error::new(
+                ErrorKind::FileUnusable,
+                format!("`{path}` at {commit} {what}"),
+            )
         };
         for entry in &entries {
             if !entry.mode.starts_with("100") {
@@ -109,14 +124,20 @@ impl Repository {
             }
         }
 
-        let ids: String = entries.iter().map(|entry| format!("{}\n", entry.id)).collect();
+        let ids: String = entries
+            .iter()
+            .map(|entry| format!("{}\n", entry.id))
+            .collect();
         let output = self.dir.call(&["cat-file", "--batch"]).input(ids).ok()?;
         let mut rest = output.as_slice();
         let mut texts = BTreeMap::new();
         for entry in entries {
             let size = entry.size.unwrap_or(0);
-            let bytes = next_blob(&mut rest, &entry.id, size).ok_or_else(|| not_understood("cat-file"))?;
-            let text = String::from_utf8(bytes.to_vec()).ok().filter(|text| !text.contains('\0'));
+            let bytes =
+                next_blob(&mut rest, &entry.id, size).ok_or_else(|| not_understood("cat-file"))?;
+            let text = String::from_utf8(bytes.to_vec())
+                .ok()
+                .filter(|text| !text.contains('\0'));
             let text = text.ok_or_else(|| unusable(&entry, "is not UTF-8 text"))?;
             texts.insert(entry.path, text);
         }

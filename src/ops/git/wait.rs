@@ -66,14 +66,22 @@ impl ExitNotice {
             while waitid(Id::Pid(pid), flags) == Err(Errno::EINTR) {}
             let _receiver_is_gone = sender.send(());
         };
-        let thread = thread::Builder::new().name("git-exit".to_owned()).spawn(watch);
+        let thread = thread::Builder::new()
+            .name("git-exit".to_owned())
+            .spawn(watch);
 
-        Self { exited: thread.is_ok().then_some(receiver), pause: Self::FIRST_PAUSE }
+        Self {
+            exited: thread.is_ok().then_some(receiver),
+            pause: Self::FIRST_PAUSE,
+        }
     }
 
     #[cfg(not(target_os = "linux"))]
     fn for_child(_child: &Child) -> Self {
-        Self { exited: None, pause: Self::FIRST_PAUSE }
+        Self {
+            exited: None,
+            pause: Self::FIRST_PAUSE,
+        }
     }
 
     /// Returns when the child has exited, or earlier: after `CHECK_INTERVAL` or `left`.
@@ -84,7 +92,9 @@ impl ExitNotice {
             return;
         };
 
-        if exited.recv_timeout(Self::CHECK_INTERVAL.min(left)) == Err(RecvTimeoutError::Disconnected) {
+        if exited.recv_timeout(Self::CHECK_INTERVAL.min(left))
+            == Err(RecvTimeoutError::Disconnected)
+        {
             self.exited = None;
         }
     }

@@ -66,7 +66,9 @@ impl Repository {
         let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
         let found = RefRecords::read_with_places(&self.dir, &[&reference, &mark])?;
         match (found.find(&reference), found.find(&mark)) {
-            (Some(tip), Some(_)) => self.worktree_of(branch, path, tip.checked_out_in.as_deref()).map(Some),
+            (Some(tip), Some(_)) => self
+                .worktree_of(branch, path, tip.checked_out_in.as_deref())
+                .map(Some),
             _ => Ok(None),
         }
     }
@@ -86,12 +88,17 @@ impl Repository {
             let commit = self.named(from)?;
             // Both or none, so that what is found later was made by us.
             let input = format!("create {reference} {commit}\nupdate {mark} {commit}\n");
-            self.dir.call(&["update-ref", "-m", "agentd: start", "--stdin"]).input(input).ok()?;
+            self.dir
+                .call(&["update-ref", "-m", "agentd: start", "--stdin"])
+                .input(input)
+                .ok()?;
             return self.worktree_of(branch, path, None);
         };
         if found.find(&mark).is_none() {
-            return Err(failed(format!("there is a branch `{branch}` that agentd has not made"))
-                .with_hint("choose another name, or rename that branch with `git branch -m`"));
+            return Err(failed(format!(
+                "there is a branch `{branch}` that agentd has not made"
+            ))
+            .with_hint("choose another name, or rename that branch with `git branch -m`"));
         }
         self.worktree_of(branch, path, tip.checked_out_in.as_deref())
     }
@@ -99,8 +106,12 @@ impl Repository {
     /// Returns the worktree of a branch of ours if it is in place and has that branch checked out; `None` if anything
     /// about it is not as it should be.
     fn intact_worktree(&self, branch: &str, path: &Path) -> Result<Option<Worktree>> {
-        let Ok(path) = without_links(path) else { return Ok(None) };
-        let Some(git_dir) = self.registered(&path)? else { return Ok(None) };
+        let Ok(path) = without_links(path) else {
+            return Ok(None);
+        };
+        let Some(git_dir) = self.registered(&path)? else {
+            return Ok(None);
+        };
         let worktree = self.worktree_at(branch, &path, &git_dir);
         if !worktree.is_whole() {
             return Ok(None);
@@ -134,23 +145,39 @@ impl Repository {
         }
         if let Some(place) = place {
             let place = place.display().to_string();
-            return Err(failed(format!("`{branch}` is checked out in `{}`", place.escape_debug()))
-                .with_hint("check out another branch there, or remove it with `git worktree remove`"));
+            return Err(failed(format!(
+                "`{branch}` is checked out in `{}`",
+                place.escape_debug()
+            ))
+            .with_hint("check out another branch there, or remove it with `git worktree remove`"));
         }
 
-        let add = self.dir.call(&["worktree", "add", "--quiet", "--no-checkout", "--"]);
+        let add = self
+            .dir
+            .call(&["worktree", "add", "--quiet", "--no-checkout", "--"]);
         add.arg(&path).arg(branch).ok()?;
-        let git_dir = self.registered(&path)?.ok_or_else(|| failed("git does not know its new worktree"))?;
+        let git_dir = self
+            .registered(&path)?
+            .ok_or_else(|| failed("git does not know its new worktree"))?;
         let worktree = self.worktree_at(branch, &path, &git_dir);
         // The index is written last: without one, this was interrupted.
-        worktree.dir.guarded()?.call(&["read-tree", "-m", "-u", "HEAD"]).ok()?;
+        worktree
+            .dir
+            .guarded()?
+            .call(&["read-tree", "-m", "-u", "HEAD"])
+            .ok()?;
         Ok(worktree)
     }
 
     fn worktree_at(&self, branch: &str, path: &Path, git_dir: &Path) -> Worktree {
         let dir = Dir::new(&self.dir.git, &self.common, git_dir, path);
         let (path, branch) = (path.to_path_buf(), branch.to_owned());
-        Worktree { path, branch, repository: self.clone(), dir }
+        Worktree {
+            path,
+            branch,
+            repository: self.clone(),
+            dir,
+        }
     }
 
     /// Returns where git keeps what it knows of the worktree in a folder. What the folder itself says does not count.
@@ -158,7 +185,9 @@ impl Repository {
         let all = self.common.join("worktrees");
         for name in file::names_in(&all)? {
             let git_dir = all.join(name);
-            let Some(kept) = file::read_bytes(&git_dir.join("gitdir"), LONGEST_PATH)? else { continue };
+            let Some(kept) = file::read_bytes(&git_dir.join("gitdir"), LONGEST_PATH)? else {
+                continue;
+            };
             let kept = kept.strip_suffix(b"\n").unwrap_or(&kept);
             if git_dir.join(OsStr::from_bytes(kept)) == path.join(".git") {
                 return Ok(Some(git_dir));
@@ -176,11 +205,17 @@ impl Repository {
         if worktree.is_whole() && leftover == Leftover::Kept {
             let head = worktree.head()?;
             let snapshot = worktree.snapshot(&head)?;
-            let mut names: Vec<String> = snapshot.changed(&head)?.into_iter().map(|file| file.path).collect();
+            let mut names: Vec<String> = snapshot
+                .changed(&head)?
+                .into_iter()
+                .map(|file| file.path)
+                .collect();
             names.extend(snapshot.nested);
             if !names.is_empty() {
                 let shown = some_names(&names);
-                return Err(failed(format!("the worktree holds work that is in no commit: {shown}")));
+                return Err(failed(format!(
+                    "the worktree holds work that is in no commit: {shown}"
+                )));
             }
         }
         match self.registered(&worktree.path)? {
@@ -190,7 +225,10 @@ impl Repository {
     }
 
     /// Removes the folder of a worktree, and what git knows of it.
-    #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to git, and the folder is our own"
+    )]
     fn forget(&self, worktree: &Worktree) -> Result<()> {
         let path = &worktree.path;
         // Not by git, which would look for the repository that the folder names.
@@ -201,7 +239,11 @@ impl Repository {
             Err(error) => Err(error),
         };
         removed.map_err(|error| unusable(path, "cannot be removed", error))?;
-        self.dir.call(&["worktree", "remove", "--force", "--force", "--"]).arg(path).ok().map(drop)
+        self.dir
+            .call(&["worktree", "remove", "--force", "--force", "--"])
+            .arg(path)
+            .ok()
+            .map(drop)
     }
 }
 
@@ -224,7 +266,8 @@ impl Worktree {
         if tip.is_none_or(|tip| !tip.is_head) {
             self.check_branch()?;
         }
-        tip.cloned().ok_or_else(|| failed(format!("the branch `{}` is gone", self.branch)))
+        tip.cloned()
+            .ok_or_else(|| failed(format!("the branch `{}` is gone", self.branch)))
     }
 
     /// Commits all that has changed and is not ignored; `None` if nothing has.
@@ -260,12 +303,24 @@ impl Worktree {
         listing.add_all(&dir, &[])?;
         let tree = dir.call(&["write-tree"]).text()?;
         if tree == tip.tree {
-            return Ok(WorktreeCommit { commit: tip.commit, is_new: false });
+            return Ok(WorktreeCommit {
+                commit: tip.commit,
+                is_new: false,
+            });
         }
 
         let commit = commit_tree(&dir, &tree, &[&tip.commit], message)?;
-        move_branch(&dir, &branch_ref(&self.branch)?, &commit, &tip.commit, "agentd: commit")?;
-        Ok(WorktreeCommit { commit, is_new: true })
+        move_branch(
+            &dir,
+            &branch_ref(&self.branch)?,
+            &commit,
+            &tip.commit,
+            "agentd: commit",
+        )?;
+        Ok(WorktreeCommit {
+            commit,
+            is_new: true,
+        })
     }
 
     /// Throws away what was done since a commit, but for what is ignored.
@@ -277,14 +332,29 @@ impl Worktree {
         let (commit, reference) = (self.repository.known(commit)?, branch_ref(&self.branch)?);
         let dir = self.checked()?;
         self.unlock()?;
-        dir.call(&["symbolic-ref", "-m", "agentd: reset", "HEAD", &reference]).ok()?;
-        let update = ["update-ref", "--no-deref", "-m", "agentd: reset", &reference, &commit];
+        dir.call(&["symbolic-ref", "-m", "agentd: reset", "HEAD", &reference])
+            .ok()?;
+        let update = [
+            "update-ref",
+            "--no-deref",
+            "-m",
+            "agentd: reset",
+            &reference,
+            &commit,
+        ];
         dir.call(&update).ok()?;
         IndexListing::read(&dir, &[])?.show_hidden(&dir, &[])?;
-        dir.call(&["reset", "--hard", "--quiet", "--no-recurse-submodules"]).ok()?;
+        dir.call(&["reset", "--hard", "--quiet", "--no-recurse-submodules"])
+            .ok()?;
         // What an ignore file has hidden comes to light when that is gone.
         for _ in 0..MOST_CLEANS {
-            let others = dir.call(&["ls-files", "-z", "--others", "--exclude-standard", "--directory"]);
+            let others = dir.call(&[
+                "ls-files",
+                "-z",
+                "--others",
+                "--exclude-standard",
+                "--directory",
+            ]);
             if others.ok()?.is_empty() {
                 break;
             }
@@ -300,13 +370,19 @@ impl Worktree {
                 self.mend_common()?;
                 self.dir.guarded()
             }
-            Ok(_) => Err(unusable(&self.path, "is no folder any more", "it was replaced")),
+            Ok(_) => Err(unusable(
+                &self.path,
+                "is no folder any more",
+                "it was replaced",
+            )),
             Err(error) => Err(unusable(&self.path, "cannot be used", error)),
         }
     }
 
     fn is_whole(&self) -> bool {
-        self.path.symlink_metadata().is_ok_and(|found| found.is_dir())
+        self.path
+            .symlink_metadata()
+            .is_ok_and(|found| found.is_dir())
             && self.dir.git_dir.join("index").is_file()
     }
 
@@ -315,19 +391,31 @@ impl Worktree {
         if found.as_deref() == Some(self.branch.as_str()) {
             return Ok(());
         }
-        let found = found.map_or_else(|| "no branch".to_owned(), |name| format!("`{}`", name.escape_debug()));
+        let found = found.map_or_else(
+            || "no branch".to_owned(),
+            |name| format!("`{}`", name.escape_debug()),
+        );
         let path = self.path.display().to_string();
-        Err(failed(format!("`{}` has {found} checked out, not `{}`", path.escape_debug(), self.branch))
-            .with_hint(format!("check out `{}` there", self.branch)))
+        Err(failed(format!(
+            "`{}` has {found} checked out, not `{}`",
+            path.escape_debug(),
+            self.branch
+        ))
+        .with_hint(format!("check out `{}` there", self.branch)))
     }
 
     /// Makes the folder lead to its repository again, for those who run git in it.
-    #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to git, and the folder is our own"
+    )]
     fn mend(&self) -> Result<()> {
         let link = self.path.join(".git");
         let right = [b"gitdir: ", self.dir.git_dir.as_os_str().as_bytes(), b"\n"].concat();
         let found = link.symlink_metadata();
-        let is_right = found.as_ref().is_ok_and(|found| found.is_file() && found.len() == right.len() as u64)
+        let is_right = found
+            .as_ref()
+            .is_ok_and(|found| found.is_file() && found.len() == right.len() as u64)
             && file::read_bytes(&link, LONGEST_PATH)?.as_ref() == Some(&right);
         if is_right {
             return Ok(());
@@ -347,13 +435,20 @@ impl Worktree {
     ///
     /// Git takes branches and objects from the folder that the file `commondir` names, and an agent could have replaced
     /// it by a repository under its control.
-    #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to git, and the folder is our own"
+    )]
     fn mend_common(&self) -> Result<()> {
-        let Dir { git_dir, common, .. } = &self.dir;
+        let Dir {
+            git_dir, common, ..
+        } = &self.dir;
         let link = git_dir.join("commondir");
         let is_file = link.symlink_metadata().is_ok_and(|found| found.is_file());
         if is_file && let Some(bytes) = file::read_bytes(&link, LONGEST_PATH)? {
-            let place = git_dir.join(OsStr::from_bytes(bytes.strip_suffix(b"\n").unwrap_or(&bytes)));
+            let place = git_dir.join(OsStr::from_bytes(
+                bytes.strip_suffix(b"\n").unwrap_or(&bytes),
+            ));
             if place.canonicalize().is_ok_and(|place| place == *common) {
                 return Ok(());
             }
@@ -371,7 +466,10 @@ impl Worktree {
     }
 
     /// Removes the lock that a git has left which was ended with its turn.
-    #[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to git, and the folder is our own"
+    )]
     fn unlock(&self) -> Result<()> {
         for name in ["index.lock", "HEAD.lock"] {
             let lock = self.dir.git_dir.join(name);
@@ -396,7 +494,10 @@ const A_MOMENT: Duration = Duration::from_secs(1);
 const MOST_CLEANS: usize = 8;
 
 /// Returns a path as git keeps it: without links. The folders above it are made.
-#[expect(clippy::disallowed_methods, reason = "this is the door to git, and the folder is our own")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to git, and the folder is our own"
+)]
 fn absolute(path: &Path) -> io::Result<PathBuf> {
     if let Some(above) = path.parent() {
         fs::create_dir_all(above)?;
@@ -412,6 +513,14 @@ fn without_links(path: &Path) -> io::Result<PathBuf> {
     Ok(above.canonicalize()?.join(name))
 }
 
-fn unusable(path: &Path, what: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    failed(format!("`{}` {what}", path.display().to_string().escape_debug())).with_source(error)
+fn unusable(
+    path: &Path,
+    what: &str,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
+    failed(format!(
+        "`{}` {what}",
+        path.display().to_string().escape_debug()
+    ))
+    .with_source(error)
 }

@@ -37,7 +37,12 @@ impl<'a> Readings<'a> {
             fenced.extend(strictly_fenced(text));
             fenced.sort_by_key(|span| span.start);
         }
-        Self { text, fenced: join_spans(fenced), thoughts: thoughts(text), unclear }
+        Self {
+            text,
+            fenced: join_spans(fenced),
+            thoughts: thoughts(text),
+            unclear,
+        }
     }
 
     /// Returns why an effect may not be meant.
@@ -57,7 +62,10 @@ impl<'a> Readings<'a> {
     /// indented for its own sake, unless a blank line comes before.
     fn is_indented(&self, at: usize) -> bool {
         let before = self.before(at);
-        let Some(line) = before.rfind('\n').map(|newline| newline + 1).or((before.len() == at).then_some(0))
+        let Some(line) = before
+            .rfind('\n')
+            .map(|newline| newline + 1)
+            .or((before.len() == at).then_some(0))
         else {
             return false;
         };
@@ -65,7 +73,8 @@ impl<'a> Readings<'a> {
         let blanks = start.chars().take_while(|c| matches!(c, ' ' | '\t'));
         let columns: usize = blanks.map(|c| if c == '\t' { 4 } else { 1 }).sum();
         let above = before[..line].trim_end_matches([' ', '\t', '\r']);
-        let alone = start.trim().is_empty() && !(above.ends_with("\n\n") || above.ends_with("\n\r\n"));
+        let alone =
+            start.trim().is_empty() && !(above.ends_with("\n\n") || above.ends_with("\n\r\n"));
         columns >= 4 && !alone
     }
 
@@ -81,7 +90,10 @@ fn loosely_fenced(text: &str) -> Vec<Range<usize>> {
     let mut at = 0;
     while let Some(hit) = memmem::find(&text.as_bytes()[at..], b"```") {
         let start = at + hit;
-        let length = text.as_bytes()[start..].iter().take_while(|&&b| b == b'`').count();
+        let length = text.as_bytes()[start..]
+            .iter()
+            .take_while(|&&b| b == b'`')
+            .count();
         at = start + length;
         marks.push(start..at);
     }
@@ -96,10 +108,17 @@ fn loosely_fenced(text: &str) -> Vec<Range<usize>> {
         }
     }
     if let (Some(first), Some(last), 1) = (lines.first(), lines.last(), lines.len() % 2) {
-        let end = if lines.len() == 1 { text.len() } else { last.end };
+        let end = if lines.len() == 1 {
+            text.len()
+        } else {
+            last.end
+        };
         return std::iter::once(first.start..end).collect();
     }
-    lines.chunks(2).map(|pair| pair[0].start..pair[1].end).collect()
+    lines
+        .chunks(2)
+        .map(|pair| pair[0].start..pair[1].end)
+        .collect()
 }
 
 fn thoughts(text: &str) -> Vec<Range<usize>> {
@@ -115,7 +134,9 @@ fn thoughts(text: &str) -> Vec<Range<usize>> {
         let mut at = 0;
         while let Some(hit) = memmem::find(&text.as_bytes()[at..], open.as_bytes()) {
             let start = at + hit;
-            let Some(end) = memmem::find(&text.as_bytes()[start..], close.as_bytes()) else { break };
+            let Some(end) = memmem::find(&text.as_bytes()[start..], close.as_bytes()) else {
+                break;
+            };
             at = start + end + close.len();
             spans.push(start..at);
         }

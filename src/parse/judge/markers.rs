@@ -25,7 +25,11 @@ impl Judge<'_> {
                         && !self.context.is_cut()
                         && !self.form.partly_converted
                         && self.readings.doubt(&found.span).is_none();
-                    let known = if clear { &mut own[*marker] } else { &mut own_doubts[*marker] };
+                    let known = if clear {
+                        &mut own[*marker]
+                    } else {
+                        &mut own_doubts[*marker]
+                    };
                     *known = (*known).max(Some(*rank));
                 }
             }
@@ -34,9 +38,15 @@ impl Judge<'_> {
     }
 
     fn task(&mut self, id: &str, status: TaskStatus, found: &FoundMarker, echo: Option<Echo>) {
-        let known = self.context.tasks.as_ref().is_none_or(|tasks| tasks.iter().any(|task| task == id));
+        let known = self
+            .context
+            .tasks
+            .as_ref()
+            .is_none_or(|tasks| tasks.iter().any(|task| task == id));
         let refused = match echo {
-            _ if !self.grammar.task_status => Some((Code::DoubtfulMarker, "this mode reports on no tasks")),
+            _ if !self.grammar.task_status => {
+                Some((Code::DoubtfulMarker, "this mode reports on no tasks"))
+            }
             _ if self.context.is_cut() => Some((Code::CutOff, "the reply was cut off")),
             Some(_) => Some((Code::Echo, "it repeats the prompt")),
             None if self.form.partly_converted => {
@@ -46,22 +56,33 @@ impl Judge<'_> {
                 Some((Code::DoubtfulMarker, "a thought before it is not closed"))
             }
             None if !known => Some((Code::UnknownTask, "there is no such task")),
-            None => self.readings.doubt(&found.span).map(|reason| (Code::DoubtfulMarker, reason)),
+            None => self
+                .readings
+                .doubt(&found.span)
+                .map(|reason| (Code::DoubtfulMarker, reason)),
         };
         if let Some((code, reason)) = refused {
             self.problems.push((code, found.span.clone()));
             let again = self.grammar.task_status && !matches!(code, Code::Echo | Code::UnknownTask);
-            return self.refuse(place(&format!("task_status {id}"), found.span.clone()), reason, again);
+            return self.refuse(
+                place(&format!("task_status {id}"), found.span.clone()),
+                reason,
+                again,
+            );
         }
         let next = self.response.markers.len();
         let index = *self.tasks.entry(id.to_owned()).or_insert(next);
         match self.response.markers.get_mut(index) {
             Some(Marker::TaskStatus { status: known, .. }) if *known != status => {
                 *known = TaskStatus::Failed;
-                self.problems.push((Code::ContradictingTasks, found.span.clone()));
+                self.problems
+                    .push((Code::ContradictingTasks, found.span.clone()));
             }
             Some(_) => {}
-            None => self.response.markers.push(Marker::TaskStatus { id: id.to_owned(), status }),
+            None => self.response.markers.push(Marker::TaskStatus {
+                id: id.to_owned(),
+                status,
+            }),
         }
     }
 
@@ -70,14 +91,20 @@ impl Judge<'_> {
     fn own_markers(&mut self, own: &[Option<usize>], doubts: &[Option<usize>]) {
         for ((spec, worst), doubt) in self.grammar.markers.iter().zip(own).zip(doubts) {
             if doubt > worst {
-                self.problems.push((Code::DoubtfulMarker, 0..self.text.len()));
+                self.problems
+                    .push((Code::DoubtfulMarker, 0..self.text.len()));
             } else {
-                self.response.markers.extend(worst.and_then(|rank| spec.marker(rank)));
+                self.response
+                    .markers
+                    .extend(worst.and_then(|rank| spec.marker(rank)));
             }
         }
     }
 }
 
 fn place(what: &str, span: Range<usize>) -> Place {
-    Place { what: what.to_owned(), span }
+    Place {
+        what: what.to_owned(),
+        span,
+    }
 }

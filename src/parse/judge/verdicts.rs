@@ -50,13 +50,19 @@ impl Judge<'_> {
             return self.note_stray_verdicts(found, echoes);
         }
         let own_tags = self.own_tags(found, echoes);
-        let severe = own_tags.iter().filter_map(|tag| self.counted(found, tag)).max();
+        let severe = own_tags
+            .iter()
+            .filter_map(|tag| self.counted(found, tag))
+            .max();
         let passes = || own_tags.iter().rev().filter(|tag| self.may_pass(tag));
-        let pass = passes().find(|tag| !self.is_in_block(tag.span.start)).or_else(|| passes().next());
+        let pass = passes()
+            .find(|tag| !self.is_in_block(tag.span.start))
+            .or_else(|| passes().next());
 
         if let Some(verdict) = severe {
             if let Some(pass) = pass.filter(|pass| !contains(&found.quotes, pass.span.start)) {
-                self.problems.push((Code::SeveralVerdicts, pass.span.clone()));
+                self.problems
+                    .push((Code::SeveralVerdicts, pass.span.clone()));
             }
             self.response.markers.insert(0, Marker::Review { verdict });
             self.note_quoted_passes(found, &own_tags, None);
@@ -75,15 +81,22 @@ impl Judge<'_> {
         let counted = pass.filter(|_| passes && self.response.verdict_doubts.is_empty());
         self.note_quoted_passes(found, &own_tags, counted.map(|tag| tag.span.start));
         if counted.is_some() {
-            self.response.markers.insert(0, Marker::Review { verdict: ReviewResult::Pass });
+            self.response.markers.insert(
+                0,
+                Marker::Review {
+                    verdict: ReviewResult::Pass,
+                },
+            );
         }
     }
 
     /// Adds the verdicts of a mode that knows none, so that they are refused; in code and in quotes they are text.
     fn note_stray_verdicts(&mut self, found: &Found, echoes: &[Option<Echo>]) {
         for (tag, echo) in found.review_tags.iter().zip(echoes) {
-            let is_marker =
-                found.markers.binary_search_by_key(&tag.span.start, |marker| marker.span.start).is_ok();
+            let is_marker = found
+                .markers
+                .binary_search_by_key(&tag.span.start, |marker| marker.span.start)
+                .is_ok();
             if let (TagValue::Verdict(verdict), true, None) = (tag.value, is_marker, echo)
                 && (verdict > ReviewResult::Pass || !self.context.is_cut())
             {
@@ -98,7 +111,8 @@ impl Judge<'_> {
         let mut own = Vec::new();
         for (tag, echo) in found.review_tags.iter().zip(echoes) {
             let at = tag.span.start;
-            let is_thought = contains(&found.thoughts, at) && !contains(&found.perhaps_thoughts, at);
+            let is_thought =
+                contains(&found.thoughts, at) && !contains(&found.perhaps_thoughts, at);
             if is_thought || at >= found.end || tag.value == TagValue::Choice {
                 continue;
             }
@@ -111,7 +125,11 @@ impl Judge<'_> {
             if echo.is_none() && !is_named && !self.is_text_of_a_file(found, tag) {
                 self.problems.push((Code::WrongRun, tag.span.clone()));
             }
-            own.push(OwnTag { tag, is_echo: echo.is_some(), is_ours: *echo == Some(Echo::Ours) });
+            own.push(OwnTag {
+                tag,
+                is_echo: echo.is_some(),
+                is_ours: *echo == Some(Echo::Ours),
+            });
         }
         own
     }
@@ -124,15 +142,18 @@ impl Judge<'_> {
 
     /// Returns the verdict of a tag that counts anywhere: more severe than PASS, with this turn's `run`.
     fn counted(&self, found: &Found, tag: &OwnTag<'_>) -> Option<ReviewResult> {
-        let TagValue::Verdict(verdict) = tag.value else { return None };
+        let TagValue::Verdict(verdict) = tag.value else {
+            return None;
+        };
         let is_right = match self.run_match(tag) {
             RunMatch::Right => true,
             RunMatch::Wrong => false,
             // Without a `run`, documents that the reply sends may hold anybody's verdicts.
             RunMatch::Missing => self.context.nonce.is_none() && !self.is_in_block(tag.span.start),
         };
-        let is_certain =
-            !contains(&found.perhaps_thoughts, tag.span.start) && !self.form.partly_converted && !tag.is_echo;
+        let is_certain = !contains(&found.perhaps_thoughts, tag.span.start)
+            && !self.form.partly_converted
+            && !tag.is_echo;
         (verdict > ReviewResult::Pass && is_right && is_certain).then_some(verdict)
     }
 
@@ -162,7 +183,9 @@ impl Judge<'_> {
                 TagValue::Verdict(ReviewResult::Pass) | TagValue::Choice => {}
                 TagValue::Verdict(verdict) => {
                     let reason = match run {
-                        RunMatch::Right => format!("{verdict} may be in a thought that is not closed"),
+                        RunMatch::Right => {
+                            format!("{verdict} may be in a thought that is not closed")
+                        }
                         RunMatch::Wrong => format!("{verdict} carries the `run` of another turn"),
                         RunMatch::Missing if self.context.nonce.is_none() => {
                             format!("{verdict} is not certain")
@@ -172,9 +195,16 @@ impl Judge<'_> {
                     self.add_doubt(reason, Some(verdict).filter(|_| sticks), tag.span.clone());
                 }
                 TagValue::Unreadable(named) => {
-                    let values: Vec<&str> =
-                        self.grammar.verdicts.iter().map(|verdict| verdict.name()).collect();
-                    let reason = format!("the <review> tag does not hold one of {}", values.join(", "));
+                    let values: Vec<&str> = self
+                        .grammar
+                        .verdicts
+                        .iter()
+                        .map(|verdict| verdict.name())
+                        .collect();
+                    let reason = format!(
+                        "the <review> tag does not hold one of {}",
+                        values.join(", ")
+                    );
                     let stated = named.filter(|verdict| *verdict > ReviewResult::Pass && sticks);
                     self.add_doubt(reason, stated, tag.span.clone());
                 }
@@ -199,9 +229,15 @@ impl Judge<'_> {
 
     /// Lists every PASS in code or in a quote, but for the one that counts.
     fn note_quoted_passes(&mut self, found: &Found, tags: &[OwnTag<'_>], counted: Option<usize>) {
-        for tag in tags.iter().filter(|tag| tag.value == TagValue::Verdict(ReviewResult::Pass)) {
+        for tag in tags
+            .iter()
+            .filter(|tag| tag.value == TagValue::Verdict(ReviewResult::Pass))
+        {
             let at = tag.span.start;
-            if contains(&found.quotes, at) && !self.is_text_of_a_file(found, tag) && counted != Some(at) {
+            if contains(&found.quotes, at)
+                && !self.is_text_of_a_file(found, tag)
+                && counted != Some(at)
+            {
                 self.problems.push((Code::QuotedEffect, tag.span.clone()));
             }
         }
@@ -211,14 +247,21 @@ impl Judge<'_> {
     /// agent's own.
     fn note_quoted(&mut self, found: &Found, tags: &[OwnTag<'_>]) {
         let severe = |tag: &OwnTag<'_>| match tag.value {
-            TagValue::Verdict(verdict) => Some(verdict).filter(|verdict| *verdict > ReviewResult::Pass),
+            TagValue::Verdict(verdict) => {
+                Some(verdict).filter(|verdict| *verdict > ReviewResult::Pass)
+            }
             TagValue::Choice | TagValue::Unreadable(_) => None,
         };
         let may_be_meant = |tag: &&OwnTag<'_>| {
             self.is_quoted(found, tag) && !self.is_in_block(tag.span.start) && severe(tag).is_some()
         };
-        if let Some(tag) = tags.iter().filter(may_be_meant).max_by_key(|tag| severe(tag)) {
-            let reason = "a verdict in code, in a quote or in words of the prompt is not certain".to_owned();
+        if let Some(tag) = tags
+            .iter()
+            .filter(may_be_meant)
+            .max_by_key(|tag| severe(tag))
+        {
+            let reason =
+                "a verdict in code, in a quote or in words of the prompt is not certain".to_owned();
             self.add_doubt(reason, severe(tag), tag.span.clone());
         }
     }
@@ -243,13 +286,26 @@ impl Judge<'_> {
 
     /// Lists an action in code or in a quote: next to a PASS it may be a finding, and is asked for again.
     fn refuse_hidden_action(&mut self, names: &Names, span: &Range<usize>) {
-        let name = names.read(&self.text[span.start..]).and_then(|tag| match tag.name {
-            Name::Call(form) => call::name(form, tag.attributes, "", self.grammar),
-            _ => None,
-        });
-        let again = name.as_ref().is_some_and(|name| self.grammar.actions.contains_key(name));
-        let what = format!("action {}", name.unwrap_or_default()).trim().to_owned();
-        self.refuse(Place { what, span: span.clone() }, "it is in code or in a quote", again);
+        let name = names
+            .read(&self.text[span.start..])
+            .and_then(|tag| match tag.name {
+                Name::Call(form) => call::name(form, tag.attributes, "", self.grammar),
+                _ => None,
+            });
+        let again = name
+            .as_ref()
+            .is_some_and(|name| self.grammar.actions.contains_key(name));
+        let what = format!("action {}", name.unwrap_or_default())
+            .trim()
+            .to_owned();
+        self.refuse(
+            Place {
+                what,
+                span: span.clone(),
+            },
+            "it is in code or in a quote",
+            again,
+        );
     }
 
     /// Adds a doubt for a heading or a label that states a severer verdict without a tag.
@@ -271,7 +327,9 @@ impl Judge<'_> {
         }
         match self.run_match(pass) {
             RunMatch::Wrong => return Some("PASS carries the `run` of another turn"),
-            RunMatch::Missing if self.context.nonce.is_some() => return Some("PASS lacks this turn's `run`"),
+            RunMatch::Missing if self.context.nonce.is_some() => {
+                return Some("PASS lacks this turn's `run`");
+            }
             RunMatch::Right | RunMatch::Missing => {}
         }
         if !pass.is_plain {
@@ -293,29 +351,50 @@ impl Judge<'_> {
 
     /// Returns why a PASS is not the last line of the reply, or not alone on it. After it, blank lines, closing fences,
     /// `</message>` and complete blocks may follow.
-    fn last_line_fault(&self, found: &Found, names: &Names, pass: &ReviewTag) -> Option<&'static str> {
+    fn last_line_fault(
+        &self,
+        found: &Found,
+        names: &Names,
+        pass: &ReviewTag,
+    ) -> Option<&'static str> {
         let end = self.end_of_prose(found, names);
-        let after = self.text.get(pass.span.end..end).filter(|after| !after.contains('\n'));
+        let after = self
+            .text
+            .get(pass.span.end..end)
+            .filter(|after| !after.contains('\n'));
         let Some(after) = after else {
             return Some("PASS counts only as the last line of the reply");
         };
 
-        let line_start = self.text[..pass.span.start].rfind('\n').map_or(0, |at| at + 1);
+        let line_start = self.text[..pass.span.start]
+            .rfind('\n')
+            .map_or(0, |at| at + 1);
         let before = self.without_cuts(found, line_start..pass.span.start);
         let has_run = self.context.nonce.is_some();
         if !is_verdict_line(&before, after, has_run) || (!has_run && is_indented(&before)) {
             return Some("the last line must hold nothing but the verdict");
         }
 
-        let fence = found.fences.iter().find(|fence| fence.contains(&pass.span.start));
+        let fence = found
+            .fences
+            .iter()
+            .find(|fence| fence.contains(&pass.span.start));
         let line_start = match fence {
-            Some(fence) if has_run && self.is_alone_in_fence(fence, &(line_start..end)) => fence.start,
+            Some(fence) if has_run && self.is_alone_in_fence(fence, &(line_start..end)) => {
+                fence.start
+            }
             Some(_) => return Some("the code fence of the PASS holds something else, too"),
             None => line_start,
         };
         // A line before it that ends with a colon introduces it, as a label would.
-        let above = self.text[..line_start].strip_suffix('\n').unwrap_or_default();
-        let above = above.rsplit('\n').next().unwrap_or_default().trim_end_matches(is_formatting);
+        let above = self.text[..line_start]
+            .strip_suffix('\n')
+            .unwrap_or_default();
+        let above = above
+            .rsplit('\n')
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches(is_formatting);
         let introduces = above.ends_with([':', '：']) && !is_label(above);
         introduces.then_some("the line before the verdict introduces it")
     }
@@ -325,7 +404,10 @@ impl Judge<'_> {
         let mut out = String::new();
         let mut at = span.start;
         let first = found.cuts.partition_point(|cut| cut.span.end <= span.start);
-        for cut in found.cuts[first..].iter().take_while(|cut| cut.span.start < span.end) {
+        for cut in found.cuts[first..]
+            .iter()
+            .take_while(|cut| cut.span.start < span.end)
+        {
             out.push_str(&self.text[at..cut.span.start.clamp(at, span.end)]);
             at = cut.span.end.clamp(at, span.end);
         }
@@ -345,13 +427,18 @@ impl Judge<'_> {
                 end = block.start;
                 continue;
             }
-            let unfenced = text.trim_end_matches(|c: char| text.ends_with(c) && matches!(c, '`' | '~'));
+            let unfenced =
+                text.trim_end_matches(|c: char| text.ends_with(c) && matches!(c, '`' | '~'));
             let before_fence = unfenced.trim_end_matches([' ', '\t']);
-            if text.len() - unfenced.len() >= 3 && (before_fence.is_empty() || before_fence.ends_with('\n')) {
+            if text.len() - unfenced.len() >= 3
+                && (before_fence.is_empty() || before_fence.ends_with('\n'))
+            {
                 end = before_fence.len();
                 continue;
             }
-            let closer = text.rfind("</").filter(|at| is_trailing_closer(&text[*at..], names));
+            let closer = text
+                .rfind("</")
+                .filter(|at| is_trailing_closer(&text[*at..], names));
             match closer {
                 Some(at) => end = at,
                 None => return end,
@@ -362,7 +449,9 @@ impl Judge<'_> {
     /// Returns whether a line is all that a fence holds.
     fn is_alone_in_fence(&self, fence: &Range<usize>, line: &Range<usize>) -> bool {
         let text = &self.text[fence.clone()];
-        let Some((_, inside)) = text.split_once('\n') else { return false };
+        let Some((_, inside)) = text.split_once('\n') else {
+            return false;
+        };
         let inside = inside.trim_end().trim_end_matches(['`', '~']);
         inside.trim() == self.text[line.clone()].trim()
     }
@@ -374,14 +463,21 @@ impl Judge<'_> {
         for line in self.text[..found.end].split_inclusive('\n') {
             let span = start..start + line.len();
             start = span.end;
-            if contains(&found.quotes, span.start) || !line.contains(|c: char| c.is_alphanumeric()) {
+            if contains(&found.quotes, span.start) || !line.contains(|c: char| c.is_alphanumeric())
+            {
                 continue;
             }
             let stated = stated_verdict(&self.without_cuts(found, span.clone()));
             let stated = stated.filter(|verdict| *verdict > ReviewResult::Pass);
-            let next_tag = found.review_tags.partition_point(|tag| tag.span.start < span.start);
-            let is_tag = found.review_tags.get(next_tag).is_some_and(|tag| tag.span.start < span.end);
-            let states = |verdict: &ReviewResult| !is_tag && self.grammar.verdicts.contains(verdict);
+            let next_tag = found
+                .review_tags
+                .partition_point(|tag| tag.span.start < span.start);
+            let is_tag = found
+                .review_tags
+                .get(next_tag)
+                .is_some_and(|tag| tag.span.start < span.end);
+            let states =
+                |verdict: &ReviewResult| !is_tag && self.grammar.verdicts.contains(verdict);
             if let Some(verdict) = stated.filter(states) {
                 return Some((span, verdict));
             }
@@ -395,7 +491,12 @@ impl Judge<'_> {
         }
         let line = self.line_of(span.start);
         let span = self.source.raw_span(&span);
-        self.response.verdict_doubts.push(VerdictDoubt { reason, line, stated, span });
+        self.response.verdict_doubts.push(VerdictDoubt {
+            reason,
+            line,
+            stated,
+            span,
+        });
     }
 }
 
@@ -406,7 +507,10 @@ fn is_indented(line: &str) -> bool {
 }
 
 fn review_place(span: &Range<usize>) -> Place {
-    Place { what: "review".to_owned(), span: span.clone() }
+    Place {
+        what: "review".to_owned(),
+        span: span.clone(),
+    }
 }
 
 /// Returns whether a text is a closing tag that may follow the last line.

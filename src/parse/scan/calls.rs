@@ -41,7 +41,11 @@ impl Elements {
             if at < behind {
                 continue;
             }
-            let Some(tag) = scanner.names.read(&scanner.text[at..]).filter(|tag| tag.complete) else {
+            let Some(tag) = scanner
+                .names
+                .read(&scanner.text[at..])
+                .filter(|tag| tag.complete)
+            else {
                 continue;
             };
             let (closes, end) = (tag.closes, at + tag.length);
@@ -54,10 +58,22 @@ impl Elements {
                     } else if !closes && !tag.empty {
                         stack.push(tags.len());
                     }
-                    tags.push(Element { at, end, call: Some(call), closes, partner: None });
+                    tags.push(Element {
+                        at,
+                        end,
+                        call: Some(call),
+                        closes,
+                        partner: None,
+                    });
                 }
                 Name::Message | Name::Update | Name::Thinking if !closes => {
-                    tags.push(Element { at, end, call: None, closes, partner: None });
+                    tags.push(Element {
+                        at,
+                        end,
+                        call: None,
+                        closes,
+                        partner: None,
+                    });
                 }
                 _ => {}
             }
@@ -76,7 +92,9 @@ impl Elements {
     fn closer(&self, opener: usize) -> Option<(&Element, bool)> {
         let partner = self.tags[opener].partner?;
         let call = self.tags[opener].call;
-        let nested = self.tags[opener + 1..partner].iter().any(|tag| tag.call == call);
+        let nested = self.tags[opener + 1..partner]
+            .iter()
+            .any(|tag| tag.call == call);
         Some((&self.tags[partner], nested))
     }
 
@@ -85,7 +103,11 @@ impl Elements {
         let call = self.tags[opener].call;
         // Behind another tag of ours, it is another's.
         let before = |tag: &&Element| tag.call.is_some() && (tag.call != call || tag.closes);
-        self.tags[opener + 1..].iter().take_while(before).filter(|tag| tag.call == call).last()
+        self.tags[opener + 1..]
+            .iter()
+            .take_while(before)
+            .filter(|tag| tag.call == call)
+            .last()
     }
 
     /// Returns where the next tag behind an index stands.
@@ -115,11 +137,19 @@ impl<'a> Scanner<'a> {
         match (closer, index) {
             (Some((closer, nested)), Some(index)) => {
                 let (body, end) = (start..closer.at, closer.end);
-                let last = elements.last_closer(index).filter(|last| last.at > closer.at);
+                let last = elements
+                    .last_closer(index)
+                    .filter(|last| last.at > closer.at);
                 if nested {
                     self.refuse_call(&opener, call, "it holds another action", body, end);
                 } else if let Some(last) = last
-                    && call::read(call, opener.attributes, &self.text[body.clone()], self.grammar).is_err()
+                    && call::read(
+                        call,
+                        opener.attributes,
+                        &self.text[body.clone()],
+                        self.grammar,
+                    )
+                    .is_err()
                 {
                     // A closer inside a field is not the action's.
                     let (body, end) = (start..last.at, last.end);
@@ -131,10 +161,18 @@ impl<'a> Scanner<'a> {
             // A name in brackets that is not closed is spoken of, and nothing more.
             _ if !self.is_meant(&opener, call) => self.at = start,
             _ => {
-                let end = index.and_then(|index| elements.next(index)).unwrap_or(self.text.len());
+                let end = index
+                    .and_then(|index| elements.next(index))
+                    .unwrap_or(self.text.len());
                 self.found.open |= end == self.text.len();
                 let end = end.max(start);
-                self.refuse_call(&opener, call, "it is not closed, so it may be cut off", start..end, end);
+                self.refuse_call(
+                    &opener,
+                    call,
+                    "it is not closed, so it may be cut off",
+                    start..end,
+                    end,
+                );
             }
         }
         self.elements = Some(elements);
@@ -146,21 +184,34 @@ impl<'a> Scanner<'a> {
         match call {
             Call::Action => !opener.attributes.trim().is_empty(),
             Call::Tool => true,
-            Call::Invoke | Call::Function => name().is_some_and(|name| call::is_known(&name, self.grammar)),
+            Call::Invoke | Call::Function => {
+                name().is_some_and(|name| call::is_known(&name, self.grammar))
+            }
             Call::Named(_) => false,
         }
     }
 
     fn read_call(&mut self, opener: &Tag<'a>, call: Call, body: &Range<usize>, end: usize) {
-        match call::read(call, opener.attributes, &self.text[body.clone()], self.grammar) {
+        match call::read(
+            call,
+            opener.attributes,
+            &self.text[body.clone()],
+            self.grammar,
+        ) {
             Ok((action, problems)) => {
                 let span = self.at..end;
                 if call != Call::Action {
                     self.problem(Code::NativeCall, span.clone());
                 }
                 self.note_attributes(opener);
-                problems.into_iter().for_each(|code| self.problem(code, span.clone()));
-                self.push(format!("action {}", action.name), span, Kind::Action(action));
+                problems
+                    .into_iter()
+                    .for_each(|code| self.problem(code, span.clone()));
+                self.push(
+                    format!("action {}", action.name),
+                    span,
+                    Kind::Action(action),
+                );
             }
             // What only looks like a call of ours is text.
             Err(_) if matches!(call, Call::Named(_)) && body.is_empty() => self.at = body.start,
@@ -168,7 +219,14 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn refuse_call(&mut self, opener: &Tag<'a>, call: Call, reason: &str, body: Range<usize>, end: usize) {
+    fn refuse_call(
+        &mut self,
+        opener: &Tag<'a>,
+        call: Call,
+        reason: &str,
+        body: Range<usize>,
+        end: usize,
+    ) {
         let span = self.at..end;
         self.mask(body.clone());
         if self.found.refused >= MOST_PROPOSALS {
@@ -177,8 +235,15 @@ impl<'a> Scanner<'a> {
             self.at = end;
             return;
         }
-        let name = call::name(call, opener.attributes, &self.text[body.clone()], self.grammar);
-        let what = format!("action {}", name.unwrap_or_default()).trim().to_owned();
+        let name = call::name(
+            call,
+            opener.attributes,
+            &self.text[body.clone()],
+            self.grammar,
+        );
+        let what = format!("action {}", name.unwrap_or_default())
+            .trim()
+            .to_owned();
         self.found.refused += 1;
         self.push(what, span, Kind::Refused(reason.to_owned()));
     }
@@ -186,7 +251,10 @@ impl<'a> Scanner<'a> {
     fn push(&mut self, what: String, span: Range<usize>, kind: Kind) {
         self.cut(span.clone(), true, true);
         self.at = span.end;
-        self.found.effects.push(FoundEffect { kind, place: Place { what, span } });
+        self.found.effects.push(FoundEffect {
+            kind,
+            place: Place { what, span },
+        });
     }
 
     /// Takes an update. Its body is opaque and reaches to the last closer before the next update.
@@ -198,23 +266,38 @@ impl<'a> Scanner<'a> {
             self.at = start;
             return;
         }
-        if opener.attributes.trim().is_empty() && opener.complete && !self.update_closes_after(start) {
+        if opener.attributes.trim().is_empty()
+            && opener.complete
+            && !self.update_closes_after(start)
+        {
             // The tag is spoken of, and nothing more.
             self.at = start;
             return;
         }
         let (mut closers, region) = self.update_closers(rest);
         // One in code is spoken of, unless there is no other.
-        if closers.iter().any(|closer| !rest[..closer.start].ends_with('`')) {
+        if closers
+            .iter()
+            .any(|closer| !rest[..closer.start].ends_with('`'))
+        {
             closers.retain(|closer| !rest[..closer.start].ends_with('`'));
         }
         let clear = closers.len() < 2 || self.ends_clearly(rest, &closers);
-        let closer = if clear { closers.last() } else { closers.first() };
+        let closer = if clear {
+            closers.last()
+        } else {
+            closers.first()
+        };
         let closer = closer.cloned().unwrap_or(region..region);
         let body = start..start + closer.start;
         let read = attributes(opener.attributes);
-        let target = read.as_ref().and_then(|read| read.get("target")).unwrap_or_default();
-        let format = read.as_ref().map_or(Some(UpdateFormat::Whole), update_format);
+        let target = read
+            .as_ref()
+            .and_then(|read| read.get("target"))
+            .unwrap_or_default();
+        let format = read
+            .as_ref()
+            .map_or(Some(UpdateFormat::Whole), update_format);
         let reason = match closers.len() {
             _ if !opener.complete || read.is_none() => "its opening tag cannot be read",
             _ if opener.empty => "it holds no text",
@@ -226,11 +309,15 @@ impl<'a> Scanner<'a> {
         };
         if let (false, Some(last)) = (clear, closers.last()) {
             // What stands up to the last may still be its text.
-            self.found.unclear.push(start + closer.end..start + last.end);
+            self.found
+                .unclear
+                .push(start + closer.end..start + last.end);
         }
         self.found.open |= closers.is_empty() && region == rest.len();
-        let (what, span) =
-            (format!("content_update {target}").trim().to_owned(), self.at..start + closer.end);
+        let (what, span) = (
+            format!("content_update {target}").trim().to_owned(),
+            self.at..start + closer.end,
+        );
         if reason.is_empty() {
             self.note_attributes(&opener);
             if read.is_some_and(|read| read.pairs.iter().any(|(name, _)| !is_known(name))) {
@@ -240,7 +327,12 @@ impl<'a> Scanner<'a> {
             let skip = skip + 2 * usize::from(self.text[body.clone()].starts_with("\r\n"));
             let content = self.text[body.start + skip..body.end].to_owned();
             let format = format.unwrap_or_default();
-            let update = Update { target: target.to_owned(), content, format, span: 0..0 };
+            let update = Update {
+                target: target.to_owned(),
+                content,
+                format,
+                span: 0..0,
+            };
             self.push(what, span, Kind::Update(update));
         } else {
             self.mask(start..start + closer.end);
@@ -251,12 +343,18 @@ impl<'a> Scanner<'a> {
     /// Tells whether the last of several closers is the right one: the others are text, and nothing of ours stands
     /// between them.
     fn ends_clearly(&self, text: &str, closers: &[Range<usize>]) -> bool {
-        let (Some(first), Some(last)) = (closers.first(), closers.last()) else { return true };
+        let (Some(first), Some(last)) = (closers.first(), closers.last()) else {
+            return true;
+        };
         let between = &text[first.end..last.start];
         let update = |name: Name| name == Name::Update;
         let mut tags = memchr::memchr_iter(b'<', between.as_bytes());
         ends_alone(text, closers)
-            && !tags.any(|at| self.names.read(&between[at..]).is_some_and(|tag| !update(tag.name)))
+            && !tags.any(|at| {
+                self.names
+                    .read(&between[at..])
+                    .is_some_and(|tag| !update(tag.name))
+            })
     }
 
     /// Returns the closers of updates in a text, and where the next update opens, or the end.
@@ -270,11 +368,22 @@ impl<'a> Scanner<'a> {
                 continue;
             }
             match self.names.read(&text[at..]) {
-                Some(Tag { name: Name::Update, closes: true, complete: true, length, .. }) => {
+                Some(Tag {
+                    name: Name::Update,
+                    closes: true,
+                    complete: true,
+                    length,
+                    ..
+                }) => {
                     closers.push(at..at + length);
                     (seen, blank) = (at + length, true);
                 }
-                Some(Tag { name: Name::Update, closes: false, complete: true, .. }) => {
+                Some(Tag {
+                    name: Name::Update,
+                    closes: false,
+                    complete: true,
+                    ..
+                }) => {
                     let stretch = &text[seen..at];
                     blank = match stretch.rfind('\n') {
                         Some(line) => stretch[line..].trim().is_empty(),
@@ -306,13 +415,22 @@ impl<'a> Scanner<'a> {
 const ATTRIBUTES: [&str; 2] = ["target", "format"];
 
 fn is_known(attribute: &str) -> bool {
-    ATTRIBUTES.iter().any(|known| known.eq_ignore_ascii_case(attribute))
+    ATTRIBUTES
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(attribute))
 }
 
 /// Returns the format that an update's attributes name; `None` if that is not clear.
 fn update_format(attributes: &Attributes<'_>) -> Option<UpdateFormat> {
-    let named = attributes.pairs.iter().any(|(name, _)| name.eq_ignore_ascii_case("format"));
-    if named { attributes.get("format").and_then(UpdateFormat::read) } else { Some(UpdateFormat::Whole) }
+    let named = attributes
+        .pairs
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("format"));
+    if named {
+        attributes.get("format").and_then(UpdateFormat::read)
+    } else {
+        Some(UpdateFormat::Whole)
+    }
 }
 
 /// Tells whether the last of several closers stands alone on its line, and no other does: then the others are text.
@@ -323,6 +441,8 @@ fn ends_alone(text: &str, closers: &[Range<usize>]) -> bool {
         text[..closer.start].trim_end_matches(blank).ends_with('\n')
             && (after.is_empty() || after.starts_with('\n'))
     };
-    let Some((last, others)) = closers.split_last() else { return false };
+    let Some((last, others)) = closers.split_last() else {
+        return false;
+    };
     alone(last) && !others.iter().any(alone)
 }

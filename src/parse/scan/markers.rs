@@ -9,13 +9,18 @@ impl<'a> Scanner<'a> {
     /// Takes a marker. One that cannot be read stays in the text as it is.
     pub(super) fn marker(&mut self, opener: Tag<'a>) {
         let start = self.at + opener.length;
-        let body_length =
-            if opener.empty { None } else { marker_body_length(self.text, self.names, &opener, start) };
+        let body_length = if opener.empty {
+            None
+        } else {
+            marker_body_length(self.text, self.names, &opener, start)
+        };
         let body = body_length.and_then(|length| self.text.get(start..start + length));
         let closer = body_length.and_then(|length| self.names.read(&self.text[start + length..]));
         let end = body_length.map(|length| start + length + closer.map_or(0, |tag| tag.length));
 
-        let (Some(value), Some(end)) = (body.and_then(|body| self.marker_value(&opener, body)), end) else {
+        let (Some(value), Some(end)) =
+            (body.and_then(|body| self.marker_value(&opener, body)), end)
+        else {
             if let Name::Own(marker) = opener.name {
                 self.doubt_own(marker, Some(usize::MAX));
             }
@@ -28,7 +33,10 @@ impl<'a> Scanner<'a> {
 
         self.note_attributes(&opener);
         let span = self.at..end;
-        self.found.markers.push(FoundMarker { span: span.clone(), value });
+        self.found.markers.push(FoundMarker {
+            span: span.clone(),
+            value,
+        });
         self.cut(span, false, true);
         self.at = end;
     }
@@ -39,7 +47,9 @@ impl<'a> Scanner<'a> {
             return None;
         }
         match opener.name {
-            Name::Review => matches!(read_value(body), TagValue::Verdict(_)).then_some(MarkerValue::Review),
+            Name::Review => {
+                matches!(read_value(body), TagValue::Verdict(_)).then_some(MarkerValue::Review)
+            }
             Name::Own(marker) => {
                 let rank = self.grammar.markers[marker].rank(body)?;
                 Some(MarkerValue::Own { marker, rank })

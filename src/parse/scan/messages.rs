@@ -37,13 +37,19 @@ impl<'a> Scanner<'a> {
             self.at = span.end;
             return;
         }
-        self.message = Some(Open { start: span.end, depth: 1, inside: Vec::new() });
+        self.message = Some(Open {
+            start: span.end,
+            depth: 1,
+            inside: Vec::new(),
+        });
         self.take(span);
     }
 
     pub(super) fn close_message(&mut self, tag: Tag<'a>) {
         let span = self.at..self.at + tag.length;
-        let Some(open) = &mut self.message else { return self.stray_closer(tag) };
+        let Some(open) = &mut self.message else {
+            return self.stray_closer(tag);
+        };
         open.depth -= 1;
         if open.depth > 0 {
             open.inside.push((span.clone(), false));
@@ -58,14 +64,24 @@ impl<'a> Scanner<'a> {
         if !tag.complete {
             self.problem(Code::CutTag, span.clone());
         }
-        self.found.messages.push(Message { span: start..span.start, closed: true });
+        self.found.messages.push(Message {
+            span: start..span.start,
+            closed: true,
+        });
         self.take(span);
     }
 
     /// Ends the message that is open at the end: at the next message, at the next other tag, or at the end.
     pub(super) fn end_message(&mut self) {
-        let Some(Open { start, inside, .. }) = self.message.take() else { return };
-        let ends = self.found.cuts.iter().filter(|cut| cut.ends).map(|cut| cut.span.start);
+        let Some(Open { start, inside, .. }) = self.message.take() else {
+            return;
+        };
+        let ends = self
+            .found
+            .cuts
+            .iter()
+            .filter(|cut| cut.ends)
+            .map(|cut| cut.span.start);
         let ends: Vec<usize> = ends.collect();
         let mut from = Some(start);
         for (tag, opens) in inside {
@@ -90,6 +106,9 @@ impl<'a> Scanner<'a> {
             end = ends.get(next).copied().unwrap_or(end).min(end);
             self.problem(Code::UnclosedMessage, start..end);
         }
-        self.found.messages.push(Message { span: start..end, closed });
+        self.found.messages.push(Message {
+            span: start..end,
+            closed,
+        });
     }
 }

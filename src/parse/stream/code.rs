@@ -37,7 +37,16 @@ enum End {
 
 impl Code {
     pub(super) fn new(length: usize, opener: Option<Fence>) -> Self {
-        Self { length, opener, text: String::new(), shown: 0, looked: 0, run: 0, line: None, ticks: false }
+        Self {
+            length,
+            opener,
+            text: String::new(),
+            shown: 0,
+            looked: 0,
+            run: 0,
+            line: None,
+            ticks: false,
+        }
     }
 
     /// Looks at the last character; returns what it decides.
@@ -96,7 +105,11 @@ impl Code {
 
     /// Tells what it is at the end of the reply.
     fn end(&mut self) -> End {
-        if self.line.take().is_some_and(|start| starts_block(&self.text[start..])) {
+        if self
+            .line
+            .take()
+            .is_some_and(|start| starts_block(&self.text[start..]))
+        {
             return End::Text;
         }
         match self.look(false) {
@@ -110,7 +123,9 @@ impl Reader {
     /// Takes a character behind a run of backticks.
     pub(super) fn code(&mut self, c: char) -> usize {
         let thought = self.inside != Inside::Reply;
-        let State::Code(code) = &mut self.state else { return 0 };
+        let State::Code(code) = &mut self.state else {
+            return 0;
+        };
         let shows = !thought && c != '<' && code.shown == code.text.len();
         code.text.push(c);
         let end = code.look(thought);
@@ -134,7 +149,9 @@ impl Reader {
 
     /// Goes on behind what was code, and reads what was not again, as text.
     fn leave_code(&mut self, end: End) {
-        let State::Code(code) = std::mem::replace(&mut self.state, State::Text) else { return };
+        let State::Code(code) = std::mem::replace(&mut self.state, State::Text) else {
+            return;
+        };
         let end = match (end, code.opener) {
             (End::Text, Some(fence)) => End::Opener(fence, code.text.len()),
             (end, _) => end,

@@ -33,14 +33,22 @@ pub(super) struct Held {
 impl Held {
     /// Starts with a `<`.
     pub(super) fn new() -> Self {
-        Self { text: "<".to_owned(), named: false, known: false, blanks: 0, quote: None, last: ' ' }
+        Self {
+            text: "<".to_owned(),
+            named: false,
+            known: false,
+            blanks: 0,
+            quote: None,
+            last: ' ',
+        }
     }
 
     /// Takes a character; tells whether what the text is depends on those that follow.
     pub(super) fn push(&mut self, c: char, names: &Names) -> bool {
         let waits = if self.text == "<" && c == '!' || self.text.starts_with("<!") {
             self.text.push(c);
-            let begins = |opener: &str| opener.len() > self.text.len() && opener.starts_with(&self.text);
+            let begins =
+                |opener: &str| opener.len() > self.text.len() && opener.starts_with(&self.text);
             return begins(COMMENT) || begins(DATA);
         } else if self.known {
             self.in_attributes(c)
@@ -48,7 +56,13 @@ impl Held {
             self.in_name(c, names)
         };
         self.text.push(c);
-        waits && self.text.len() < if self.known { LONGEST_TAG } else { LONGEST_NAME }
+        waits
+            && self.text.len()
+                < if self.known {
+                    LONGEST_TAG
+                } else {
+                    LONGEST_NAME
+                }
     }
 
     fn in_name(&mut self, c: char, names: &Names) -> bool {
@@ -78,7 +92,11 @@ impl Held {
                 // The name ends here. Whether it is one of the grammar, the reader tells.
                 self.known = names.read(&format!("{}>", self.text)).is_some();
                 let ends = matches!(c, '>' | '/' | '<' | '=') || c.is_whitespace();
-                if self.known { ends && self.in_attributes(c) } else { c == '\u{A0}' }
+                if self.known {
+                    ends && self.in_attributes(c)
+                } else {
+                    c == '\u{A0}'
+                }
             }
         }
     }

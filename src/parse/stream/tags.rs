@@ -11,16 +11,30 @@ impl Reader {
                 true
             }
             Inside::Thought { depth } => self.in_thought(tag, text, depth),
-            Inside::Element { name: Name::Update, spoken, .. } => {
+            Inside::Element {
+                name: Name::Update,
+                spoken,
+                ..
+            } => {
                 let closes = tag.name == Name::Update && tag.closes && tag.complete;
                 if closes {
                     self.state = State::Closed;
                     self.hidden = Some(String::new());
-                    self.inside = Inside::Element { name: Name::Update, depth: 1, spoken: false, cut: false };
+                    self.inside = Inside::Element {
+                        name: Name::Update,
+                        depth: 1,
+                        spoken: false,
+                        cut: false,
+                    };
                 }
                 closes || (spoken && self.was_spoken_of(tag, text))
             }
-            Inside::Element { name, depth, spoken, cut } => {
+            Inside::Element {
+                name,
+                depth,
+                spoken,
+                cut,
+            } => {
                 if cut {
                     self.in_cut(tag, text)
                 } else {
@@ -62,7 +76,9 @@ impl Reader {
                 self.closed = true;
                 self.bound_message(0);
             }
-            (Name::Update, false) => self.open(tag, text, tag.complete && tag.attributes.trim().is_empty()),
+            (Name::Update, false) => {
+                self.open(tag, text, tag.complete && tag.attributes.trim().is_empty())
+            }
             (Name::Call(call), false) if tag.complete => {
                 let named = matches!(call, Call::Named(_));
                 let reads = || call::read(call, tag.attributes, "", &self.grammar).is_ok();
@@ -76,8 +92,13 @@ impl Reader {
                 }
             }
             (Name::Message | Name::Call(_), false) => self.show(text),
-            (Name::Review | Name::TaskStatus | Name::Own(_), false) if tag.complete && !tag.empty => {
-                self.inside = Inside::Marker { name: tag.name, opener: text.to_owned() };
+            (Name::Review | Name::TaskStatus | Name::Own(_), false)
+                if tag.complete && !tag.empty =>
+            {
+                self.inside = Inside::Marker {
+                    name: tag.name,
+                    opener: text.to_owned(),
+                };
                 self.hidden = Some(String::new());
             }
             (Name::Wrapper, _) if self.messages == 0 && !tag.empty => {}
@@ -119,7 +140,12 @@ impl Reader {
             return self.show(text);
         }
         let cut = unclosed && tag.name != Name::Update;
-        self.inside = Inside::Element { name: tag.name, depth: 1, spoken, cut };
+        self.inside = Inside::Element {
+            name: tag.name,
+            depth: 1,
+            spoken,
+            cut,
+        };
         self.hidden = spoken.then(|| text.to_owned());
     }
 
@@ -159,7 +185,14 @@ impl Reader {
         true
     }
 
-    fn in_call(&mut self, tag: &Tag<'_>, text: &str, name: Name, depth: usize, spoken: bool) -> bool {
+    fn in_call(
+        &mut self,
+        tag: &Tag<'_>,
+        text: &str,
+        name: Name,
+        depth: usize,
+        spoken: bool,
+    ) -> bool {
         let depth = match tag.name == name && tag.complete && !tag.empty {
             true if tag.closes => depth - 1,
             true => depth + 1,
@@ -169,7 +202,12 @@ impl Reader {
             self.leave();
             return true;
         }
-        self.inside = Inside::Element { name, depth, spoken, cut: false };
+        self.inside = Inside::Element {
+            name,
+            depth,
+            spoken,
+            cut: false,
+        };
         if spoken && self.was_spoken_of(tag, text) {
             return true;
         }

@@ -26,10 +26,18 @@ impl Chain {
     pub(super) fn leased(connection: &Connection, lease: &Lease) -> Result<Self> {
         let values = params![lease.session.as_str(), count(lease.fence)];
         let read = |row: &rusqlite::Row<'_>| {
-            Ok(Self { session: row.get(0)?, events: tables::number(row, 1)?, head: row.get(2)? })
+            Ok(Self {
+                session: row.get(0)?,
+                events: tables::number(row, 1)?,
+                head: row.get(2)?,
+            })
         };
-        let found = connection.query_row(include_str!("../sql/leased.sql"), values, read).optional();
-        found.map_err(failed)?.ok_or_else(|| tally::void(&lease.session))
+        let found = connection
+            .query_row(include_str!("../sql/leased.sql"), values, read)
+            .optional();
+        found
+            .map_err(failed)?
+            .ok_or_else(|| tally::void(&lease.session))
     }
 
     /// Records an event.
@@ -50,7 +58,11 @@ impl Chain {
         let insert = include_str!("../sql/keep_event.sql");
         let values = params![self.session, number, at, kept, self.head, hash.as_bytes()];
         transaction.execute(insert, values).map_err(failed)?;
-        append_link(transaction, transaction.last_insert_rowid(), hash.as_bytes())?;
+        append_link(
+            transaction,
+            transaction.last_insert_rowid(),
+            hash.as_bytes(),
+        )?;
         self.head = hash.as_bytes().to_vec();
         Ok(())
     }
@@ -65,12 +77,23 @@ impl Chain {
 }
 
 /// Returns the hash of an event: over all that its row says, and the hash of the one before it in its session.
-pub(super) fn event_hash(before: &[u8], session: &SessionId, number: u64, at: i64, body: &str) -> Hash {
+pub(super) fn event_hash(
+    before: &[u8],
+    session: &SessionId,
+    number: u64,
+    at: i64,
+    body: &str,
+) -> Hash {
     let mut hasher = blake3::Hasher::new();
     for part in [before, session.as_str().as_bytes()] {
-        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+        hasher
+            .update(&(part.len() as u64).to_le_bytes())
+            .update(part);
     }
-    hasher.update(&number.to_le_bytes()).update(&at.to_le_bytes()).update(body.as_bytes());
+    hasher
+        .update(&number.to_le_bytes())
+        .update(&at.to_le_bytes())
+        .update(body.as_bytes());
     hasher.finalize()
 }
 
@@ -78,7 +101,9 @@ pub(super) fn event_hash(before: &[u8], session: &SessionId, number: u64, at: i6
 pub(super) fn link_hash(before: &[u8], event: &[u8]) -> Hash {
     let mut hasher = blake3::Hasher::new();
     for part in [before, event] {
-        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+        hasher
+            .update(&(part.len() as u64).to_le_bytes())
+            .update(part);
     }
     hasher.finalize()
 }
@@ -86,8 +111,9 @@ pub(super) fn link_hash(before: &[u8], event: &[u8]) -> Hash {
 /// Links an event to the one that was recorded before it, in whichever session.
 fn append_link(transaction: &Transaction<'_>, sequence: i64, event: &[u8]) -> Result<()> {
     let select = "SELECT sequence, hash FROM links ORDER BY sequence DESC LIMIT 1";
-    let last =
-        transaction.query_row(select, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?)));
+    let last = transaction.query_row(select, [], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+    });
     let (last, before) = last.optional().map_err(failed)?.unwrap_or_default();
     // SQLite gives a new row the highest number there is, plus one; a gap or a link without an event is a change.
     if last != sequence - 1 {
@@ -101,8 +127,9 @@ fn append_link(transaction: &Transaction<'_>, sequence: i64, event: &[u8]) -> Re
 /// Links all events of a ledger that has no links yet.
 pub(super) fn link_all(transaction: &Transaction<'_>) -> Result<()> {
     let select = "SELECT sequence, hash FROM events ORDER BY sequence";
-    let events: Vec<(i64, Vec<u8>)> =
-        super::rows(transaction, select, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let events: Vec<(i64, Vec<u8>)> = super::rows(transaction, select, [], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
     let mut before = Vec::new();
     for (sequence, event) in events {
         let hash = link_hash(&before, &event);
@@ -114,6 +141,8 @@ pub(super) fn link_all(transaction: &Transaction<'_>) -> Result<()> {
 
 fn insert_link(transaction: &Transaction<'_>, sequence: i64, hash: Hash) -> Result<()> {
     let values = params![sequence, hash.as_bytes()];
-    transaction.execute("INSERT INTO links (sequence, hash) VALUES (?1, ?2)", values).map_err(failed)?;
+    transaction
+        .execute("INSERT INTO links (sequence, hash) VALUES (?1, ?2)", values)
+        .map_err(failed)?;
     Ok(())
 }

@@ -92,26 +92,36 @@ impl DerefMut for Opened {
 pub(super) fn open(folder: &Path) -> Result<Opened> {
     let path = folder.join(FILE);
     // Looked at first: one that is put in its place in between is then noticed before anything is written.
-    let found = path.metadata().map_err(|error| place::unwritable(&place::ledger(), error))?;
+    let found = path
+        .metadata()
+        .map_err(|error| place::unwritable(&place::ledger(), error))?;
     // It is made under another name, so that no moment leaves an empty one.
     if found.len() == 0 {
         return Err(damaged("is empty"));
     }
     let (mut connection, deadline) = connect(&path)?;
-    let marked: i32 =
-        connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(failed)?;
+    let marked: i32 = connection
+        .pragma_query_value(None, "application_id", |row| row.get(0))
+        .map_err(failed)?;
     if marked != OURS {
         return Err(damaged("is a database, but not a ledger"));
     }
     check_schema(&mut connection)?;
     migrate(&mut connection, &MIGRATIONS)?;
-    Ok(Opened { connection, deadline, file: place::file_id(&found), kept: None })
+    Ok(Opened {
+        connection,
+        deadline,
+        file: place::file_id(&found),
+        kept: None,
+    })
 }
 
 /// Refuses a database whose schema is not ours at the version that it has, in one transaction: another process may bring
 /// it up to date meanwhile.
 fn check_schema(connection: &mut Connection) -> Result<()> {
-    let reading = connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(failed)?;
+    let reading = connection
+        .transaction_with_behavior(TransactionBehavior::Deferred)
+        .map_err(failed)?;
     let version = version(&reading, &MIGRATIONS)?;
     schema::check(&reading, &MIGRATIONS[..version])
 }
@@ -120,19 +130,30 @@ fn check_schema(connection: &mut Connection) -> Result<()> {
 pub(super) fn create(folder: &Path, id: &str) -> Result<()> {
     let unwritable = |error: io::Error| place::unwritable(&place::ledger(), error);
     // It gets its name when it is whole. Only its owner may look into it, from the start.
-    let draft = tempfile::Builder::new().prefix(FILE).tempfile_in(folder).map_err(unwritable)?;
+    let draft = tempfile::Builder::new()
+        .prefix(FILE)
+        .tempfile_in(folder)
+        .map_err(unwritable)?;
     let (mut connection, _) = connect(draft.path())?;
-    connection.pragma_update(None, "application_id", OURS).map_err(failed)?;
+    connection
+        .pragma_update(None, "application_id", OURS)
+        .map_err(failed)?;
     migrate(&mut connection, &MIGRATIONS)?;
-    connection.execute("INSERT INTO ledger (id) VALUES (?1)", [id]).map_err(failed)?;
+    connection
+        .execute("INSERT INTO ledger (id) VALUES (?1)", [id])
+        .map_err(failed)?;
     connection.close().map_err(|(_, error)| failed(error))?;
     // If another process was faster, its ledger is as good.
-    place::name(draft.into_temp_path(), folder).map(|_| ()).map_err(unwritable)
+    place::name(draft.into_temp_path(), folder)
+        .map(|_| ())
+        .map_err(unwritable)
 }
 
 /// Returns what tells a ledger from all others.
 pub(super) fn id(connection: &Connection) -> Result<String> {
-    connection.query_row("SELECT id FROM ledger", [], |row| row.get(0)).map_err(failed)
+    connection
+        .query_row("SELECT id FROM ledger", [], |row| row.get(0))
+        .map_err(failed)
 }
 
 fn connect(path: &Path) -> Result<(Connection, Deadline)> {
@@ -147,8 +168,10 @@ fn connect(path: &Path) -> Result<(Connection, Deadline)> {
         // A repository may bring a database of its own: what is written in it must not act.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
-        connection
-            .set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::try_from(MAX_TEXT_BYTES).unwrap_or(i32::MAX))?;
+        connection.set_limit(
+            Limit::SQLITE_LIMIT_LENGTH,
+            i32::try_from(MAX_TEXT_BYTES).unwrap_or(i32::MAX),
+        )?;
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -172,25 +195,29 @@ fn migrate(connection: &mut Connection, migrations: &[Migration<'_>]) -> Result<
     if version(connection, migrations)? == migrations.len() {
         return Ok(());
     }
-    let update = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    let update = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failed)?;
     // Another process may have done it while this one waited.
     for (statements, rest) in migrations.iter().skip(version(&update, migrations)?) {
         update.execute_batch(statements).map_err(failed)?;
         rest(&update)?;
     }
-    update.pragma_update(None, "user_version", count(migrations.len())).map_err(failed)?;
+    update
+        .pragma_update(None, "user_version", count(migrations.len()))
+        .map_err(failed)?;
     update.commit().map_err(failed)
 }
 
 /// Returns the version of a database.
 fn version(connection: &Connection, migrations: &[Migration<'_>]) -> Result<usize> {
-    let version: i64 =
-        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+    let version: i64 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(failed)?;
     let version = usize::try_from(version).map_err(|_| damaged("has no version"))?;
     if version > migrations.len() {
-        return Err(
-            unusable("was written by a newer version of agentd").with_hint("install that version, or newer")
-        );
+        return Err(unusable("was written by a newer version of agentd")
+            .with_hint("install that version, or newer"));
     }
     Ok(version)
 }
@@ -201,7 +228,10 @@ pub(super) fn count(number: impl TryInto<i64>) -> i64 {
 }
 
 pub(super) fn unusable(what: &str) -> Error {
-    Error::new(ErrorKind::LedgerUnusable, format!("{} {what}", place::ledger()))
+    Error::new(
+        ErrorKind::LedgerUnusable,
+        format!("{} {what}", place::ledger()),
+    )
 }
 
 /// Returns the error for a ledger that does not hold what was recorded.
@@ -220,7 +250,8 @@ pub(super) fn failed(error: rusqlite::Error) -> Error {
         ErrorCode::DiskFull => storage_full(),
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => damaged("is damaged"),
         ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
-            unusable("cannot be written").with_hint("the folder and its files must be yours to write to")
+            unusable("cannot be written")
+                .with_hint("the folder and its files must be yours to write to")
         }
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
             unusable("is kept busy by another process").with_hint("try again when that one is done")
@@ -233,8 +264,11 @@ pub(super) fn failed(error: rusqlite::Error) -> Error {
 }
 
 fn storage_full() -> Error {
-    Error::new(ErrorKind::StorageFull, format!("there is no room left for {}", place::ledger()))
-        .with_hint("free some space and try again; what was recorded is kept")
+    Error::new(
+        ErrorKind::StorageFull,
+        format!("there is no room left for {}", place::ledger()),
+    )
+    .with_hint("free some space and try again; what was recorded is kept")
 }
 
 #[cfg(test)]
@@ -242,7 +276,9 @@ mod tests {
     use super::*;
 
     fn tables(connection: &Connection) -> i64 {
-        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap()
+        connection
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .unwrap()
     }
 
     #[test]
@@ -254,11 +290,18 @@ mod tests {
                 "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT {most}) \
                  SELECT count(*) FROM n"
             );
-            connection.query_row(&select, [], |row| row.get::<_, i64>(0)).map_err(failed)
+            connection
+                .query_row(&select, [], |row| row.get::<_, i64>(0))
+                .map_err(failed)
         };
         assert_eq!(count(100_000).unwrap(), 100_000);
         deadline.renew(Duration::ZERO);
-        assert!(count(i64::MAX).unwrap_err().message().contains("takes too long to read"));
+        assert!(
+            count(i64::MAX)
+                .unwrap_err()
+                .message()
+                .contains("takes too long to read")
+        );
         deadline.renew(MAX_OPERATION);
         assert_eq!(count(100_000).unwrap(), 100_000);
     }
@@ -266,17 +309,38 @@ mod tests {
     #[test]
     fn a_migration_that_breaks_off_changes_nothing_and_can_be_taken_again() {
         fn all<'a>(statements: &[&'a str]) -> Vec<Migration<'a>> {
-            statements.iter().map(|statements| -> Migration<'a> { (statements, |_| Ok(())) }).collect()
+            statements
+                .iter()
+                .map(|statements| -> Migration<'a> { (statements, |_| Ok(())) })
+                .collect()
         }
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, &all(&["CREATE TABLE a (x TEXT) STRICT;"])).unwrap();
-        let broken = all(&["", "CREATE TABLE b (x TEXT) STRICT; INSERT INTO nowhere VALUES (1);"]);
+        let broken = all(&[
+            "",
+            "CREATE TABLE b (x TEXT) STRICT; INSERT INTO nowhere VALUES (1);",
+        ]);
         assert!(migrate(&mut connection, &broken).is_err());
-        assert_eq!((tables(&connection), version(&connection, &broken).unwrap()), (1, 1));
-        let whole = all(&["", "CREATE TABLE b (x TEXT) STRICT;", "CREATE TABLE c (x TEXT) STRICT;"]);
+        assert_eq!(
+            (tables(&connection), version(&connection, &broken).unwrap()),
+            (1, 1)
+        );
+        let whole = all(&[
+            "",
+            "CREATE TABLE b (x TEXT) STRICT;",
+            "CREATE TABLE c (x TEXT) STRICT;",
+        ]);
         migrate(&mut connection, &whole).unwrap();
         migrate(&mut connection, &whole).unwrap();
-        assert_eq!((tables(&connection), version(&connection, &whole).unwrap()), (3, 3));
-        assert!(migrate(&mut connection, &whole[..1]).unwrap_err().message().contains("newer"));
+        assert_eq!(
+            (tables(&connection), version(&connection, &whole).unwrap()),
+            (3, 3)
+        );
+        assert!(
+            migrate(&mut connection, &whole[..1])
+                .unwrap_err()
+                .message()
+                .contains("newer")
+        );
     }
 }

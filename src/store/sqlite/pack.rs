@@ -16,7 +16,11 @@ pub(super) const MAX_TEXT_BYTES: usize = 256 << 20;
 /// Returns bytes as they are kept.
 pub(super) fn pack(bytes: &[u8]) -> Cow<'_, [u8]> {
     let packed = block::compress(bytes);
-    if packed.len() < bytes.len() { Cow::Owned(packed) } else { Cow::Borrowed(bytes) }
+    if packed.len() < bytes.len() {
+        Cow::Owned(packed)
+    } else {
+        Cow::Borrowed(bytes)
+    }
 }
 
 /// Returns bytes as they were; `None` if they are not what `pack` made of `size` bytes.
@@ -28,12 +32,16 @@ pub(super) fn unpack(kept: &[u8], size: usize) -> Option<Vec<u8>> {
     if kept.len() > size || size > kept.len().saturating_mul(MOST_GROWTH) || size > MAX_TEXT_BYTES {
         return None;
     }
-    block::decompress(kept, size).ok().filter(|bytes| bytes.len() == size)
+    block::decompress(kept, size)
+        .ok()
+        .filter(|bytes| bytes.len() == size)
 }
 
 /// Returns the compressed body of an event, its length first; `None` if it is kept as the text it is.
 pub(super) fn pack_body(json: &str) -> Option<Vec<u8>> {
-    let size = u32::try_from(json.len()).ok().filter(|_| json.len() > PLAIN_BODY)?;
+    let size = u32::try_from(json.len())
+        .ok()
+        .filter(|_| json.len() > PLAIN_BODY)?;
     Some([&size.to_le_bytes(), &*pack(json.as_bytes())].concat())
 }
 
@@ -50,8 +58,9 @@ mod tests {
 
     #[test]
     fn what_was_packed_comes_back() {
-        let noise: Vec<u8> =
-            (0..5_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        let noise: Vec<u8> = (0..5_000_u32)
+            .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
+            .collect();
         for bytes in [Vec::new(), b"a".to_vec(), vec![b'x'; 100_000], noise] {
             let kept = pack(&bytes);
             assert!(kept.len() <= bytes.len());

@@ -27,7 +27,9 @@ pub(super) fn file_id(found: &Metadata) -> FileId {
 /// Tells whether a file is the ledger of a project. It is only looked at: to open and to close a database would void
 /// the locks that are held on it.
 pub(super) fn is_ledger(root: &Path, file: FileId) -> bool {
-    let found = inside(root).ok().and_then(|folder| folder.join(FILE).symlink_metadata().ok());
+    let found = inside(root)
+        .ok()
+        .and_then(|folder| folder.join(FILE).symlink_metadata().ok());
     found.is_some_and(|found| file_id(&found) == file)
 }
 
@@ -35,7 +37,9 @@ pub(super) fn is_ledger(root: &Path, file: FileId) -> bool {
 pub(super) fn make(root: &Path) -> Result<PathBuf> {
     let folder = inside(root)?;
     match DirBuilder::new().mode(0o700).create(&folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(unwritable(FOLDER, error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(unwritable(FOLDER, error));
+        }
         _ => {}
     }
     check(&folder, FOLDER, Metadata::is_dir)?;
@@ -55,7 +59,10 @@ pub(super) fn has_ledger(folder: &Path) -> Result<bool> {
 }
 
 /// Makes a database the ledger of a folder, and tells whether it has become that: not if the folder has one.
-#[expect(clippy::disallowed_methods, reason = "this is the door to the database")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to the database"
+)]
 pub(super) fn name(draft: TempPath, folder: &Path) -> io::Result<bool> {
     let held = File::open(folder)?;
     // Or what is removed here could be of a ledger that another process has just named.
@@ -84,13 +91,24 @@ pub(super) fn ledger() -> String {
 
 /// Returns the error for something that cannot be written.
 pub(super) fn unwritable(name: &str, error: io::Error) -> Error {
-    let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    let full = matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    );
     let (kind, hint) = if full {
-        (ErrorKind::StorageFull, "free some space and try again; what was recorded is kept")
+        (
+            ErrorKind::StorageFull,
+            "free some space and try again; what was recorded is kept",
+        )
     } else {
-        (ErrorKind::LedgerUnusable, "the project's folder must be yours to write to")
+        (
+            ErrorKind::LedgerUnusable,
+            "the project's folder must be yours to write to",
+        )
     };
-    Error::new(kind, format!("cannot write {name}")).with_source(error).with_hint(hint)
+    Error::new(kind, format!("cannot write {name}"))
+        .with_source(error)
+        .with_hint(hint)
 }
 
 /// Returns where the folder is or would be. Links above the project are the user's own, and are resolved here.
@@ -130,13 +148,23 @@ fn check(path: &Path, name: &str, right: impl Fn(&Metadata) -> bool) -> Result<b
 }
 
 /// Keeps the folder out of the repository, so that no command makes a work tree look changed.
-#[expect(clippy::disallowed_methods, reason = "this is the door to the database")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to the database"
+)]
 fn ignore(folder: &Path) -> Result<()> {
     let path = folder.join(".gitignore");
     if path.symlink_metadata().is_ok() {
         return Ok(());
     }
-    let write = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?.write_all(b"*\n");
+    let write = || {
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?
+            .write_all(b"*\n")
+    };
     match write() {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             Err(unwritable(&format!("{FOLDER}/.gitignore"), error))

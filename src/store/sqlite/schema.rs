@@ -29,21 +29,31 @@ pub(super) fn check(connection: &Connection, migrations: &[Migration<'_>]) -> Re
     }
     let ours = objects(&ours)?;
 
-    let foreign = found.iter().filter(|(key, sql)| ours.get(*key) != Some(sql)).map(|(key, _)| key);
+    let foreign = found
+        .iter()
+        .filter(|(key, sql)| ours.get(*key) != Some(sql))
+        .map(|(key, _)| key);
     let missing = ours.keys().filter(|key| !found.contains_key(*key));
     let foreign: Vec<String> = foreign.map(describe).collect();
     let missing: Vec<String> = missing.map(describe).collect();
     if !foreign.is_empty() {
-        return Err(damaged(&format!("holds what agentd did not make: {}", some(&foreign))));
+        return Err(damaged(&format!(
+            "holds what agentd did not make: {}",
+            some(&foreign)
+        )));
     }
     if !missing.is_empty() {
-        return Err(damaged(&format!("lacks what agentd made: {}", some(&missing))));
+        return Err(damaged(&format!(
+            "lacks what agentd made: {}",
+            some(&missing)
+        )));
     }
     Ok(())
 }
 
 fn objects(connection: &Connection) -> Result<Objects> {
-    let select = format!("SELECT type, name, sql FROM sqlite_schema ORDER BY rowid LIMIT {MAX_OBJECTS}");
+    let select =
+        format!("SELECT type, name, sql FROM sqlite_schema ORDER BY rowid LIMIT {MAX_OBJECTS}");
     let read = || {
         let mut statement = connection.prepare(&select)?;
         let rows = statement.query_map([], |row| {
@@ -61,7 +71,12 @@ fn describe((kind, name): &(String, String)) -> String {
 }
 
 fn some(names: &[String]) -> String {
-    let mut words = names.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let mut words = names
+        .iter()
+        .take(MAX_NAMED)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
     if names.len() > MAX_NAMED {
         words.push_str(&format!(" and {} more", names.len() - MAX_NAMED));
     }

@@ -37,10 +37,16 @@ pub(super) fn turn(row: &Row<'_>) -> rusqlite::Result<KeptTurn> {
         replied: row.get(9)?,
         verdict: row.get::<_, Option<String>>(10)?.map(verdict).transpose()?,
         fault: row.get(11)?,
-        spent: Amount { tokens: number(row, 12)?, micro_dollars: number(row, 13)? },
+        spent: Amount {
+            tokens: number(row, 12)?,
+            micro_dollars: number(row, 13)?,
+        },
         milliseconds: number(row, 14)?,
     };
-    Ok(KeptTurn { id: row.get(0)?, row: turn })
+    Ok(KeptTurn {
+        id: row.get(0)?,
+        row: turn,
+    })
 }
 
 /// Reads a call: number, run, tokens, micro_dollars, answered.
@@ -48,7 +54,10 @@ pub(super) fn call(row: &Row<'_>) -> rusqlite::Result<Call> {
     Ok(Call {
         number: number(row, 0)?,
         run: row.get(1)?,
-        reserved: Amount { tokens: number(row, 2)?, micro_dollars: number(row, 3)? },
+        reserved: Amount {
+            tokens: number(row, 2)?,
+            micro_dollars: number(row, 3)?,
+        },
         answered: row.get(4)?,
     })
 }
@@ -56,7 +65,10 @@ pub(super) fn call(row: &Row<'_>) -> rusqlite::Result<Call> {
 /// Reads a total: tokens, micro_dollars, turns, milliseconds.
 pub(super) fn total(row: &Row<'_>) -> rusqlite::Result<Total> {
     Ok(Total {
-        amount: Amount { tokens: number(row, 0)?, micro_dollars: number(row, 1)? },
+        amount: Amount {
+            tokens: number(row, 0)?,
+            micro_dollars: number(row, 1)?,
+        },
         turns: number(row, 2)?,
         milliseconds: number(row, 3)?,
     })
@@ -79,14 +91,24 @@ pub(super) fn held(row: &Row<'_>) -> rusqlite::Result<Option<Held>> {
 /// Reads a measurement, and when it was made: at, agent, model, figure.
 pub(super) fn measurement(row: &Row<'_>) -> rusqlite::Result<(SystemTime, Measurement)> {
     let figure = serde_json::from_str(&row.get::<_, String>(3)?).map_err(|error| odd(3, error))?;
-    Ok((tally::from_millis(row.get(0)?), Measurement { agent: row.get(1)?, model: row.get(2)?, figure }))
+    Ok((
+        tally::from_millis(row.get(0)?),
+        Measurement {
+            agent: row.get(1)?,
+            model: row.get(2)?,
+            figure,
+        },
+    ))
 }
 
 /// Reads the body of an event, as JSON.
 pub(super) fn body(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     match row.get_ref(column)? {
         ValueRef::Blob(kept) => pack::unpack_body(kept).ok_or_else(|| odd(column, "not a body")),
-        value => Ok(value.as_str().map_err(|error| odd(column, error))?.to_owned()),
+        value => Ok(value
+            .as_str()
+            .map_err(|error| odd(column, error))?
+            .to_owned()),
     }
 }
 
@@ -116,9 +138,11 @@ pub(super) fn odd(
 
 /// Returns what a scope has used.
 pub(super) fn total_of(connection: &Connection, scope: &Scope<'_>) -> Result<Total> {
-    let select =
-        "SELECT tokens, micro_dollars, turns, milliseconds FROM totals WHERE scope = ?1 AND name = ?2";
-    let found = connection.query_row(select, scope.key(), total).optional().map_err(failed)?;
+    let select = "SELECT tokens, micro_dollars, turns, milliseconds FROM totals WHERE scope = ?1 AND name = ?2";
+    let found = connection
+        .query_row(select, scope.key(), total)
+        .optional()
+        .map_err(failed)?;
     Ok(found.unwrap_or_default())
 }
 
@@ -132,7 +156,10 @@ pub(super) struct SessionTables<'a> {
 impl Tallies for SessionTables<'_> {
     fn last_turn(&self, _: &SessionId) -> Result<Option<u64>> {
         let select = "SELECT turn FROM turns WHERE session = ?1 ORDER BY turn DESC LIMIT 1";
-        self.connection.query_row(select, [self.id], |row| number(row, 0)).optional().map_err(failed)
+        self.connection
+            .query_row(select, [self.id], |row| number(row, 0))
+            .optional()
+            .map_err(failed)
     }
 
     fn tally(&self, _: &SessionId, number: u64) -> Result<Option<Tally>> {
@@ -145,8 +172,13 @@ impl Tallies for SessionTables<'_> {
             let calls = "SELECT number, run, tokens, micro_dollars, answered FROM calls WHERE turn = ?1 \
                          ORDER BY number";
             let mut calls = self.connection.prepare(calls)?;
-            let calls = calls.query_map([kept.id], call)?.collect::<rusqlite::Result<_>>()?;
-            Ok(Some(Tally { row: kept.row, calls }))
+            let calls = calls
+                .query_map([kept.id], call)?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok(Some(Tally {
+                row: kept.row,
+                calls,
+            }))
         };
         read().map_err(failed)
     }
@@ -172,11 +204,24 @@ impl Tallies for SessionTables<'_> {
             count(row.spent.micro_dollars),
             count(row.milliseconds),
         ];
-        let id: i64 = self.connection.query_row(upsert, values, |row| row.get(0)).map_err(failed)?;
+        let id: i64 = self
+            .connection
+            .query_row(upsert, values, |row| row.get(0))
+            .map_err(failed)?;
         for call in tally.calls {
             let upsert = include_str!("../sql/keep_call.sql");
-            let (tokens, money) = (count(call.reserved.tokens), count(call.reserved.micro_dollars));
-            let values = params![id, count(call.number), call.run, tokens, money, call.answered];
+            let (tokens, money) = (
+                count(call.reserved.tokens),
+                count(call.reserved.micro_dollars),
+            );
+            let values = params![
+                id,
+                count(call.number),
+                call.run,
+                tokens,
+                money,
+                call.answered
+            ];
             self.connection.execute(upsert, values).map_err(failed)?;
         }
         Ok(())
@@ -189,8 +234,18 @@ impl Tallies for SessionTables<'_> {
     fn keep_total(&mut self, scope: &Scope<'_>, total: Total) -> Result<()> {
         let (kind, name) = scope.key();
         let upsert = include_str!("../sql/keep_total.sql");
-        let (tokens, money) = (count(total.amount.tokens), count(total.amount.micro_dollars));
-        let values = params![kind, name, tokens, money, count(total.turns), count(total.milliseconds)];
+        let (tokens, money) = (
+            count(total.amount.tokens),
+            count(total.amount.micro_dollars),
+        );
+        let values = params![
+            kind,
+            name,
+            tokens,
+            money,
+            count(total.turns),
+            count(total.milliseconds)
+        ];
         self.connection.execute(upsert, values).map_err(failed)?;
         Ok(())
     }

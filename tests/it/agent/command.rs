@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentd::ErrorKind;
-use agentd::agent::{Call, CommandAgent, Containment, Driver, Echo, Limits, Replay, Running, Scripted};
+use agentd::agent::{
+    Call, CommandAgent, Containment, Driver, Echo, Limits, Replay, Running, Scripted,
+};
 use agentd::config::{Agents, Environment};
 use agentd::models::{End, Format, Mode, Permission, Reply, UsageMetrics};
 use agentd::secret::Secrets;
@@ -25,14 +27,22 @@ impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("tree")).unwrap();
-        Self { folder, mode: Mode::new("implement").unwrap() }
+        Self {
+            folder,
+            mode: Mode::new("implement").unwrap(),
+        }
     }
 
     fn tree(&self) -> std::path::PathBuf {
         self.folder.path().join("tree")
     }
 
-    fn ask(&self, driver: &dyn Driver, prompt: &str, permission: Permission) -> Result<Reply, agentd::Error> {
+    fn ask(
+        &self,
+        driver: &dyn Driver,
+        prompt: &str,
+        permission: Permission,
+    ) -> Result<Reply, agentd::Error> {
         let (root, folder) = (self.tree(), self.folder.path().join("call"));
         let call = self.call(prompt, permission, &root, &folder);
         wait(driver.start(&call)?.as_mut())
@@ -46,7 +56,10 @@ impl Place {
         folder: &'a Path,
     ) -> Call<'a> {
         let mode = &self.mode;
-        let limits = Limits { grace: Duration::from_millis(200), ..Limits::default() };
+        let limits = Limits {
+            grace: Duration::from_millis(200),
+            ..Limits::default()
+        };
         let marker = "command-agent-test";
         let (format, max_output, commands) = (Format::Xml, None, &[]);
         Call {
@@ -71,16 +84,35 @@ fn wait(running: &mut dyn Running) -> Result<Reply, agentd::Error> {
 }
 
 fn agents(definition: &str) -> Agents {
-    shipped().overlaid(&format!("format: 1\nagents:\n  a:\n{definition}"), "agents.yaml").unwrap()
+    shipped()
+        .overlaid(
+            &format!("format: 1\nagents:\n  a:\n{definition}"),
+            "agents.yaml",
+        )
+        .unwrap()
 }
 
 fn driver(agents: &Agents, variables: &[(&str, &str)]) -> CommandAgent {
     let path = std::env::var_os("PATH").unwrap();
-    let given = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-    let environment = Environment([(OsString::from("PATH"), path)].into_iter().chain(given).collect());
+    let given = variables
+        .iter()
+        .map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let environment = Environment(
+        [(OsString::from("PATH"), path)]
+            .into_iter()
+            .chain(given)
+            .collect(),
+    );
     let secrets = Secrets::new(agents.secrets(&environment));
     let guard = Path::new(env!("CARGO_BIN_EXE_agentd"));
-    CommandAgent::new(agents.find("a").unwrap(), agents, &environment, &secrets, guard, Containment::Guard)
+    CommandAgent::new(
+        agents.find("a").unwrap(),
+        agents,
+        &environment,
+        &secrets,
+        guard,
+        Containment::Guard,
+    )
 }
 
 #[test]
@@ -91,14 +123,22 @@ fn a_command_gets_its_arguments_and_the_prompt_by_stdin() {
     let agents = agents(definition);
     let tree = place.tree().canonicalize().unwrap();
     let tree = tree.to_str().unwrap();
-    let reply = place.ask(&driver(&agents, &[]), "<p>ü\n", Permission::ReadOnly).unwrap();
+    let reply = place
+        .ask(&driver(&agents, &[]), "<p>ü\n", Permission::ReadOnly)
+        .unwrap();
     let given = place.tree();
     let given = given.to_str().unwrap();
-    assert_eq!(reply.text, format!("--read|--only|{given}/x|{given}||<p>ü\n{tree}\n"));
+    assert_eq!(
+        reply.text,
+        format!("--read|--only|{given}/x|{given}||<p>ü\n{tree}\n")
+    );
     assert_eq!((reply.end, reply.left_behind), (End::Ok, 0));
 
     let (root, folder) = (place.tree(), place.folder.path().join("second"));
-    let call = Call { model: Some("big {cwd}"), ..place.call("", Permission::Edit, &root, &folder) };
+    let call = Call {
+        model: Some("big {cwd}"),
+        ..place.call("", Permission::Edit, &root, &folder)
+    };
     let reply = wait(driver(&agents, &[]).start(&call).unwrap().as_mut()).unwrap();
     assert_eq!(
         reply.text,
@@ -110,14 +150,23 @@ fn a_command_gets_its_arguments_and_the_prompt_by_stdin() {
 #[test]
 fn a_definition_may_name_a_model() {
     let agents = agents("    argv: [echo, '{model}']\n    model: small\n");
-    assert_eq!(Place::new().ask(&driver(&agents, &[]), "", Permission::Edit).unwrap().text, "small\n");
+    assert_eq!(
+        Place::new()
+            .ask(&driver(&agents, &[]), "", Permission::Edit)
+            .unwrap()
+            .text,
+        "small\n"
+    );
 }
 
 #[test]
 fn a_prompt_may_come_as_a_file() {
-    let agents = agents("    argv: [sh, -c, 'cat \"$1\"; cat', sh, '{prompt_file}']\n    prompt: file\n");
+    let agents =
+        agents("    argv: [sh, -c, 'cat \"$1\"; cat', sh, '{prompt_file}']\n    prompt: file\n");
     let prompt = "long ".repeat(100_000);
-    let reply = Place::new().ask(&driver(&agents, &[]), &prompt, Permission::Edit).unwrap();
+    let reply = Place::new()
+        .ask(&driver(&agents, &[]), &prompt, Permission::Edit)
+        .unwrap();
     assert_eq!(reply.text, prompt, "whole, and stdin is empty");
 }
 
@@ -125,10 +174,18 @@ fn a_prompt_may_come_as_a_file() {
 fn a_permission_that_an_agent_cannot_be_held_to_is_refused() {
     let agents = agents("    argv: [touch, ran, '{permissions}']\n    permissions: {edit: []}\n");
     let place = Place::new();
-    let error = place.ask(&driver(&agents, &[]), "", Permission::ReadOnly).unwrap_err();
+    let error = place
+        .ask(&driver(&agents, &[]), "", Permission::ReadOnly)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AgentUnusable);
     assert!(!place.tree().join("ran").exists());
-    assert_eq!(place.ask(&driver(&agents, &[]), "", Permission::Edit).unwrap().end, End::Empty);
+    assert_eq!(
+        place
+            .ask(&driver(&agents, &[]), "", Permission::Edit)
+            .unwrap()
+            .end,
+        End::Empty
+    );
     assert!(place.tree().join("ran").exists());
 }
 
@@ -137,12 +194,36 @@ fn a_command_sees_the_variables_that_it_may_and_its_secrets_stay_inside() {
     let agents = agents(
         "    argv: [sh, -c, 'echo \"$A_API_KEY\"; env; echo \"$A_API_KEY\" >&2; exit 3']\n    environment: [A_*]\n    set: {SET: by-us}\n",
     );
-    let variables = [("A_API_KEY", "canary-value"), ("B_API_KEY", "other-canary"), ("A_NAME", "shown")];
-    let reply = Place::new().ask(&driver(&agents, &variables), "", Permission::Edit).unwrap();
-    assert_eq!(reply.end, End::Crashed { code: Some(3), signal: None });
-    assert!(reply.text.starts_with("[secret A_API_KEY]\n"), "{}", reply.text);
-    assert!(reply.text.contains("A_NAME=shown\n") && reply.text.contains("SET=by-us\n"), "{}", reply.text);
-    assert!(!reply.text.contains("canary") && !reply.text.contains("B_API_KEY"), "{}", reply.text);
+    let variables = [
+        ("A_API_KEY", "canary-value"),
+        ("B_API_KEY", "other-canary"),
+        ("A_NAME", "shown"),
+    ];
+    let reply = Place::new()
+        .ask(&driver(&agents, &variables), "", Permission::Edit)
+        .unwrap();
+    assert_eq!(
+        reply.end,
+        End::Crashed {
+            code: Some(3),
+            signal: None
+        }
+    );
+    assert!(
+        reply.text.starts_with("[secret A_API_KEY]\n"),
+        "{}",
+        reply.text
+    );
+    assert!(
+        reply.text.contains("A_NAME=shown\n") && reply.text.contains("SET=by-us\n"),
+        "{}",
+        reply.text
+    );
+    assert!(
+        !reply.text.contains("canary") && !reply.text.contains("B_API_KEY"),
+        "{}",
+        reply.text
+    );
     assert_eq!(reply.detail, "[secret A_API_KEY]");
 }
 
@@ -166,16 +247,38 @@ fn what_is_said_is_heard_while_the_command_runs() {
     assert_eq!(said, "one ");
     assert!(running.process().is_some());
     let half = driver.salvage(&folder, call.marker).unwrap().unwrap().reply;
-    assert_eq!((half.end, half.text.as_str()), (End::Lost, "one "), "there is no whole reply yet");
+    assert_eq!(
+        (half.end, half.text.as_str()),
+        (End::Lost, "one "),
+        "there is no whole reply yet"
+    );
     fs::write(place.tree().join("go"), "").unwrap();
     let reply = wait(running.as_mut()).unwrap();
-    assert_eq!(running.said(), "two", "what was said last can be asked for after the end");
-    let usage = UsageMetrics { input_tokens: Some(5), ..UsageMetrics::default() };
-    assert_eq!(reply, Reply { usage, tool_calls: None, ..Reply::of("one two") });
+    assert_eq!(
+        running.said(),
+        "two",
+        "what was said last can be asked for after the end"
+    );
+    let usage = UsageMetrics {
+        input_tokens: Some(5),
+        ..UsageMetrics::default()
+    };
+    assert_eq!(
+        reply,
+        Reply {
+            usage,
+            tool_calls: None,
+            ..Reply::of("one two")
+        }
+    );
     let found = driver.salvage(&folder, call.marker).unwrap().unwrap();
     assert_eq!(found.reply, reply, "and is found again by its folder");
     assert!(found.milliseconds > 0);
-    assert_eq!(driver.salvage(&folder, "another").unwrap(), None, "another call's files are not its own");
+    assert_eq!(
+        driver.salvage(&folder, "another").unwrap(),
+        None,
+        "another call's files are not its own"
+    );
 }
 
 #[test]
@@ -193,22 +296,46 @@ fn a_command_that_is_stopped_or_missing_says_so() {
     running.stop(false);
     let reply = wait(running.as_mut()).unwrap();
     assert_eq!((reply.end, reply.text.as_str()), (End::Stopped, "begun\n"));
-    let half = driver_of_sleep.salvage(&folder, call.marker).unwrap().unwrap().reply;
+    let half = driver_of_sleep
+        .salvage(&folder, call.marker)
+        .unwrap()
+        .unwrap()
+        .reply;
     assert_eq!(
         (half.end, half.text.as_str()),
         (End::Lost, "begun\n"),
         "half a reply is kept, and does not count"
     );
-    assert_eq!(driver_of_sleep.salvage(&place.folder.path().join("none"), call.marker).unwrap(), None);
+    assert_eq!(
+        driver_of_sleep
+            .salvage(&place.folder.path().join("none"), call.marker)
+            .unwrap(),
+        None
+    );
 
-    let limits = Limits { idle: Duration::from_secs(1), ..call.limits };
+    let limits = Limits {
+        idle: Duration::from_secs(1),
+        ..call.limits
+    };
     let folder = place.folder.path().join("idle");
-    let call = Call { limits, folder: &folder, ..call };
+    let call = Call {
+        limits,
+        folder: &folder,
+        ..call
+    };
     let reply = wait(driver_of_sleep.start(&call).unwrap().as_mut()).unwrap();
-    assert_eq!(reply.end, End::TimedOut { idle: true, seconds: 1 });
+    assert_eq!(
+        reply.end,
+        End::TimedOut {
+            idle: true,
+            seconds: 1
+        }
+    );
 
     let missing = agents("    argv: [no-such-agent-anywhere]\n");
-    let reply = Place::new().ask(&driver(&missing, &[]), "x", Permission::Edit).unwrap();
+    let reply = Place::new()
+        .ask(&driver(&missing, &[]), "x", Permission::Edit)
+        .unwrap();
     assert_eq!(reply.end, End::NotInstalled);
 }
 
@@ -221,16 +348,31 @@ fn commands_spend_and_the_others_do_not() {
 #[test]
 fn an_echo_answers_with_the_prompt_and_a_replay_with_its_reply() {
     let place = Place::new();
-    assert_eq!(place.ask(&Echo, "<p>", Permission::ReadOnly).unwrap(), Reply::of("<p>"));
-    let recorded = Reply { end: End::Cut, detail: "why".to_owned(), ..Reply::of("half") };
+    assert_eq!(
+        place.ask(&Echo, "<p>", Permission::ReadOnly).unwrap(),
+        Reply::of("<p>")
+    );
+    let recorded = Reply {
+        end: End::Cut,
+        detail: "why".to_owned(),
+        ..Reply::of("half")
+    };
     let replay = Replay::new(recorded.clone());
     for _ in 0..2 {
-        assert_eq!(place.ask(&replay, "anything", Permission::ReadOnly).unwrap(), recorded);
+        assert_eq!(
+            place
+                .ask(&replay, "anything", Permission::ReadOnly)
+                .unwrap(),
+            recorded
+        );
     }
 }
 
 fn script(turn: &str) -> Result<Scripted, agentd::Error> {
-    Scripted::read(&format!("format: 1\nturns:\n  - {{{turn}}}\n"), "script.yaml")
+    Scripted::read(
+        &format!("format: 1\nturns:\n  - {{{turn}}}\n"),
+        "script.yaml",
+    )
 }
 
 #[test]
@@ -239,31 +381,83 @@ fn a_scripted_turn_edits_files_reports_usage_and_fails_as_told() {
     fs::create_dir(place.tree().join("src")).unwrap();
     fs::write(place.tree().join("src/a.rs"), "old").unwrap();
     let turn = "reply: done, files: {src/a.rs: new, docs/deep/b.md: more}, usage: {input: 10, output: 2, cost_dollars: 0.5}";
-    let reply = place.ask(&script(turn).unwrap(), "", Permission::Edit).unwrap();
+    let reply = place
+        .ask(&script(turn).unwrap(), "", Permission::Edit)
+        .unwrap();
     assert_eq!((reply.end, reply.text.as_str()), (End::Ok, "done"));
-    assert_eq!((reply.usage.tokens(), reply.usage.micro_dollars), (Some(12), Some(500_000)));
-    assert_eq!(fs::read_to_string(place.tree().join("src/a.rs")).unwrap(), "new");
-    assert_eq!(fs::read_to_string(place.tree().join("docs/deep/b.md")).unwrap(), "more");
+    assert_eq!(
+        (reply.usage.tokens(), reply.usage.micro_dollars),
+        (Some(12), Some(500_000))
+    );
+    assert_eq!(
+        fs::read_to_string(place.tree().join("src/a.rs")).unwrap(),
+        "new"
+    );
+    assert_eq!(
+        fs::read_to_string(place.tree().join("docs/deep/b.md")).unwrap(),
+        "more"
+    );
 
     for (turn, end) in [
         ("end: auth", End::Auth),
-        ("end: quota, resets: 3pm", End::Quota { resets: Some("3pm".to_owned()) }),
-        ("end: rate-limited, retry_after: 1", End::RateLimited { retry_after: Some(1) }),
-        ("end: crashed, signal: 9", End::Crashed { code: None, signal: Some(9) }),
-        ("end: timed-out", End::TimedOut { idle: false, seconds: 3600 }),
+        (
+            "end: quota, resets: 3pm",
+            End::Quota {
+                resets: Some("3pm".to_owned()),
+            },
+        ),
+        (
+            "end: rate-limited, retry_after: 1",
+            End::RateLimited {
+                retry_after: Some(1),
+            },
+        ),
+        (
+            "end: crashed, signal: 9",
+            End::Crashed {
+                code: None,
+                signal: Some(9),
+            },
+        ),
+        (
+            "end: timed-out",
+            End::TimedOut {
+                idle: false,
+                seconds: 3600,
+            },
+        ),
         ("end: cut, reply: half", End::Cut),
     ] {
-        assert_eq!(place.ask(&script(turn).unwrap(), "", Permission::Edit).unwrap().end, end, "{turn}");
+        assert_eq!(
+            place
+                .ask(&script(turn).unwrap(), "", Permission::Edit)
+                .unwrap()
+                .end,
+            end,
+            "{turn}"
+        );
     }
 }
 
 #[test]
 fn a_scripted_turn_writes_nowhere_but_in_the_work_tree() {
-    for path in
-        ["/etc/x", "../x", "a/../../x", ".git/config", "a/.GIT/x", ".agentd/ledger.db", "a//b", "a\\b", "."]
-    {
+    for path in [
+        "/etc/x",
+        "../x",
+        "a/../../x",
+        ".git/config",
+        "a/.GIT/x",
+        ".agentd/ledger.db",
+        "a//b",
+        "a\\b",
+        ".",
+    ] {
         let error = script(&format!("reply: x, files: {{'{path}': y}}")).expect_err(path);
-        assert_eq!((error.kind(), error.place().unwrap().line), (ErrorKind::ScriptInvalid, 3), "{path}");
+        assert_eq!(
+            (error.kind(), error.place().unwrap().line),
+            (ErrorKind::ScriptInvalid, 3),
+            "{path}"
+        );
     }
     let place = Place::new();
     let outside = place.folder.path().join("outside");
@@ -283,14 +477,20 @@ fn a_scripted_turn_writes_nowhere_but_in_the_work_tree() {
     let driver = script("reply: x, files: {a: y}").unwrap();
     let error = place.ask(&driver, "", Permission::ReadOnly).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ScriptMismatch);
-    assert!(!place.tree().join("a").exists(), "a read-only mode stays so");
+    assert!(
+        !place.tree().join("a").exists(),
+        "a read-only mode stays so"
+    );
 }
 
 #[test]
 fn a_script_that_cannot_be_played_is_refused_when_it_is_read() {
     for (turn, words) in [
         ("mode: plan", "a turn needs a `reply`, or an `end`"),
-        ("end: cut, retry_after: 1", "`retry_after` belongs to `end: rate-limited`"),
+        (
+            "end: cut, retry_after: 1",
+            "`retry_after` belongs to `end: rate-limited`",
+        ),
         ("reply: x, code: 1", "`code` belongs to `end: crashed`"),
         ("end: tired", "tired"),
         ("reply: x, usage: {inputs: 1}", "inputs"),

@@ -33,13 +33,25 @@ impl Call {
     fn new() -> Self {
         let env = vec![(OsString::from("PATH"), std::env::var_os("PATH").unwrap())];
         // Long enough for an agent to end by SIGTERM on any machine.
-        let limits = Limits { grace: HANG, ..Limits::default() };
+        let limits = Limits {
+            grace: HANG,
+            ..Limits::default()
+        };
         let parent = tempfile::tempdir().unwrap();
-        Self { parent, prompt: b"hello\n".to_vec(), env, limits, containment: Containment::Guard }
+        Self {
+            parent,
+            prompt: b"hello\n".to_vec(),
+            env,
+            limits,
+            containment: Containment::Guard,
+        }
     }
 
     fn within(limits: Limits) -> Self {
-        Self { limits, ..Self::new() }
+        Self {
+            limits,
+            ..Self::new()
+        }
     }
 
     fn folder(&self) -> PathBuf {
@@ -74,7 +86,10 @@ impl Call {
     /// Starts the misbehaving agent.
     fn start_agent(&self, steps: &[&str]) -> Contained {
         let agent = program("fake_agent");
-        let argv: Vec<&str> = [agent.to_str().unwrap()].into_iter().chain(steps.iter().copied()).collect();
+        let argv: Vec<&str> = [agent.to_str().unwrap()]
+            .into_iter()
+            .chain(steps.iter().copied())
+            .collect();
         self.start(&argv).unwrap()
     }
 

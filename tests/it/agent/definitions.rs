@@ -16,7 +16,10 @@ fn read(agents: &str) -> Result<Agents, agentd::Error> {
 #[test]
 fn the_agents_people_have_are_shipped_and_each_says_how_far_it_was_tried() {
     let agents = shipped();
-    let tried: Vec<(&str, Tried)> = agents.all().map(|spec| (spec.name.as_str(), spec.tried)).collect();
+    let tried: Vec<(&str, Tried)> = agents
+        .all()
+        .map(|spec| (spec.name.as_str(), spec.tried))
+        .collect();
     let table = [
         ("aider", Tried::Documented),
         ("amp", Tried::Help),
@@ -32,9 +35,19 @@ fn the_agents_people_have_are_shipped_and_each_says_how_far_it_was_tried() {
     assert_eq!(tried, table);
     // What was run was run with some version, and no definition asks an agent to remember or to be told its role apart.
     for spec in agents.all() {
-        assert!(spec.tried_with.is_some() || spec.tried == Tried::Documented, "{}", spec.name);
+        assert!(
+            spec.tried_with.is_some() || spec.tried == Tried::Documented,
+            "{}",
+            spec.name
+        );
         let argv = format!("{:?} {:?}", spec.argv, spec.permissions);
-        for word in ["--resume", "--continue", "--session-id", "system-prompt", "system_prompt"] {
+        for word in [
+            "--resume",
+            "--continue",
+            "--session-id",
+            "system-prompt",
+            "system_prompt",
+        ] {
             assert!(!argv.contains(word), "{}: {word}", spec.name);
         }
     }
@@ -43,9 +56,21 @@ fn the_agents_people_have_are_shipped_and_each_says_how_far_it_was_tried() {
 #[test]
 fn the_example_of_the_page_is_read() {
     let page = fs::read_to_string(repository().join("docs/agents.md")).unwrap();
-    let example = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let example = page
+        .split("```yaml\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
     let agents = Agents::read(example, "docs/agents.md").unwrap();
-    assert_eq!(agents.all().map(|spec| spec.name.as_str()).collect::<Vec<_>>(), ["mine", "other"]);
+    assert_eq!(
+        agents
+            .all()
+            .map(|spec| spec.name.as_str())
+            .collect::<Vec<_>>(),
+        ["mine", "other"]
+    );
 }
 
 #[test]
@@ -55,8 +80,16 @@ fn every_fault_of_a_definition_has_its_place_and_words() {
         ("  a: {argv: [x], colour: red}", 3, "colour"),
         ("  a: {}", 3, "argv"),
         ("  a: {argv: []}", 3, "`a`: `argv` is empty"),
-        ("  a: {argv: [[x, y]]}", 3, "the first of `argv` is the command"),
-        ("  a: {argv: ['{model}']}", 3, "the first of `argv` is the command"),
+        (
+            "  a: {argv: [[x, y]]}",
+            3,
+            "the first of `argv` is the command",
+        ),
+        (
+            "  a: {argv: ['{model}']}",
+            3,
+            "the first of `argv` is the command",
+        ),
         (
             "  ok: {argv: [x]}\n  a: {argv: [x, '{promt_file}']}",
             4,
@@ -64,46 +97,124 @@ fn every_fault_of_a_definition_has_its_place_and_words() {
         ),
         ("  a: {argv: [x, 7]}", 3, "needs quotes"),
         ("  a: {argv: [x, '{permissions}']}", 3, "need each other"),
-        ("  a: {argv: [x], permissions: {edit: [y]}}", 3, "need each other"),
-        ("  a: {argv: [x, '-p={permissions}'], permissions: {edit: [y]}}", 3, "an argument of its own"),
-        ("  a: {argv: [x, '{permissions}'], permissions: {all: [y]}}", 3, "all"),
-        ("  a: {argv: [x, '{permissions}'], permissions: {edit: ['{permissions}']}}", 3, "cannot stand in"),
-        ("  a: {argv: [x], prompt: file}", 3, "`prompt: file` and `{prompt_file}`"),
-        ("  a: {argv: [x, '{prompt_file}']}", 3, "`prompt: file` and `{prompt_file}`"),
+        (
+            "  a: {argv: [x], permissions: {edit: [y]}}",
+            3,
+            "need each other",
+        ),
+        (
+            "  a: {argv: [x, '-p={permissions}'], permissions: {edit: [y]}}",
+            3,
+            "an argument of its own",
+        ),
+        (
+            "  a: {argv: [x, '{permissions}'], permissions: {all: [y]}}",
+            3,
+            "all",
+        ),
+        (
+            "  a: {argv: [x, '{permissions}'], permissions: {edit: ['{permissions}']}}",
+            3,
+            "cannot stand in",
+        ),
+        (
+            "  a: {argv: [x], prompt: file}",
+            3,
+            "`prompt: file` and `{prompt_file}`",
+        ),
+        (
+            "  a: {argv: [x, '{prompt_file}']}",
+            3,
+            "`prompt: file` and `{prompt_file}`",
+        ),
         ("  a: {argv: [x], prompt: argument}", 3, "argument"),
         ("  a: {argv: [x], output: {kind: xml}}", 3, "xml"),
         ("  a: {argv: [x], output: {join: ' '}}", 3, "nothing else"),
-        ("  a: {argv: [x], output: {kind: json}}", 3, "where its `text` stands"),
-        (&format!("  a: {{argv: [x], {jsonl}}}}}"), 3, "the `final` one"),
-        (&format!("  a: {{argv: [x], {jsonl}, final: {{/type: x}}}}}}"), 3, "names are joined by `/`"),
+        (
+            "  a: {argv: [x], output: {kind: json}}",
+            3,
+            "where its `text` stands",
+        ),
+        (
+            &format!("  a: {{argv: [x], {jsonl}}}}}"),
+            3,
+            "the `final` one",
+        ),
+        (
+            &format!("  a: {{argv: [x], {jsonl}, final: {{/type: x}}}}}}"),
+            3,
+            "names are joined by `/`",
+        ),
         (
             &format!("  a: {{argv: [x], {jsonl}, final: {{t: x}}, usage: {{input: a//b}}}}}}"),
             3,
             "is not a path",
         ),
-        (&format!("  a: {{argv: [x], {jsonl}, final: {{t: x}}, tools: [{{}}]}}}}"), 3, "asks for nothing"),
-        ("  a: {argv: [x], ends: [{end: auth}]}", 3, "needs `contains` or `exit_codes`"),
-        ("  a: {argv: [x], ends: [{end: tired, exit_codes: [1]}]}", 3, "tired"),
-        ("  a: {argv: [x], environment: ['A B']}", 3, "\"A B\" is not a variable's name"),
+        (
+            &format!("  a: {{argv: [x], {jsonl}, final: {{t: x}}, tools: [{{}}]}}}}"),
+            3,
+            "asks for nothing",
+        ),
+        (
+            "  a: {argv: [x], ends: [{end: auth}]}",
+            3,
+            "needs `contains` or `exit_codes`",
+        ),
+        (
+            "  a: {argv: [x], ends: [{end: tired, exit_codes: [1]}]}",
+            3,
+            "tired",
+        ),
+        (
+            "  a: {argv: [x], environment: ['A B']}",
+            3,
+            "\"A B\" is not a variable's name",
+        ),
         ("  a: {argv: [x], set: {A=B: c}}", 3, "cannot be set"),
         ("  ':a': {argv: [x]}", 3, "is not an agent's name"),
         ("  a: {argv: [x], expands: [dollars]}", 3, "dollars"),
-        ("  a: {argv: [x, '{own}']}", 3, "`{own}` is no blank that is known here"),
-        ("  a: {argv: [x], switches: {own: {about: y, on: {argv: [z]}}}}", 3, "`{own}` is not in `argv`"),
-        ("  a: {argv: [x], switches: {own: {on: {argv: [z]}}}}", 3, "about"),
+        (
+            "  a: {argv: [x, '{own}']}",
+            3,
+            "`{own}` is no blank that is known here",
+        ),
+        (
+            "  a: {argv: [x], switches: {own: {about: y, on: {argv: [z]}}}}",
+            3,
+            "`{own}` is not in `argv`",
+        ),
+        (
+            "  a: {argv: [x], switches: {own: {on: {argv: [z]}}}}",
+            3,
+            "about",
+        ),
         (
             "  a: {argv: [x, '-o={own}'], switches: {own: {about: y, on: {argv: [z]}}}}",
             3,
             "`{own}` is no blank",
         ),
-        ("  a: {argv: [x, '{permissions}'], permissions: {edit: [], command: [y]}}", 3, "lacks `{command}`"),
-        ("  a: {argv: [x, '{command}']}", 3, "`{command}` is no blank that is known here"),
+        (
+            "  a: {argv: [x, '{permissions}'], permissions: {edit: [], command: [y]}}",
+            3,
+            "lacks `{command}`",
+        ),
+        (
+            "  a: {argv: [x, '{command}']}",
+            3,
+            "`{command}` is no blank that is known here",
+        ),
     ];
     for (written, line, words) in table {
         let error = read(written).expect_err(written);
         assert_eq!(error.kind(), ErrorKind::ConfigInvalid, "{written}");
-        let place = error.place().unwrap_or_else(|| panic!("{written}: {error}"));
-        assert_eq!((place.origin.as_str(), place.line), ("agents.yaml", line), "{written}: {error}");
+        let place = error
+            .place()
+            .unwrap_or_else(|| panic!("{written}: {error}"));
+        assert_eq!(
+            (place.origin.as_str(), place.line),
+            ("agents.yaml", line),
+            "{written}: {error}"
+        );
         assert!(error.message().contains(words), "{written}: {error}");
     }
     let other = Agents::read("format: 2\n", "agents.yaml").unwrap_err();
@@ -113,11 +224,20 @@ fn every_fault_of_a_definition_has_its_place_and_words() {
 }
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
-    Environment(variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect())
+    Environment(
+        variables
+            .iter()
+            .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+            .collect(),
+    )
 }
 
 fn names(environment: &Environment) -> Vec<&str> {
-    environment.0.iter().map(|(name, _)| name.to_str().unwrap()).collect()
+    environment
+        .0
+        .iter()
+        .map(|(name, _)| name.to_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -140,7 +260,10 @@ fn an_agent_sees_what_is_allowed_and_nothing_else() {
         ("B", "ours"),
     ]);
     let seen = agents.variables(agents.find("a").unwrap(), &ours);
-    assert_eq!(names(&seen), ["PATH", "LC_ALL", "https_proxy", "A_KEY", "B", "HOME"]);
+    assert_eq!(
+        names(&seen),
+        ["PATH", "LC_ALL", "https_proxy", "A_KEY", "B", "HOME"]
+    );
     assert_eq!(seen.0[4].1, "c", "what is set wins");
     assert_eq!(seen.0[5].1, "/tmp");
 }
@@ -149,12 +272,27 @@ fn an_agent_sees_what_is_allowed_and_nothing_else() {
 fn later_files_add_to_lists_and_replace_agents() {
     let user = "format: 1\nenvironment: [MINE]\nsecrets: [MY_SEED]\nends: [{end: refused, contains: [rate limit]}]\nagents: {a: {argv: [one]}, b: {argv: [two]}}";
     let project = "format: 1\nenvironment: [OURS]\nagents: {a: {argv: [three]}}";
-    let agents = shipped().overlaid(user, "user").unwrap().overlaid(project, "project").unwrap();
+    let agents = shipped()
+        .overlaid(user, "user")
+        .unwrap()
+        .overlaid(project, "project")
+        .unwrap();
     assert_eq!(agents.find("a").unwrap().argv[0].0, ["three"]);
     assert_eq!(agents.find("b").unwrap().argv[0].0, ["two"]);
-    let ours = environment(&[("MINE", "1"), ("OURS", "2"), ("PATH", "3"), ("MY_SEED", "12345678")]);
-    assert_eq!(names(&agents.variables(agents.find("b").unwrap(), &ours)), ["MINE", "OURS", "PATH"]);
-    assert_eq!(agents.secrets(&ours), [("MY_SEED".to_owned(), b"12345678".to_vec())]);
+    let ours = environment(&[
+        ("MINE", "1"),
+        ("OURS", "2"),
+        ("PATH", "3"),
+        ("MY_SEED", "12345678"),
+    ]);
+    assert_eq!(
+        names(&agents.variables(agents.find("b").unwrap(), &ours)),
+        ["MINE", "OURS", "PATH"]
+    );
+    assert_eq!(
+        agents.secrets(&ours),
+        [("MY_SEED".to_owned(), b"12345678".to_vec())]
+    );
     let words = &agents.failures().ends[0].contains;
     assert_eq!(words, &["rate limit"], "what comes later is asked first");
 }
@@ -170,14 +308,24 @@ fn a_switch_puts_its_arguments_and_variables_in_place_and_has_a_default() {
     };
     let argv = |agents: &Agents| {
         let spec = agents.find("a").unwrap();
-        let words: Vec<String> = spec.argv.iter().flat_map(|argument| argument.0.clone()).collect();
+        let words: Vec<String> = spec
+            .argv
+            .iter()
+            .flat_map(|argument| argument.0.clone())
+            .collect();
         (words.join(" "), spec.set.get("OWN").cloned())
     };
-    assert_eq!(argv(&agents().switched(&Switches::new()).unwrap()), ("x --own 1a z".to_owned(), None));
+    assert_eq!(
+        argv(&agents().switched(&Switches::new()).unwrap()),
+        ("x --own 1a z".to_owned(), None)
+    );
     let off = agents().switched(&switches("a", "own", false)).unwrap();
     assert_eq!(argv(&off), ("x --none z".to_owned(), Some("0".to_owned())));
     let unknown = agents().switched(&switches("a", "hers", true)).unwrap_err();
-    assert_eq!((unknown.kind(), unknown.hint()), (ErrorKind::ConfigInvalid, Some("its switches: own")));
+    assert_eq!(
+        (unknown.kind(), unknown.hint()),
+        (ErrorKind::ConfigInvalid, Some("its switches: own"))
+    );
     let nobody = agents().switched(&switches("b", "own", true)).unwrap_err();
     assert!(nobody.to_string().contains("the agent `b`"), "{nobody}");
 }
@@ -194,7 +342,11 @@ fn an_agents_name_may_hold_its_model() {
         ("a:b", None, true),
     ] {
         assert!(agents.known(name).is_some(), "{name}");
-        assert_eq!((agents.model(name), agents.has_tools(name)), (model, tools), "{name}");
+        assert_eq!(
+            (agents.model(name), agents.has_tools(name)),
+            (model, tools),
+            "{name}"
+        );
     }
     for name in ["ollama", "ollama:", "nobody", "nobody:x"] {
         assert!(agents.known(name).is_none(), "{name}");
@@ -206,13 +358,25 @@ fn every_fault_of_a_provider_has_its_place_and_words() {
     for (written, words) in [
         ("p: {dialect: openai, base_url: 'ftp://x'}", "no address"),
         ("p: {dialect: openai, base_url: 'https://'}", "no address"),
-        ("p: {dialect: openai, base_url: 'https://a:b@host/v1'}", "a user or a password"),
-        ("p: {dialect: openai, base_url: 'https://host/v1', key: 'sk 1'}", "not the key itself"),
+        (
+            "p: {dialect: openai, base_url: 'https://a:b@host/v1'}",
+            "a user or a password",
+        ),
+        (
+            "p: {dialect: openai, base_url: 'https://host/v1', key: 'sk 1'}",
+            "not the key itself",
+        ),
         ("p: {dialect: soap, base_url: 'https://host/v1'}", "soap"),
-        ("'p:q': {dialect: openai, base_url: 'https://host/v1'}", "holds no `:`"),
+        (
+            "'p:q': {dialect: openai, base_url: 'https://host/v1'}",
+            "holds no `:`",
+        ),
     ] {
-        let error =
-            Agents::read(&format!("format: 1\nproviders:\n  {written}\n"), "agents.yaml").expect_err(written);
+        let error = Agents::read(
+            &format!("format: 1\nproviders:\n  {written}\n"),
+            "agents.yaml",
+        )
+        .expect_err(written);
         assert!(format!("{error:#}").contains(words), "{written}: {error:#}");
         assert_eq!(error.place().map(|place| place.line), Some(3), "{written}");
     }
@@ -223,9 +387,14 @@ fn a_server_of_models_and_a_plain_pipe_have_no_tools() {
     let text = "format: 1\nproviders:\n  far: {dialect: openai, base_url: \"https://far.example/v1\"}\nagents:\n  \
                 own: {argv: [own]}\n  pipe: {argv: [llm], tools: false}\n";
     let agents = Agents::read(text, "test").unwrap();
-    for (name, tools) in
-        [("own", true), ("own:m", true), ("pipe", false), ("pipe:m", false), ("far:m", false), ("else", true)]
-    {
+    for (name, tools) in [
+        ("own", true),
+        ("own:m", true),
+        ("pipe", false),
+        ("pipe:m", false),
+        ("far:m", false),
+        ("else", true),
+    ] {
         assert_eq!(agents.has_tools(name), tools, "{name}");
     }
 }

@@ -2,7 +2,9 @@
 
 use agentd::compose::{Request, compose};
 use agentd::models::prompt::without_at_signs;
-use agentd::models::{ContextItem, ContextKind, Expands, Format, Mode, State, Turn, UnifiedPrompt, Work};
+use agentd::models::{
+    ContextItem, ContextKind, Expands, Format, Mode, State, Turn, UnifiedPrompt, Work,
+};
 use agentd::{Pack, Places};
 use proptest::prelude::*;
 
@@ -40,7 +42,9 @@ proptest! {
 
 #[test]
 fn a_prompt_in_which_only_some_at_signs_are_references_is_refused() {
-    let written = UnifiedPrompt::new("Look at @this and @that.").unwrap().to_xml();
+    let written = UnifiedPrompt::new("Look at @this and @that.")
+        .unwrap()
+        .to_xml();
     let error = UnifiedPrompt::from_xml(&written.replacen('@', "&#64;", 1)).unwrap_err();
     assert_eq!(error.place().map(|place| place.line), Some(2), "{error:#}");
 }
@@ -49,14 +53,27 @@ fn a_prompt_in_which_only_some_at_signs_are_references_is_refused() {
 fn gemini_gets_a_decorator_heavy_file_without_a_single_at_sign() {
     let project = TestProject::new();
     project.write("src/app.ts", DECORATORS);
-    let ask = ["prompt", "plan", "Look at @app.", "--file", "src/app.ts", "--agent"];
+    let ask = [
+        "prompt",
+        "plan",
+        "Look at @app.",
+        "--file",
+        "src/app.ts",
+        "--agent",
+    ];
     let shown = |agent: &str| project.run(&[&ask[..], &[agent]].concat()).ok();
     let gemini = shown("gemini");
     assert!(!gemini.contains('@'), "{gemini}");
-    assert!(gemini.contains("]]>&#64;<![CDATA[Component({selector: 'app', a: 1 < 2 && true})\n"), "{gemini}");
+    assert!(
+        gemini.contains("]]>&#64;<![CDATA[Component({selector: 'app', a: 1 < 2 && true})\n"),
+        "{gemini}"
+    );
     assert!(!shown("gemini:gemini-2.5-flash").contains('@'));
     let document = roxmltree::Document::parse(&gemini).unwrap();
-    let file = document.descendants().find(|node| node.has_tag_name("file")).unwrap();
+    let file = document
+        .descendants()
+        .find(|node| node.has_tag_name("file"))
+        .unwrap();
     let text: String = file.children().filter_map(|child| child.text()).collect();
     assert_eq!(text, DECORATORS);
     UnifiedPrompt::from_xml(&gemini).unwrap();
@@ -81,12 +98,24 @@ fn flat_text_is_sent_to_gemini_inside_one_element() {
     ];
     let shown = |agent: &str| project.run(&[&ask[..], &[agent]].concat()).ok();
     let (gemini, codex) = (shown("gemini"), shown("codex"));
-    assert!(codex.contains("Who is @anna?") && !codex.starts_with('<'), "{codex}");
-    assert!(gemini.starts_with("<prompt>") && !gemini.contains('@'), "{gemini}");
+    assert!(
+        codex.contains("Who is @anna?") && !codex.starts_with('<'),
+        "{codex}"
+    );
+    assert!(
+        gemini.starts_with("<prompt>") && !gemini.contains('@'),
+        "{gemini}"
+    );
     let document = roxmltree::Document::parse(&gemini).unwrap();
-    let text: String = document.root_element().children().filter_map(|child| child.text()).collect();
+    let text: String = document
+        .root_element()
+        .children()
+        .filter_map(|child| child.text())
+        .collect();
     assert!(text == codex);
-    let chat = project.run(&[&ask[..], &["gemini", "--format", "chat"]].concat()).ok();
+    let chat = project
+        .run(&[&ask[..], &["gemini", "--format", "chat"]].concat())
+        .ok();
     let messages: serde_json::Value = serde_json::from_str(&chat).unwrap();
     assert!(!chat.contains('@'), "{chat}");
     assert_eq!(messages[1]["content"], "Who is @anna? a < b ]]>");
@@ -95,7 +124,8 @@ fn flat_text_is_sent_to_gemini_inside_one_element() {
 /// A pack whose prompts begin with a text.
 fn blunt(text: &str) -> (tempfile::TempDir, Pack) {
     let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| write(&folder.path().join("agentd/packs/blunt").join(name), text);
+    let file =
+        |name: &str, text: &str| write(&folder.path().join("agentd/packs/blunt").join(name), text);
     file("first.md", text);
     file(
         "pack.yaml",
@@ -105,37 +135,73 @@ fn blunt(text: &str) -> (tempfile::TempDir, Pack) {
          - {id: message, holds: instructions, class: pinned, zone: turn}\n\
          modes:\n  go: {permission: read-only, next: {otherwise: done}}\n",
     );
-    let pack = Pack::load("blunt", &Places::new(Some(folder.path().to_path_buf()), None)).unwrap();
+    let pack = Pack::load(
+        "blunt",
+        &Places::new(Some(folder.path().to_path_buf()), None),
+    )
+    .unwrap();
     (folder, pack)
 }
 
 #[test]
 fn a_text_that_starts_like_a_command_is_sent_inside_one_element_to_who_would_take_it_for_one() {
-    let state = State { mode: Some(Mode::new("go").unwrap()), ..State::default() };
+    let state = State {
+        mode: Some(Mode::new("go").unwrap()),
+        ..State::default()
+    };
     let sent = |text: &str, expands: &[Expands]| {
         let (_folder, pack) = blunt(text);
         let (instructions, expands) = (Some("now".to_owned()), expands.to_vec());
-        compose(&pack, &state, Request { instructions, expands, ..Request::default() }).unwrap().rendered()
+        compose(
+            &pack,
+            &state,
+            Request {
+                instructions,
+                expands,
+                ..Request::default()
+            },
+        )
+        .unwrap()
+        .rendered()
     };
     let wrapped = "<prompt><![CDATA[/help me & @x\n\n---\n\n# instructions\n\nnow]]></prompt>\n";
     assert_eq!(sent("/help me & @x", &[Expands::Slashes]), wrapped);
-    assert_eq!(sent("help me", &[Expands::Slashes]), "help me\n\n---\n\n# instructions\n\nnow");
-    assert_eq!(sent("/help me", &[]), "/help me\n\n---\n\n# instructions\n\nnow");
+    assert_eq!(
+        sent("help me", &[Expands::Slashes]),
+        "help me\n\n---\n\n# instructions\n\nnow"
+    );
+    assert_eq!(
+        sent("/help me", &[]),
+        "/help me\n\n---\n\n# instructions\n\nnow"
+    );
 }
 
 /// What a prompt grows by when it is sent without `@` is part of what it may take.
 #[test]
 fn a_history_full_of_at_signs_stays_within_the_window_as_it_is_sent() {
     let (_folder, pack) = blunt("Talk.");
-    let turn =
-        |index: usize| Turn { user: format!("q{index} {}", "@a ".repeat(50)), assistant: "@b".repeat(30) };
-    let work = Work { history: (0..40).map(turn).collect(), ..Work::default() };
-    let state = State { mode: Some(Mode::new("go").unwrap()), work, ..State::default() };
+    let turn = |index: usize| Turn {
+        user: format!("q{index} {}", "@a ".repeat(50)),
+        assistant: "@b".repeat(30),
+    };
+    let work = Work {
+        history: (0..40).map(turn).collect(),
+        ..Work::default()
+    };
+    let state = State {
+        mode: Some(Mode::new("go").unwrap()),
+        work,
+        ..State::default()
+    };
     let catalogue = agentd::models::Catalogue::read(agentd::pack::MODELS, "models").unwrap();
-    for (format, window) in
-        [Format::Flat, Format::Xml].into_iter().flat_map(|format| [(format, 3_000), (format, 9_000)])
+    for (format, window) in [Format::Flat, Format::Xml]
+        .into_iter()
+        .flat_map(|format| [(format, 3_000), (format, 9_000)])
     {
-        let model = agentd::models::ModelSpec { window, ..catalogue.find("gpt-4o").unwrap().clone() };
+        let model = agentd::models::ModelSpec {
+            window,
+            ..catalogue.find("gpt-4o").unwrap().clone()
+        };
         let request = |expands: Vec<Expands>| Request {
             instructions: Some("Go on.".to_owned()),
             format: Some(format),
@@ -147,9 +213,21 @@ fn a_history_full_of_at_signs_stays_within_the_window_as_it_is_sent() {
             let draft = compose(&pack, &state, request).unwrap();
             let tokens = bpe_openai::o200k_base().count(&draft.rendered()) as u64;
             assert!(tokens <= window, "{format:?} {window}: {tokens}");
-            draft.fit_report.blocks.iter().find(|row| row.block == "history").unwrap().kept
+            draft
+                .fit_report
+                .blocks
+                .iter()
+                .find(|row| row.block == "history")
+                .unwrap()
+                .kept
         };
-        let (without, with) = (kept(request(Vec::new())), kept(request(vec![Expands::AtSigns])));
-        assert!(0 < with && with < without, "{format:?} {window}: {with} of {without}");
+        let (without, with) = (
+            kept(request(Vec::new())),
+            kept(request(vec![Expands::AtSigns])),
+        );
+        assert!(
+            0 < with && with < without,
+            "{format:?} {window}: {with} of {without}"
+        );
     }
 }

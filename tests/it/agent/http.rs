@@ -16,25 +16,55 @@ use crate::support::model_server_process::ModelServer;
 #[test]
 fn every_dialect_gives_text_usage_and_sends_its_key_in_a_header_alone() {
     let text = "<message>grüße 😀</message>\n".repeat(20);
-    let usage = json!({"input": 1200, "cache_read": 1000, "cache_write": 0, "output": 46, "reasoning": 12});
-    let server = ModelServer::start(&json!([{"text": text, "thinking": "hm", "usage": usage, "chunk": 7}]));
+    let usage =
+        json!({"input": 1200, "cache_read": 1000, "cache_write": 0, "output": 46, "reasoning": 12});
+    let server =
+        ModelServer::start(&json!([{"text": text, "thinking": "hm", "usage": usage, "chunk": 7}]));
     let drivers = drivers(providers(server.url(), &json!({})), &[("UNLOCKER", KEY)]);
-    let headers = [("openai", "authorization"), ("anthropic", "x-api-key"), ("gemini", "x-goog-api-key")];
+    let headers = [
+        ("openai", "authorization"),
+        ("anthropic", "x-api-key"),
+        ("gemini", "x-goog-api-key"),
+    ];
     for (at, (dialect, header)) in headers.into_iter().enumerate() {
         let reply = ask(&drivers, &Ask::of(&format!("my-{dialect}:m"))).unwrap();
-        assert_eq!((reply.end, reply.text.as_str()), (End::Ok, text.as_str()), "{dialect}");
-        let UsageMetrics { input_tokens, cache_read_tokens, output_tokens, reasoning_tokens, .. } =
-            reply.usage;
-        let counts = [input_tokens, cache_read_tokens, output_tokens, reasoning_tokens];
-        assert_eq!(counts, [Some(1200), Some(1000), Some(46), Some(12)], "{dialect}");
+        assert_eq!(
+            (reply.end, reply.text.as_str()),
+            (End::Ok, text.as_str()),
+            "{dialect}"
+        );
+        let UsageMetrics {
+            input_tokens,
+            cache_read_tokens,
+            output_tokens,
+            reasoning_tokens,
+            ..
+        } = reply.usage;
+        let counts = [
+            input_tokens,
+            cache_read_tokens,
+            output_tokens,
+            reasoning_tokens,
+        ];
+        assert_eq!(
+            counts,
+            [Some(1200), Some(1000), Some(46), Some(12)],
+            "{dialect}"
+        );
         let request = &server.requests()[at];
         let sent = request["headers"].as_object().unwrap();
-        let keys: Vec<&str> =
-            headers.iter().map(|(_, name)| *name).filter(|name| sent.contains_key(*name)).collect();
+        let keys: Vec<&str> = headers
+            .iter()
+            .map(|(_, name)| *name)
+            .filter(|name| sent.contains_key(*name))
+            .collect();
         assert_eq!(keys, [header]);
         assert!(sent["user-agent"].as_str().unwrap().starts_with("agentd/"));
         assert!(!request["path"].as_str().unwrap().contains("key"));
-        assert_eq!(sent.contains_key("anthropic-version"), dialect == "anthropic");
+        assert_eq!(
+            sent.contains_key("anthropic-version"),
+            dialect == "anthropic"
+        );
         assert!(!server.body(at + 1).contains(KEY));
     }
 }
@@ -42,24 +72,68 @@ fn every_dialect_gives_text_usage_and_sends_its_key_in_a_header_alone() {
 /// How every failure ends, in each of the dialects' own forms.
 #[test]
 fn every_failure_is_told_apart_in_each_dialect() {
-    let crashed = End::Crashed { code: None, signal: None };
+    let crashed = End::Crashed {
+        code: None,
+        signal: None,
+    };
     let wait = |retry_after| End::RateLimited { retry_after };
-    let large = End::TooLarge { tokens: Some(14_031), limit: Some(8_192) };
+    let large = End::TooLarge {
+        tokens: Some(14_031),
+        limit: Some(8_192),
+    };
     let too_long = "prompt is too long: 14031 tokens > 8192 maximum";
     let table: Vec<(Value, End, &str, &str)> = vec![
-        (json!({"status": 400, "message": "no such field"}), crashed.clone(), "status 400 Bad Request", ""),
-        (json!({"status": 400, "message": too_long}), large, too_long, ""),
-        (json!({"status": 401, "message": "who?"}), End::Auth, "status 401 Unauthorized", ""),
-        (json!({"status": 403, "message": "not you"}), End::Auth, "status 403 Forbidden", ""),
-        (json!({"status": 402, "message": "pay"}), End::Quota { resets: None }, "402 Payment Required", ""),
-        (json!({"status": 404, "message": "no model m"}), crashed.clone(), "no model m", ""),
+        (
+            json!({"status": 400, "message": "no such field"}),
+            crashed.clone(),
+            "status 400 Bad Request",
+            "",
+        ),
+        (
+            json!({"status": 400, "message": too_long}),
+            large,
+            too_long,
+            "",
+        ),
+        (
+            json!({"status": 401, "message": "who?"}),
+            End::Auth,
+            "status 401 Unauthorized",
+            "",
+        ),
+        (
+            json!({"status": 403, "message": "not you"}),
+            End::Auth,
+            "status 403 Forbidden",
+            "",
+        ),
+        (
+            json!({"status": 402, "message": "pay"}),
+            End::Quota { resets: None },
+            "402 Payment Required",
+            "",
+        ),
+        (
+            json!({"status": 404, "message": "no model m"}),
+            crashed.clone(),
+            "no model m",
+            "",
+        ),
         (
             json!({"status": 413, "message": "too big"}),
-            End::TooLarge { tokens: None, limit: None },
+            End::TooLarge {
+                tokens: None,
+                limit: None,
+            },
             "too big",
             "",
         ),
-        (json!({"status": 429, "message": "slow down"}), wait(None), "slow down", ""),
+        (
+            json!({"status": 429, "message": "slow down"}),
+            wait(None),
+            "slow down",
+            "",
+        ),
         (
             json!({"status": 429, "message": "slow down", "headers": {"retry-after": "7"}}),
             wait(Some(7)),
@@ -72,13 +146,43 @@ fn every_failure_is_told_apart_in_each_dialect() {
             "insufficient_quota",
             "",
         ),
-        (json!({"status": 500, "message": "oops"}), crashed.clone(), "oops", ""),
-        (json!({"status": 503, "message": "busy"}), wait(None), "busy", ""),
-        (json!({"status": 529, "message": "overloaded"}), wait(None), "overloaded", ""),
+        (
+            json!({"status": 500, "message": "oops"}),
+            crashed.clone(),
+            "oops",
+            "",
+        ),
+        (
+            json!({"status": 503, "message": "busy"}),
+            wait(None),
+            "busy",
+            "",
+        ),
+        (
+            json!({"status": 529, "message": "overloaded"}),
+            wait(None),
+            "overloaded",
+            "",
+        ),
         (json!({"text": ""}), End::Empty, "", ""),
-        (json!({"text": "a refusal", "stop": "refusal"}), End::Refused, "refusal", "a refusal"),
-        (json!({"text": "cut off here", "stop": "length"}), End::Cut, "as many tokens", "cut off here"),
-        (json!({"text": "abcdef", "chunk": 2, "cut_after": 2}), End::Cut, "broke off", "abcd"),
+        (
+            json!({"text": "a refusal", "stop": "refusal"}),
+            End::Refused,
+            "refusal",
+            "a refusal",
+        ),
+        (
+            json!({"text": "cut off here", "stop": "length"}),
+            End::Cut,
+            "as many tokens",
+            "cut off here",
+        ),
+        (
+            json!({"text": "abcdef", "chunk": 2, "cut_after": 2}),
+            End::Cut,
+            "broke off",
+            "abcd",
+        ),
         (
             json!({"text": "half", "error_event": true, "message": "Overloaded in mid-reply"}),
             wait(None),
@@ -110,8 +214,16 @@ fn every_failure_is_told_apart_in_each_dialect() {
                 "{dialect} {scripted}: {}",
                 reply.detail
             );
-            assert!(reply.detail.contains(detail), "{dialect} {scripted}: {}", reply.detail);
-            assert_eq!(server.requests().len(), at + 1, "{dialect} {scripted} is asked once");
+            assert!(
+                reply.detail.contains(detail),
+                "{dialect} {scripted}: {}",
+                reply.detail
+            );
+            assert_eq!(
+                server.requests().len(),
+                at + 1,
+                "{dialect} {scripted} is asked once"
+            );
         }
     }
 }
@@ -119,15 +231,32 @@ fn every_failure_is_told_apart_in_each_dialect() {
 #[test]
 fn without_its_key_nothing_is_sent() {
     let server = ModelServer::start(&json!([{"text": "Done."}]));
-    for variables in [&[][..], &[("UNLOCKER", "")], &[("UNLOCKER", " \n")], &[("unlocker", KEY)]] {
+    for variables in [
+        &[][..],
+        &[("UNLOCKER", "")],
+        &[("UNLOCKER", " \n")],
+        &[("unlocker", KEY)],
+    ] {
         let drivers = drivers(providers(server.url(), &json!({})), variables);
         let reply = ask(&drivers, &Ask::of("my-openai:m")).unwrap();
         assert_eq!(reply.end, End::Auth);
-        assert_eq!(reply.detail, "the variable UNLOCKER, which is to hold the key, is not set");
+        assert_eq!(
+            reply.detail,
+            "the variable UNLOCKER, which is to hold the key, is not set"
+        );
     }
-    let drivers = drivers(providers(server.url(), &json!({})), &[("UNLOCKER", "two\nlines")]);
+    let drivers = drivers(
+        providers(server.url(), &json!({})),
+        &[("UNLOCKER", "two\nlines")],
+    );
     let reply = ask(&drivers, &Ask::of("my-openai:m")).unwrap();
-    assert_eq!((reply.end, reply.detail.contains("characters that cannot be sent")), (End::Auth, true));
+    assert_eq!(
+        (
+            reply.end,
+            reply.detail.contains("characters that cannot be sent")
+        ),
+        (End::Auth, true)
+    );
     assert_eq!(server.requests().len(), 0);
 }
 
@@ -140,31 +269,77 @@ fn a_server_that_repeats_the_key_does_not_spread_it() {
     let drivers = drivers(providers(server.url(), &json!({})), &[("UNLOCKER", KEY)]);
     let refused = ask(&drivers, &Ask::of("my-anthropic:m")).unwrap();
     assert_eq!(refused.end, End::Auth);
-    assert!(refused.detail.ends_with("incorrect api key provided: [secret UNLOCKER]"), "{}", refused.detail);
-    assert_eq!(ask(&drivers, &Ask::of("my-anthropic:m")).unwrap().text, "Your key is [secret UNLOCKER].");
+    assert!(
+        refused
+            .detail
+            .ends_with("incorrect api key provided: [secret UNLOCKER]"),
+        "{}",
+        refused.detail
+    );
+    assert_eq!(
+        ask(&drivers, &Ask::of("my-anthropic:m")).unwrap().text,
+        "Your key is [secret UNLOCKER]."
+    );
 }
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let drivers = drivers(providers(&format!("http://127.0.0.1:{port}"), &json!({"key": null})), &[]);
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let drivers = drivers(
+        providers(&format!("http://127.0.0.1:{port}"), &json!({"key": null})),
+        &[],
+    );
     let reply = ask(&drivers, &Ask::of("my-openai:m")).unwrap();
-    assert_eq!(reply.end, End::Crashed { code: None, signal: None });
-    assert_eq!(reply.detail, format!("127.0.0.1:{port} refuses the connection: is the server running?"));
+    assert_eq!(
+        reply.end,
+        End::Crashed {
+            code: None,
+            signal: None
+        }
+    );
+    assert_eq!(
+        reply.detail,
+        format!("127.0.0.1:{port} refuses the connection: is the server running?")
+    );
 }
 
 #[test]
 fn no_proxy_leads_to_this_machine() {
     let server = ModelServer::start(&json!([{"text": "Done."}]));
-    let nowhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nowhere = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let proxy = format!("http://{nowhere}");
-    let variables = [("UNLOCKER", KEY), ("HTTP_PROXY", &proxy), ("all_proxy", &proxy)];
+    let variables = [
+        ("UNLOCKER", KEY),
+        ("HTTP_PROXY", &proxy),
+        ("all_proxy", &proxy),
+    ];
     let local = drivers(providers(server.url(), &json!({})), &variables);
     assert_eq!(ask(&local, &Ask::of("my-openai:m")).unwrap().text, "Done.");
-    let far = drivers(providers("http://models.test", &json!({"key": null})), &variables);
+    let far = drivers(
+        providers("http://models.test", &json!({"key": null})),
+        &variables,
+    );
     let reply = ask(&far, &Ask::of("my-openai:m")).unwrap();
-    assert_eq!(reply.end, End::Crashed { code: None, signal: None }, "the proxy is asked, and is not there");
-    assert!(reply.detail.contains("refuses the connection"), "{}", reply.detail);
+    assert_eq!(
+        reply.end,
+        End::Crashed {
+            code: None,
+            signal: None
+        },
+        "the proxy is asked, and is not there"
+    );
+    assert!(
+        reply.detail.contains("refuses the connection"),
+        "{}",
+        reply.detail
+    );
 }
 
 #[test]
@@ -173,7 +348,10 @@ fn own_certificates_are_taken_instead_of_the_usual_ones() {
     let file = place.path().join("roots.pem");
     let named = file.to_str().unwrap().to_owned();
     let agents = providers("https://127.0.0.1:9", &json!({"key": null}));
-    for (content, words) in [(None, "cannot be read"), (Some("none here"), "holds no certificate")] {
+    for (content, words) in [
+        (None, "cannot be read"),
+        (Some("none here"), "holds no certificate"),
+    ] {
         if let Some(content) = content {
             fs::write(&file, content).unwrap();
         }
@@ -187,12 +365,21 @@ fn own_certificates_are_taken_instead_of_the_usual_ones() {
 fn a_long_reply_and_a_long_prompt_arrive_whole() {
     let text = "0123456789 grüße 😀 \"\\\n".repeat(60_000);
     let prompt = format!("<prompt>{text}</prompt>\r\n");
-    let plain = json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).to_string();
-    let server = ModelServer::start(&json!([{"text": text, "chunk": 100_000}, {"raw": {"body": plain}}]));
+    let plain =
+        json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).to_string();
+    let server =
+        ModelServer::start(&json!([{"text": text, "chunk": 100_000}, {"raw": {"body": plain}}]));
     fs::write(server.prompt(), &prompt).unwrap();
     let drivers = drivers(providers(server.url(), &json!({})), &[("UNLOCKER", KEY)]);
     for at in 0..2 {
-        let reply = ask(&drivers, &Ask { prompt: &prompt, ..Ask::of("my-openai:m") }).unwrap();
+        let reply = ask(
+            &drivers,
+            &Ask {
+                prompt: &prompt,
+                ..Ask::of("my-openai:m")
+            },
+        )
+        .unwrap();
         assert_eq!((reply.end, reply.text == text), (End::Ok, true));
         assert_eq!(server.requests()[at]["prompt"], "whole");
     }
@@ -201,15 +388,35 @@ fn a_long_reply_and_a_long_prompt_arrive_whole() {
 #[test]
 fn shipped_providers_can_be_reached_and_their_keys_are_secret() {
     let agents = shipped();
-    let names: Vec<&str> = agents.providers().map(|provider| provider.name.as_str()).collect();
-    let expected = ["alibaba", "anthropic", "deepseek", "google", "llamacpp", "mistral", "ollama", "openai"];
+    let names: Vec<&str> = agents
+        .providers()
+        .map(|provider| provider.name.as_str())
+        .collect();
+    let expected = [
+        "alibaba",
+        "anthropic",
+        "deepseek",
+        "google",
+        "llamacpp",
+        "mistral",
+        "ollama",
+        "openai",
+    ];
     assert_eq!(names[..8], expected);
     assert_eq!(names[8..], ["openrouter", "vllm", "xai"]);
     for provider in agents.providers() {
-        assert!(agents.find(&provider.name).is_none(), "the command `{}` comes first", provider.name);
+        assert!(
+            agents.find(&provider.name).is_none(),
+            "the command `{}` comes first",
+            provider.name
+        );
         let is_local = provider.base_url.starts_with("http://127.0.0.1:");
         assert_eq!(provider.key.is_none(), is_local, "{}", provider.name);
-        assert!(is_local || provider.base_url.starts_with("https://"), "{}", provider.name);
+        assert!(
+            is_local || provider.base_url.starts_with("https://"),
+            "{}",
+            provider.name
+        );
         if let Some(key) = &provider.key {
             let given = Environment(vec![(OsString::from(key), OsString::from("12345678"))]);
             let known = Agents::default().with_secrets(agentd::pack::SECRET_NAMES);
@@ -224,11 +431,26 @@ fn every_fault_of_a_provider_has_its_place_and_words() {
         ("dialect: openai", "base_url"),
         ("dialect: klingon, base_url: https://x.test", "klingon"),
         ("dialect: openai, base_url: x.test/v1", "is no address"),
-        ("dialect: openai, base_url: 'https://x.test/{model}'", "is no address"),
-        ("dialect: openai, base_url: 'https://me:secret@x.test'", "holds a user or a password"),
-        ("dialect: openai, base_url: https://x.test, key: sk-123", "it is not the key itself"),
-        ("dialect: openai, base_url: https://x.test, key: 'A*'", "it is not the key itself"),
-        ("dialect: openai, base_url: https://x.test, colour: red", "colour"),
+        (
+            "dialect: openai, base_url: 'https://x.test/{model}'",
+            "is no address",
+        ),
+        (
+            "dialect: openai, base_url: 'https://me:secret@x.test'",
+            "holds a user or a password",
+        ),
+        (
+            "dialect: openai, base_url: https://x.test, key: sk-123",
+            "it is not the key itself",
+        ),
+        (
+            "dialect: openai, base_url: https://x.test, key: 'A*'",
+            "it is not the key itself",
+        ),
+        (
+            "dialect: openai, base_url: https://x.test, colour: red",
+            "colour",
+        ),
     ];
     for (written, words) in table {
         let text = format!("format: 1\nproviders:\n  p: {{{written}}}\n");

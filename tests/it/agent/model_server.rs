@@ -37,14 +37,24 @@ impl Got {
 
     /// Returns the events of a stream, each by its name and its data.
     fn events(&self) -> Vec<(Option<&str>, Value)> {
-        assert!(self.head.contains("content-type: text/event-stream\r\n"), "{}", self.head);
+        assert!(
+            self.head.contains("content-type: text/event-stream\r\n"),
+            "{}",
+            self.head
+        );
         let events = self.body.split_terminator("\n\n").map(|event| {
             let (name, data) = match event.strip_prefix("event: ") {
-                Some(rest) => rest.split_once('\n').map(|(name, data)| (Some(name), data)).unwrap(),
+                Some(rest) => rest
+                    .split_once('\n')
+                    .map(|(name, data)| (Some(name), data))
+                    .unwrap(),
                 None => (None, event),
             };
             let data = data.strip_prefix("data: ").unwrap();
-            (name, serde_json::from_str(data).unwrap_or_else(|_| Value::from(data)))
+            (
+                name,
+                serde_json::from_str(data).unwrap_or_else(|_| Value::from(data)),
+            )
         });
         events.collect()
     }
@@ -52,7 +62,10 @@ impl Got {
     /// Returns the strings of a stream's events at a pointer, joined.
     fn joined(&self, pointer: &str) -> String {
         let events = self.events();
-        events.iter().filter_map(|(_, data)| data.pointer(pointer)?.as_str()).collect()
+        events
+            .iter()
+            .filter_map(|(_, data)| data.pointer(pointer)?.as_str())
+            .collect()
     }
 }
 
@@ -89,8 +102,15 @@ fn receive(stream: &mut TcpStream) -> Got {
     while let Some(line) = read_line(stream).filter(|line| !line.is_empty()) {
         head += &format!("{line}\r\n");
     }
-    let status = head.split(' ').nth(1).unwrap_or_else(|| panic!("{head:?}")).parse().unwrap();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+    let status = head
+        .split(' ')
+        .nth(1)
+        .unwrap_or_else(|| panic!("{head:?}"))
+        .parse()
+        .unwrap();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
     let (mut body, mut whole) = (Vec::new(), true);
     if let Some(length) = length {
         stream.take(length as u64).read_to_end(&mut body).unwrap();
@@ -111,15 +131,31 @@ fn receive(stream: &mut TcpStream) -> Got {
             }
         }
     }
-    Got { status, head, body: String::from_utf8(body).unwrap(), whole }
+    Got {
+        status,
+        head,
+        body: String::from_utf8(body).unwrap(),
+        whole,
+    }
 }
 
 /// Makes one request of a dialect, for a stream or not.
 fn ask(server: &ModelServer, dialect: &str, stream: bool) -> Got {
-    let (_, path) = DIALECTS.into_iter().find(|(name, _)| *name == dialect).unwrap();
-    let path = if stream { path.replace(":generate", ":streamGenerate") } else { path.to_owned() };
+    let (_, path) = DIALECTS
+        .into_iter()
+        .find(|(name, _)| *name == dialect)
+        .unwrap();
+    let path = if stream {
+        path.replace(":generate", ":streamGenerate")
+    } else {
+        path.to_owned()
+    };
     let mut connection = connect(server);
-    send(&mut connection, &path, &json!({"model": "some-model", "stream": stream}));
+    send(
+        &mut connection,
+        &path,
+        &json!({"model": "some-model", "stream": stream}),
+    );
     receive(&mut connection)
 }
 
@@ -142,10 +178,16 @@ fn anthropic_streams_and_plain() {
         "output_tokens": 50, "output_tokens_details": {"thinking_tokens": 7},
     });
     let whole = ask(&server, "anthropic", false).json();
-    assert_eq!(whole["content"][0], json!({"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"}));
+    assert_eq!(
+        whole["content"][0],
+        json!({"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"})
+    );
     assert_eq!(whole["content"][1], json!({"type": "text", "text": TEXT}));
     assert_eq!(whole["content"][2]["input"], json!({"path": "a b"}));
-    assert_eq!((&whole["stop_reason"], &whole["usage"]), (&json!("tool_use"), &usage));
+    assert_eq!(
+        (&whole["stop_reason"], &whole["usage"]),
+        (&json!("tool_use"), &usage)
+    );
     assert_eq!(whole["model"], "some-model");
 
     let stream = ask(&server, "anthropic", true);
@@ -154,10 +196,17 @@ fn anthropic_streams_and_plain() {
     assert_eq!(stream.joined("/delta/thinking"), "Hm.");
     assert_eq!(stream.joined("/delta/partial_json"), r#"{"path":"a b"}"#);
     let events = stream.events();
-    assert!(events.iter().all(|(name, data)| data["type"] == name.unwrap()));
+    assert!(
+        events
+            .iter()
+            .all(|(name, data)| data["type"] == name.unwrap())
+    );
     assert_eq!(events[0].0, Some("message_start"));
     let (_, delta) = &events[events.len() - 2];
-    assert_eq!((&delta["delta"]["stop_reason"], &delta["usage"]), (&json!("tool_use"), &usage));
+    assert_eq!(
+        (&delta["delta"]["stop_reason"], &delta["usage"]),
+        (&json!("tool_use"), &usage)
+    );
     assert_eq!(events[events.len() - 1].0, Some("message_stop"));
 }
 
@@ -173,13 +222,25 @@ fn gemini_streams_and_plain() {
     let parts = json!([{"text": "Hm.", "thought": true}, {"text": TEXT}, call]);
     assert_eq!(whole["candidates"][0]["content"]["parts"], parts);
     assert_eq!(whole["candidates"][0]["finishReason"], "STOP");
-    assert_eq!((&whole["usageMetadata"], &whole["modelVersion"]), (&usage, &json!("some-model")));
+    assert_eq!(
+        (&whole["usageMetadata"], &whole["modelVersion"]),
+        (&usage, &json!("some-model"))
+    );
 
     let stream = ask(&server, "gemini", true);
-    assert_eq!(stream.joined("/candidates/0/content/parts/0/text"), format!("Hm.{TEXT}"));
+    assert_eq!(
+        stream.joined("/candidates/0/content/parts/0/text"),
+        format!("Hm.{TEXT}")
+    );
     let events = stream.events();
     let finish = |event: &(Option<&str>, Value)| event.1["candidates"][0]["finishReason"].clone();
-    assert!(events.iter().rev().skip(1).all(|event| finish(event).is_null()));
+    assert!(
+        events
+            .iter()
+            .rev()
+            .skip(1)
+            .all(|event| finish(event).is_null())
+    );
     assert_eq!(finish(events.last().unwrap()), "STOP");
     assert_eq!(events.last().unwrap().1["usageMetadata"], usage);
 }
@@ -191,29 +252,59 @@ fn responses_streams_and_plain() {
     replies[0]["tools"].as_array_mut().unwrap().push(patch);
     let server = ModelServer::start(&replies);
     let whole = ask(&server, "responses", false).json();
-    let kinds: Vec<_> =
-        whole["output"].as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["reasoning", "message", "function_call", "custom_tool_call"]);
+    let kinds: Vec<_> = whole["output"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        ["reasoning", "message", "function_call", "custom_tool_call"]
+    );
     assert_eq!(whole["output"][1]["content"][0]["text"], TEXT);
     assert_eq!(whole["output"][2]["arguments"], r#"{"path":"a b"}"#);
     assert_eq!(whole["output"][3]["input"], "*** Begin Patch\n");
     assert_eq!(whole["status"], "completed");
     let usage = &whole["usage"];
-    assert_eq!((&usage["input_tokens"], &usage["output_tokens"]), (&json!(1230), &json!(50)));
+    assert_eq!(
+        (&usage["input_tokens"], &usage["output_tokens"]),
+        (&json!(1230), &json!(50))
+    );
     assert_eq!(usage["input_tokens_details"]["cached_tokens"], 200);
     assert_eq!(usage["output_tokens_details"]["reasoning_tokens"], 7);
 
     let stream = ask(&server, "responses", true);
     let events = stream.events();
-    assert!(events.iter().all(|(name, data)| data["type"] == name.unwrap()));
-    let numbers = events.iter().map(|(_, data)| usize::try_from(data["sequence_number"].as_u64().unwrap()));
-    assert!(numbers.enumerate().all(|(at, number)| number.unwrap() == at));
-    let deltas = events.iter().filter(|(name, _)| *name == Some("response.output_text.delta"));
-    assert_eq!(deltas.map(|(_, data)| data["delta"].as_str().unwrap()).collect::<String>(), TEXT);
+    assert!(
+        events
+            .iter()
+            .all(|(name, data)| data["type"] == name.unwrap())
+    );
+    let numbers = events
+        .iter()
+        .map(|(_, data)| usize::try_from(data["sequence_number"].as_u64().unwrap()));
+    assert!(
+        numbers
+            .enumerate()
+            .all(|(at, number)| number.unwrap() == at)
+    );
+    let deltas = events
+        .iter()
+        .filter(|(name, _)| *name == Some("response.output_text.delta"));
+    assert_eq!(
+        deltas
+            .map(|(_, data)| data["delta"].as_str().unwrap())
+            .collect::<String>(),
+        TEXT
+    );
     let mut last = events.last().unwrap().1["response"].clone();
     last["id"] = whole["id"].clone();
     assert_eq!(last["output"].as_array().unwrap().len(), 4);
-    assert_eq!((&last["usage"], &last["status"]), (&whole["usage"], &whole["status"]));
+    assert_eq!(
+        (&last["usage"], &last["status"]),
+        (&whole["usage"], &whole["status"])
+    );
 }
 
 #[test]
@@ -221,8 +312,14 @@ fn chat_streams_and_plain() {
     let server = ModelServer::start(&full());
     let whole = ask(&server, "chat", false).json();
     let message = &whole["choices"][0]["message"];
-    assert_eq!((&message["content"], &message["reasoning_content"]), (&json!(TEXT), &json!("Hm.")));
-    assert_eq!(message["tool_calls"][0]["function"]["arguments"], r#"{"path":"a b"}"#);
+    assert_eq!(
+        (&message["content"], &message["reasoning_content"]),
+        (&json!(TEXT), &json!("Hm."))
+    );
+    assert_eq!(
+        message["tool_calls"][0]["function"]["arguments"],
+        r#"{"path":"a b"}"#
+    );
     assert_eq!(whole["choices"][0]["finish_reason"], "tool_calls");
     let usage = json!({
         "prompt_tokens": 1200, "completion_tokens": 50, "total_tokens": 1250,
@@ -242,10 +339,34 @@ fn chat_streams_and_plain() {
 #[test]
 fn each_stop_and_each_failure_has_its_dialects_own_form() {
     let stops = [
-        ("anthropic", "/stop_reason", "end_turn", "max_tokens", "refusal"),
-        ("gemini", "/candidates/0/finishReason", "STOP", "MAX_TOKENS", "SAFETY"),
-        ("responses", "/status", "completed", "incomplete", "incomplete"),
-        ("chat", "/choices/0/finish_reason", "stop", "length", "content_filter"),
+        (
+            "anthropic",
+            "/stop_reason",
+            "end_turn",
+            "max_tokens",
+            "refusal",
+        ),
+        (
+            "gemini",
+            "/candidates/0/finishReason",
+            "STOP",
+            "MAX_TOKENS",
+            "SAFETY",
+        ),
+        (
+            "responses",
+            "/status",
+            "completed",
+            "incomplete",
+            "incomplete",
+        ),
+        (
+            "chat",
+            "/choices/0/finish_reason",
+            "stop",
+            "length",
+            "content_filter",
+        ),
     ];
     let failures = [
         ("anthropic", "/error/type", "rate_limit_error"),
@@ -262,24 +383,48 @@ fn each_stop_and_each_failure_has_its_dialects_own_form() {
             {"text": "ab", "chunk": 1, "error_event": true, "message": "broken inside"},
         ]));
         for expected in [end, length, refusal] {
-            assert_eq!(ask(&server, dialect, false).json().pointer(pointer).unwrap(), expected, "{dialect}");
+            assert_eq!(
+                ask(&server, dialect, false)
+                    .json()
+                    .pointer(pointer)
+                    .unwrap(),
+                expected,
+                "{dialect}"
+            );
         }
         let failed = ask(&server, dialect, true);
         assert_eq!(failed.status, 429);
-        assert!(failed.head.contains("retry-after: 7\r\n"), "{}", failed.head);
+        assert!(
+            failed.head.contains("retry-after: 7\r\n"),
+            "{}",
+            failed.head
+        );
         assert_eq!(failed.json().pointer(failure_pointer).unwrap(), failure);
         assert_eq!(failed.json()["error"]["message"], "slow down");
         let inside = ask(&server, dialect, true);
         let events = inside.events();
         assert!(inside.whole && inside.status == 200);
-        assert!(events.last().unwrap().1.to_string().contains("broken inside"), "{dialect}");
-        assert!(events[events.len() - 2].1.to_string().contains("\"b\""), "{dialect}: after the text");
+        assert!(
+            events
+                .last()
+                .unwrap()
+                .1
+                .to_string()
+                .contains("broken inside"),
+            "{dialect}"
+        );
+        assert!(
+            events[events.len() - 2].1.to_string().contains("\"b\""),
+            "{dialect}: after the text"
+        );
     }
 }
 
 /// Returns what comes over a connection before nothing comes for a while, and checks that it is still open.
 fn rest_before_silence(connection: &mut TcpStream) -> String {
-    connection.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    connection
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .unwrap();
     let mut rest = Vec::new();
     let error = connection.read_to_end(&mut rest).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
@@ -297,9 +442,17 @@ fn a_stream_breaks_stalls_and_hangs_where_it_is_told() {
         ]));
         let cut = ask(&server, dialect, true);
         assert!(!cut.whole, "{dialect}");
-        assert!(cut.body.contains("\"cd\"") && !cut.body.contains("\"ef\""), "{dialect}: {}", cut.body);
+        assert!(
+            cut.body.contains("\"cd\"") && !cut.body.contains("\"ef\""),
+            "{dialect}: {}",
+            cut.body
+        );
 
-        let path = DIALECTS.into_iter().find(|(name, _)| *name == dialect).unwrap().1;
+        let path = DIALECTS
+            .into_iter()
+            .find(|(name, _)| *name == dialect)
+            .unwrap()
+            .1;
         let path = path.replace(":generate", ":streamGenerate");
         let mut stalled = connect(&server);
         send(&mut stalled, &path, &json!({"stream": true}));
@@ -308,7 +461,10 @@ fn a_stream_breaks_stalls_and_hangs_where_it_is_told() {
             got += &read_line(&mut stalled).unwrap();
         }
         let rest = rest_before_silence(&mut stalled);
-        assert!(!got.contains("\"cd\"") && !rest.contains("\"cd\""), "{dialect}: {got}{rest}");
+        assert!(
+            !got.contains("\"cd\"") && !rest.contains("\"cd\""),
+            "{dialect}: {got}{rest}"
+        );
 
         let mut hanging = connect(&server);
         send(&mut hanging, &path, &json!({"stream": true}));
@@ -319,8 +475,16 @@ fn a_stream_breaks_stalls_and_hangs_where_it_is_told() {
         let before = std::time::Instant::now();
         assert!(ask(&server, dialect, true).whole);
         assert!(before.elapsed() >= Duration::from_millis(50), "{dialect}");
-        let statuses: Vec<_> = server.requests().iter().map(|request| request["status"].clone()).collect();
-        assert_eq!(statuses, [json!(200), json!(200), Value::Null, json!(200)], "{dialect}");
+        let statuses: Vec<_> = server
+            .requests()
+            .iter()
+            .map(|request| request["status"].clone())
+            .collect();
+        assert_eq!(
+            statuses,
+            [json!(200), json!(200), Value::Null, json!(200)],
+            "{dialect}"
+        );
     }
 }
 
@@ -335,21 +499,34 @@ fn replies_are_used_in_order_on_one_connection_and_the_last_again() {
     for _ in 0..5 {
         send(&mut connection, "/v1/messages", &json!({"model": "m"}));
         let got = receive(&mut connection);
-        said.push(if got.status == 200 { got.json()["content"][0]["text"].clone() } else { got.body.into() });
+        said.push(if got.status == 200 {
+            got.json()["content"][0]["text"].clone()
+        } else {
+            got.body.into()
+        });
     }
     assert_eq!(said, ["one", "one", "<p>", "last", "last"]);
     // What counts or lists uses up none.
-    send(&mut connection, "/v1/messages/count_tokens", &json!({"a": "1234567890"}));
+    send(
+        &mut connection,
+        "/v1/messages/count_tokens",
+        &json!({"a": "1234567890"}),
+    );
     assert_eq!(receive(&mut connection).json(), json!({"input_tokens": 4}));
-    connection.write_all(b"GET /v1/models?limit=9 HTTP/1.1\r\n\r\n").unwrap();
+    connection
+        .write_all(b"GET /v1/models?limit=9 HTTP/1.1\r\n\r\n")
+        .unwrap();
     assert_eq!(receive(&mut connection).json()["data"], json!([]));
     send(&mut connection, "/v1/elsewhere", &json!({}));
     assert_eq!(receive(&mut connection).status, 404);
     // A body in pieces is read as one with a length.
-    let head = "POST /v1/messages HTTP/1.1\r\nTransfer-Encoding: chunked\r\nexpect: 100-continue\r\n\r\n";
+    let head =
+        "POST /v1/messages HTTP/1.1\r\nTransfer-Encoding: chunked\r\nexpect: 100-continue\r\n\r\n";
     connection.write_all(head.as_bytes()).unwrap();
     assert_eq!(receive_head(&mut connection), "HTTP/1.1 100 Continue");
-    connection.write_all(b"4\r\n{\"mo\r\n9;x=y\r\ndel\":\"z\"}\r\n0\r\n\r\n").unwrap();
+    connection
+        .write_all(b"4\r\n{\"mo\r\n9;x=y\r\ndel\":\"z\"}\r\n0\r\n\r\n")
+        .unwrap();
     assert_eq!(receive(&mut connection).json()["model"], "z");
 }
 
@@ -376,10 +553,16 @@ fn the_log_tells_where_the_prompt_is_and_what_else_was_said() {
         json!({"contents": [{"role": "user", "parts": [{"text": "run=\"k3f9x2ab\""}]}], "x": "<review run=\"k3f9x2ab\">"}),
     ] {
         send(&mut connection, "/v1/messages?key=AIza1234&beta=1", &body);
-        assert_eq!(receive(&mut connection).json()["content"][0]["text"], "run k3f9x2ab");
+        assert_eq!(
+            receive(&mut connection).json()["content"][0]["text"],
+            "run k3f9x2ab"
+        );
     }
     let requests = server.requests();
-    let found: Vec<_> = requests.iter().map(|request| request["prompt"].as_str().unwrap()).collect();
+    let found: Vec<_> = requests
+        .iter()
+        .map(|request| request["prompt"].as_str().unwrap())
+        .collect();
     assert_eq!(found, ["whole", "within", "whole", "missing"]);
     let extra = requests[0]["extra"].as_array().unwrap();
     assert_eq!((extra.len(), extra[0].as_str().unwrap().len()), (1, 2000));
@@ -390,7 +573,10 @@ fn the_log_tells_where_the_prompt_is_and_what_else_was_said() {
     assert_eq!(requests[0]["headers"]["x-api-key"], "*** (11 bytes)");
     assert_eq!(requests[0]["path"], "/v1/messages?key=*** (8 bytes)&beta=1");
     assert_eq!(requests[0]["bytes"], server.body(1).len());
-    assert_eq!(serde_json::from_str::<Value>(&server.body(1)).unwrap()["stream"], false);
+    assert_eq!(
+        serde_json::from_str::<Value>(&server.body(1)).unwrap()["stream"],
+        false
+    );
 }
 
 #[test]
@@ -398,17 +584,36 @@ fn a_script_that_is_not_understood_is_refused_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script.yaml");
     for (text, words) in [
-        ("format: 1\nreplies:\n  - text: a\n    colour: red\n", "script.yaml:4"),
-        ("format: 2\nreplies: [{text: a}]\n", "only scripts of format 1"),
+        (
+            "format: 1\nreplies:\n  - text: a\n    colour: red\n",
+            "script.yaml:4",
+        ),
+        (
+            "format: 2\nreplies: [{text: a}]\n",
+            "only scripts of format 1",
+        ),
         ("format: 1\nreplies: []\n", "there is no reply"),
-        ("format: 1\nreplies:\n  - {text: a}\n  - {status: 200}\n", "script.yaml:4"),
+        (
+            "format: 1\nreplies:\n  - {text: a}\n  - {status: 200}\n",
+            "script.yaml:4",
+        ),
         ("format: 1\nreplies: [{chunk: 0}]\n", "1 at least"),
-        ("format: 1\nreplies: [{tools: [{name: a, input: 3}]}]\n", "named values or a text"),
+        (
+            "format: 1\nreplies: [{tools: [{name: a, input: 3}]}]\n",
+            "named values or a text",
+        ),
     ] {
         fs::write(&script, text).unwrap();
-        let output = Command::new(program("model_server")).arg("--script").arg(&script).output().unwrap();
+        let output = Command::new(program("model_server"))
+            .arg("--script")
+            .arg(&script)
+            .output()
+            .unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && stderr.contains(words), "{text}\n{stderr}");
+        assert!(
+            output.status.code() == Some(2) && stderr.contains(words),
+            "{text}\n{stderr}"
+        );
         assert_eq!(output.stdout, b"", "{text}");
     }
 }
@@ -420,5 +625,9 @@ fn it_ends_when_its_stdin_is_closed() {
     send(&mut connection, "/v1/messages", &json!({}));
     until("the request is not logged", || server.requests().len() == 1);
     drop(server);
-    assert_eq!(connection.read(&mut [0; 16]).unwrap_or(0), 0, "nothing was said, and nobody is there");
+    assert_eq!(
+        connection.read(&mut [0; 16]).unwrap_or(0),
+        0,
+        "nothing was said, and nobody is there"
+    );
 }

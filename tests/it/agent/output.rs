@@ -18,11 +18,16 @@ fn every_recording_has_one_row_and_every_row_a_recording() {
     let folder = repository().join("tests/cases/agents");
     let files = files_below(&folder).into_iter();
     let recorded: BTreeSet<PathBuf> = files.map(|file| file.with_extension("")).collect();
-    let rows: Vec<PathBuf> =
-        Recording::all().iter().map(|row| PathBuf::from(&row.cli).join(&row.case)).collect();
+    let rows: Vec<PathBuf> = Recording::all()
+        .iter()
+        .map(|row| PathBuf::from(&row.cli).join(&row.case))
+        .collect();
     let named: BTreeSet<PathBuf> = rows.iter().cloned().collect();
     let alone: Vec<&PathBuf> = named.symmetric_difference(&recorded).collect();
-    assert!(alone.is_empty(), "these lack their row, or their recording: {alone:?}");
+    assert!(
+        alone.is_empty(),
+        "these lack their row, or their recording: {alone:?}"
+    );
     assert_eq!(rows.len(), recorded.len(), "duplicate row");
     assert_eq!(rows.len(), 133);
 }
@@ -32,18 +37,34 @@ fn every_recording_has_one_row_and_every_row_a_recording() {
 fn the_exit_code_of_gemini_gives_the_http_status() {
     let agents = vendors();
     let all = Recording::all();
-    let rows: Vec<&Recording> = all.iter().filter(|row| row.cli == "gemini" && row.exit > 128).collect();
+    let rows: Vec<&Recording> = all
+        .iter()
+        .filter(|row| row.cli == "gemini" && row.exit > 128)
+        .collect();
     let codes: BTreeSet<i32> = rows.iter().map(|row| row.exit).collect();
-    assert_eq!(codes, [400, 401, 403, 413, 429, 500, 503].map(|status| status % 256).into());
+    assert_eq!(
+        codes,
+        [400, 401, 403, 413, 429, 500, 503]
+            .map(|status| status % 256)
+            .into()
+    );
     for row in rows {
-        assert_eq!(read(&agents, "gemini", b"", b"", &exited(row.exit)).end, row.end, "{}", row.case);
+        assert_eq!(
+            read(&agents, "gemini", b"", b"", &exited(row.exit)).end,
+            row.end,
+            "{}",
+            row.case
+        );
     }
 }
 
 /// Some outputs do not report that a reply was cut off. Its verdict is then missing.
 #[test]
 fn a_reply_that_was_cut_has_no_verdict() {
-    let rows: Vec<Recording> = Recording::all().into_iter().filter(|row| row.case == "stop-length").collect();
+    let rows: Vec<Recording> = Recording::all()
+        .into_iter()
+        .filter(|row| row.case == "stop-length")
+        .collect();
     assert_eq!(rows.iter().filter(|row| row.end.is_ok()).count(), 2);
     for row in rows {
         let error = parse_review_marker(&row.text).unwrap_err();
@@ -54,7 +75,11 @@ fn a_reply_that_was_cut_has_no_verdict() {
 /// No recording of a run that went well becomes one when its end is missing, wherever it is cut.
 #[test]
 fn a_recording_that_is_cut_anywhere_is_no_success() {
-    for (agent, case) in [("claude", "ok-stream-json"), ("gemini", "ok-stream-json"), ("codex", "ok-json")] {
+    for (agent, case) in [
+        ("claude", "ok-stream-json"),
+        ("gemini", "ok-stream-json"),
+        ("codex", "ok-json"),
+    ] {
         let path = repository().join(format!("tests/cases/agents/{agent}/{case}.stdout"));
         let whole = fs::read(path).unwrap();
         let last = whole.trim_ascii_end().len();
@@ -64,7 +89,10 @@ fn a_recording_that_is_cut_anywhere_is_no_success() {
             let fails = matches!(reply.end, End::Cut | End::Empty | End::UnknownOutput);
             assert!(fails, "{agent} cut at {cut}: {:?}", reply.end);
         }
-        assert_eq!(read(&agents, agent, &whole[..last], b"", &exited(0)).end, End::Ok);
+        assert_eq!(
+            read(&agents, agent, &whole[..last], b"", &exited(0)).end,
+            End::Ok
+        );
     }
 }
 
@@ -72,18 +100,45 @@ fn a_recording_that_is_cut_anywhere_is_no_success() {
 fn what_is_long_is_kept_at_both_ends_and_details_are_short() {
     let agents = vendors();
     let noise = "not JSON\n".repeat(100_000);
-    let reply = read(&agents, "codex", noise.as_bytes(), noise.as_bytes(), &exited(0));
+    let reply = read(
+        &agents,
+        "codex",
+        noise.as_bytes(),
+        noise.as_bytes(),
+        &exited(0),
+    );
     assert_eq!(reply.end, End::UnknownOutput);
     assert!(reply.text.len() < 200_000, "{}", reply.text.len());
     assert!(reply.text.starts_with("not JSON\n") && reply.text.ends_with("not JSON\n"));
-    assert!(reply.text.contains(" bytes left out …]\n"), "the omitted size is reported");
-    assert!(reply.detail.len() <= 2048 && reply.detail.ends_with("not JSON"), "{}", reply.detail.len());
+    assert!(
+        reply.text.contains(" bytes left out …]\n"),
+        "the omitted size is reported"
+    );
+    assert!(
+        reply.detail.len() <= 2048 && reply.detail.ends_with("not JSON"),
+        "{}",
+        reply.detail.len()
+    );
 
-    let plain = shipped().overlaid("format: 1\nagents: {plain: {argv: [plain]}}", "plain.yaml").unwrap();
+    let plain = shipped()
+        .overlaid("format: 1\nagents: {plain: {argv: [plain]}}", "plain.yaml")
+        .unwrap();
     let reply = read(&plain, "plain", noise.as_bytes(), b"", &exited(0));
-    assert_eq!((reply.end, reply.text.len()), (End::Ok, noise.len()), "a good reply is kept whole");
-    let exit = Exit { cause: Cause::Output, ..exited(0) };
-    assert!(read(&plain, "plain", noise.as_bytes(), b"", &exit).text.len() < 200_000);
+    assert_eq!(
+        (reply.end, reply.text.len()),
+        (End::Ok, noise.len()),
+        "a good reply is kept whole"
+    );
+    let exit = Exit {
+        cause: Cause::Output,
+        ..exited(0)
+    };
+    assert!(
+        read(&plain, "plain", noise.as_bytes(), b"", &exit)
+            .text
+            .len()
+            < 200_000
+    );
 }
 
 #[test]
@@ -95,15 +150,28 @@ fn a_line_that_is_too_long_is_no_event_and_the_next_one_is() {
             "{{\"type\":\"item.completed\",\"item\":{{\"type\":\"agent_message\",\"text\":\"{text}\"}}}}\n"
         )
     };
-    let stdout = [event(&long), event("short"), "{\"type\":\"turn.completed\"}\n".to_owned()].concat();
+    let stdout = [
+        event(&long),
+        event("short"),
+        "{\"type\":\"turn.completed\"}\n".to_owned(),
+    ]
+    .concat();
     let reply = read(&agents, "codex", stdout.as_bytes(), b"", &exited(0));
     assert_eq!((reply.end, reply.text.as_str()), (End::Ok, "short"));
 }
 
 #[test]
 fn bytes_that_are_no_text_are_replaced_and_nothing_else_is() {
-    let plain = shipped().overlaid("format: 1\nagents: {plain: {argv: [plain]}}", "plain.yaml").unwrap();
-    let reply = read(&plain, "plain", b"\xEF\xBB\xBFa\xFF\xC3\xBC\0\r\nb\xE2\x82", b"", &exited(0));
+    let plain = shipped()
+        .overlaid("format: 1\nagents: {plain: {argv: [plain]}}", "plain.yaml")
+        .unwrap();
+    let reply = read(
+        &plain,
+        "plain",
+        b"\xEF\xBB\xBFa\xFF\xC3\xBC\0\r\nb\xE2\x82",
+        b"",
+        &exited(0),
+    );
     assert_eq!(reply.text, "\u{FEFF}a\u{FFFD}ü\0\r\nb\u{FFFD}");
     let line = b"\xEF\xBB\xBF{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"a\xFFb\"}}\r\n{\"type\":\"turn.completed\"}";
     let reply = read(&vendors(), "codex", line, b"", &exited(0));
@@ -125,15 +193,31 @@ fn secrets_get_into_no_part_of_a_reply() {
             "{{\"type\":\"item.completed\",\"item\":{{\"type\":\"agent_message\",\"text\":\"{text}\"}}}}\n"
         )
     };
-    let ok = [event("key: sk-canary\\\"12345."), "{\"type\":\"turn.completed\"}".to_owned()].concat();
-    assert_eq!(reader.read(ok.as_bytes(), b"", &exited(0)).text, "key: [secret OPENAI_API_KEY].");
-    let failed = "{\"type\":\"turn.failed\",\"error\":{\"message\":\"bad key sk-canary\\\"12345\"}}";
-    assert_eq!(reader.read(failed.as_bytes(), b"", &exited(1)).detail, "bad key [secret OPENAI_API_KEY]");
-    for (stdout, stderr) in
-        [("", "a sk-canary\"12345 b"), ("raw sk-canary\\\"12345", ""), ("{\"k\":\"sk-canary\\\"12345\"}", "")]
-    {
+    let ok = [
+        event("key: sk-canary\\\"12345."),
+        "{\"type\":\"turn.completed\"}".to_owned(),
+    ]
+    .concat();
+    assert_eq!(
+        reader.read(ok.as_bytes(), b"", &exited(0)).text,
+        "key: [secret OPENAI_API_KEY]."
+    );
+    let failed =
+        "{\"type\":\"turn.failed\",\"error\":{\"message\":\"bad key sk-canary\\\"12345\"}}";
+    assert_eq!(
+        reader.read(failed.as_bytes(), b"", &exited(1)).detail,
+        "bad key [secret OPENAI_API_KEY]"
+    );
+    for (stdout, stderr) in [
+        ("", "a sk-canary\"12345 b"),
+        ("raw sk-canary\\\"12345", ""),
+        ("{\"k\":\"sk-canary\\\"12345\"}", ""),
+    ] {
         let reply = reader.read(stdout.as_bytes(), stderr.as_bytes(), &exited(1));
         let all = format!("{}{}", reply.text, reply.detail);
-        assert!(!all.contains("canary") && all.contains("[secret OPENAI_API_KEY]"), "{all}");
+        assert!(
+            !all.contains("canary") && all.contains("[secret OPENAI_API_KEY]"),
+            "{all}"
+        );
     }
 }

@@ -40,7 +40,12 @@ fn script(turns: &[Does<'_>]) -> String {
 
 /// Returns the turns of a probe with right replies; each case is asked under three conditions.
 fn all_right(cases: usize) -> Vec<Does<'static>> {
-    RIGHT.iter().cycle().take(cases).flat_map(|reply| [Does::Says(reply); 3]).collect()
+    RIGHT
+        .iter()
+        .cycle()
+        .take(cases)
+        .flat_map(|reply| [Does::Says(reply); 3])
+        .collect()
 }
 
 struct Bench {
@@ -54,7 +59,12 @@ impl Bench {
     fn new() -> Self {
         let project = TestProject::new();
         let workspace = Workspace::open(project.root(), None, Some("probe")).unwrap();
-        Self { project, workspace, store: MemoryStore::default(), run: Run::new("test") }
+        Self {
+            project,
+            workspace,
+            store: MemoryStore::default(),
+            run: Run::new("test"),
+        }
     }
 
     fn probe(&self, turns: &[Does<'_>], model: Option<&str>) -> agentd::Result<ProbeReport> {
@@ -69,7 +79,12 @@ impl Bench {
     ) -> agentd::Result<ProbeReport> {
         let driver = Scripted::read(&script(turns), "script.yaml").unwrap();
         let drivers = Drivers::default();
-        let desk = Desk { workspace: &self.workspace, store: &self.store, drivers: &drivers, run: &self.run };
+        let desk = Desk {
+            workspace: &self.workspace,
+            store: &self.store,
+            drivers: &drivers,
+            run: &self.run,
+        };
         let wanted = Probe {
             agent: AgentName::new("scripted").unwrap(),
             model: model.map(str::to_owned),
@@ -82,14 +97,21 @@ impl Bench {
     }
 
     fn kept(&self) -> usize {
-        let wanted = Figures { kind: FigureKind::Protocol, agent: Some("scripted"), model: None };
+        let wanted = Figures {
+            kind: FigureKind::Protocol,
+            agent: Some("scripted"),
+            model: None,
+        };
         self.store.measurements(&wanted).unwrap().len()
     }
 }
 
 fn cells(report: &ProbeReport) -> Vec<(Condition, Task, Share)> {
-    let all = Condition::ALL.into_iter().flat_map(|condition| Task::ALL.map(|task| (condition, task)));
-    all.map(|(condition, task)| (condition, task, report.share(condition, Some(task)))).collect()
+    let all = Condition::ALL
+        .into_iter()
+        .flat_map(|condition| Task::ALL.map(|task| (condition, task)));
+    all.map(|(condition, task)| (condition, task, report.share(condition, Some(task))))
+        .collect()
 }
 
 #[test]
@@ -97,24 +119,43 @@ fn right_replies_give_a_hundred_per_cent() {
     let bench = Bench::new();
     let report = bench.probe(&all_right(10), Some("gpt-4o")).unwrap();
     assert!(report.fault.is_none());
-    let wrong: Vec<&Asked> = report.asked.iter().filter(|asked| asked.right != Some(true)).collect();
+    let wrong: Vec<&Asked> = report
+        .asked
+        .iter()
+        .filter(|asked| asked.right != Some(true))
+        .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     for condition in Condition::ALL {
         let of = |task| report.share(condition, Some(task)).all;
         assert_eq!(Task::ALL.map(of), [3, 4, 3]);
         assert_eq!(report.share(condition, None), Share { right: 10, all: 10 });
     }
-    assert_eq!(report.help(Condition::Example), Some(Help::DoesNotHelp), "nothing is left to help with");
-    assert_eq!((bench.kept(), report.kept), (30, Share { right: 10, all: 10 }));
+    assert_eq!(
+        report.help(Condition::Example),
+        Some(Help::DoesNotHelp),
+        "nothing is left to help with"
+    );
+    assert_eq!(
+        (bench.kept(), report.kept),
+        (30, Share { right: 10, all: 10 })
+    );
     let (reliability, origin) = report.reliability.unwrap();
-    assert_eq!((reliability.name(), origin), ("very_high", Origin::Measured));
-    assert!(!bench.project.root().join("agentd").exists(), "nothing of the project is touched");
+    assert_eq!(
+        (reliability.name(), origin),
+        ("very_high", Origin::Measured)
+    );
+    assert!(
+        !bench.project.root().join("agentd").exists(),
+        "nothing of the project is touched"
+    );
 }
 
 /// Every defect is planted in the reply to one of the first three cases, under one condition.
 #[test]
 fn a_defect_changes_its_own_number_and_no_other() {
-    let action = |fields: &str| format!("<message>Moving it.</message>\n<action type=\"move_file\">{fields}");
+    let action = |fields: &str| {
+        format!("<message>Moving it.</message>\n<action type=\"move_file\">{fields}")
+    };
     let fields = "<from>draft.md</from><to>archive/draft.md</to>";
     let verdict = "<review run=\"{{NONCE}}\">PASS</review>";
     let pass = |said: &str| format!("<message>All checks hold.</message>\n{said}");
@@ -140,7 +181,10 @@ fn a_defect_changes_its_own_number_and_no_other() {
             "{fields}</action>\n<action type=\"tag_note\"><note>a</note><colour>red</colour></action>"
         )),
         action(&format!("{fields}</action>")).replace("move_file", "copy_file"),
-        format!("```xml\n{}\n```\nDone.", action(&format!("{fields}</action>"))),
+        format!(
+            "```xml\n{}\n```\nDone.",
+            action(&format!("{fields}</action>"))
+        ),
         format!("<message>Moving it. <action type=\"move_file\">{fields}</action></message>"),
         "<message>Moving it.</message>".to_owned(),
     ];
@@ -160,7 +204,8 @@ fn a_defect_changes_its_own_number_and_no_other() {
             let mut turns = all_right(3);
             turns[case * 3 + condition] = Does::Says(reply);
             let report = Bench::new().probe(&turns, None).unwrap();
-            let expected: Vec<_> = cells_of_one_each(|at, task| u64::from((at, task) != (condition, *case)));
+            let expected: Vec<_> =
+                cells_of_one_each(|at, task| u64::from((at, task) != (condition, *case)));
             assert_eq!(cells(&report), expected, "{reply}");
         }
     }
@@ -171,7 +216,14 @@ fn cells_of_one_each(right: impl Fn(usize, usize) -> u64) -> Vec<(Condition, Tas
     let mut cells = Vec::new();
     for (at, condition) in Condition::ALL.into_iter().enumerate() {
         for (nth, task) in Task::ALL.into_iter().enumerate() {
-            cells.push((condition, task, Share { right: right(at, nth), all: 1 }));
+            cells.push((
+                condition,
+                task,
+                Share {
+                    right: right(at, nth),
+                    all: 1,
+                },
+            ));
         }
     }
     cells
@@ -181,20 +233,33 @@ fn cells_of_one_each(right: impl Fn(usize, usize) -> u64) -> Vec<(Condition, Tas
 fn a_call_that_failed_is_counted_apart_and_one_that_is_hopeless_ends_the_probe() {
     let bench = Bench::new();
     let mut turns = all_right(3);
-    (turns[0], turns[4], turns[5]) = (Does::Ends("crashed"), Does::Ends("timed-out"), Does::Ends("crashed"));
+    (turns[0], turns[4], turns[5]) = (
+        Does::Ends("crashed"),
+        Does::Ends("timed-out"),
+        Does::Ends("crashed"),
+    );
     let report = bench.probe(&turns, None).unwrap();
     assert!(report.fault.is_none());
     let failed: Vec<_> = report.failed().into_iter().collect();
     assert_eq!(failed.iter().map(|(_, times)| times).sum::<u64>(), 3);
     assert!(failed.contains(&("crashed", 2)), "{failed:?}");
-    assert_eq!(report.share(Condition::Plain, None), Share { right: 2, all: 2 });
-    assert_eq!(report.share(Condition::Reminder, Some(Task::Action)), Share::default());
+    assert_eq!(
+        report.share(Condition::Plain, None),
+        Share { right: 2, all: 2 }
+    );
+    assert_eq!(
+        report.share(Condition::Reminder, Some(Task::Action)),
+        Share::default()
+    );
     assert_eq!(bench.kept(), 6);
 
     let mut turns = all_right(3);
     turns[2] = Does::Ends("auth");
     let report = Bench::new().probe(&turns, None).unwrap();
-    assert_eq!(report.fault.as_ref().map(agentd::Error::kind), Some(ErrorKind::AgentAuth));
+    assert_eq!(
+        report.fault.as_ref().map(agentd::Error::kind),
+        Some(ErrorKind::AgentAuth)
+    );
     assert_eq!(report.asked.len(), 3);
 }
 
@@ -211,10 +276,18 @@ fn what_helps_is_told_from_what_may_be_chance() {
         }
     }
     let report = bench.probe(&turns, Some("llama3.2:3b")).unwrap();
-    assert_eq!(report.share(Condition::Plain, None), Share { right: 3, all: 10 });
+    assert_eq!(
+        report.share(Condition::Plain, None),
+        Share { right: 3, all: 10 }
+    );
     assert_eq!(report.help(Condition::Reminder), Some(Help::MayHelp));
     assert_eq!(report.help(Condition::Example), Some(Help::Helps));
-    assert_eq!(report.reliability.map(|(reliability, _)| reliability.name()), Some("low"));
+    assert_eq!(
+        report
+            .reliability
+            .map(|(reliability, _)| reliability.name()),
+        Some("low")
+    );
 }
 
 #[test]
@@ -230,7 +303,10 @@ fn a_probe_that_is_stopped_keeps_what_it_has() {
             }
         })
         .unwrap();
-    assert_eq!(report.fault.as_ref().map(agentd::Error::kind), Some(ErrorKind::AgentStopped));
+    assert_eq!(
+        report.fault.as_ref().map(agentd::Error::kind),
+        Some(ErrorKind::AgentStopped)
+    );
     assert_eq!((report.asked.len(), bench.kept()), (4, 4));
 }
 
@@ -241,8 +317,17 @@ fn what_keeps_the_first_turn_from_being_taken_is_an_error() {
     let bench = Bench::new();
     let driver = Scripted::read("format: 1\nturns: []\n", "script.yaml").unwrap();
     let drivers = Drivers::default();
-    let desk = Desk { workspace: &bench.workspace, store: &bench.store, drivers: &drivers, run: &bench.run };
-    let wanted = Probe { agent: AgentName::new("scripted").unwrap(), model: None, turns: None };
+    let desk = Desk {
+        workspace: &bench.workspace,
+        store: &bench.store,
+        drivers: &drivers,
+        run: &bench.run,
+    };
+    let wanted = Probe {
+        agent: AgentName::new("scripted").unwrap(),
+        model: None,
+        turns: None,
+    };
     let error = probe(&desk, &driver, &wanted, &mut |_, _, _| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ScriptMismatch);
 }
@@ -255,9 +340,24 @@ fn the_command_shows_a_table_and_the_turns_are_in_the_log() {
     turns[4] = Does::Ends("crashed");
     project.write("script.yaml", script(&turns));
     // An agent that the settings name for a mode of another pack is no matter of a probe.
-    write(&project.user_folder().join("config.toml"), "format = 1\n[modes.plan]\nagent = \"claude\"\n");
-    assert!(project.run(&["pack", "show", "probe", "cases.yaml"]).ok().contains("- name: green-build"));
-    let args = ["probe", "scripted", "--script", "script.yaml", "--model", "llama3.2:3b"];
+    write(
+        &project.user_folder().join("config.toml"),
+        "format = 1\n[modes.plan]\nagent = \"claude\"\n",
+    );
+    assert!(
+        project
+            .run(&["pack", "show", "probe", "cases.yaml"])
+            .ok()
+            .contains("- name: green-build")
+    );
+    let args = [
+        "probe",
+        "scripted",
+        "--script",
+        "script.yaml",
+        "--model",
+        "llama3.2:3b",
+    ];
     let run = project.run(&args);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let expected = "\
@@ -290,22 +390,49 @@ example    all      10/10  100 %  72 to 100 %
     assert!(!run.stderr.contains("warning"), "{}", run.stderr);
     let log = project.run(&["log", "-n", "100", "--json"]).json();
     assert_eq!(log.as_array().unwrap().len(), 30);
-    let sessions = log.as_array().unwrap().iter().map(|row| row["session"].as_str().unwrap());
-    assert!(sessions.into_iter().all(|session| session.starts_with("probe-")));
+    let sessions = log
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["session"].as_str().unwrap());
+    assert!(
+        sessions
+            .into_iter()
+            .all(|session| session.starts_with("probe-"))
+    );
     let shown = project.run(&["models", "show", "llama3.2:3b"]).ok();
-    assert!(shown.contains("xml          high, measured: 9 of 10 probe turns were right"), "{shown}");
-    assert!(shown.contains("scripted: 9 of 10 probe turns right"), "{shown}");
+    assert!(
+        shown.contains("xml          high, measured: 9 of 10 probe turns were right"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("scripted: 9 of 10 probe turns right"),
+        "{shown}"
+    );
 
     project.write("script.yaml", script(&all_right(1)));
-    let json = project.run(&[&args[..], &["--turns", "1", "--json"]].concat()).json();
-    assert_eq!(json["cells"].as_array().unwrap().len(), 6, "one task and all, under three conditions");
+    let json = project
+        .run(&[&args[..], &["--turns", "1", "--json"]].concat())
+        .json();
+    assert_eq!(
+        json["cells"].as_array().unwrap().len(),
+        6,
+        "one task and all, under three conditions"
+    );
     assert_eq!(json["cells"][0]["share"], 1.0);
-    assert_eq!((&json["kept"]["right"], &json["kept"]["all"]), (&json!(10), &json!(11)));
+    assert_eq!(
+        (&json["kept"]["right"], &json["kept"]["all"]),
+        (&json!(10), &json!(11))
+    );
     assert_eq!(json["used"], json!({"xml": "high", "origin": "measured"}));
     assert_eq!(json["asked"][2]["condition"], "example");
 
-    project.run(&["probe", "nobody"]).fails(3, &["UnknownAgent"]);
-    project.run(&["probe", "scripted"]).fails(3, &["--script FILE"]);
+    project
+        .run(&["probe", "nobody"])
+        .fails(3, &["UnknownAgent"]);
+    project
+        .run(&["probe", "scripted"])
+        .fails(3, &["--script FILE"]);
     assert_eq!(project.run(&["probe", "scripted", "--turns", "0"]).code, 2);
 }
 
@@ -314,12 +441,18 @@ fn cases_that_do_not_hold_together_are_named_with_their_place() {
     let table = [
         ("format: 2\ncases: []\n", "only cases of format 1"),
         ("format: 1\ncases: []\n", "there are no cases"),
-        ("format: 1\ncases:\n  - {name: a, ask: b, expect: {}}\n", "a case expects one of"),
+        (
+            "format: 1\ncases:\n  - {name: a, ask: b, expect: {}}\n",
+            "a case expects one of",
+        ),
         (
             "format: 1\ncases:\n  - {name: a, ask: b, expect: {message: [], verdict: PASS}}\n",
             "a case expects one of",
         ),
-        ("format: 1\ncases:\n  - {name: a, ask: b, expect: {verdict: FINE}}\n", "FINE"),
+        (
+            "format: 1\ncases:\n  - {name: a, ask: b, expect: {verdict: FINE}}\n",
+            "FINE",
+        ),
         (
             "format: 1\ncases:\n  - {name: a, ask: b, expect: {message: []}}\n  - {name: a, ask: b, expect: {message: []}}\n",
             "the name `a` stands twice",
@@ -328,6 +461,8 @@ fn cases_that_do_not_hold_together_are_named_with_their_place() {
     for (text, words) in table {
         let project = TestProject::new();
         project.write("agentd/packs/probe/cases.yaml", text);
-        project.run(&["probe", "echo"]).fails(4, &["PackInvalid", words, "agentd/packs/probe/cases.yaml:"]);
+        project
+            .run(&["probe", "echo"])
+            .fails(4, &["PackInvalid", words, "agentd/packs/probe/cases.yaml:"]);
     }
 }

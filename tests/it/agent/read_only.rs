@@ -8,8 +8,7 @@ use serde_json::Value;
 use crate::support::waiting::{until, until_written};
 use crate::support::{Run, TestProject};
 
-const REPLY: &str =
-    "<message>Looked at it.</message> <content_update target=\"proposal.md\"># Plan\n</content_update>";
+const REPLY: &str = "<message>Looked at it.</message> <content_update target=\"proposal.md\"># Plan\n</content_update>";
 
 /// A git project with an agent that runs a script before it answers.
 fn project(script: &str) -> TestProject {
@@ -29,12 +28,24 @@ fn project(script: &str) -> TestProject {
         "format": 1,
         "agents": {"hand": {"argv": ["sh", "-c", format!("cat >/dev/null; {script}; cat reply.txt")]}}
     });
-    crate::support::write(&project.user_folder().join("agents.yaml"), definition.to_string());
+    crate::support::write(
+        &project.user_folder().join("agents.yaml"),
+        definition.to_string(),
+    );
     project
 }
 
 fn plan(project: &TestProject) -> Run {
-    project.run(&["turn", "plan", "Add login", "--agent", "hand", "--change", "a", "--json"])
+    project.run(&[
+        "turn",
+        "plan",
+        "Add login",
+        "--agent",
+        "hand",
+        "--change",
+        "a",
+        "--json",
+    ])
 }
 
 #[test]
@@ -45,7 +56,10 @@ fn a_read_only_phase_that_changed_a_file_is_a_failure_whatever_the_agent_said() 
         ("rm src/old.rs", "src/old.rs"),
         ("chmod +x src/old.rs", "src/old.rs"),
         // The same bytes, and the old time put back.
-        ("cp src/old.rs x; cat x > src/old.rs; touch -d 2001-01-01 src/old.rs; rm x", "src/old.rs"),
+        (
+            "cp src/old.rs x; cat x > src/old.rs; touch -d 2001-01-01 src/old.rs; rm x",
+            "src/old.rs",
+        ),
         ("ln -sf /etc/hostname src/old.rs", "src/old.rs"),
         ("echo TOKEN=2 > .env", ".env"),
         ("echo evil > .git/hooks/pre-commit", ".git/hooks/pre-commit"),
@@ -55,7 +69,10 @@ fn a_read_only_phase_that_changed_a_file_is_a_failure_whatever_the_agent_said() 
             ".claude/.gitignore",
         ),
         ("mkdir -p sub/.git; echo x > sub/.git/HEAD", "sub/.git/HEAD"),
-        ("mkdir -p agentd/changes/a && echo x > agentd/changes/a/notes.md", "agentd/changes/a/notes.md"),
+        (
+            "mkdir -p agentd/changes/a && echo x > agentd/changes/a/notes.md",
+            "agentd/changes/a/notes.md",
+        ),
     ] {
         let project = project(script);
         let run = plan(&project);
@@ -63,9 +80,16 @@ fn a_read_only_phase_that_changed_a_file_is_a_failure_whatever_the_agent_said() 
         let report = run.last_line();
         assert_eq!(report["fault"]["kind"], "AgentEdited", "{script}");
         let message = report["fault"]["message"].as_str().unwrap();
-        assert!(message.contains("1 file was changed") && message.contains(path), "{script}: {message}");
+        assert!(
+            message.contains("1 file was changed") && message.contains(path),
+            "{script}: {message}"
+        );
         assert_eq!(report["report"]["verdict"], Value::Null);
-        assert_eq!(report["report"]["settlements"], serde_json::json!([]), "nothing of the reply counts");
+        assert_eq!(
+            report["report"]["settlements"],
+            serde_json::json!([]),
+            "nothing of the reply counts"
+        );
         assert_eq!(report["report"]["end"]["end"], "edited");
     }
 }
@@ -85,7 +109,9 @@ fn what_is_no_file_of_the_project_may_change() {
         let run = plan(&project);
         assert_eq!(run.code, 0, "{script}: {}", run.stderr);
         assert_eq!(project.read("agentd/changes/a/proposal.md"), "# Plan\n");
-        let left: Vec<_> = fs::read_dir(project.root().join(".agentd/calls")).unwrap().collect();
+        let left: Vec<_> = fs::read_dir(project.root().join(".agentd/calls"))
+            .unwrap()
+            .collect();
         assert!(left.is_empty(), "{left:?}");
     }
 }
@@ -97,7 +123,16 @@ fn an_agent_that_may_edit_is_not_asked_what_it_changed() {
         .write("agentd/changes/a/proposal.md", "# A\n")
         .write("agentd/changes/a/tasks.md", "- [ ] 1.1 x\n");
     project.write("reply.txt", "<message>Done.</message>");
-    let run = project.run(&["turn", "implement", "Go", "--agent", "hand", "--change", "a", "--json"]);
+    let run = project.run(&[
+        "turn",
+        "implement",
+        "Go",
+        "--agent",
+        "hand",
+        "--change",
+        "a",
+        "--json",
+    ]);
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
 
@@ -105,7 +140,10 @@ fn an_agent_that_may_edit_is_not_asked_what_it_changed() {
 /// milliseconds.
 fn until_files_are_newer_than(project: &TestProject, path: &str) {
     let time = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
-    let (old, new) = (time(&project.root().join(path)), project.home().join("clock"));
+    let (old, new) = (
+        time(&project.root().join(path)),
+        project.home().join("clock"),
+    );
     until("the clock of the file system does not advance", || {
         fs::write(&new, "").unwrap();
         time(&new) > old
@@ -118,7 +156,16 @@ fn a_reply_that_is_found_after_a_crash_is_judged_by_what_its_agent_did() {
     for (script, code, files) in [("true", 0, 1), ("echo x >> src/lib.rs", 8, 0)] {
         let project = project(script);
         let killed = project
-            .command(&["turn", "plan", "Add login", "--agent", "hand", "--change", "a", "--json"])
+            .command(&[
+                "turn",
+                "plan",
+                "Add login",
+                "--agent",
+                "hand",
+                "--change",
+                "a",
+                "--json",
+            ])
             .env("AGENTD_FAIL", "replied=abort")
             .output()
             .unwrap();
@@ -131,7 +178,10 @@ fn a_reply_that_is_found_after_a_crash_is_judged_by_what_its_agent_did() {
         // One that did what it may not is not called again unasked.
         assert_eq!(resumed.code, code, "{}", resumed.stderr);
         let row = project.run(&["show", "a/1", "--json"]).json();
-        let end = row["turn"]["calls"][0]["answered"]["end"].as_str().unwrap_or_default().to_owned();
+        let end = row["turn"]["calls"][0]["answered"]["end"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         assert_eq!(end, if code == 0 { "ok" } else { "edited" }, "{row}");
         let written = project.root().join("agentd/changes/a/proposal.md").exists();
         assert_eq!(usize::from(written), files, "{script}");
@@ -141,9 +191,10 @@ fn a_reply_that_is_found_after_a_crash_is_judged_by_what_its_agent_did() {
 
 #[test]
 fn in_a_worktree_what_git_keeps_elsewhere_is_looked_at_too() {
-    for (script, path) in
-        [("echo gitdir: /elsewhere > .git", ".git"), ("echo x >> ../main/hooks/post-commit", "post-commit")]
-    {
+    for (script, path) in [
+        ("echo gitdir: /elsewhere > .git", ".git"),
+        ("echo x >> ../main/hooks/post-commit", "post-commit"),
+    ] {
         let project = project(script);
         fs::remove_dir_all(project.root().join(".git")).unwrap();
         let main = project.root().join("../main");
@@ -154,18 +205,26 @@ fn in_a_worktree_what_git_keeps_elsewhere_is_looked_at_too() {
         project.write(".git", "gitdir: ../main/worktrees/w\n");
         let report = plan(&project).last_line();
         assert_eq!(report["fault"]["kind"], "AgentEdited", "{script}");
-        assert!(report["fault"]["message"].as_str().unwrap().contains(path), "{report}");
+        assert!(
+            report["fault"]["message"].as_str().unwrap().contains(path),
+            "{report}"
+        );
     }
 }
 
 /// A failure of another kind does not hide it, and a repeated call does not take it for granted.
 #[test]
 fn an_edit_before_a_rate_limit_or_in_a_repair_fails_the_turn() {
-    let project = project("echo x >> src/lib.rs; echo 'rate limit exceeded, retry-after: 1' >&2; exit 1");
+    let project =
+        project("echo x >> src/lib.rs; echo 'rate limit exceeded, retry-after: 1' >&2; exit 1");
     let report = plan(&project).last_line();
-    assert_eq!((&report["fault"]["kind"], &report["report"]["calls"]), (&"AgentEdited".into(), &1.into()));
+    assert_eq!(
+        (&report["fault"]["kind"], &report["report"]["calls"]),
+        (&"AgentEdited".into(), &1.into())
+    );
 
-    let repaired = self::project("if [ -e .agentd/once ]; then echo x >> src/lib.rs; fi; touch .agentd/once");
+    let repaired =
+        self::project("if [ -e .agentd/once ]; then echo x >> src/lib.rs; fi; touch .agentd/once");
     repaired
         .write("agentd/changes/a/proposal.md", "# A\n")
         .write("agentd/changes/a/tasks.md", "- [ ] 1.1 x\n");
@@ -182,17 +241,33 @@ fn an_edit_before_a_rate_limit_or_in_a_repair_fails_the_turn() {
         "1",
         "--json",
     ]);
-    assert_eq!(run.last_line()["fault"]["kind"], "AgentEdited", "{}", run.stderr);
+    assert_eq!(
+        run.last_line()["fault"]["kind"],
+        "AgentEdited",
+        "{}",
+        run.stderr
+    );
 }
 
 /// What a call that was lost has changed does not become what the next one starts from.
 #[test]
 fn an_edit_of_a_lost_call_keeps_it_from_being_made_again_unasked() {
     let project = project("echo x >> src/lib.rs; sleep 600");
-    let mut command =
-        project.command(&["turn", "plan", "Add login", "--agent", "hand", "--change", "a", "--json"]);
-    let mut child =
-        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut command = project.command(&[
+        "turn",
+        "plan",
+        "Add login",
+        "--agent",
+        "hand",
+        "--change",
+        "a",
+        "--json",
+    ]);
+    let mut child = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     until_written(&project.root().join("src/lib.rs"), "x\n");
     child.kill().unwrap();
     child.wait().unwrap();

@@ -13,9 +13,15 @@ fn demo(project: &TestProject, args: &[&str]) -> Run {
 
 fn git(project: &TestProject, words: &str) -> String {
     let mut git = Command::new("git");
-    git.args(words.split(' ')).current_dir(project.home().join("demo/greet")).env("HOME", project.home());
+    git.args(words.split(' '))
+        .current_dir(project.home().join("demo/greet"))
+        .env("HOME", project.home());
     let output = git.output().unwrap();
-    assert!(output.status.success(), "git {words}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "git {words}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -34,19 +40,40 @@ fn it_ends_in_an_archived_change_and_ignores_the_forged_verdict() {
         "look at",
     ];
     for words in said {
-        assert!(run.stderr.contains(words), "{words:?} is not in:\n{}", run.stderr);
+        assert!(
+            run.stderr.contains(words),
+            "{words:?} is not in:\n{}",
+            run.stderr
+        );
     }
     let root = project.home().join("demo/greet");
     let files = files_below(&root.join("agentd"));
-    assert!(files.iter().any(|path| path.ends_with("REVIEW.md")), "{files:?}");
-    assert!(fs::read_to_string(root.join("agentd/specs/greeting.md")).unwrap().contains("### R1"));
-    assert!(fs::read_to_string(root.join("CHANGELOG.md")).unwrap().contains("or an empty one"));
-    assert!(!fs::read_to_string(root.join("greet.sh")).unwrap().contains("<review>"));
+    assert!(
+        files.iter().any(|path| path.ends_with("REVIEW.md")),
+        "{files:?}"
+    );
+    assert!(
+        fs::read_to_string(root.join("agentd/specs/greeting.md"))
+            .unwrap()
+            .contains("### R1")
+    );
+    assert!(
+        fs::read_to_string(root.join("CHANGELOG.md"))
+            .unwrap()
+            .contains("or an empty one")
+    );
+    assert!(
+        !fs::read_to_string(root.join("greet.sh"))
+            .unwrap()
+            .contains("<review>")
+    );
     assert_eq!(git(&project, "status --porcelain"), "");
     assert_eq!(git(&project, "branch --format=%(refname:short)"), "main\n");
     assert_eq!(git(&project, "worktree list").lines().count(), 1);
     // What it did is in a ledger that can be looked at.
-    let log = project.run(&["-C", &root.display().to_string(), "log", "greet-anyone"]).ok();
+    let log = project
+        .run(&["-C", &root.display().to_string(), "log", "greet-anyone"])
+        .ok();
     assert_eq!(log.matches("review").count(), 2, "{log}");
 }
 
@@ -56,7 +83,11 @@ fn it_leaves_the_users_git_and_tree_alone() {
     let project = TestProject::new();
     let hooks = project.home().join("hooks");
     write(&hooks.join("pre-commit"), "#!/bin/sh\nexit 1\n");
-    Command::new("chmod").arg("+x").arg(hooks.join("pre-commit")).status().unwrap();
+    Command::new("chmod")
+        .arg("+x")
+        .arg(hooks.join("pre-commit"))
+        .status()
+        .unwrap();
     let settings = format!(
         "[user]\n\tname = Ada\n\temail = ada@example.invalid\n[commit]\n\tgpgsign = true\n[core]\n\thooksPath = {}\n",
         hooks.display()
@@ -65,9 +96,14 @@ fn it_leaves_the_users_git_and_tree_alone() {
     project.write("mine.txt", "mine");
     let run = demo(&project, &[]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert_eq!(fs::read_to_string(project.home().join(".gitconfig")).unwrap(), settings);
-    let here: Vec<_> =
-        files_below(&project.root()).into_iter().filter(|path| !path.starts_with(".git")).collect();
+    assert_eq!(
+        fs::read_to_string(project.home().join(".gitconfig")).unwrap(),
+        settings
+    );
+    let here: Vec<_> = files_below(&project.root())
+        .into_iter()
+        .filter(|path| !path.starts_with(".git"))
+        .collect();
     assert_eq!(here, [std::path::Path::new("mine.txt")]);
     assert_eq!(
         git(&project, "log --format=%an%x20%ae")
@@ -81,12 +117,18 @@ fn it_leaves_the_users_git_and_tree_alone() {
 #[test]
 fn it_needs_no_identity_and_no_folder() {
     let project = TestProject::new();
-    write(&project.home().join(".gitconfig"), "[user]\n\tuseConfigOnly = true\n");
+    write(
+        &project.home().join(".gitconfig"),
+        "[user]\n\tuseConfigOnly = true\n",
+    );
     let mut command = project.command(&["demo", "--json"]);
     let run = Run::from(command.env("TMPDIR", project.home()).output().unwrap());
     assert_eq!(run.code, 0, "{}", run.stderr);
     let last: serde_json::Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
-    assert_eq!((&last["event"], &last["stands"]["done"]), (&"standing".into(), &true.into()));
+    assert_eq!(
+        (&last["event"], &last["stands"]["done"]),
+        (&"standing".into(), &true.into())
+    );
     // A second one into a folder that holds one is refused.
     assert_eq!(demo(&project, &[]).code, 0);
     demo(&project, &[]).fails(3, &["holds a demonstration already"]);
@@ -108,7 +150,9 @@ fn one_byte_of_an_artifact_that_differs_stops_it() {
         "Both scenarios are met and checked",
     ];
     let run = |place: &str| {
-        let at = script.find(place).unwrap_or_else(|| panic!("{place:?} is not in the script"));
+        let at = script
+            .find(place)
+            .unwrap_or_else(|| panic!("{place:?} is not in the script"));
         let letter = at + place.rfind(|c: char| c.is_ascii_alphanumeric()).unwrap();
         let mut altered = script.clone().into_bytes();
         altered[letter] ^= 1;
@@ -117,7 +161,11 @@ fn one_byte_of_an_artifact_that_differs_stops_it() {
         fs::write(&path, altered).unwrap();
         let run = demo(&project, &["--script", &path.display().to_string()]);
         assert_eq!(run.code, 5, "{place:?}: {}", run.stderr);
-        assert!(run.stderr.contains("ScriptMismatch"), "{place:?}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("ScriptMismatch"),
+            "{place:?}: {}",
+            run.stderr
+        );
         assert!(!run.stderr.contains("merged"), "{place:?}");
     };
     let mut undetected = Vec::new();
@@ -126,7 +174,11 @@ fn one_byte_of_an_artifact_that_differs_stops_it() {
             let run = &run;
             let start = |place| (place, scope.spawn(move || run(place)));
             let running: Vec<_> = some.iter().copied().map(start).collect();
-            undetected.extend(running.into_iter().filter_map(|(place, run)| run.join().err().map(|_| place)));
+            undetected.extend(
+                running
+                    .into_iter()
+                    .filter_map(|(place, run)| run.join().err().map(|_| place)),
+            );
         });
     }
     assert!(undetected.is_empty(), "{undetected:?}");

@@ -11,8 +11,13 @@ use crate::support::{Run, path_without_agents, write, write_program};
 /// Phases of a change, and the maximum number of git processes of each: a few more than were measured when this was
 /// written (21, 15, 20, 21 and 43), so that every further process needs a reason. A commit takes one more if git knows no
 /// identity of the user.
-const BUDGETS: [(&str, usize); 5] =
-    [("plan", 23), ("challenge", 17), ("implement", 22), ("review", 23), ("archive", 46)];
+const BUDGETS: [(&str, usize); 5] = [
+    ("plan", 23),
+    ("challenge", 17),
+    ("implement", 22),
+    ("review", 23),
+    ("archive", 46),
+];
 
 /// A project whose git processes are counted.
 struct CountedStage {
@@ -25,7 +30,8 @@ impl CountedStage {
         let wrapper = stage.outside("bin/git");
         let (log, path) = (stage.outside("git.log"), path_without_agents());
         let (log, path) = (log.display(), path.to_str().unwrap().to_owned());
-        let script = format!("#!/bin/sh\nprintf '%s\\n' \"$*\" >> '{log}'\nPATH='{path}' exec git \"$@\"\n");
+        let script =
+            format!("#!/bin/sh\nprintf '%s\\n' \"$*\" >> '{log}'\nPATH='{path}' exec git \"$@\"\n");
         write_program(&wrapper, script);
         Self { stage }
     }
@@ -37,7 +43,14 @@ impl CountedStage {
         let mut path = self.stage.outside("bin").into_os_string();
         path.push(":");
         path.push(path_without_agents());
-        let run = Run::from(self.stage.project.command(args).env("PATH", path).output().unwrap());
+        let run = Run::from(
+            self.stage
+                .project
+                .command(args)
+                .env("PATH", path)
+                .output()
+                .unwrap(),
+        );
         let calls = fs::read_to_string(&log).unwrap();
         (run, calls.lines().map(str::to_owned).collect())
     }
@@ -71,7 +84,13 @@ fn each_phase_stays_within_its_budget() {
         // If nothing was counted, the wrapper was not used.
         assert!(names.contains(&"write-tree"), "{phase}: {names:?}");
         let count = names.len();
-        assert!(count <= budget, "{phase} started {count} git processes, over {budget}: {names:#?}");
+        assert!(
+            count <= budget,
+            "{phase} started {count} git processes, over {budget}: {names:#?}"
+        );
     }
-    assert!(stage.stage.project.root().join("hello.txt").exists(), "the change was not merged");
+    assert!(
+        stage.stage.project.root().join("hello.txt").exists(),
+        "the change was not merged"
+    );
 }

@@ -10,26 +10,56 @@ fn one_agent_for_all_phases_is_warned_of_once_in_a_run() {
     let run = stage.lead("one", "Say one");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(run.stderr.matches(OWN_WORK).count(), 1, "{}", run.stderr);
-    assert!(run.stderr.contains("warning: challenge: fake judges its own work (plan)"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("warning: challenge: fake judges its own work (plan)"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
 fn an_agent_named_for_the_run_is_warned_of_as_well() {
     let stage = Stage::new();
-    let plan = stage.project.run(&["plan", "two", "Say two", "--agent", "fake", "--trust"]);
-    assert_eq!((plan.code, plan.stderr.contains(OWN_WORK)), (0, false), "{}", plan.stderr);
-    let challenge = stage.project.run(&["challenge", "two", "--agent", "fake", "--trust"]);
-    assert_eq!(challenge.stderr.matches(OWN_WORK).count(), 1, "{}", challenge.stderr);
+    let plan = stage
+        .project
+        .run(&["plan", "two", "Say two", "--agent", "fake", "--trust"]);
+    assert_eq!(
+        (plan.code, plan.stderr.contains(OWN_WORK)),
+        (0, false),
+        "{}",
+        plan.stderr
+    );
+    let challenge = stage
+        .project
+        .run(&["challenge", "two", "--agent", "fake", "--trust"]);
+    assert_eq!(
+        challenge.stderr.matches(OWN_WORK).count(),
+        1,
+        "{}",
+        challenge.stderr
+    );
 }
 
 /// The author counts that the ledger has, not the one that the settings name now.
 #[test]
 fn the_author_is_the_agent_that_took_the_turn() {
     let stage = Stage::new();
-    let other = stage.project.read("agentd/agents.yaml").replace("  fake:\n", "  other:\n");
+    let other = stage
+        .project
+        .read("agentd/agents.yaml")
+        .replace("  fake:\n", "  other:\n");
     let other = other.trim_start_matches("format: 1\nagents:\n").to_owned();
     stage.define(&other);
-    stage.project.run(&["plan", "three", "Say three", "--agent", "other", "--trust"]).ok();
+    stage
+        .project
+        .run(&["plan", "three", "Say three", "--agent", "other", "--trust"])
+        .ok();
     let challenge = stage.project.run(&["challenge", "three", "--trust"]);
-    assert_eq!((challenge.code, challenge.stderr.contains(OWN_WORK)), (0, false), "{}", challenge.stderr);
+    assert_eq!(
+        (challenge.code, challenge.stderr.contains(OWN_WORK)),
+        (0, false),
+        "{}",
+        challenge.stderr
+    );
 }

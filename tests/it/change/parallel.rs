@@ -25,31 +25,69 @@ fn two_changes_at_once_are_both_merged() {
         assert_eq!(run.code, 0, "{}", run.stderr);
     }
     for change in ["one", "two"] {
-        assert_eq!(stage.project.read(&format!("{change}.txt")), format!("{change}\n"));
-        assert!(
-            stage.project.read(&format!("agentd/specs/{change}.md")).contains(&format!("It says {change}."))
+        assert_eq!(
+            stage.project.read(&format!("{change}.txt")),
+            format!("{change}\n")
         );
-        assert_eq!(stage.project.read("CHANGELOG.md").matches(&format!("It says {change}.")).count(), 1);
+        assert!(
+            stage
+                .project
+                .read(&format!("agentd/specs/{change}.md"))
+                .contains(&format!("It says {change}."))
+        );
+        assert_eq!(
+            stage
+                .project
+                .read("CHANGELOG.md")
+                .matches(&format!("It says {change}."))
+                .count(),
+            1
+        );
         let merges = stage.subjects();
         let merge = format!("Merge agentd/{change}: Say it");
-        assert_eq!(merges.iter().filter(|subject| **subject == merge).count(), 1, "{merges:?}");
+        assert_eq!(
+            merges.iter().filter(|subject| **subject == merge).count(),
+            1,
+            "{merges:?}"
+        );
     }
     assert_eq!(stage.calls().len(), 10);
-    assert_eq!((stage.git("status --porcelain"), stage.git("branch --list agentd/*")), Default::default());
+    assert_eq!(
+        (
+            stage.git("status --porcelain"),
+            stage.git("branch --list agentd/*")
+        ),
+        Default::default()
+    );
 }
 
 #[test]
 fn of_two_changes_that_contradict_each_other_the_second_says_so() {
     let stage = Stage::new();
     stage.does("implement", "echo \"$change\" > same.txt\n");
-    let [one, two] =
-        ["one", "two"].map(|change| stage.start(&["run", change, "Say it", "--auto", "--trust"])).map(end);
-    let (done, failed) = if one.code == 0 { (one, two) } else { (two, one) };
+    let [one, two] = ["one", "two"]
+        .map(|change| stage.start(&["run", change, "Say it", "--auto", "--trust"]))
+        .map(end);
+    let (done, failed) = if one.code == 0 {
+        (one, two)
+    } else {
+        (two, one)
+    };
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert_eq!(failed.code, 5, "{}", failed.stderr);
-    assert!(failed.stderr.contains("`main` has changed the same lines as"), "{}", failed.stderr);
+    assert!(
+        failed
+            .stderr
+            .contains("`main` has changed the same lines as"),
+        "{}",
+        failed.stderr
+    );
     assert!(failed.stderr.contains("same.txt"), "{}", failed.stderr);
-    assert_eq!(stage.git("log --merges --format=%s main").lines().count(), 1, "nothing of it is merged");
+    assert_eq!(
+        stage.git("log --merges --format=%s main").lines().count(),
+        1,
+        "nothing of it is merged"
+    );
     assert_eq!(stage.git("status --porcelain"), "");
     assert_eq!(stage.trees().len(), 1, "what was done is still there");
 }
@@ -58,11 +96,17 @@ fn of_two_changes_that_contradict_each_other_the_second_says_so() {
 fn eight_changes_are_opened_at_once() {
     let stage = Stage::new();
     let names: Vec<String> = (1..=8).map(|number| format!("change-{number}")).collect();
-    let begun: Vec<Child> =
-        names.iter().map(|name| stage.start(&["run", name, "Say it", "--trust"])).collect();
+    let begun: Vec<Child> = names
+        .iter()
+        .map(|name| stage.start(&["run", name, "Say it", "--trust"]))
+        .collect();
     for run in begun.into_iter().map(end) {
         assert_eq!(run.code, 0, "{}", run.stderr);
-        assert!(run.stderr.contains("for your approval before implement"), "{}", run.stderr);
+        assert!(
+            run.stderr.contains("for your approval before implement"),
+            "{}",
+            run.stderr
+        );
     }
     assert_eq!(stage.trees().len(), 8);
     let list = stage.project.run(&["change", "list"]).ok();
@@ -82,8 +126,15 @@ fn the_same_change_twice_at_once_is_refused_and_loses_nothing() {
     let stage = Stage::new();
     stage.does("plan", WAITS);
     let first = stage.start(&["run", "say", "Say it", "--auto", "--trust"]);
-    until("the agent does not begin", || stage.outside("waits").is_file());
-    for args in [&["run", "say"][..], &["resume", "say"], &["approve", "say"], &["cancel", "say"]] {
+    until("the agent does not begin", || {
+        stage.outside("waits").is_file()
+    });
+    for args in [
+        &["run", "say"][..],
+        &["resume", "say"],
+        &["approve", "say"],
+        &["cancel", "say"],
+    ] {
         let busy = stage.project.run(args);
         assert_eq!(busy.code, 75, "{args:?}: {}", busy.stderr);
         assert!(busy.stderr.contains("SessionBusy"), "{}", busy.stderr);
@@ -91,7 +142,10 @@ fn the_same_change_twice_at_once_is_refused_and_loses_nothing() {
     write(&stage.outside("go"), "");
     let first = end(first);
     assert_eq!(first.code, 0, "{}", first.stderr);
-    assert_eq!((stage.project.read("say.txt").as_str(), stage.calls().len()), ("say\n", 5));
+    assert_eq!(
+        (stage.project.read("say.txt").as_str(), stage.calls().len()),
+        ("say\n", 5)
+    );
 }
 
 /// Stops a change once something is there.
@@ -112,7 +166,11 @@ fn a_signal_during_a_call_stops_a_change_that_can_be_resumed() {
         stopped(&stage, "waits");
         write(&stage.outside("go"), "");
         stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
-        assert_eq!((stage.project.read("say.txt").as_str(), stage.calls().len()), ("say\n", 6), "{mode}");
+        assert_eq!(
+            (stage.project.read("say.txt").as_str(), stage.calls().len()),
+            ("say\n", 6),
+            "{mode}"
+        );
     }
 }
 
@@ -134,6 +192,11 @@ fn a_signal_during_a_check_stops_a_change_that_can_be_resumed() {
         write(&stage.outside("go"), "");
         stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
         assert_eq!(stage.project.read("say.txt"), "say\n");
-        assert_eq!(stage.calls().len(), 5, "{checks_before}: {:?}", stage.calls());
+        assert_eq!(
+            stage.calls().len(),
+            5,
+            "{checks_before}: {:?}",
+            stage.calls()
+        );
     }
 }

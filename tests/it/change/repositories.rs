@@ -14,7 +14,10 @@ const COMMANDS: [&[&str]; 3] = [&["run", "say", "Say it"], &["review"], &["fix",
 /// Checks that each of them is refused with some words, before an agent is called.
 fn refused(stage: &Stage, words: &[&str]) {
     for args in COMMANDS {
-        stage.project.run(&[args, &["--agent", "fake", "--trust"]].concat()).fails(3, words);
+        stage
+            .project
+            .run(&[args, &["--agent", "fake", "--trust"]].concat())
+            .fails(3, words);
     }
     assert_eq!(stage.calls(), Vec::<String>::new());
 }
@@ -22,9 +25,19 @@ fn refused(stage: &Stage, words: &[&str]) {
 #[test]
 fn what_is_no_repository_with_commits_is_refused_with_clear_words() {
     let stage = Stage::without_commit();
-    refused(&stage, &["NoCommits", "the repository has no commit yet", "git commit"]);
+    refused(
+        &stage,
+        &[
+            "NoCommits",
+            "the repository has no commit yet",
+            "git commit",
+        ],
+    );
     fs::remove_dir_all(stage.project.root().join(".git")).unwrap();
-    refused(&stage, &["NotARepository", "is not in a git repository", "git init"]);
+    refused(
+        &stage,
+        &["NotARepository", "is not in a git repository", "git init"],
+    );
     let bare = Stage::new();
     let git_dir = bare.project.root().join(".git");
     git(&git_dir, "config core.bare true");
@@ -38,7 +51,12 @@ fn a_change_from_a_detached_head_leaves_its_branch_and_says_so() {
     let before = stage.git("rev-parse HEAD main");
     let run = stage.lead("say", "Say it");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("the branch agentd/say is left for you to merge"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("the branch agentd/say is left for you to merge"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(stage.git("rev-parse HEAD main"), before);
     assert_eq!(stage.git("show agentd/say:say.txt"), "say\n");
     assert!(!stage.project.root().join("say.txt").exists());
@@ -48,16 +66,35 @@ fn a_change_from_a_detached_head_leaves_its_branch_and_says_so() {
 #[test]
 fn work_that_is_in_no_commit_stays_as_it_is_and_is_no_part_of_the_change() {
     let stage = Stage::new();
-    stage.project.write("kept.txt", "old\n").write("staged.txt", "old\n").write("gone.txt", "old\n");
+    stage
+        .project
+        .write("kept.txt", "old\n")
+        .write("staged.txt", "old\n")
+        .write("gone.txt", "old\n");
     stage.commit("files");
-    stage.project.write("kept.txt", "edited\r\n\0bytes").write("staged.txt", "staged\n");
+    stage
+        .project
+        .write("kept.txt", "edited\r\n\0bytes")
+        .write("staged.txt", "staged\n");
     stage.git("add staged.txt");
-    stage.project.write("staged.txt", "staged, then edited\n").write("new file", "untracked\n");
+    stage
+        .project
+        .write("staged.txt", "staged, then edited\n")
+        .write("new file", "untracked\n");
     fs::remove_file(stage.project.root().join("gone.txt")).unwrap();
-    let before = (stage.files(), stage.git("diff --cached"), stage.git("status --porcelain"));
+    let before = (
+        stage.files(),
+        stage.git("diff --cached"),
+        stage.git("status --porcelain"),
+    );
     let run = stage.lead("say", "Say it");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("what is in no commit is not part of the change"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("what is in no commit is not part of the change"),
+        "{}",
+        run.stderr
+    );
     assert!(run.stderr.contains("4 files"), "{}", run.stderr);
     let after = stage.files();
     for (path, bytes) in &before.0 {
@@ -66,7 +103,10 @@ fn work_that_is_in_no_commit_stays_as_it_is_and_is_no_part_of_the_change() {
         }
     }
     assert!(!stage.project.root().join("gone.txt").exists());
-    assert_eq!((stage.git("diff --cached"), stage.git("status --porcelain")), (before.1, before.2));
+    assert_eq!(
+        (stage.git("diff --cached"), stage.git("status --porcelain")),
+        (before.1, before.2)
+    );
     assert_eq!(stage.project.read("say.txt"), "say\n");
     assert!(!stage.committed().contains_key("new file"));
 }
@@ -81,18 +121,41 @@ fn submodules_renames_binaries_links_and_odd_names_come_through_a_change() {
     git(&other.root(), "commit -q -m inner");
     let root = stage.project.root();
     let url = other.root().display().to_string();
-    git_words(&root, &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "sub"]);
-    stage.project.write("old name.txt", "moved\n".repeat(20)).write("bin", [0, 255, 10, 13, 0]);
-    stage.project.write("with\nnewline", "odd\n").write("räksmörgås", "name\n");
+    git_words(
+        &root,
+        &[
+            "-c",
+            "protocol.file.allow=always",
+            "submodule",
+            "--quiet",
+            "add",
+            &url,
+            "sub",
+        ],
+    );
+    stage
+        .project
+        .write("old name.txt", "moved\n".repeat(20))
+        .write("bin", [0, 255, 10, 13, 0]);
+    stage
+        .project
+        .write("with\nnewline", "odd\n")
+        .write("räksmörgås", "name\n");
     symlink("bin", root.join("link")).unwrap();
     symlink("/nowhere/at/all", root.join("dangling")).unwrap();
     stage.commit("all");
     let pinned = stage.git("rev-parse main:sub");
-    stage.does("implement", "git mv 'old name.txt' 'new name.txt'; printf '\\001\\000\\002' > bin\n");
+    stage.does(
+        "implement",
+        "git mv 'old name.txt' 'new name.txt'; printf '\\001\\000\\002' > bin\n",
+    );
     // No reviewer is shown a binary file, so a person has to approve it.
     let run = stage.lead("say", "Say it");
     assert_eq!(run.code, 8, "{}", run.stderr);
-    stage.project.run(&["approve", "say", "--auto", "--trust"]).ok();
+    stage
+        .project
+        .run(&["approve", "say", "--auto", "--trust"])
+        .ok();
     assert_eq!(stage.git("rev-parse main:sub"), pinned);
     assert_eq!(fs::read(root.join("sub/inner.txt")).unwrap(), b"inner\n");
     assert_eq!(fs::read(root.join("bin")).unwrap(), [1, 0, 2]);
@@ -100,7 +163,10 @@ fn submodules_renames_binaries_links_and_odd_names_come_through_a_change() {
     assert!(!root.join("old name.txt").exists());
     assert_eq!(stage.project.read("with\nnewline"), "odd\n");
     assert_eq!(fs::read_link(root.join("link")).unwrap(), Path::new("bin"));
-    assert_eq!(fs::read_link(root.join("dangling")).unwrap(), Path::new("/nowhere/at/all"));
+    assert_eq!(
+        fs::read_link(root.join("dangling")).unwrap(),
+        Path::new("/nowhere/at/all")
+    );
     assert_eq!(stage.git("status --porcelain"), "");
 }
 
@@ -125,7 +191,9 @@ fn nothing_that_the_repository_names_is_run() {
     let filter = stage.outside("filter.sh");
     write(&filter, &script);
     make_executable(&filter);
-    stage.project.write(".gitattributes", "*.txt filter=evil diff=evil merge=evil\n");
+    stage
+        .project
+        .write(".gitattributes", "*.txt filter=evil diff=evil merge=evil\n");
     stage.git("-c core.hooksPath=/dev/null add -A");
     stage.git("-c core.hooksPath=/dev/null commit -q -m attributes");
     let filter = filter.display();
@@ -147,7 +215,14 @@ fn nothing_that_the_repository_names_is_run() {
 }
 
 fn make_executable(path: &Path) {
-    assert!(Command::new("chmod").arg("755").arg(path).status().unwrap().success());
+    assert!(
+        Command::new("chmod")
+            .arg("755")
+            .arg(path)
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 #[test]
@@ -157,7 +232,11 @@ fn an_agent_that_edits_where_it_may_only_read_is_found_out() {
         stage.does(mode, "echo sneaked > sneaked.txt\n");
         let run = stage.lead("say", "Say it");
         assert_eq!(run.code, 5, "{mode}: {}", run.stderr);
-        assert!(run.stderr.contains("AgentEdited") && run.stderr.contains("sneaked.txt"), "{}", run.stderr);
+        assert!(
+            run.stderr.contains("AgentEdited") && run.stderr.contains("sneaked.txt"),
+            "{}",
+            run.stderr
+        );
         assert!(!stage.project.root().join("sneaked.txt").exists());
     }
 }
@@ -184,7 +263,10 @@ fn a_work_tree_that_was_deleted_by_hand_is_made_again_from_its_branch() {
     stage.project.run(&["run", "say", "Say it", "--trust"]).ok();
     fs::remove_dir_all(stage.tree()).unwrap();
     stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
-    assert_eq!((stage.project.read("say.txt").as_str(), stage.calls().len()), ("say\n", 5));
+    assert_eq!(
+        (stage.project.read("say.txt").as_str(), stage.calls().len()),
+        ("say\n", 5)
+    );
 }
 
 #[test]
@@ -192,7 +274,14 @@ fn a_branch_that_is_there_already_is_not_taken() {
     let stage = Stage::new();
     stage.git("branch agentd/say");
     let run = stage.lead("say", "Say it");
-    run.fails(3, &["ChangeExists", "there is a branch `agentd/say`", "git branch -D agentd/say"]);
+    run.fails(
+        3,
+        &[
+            "ChangeExists",
+            "there is a branch `agentd/say`",
+            "git branch -D agentd/say",
+        ],
+    );
     assert_eq!((stage.calls(), stage.events("say")), (vec![], vec![]));
 }
 
@@ -201,19 +290,47 @@ fn a_branch_that_is_there_already_is_not_taken() {
 fn a_project_of_the_same_name_has_work_trees_of_its_own() {
     let stage = Stage::new();
     let twin = stage.outside("elsewhere/project");
-    let words = ["clone", "-q", &stage.project.root().display().to_string(), &twin.display().to_string()];
+    let words = [
+        "clone",
+        "-q",
+        &stage.project.root().display().to_string(),
+        &twin.display().to_string(),
+    ];
     git_words(&stage.project.root(), &words);
     stage.project.run(&["run", "say", "Say it", "--trust"]).ok();
     let twin_folder = twin.display().to_string();
-    stage.project.run(&["-C", &twin_folder, "run", "say", "Say it", "--auto", "--trust"]).ok();
+    stage
+        .project
+        .run(&[
+            "-C",
+            &twin_folder,
+            "run",
+            "say",
+            "Say it",
+            "--auto",
+            "--trust",
+        ])
+        .ok();
     assert_eq!(fs::read_to_string(twin.join("say.txt")).unwrap(), "say\n");
-    assert!(stage.tree().join("agentd/changes/say/proposal.md").is_file());
+    assert!(
+        stage
+            .tree()
+            .join("agentd/changes/say/proposal.md")
+            .is_file()
+    );
     stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
     assert_eq!(stage.project.read("say.txt"), "say\n");
 }
 
 fn in_folder(stage: &Stage, folder: &Path, args: &[&str]) -> Run {
-    Run::from(stage.project.command(args).current_dir(folder).output().unwrap())
+    Run::from(
+        stage
+            .project
+            .command(args)
+            .current_dir(folder)
+            .output()
+            .unwrap(),
+    )
 }
 
 /// From a subfolder the project is found; in the tree of a change it is said where to go, and no ledger is made.
@@ -236,12 +353,23 @@ fn a_change_is_led_from_a_subfolder_and_not_from_its_own_tree() {
     for args in commands {
         for folder in [tree.clone(), tree.join("agentd")] {
             let run = in_folder(&stage, &folder, args);
-            run.fails(3, &["this is the work tree of the change `say`", "go to the folder of `project`"]);
+            run.fails(
+                3,
+                &[
+                    "this is the work tree of the change `say`",
+                    "go to the folder of `project`",
+                ],
+            );
         }
     }
     assert!(!tree.join(".agentd").exists() && !tree.join("agentd/.agentd").exists());
     // What only reads files works there, too.
-    in_folder(&stage, &tree, &["spec", "check", "agentd/changes/say/specs/say.md"]).ok();
+    in_folder(
+        &stage,
+        &tree,
+        &["spec", "check", "agentd/changes/say/specs/say.md"],
+    )
+    .ok();
     in_folder(&stage, &below, &["run", "say", "--auto", "--trust"]).ok();
     assert_eq!(stage.project.read("say.txt"), "say\n");
 }
@@ -251,10 +379,18 @@ fn a_linked_work_tree_of_the_user_is_a_project() {
     let stage = Stage::new();
     let linked = stage.outside("linked");
     stage.git(&format!("worktree add -q -b feature {}", linked.display()));
-    in_folder(&stage, &linked, &["run", "say", "Say it", "--auto", "--trust"]).ok();
+    in_folder(
+        &stage,
+        &linked,
+        &["run", "say", "Say it", "--auto", "--trust"],
+    )
+    .ok();
     assert_eq!(fs::read_to_string(linked.join("say.txt")).unwrap(), "say\n");
     assert!(git(&linked, "log --format=%s feature").contains("Merge agentd/say: Say it"));
-    assert!(!stage.project.root().join("say.txt").exists(), "another branch is checked out there");
+    assert!(
+        !stage.project.root().join("say.txt").exists(),
+        "another branch is checked out there"
+    );
     assert_eq!(git(&linked, "status --porcelain"), "");
 }
 
@@ -264,7 +400,9 @@ fn without_a_place_for_work_trees_nothing_is_begun() {
     let stage = Stage::new();
     let blocked = stage.outside("blocked");
     write(&blocked, "a file");
-    let mut command = stage.project.command(&["run", "say", "Say it", "--auto", "--trust"]);
+    let mut command = stage
+        .project
+        .command(&["run", "say", "Say it", "--auto", "--trust"]);
     let run = Run::from(command.env("XDG_STATE_HOME", &blocked).output().unwrap());
     run.fails(3, &["FileUnusable", "cannot make the folder"]);
     assert_eq!((stage.calls(), stage.events("say")), (vec![], vec![]));
@@ -292,11 +430,20 @@ fn what_an_agent_obeys_is_accepted_for_the_tree_that_it_works_in() {
     ] {
         assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
     }
-    assert_eq!(stage.calls(), ["say plan", "say challenge", "say implement"]);
+    assert_eq!(
+        stage.calls(),
+        ["say plan", "say challenge", "say implement"]
+    );
     // What is accepted in the user's own tree says nothing of another content.
     stage.project.run(&["trust"]).ok();
     assert_eq!(stage.project.run(&["run", "say", "--auto"]).code, 4);
     stage.project.run(&["-C", &tree, "trust"]).ok();
     stage.project.run(&["run", "say", "--auto"]).ok();
-    assert_eq!((stage.calls().len(), stage.project.read(".mcp.json").as_str()), (5, "{\"a\": 1}\n"));
+    assert_eq!(
+        (
+            stage.calls().len(),
+            stage.project.read(".mcp.json").as_str()
+        ),
+        (5, "{\"a\": 1}\n")
+    );
 }

@@ -32,7 +32,9 @@ turns:
 fn typed(project: &TestProject, args: &[&str], lines: &[(&str, &str)]) -> Option<String> {
     let program = project.command(args);
     let words = std::iter::once(program.get_program()).chain(program.get_args());
-    let quoted: String = words.map(|word| format!("'{}' ", word.to_str().unwrap())).collect();
+    let quoted: String = words
+        .map(|word| format!("'{}' ", word.to_str().unwrap()))
+        .collect();
     let mut child = Command::new("script")
         .args(["-qec", &quoted, "/dev/null"])
         .current_dir(project.root())
@@ -53,7 +55,10 @@ fn typed(project: &TestProject, args: &[&str], lines: &[(&str, &str)]) -> Option
             break;
         }
         seen.push_str(&String::from_utf8_lossy(&buffer[..read]));
-        while let Some((_, answer)) = lines.get(next).filter(|(question, _)| seen.contains(question)) {
+        while let Some((_, answer)) = lines
+            .get(next)
+            .filter(|(question, _)| seen.contains(question))
+        {
             typing.write_all(format!("{answer}\n").as_bytes()).unwrap();
             next += 1;
         }
@@ -67,9 +72,19 @@ fn typed(project: &TestProject, args: &[&str], lines: &[(&str, &str)]) -> Option
 fn project() -> TestProject {
     let project = TestProject::new();
     project.write("check.sh", "true\n");
-    project.write("agentd/config.toml", "format = 1\n[review]\ncommands = [\"sh check.sh\"]\n");
-    for words in ["add -A", "-c user.name=T -c user.email=t@example.invalid commit -qm start"] {
-        let status = Command::new("git").args(words.split(' ')).current_dir(project.root()).status().unwrap();
+    project.write(
+        "agentd/config.toml",
+        "format = 1\n[review]\ncommands = [\"sh check.sh\"]\n",
+    );
+    for words in [
+        "add -A",
+        "-c user.name=T -c user.email=t@example.invalid commit -qm start",
+    ] {
+        let status = Command::new("git")
+            .args(words.split(' '))
+            .current_dir(project.root())
+            .status()
+            .unwrap();
         assert!(status.success());
     }
     project.write("../home/script.yaml", SCRIPT);
@@ -80,31 +95,58 @@ fn project() -> TestProject {
 fn a_person_accepts_the_checks_and_answers_what_the_planner_asks() {
     let project = project();
     let script = project.home().join("script.yaml").display().to_string();
-    let args = ["run", "greet", "Greet", "--agent", "scripted", "--script", &script];
-    let lines = [("accept them?", "y"), ("In which language?", "In Esperanto"), ("How loud?", "Whispering")];
+    let args = [
+        "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
+    ];
+    let lines = [
+        ("accept them?", "y"),
+        ("In which language?", "In Esperanto"),
+        ("How loud?", "Whispering"),
+    ];
     let Some(shown) = typed(&project, &args, &lines) else {
         return did_not_run(
             "a_person_accepts_the_checks_and_answers_what_the_planner_asks",
             "there is no `script`",
         );
     };
-    assert!(shown.contains("sh check.sh") && !shown.contains("? Is it for everyone"), "{shown}");
+    assert!(
+        shown.contains("sh check.sh") && !shown.contains("? Is it for everyone"),
+        "{shown}"
+    );
     // What was accepted stays accepted, and what was answered stays in the change.
-    assert!(project.run(&["trust", "--show"]).stdout.contains("accepted  checks"));
-    let tree =
-        project.run(&["change", "show", "greet", "--json"]).json()["tree"].as_str().unwrap().to_owned();
+    assert!(
+        project
+            .run(&["trust", "--show"])
+            .stdout
+            .contains("accepted  checks")
+    );
+    let tree = project.run(&["change", "show", "greet", "--json"]).json()["tree"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let notes = std::fs::read_to_string(format!("{tree}/agentd/changes/greet/NOTES.md")).unwrap();
-    assert!(notes.contains("**In which language?**\nIn Esperanto\n\n**How loud?**\nWhispering"), "{notes}");
+    assert!(
+        notes.contains("**In which language?**\nIn Esperanto\n\n**How loud?**\nWhispering"),
+        "{notes}"
+    );
 }
 
 #[test]
 fn who_does_not_accept_the_checks_spends_nothing() {
     let project = project();
     let script = project.home().join("script.yaml").display().to_string();
-    let args = ["run", "greet", "Greet", "--agent", "scripted", "--script", &script];
+    let args = [
+        "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
+    ];
     let Some(shown) = typed(&project, &args, &[("accept them?", "no")]) else {
-        return did_not_run("who_does_not_accept_the_checks_spends_nothing", "there is no `script`");
+        return did_not_run(
+            "who_does_not_accept_the_checks_spends_nothing",
+            "there is no `script`",
+        );
     };
     assert!(shown.contains("NotTrusted"), "{shown}");
-    assert_eq!(project.run(&["log", "--json"]).json(), serde_json::json!([]));
+    assert_eq!(
+        project.run(&["log", "--json"]).json(),
+        serde_json::json!([])
+    );
 }

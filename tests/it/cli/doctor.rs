@@ -9,8 +9,21 @@ use crate::support::TestProject;
 /// Takes a turn whose reply is one word over and over.
 fn project() -> TestProject {
     let project = TestProject::new();
-    project.write("script.yaml", "format: 1\nturns:\n  - reply: marked-by-the-test <review>PASS</review>\n");
-    let turn = ["turn", "plan", "Go", "--agent", "scripted", "--script", "script.yaml", "--session", "s"];
+    project.write(
+        "script.yaml",
+        "format: 1\nturns:\n  - reply: marked-by-the-test <review>PASS</review>\n",
+    );
+    let turn = [
+        "turn",
+        "plan",
+        "Go",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+        "--session",
+        "s",
+    ];
     project.run(&turn).ok();
     project
 }
@@ -18,11 +31,22 @@ fn project() -> TestProject {
 #[test]
 fn a_whole_ledger_is_told_with_its_events() {
     let none = TestProject::new();
-    assert_eq!(none.run(&["doctor", "--json"]).json()["ledger"], json!(null));
+    assert_eq!(
+        none.run(&["doctor", "--json"]).json()["ledger"],
+        json!(null)
+    );
     assert!(none.run(&["doctor"]).ok().contains("none was made yet"));
     let project = project();
-    let events = project.run(&["export", "s"]).ok().lines().filter(|line| line.contains("\"event\"")).count();
-    assert_eq!(project.run(&["doctor", "--json"]).json()["ledger"], json!({"events": events, "faults": []}));
+    let events = project
+        .run(&["export", "s"])
+        .ok()
+        .lines()
+        .filter(|line| line.contains("\"event\""))
+        .count();
+    assert_eq!(
+        project.run(&["doctor", "--json"]).json()["ledger"],
+        json!({"events": events, "faults": []})
+    );
     let words = format!("ok: {events} events, all as they were recorded");
     assert!(project.run(&["doctor"]).ok().contains(&words));
 }
@@ -33,8 +57,10 @@ fn a_changed_byte_of_a_reply_is_found() {
     let path = project.root().join(".agentd/ledger.db");
     let mut bytes = fs::read(&path).unwrap();
     let word = b"marked-by-the-test";
-    let at =
-        bytes.windows(word.len()).position(|found| found == word).expect("a short text is kept as it is");
+    let at = bytes
+        .windows(word.len())
+        .position(|found| found == word)
+        .expect("a short text is kept as it is");
     bytes[at] = b'M';
     fs::write(&path, bytes).unwrap();
     let run = project.run(&["doctor"]);
@@ -47,7 +73,10 @@ fn a_changed_byte_of_a_reply_is_found() {
     let run = project.run(&["doctor", "--json"]);
     assert_eq!(run.code, 1);
     let facts: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
-    assert!(!facts["ledger"]["faults"].as_array().unwrap().is_empty(), "{facts}");
+    assert!(
+        !facts["ledger"]["faults"].as_array().unwrap().is_empty(),
+        "{facts}"
+    );
 }
 
 #[test]
@@ -56,5 +85,9 @@ fn a_ledger_that_cannot_be_opened_is_told() {
     project.write(".agentd/ledger.db", "no database");
     let run = project.run(&["doctor"]);
     assert_eq!(run.code, 1, "{}", run.stderr);
-    assert!(run.stdout.contains("no: .agentd/ledger.db"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("no: .agentd/ledger.db"),
+        "{}",
+        run.stdout
+    );
 }

@@ -16,16 +16,27 @@ fn page(name: &str) -> String {
 
 fn blocks(text: &str, language: &str) -> Vec<String> {
     let open = format!("```{language}\n");
-    text.split(&open).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+    text.split(&open)
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap().to_owned())
+        .collect()
 }
 
 /// Runs the commands of a block in one shell; returns the block as it really looks.
 fn play(block: &str) -> String {
     let project = TestProject::new();
-    let commands: Vec<&str> = block.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    let commands: Vec<&str> = block
+        .lines()
+        .filter_map(|line| line.strip_prefix("$ "))
+        .collect();
     let script: String = commands
         .iter()
-        .map(|command| format!("printf '%s\\n' '$ {}'\n{command}\n", command.replace('\'', "'\\''")))
+        .map(|command| {
+            format!(
+                "printf '%s\\n' '$ {}'\n{command}\n",
+                command.replace('\'', "'\\''")
+            )
+        })
         .collect();
     let program = Path::new(env!("CARGO_BIN_EXE_agentd")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -44,11 +55,18 @@ fn play(block: &str) -> String {
 
 #[test]
 fn the_sixty_second_try_prints_what_it_shows() {
-    let blocks = [blocks(&readme(), "console"), blocks(&page("docs/prompts.md"), "console")].concat();
+    let blocks = [
+        blocks(&readme(), "console"),
+        blocks(&page("docs/prompts.md"), "console"),
+    ]
+    .concat();
     assert_eq!(blocks.len(), 2);
     for block in blocks {
         let (shown, real) = (without_sizes(&block), without_sizes(&play(&block)));
-        assert!(is_shown_by(&shown, &real), "{shown}\nis not what is printed:\n{real}");
+        assert!(
+            is_shown_by(&shown, &real),
+            "{shown}\nis not what is printed:\n{real}"
+        );
     }
 }
 
@@ -59,10 +77,15 @@ fn is_shown_by(shown: &str, real: &str) -> bool {
     for (index, part) in shown.split("…\n").enumerate() {
         let part: Vec<&str> = part.lines().collect();
         // The first part stands at the beginning; each other one wherever it comes next.
-        let places = if index == 0 { at..at + 1 } else { at..real.len() + 1 };
-        let Some(found) =
-            places.into_iter().find(|&place| real.get(place..).is_some_and(|rest| rest.starts_with(&part)))
-        else {
+        let places = if index == 0 {
+            at..at + 1
+        } else {
+            at..real.len() + 1
+        };
+        let Some(found) = places.into_iter().find(|&place| {
+            real.get(place..)
+                .is_some_and(|rest| rest.starts_with(&part))
+        }) else {
             return false;
         };
         at = found + part.len();
@@ -75,10 +98,22 @@ fn without_sizes(block: &str) -> String {
     let word = |word: &str| {
         let digits = word.strip_prefix('$').unwrap_or(word);
         let number = digits.starts_with(|c: char| c.is_ascii_digit())
-            && digits.bytes().all(|b| b.is_ascii_digit() || matches!(b, b',' | b'.'));
-        if number { "#".to_owned() } else { word.to_owned() }
+            && digits
+                .bytes()
+                .all(|b| b.is_ascii_digit() || matches!(b, b',' | b'.'));
+        if number {
+            "#".to_owned()
+        } else {
+            word.to_owned()
+        }
     };
-    let line = |line: &str| line.split_whitespace().map(word).collect::<Vec<_>>().join(" ") + "\n";
+    let line = |line: &str| {
+        line.split_whitespace()
+            .map(word)
+            .collect::<Vec<_>>()
+            .join(" ")
+            + "\n"
+    };
     block.lines().map(line).collect()
 }
 
@@ -86,12 +121,21 @@ fn without_sizes(block: &str) -> String {
 fn the_first_command_works() {
     let block = &blocks(&readme(), "sh")[0];
     let command = block.lines().next().unwrap();
-    let args = command.strip_prefix("cargo run --release -- ").unwrap().split(" #").next().unwrap();
+    let args = command
+        .strip_prefix("cargo run --release -- ")
+        .unwrap()
+        .split(" #")
+        .next()
+        .unwrap();
     let project = TestProject::new();
     let mut command = project.command(&args.split_whitespace().collect::<Vec<_>>());
     let run = Run::from(command.env("TMPDIR", project.home()).output().unwrap());
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("merged agentd/greet-anyone into main"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("merged agentd/greet-anyone into main"),
+        "{}",
+        run.stderr
+    );
 }
 
 /// An agent without an account: it tells the phases apart by the headings of their prompts.
@@ -130,11 +174,22 @@ fn it_leads_from_a_clone_to_an_archived_change() {
     )
     .unwrap();
     let all = blocks(&readme(), "sh");
-    let block = all.iter().find(|block| block.contains("agentd init")).unwrap();
+    let block = all
+        .iter()
+        .find(|block| block.contains("agentd init"))
+        .unwrap();
     let (clone, steps) = block.split_once('\n').unwrap();
-    assert!(clone.starts_with("git clone ") && clone.ends_with(" && cd project"), "{clone}");
+    assert!(
+        clone.starts_with("git clone ") && clone.ends_with(" && cd project"),
+        "{clone}"
+    );
     let program = Path::new(env!("CARGO_BIN_EXE_agentd")).parent().unwrap();
-    let path = format!("{}:{}:{}", bin.display(), program.display(), path_without_agents().to_str().unwrap());
+    let path = format!(
+        "{}:{}:{}",
+        bin.display(),
+        program.display(),
+        path_without_agents().to_str().unwrap()
+    );
     let start = "chmod +x \"$HOME/bin/claude\"; git add -A; git commit -qm start; cd ..; git clone -q project clone; cd clone";
     let script = format!("exec 2>&1; set -e; {start}\n{steps}");
     let output = Command::new("sh")
@@ -143,7 +198,9 @@ fn it_leads_from_a_clone_to_an_archived_change() {
         .env("HOME", project.home())
         .env("PATH", path)
         .envs(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_NAME"), "Test")))
-        .envs(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_EMAIL"), "test@example.invalid")))
+        .envs(
+            ["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_EMAIL"), "test@example.invalid")),
+        )
         .env_remove("XDG_CONFIG_HOME")
         .env_remove("XDG_STATE_HOME")
         .output()
@@ -152,8 +209,16 @@ fn it_leads_from_a_clone_to_an_archived_change() {
     assert!(output.status.success(), "{said}");
     assert!(said.contains("Merge agentd/add-login: Add login"), "{said}");
     let clone = project.root().parent().unwrap().join("clone");
-    assert!(fs::read_to_string(clone.join("greet.sh")).unwrap().contains("${1:-world}"));
-    assert!(fs::read_to_string(clone.join("agentd/specs/greeting.md")).unwrap().contains("### R1"));
+    assert!(
+        fs::read_to_string(clone.join("greet.sh"))
+            .unwrap()
+            .contains("${1:-world}")
+    );
+    assert!(
+        fs::read_to_string(clone.join("agentd/specs/greeting.md"))
+            .unwrap()
+            .contains("### R1")
+    );
     assert!(clone.join("agentd/changes/archive").is_dir());
 }
 
@@ -164,7 +229,10 @@ fn the_library_example_is_the_one_that_runs() {
     assert_eq!(blocks(&readme(), "rust"), [code]);
     let output = Command::new(program("hello")).output().unwrap();
     let xml = String::from_utf8(output.stdout).unwrap();
-    assert!(xml.starts_with("<prompt>\n<system_prompt><![CDATA[# Plan a change\n"), "{xml}");
+    assert!(
+        xml.starts_with("<prompt>\n<system_prompt><![CDATA[# Plan a change\n"),
+        "{xml}"
+    );
     assert!(roxmltree::Document::parse(&xml).is_ok());
 }
 
@@ -173,21 +241,41 @@ fn anchors(text: &str) -> Vec<String> {
     let headings = text.lines().filter(|line| line.starts_with('#'));
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
     headings
-        .map(|line| line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-"))
+        .map(|line| {
+            line.trim_start_matches('#')
+                .trim()
+                .to_lowercase()
+                .replace(' ', "-")
+        })
         .map(|line| line.chars().filter(|c| plain(*c)).collect())
         .collect()
 }
 
 #[test]
 fn links_between_pages_lead_somewhere() {
-    let docs = files_below(&repository().join("docs")).into_iter().map(|file| Path::new("docs").join(file));
-    let pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(Path::new).map(Path::to_path_buf);
-    for page in docs.filter(|page| page.extension().is_some_and(|kind| kind == "md")).chain(pages) {
+    let docs = files_below(&repository().join("docs"))
+        .into_iter()
+        .map(|file| Path::new("docs").join(file));
+    let pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
+        .map(Path::new)
+        .map(Path::to_path_buf);
+    for page in docs
+        .filter(|page| page.extension().is_some_and(|kind| kind == "md"))
+        .chain(pages)
+    {
         let path = repository().join(&page);
         let text = fs::read_to_string(&path).unwrap();
-        for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+        for link in text
+            .split("](")
+            .skip(1)
+            .map(|rest| rest.split(')').next().unwrap())
+        {
             let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            let target = if file.is_empty() {
+                path.clone()
+            } else {
+                path.parent().unwrap().join(file)
+            };
             assert!(target.is_file(), "{} links to {link}", page.display());
             let there = anchor.is_empty()
                 || anchors(&fs::read_to_string(target).unwrap()).contains(&anchor.to_owned());

@@ -25,7 +25,9 @@ fn is_allowed(c: char) -> bool {
 /// Returns what is shown of a text that comes one character at a time.
 fn by_characters(text: &str) -> String {
     let mut screen = Screen::default();
-    text.chars().map(|c| screen.push(c.encode_utf8(&mut [0; 4])).into_owned()).collect()
+    text.chars()
+        .map(|c| screen.push(c.encode_utf8(&mut [0; 4])).into_owned())
+        .collect()
 }
 
 /// Text with many characters that mean something to a terminal.
@@ -73,7 +75,8 @@ proptest! {
 }
 
 /// Words that drive a terminal in every way: a title, the clipboard, colours, a direction, both kinds of CSI.
-const EVIL: &str = "a\u{1b}]0;x\u{7}b\u{1b}]52;c;eA==\u{1b}\\c\u{1b}[31md\u{9b}31me\u{202e}f\u{7f}g";
+const EVIL: &str =
+    "a\u{1b}]0;x\u{7}b\u{1b}]52;c;eA==\u{1b}\\c\u{1b}[31md\u{9b}31me\u{202e}f\u{7f}g";
 
 #[test]
 fn no_name_or_error_drives_the_terminal() {
@@ -81,9 +84,21 @@ fn no_name_or_error_drives_the_terminal() {
     project.write("agentd/project.md", "x");
     let errors: [(&[&str], i32, &str); 6] = [
         (&["models", "show", EVIL], 3, "there is no model `abcdefg`"),
-        (&["models", "show", EVIL, "--json"], 3, "there is no model `abcdefg`"),
-        (&["models", "show", "a\u{9d}b\u{2028}c", "--json"], 3, "there is no model `a\\nc`"),
-        (&["turn", "plan", "x", "--agent", EVIL, "--script", "x"], 3, "is not an agent's name"),
+        (
+            &["models", "show", EVIL, "--json"],
+            3,
+            "there is no model `abcdefg`",
+        ),
+        (
+            &["models", "show", "a\u{9d}b\u{2028}c", "--json"],
+            3,
+            "there is no model `a\\nc`",
+        ),
+        (
+            &["turn", "plan", "x", "--agent", EVIL, "--script", "x"],
+            3,
+            "is not an agent's name",
+        ),
         (&["tokens", EVIL], 3, "does not exist"),
         (&[EVIL], 2, "unrecognized subcommand 'abcdefg'"),
     ];
@@ -96,11 +111,24 @@ fn no_name_or_error_drives_the_terminal() {
         }
     }
     // Help is data, and holds no argument.
-    assert!(project.run(&["prompt", EVIL, "--help"]).ok().contains("Usage: agentd prompt"));
+    assert!(
+        project
+            .run(&["prompt", EVIL, "--help"])
+            .ok()
+            .contains("Usage: agentd prompt")
+    );
 }
 
 /// A turn whose reply drives a terminal in its message and in a target.
-const TURN: [&str; 7] = ["turn", "plan", "x", "--agent", "scripted", "--script", "script.yaml"];
+const TURN: [&str; 7] = [
+    "turn",
+    "plan",
+    "x",
+    "--agent",
+    "scripted",
+    "--script",
+    "script.yaml",
+];
 
 fn turned() -> TestProject {
     let project = TestProject::new();
@@ -109,22 +137,42 @@ fn turned() -> TestProject {
          <review>PASS</review>\n"
     );
     // YAML takes such characters as escapes only.
-    let reply: String = reply.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+    let reply: String = reply
+        .chars()
+        .map(|c| format!("\\u{:04x}", u32::from(c)))
+        .collect();
     project.without_run();
-    project.write("script.yaml", format!("format: 1\nturns: [{{reply: \"{reply}\"}}]\n"));
+    project.write(
+        "script.yaml",
+        format!("format: 1\nturns: [{{reply: \"{reply}\"}}]\n"),
+    );
     project
 }
 
 #[test]
 fn our_own_colours_stay_and_those_of_others_go() {
     let project = turned();
-    let output = project.command(&TURN).env("CLICOLOR_FORCE", "1").env_remove("NO_COLOR").output().unwrap();
+    let output = project
+        .command(&TURN)
+        .env("CLICOLOR_FORCE", "1")
+        .env_remove("NO_COLOR")
+        .output()
+        .unwrap();
     let run = Run::from(output);
-    assert!(run.stderr.contains("\u{1b}[1mverdict   \u{1b}[0m PASS\n"), "{:?}", run.stderr);
+    assert!(
+        run.stderr.contains("\u{1b}[1mverdict   \u{1b}[0m PASS\n"),
+        "{:?}",
+        run.stderr
+    );
     let ours = ["\u{1b}[1m", "\u{1b}[33m", "\u{1b}[0m"];
-    let plain = ours.iter().fold(run.stderr, |text, colour| text.replace(colour, ""));
+    let plain = ours
+        .iter()
+        .fold(run.stderr, |text, colour| text.replace(colour, ""));
     // What is told of a reply cannot pass for a row of ours either.
-    assert!(plain.contains("\nrefused    content_update abcdefg\n           next done: "), "{plain}");
+    assert!(
+        plain.contains("\nrefused    content_update abcdefg\n           next done: "),
+        "{plain}"
+    );
     assert!(plain.chars().all(is_allowed), "{plain:?}");
 }
 
@@ -163,7 +211,10 @@ fn in_terminal(project: &TestProject, args: &[&str]) -> Option<String> {
 fn data_does_not_drive_a_terminal_that_reads_it() {
     let project = turned();
     let Some(message) = in_terminal(&project, &TURN) else {
-        return did_not_run("data_does_not_drive_a_terminal_that_reads_it", "there is no `script`");
+        return did_not_run(
+            "data_does_not_drive_a_terminal_that_reads_it",
+            "there is no `script`",
+        );
     };
     // Of a sequence that is not ended, the parser keeps the text: something may stand in it that matters.
     assert_eq!(message, "One abcdefg.\n0;two\nThree.\n");

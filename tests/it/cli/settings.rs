@@ -43,7 +43,13 @@ fn every_line_of_the_draft_can_be_taken_in() {
 #[test]
 fn the_settings_of_the_documentation_are_understood() {
     let docs = fs::read_to_string(repository().join("docs/cli.md")).unwrap();
-    let text = docs.split("```toml").nth(1).unwrap().split("```").next().unwrap();
+    let text = docs
+        .split("```toml")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
     let settings = Settings::default().overlaid(text, "docs/cli.md").unwrap();
     assert_eq!(settings.limits, CallLimits::default());
     assert_eq!(settings.budget.run.seconds, Some(7_200));
@@ -63,17 +69,24 @@ fn a_configuration_folder_that_is_not_the_users_own_is_refused() {
     write(&folder.join("config.toml"), "format = 1\n");
     write(&folder.join("agents.yaml"), "format: 1\nagents: {}\n");
     project.run(&["template", "list"]).ok();
-    for path in [folder.clone(), folder.join("config.toml"), folder.join("agents.yaml")] {
+    for path in [
+        folder.clone(),
+        folder.join("config.toml"),
+        folder.join("agents.yaml"),
+    ] {
         let before = path.metadata().unwrap().permissions();
         fs::set_permissions(&path, fs::Permissions::from_mode(before.mode() | 0o002)).unwrap();
-        project
-            .run(&["template", "list"])
-            .fails(3, &["FileUnusable", "can be written by others", "chmod go-w"]);
+        project.run(&["template", "list"]).fails(
+            3,
+            &["FileUnusable", "can be written by others", "chmod go-w"],
+        );
         fs::set_permissions(&path, before).unwrap();
     }
     project.run(&["template", "list"]).ok();
     if nix::unistd::geteuid().is_root() {
         std::os::unix::fs::chown(folder.join("agents.yaml"), Some(65_534), None).unwrap();
-        project.run(&["template", "list"]).fails(3, &["agents.yaml` belongs to someone else"]);
+        project
+            .run(&["template", "list"])
+            .fails(3, &["agents.yaml` belongs to someone else"]);
     }
 }

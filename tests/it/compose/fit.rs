@@ -5,8 +5,8 @@ mod single;
 
 use agentd::compose::{Counter, Draft, Limits, Request, compose};
 use agentd::models::{
-    CountKind, Format, KnowledgeEntry, Mode, ModelSpec, Part, Reliability, Role, State, Tier, TokenizerSpec,
-    Turn, Work,
+    CountKind, Format, KnowledgeEntry, Mode, ModelSpec, Part, Reliability, Role, State, Tier,
+    TokenizerSpec, Turn, Work,
 };
 use agentd::{ErrorKind, Pack, Places};
 use proptest::prelude::*;
@@ -59,16 +59,18 @@ fn case() -> impl Strategy<Value = Case> {
         format,
         tier,
     )
-        .prop_map(|(prose, turns, entries, message, floor, more, format, tier)| Case {
-            prose,
-            turns,
-            entries,
-            message,
-            floor,
-            cap: floor + more,
-            format,
-            tier,
-        })
+        .prop_map(
+            |(prose, turns, entries, message, floor, more, format, tier)| Case {
+                prose,
+                turns,
+                entries,
+                message,
+                floor,
+                cap: floor + more,
+                format,
+                tier,
+            },
+        )
 }
 
 /// Words that differ from each other, with some markup and other scripts among them.
@@ -88,17 +90,25 @@ impl Case {
     /// Writes the case as a pack of files, and loads it.
     fn pack(&self) -> (TempDir, Pack) {
         let folder = tempfile::tempdir().unwrap();
-        let file =
-            |name: String, text: String| write(&folder.path().join("agentd/packs/trial").join(name), text);
+        let file = |name: String, text: String| {
+            write(&folder.path().join("agentd/packs/trial").join(name), text)
+        };
         let mut layers = String::new();
         for (index, prose) in self.prose.iter().enumerate() {
-            let none = if prose.none_at_minimal { ", none_at: minimal" } else { "" };
+            let none = if prose.none_at_minimal {
+                ", none_at: minimal"
+            } else {
+                ""
+            };
             layers += &format!(
                 "  - {{id: p{index}, holds: text, text: p{index}.md, class: {}, zone: stable{none}}}\n",
                 prose.class
             );
             for (suffix, words_of) in ["", ".medium", ".minimal"].iter().zip(prose.words) {
-                file(format!("p{index}{suffix}.md"), words(index * 7, words_of).replace("USER:", "user"));
+                file(
+                    format!("p{index}{suffix}.md"),
+                    words(index * 7, words_of).replace("USER:", "user"),
+                );
             }
         }
         let (floor, cap) = (self.floor, self.cap);
@@ -119,21 +129,37 @@ impl Case {
     }
 
     fn state(&self) -> State {
-        let history = self.turns.iter().enumerate().map(|(index, (user, assistant))| Turn {
-            user: format!("q{index}q {}", words(index, *user)),
-            assistant: if *assistant == 0 {
-                String::new()
-            } else {
-                format!("a{index}a {}", words(index, *assistant))
-            },
-        });
-        let knowledge = self.entries.iter().enumerate().map(|(index, length)| KnowledgeEntry {
-            category: "fact".to_owned(),
-            key: format!("k{index}k"),
-            value: words(index, *length),
-        });
-        let work = Work { history: history.collect(), knowledge: knowledge.collect(), ..Work::default() };
-        State { mode: Some(Mode::new("go").unwrap()), work, ..State::default() }
+        let history = self
+            .turns
+            .iter()
+            .enumerate()
+            .map(|(index, (user, assistant))| Turn {
+                user: format!("q{index}q {}", words(index, *user)),
+                assistant: if *assistant == 0 {
+                    String::new()
+                } else {
+                    format!("a{index}a {}", words(index, *assistant))
+                },
+            });
+        let knowledge = self
+            .entries
+            .iter()
+            .enumerate()
+            .map(|(index, length)| KnowledgeEntry {
+                category: "fact".to_owned(),
+                key: format!("k{index}k"),
+                value: words(index, *length),
+            });
+        let work = Work {
+            history: history.collect(),
+            knowledge: knowledge.collect(),
+            ..Work::default()
+        };
+        State {
+            mode: Some(Mode::new("go").unwrap()),
+            work,
+            ..State::default()
+        }
     }
 
     fn request(&self, window: u64) -> Request {
@@ -170,16 +196,28 @@ fn model(window: u64, tier: Tier) -> ModelSpec {
 /// Returns what the segments take, by the vocabulary itself.
 fn tokens(draft: &Draft) -> u64 {
     let count = |text: &str| bpe_openai::o200k_base().count(text) as u64;
-    draft.segments.iter().map(|segment| count(&segment.text)).sum()
+    draft
+        .segments
+        .iter()
+        .map(|segment| count(&segment.text))
+        .sum()
 }
 
 /// Returns the rank of each block that is not elastic: 0 if it is not there, more the longer it is.
 fn ranks(draft: &Draft) -> Vec<(String, usize)> {
-    let rank =
-        |rung: &str| ["none", "minimal", "medium", "full", "whole"].iter().position(|name| *name == rung);
-    let blocks =
-        draft.fit_report.blocks.iter().filter(|row| !["knowledge", "history"].contains(&row.block.as_str()));
-    blocks.map(|row| (row.block.clone(), rank(row.rung).unwrap())).collect()
+    let rank = |rung: &str| {
+        ["none", "minimal", "medium", "full", "whole"]
+            .iter()
+            .position(|name| *name == rung)
+    };
+    let blocks = draft
+        .fit_report
+        .blocks
+        .iter()
+        .filter(|row| !["knowledge", "history"].contains(&row.block.as_str()));
+    blocks
+        .map(|row| (row.block.clone(), rank(row.rung).unwrap()))
+        .collect()
 }
 
 const WINDOWS: [u64; 9] = [40, 90, 150, 220, 300, 420, 600, 900, 4_000];

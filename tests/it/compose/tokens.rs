@@ -35,8 +35,9 @@ fn o200k_counts_are_the_published_ones() {
 #[test]
 fn other_families_are_counted_by_factor_and_margin() {
     let catalogue = catalogue();
-    let count =
-        |id: &str, text: &str| Counter::new(catalogue.tokenizer(catalogue.find(id).unwrap())).count(text);
+    let count = |id: &str, text: &str| {
+        Counter::new(catalogue.tokenizer(catalogue.find(id).unwrap())).count(text)
+    };
     let english = "word ".repeat(1_000);
     let exact = count("gpt-4o", &english).tokens as f64;
     let claude = count("claude-sonnet-5-5", &english);
@@ -50,14 +51,23 @@ fn other_families_are_counted_by_factor_and_margin() {
         (exact * 1.55).ceil(),
         "never below the ascii factor"
     );
-    assert_eq!(count("mistral:7b", &japanese).tokens as f64, (exact * 1.45).ceil());
-    assert_eq!(count("grok-4.7", "").upper_bound, 700, "the call's own tokens");
+    assert_eq!(
+        count("mistral:7b", &japanese).tokens as f64,
+        (exact * 1.45).ceil()
+    );
+    assert_eq!(
+        count("grok-4.7", "").upper_bound,
+        700,
+        "the call's own tokens"
+    );
 }
 
 #[test]
 fn hostile_text_is_counted_to_the_end() {
     let counter = Counter::new(TokenizerSpec::default());
-    let random: Vec<u8> = (0..1_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let random: Vec<u8> = (0..1_000_000_u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
     for text in [
         " ".repeat(1_000_000),
         "a".repeat(1_000_000),
@@ -91,7 +101,12 @@ fn section_9_1_and_appendix_c_the_twelve_models() {
     let catalogue = catalogue();
     for (id, window, tier, xml, following) in expected {
         let model = catalogue.find(id).unwrap();
-        let found = (model.window, model.tier, model.xml_reliability, model.instruction_following);
+        let found = (
+            model.window,
+            model.tier,
+            model.xml_reliability,
+            model.instruction_following,
+        );
         assert_eq!(found, (window, tier, xml, following), "{id}");
     }
 }
@@ -102,15 +117,34 @@ fn the_catalogue_refuses_what_does_not_hold_together() {
     let head = "format: 1\nas_of: x\ntokenizers: {t: {kind: exact}}\nmodels:\n";
     assert!(Catalogue::read(&format!("{head}{row}"), "m").is_ok());
     let cases = [
-        (format!("{head}{row}{row}"), (6, "the name `a` stands twice")),
-        (format!("{head}{}", row.replace("tokenizer: t", "tokenizer: u")), (5, "which is not described")),
-        (format!("{head}{}", row.replace("tier: full", "tier: huge")), (5, "unknown variant")),
-        (format!("{head}{}", row.replace("window: 1", "window: 0")), (5, "has no window")),
-        (head.replace("format: 1", "format: 2") + row, (1, "format 1")),
+        (
+            format!("{head}{row}{row}"),
+            (6, "the name `a` stands twice"),
+        ),
+        (
+            format!("{head}{}", row.replace("tokenizer: t", "tokenizer: u")),
+            (5, "which is not described"),
+        ),
+        (
+            format!("{head}{}", row.replace("tier: full", "tier: huge")),
+            (5, "unknown variant"),
+        ),
+        (
+            format!("{head}{}", row.replace("window: 1", "window: 0")),
+            (5, "has no window"),
+        ),
+        (
+            head.replace("format: 1", "format: 2") + row,
+            (1, "format 1"),
+        ),
     ];
     for (text, (line, words)) in cases {
         let error = Catalogue::read(&text, "m").unwrap_err();
-        assert_eq!(error.place().map(|place| place.line), Some(line), "{error:#}");
+        assert_eq!(
+            error.place().map(|place| place.line),
+            Some(line),
+            "{error:#}"
+        );
         assert!(error.message().contains(words), "{error:#}");
     }
 }
@@ -120,34 +154,79 @@ fn the_commands_show_models_and_count_tokens() {
     let project = TestProject::new();
     let list = project.run(&["models", "list", "--json"]).json();
     assert!(list.as_array().unwrap().len() > 40);
-    assert!(project.run(&["models", "list"]).ok().contains("llama3.2:3b                ollama"));
-    assert_eq!(project.run(&["models", "show", "gpt-4o", "--json"]).json()["window"], 128_000);
-    project.run(&["models", "show", "nope"]).fails(3, &["UnknownModel", "[[models]]"]);
-    project.write("a.txt", "hello world").write("agentd/packs/sdd/pack.yaml", "broken: [");
+    assert!(
+        project
+            .run(&["models", "list"])
+            .ok()
+            .contains("llama3.2:3b                ollama")
+    );
+    assert_eq!(
+        project.run(&["models", "show", "gpt-4o", "--json"]).json()["window"],
+        128_000
+    );
+    project
+        .run(&["models", "show", "nope"])
+        .fails(3, &["UnknownModel", "[[models]]"]);
+    project
+        .write("a.txt", "hello world")
+        .write("agentd/packs/sdd/pack.yaml", "broken: [");
     assert_eq!(project.run(&["tokens", "a.txt"]).ok(), "2\n");
-    let json =
-        project.run_with_stdin(&["tokens", "--json", "--model", "claude-sonnet-5-5"], b"hello world").json();
-    assert_eq!(json["count"], serde_json::json!({"tokens": 4, "upper_bound": 4, "kind": "calibrated"}));
+    let json = project
+        .run_with_stdin(
+            &["tokens", "--json", "--model", "claude-sonnet-5-5"],
+            b"hello world",
+        )
+        .json();
+    assert_eq!(
+        json["count"],
+        serde_json::json!({"tokens": 4, "upper_bound": 4, "kind": "calibrated"})
+    );
     let unknown = project.run(&["tokens", "a.txt", "--model", "nope"]);
-    assert!(unknown.stderr.contains("`nope` is not in the catalogue: medium, 32768 tokens assumed"));
+    assert!(
+        unknown
+            .stderr
+            .contains("`nope` is not in the catalogue: medium, 32768 tokens assumed")
+    );
     assert!(unknown.stderr.contains("guess"));
     let row = "[[models]]\nid = \"mine\"\nprovider = \"me\"\nwindow = 4096\ntokenizer = \"llama3\"\ntier = \"minimal\"\n\
                xml_reliability = \"low\"\ninstruction_following = \"low\"\nsource = \"me\"\n";
     project.write("agentd/config.toml", format!("format = 1\n{row}"));
-    assert!(project.run(&["models", "show", "mine"]).ok().contains("4096 tokens"));
-    project.write("agentd/config.toml", format!("format = 1\n{}", row.replace("llama3", "x")));
-    project.run(&["models", "list"]).fails(4, &["ConfigInvalid", "names the tokenizer `x`"]);
+    assert!(
+        project
+            .run(&["models", "show", "mine"])
+            .ok()
+            .contains("4096 tokens")
+    );
+    project.write(
+        "agentd/config.toml",
+        format!("format = 1\n{}", row.replace("llama3", "x")),
+    );
+    project
+        .run(&["models", "list"])
+        .fails(4, &["ConfigInvalid", "names the tokenizer `x`"]);
 }
 
 #[test]
 fn a_measured_factor_corrects_every_count_and_every_bound() {
     let plain = Counter::new(TokenizerSpec::default());
-    let corrected = Counter::new(TokenizerSpec { margin: 1.25, ..TokenizerSpec::default() }).corrected(1.5);
-    for text in ["hello world", "fn main() { println!(\"<x>\") }", "größe 漢字 😀"] {
+    let corrected = Counter::new(TokenizerSpec {
+        margin: 1.25,
+        ..TokenizerSpec::default()
+    })
+    .corrected(1.5);
+    for text in [
+        "hello world",
+        "fn main() { println!(\"<x>\") }",
+        "größe 漢字 😀",
+    ] {
         let o200k = plain.count(text).tokens;
         let count = corrected.count(text);
         assert_eq!(count.tokens, (o200k * 3).div_ceil(2), "{text}");
-        assert_eq!(count.upper_bound, (o200k * 15).div_ceil(8), "the margin stays: {text}");
+        assert_eq!(
+            count.upper_bound,
+            (o200k * 15).div_ceil(8),
+            "the margin stays: {text}"
+        );
         assert_eq!(count.kind, CountKind::Calibrated);
         assert!(corrected.bound(text.len()) >= count.upper_bound, "{text}");
     }

@@ -21,29 +21,53 @@ fn hostile() -> impl Strategy<Value = String> {
 }
 
 fn prompts() -> impl Strategy<Value = UnifiedPrompt> {
-    let kind = prop::sample::select(vec![ContextKind::File, ContextKind::Artifact, ContextKind::Thought]);
-    let item =
-        (kind, hostile(), hostile()).prop_map(|(kind, name, content)| ContextItem::new(kind, name, content));
-    (hostile(), vec(item, 0..4), hostile().prop_map(|text| format!("x{text}"))).prop_map(
-        |(system, items, instructions)| {
-            let prompt = UnifiedPrompt::new(instructions).unwrap().with_system(system);
-            items.into_iter().fold(prompt, UnifiedPrompt::with_item)
-        },
+    let kind = prop::sample::select(vec![
+        ContextKind::File,
+        ContextKind::Artifact,
+        ContextKind::Thought,
+    ]);
+    let item = (kind, hostile(), hostile())
+        .prop_map(|(kind, name, content)| ContextItem::new(kind, name, content));
+    (
+        hostile(),
+        vec(item, 0..4),
+        hostile().prop_map(|text| format!("x{text}")),
     )
+        .prop_map(|(system, items, instructions)| {
+            let prompt = UnifiedPrompt::new(instructions)
+                .unwrap()
+                .with_system(system);
+            items.into_iter().fold(prompt, UnifiedPrompt::with_item)
+        })
 }
 
 /// Returns what an XML reader sees of an element: its name, its item's name and its text.
 fn seen(node: Node<'_, '_>) -> (String, Option<String>, String) {
-    let name = node.attribute("path").or_else(|| node.attribute("name")).map(str::to_owned);
-    let text: String = node.descendants().filter(Node::is_text).filter_map(|text| text.text()).collect();
-    let text = if node.attribute("eol") == Some("crlf") { text.replace('\n', "\r\n") } else { text };
+    let name = node
+        .attribute("path")
+        .or_else(|| node.attribute("name"))
+        .map(str::to_owned);
+    let text: String = node
+        .descendants()
+        .filter(Node::is_text)
+        .filter_map(|text| text.text())
+        .collect();
+    let text = if node.attribute("eol") == Some("crlf") {
+        text.replace('\n', "\r\n")
+    } else {
+        text
+    };
     (node.tag_name().name().to_owned(), name, text)
 }
 
 fn expected(prompt: &UnifiedPrompt) -> Vec<(String, Option<String>, String)> {
     let mut elements = Vec::new();
     if !prompt.system_prompt().is_empty() {
-        elements.push(("system_prompt".to_owned(), None, prompt.system_prompt().to_owned()));
+        elements.push((
+            "system_prompt".to_owned(),
+            None,
+            prompt.system_prompt().to_owned(),
+        ));
     }
     for item in prompt.context() {
         let element = match item.kind() {
@@ -51,9 +75,17 @@ fn expected(prompt: &UnifiedPrompt) -> Vec<(String, Option<String>, String)> {
             ContextKind::Artifact => "artifact",
             ContextKind::Thought => "thought",
         };
-        elements.push((element.to_owned(), Some(item.name().to_owned()), item.content().to_owned()));
+        elements.push((
+            element.to_owned(),
+            Some(item.name().to_owned()),
+            item.content().to_owned(),
+        ));
     }
-    elements.push(("instructions".to_owned(), None, prompt.instructions().to_owned()));
+    elements.push((
+        "instructions".to_owned(),
+        None,
+        prompt.instructions().to_owned(),
+    ));
     elements
 }
 
@@ -122,31 +154,76 @@ fn forbidden_characters_are_replaced_visibly_however_a_prompt_is_made() {
     )
     .unwrap();
     assert_eq!(read.instructions(), "a␀b");
-    assert_eq!((read.context()[0].name(), read.context()[0].content()), ("␁", "␂"));
+    assert_eq!(
+        (read.context()[0].name(), read.context()[0].content()),
+        ("␁", "␂")
+    );
 }
 
 /// Documents that an XML reader accepts, or nearly, and that we never write: each is refused at its place.
 #[test]
 fn what_would_be_written_otherwise_is_refused_with_line_and_column() {
     let cases = [
-        ("<prompt>\n<instructions>x</instructions>\n</prompt>", (3, 10)),
-        ("<prompt>\n<instructions>x</instructions>\n</prompt>\n\n", (4, 1)),
-        ("<?xml version=\"1.0\"?>\n<prompt>\n<instructions>x</instructions>\n</prompt>\n", (1, 1)),
-        ("<prompt><instructions>x</instructions>\n</prompt>\n", (1, 9)),
-        ("<prompt>\n<instructions>x &lt; y</instructions>\n</prompt>\n", (2, 17)),
-        ("<prompt>\n<instructions><![CDATA[x]]></instructions>\n</prompt>\n", (2, 15)),
-        ("<prompt>\n<instructions >x</instructions>\n</prompt>\n", (2, 14)),
-        ("<prompt>\n<!-- c -->\n<instructions>x</instructions>\n</prompt>\n", (2, 1)),
-        ("<prompt>\n<instructions>x</instructions>\n<file path=\"a\">b</file>\n</prompt>\n", (2, 2)),
+        (
+            "<prompt>\n<instructions>x</instructions>\n</prompt>",
+            (3, 10),
+        ),
+        (
+            "<prompt>\n<instructions>x</instructions>\n</prompt>\n\n",
+            (4, 1),
+        ),
+        (
+            "<?xml version=\"1.0\"?>\n<prompt>\n<instructions>x</instructions>\n</prompt>\n",
+            (1, 1),
+        ),
+        (
+            "<prompt><instructions>x</instructions>\n</prompt>\n",
+            (1, 9),
+        ),
+        (
+            "<prompt>\n<instructions>x &lt; y</instructions>\n</prompt>\n",
+            (2, 17),
+        ),
+        (
+            "<prompt>\n<instructions><![CDATA[x]]></instructions>\n</prompt>\n",
+            (2, 15),
+        ),
+        (
+            "<prompt>\n<instructions >x</instructions>\n</prompt>\n",
+            (2, 14),
+        ),
+        (
+            "<prompt>\n<!-- c -->\n<instructions>x</instructions>\n</prompt>\n",
+            (2, 1),
+        ),
+        (
+            "<prompt>\n<instructions>x</instructions>\n<file path=\"a\">b</file>\n</prompt>\n",
+            (2, 2),
+        ),
         (
             "<prompt>\n<context>\n<file path='a'>b</file>\n</context>\n<instructions>x</instructions>\n</prompt>\n",
             (3, 12),
         ),
-        ("<prompt>\n<context>\n</context>\n<instructions>x</instructions>\n</prompt>\n", (2, 2)),
-        ("<prompt>\n<instructions>x</instructions>\n<instructions>y</instructions>\n</prompt>\n", (2, 15)),
-        ("<prompt>\n<instructions>x<b/></instructions>\n</prompt>\n", (2, 16)),
-        ("<prompt>\n<instructions>&nope;</instructions>\n</prompt>\n", (2, 15)),
-        ("<prompt>\n<unknown>x</unknown>\n<instructions>x</instructions>\n</prompt>\n", (2, 2)),
+        (
+            "<prompt>\n<context>\n</context>\n<instructions>x</instructions>\n</prompt>\n",
+            (2, 2),
+        ),
+        (
+            "<prompt>\n<instructions>x</instructions>\n<instructions>y</instructions>\n</prompt>\n",
+            (2, 15),
+        ),
+        (
+            "<prompt>\n<instructions>x<b/></instructions>\n</prompt>\n",
+            (2, 16),
+        ),
+        (
+            "<prompt>\n<instructions>&nope;</instructions>\n</prompt>\n",
+            (2, 15),
+        ),
+        (
+            "<prompt>\n<unknown>x</unknown>\n<instructions>x</instructions>\n</prompt>\n",
+            (2, 2),
+        ),
     ];
     for (xml, place) in cases {
         let error = UnifiedPrompt::from_xml(xml).unwrap_err();
@@ -154,9 +231,17 @@ fn what_would_be_written_otherwise_is_refused_with_line_and_column() {
         let found = error.place().map(|place| (place.line, place.column));
         assert_eq!(found, Some(place), "{xml}\n{error:#}");
     }
-    for xml in
-        ["", "x", "<prompt>", "<prompt></prompt>\n", "<prompt>\n<instructions> </instructions>\n</prompt>\n"]
-    {
-        assert_eq!(UnifiedPrompt::from_xml(xml).unwrap_err().kind(), ErrorKind::XmlInvalid, "{xml:?}");
+    for xml in [
+        "",
+        "x",
+        "<prompt>",
+        "<prompt></prompt>\n",
+        "<prompt>\n<instructions> </instructions>\n</prompt>\n",
+    ] {
+        assert_eq!(
+            UnifiedPrompt::from_xml(xml).unwrap_err().kind(),
+            ErrorKind::XmlInvalid,
+            "{xml:?}"
+        );
     }
 }

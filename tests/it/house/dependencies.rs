@@ -40,7 +40,11 @@ fn metadata(features: &[&str]) -> Value {
         .current_dir(repository())
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -77,7 +81,11 @@ fn packages<'a>(metadata: &'a Value, ids: &'a BTreeSet<String>) -> impl Iterator
 fn the_pure_build_is_small() {
     let metadata = metadata(&["--no-default-features"]);
     let used = used(&metadata, false);
-    assert!(used.len() > 10 && used.len() <= MOST_PURE, "{} crates", used.len());
+    assert!(
+        used.len() > 10 && used.len() <= MOST_PURE,
+        "{} crates",
+        used.len()
+    );
 }
 
 #[test]
@@ -87,7 +95,10 @@ fn no_crate_is_linked_twice() {
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in packages(&metadata, &used) {
         let version = package["version"].as_str().unwrap();
-        versions.entry(package["name"].as_str().unwrap()).or_default().push(version);
+        versions
+            .entry(package["name"].as_str().unwrap())
+            .or_default()
+            .push(version);
     }
     versions.retain(|_, versions| versions.len() > 1);
     assert_eq!(versions, BTreeMap::new());
@@ -111,7 +122,10 @@ fn all_licences_are_allowed_and_all_crates_come_from_the_registry() {
 
 fn is_allowed(licence: &str) -> bool {
     let licence = licence.replace('/', " OR ").replace(['(', ')'], "");
-    licence.split(" AND ").all(|part| part.split(" OR ").any(|name| LICENCES.contains(&name.trim())))
+    licence.split(" AND ").all(|part| {
+        part.split(" OR ")
+            .any(|name| LICENCES.contains(&name.trim()))
+    })
 }
 
 #[test]

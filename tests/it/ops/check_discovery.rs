@@ -28,7 +28,8 @@ fn project(files: &Files) -> TestProject {
 #[test]
 fn what_lies_at_the_root_tells_how_a_project_is_checked() {
     const PACKAGE: &str = r#"{"scripts": {"test": "jest"}}"#;
-    const PLACEHOLDER: &str = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
+    const PLACEHOLDER: &str =
+        r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
     let cases: [(&Files, &[&str]); 31] = [
         (&[], &[]),
         (&[("README.md", "cargo test")], &[]),
@@ -36,27 +37,60 @@ fn what_lies_at_the_root_tells_how_a_project_is_checked() {
         (&[("Cargo.toml/x", "")], &[]),
         (&[("go.mod", "")], &["go vet ./...", "go test ./..."]),
         (&[("package.json", PACKAGE)], &["npm test"]),
-        (&[("package.json", PACKAGE), ("pnpm-lock.yaml", "")], &["pnpm test"]),
-        (&[("package.json", PACKAGE), ("yarn.lock", "")], &["yarn test"]),
-        (&[("package.json", PACKAGE), ("bun.lock", "")], &["bun run test"]),
+        (
+            &[("package.json", PACKAGE), ("pnpm-lock.yaml", "")],
+            &["pnpm test"],
+        ),
+        (
+            &[("package.json", PACKAGE), ("yarn.lock", "")],
+            &["yarn test"],
+        ),
+        (
+            &[("package.json", PACKAGE), ("bun.lock", "")],
+            &["bun run test"],
+        ),
         (&[("package.json", PLACEHOLDER)], &[]),
         (&[("package.json", r#"{"scripts": {"test": " "}}"#)], &[]),
         (&[("package.json", r#"{"scripts": ["test"]}"#)], &[]),
         (&[("package.json", "{")], &[]),
         (&[("pytest.ini", "")], &["python3 -m pytest"]),
         (&[("pyproject.toml", "[project]\nname = \"x\"\n")], &[]),
-        (&[("pyproject.toml", "[tool.pytest.ini_options]\n")], &["python3 -m pytest"]),
+        (
+            &[("pyproject.toml", "[tool.pytest.ini_options]\n")],
+            &["python3 -m pytest"],
+        ),
         (&[("setup.cfg", "[tool:pytest]\n")], &["python3 -m pytest"]),
         (&[("tests/test_a.py", "")], &["python3 -m pytest"]),
         (&[("tests/a.py", "")], &[]),
         (&[("pom.xml", "")], &["mvn --batch-mode verify"]),
-        (&[("pom.xml", ""), ("mvnw", "#!/bin/sh")], &["./mvnw --batch-mode verify"]),
-        (&[("build.gradle", ""), ("build.gradle.kts", "")], &["gradle --no-daemon check"]),
-        (&[("build.gradle.kts", ""), ("gradlew", "#!/bin/sh")], &["./gradlew --no-daemon check"]),
-        (&[("Gemfile", ""), ("spec/a_spec.rb", "")], &["bundle exec rspec"]),
-        (&[("Gemfile", ""), ("Rakefile", "")], &["bundle exec rake test"]),
-        (&[("Makefile", "all: test\ntest check: all\n\ttrue\n")], &["make test"]),
-        (&[("Makefile", ".PHONY: test\n# test: x\ntest := 1\ncheck: x\n")], &["make check"]),
+        (
+            &[("pom.xml", ""), ("mvnw", "#!/bin/sh")],
+            &["./mvnw --batch-mode verify"],
+        ),
+        (
+            &[("build.gradle", ""), ("build.gradle.kts", "")],
+            &["gradle --no-daemon check"],
+        ),
+        (
+            &[("build.gradle.kts", ""), ("gradlew", "#!/bin/sh")],
+            &["./gradlew --no-daemon check"],
+        ),
+        (
+            &[("Gemfile", ""), ("spec/a_spec.rb", "")],
+            &["bundle exec rspec"],
+        ),
+        (
+            &[("Gemfile", ""), ("Rakefile", "")],
+            &["bundle exec rake test"],
+        ),
+        (
+            &[("Makefile", "all: test\ntest check: all\n\ttrue\n")],
+            &["make test"],
+        ),
+        (
+            &[("Makefile", ".PHONY: test\n# test: x\ntest := 1\ncheck: x\n")],
+            &["make check"],
+        ),
         (&[("Makefile", "all:\n\ttest: x\nother ?= test : x\n")], &[]),
         (&[("test.sh", "#!/bin/sh")], &["./test.sh"]),
         (&[("test.sh", "true")], &[]),
@@ -73,27 +107,54 @@ fn what_lies_at_the_root_tells_how_a_project_is_checked() {
     for (files, commands) in cases {
         let project = project(files);
         let found = ops::detected(&project.root());
-        let expected: Vec<CheckCommand> = commands.iter().map(|run| CheckCommand::new(run)).collect();
+        let expected: Vec<CheckCommand> =
+            commands.iter().map(|run| CheckCommand::new(run)).collect();
         assert_eq!(found, expected, "{files:?}");
     }
 }
 
 #[test]
 fn scans_go_with_files_whether_their_tool_is_there_or_not() {
-    let project =
-        project(&[("Cargo.toml", ""), ("Cargo.lock", ""), (".gitleaks.toml", ""), (".gitleaksignore", "")]);
+    let project = project(&[
+        ("Cargo.toml", ""),
+        ("Cargo.lock", ""),
+        (".gitleaks.toml", ""),
+        (".gitleaksignore", ""),
+    ]);
     let review = ReviewSettings::default();
     let audit = CheckCommand::scan("cargo audit", "cargo-audit");
     let leaks = CheckCommand::scan("gitleaks detect --no-git --no-banner --redact", "gitleaks");
     let found = ops::check_commands(&review, &project.root());
-    assert_eq!(found, [CheckCommand::new("cargo test"), audit.clone(), leaks.clone()]);
-    let without = ReviewSettings { scans: false, ..review.clone() };
-    assert_eq!(ops::check_commands(&without, &project.root()), [CheckCommand::new("cargo test")]);
+    assert_eq!(
+        found,
+        [
+            CheckCommand::new("cargo test"),
+            audit.clone(),
+            leaks.clone()
+        ]
+    );
+    let without = ReviewSettings {
+        scans: false,
+        ..review.clone()
+    };
+    assert_eq!(
+        ops::check_commands(&without, &project.root()),
+        [CheckCommand::new("cargo test")]
+    );
     // What is set takes the place of what is found; a scan that is set is not made twice.
     let own = CheckCommand::new("cargo audit --deny warnings");
-    let set = ReviewSettings { commands: Some(vec![own.clone()]), ..review.clone() };
-    assert_eq!(ops::check_commands(&set, &project.root()), [own, leaks.clone()]);
-    let none = ReviewSettings { commands: Some(Vec::new()), ..review };
+    let set = ReviewSettings {
+        commands: Some(vec![own.clone()]),
+        ..review.clone()
+    };
+    assert_eq!(
+        ops::check_commands(&set, &project.root()),
+        [own, leaks.clone()]
+    );
+    let none = ReviewSettings {
+        commands: Some(Vec::new()),
+        ..review
+    };
     assert_eq!(ops::check_commands(&none, &project.root()), [audit, leaks]);
 }
 
@@ -108,7 +169,10 @@ fn check(project: &TestProject) -> Result<(), Error> {
 fn refused(project: &TestProject) -> String {
     let error = check(project).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotTrusted);
-    assert!(error.hint().unwrap().contains("`agentd trust`") && error.hint().unwrap().contains("--trust"));
+    assert!(
+        error.hint().unwrap().contains("`agentd trust`")
+            && error.hint().unwrap().contains("--trust")
+    );
     error.message().to_owned()
 }
 
@@ -124,10 +188,19 @@ fn checks_are_run_once_their_commands_are_accepted_and_no_others() {
     );
     let shown = project.run(&["trust", "--show"]);
     let commands = "          cargo test\n          go vet ./...\n          go test ./...\n          govulncheck ./...\n";
-    assert_eq!((shown.code, shown.stdout), (1, format!("new       checks\n{commands}")));
-    assert_eq!(project.run(&["trust"]).ok(), format!("accepted  checks (new)\n{commands}"));
+    assert_eq!(
+        (shown.code, shown.stdout),
+        (1, format!("new       checks\n{commands}"))
+    );
+    assert_eq!(
+        project.run(&["trust"]).ok(),
+        format!("accepted  checks (new)\n{commands}")
+    );
     check(&project).unwrap();
-    assert_eq!(project.run(&["trust", "--show"]).ok(), format!("accepted  checks\n{commands}"));
+    assert_eq!(
+        project.run(&["trust", "--show"]).ok(),
+        format!("accepted  checks\n{commands}")
+    );
 
     // Others that are found later, or set, are not the ones that were accepted.
     project.write("pytest.ini", "");
@@ -175,21 +248,38 @@ fn init_writes_the_checks_that_it_finds_and_they_are_accepted_apart_from_the_set
     project.run(&["init"]).ok();
     let text = project.read("agentd/config.toml");
     assert!(
-        text.contains("\n[review]\ncommands = [\n  \"cargo test\",\n  \"npm test\",\n]\n# timeout_seconds"),
+        text.contains(
+            "\n[review]\ncommands = [\n  \"cargo test\",\n  \"npm test\",\n]\n# timeout_seconds"
+        ),
         "{text}"
     );
     let places = Places::new(Some(project.root()), None);
-    let commands = Some(vec![CheckCommand::new("cargo test"), CheckCommand::new("npm test")]);
-    assert_eq!(settings(&places).unwrap().review, ReviewSettings { commands, ..ReviewSettings::default() });
+    let commands = Some(vec![
+        CheckCommand::new("cargo test"),
+        CheckCommand::new("npm test"),
+    ]);
+    assert_eq!(
+        settings(&places).unwrap().review,
+        ReviewSettings {
+            commands,
+            ..ReviewSettings::default()
+        }
+    );
     // The settings say nothing but that, so only the checks are left to be accepted.
     let shown = project.run(&["trust", "--show"]).stdout;
     assert_eq!(
         shown,
         "accepted  agentd/config.toml\nnew       checks\n          cargo test\n          npm test\n"
     );
-    project.write("agentd/config.toml", text.replace("\"npm test\"", "\"npm run evil\""));
+    project.write(
+        "agentd/config.toml",
+        text.replace("\"npm test\"", "\"npm run evil\""),
+    );
     let shown = project.run(&["trust", "--show"]).stdout;
-    assert!(shown.starts_with("new       agentd/config.toml\nnew       checks\n"), "{shown}");
+    assert!(
+        shown.starts_with("new       agentd/config.toml\nnew       checks\n"),
+        "{shown}"
+    );
 }
 
 /// The ledger's own folder keeps itself out of the repository, so `init` need not touch the project's `.gitignore`.
@@ -200,8 +290,13 @@ fn git_does_not_see_what_is_recorded_and_init_leaves_gitignore_alone() {
     project.run(&["turn", "plan", "Go", "--agent", "echo"]);
     assert!(project.root().join(".agentd/ledger.db").is_file());
     assert_eq!(project.read(".gitignore"), "/target\n");
-    let status =
-        Command::new("git").args(["status", "--porcelain", "-uall"]).current_dir(project.root()).output();
+    let status = Command::new("git")
+        .args(["status", "--porcelain", "-uall"])
+        .current_dir(project.root())
+        .output();
     let status = String::from_utf8(status.unwrap().stdout).unwrap();
-    assert_eq!(status, "?? .gitignore\n?? agentd/config.toml\n?? agentd/project.md\n");
+    assert_eq!(
+        status,
+        "?? .gitignore\n?? agentd/config.toml\n?? agentd/project.md\n"
+    );
 }

@@ -32,7 +32,13 @@ impl Place {
         let path = (OsString::from("PATH"), std::env::var_os("PATH").unwrap());
         let environment = Environment(vec![path, ("GREETING".into(), "hello".into())]);
         let (folder, secrets) = (tempfile::tempdir().unwrap(), Secrets::default());
-        Self { folder, environment, secrets, timeout: HANG, stop_file: "stop" }
+        Self {
+            folder,
+            environment,
+            secrets,
+            timeout: HANG,
+            stop_file: "stop",
+        }
     }
 
     fn root(&self) -> PathBuf {
@@ -44,7 +50,11 @@ impl Place {
     }
 
     /// Runs checks; afterwards nothing of them is alive, and their folder is gone.
-    fn run(&self, commands: &[CheckCommand], tell: &dyn Fn(&CheckCommand, Option<&Check>)) -> Vec<Check> {
+    fn run(
+        &self,
+        commands: &[CheckCommand],
+        tell: &dyn Fn(&CheckCommand, Option<&Check>),
+    ) -> Vec<Check> {
         let stop_file = self.root().join(self.stop_file);
         let marker = format!("checks-{}", self.root().display());
         let checks = run_checks(&CheckJob {
@@ -61,7 +71,10 @@ impl Place {
             stop: &|| u8::from(stop_file.exists()),
             tell,
         });
-        assert!(marked_calls().is_none_or(|calls| !calls.contains(&marker)), "something outlived its check");
+        assert!(
+            marked_calls().is_none_or(|calls| !calls.contains(&marker)),
+            "something outlived its check"
+        );
         assert!(!self.calls().exists());
         checks.unwrap()
     }
@@ -76,36 +89,73 @@ impl Place {
 fn checks_pass_or_fail_by_their_exit_code_and_what_they_wrote_is_kept_in_order() {
     let place = Place::new();
     let told = RefCell::new(Vec::new());
-    let commands = ["echo one; echo two >&2; echo three", "echo $GREETING; exit 3", "cat; pwd; test ! -t 0"];
+    let commands = [
+        "echo one; echo two >&2; echo three",
+        "echo $GREETING; exit 3",
+        "cat; pwd; test ! -t 0",
+    ];
     let checks = place.run(&commands.map(CheckCommand::new), &|command, check| {
-        told.borrow_mut().push((command.run.clone(), check.map(|check| check.end)));
+        told.borrow_mut()
+            .push((command.run.clone(), check.map(|check| check.end)));
     });
-    let ends = [CheckEnd::Passed, CheckEnd::Failed { code: Some(3) }, CheckEnd::Passed];
+    let ends = [
+        CheckEnd::Passed,
+        CheckEnd::Failed { code: Some(3) },
+        CheckEnd::Passed,
+    ];
     let root = place.root().canonicalize().unwrap();
-    let outputs = ["one\ntwo\nthree\n".to_owned(), "hello\n".to_owned(), format!("{}\n", root.display())];
-    for ((check, end), (command, output)) in checks.iter().zip(ends).zip(commands.iter().zip(&outputs)) {
-        assert_eq!((check.end, check.name.as_str(), check.command.as_str()), (end, *command, *command));
+    let outputs = [
+        "one\ntwo\nthree\n".to_owned(),
+        "hello\n".to_owned(),
+        format!("{}\n", root.display()),
+    ];
+    for ((check, end), (command, output)) in
+        checks.iter().zip(ends).zip(commands.iter().zip(&outputs))
+    {
+        assert_eq!(
+            (check.end, check.name.as_str(), check.command.as_str()),
+            (end, *command, *command)
+        );
         assert_eq!(check.output, *output);
     }
     assert!(!all_passed(&checks), "one failed");
     let told: Vec<Option<CheckEnd>> = told.into_inner().into_iter().map(|(_, end)| end).collect();
     let expected: Vec<Option<CheckEnd>> = ends.iter().flat_map(|end| [None, Some(*end)]).collect();
-    assert_eq!(told, expected, "each is told of when it begins and when it has ended");
+    assert_eq!(
+        told, expected,
+        "each is told of when it begins and when it has ended"
+    );
 }
 
 #[test]
 fn a_check_that_hangs_is_ended_and_the_next_one_is_run() {
     let has_begun = |seconds: u64| {
-        let place = Place { timeout: Duration::from_secs(seconds), ..Place::new() };
+        let place = Place {
+            timeout: Duration::from_secs(seconds),
+            ..Place::new()
+        };
         let slow = format!("sleep {seconds}.1");
-        let slow = CheckCommand { timeout: Some(HANG), ..CheckCommand::new(&slow) };
-        let checks = place.run(&[CheckCommand::new("echo begun; sleep 600"), slow], &|_, _| {});
+        let slow = CheckCommand {
+            timeout: Some(HANG),
+            ..CheckCommand::new(&slow)
+        };
+        let checks = place.run(
+            &[CheckCommand::new("echo begun; sleep 600"), slow],
+            &|_, _| {},
+        );
         assert_eq!(checks[0].end, CheckEnd::TimedOut { seconds });
-        assert!(checks[0].milliseconds >= 1_000 * seconds, "{}", checks[0].milliseconds);
+        assert!(
+            checks[0].milliseconds >= 1_000 * seconds,
+            "{}",
+            checks[0].milliseconds
+        );
         assert_eq!(checks[1].end, CheckEnd::Passed, "its own time is longer");
         checks[0].output == "begun\n"
     };
-    assert!(GROWING_LIMITS.into_iter().any(has_begun), "what a check wrote is not kept");
+    assert!(
+        GROWING_LIMITS.into_iter().any(has_begun),
+        "what a check wrote is not kept"
+    );
 }
 
 #[test]
@@ -116,7 +166,13 @@ fn what_a_check_leaves_behind_is_ended_and_told() {
                   until [ -e begun ]; do sleep 0.01; done; echo started";
     let check = place.run_one(script);
     assert_eq!(check.end, CheckEnd::Passed);
-    assert!(check.output.starts_with("started\n[processes left behind, and ended: "), "{}", check.output);
+    assert!(
+        check
+            .output
+            .starts_with("started\n[processes left behind, and ended: "),
+        "{}",
+        check.output
+    );
     assert!(holders.are_gone());
 }
 
@@ -124,13 +180,24 @@ fn what_a_check_leaves_behind_is_ended_and_told() {
 fn no_secret_gets_into_what_is_kept() {
     let value = "tOp-secret-value-1";
     let secrets = Secrets::new([("MY_API_KEY".to_owned(), value.as_bytes().to_vec())]);
-    let mut place = Place { secrets, ..Place::new() };
-    place.environment.0.push(("MY_API_KEY".into(), value.into()));
+    let mut place = Place {
+        secrets,
+        ..Place::new()
+    };
+    place
+        .environment
+        .0
+        .push(("MY_API_KEY".into(), value.into()));
     let check = place.run_one("echo key=$MY_API_KEY; printf 'tOp-sec\\033[0mret-value-1\\n'");
-    assert_eq!(check.output, "key=[secret MY_API_KEY]\n[secret MY_API_KEY]\n");
+    assert_eq!(
+        check.output,
+        "key=[secret MY_API_KEY]\n[secret MY_API_KEY]\n"
+    );
     // One that stands across the place where the kept part begins.
     for shift in [65_010, 65_020, 65_030] {
-        let check = place.run_one(&format!("printf %s $MY_API_KEY; head -c {shift} /dev/zero | tr '\\0' x"));
+        let check = place.run_one(&format!(
+            "printf %s $MY_API_KEY; head -c {shift} /dev/zero | tr '\\0' x"
+        ));
         for part in ["tOp-secret", "value-1", "cret-val"] {
             assert!(!check.output.contains(part), "{shift}: {part}");
         }
@@ -142,11 +209,23 @@ fn a_check_sees_no_secret_variable_and_nothing_of_the_repository_of_a_hook() {
     let project = TestProject::new();
     project.write("agentd/agents.yaml", "format: 1\nsecrets: [MINE_*]\n");
     let workspace = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap();
-    let names =
-        ["PATH", "HOME", "GITHUB_TOKEN", "MINE_X", "X_PAT", "GIT_DIR", "GIT_INDEX_FILE", "GIT_AUTHOR_NAME"];
+    let names = [
+        "PATH",
+        "HOME",
+        "GITHUB_TOKEN",
+        "MINE_X",
+        "X_PAT",
+        "GIT_DIR",
+        "GIT_INDEX_FILE",
+        "GIT_AUTHOR_NAME",
+    ];
     let environment = Environment(names.map(|name| (name.into(), "short".into())).to_vec());
     let (seen, withheld) = workspace.check_environment(&environment).unwrap();
-    let seen: Vec<&str> = seen.0.iter().map(|(name, _)| name.to_str().unwrap()).collect();
+    let seen: Vec<&str> = seen
+        .0
+        .iter()
+        .map(|(name, _)| name.to_str().unwrap())
+        .collect();
     assert_eq!(seen, ["PATH", "HOME", "GIT_AUTHOR_NAME"]);
     assert_eq!(withheld, ["GITHUB_TOKEN", "MINE_X", "X_PAT"]);
 }
@@ -193,23 +272,42 @@ fn a_variable_is_secret_if_its_value_is_a_url_with_a_password() {
     let shown = secrets
         .redact("407 for me with hunter2hunter2, tried http://me:hunter2hunter2@proxy:3128")
         .into_owned();
-    assert_eq!(shown, "407 for me with [secret HTTP_PROXY], tried [secret HTTP_PROXY]");
+    assert_eq!(
+        shown,
+        "407 for me with [secret HTTP_PROXY], tried [secret HTTP_PROXY]"
+    );
 }
 
 #[test]
 fn a_variable_that_the_settings_name_is_seen_by_checks() {
     let project = TestProject::new();
-    project.write("agentd/config.toml", "format = 1\n[review]\nenv = [\"TEST_DATABASE_URL\"]\n");
+    project.write(
+        "agentd/config.toml",
+        "format = 1\n[review]\nenv = [\"TEST_DATABASE_URL\"]\n",
+    );
     let workspace = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap();
     let names = ["TEST_DATABASE_URL", "DATABASE_URL", "TEST_DATABASE_URL_2"];
-    let environment =
-        Environment(names.map(|name| (name.into(), "postgres://a:secretsecret@b/c".into())).to_vec());
+    let environment = Environment(
+        names
+            .map(|name| (name.into(), "postgres://a:secretsecret@b/c".into()))
+            .to_vec(),
+    );
     let (seen, withheld) = workspace.check_environment(&environment).unwrap();
-    let seen: Vec<&str> = seen.0.iter().map(|(name, _)| name.to_str().unwrap()).collect();
+    let seen: Vec<&str> = seen
+        .0
+        .iter()
+        .map(|(name, _)| name.to_str().unwrap())
+        .collect();
     assert_eq!((seen, withheld.len()), (vec!["TEST_DATABASE_URL"], 2));
-    project.write("agentd/config.toml", "format = 1\n[review]\nenv = [\"*\"]\n");
+    project.write(
+        "agentd/config.toml",
+        "format = 1\n[review]\nenv = [\"*\"]\n",
+    );
     let error = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap_err();
-    assert!(error.to_string().contains("is not the name of a variable"), "{error}");
+    assert!(
+        error.to_string().contains("is not the name of a variable"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -220,8 +318,15 @@ fn of_ten_megabytes_the_end_is_kept_and_what_was_left_out_is_told() {
     assert!(check.output.len() <= 64 * 1024, "{}", check.output.len());
     assert!(check.output.len() > 60 * 1024, "{}", check.output.len());
     let (first, rest) = check.output.split_once('\n').unwrap();
-    assert!(first.starts_with("[… 9,93") && first.ends_with(" bytes left out …]"), "{first}");
-    assert!(rest.ends_with("the end\n"), "{:?}", &rest[rest.len() - 40..]);
+    assert!(
+        first.starts_with("[… 9,93") && first.ends_with(" bytes left out …]"),
+        "{first}"
+    );
+    assert!(
+        rest.ends_with("the end\n"),
+        "{:?}",
+        &rest[rest.len() - 40..]
+    );
     // Whatever the bytes are, a text comes of them.
     let bytes = place.run_one("head -c 300000 /dev/urandom; exit 1");
     assert_eq!(bytes.end, CheckEnd::Failed { code: Some(1) });
@@ -232,10 +337,24 @@ fn a_command_that_is_not_there_fails_and_a_scan_without_its_tool_is_told_as_not_
     let place = Place::new();
     let scan = CheckCommand::scan("echo scanned", "no-such-tool-of-anyone");
     let there = CheckCommand::scan("echo scanned; exit 1", "sh");
-    let checks = place.run(&[CheckCommand::new("no-such-command-of-anyone x"), scan, there], &|_, _| {});
+    let checks = place.run(
+        &[
+            CheckCommand::new("no-such-command-of-anyone x"),
+            scan,
+            there,
+        ],
+        &|_, _| {},
+    );
     assert_eq!(checks[0].end, CheckEnd::NotInstalled);
-    assert!(checks[0].output.contains("no-such-command-of-anyone"), "{}", checks[0].output);
-    assert_eq!((checks[1].end, checks[1].output.as_str()), (CheckEnd::NotRun, ""));
+    assert!(
+        checks[0].output.contains("no-such-command-of-anyone"),
+        "{}",
+        checks[0].output
+    );
+    assert_eq!(
+        (checks[1].end, checks[1].output.as_str()),
+        (CheckEnd::NotRun, "")
+    );
     assert_eq!(checks[2].end, CheckEnd::Failed { code: Some(1) });
     assert!(all_passed(&checks[1..2]) && !all_passed(&checks[..1]) && !all_passed(&checks[2..]));
     let killed = place.run_one("echo x; kill -9 $$");
@@ -245,10 +364,16 @@ fn a_command_that_is_not_there_fails_and_a_scan_without_its_tool_is_told_as_not_
 
 #[test]
 fn a_stop_ends_the_running_check_and_no_other_is_begun() {
-    let place = Place { stop_file: "first", ..Place::new() };
+    let place = Place {
+        stop_file: "first",
+        ..Place::new()
+    };
     let commands = ["touch first; sleep 600", "touch second"];
     let checks = place.run(&commands.map(CheckCommand::new), &|_, _| {});
-    assert_eq!(checks.iter().map(|check| check.end).collect::<Vec<_>>(), [CheckEnd::Stopped; 2]);
+    assert_eq!(
+        checks.iter().map(|check| check.end).collect::<Vec<_>>(),
+        [CheckEnd::Stopped; 2]
+    );
     assert!(!place.root().join("second").exists());
 }
 
@@ -273,26 +398,48 @@ fn a_folder_that_is_not_there_is_an_error() {
             tell: &|_, _| {},
         })
     };
-    assert!(job(&place.root()).is_err(), "there is no place for what it writes");
+    assert!(
+        job(&place.root()).is_err(),
+        "there is no place for what it writes"
+    );
     fs::remove_file(place.root().join(".agentd")).unwrap();
-    assert!(job(&place.root().join("nowhere")).is_err(), "there is no place to run in");
+    assert!(
+        job(&place.root().join("nowhere")).is_err(),
+        "there is no place to run in"
+    );
     assert_eq!(job(&place.root()).unwrap()[0].end, CheckEnd::Passed);
 }
 
 fn check(name: &str, end: CheckEnd, milliseconds: u64, output: &str) -> Check {
-    Check { name: name.to_owned(), command: name.to_owned(), end, milliseconds, output: output.to_owned() }
+    Check {
+        name: name.to_owned(),
+        command: name.to_owned(),
+        end,
+        milliseconds,
+        output: output.to_owned(),
+    }
 }
 
 #[test]
 fn a_report_shows_a_table_and_the_end_of_each_output_in_a_fence_that_nothing_closes() {
     let many: String = (1..=300).map(|line| format!("line {line}\n")).collect();
     let report = checks_report(&[
-        check("make test", CheckEnd::Passed, 1_234, "````\n# Heading\n````\n"),
+        check(
+            "make test",
+            CheckEnd::Passed,
+            1_234,
+            "````\n# Heading\n````\n",
+        ),
         check("a | b `c`", CheckEnd::Failed { code: Some(2) }, 40, &many),
         check("scan", CheckEnd::NotRun, 0, ""),
         check("noisy", CheckEnd::Passed, 100, &many),
     ]);
-    let last = |count: usize| many.lines().skip(300 - count).collect::<Vec<_>>().join("\n");
+    let last = |count: usize| {
+        many.lines()
+            .skip(300 - count)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
     let expected = format!(
         "| check | result | seconds |\n\
          |---|---|---|\n\

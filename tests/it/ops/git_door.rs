@@ -17,7 +17,10 @@ use tempfile::TempDir;
 
 use crate::support::{write, write_program};
 
-const WIDE: DiffLimits = DiffLimits { file: 100_000, total: 1_000_000 };
+const WIDE: DiffLimits = DiffLimits {
+    file: 100_000,
+    total: 1_000_000,
+};
 
 /// What one of the tests gives to itself, and what must not lead the user's git astray.
 const REDIRECTS: [&str; 9] = [
@@ -46,7 +49,9 @@ impl World {
     /// Makes a user with a name, and a repository with one commit on `main`.
     fn new() -> Self {
         let world = Self::empty();
-        world.write("a.txt", "one\n").write("src/lib.rs", "fn lib() {}\n");
+        world
+            .write("a.txt", "one\n")
+            .write("src/lib.rs", "fn lib() {}\n");
         world.commit("Start");
         world
     }
@@ -58,13 +63,19 @@ impl World {
         let git = Git {
             env: vec![
                 ("HOME".to_owned(), home.to_str().unwrap().to_owned()),
-                ("XDG_CONFIG_HOME".to_owned(), home.join(".config").to_str().unwrap().to_owned()),
+                (
+                    "XDG_CONFIG_HOME".to_owned(),
+                    home.join(".config").to_str().unwrap().to_owned(),
+                ),
                 ("GIT_CONFIG_NOSYSTEM".to_owned(), "1".to_owned()),
             ],
             ..Git::default()
         };
         let world = Self { folder, git };
-        write(&home.join(".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@example.org\n");
+        write(
+            &home.join(".gitconfig"),
+            "[user]\n\tname = Ada\n\temail = ada@example.org\n",
+        );
         fs::create_dir_all(world.root()).unwrap();
         world.run(&["init", "-q"]);
         world.run(&["symbolic-ref", "HEAD", "refs/heads/main"]);
@@ -79,7 +90,13 @@ impl World {
     fn hostile(self) -> Self {
         let evil = self.path("evil");
         let mark = self.mark();
-        write_program(&evil, format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\nexit 1\n", mark.display()));
+        write_program(
+            &evil,
+            format!(
+                "#!/bin/sh\necho \"$0 $*\" >> '{}'\nexit 1\n",
+                mark.display()
+            ),
+        );
         let hooks = self.path("hooks");
         fs::create_dir_all(&hooks).unwrap();
         for hook in [
@@ -117,10 +134,21 @@ impl World {
             ("gc.auto", "1"),
         ];
         // The repository's own settings; a filter of the user's would be their own wish.
-        let own = ["filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "merge.evil.driver"];
+        let own = [
+            "filter.evil.clean",
+            "filter.evil.smudge",
+            "filter.evil.process",
+            "merge.evil.driver",
+        ];
         settings(&self.path("home/.gitconfig"), &user);
-        settings(&self.root().join(".git/config"), &own.map(|name| (name, evil)));
-        write(&self.root().join(".git/info/attributes"), "* filter=evil diff=evil merge=evil\n");
+        settings(
+            &self.root().join(".git/config"),
+            &own.map(|name| (name, evil)),
+        );
+        write(
+            &self.root().join(".git/info/attributes"),
+            "* filter=evil diff=evil merge=evil\n",
+        );
         self
     }
 
@@ -170,7 +198,11 @@ impl World {
         }
         let output = git.args(args).output().unwrap();
         let shown: Vec<_> = args.iter().map(AsRef::as_ref).collect();
-        assert!(output.status.success(), "{shown:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{shown:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -196,7 +228,9 @@ impl World {
     /// Makes a worktree of a change, outside the repository.
     fn change(&self, id: &str) -> Worktree {
         let path = self.path(&format!("work trees/{id}"));
-        self.repository().add_worktree(&format!("agentd/{id}"), &path, "main").unwrap()
+        self.repository()
+            .add_worktree(&format!("agentd/{id}"), &path, "main")
+            .unwrap()
     }
 
     /// Returns all that must not change in the user's own work tree: its files, index and state.
@@ -208,13 +242,20 @@ impl World {
                 let path = entry.unwrap().path();
                 if path == self.root().join(".git") {
                     for name in ["HEAD", "index", "config", "MERGE_HEAD", "logs/HEAD"] {
-                        found.push((path.join(name), fs::read(path.join(name)).unwrap_or_default()));
+                        found.push((
+                            path.join(name),
+                            fs::read(path.join(name)).unwrap_or_default(),
+                        ));
                     }
                 } else if path.symlink_metadata().unwrap().is_dir() {
                     waiting.push(path);
                 } else {
-                    let content = fs::read_link(&path).map(|to| to.into_os_string().into_encoded_bytes());
-                    found.push((path.clone(), content.unwrap_or_else(|_| fs::read(&path).unwrap())));
+                    let content =
+                        fs::read_link(&path).map(|to| to.into_os_string().into_encoded_bytes());
+                    found.push((
+                        path.clone(),
+                        content.unwrap_or_else(|_| fs::read(&path).unwrap()),
+                    ));
                 }
             }
         }
@@ -228,7 +269,9 @@ fn settings(config: &Path, settings: &[(&str, &str)]) {
     let mut text = fs::read_to_string(config).unwrap();
     for (name, value) in settings {
         let (section, key) = name.rsplit_once('.').unwrap();
-        let section = section.split_once('.').map_or(section.to_owned(), |(a, b)| format!("{a} \"{b}\""));
+        let section = section
+            .split_once('.')
+            .map_or(section.to_owned(), |(a, b)| format!("{a} \"{b}\""));
         text.push_str(&format!("[{section}]\n\t{key} = {value}\n"));
     }
     write(config, text);

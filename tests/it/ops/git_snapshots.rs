@@ -27,7 +27,9 @@ impl Project {
         git_words(&root, &["add", "-A"]);
         git_words(&root, &["commit", "-qm", "Start"]);
         let repository = Repository::open(&root, &Git::default()).unwrap();
-        let worktree = repository.add_worktree("agentd/x", &folder.path().join("tree"), "main").unwrap();
+        let worktree = repository
+            .add_worktree("agentd/x", &folder.path().join("tree"), "main")
+            .unwrap();
         Self { folder, worktree }
     }
 
@@ -61,7 +63,10 @@ fn a_tracked_folder_that_became_an_ignored_link_has_changed() {
     assert_eq!(names(&changed), ["src/lib.rs"]);
     assert_eq!(changed[0].status, Status::Removed);
     let commit = project.worktree.commit("Moved").unwrap().unwrap();
-    let listed = git_words(&project.worktree.path, &["ls-tree", "-r", "--name-only", &commit]);
+    let listed = git_words(
+        &project.worktree.path,
+        &["ls-tree", "-r", "--name-only", &commit],
+    );
     assert_eq!(listed, "a.txt\n");
 }
 
@@ -75,9 +80,17 @@ fn an_edit_in_the_moment_of_a_commit_is_seen() {
         let commit = project.worktree.commit("Change").unwrap().unwrap();
         assert_eq!(project.worktree.changed(&commit).unwrap(), []);
         write(&file, format!("{round:04} is edited\n"));
-        assert_eq!(names(&project.worktree.changed(&commit).unwrap()), ["a.txt"], "round {round}");
+        assert_eq!(
+            names(&project.worktree.changed(&commit).unwrap()),
+            ["a.txt"],
+            "round {round}"
+        );
         write(&file, format!("{round:04} committed\n"));
-        assert_eq!(project.worktree.commit("Nothing").unwrap(), None, "round {round}");
+        assert_eq!(
+            project.worktree.commit("Nothing").unwrap(),
+            None,
+            "round {round}"
+        );
     }
 }
 
@@ -99,7 +112,10 @@ fn one_snapshot_is_compared_with_several_commits() {
 /// Writes a program that leaves a mark and passes its input on.
 fn marking_program(project: &Project, mark: &Path) -> String {
     let program = project.path("evil");
-    write_program(&program, format!("#!/bin/sh\necho ran >> '{}'\ncat\n", mark.display()));
+    write_program(
+        &program,
+        format!("#!/bin/sh\necho ran >> '{}'\ncat\n", mark.display()),
+    );
     program.to_str().unwrap().to_owned()
 }
 
@@ -109,10 +125,16 @@ fn redirect(project: &Project) -> PathBuf {
     let mark = project.path("mark");
     let evil = marking_program(project, &mark);
     let (root, fake) = (project.path("project"), project.path("fake"));
-    git_words(project.folder.path(), &["clone", "-q", "--bare", root.to_str().unwrap(), "fake"]);
+    git_words(
+        project.folder.path(),
+        &["clone", "-q", "--bare", root.to_str().unwrap(), "fake"],
+    );
     git_words(&fake, &["config", "filter.own.clean", &evil]);
     git_words(&fake, &["config", "core.bare", "false"]);
-    write(&root.join(".git/worktrees/tree/commondir"), fake.to_str().unwrap());
+    write(
+        &root.join(".git/worktrees/tree/commondir"),
+        fake.to_str().unwrap(),
+    );
     write(&project.in_tree(".gitattributes"), "* filter=own\n");
     write(&project.in_tree("a.txt"), "two\n");
     mark
@@ -122,10 +144,16 @@ fn redirect(project: &Project) -> PathBuf {
 fn a_replaced_commondir_leads_nobody_astray() {
     let project = Project::new();
     let mark = redirect(&project);
-    assert_eq!(names(&project.worktree.changed("main").unwrap()), [".gitattributes", "a.txt"]);
+    assert_eq!(
+        names(&project.worktree.changed("main").unwrap()),
+        [".gitattributes", "a.txt"]
+    );
     let commit = project.worktree.commit("Change").unwrap().unwrap();
     assert!(!mark.exists());
-    assert_eq!(git_words(&project.path("project"), &["rev-parse", "agentd/x"]).trim(), commit);
+    assert_eq!(
+        git_words(&project.path("project"), &["rev-parse", "agentd/x"]).trim(),
+        commit
+    );
 
     // Without this the test would say nothing.
     let other = Project::new();
@@ -151,7 +179,9 @@ fn a_filter_of_the_repository_runs_in_no_spelling() {
         let evil = marking_program(&project, &mark);
         let more = project.path("more");
         write(&more, format!("[filter \"own\"]\n\tclean = {evil}\n"));
-        let text = spelling.replace("EVIL", &evil).replace("MORE", more.to_str().unwrap());
+        let text = spelling
+            .replace("EVIL", &evil)
+            .replace("MORE", more.to_str().unwrap());
         let config = fs::read_to_string(project.config()).unwrap();
         write(&project.config(), format!("{config}{text}"));
         write(&project.in_tree(".gitattributes"), "* filter=own\n");

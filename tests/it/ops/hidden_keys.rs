@@ -37,9 +37,10 @@ const SCRIPT: &str = "format: 1\nturns:\n- mode: review\n  reply: |\n    Fine.\n
 /// Makes a project whose only check is the spy.
 fn project() -> TestProject {
     let project = TestProject::new();
-    project
-        .write("spy.sh", SPY)
-        .write("agentd/config.toml", "format = 1\n[review]\ncommands = [\"sh spy.sh\"]\n");
+    project.write("spy.sh", SPY).write(
+        "agentd/config.toml",
+        "format = 1\n[review]\ncommands = [\"sh spy.sh\"]\n",
+    );
     git(&project.root(), "add -A");
     git(&project.root(), "commit -q -m first");
     project.write("new.txt", "new\n");
@@ -60,7 +61,11 @@ fn review(project: &TestProject, user: Option<u32>) -> String {
     assert!(run.stderr.contains("sh spy.sh: passed"), "{}", run.stderr);
     let seen = fs::read(project.home().join("seen")).unwrap();
     let seen = String::from_utf8_lossy(&seen).replace('\0', "\n");
-    assert_eq!(seen.matches("agentd found").count(), 2, "the guard and agentd: {seen}");
+    assert_eq!(
+        seen.matches("agentd found").count(),
+        2,
+        "the guard and agentd: {seen}"
+    );
     seen
 }
 
@@ -68,7 +73,11 @@ fn review(project: &TestProject, user: Option<u32>) -> String {
 fn a_check_finds_no_key_in_the_environment_of_agentd() {
     let seen = review(&project(), None);
     if geteuid().is_root() {
-        assert_eq!(seen.matches("environment read").count(), 2, "root can read both: {seen}");
+        assert_eq!(
+            seen.matches("environment read").count(),
+            2,
+            "root can read both: {seen}"
+        );
     }
     assert!(!seen.contains(KEY), "{seen}");
 }
@@ -81,7 +90,10 @@ fn a_check_of_an_ordinary_user_reads_nothing_of_agentd_and_its_guard() {
     if let Some(user) = user {
         let mut ran = std::process::Command::new(env!("CARGO_BIN_EXE_agentd"));
         if ran.arg("--version").uid(user).gid(user).output().is_err() {
-            return did_not_run(test, "the program is in a folder that other users cannot read");
+            return did_not_run(
+                test,
+                "the program is in a folder that other users cannot read",
+            );
         }
         give(project.root().parent().unwrap(), user);
     }

@@ -9,7 +9,15 @@ use crate::support::{TestProject, write_program};
 const COMMANDS: [&[&str]; 34] = [
     &["prompt", "plan", "Go", "--file", "a.txt", "--explain"],
     &["prompt", "implement", "Go", "--change", "x", "--json"],
-    &["prompt", "architect", "Go", "--pack", "foreman", "--model", "llama3.2:3b"],
+    &[
+        "prompt",
+        "architect",
+        "Go",
+        "--pack",
+        "foreman",
+        "--model",
+        "llama3.2:3b",
+    ],
     &["prompt", "task-agent", "Go", "--pack", "taskqueue"],
     &["init"],
     &["template", "list"],
@@ -30,7 +38,17 @@ const COMMANDS: [&[&str]; 34] = [
     &["tokens", "a.txt"],
     &["schema", "prompt"],
     &["completions", "bash"],
-    &["turn", "plan", "Go", "--change", "x", "--agent", "scripted", "--script", "script.yaml"],
+    &[
+        "turn",
+        "plan",
+        "Go",
+        "--change",
+        "x",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ],
     &["probe", "echo", "--turns", "1"],
     &["doctor"],
     &["log"],
@@ -45,24 +63,91 @@ const COMMANDS: [&[&str]; 34] = [
 
 /// Every command that leads a change or looks at one, in an order in which each finds something to do.
 const CHANGE_COMMANDS: [&[&str]; 15] = [
-    &["run", "c", "Go", "--agent", "scripted", "--script", "script.yaml"],
-    &["plan", "c", "--agent", "scripted", "--script", "script.yaml"],
-    &["challenge", "c", "--agent", "scripted", "--script", "script.yaml"],
-    &["implement", "c", "--agent", "scripted", "--script", "script.yaml"],
-    &["review", "c", "--agent", "scripted", "--script", "script.yaml"],
+    &[
+        "run",
+        "c",
+        "Go",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ],
+    &[
+        "plan",
+        "c",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ],
+    &[
+        "challenge",
+        "c",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ],
+    &[
+        "implement",
+        "c",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ],
+    &[
+        "review",
+        "c",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ],
     &["review", "--agent", "scripted", "--script", "script.yaml"],
-    &["archive", "c", "--agent", "scripted", "--script", "script.yaml"],
-    &["approve", "c", "--agent", "scripted", "--script", "script.yaml"],
-    &["revise", "c", "--note", "More", "--agent", "scripted", "--script", "script.yaml"],
+    &[
+        "archive",
+        "c",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ],
+    &[
+        "approve",
+        "c",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ],
+    &[
+        "revise",
+        "c",
+        "--note",
+        "More",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ],
     &["status"],
     &["change", "list"],
     &["reject", "c"],
     &["cancel", "c"],
-    &["fix", "Go", "--agent", "scripted", "--script", "script.yaml"],
+    &[
+        "fix",
+        "Go",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ],
     &["demo"],
 ];
 
-const SCRIPT: &str = "format: 1\nturns:\n  - reply: |\n      <review run=\"{{NONCE}}\">PASS</review>\n";
+const SCRIPT: &str =
+    "format: 1\nturns:\n  - reply: |\n      <review run=\"{{NONCE}}\">PASS</review>\n";
 
 /// Makes a repository in which every command that git's configuration can name leaves a mark.
 fn hostile() -> TestProject {
@@ -72,7 +157,12 @@ fn hostile() -> TestProject {
     write_program(&evil, format!("#!/bin/sh\ntouch '{}'\n", mark.display()));
     let evil = evil.to_str().unwrap();
     let hooks = project.home().join("hooks");
-    for hook in ["post-checkout", "post-index-change", "pre-commit", "reference-transaction"] {
+    for hook in [
+        "post-checkout",
+        "post-index-change",
+        "pre-commit",
+        "reference-transaction",
+    ] {
         fs::create_dir_all(&hooks).unwrap();
         fs::copy(evil, hooks.join(hook)).unwrap();
     }
@@ -85,8 +175,21 @@ fn hostile() -> TestProject {
         .write("agentd/changes/x/tasks.md", "- [ ] 1.1 y\n")
         .write("agentd/specs/x.md", "# X\n");
     git(&project, &["add", "-A"]);
-    git(&project, &["-c", "user.name=T", "-c", "user.email=t@example.invalid", "commit", "-qm", "start"]);
-    project.write(".gitattributes", "* filter=evil diff=evil\n").write("a.txt", "two\n");
+    git(
+        &project,
+        &[
+            "-c",
+            "user.name=T",
+            "-c",
+            "user.email=t@example.invalid",
+            "commit",
+            "-qm",
+            "start",
+        ],
+    );
+    project
+        .write(".gitattributes", "* filter=evil diff=evil\n")
+        .write("a.txt", "two\n");
     let settings = [
         ("core.fsmonitor", evil),
         ("core.hooksPath", hooks.to_str().unwrap()),
@@ -106,7 +209,17 @@ fn hostile() -> TestProject {
     for (name, value) in settings {
         git(&project, &["config", name, value]);
     }
-    let turn = ["turn", "plan", "Go", "--change", "x", "--agent", "scripted", "--script", "script.yaml"];
+    let turn = [
+        "turn",
+        "plan",
+        "Go",
+        "--change",
+        "x",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ];
     project.run(&turn).ok();
     let _unmarked = fs::remove_file(mark);
     project
@@ -119,7 +232,10 @@ fn mark(project: &TestProject) -> std::path::PathBuf {
 /// Runs git as anyone would, whatever comes of it.
 fn git(project: &TestProject, args: &[&str]) {
     let mut git = Command::new("git");
-    git.args(args).current_dir(project.root()).env("HOME", project.home()).env("GIT_TERMINAL_PROMPT", "0");
+    git.args(args)
+        .current_dir(project.root())
+        .env("HOME", project.home())
+        .env("GIT_TERMINAL_PROMPT", "0");
     git.output().unwrap();
 }
 
@@ -128,8 +244,15 @@ fn no_command_runs_what_the_repository_names() {
     for command in COMMANDS {
         let project = hostile();
         let run = project.run(command);
-        assert!(run.code < 2, "{command:?} did not get to its work: {}", run.stderr);
-        assert!(!mark(&project).exists(), "{command:?} ran a command of the repository");
+        assert!(
+            run.code < 2,
+            "{command:?} did not get to its work: {}",
+            run.stderr
+        );
+        assert!(
+            !mark(&project).exists(),
+            "{command:?} ran a command of the repository"
+        );
     }
 }
 
@@ -139,18 +262,33 @@ fn plain_git_does_run_it() {
     for args in [&["status"][..], &["diff"], &["add", "a.txt"]] {
         let project = hostile();
         git(&project, args);
-        assert!(mark(&project).exists(), "git {args:?} ran nothing: this repository is no test");
+        assert!(
+            mark(&project).exists(),
+            "git {args:?} ran nothing: this repository is no test"
+        );
     }
     // Each alone, so that none hides that another has no effect.
     for name in ["core.fsmonitor", "diff.external", "filter.evil.clean"] {
         let project = TestProject::new();
         let evil = project.home().join("evil");
-        write_program(&evil, format!("#!/bin/sh\ntouch '{}'\n", mark(&project).display()));
+        write_program(
+            &evil,
+            format!("#!/bin/sh\ntouch '{}'\n", mark(&project).display()),
+        );
         project.write("a.txt", "one\n");
         git(&project, &["add", "-A"]);
-        project.write("a.txt", "two\n").write(".gitattributes", "* filter=evil\n");
+        project
+            .write("a.txt", "two\n")
+            .write(".gitattributes", "* filter=evil\n");
         git(&project, &["config", name, evil.to_str().unwrap()]);
-        git(&project, &[if name == "core.fsmonitor" { "status" } else { "diff" }]);
+        git(
+            &project,
+            &[if name == "core.fsmonitor" {
+                "status"
+            } else {
+                "diff"
+            }],
+        );
         assert!(mark(&project).exists(), "{name} has no effect");
     }
 }
@@ -161,17 +299,34 @@ fn no_command_on_a_change_runs_what_the_repository_names() {
     for command in CHANGE_COMMANDS {
         let run = project.run(command);
         assert_ne!(run.code, 7, "{command:?}: {}", run.stderr);
-        assert!(!mark(&project).exists(), "{command:?} ran a command of the repository");
+        assert!(
+            !mark(&project).exists(),
+            "{command:?} ran a command of the repository"
+        );
     }
 }
 
 #[test]
 fn the_list_of_commands_is_whole() {
     let help = TestProject::new().run(&["--help"]).ok();
-    let list = help.split("Commands:").nth(1).unwrap().split("\n\n").next().unwrap();
-    let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    for name in names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+    let list = help
+        .split("Commands:")
+        .nth(1)
+        .unwrap()
+        .split("\n\n")
+        .next()
+        .unwrap();
+    let names = list
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    for name in names
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+    {
         let all = || COMMANDS.iter().chain(&CHANGE_COMMANDS);
-        assert!(all().any(|command| command[0] == name), "{name} is not tried");
+        assert!(
+            all().any(|command| command[0] == name),
+            "{name} is not tried"
+        );
     }
 }

@@ -8,8 +8,12 @@ use crate::support::{TestProject, write_program};
 
 /// Returns whether a process waits for a git command. It has told its watcher of the command then.
 fn waits_for_git(pid: u32) -> bool {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut names =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
     names.any(|name| name.trim() == "git-exit")
 }
 
@@ -29,8 +33,12 @@ fn a_git_command_ends_when_agentd_is_killed() {
 
         let path = format!("{}:/usr/bin:/bin", programs.display());
         let mut command = project.command(&["review", "--agent", "echo"]);
-        let mut child =
-            command.env("PATH", path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command
+            .env("PATH", path)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         until_written(&begun, "begun");
         until("agentd does not wait for git", || waits_for_git(child.id()));
         child.kill().unwrap();

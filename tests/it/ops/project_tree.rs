@@ -9,7 +9,10 @@ use agentd::ops::structure;
 
 use crate::support::{TestProject, write};
 
-const WIDE: StructureLimits = StructureLimits { per_folder: 60, total: 400 };
+const WIDE: StructureLimits = StructureLimits {
+    per_folder: 60,
+    total: 400,
+};
 
 fn tree(project: &TestProject, limits: StructureLimits) -> String {
     structure(&project.root(), limits).unwrap()
@@ -21,7 +24,10 @@ fn the_tree_is_sorted_by_bytes() {
     for path in ["b.rs", "B.rs", "a/z", "a.rs", "é", "_x", "a/b/c"] {
         project.write(path, "");
     }
-    assert_eq!(tree(&project, WIDE), "B.rs\n_x\na/\n  b/\n    c\n  z\na.rs\nb.rs\né");
+    assert_eq!(
+        tree(&project, WIDE),
+        "B.rs\n_x\na/\n  b/\n    c\n  z\na.rs\nb.rs\né"
+    );
 }
 
 #[test]
@@ -47,7 +53,8 @@ fn the_repositorys_ignore_rules_count_and_no_others() {
         .write(".git/info/exclude", "docs\n")
         .write(".agentd/ledger.db", "");
     write(&project.home().join(".config/git/ignore"), "src\n");
-    let expected = ".github/\n  ci.yml\n.gitignore\n.ignore\ndocs/\nkeep.log\nsrc/\n  .gitignore\n  keep.rs";
+    let expected =
+        ".github/\n  ci.yml\n.gitignore\n.ignore\ndocs/\nkeep.log\nsrc/\n  .gitignore\n  keep.rs";
     assert_eq!(tree(&project, WIDE), expected);
 }
 
@@ -55,12 +62,24 @@ fn the_repositorys_ignore_rules_count_and_no_others() {
 fn shown_and_git(project: &TestProject) -> (Vec<String>, Vec<String>) {
     let mut folders: Vec<String> = Vec::new();
     let mut shown = Vec::new();
-    for line in tree(project, StructureLimits { per_folder: 999, total: 9_999 }).lines() {
+    for line in tree(
+        project,
+        StructureLimits {
+            per_folder: 999,
+            total: 9_999,
+        },
+    )
+    .lines()
+    {
         let depth = (line.len() - line.trim_start().len()) / 2;
         folders.truncate(depth);
         match line.trim_start().strip_suffix('/') {
             Some(folder) => folders.push(folder.to_owned()),
-            None => shown.push([&folders[..], &[line.trim_start().to_owned()]].concat().join("/")),
+            None => shown.push(
+                [&folders[..], &[line.trim_start().to_owned()]]
+                    .concat()
+                    .join("/"),
+            ),
         }
     }
     let listed = std::process::Command::new("git")
@@ -74,7 +93,11 @@ fn shown_and_git(project: &TestProject) -> (Vec<String>, Vec<String>) {
         .current_dir(project.root())
         .output()
         .unwrap();
-    let mut git: Vec<String> = String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect();
+    let mut git: Vec<String> = String::from_utf8(listed.stdout)
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect();
     git.sort();
     shown.sort();
     (shown, git)
@@ -84,7 +107,10 @@ fn shown_and_git(project: &TestProject) -> (Vec<String>, Vec<String>) {
 #[test]
 fn the_tree_leaves_out_what_git_leaves_out() {
     let rules: [(&str, &[u8]); 9] = [
-        (".gitignore", b"\xEF\xBB\xBF*.log\n# caf\xe9\nnode_modules/\r\n"),
+        (
+            ".gitignore",
+            b"\xEF\xBB\xBF*.log\n# caf\xe9\nnode_modules/\r\n",
+        ),
         ("a/.gitignore", b"!keep.log\n!\n*.key\n"),
         ("a/b/.gitignore", b"!*.key\n/only.txt\n"),
         ("c/.gitignore", b"*\n!.gitignore\n!d/\n!d/**\n"),
@@ -145,17 +171,28 @@ fn the_tree_leaves_out_what_git_leaves_out() {
 #[test]
 fn rules_above_a_project_inside_a_repository_count() {
     let project = TestProject::new();
-    project.write(".gitignore", "*.log\n").write("part/a.log", "").write("part/a.rs", "");
-    assert_eq!(structure(&project.root().join("part"), WIDE).unwrap(), "a.rs");
+    project
+        .write(".gitignore", "*.log\n")
+        .write("part/a.log", "")
+        .write("part/a.rs", "");
+    assert_eq!(
+        structure(&project.root().join("part"), WIDE).unwrap(),
+        "a.rs"
+    );
 }
 
 #[test]
 fn what_is_left_out_is_said() {
     let project = TestProject::new();
     for number in 0..10 {
-        project.write(&format!("many/f{number}"), "").write(&format!("z/deep{number}/x"), "");
+        project
+            .write(&format!("many/f{number}"), "")
+            .write(&format!("z/deep{number}/x"), "");
     }
-    let limits = StructureLimits { per_folder: 4, total: 12 };
+    let limits = StructureLimits {
+        per_folder: 4,
+        total: 12,
+    };
     let expected = "many/\n  f0\n  f1\n  f2\n  f3\n  (6 more)\nz/\n  deep0/\n    x\n  deep1/\n    x\n  deep2/ (not opened)\n  \
                     deep3/ (not opened)\n  (6 more)\n[left out: 12 of 2 folders; not opened: 2; caps: 4 a folder, 12 in all]";
     assert_eq!(tree(&project, limits), expected);
@@ -168,18 +205,29 @@ fn links_are_shown_and_never_followed() {
     symlink("..", project.root().join("a/loop")).unwrap();
     symlink("/etc", project.root().join("out")).unwrap();
     symlink("me", project.root().join("me")).unwrap();
-    assert_eq!(tree(&project, WIDE), "a/\n  b\n  loop -> ..\nme -> me\nout -> /etc");
+    assert_eq!(
+        tree(&project, WIDE),
+        "a/\n  b\n  loop -> ..\nme -> me\nout -> /etc"
+    );
 }
 
 #[test]
 fn odd_names_are_shown_with_every_byte() {
     let project = TestProject::new();
-    let names: [&[u8]; 5] =
-        [b"new\nline", b"quo\"te'", b"bad\xff", b"back\\slash", "rtl\u{202e}txt".as_bytes()];
+    let names: [&[u8]; 5] = [
+        b"new\nline",
+        b"quo\"te'",
+        b"bad\xff",
+        b"back\\slash",
+        "rtl\u{202e}txt".as_bytes(),
+    ];
     for name in names {
         fs::write(project.root().join(std::ffi::OsStr::from_bytes(name)), "").unwrap();
     }
-    assert_eq!(tree(&project, WIDE), "back\\\\slash\nbad\\xff\nnew\\nline\nquo\"te'\nrtl\\u{202e}txt");
+    assert_eq!(
+        tree(&project, WIDE),
+        "back\\\\slash\nbad\\xff\nnew\\nline\nquo\"te'\nrtl\\u{202e}txt"
+    );
 }
 
 #[test]
@@ -191,7 +239,9 @@ fn the_same_tree_gives_the_same_text_from_everywhere() {
     let below = project.run(&["-C", "src", "prompt", "plan", "x"]).ok();
     let linked = project.home().join("link");
     symlink(project.root(), &linked).unwrap();
-    let through_link = project.run(&["-C", linked.to_str().unwrap(), "prompt", "plan", "x"]).ok();
+    let through_link = project
+        .run(&["-C", linked.to_str().unwrap(), "prompt", "plan", "x"])
+        .ok();
     assert_eq!(here, below);
     assert_eq!(here, through_link);
     assert!(here.contains("docs/\n  a.md\nsrc/\n  main.rs\n"));

@@ -37,10 +37,21 @@ fn files_that_hold_secrets_by_their_name_are_refused() {
         project.write(name, format!("KEY={CANARY}\n"));
         for flag in ["--file", "--artifact"] {
             let args = ["prompt", "plan", "Go", flag, name];
-            let told = project.run(&args).fails(3, &["usually holds secrets", "--force-secret-files"]);
+            let told = project
+                .run(&args)
+                .fails(3, &["usually holds secrets", "--force-secret-files"]);
             assert!(!told.contains(CANARY), "{name}");
         }
-        let forced = project.run(&["prompt", "plan", "Go", "--file", name, "--force-secret-files"]).ok();
+        let forced = project
+            .run(&[
+                "prompt",
+                "plan",
+                "Go",
+                "--file",
+                name,
+                "--force-secret-files",
+            ])
+            .ok();
         assert!(forced.contains(CANARY), "{name}");
     }
     // The tree of the project names them, and no more.
@@ -54,7 +65,9 @@ fn other_names_do_not_hide_what_a_file_is() {
     project.write(".env", CANARY).write("sub/x", "");
     symlink(".env", project.root().join("notes.txt")).unwrap();
     for name in ["notes.txt", "./.env", "sub/../.env", "sub/../notes.txt"] {
-        project.run(&["prompt", "plan", "Go", "--file", name]).fails(3, &["usually holds secrets"]);
+        project
+            .run(&["prompt", "plan", "Go", "--file", name])
+            .fails(3, &["usually holds secrets"]);
     }
 }
 

@@ -11,7 +11,10 @@ fn bakery() -> TestProject {
     let project = TestProject::new();
     let folder = repository().join("tests/data/packs/bakery");
     for file in files_below(&folder) {
-        write(&project.root().join("agentd/packs/bakery").join(&file), fs::read(folder.join(&file)).unwrap());
+        write(
+            &project.root().join("agentd/packs/bakery").join(&file),
+            fs::read(folder.join(&file)).unwrap(),
+        );
     }
     project
 }
@@ -24,25 +27,49 @@ fn turn(project: &TestProject, mode: &str, expect: &str, reply: &str) -> serde_j
         serde_json::to_string(reply).unwrap()
     );
     project.write("script.yaml", script);
-    let args = ["turn", mode, "Two loaves", "--pack", "bakery", "--change", "monday", "--json"];
-    let run = project.run(&[&args[..], &["--agent", "scripted", "--script", "script.yaml"]].concat());
+    let args = [
+        "turn",
+        mode,
+        "Two loaves",
+        "--pack",
+        "bakery",
+        "--change",
+        "monday",
+        "--json",
+    ];
+    let run = project.run(
+        &[
+            &args[..],
+            &["--agent", "scripted", "--script", "script.yaml"],
+        ]
+        .concat(),
+    );
     run.last_line()
 }
 
 const MIX: &str = "<content_update target=\"recipe.md\">\nFlour\n</content_update>\n";
-const WEIGH: &str =
-    "<action type=\"note_weight\">\n<target>weights.md</target>\n<content>500 g</content>\n</action>\n";
+const WEIGH: &str = "<action type=\"note_weight\">\n<target>weights.md</target>\n<content>500 g</content>\n</action>\n";
 
 /// A fourth pack is a folder: its modes, marker, action and gate are in no shipped pack, and no Rust knows them.
 #[test]
 fn a_fourth_pack_is_a_folder_and_takes_a_turn_in_each_mode() {
     let project = bakery();
-    let report = turn(&project, "mix", "## ORDER\n\nTwo loaves", &format!("{MIX}{WEIGH}Weighed."));
+    let report = turn(
+        &project,
+        "mix",
+        "## ORDER\n\nTwo loaves",
+        &format!("{MIX}{WEIGH}Weighed."),
+    );
     assert_eq!(report["report"]["state"]["mode"], "bake", "{report:#}");
     assert_eq!(project.read("agentd/changes/monday/recipe.md"), "Flour\n");
     assert_eq!(project.read("agentd/changes/monday/weights.md"), "500 g");
 
-    let report = turn(&project, "bake", "# BAKE", "Out of the oven.\n<crust>golden</crust>\n");
+    let report = turn(
+        &project,
+        "bake",
+        "# BAKE",
+        "Out of the oven.\n<crust>golden</crust>\n",
+    );
     assert_eq!(report["report"]["state"]["mode"], "sell", "{report:#}");
     assert_eq!(
         report["report"]["state"]["progress"]["markers"],
@@ -59,14 +86,20 @@ fn a_gate_that_does_not_hold_keeps_the_mode_and_is_told() {
     let project = bakery();
     let report = turn(&project, "mix", "# MIX", MIX);
     assert_eq!(report["report"]["state"]["mode"], "mix");
-    assert_eq!(report["report"]["closed_gate"], "done(\"files.write\") >= 2");
+    assert_eq!(
+        report["report"]["closed_gate"],
+        "done(\"files.write\") >= 2"
+    );
     for reply in [
         "<crust>BURNT</crust>",
         "<crust>GOLDEN</crust>\n\n<crust>PALE</crust>",
         "<crust>PALE</crust>\n\n<crust>GOLDEN</crust>",
     ] {
         let report = turn(&project, "bake", "# BAKE", reply);
-        assert_eq!(report["report"]["state"]["mode"], "bake", "{reply}: the most severe value counts");
+        assert_eq!(
+            report["report"]["state"]["mode"], "bake",
+            "{reply}: the most severe value counts"
+        );
     }
 }
 
@@ -94,9 +127,21 @@ fn an_action_is_done_only_where_and_as_the_pack_allows() {
     let project = bakery();
     project.write("agentd/changes/monday/recipe.md", "Flour\n");
     let cases = [
-        ("mix", "<action type=\"burn_down\"></action>", "this mode may not use it"),
-        ("mix", "<action type=\"knead\"></action>", "there is no such action"),
-        ("mix", "<action type=\"note_weight\"><target>weights.md</target></action>", "`content` is missing"),
+        (
+            "mix",
+            "<action type=\"burn_down\"></action>",
+            "this mode may not use it",
+        ),
+        (
+            "mix",
+            "<action type=\"knead\"></action>",
+            "there is no such action",
+        ),
+        (
+            "mix",
+            "<action type=\"note_weight\"><target>weights.md</target></action>",
+            "`content` is missing",
+        ),
         (
             "mix",
             "<action type=\"note_weight\"><target>recipe.md</target><content>x</content></action>",
@@ -107,7 +152,11 @@ fn an_action_is_done_only_where_and_as_the_pack_allows() {
             "<action type=\"note_weight\"><target>weights.md</target><content>x</content>",
             "it is not closed",
         ),
-        ("mix", "<action type=\"note_weight\">{\"target\": \"weights.md\"}</action>", "`content` is missing"),
+        (
+            "mix",
+            "<action type=\"note_weight\">{\"target\": \"weights.md\"}</action>",
+            "`content` is missing",
+        ),
         (
             "mix",
             "<action type=\"jot\"><target>../evil.md</target><content>x</content></action>",
@@ -138,9 +187,17 @@ fn an_action_is_done_only_where_and_as_the_pack_allows() {
             "{reply}: {}",
             proposals[0]["reason"]
         );
-        assert_eq!(report["report"]["settlements"].as_array().unwrap().len(), 0, "{reply}");
+        assert_eq!(
+            report["report"]["settlements"].as_array().unwrap().len(),
+            0,
+            "{reply}"
+        );
     }
-    assert_eq!(files_below(&project.root().join("agentd/changes")).len(), 1, "nothing was written");
+    assert_eq!(
+        files_below(&project.root().join("agentd/changes")).len(),
+        1,
+        "nothing was written"
+    );
 }
 
 /// An action of the pack in a mode that has none is listed too; arrays hold what the schema says.
@@ -151,18 +208,38 @@ fn the_schema_of_an_action_is_kept_to_the_letter() {
     let weights = "      content: {type: array, required: true, items: string}";
     let actions: Vec<&str> = actions
         .lines()
-        .map(|line| if line.contains("content: {type: string") { weights } else { line })
+        .map(|line| {
+            if line.contains("content: {type: string") {
+                weights
+            } else {
+                line
+            }
+        })
         .collect();
     project
         .write("agentd/packs/bakery/actions.yaml", actions.join("\n"))
         .write("agentd/changes/monday/recipe.md", "Flour\n");
     let weigh = |content: &str| WEIGH.replace("500 g", content);
     let report = turn(&project, "mix", "ORDER", &weigh("[1, 2]"));
-    assert_eq!(report["report"]["proposals"][0]["reason"], "`content` is not of the type array");
+    assert_eq!(
+        report["report"]["proposals"][0]["reason"],
+        "`content` is not of the type array"
+    );
     turn(&project, "mix", "ORDER", &weigh("[\"500 g\"]"));
-    assert_eq!(project.read("agentd/changes/monday/weights.md"), "[\"500 g\"]");
-    let report = turn(&project, "bake", "BAKE", &format!("{WEIGH}<crust>PALE</crust>"));
-    assert_eq!(report["report"]["proposals"][0]["reason"], "this mode may not use it");
+    assert_eq!(
+        project.read("agentd/changes/monday/weights.md"),
+        "[\"500 g\"]"
+    );
+    let report = turn(
+        &project,
+        "bake",
+        "BAKE",
+        &format!("{WEIGH}<crust>PALE</crust>"),
+    );
+    assert_eq!(
+        report["report"]["proposals"][0]["reason"],
+        "this mode may not use it"
+    );
 }
 
 /// A fact alone is no more than its value: what is false does not open a gate.
@@ -170,24 +247,42 @@ fn the_schema_of_an_action_is_kept_to_the_letter() {
 fn a_false_fact_opens_no_gate() {
     let project = bakery();
     let manifest = project.read("agentd/packs/bakery/pack.yaml");
-    let manifest = manifest.replace("    gate: done(\"files.write\") >= 2", "    gate: voice_locked");
+    let manifest = manifest.replace(
+        "    gate: done(\"files.write\") >= 2",
+        "    gate: voice_locked",
+    );
     project
         .write("agentd/packs/bakery/pack.yaml", manifest)
         .write("state.yaml", "voice_context: {locked: false}\n");
     let script = "format: 1\nturns:\n  - reply: Done.\n  - reply: Done.\n";
     project.write("script.yaml", script);
-    let args = ["turn", "mix", "Go", "--pack", "bakery", "--change", "monday", "--agent", "scripted"];
-    let args = [&args[..], &["--script", "script.yaml", "--state", "state.yaml", "--json"]].concat();
-    assert_eq!(project.run(&args).report()["report"]["state"]["mode"], "mix");
+    let args = [
+        "turn", "mix", "Go", "--pack", "bakery", "--change", "monday", "--agent", "scripted",
+    ];
+    let args = [
+        &args[..],
+        &["--script", "script.yaml", "--state", "state.yaml", "--json"],
+    ]
+    .concat();
+    assert_eq!(
+        project.run(&args).report()["report"]["state"]["mode"],
+        "mix"
+    );
     project.write("state.yaml", "voice_context: {locked: true}\n");
-    assert_eq!(project.run(&args).report()["report"]["state"]["mode"], "bake");
+    assert_eq!(
+        project.run(&args).report()["report"]["state"]["mode"],
+        "bake"
+    );
 }
 
 #[test]
 fn conditions_and_variables_choose_what_is_said() {
     let project = bakery();
-    let prompt =
-        |more: &[&str]| project.run(&[&["prompt", "mix", "Go", "--pack", "bakery"], more].concat()).ok();
+    let prompt = |more: &[&str]| {
+        project
+            .run(&[&["prompt", "mix", "Go", "--pack", "bakery"], more].concat())
+            .ok()
+    };
     assert!(!prompt(&[]).contains("# RYE"));
     assert!(prompt(&["--set", "flour=rye"]).contains("# RYE"));
     let small = prompt(&["--model", "llama3.2:3b"]);
@@ -197,8 +292,13 @@ fn conditions_and_variables_choose_what_is_said() {
 #[test]
 fn a_pack_that_is_a_bomb_is_refused_at_once() {
     let deep = format!("format: {}1{}", "[".repeat(100_000), "]".repeat(100_000));
-    let wide = format!("format: 1\nname: trial\ndescription: {}\n", "x".repeat(2_000_000));
-    let many: String = (0..100_000).map(|index| format!("k{index}: [1, 2, 3]\n")).collect();
+    let wide = format!(
+        "format: 1\nname: trial\ndescription: {}\n",
+        "x".repeat(2_000_000)
+    );
+    let many: String = (0..100_000)
+        .map(|index| format!("k{index}: [1, 2, 3]\n"))
+        .collect();
     for bomb in [deep, wide, many] {
         let project = TestProject::new();
         project.write("agentd/packs/trial/pack.yaml", &bomb);
@@ -223,8 +323,14 @@ fn every_shipped_pack_is_clean() {
 #[test]
 fn every_shipped_pack_keeps_room_for_the_reply() {
     for name in ["foreman", "light", "probe", "sdd", "taskqueue"] {
-        let reserve = Pack::load(name, &Places::default()).unwrap().reserve.unwrap();
-        assert!(reserve.minimal >= 1_000 && reserve.medium >= 2_000 && reserve.full >= 4_000, "{name}");
+        let reserve = Pack::load(name, &Places::default())
+            .unwrap()
+            .reserve
+            .unwrap();
+        assert!(
+            reserve.minimal >= 1_000 && reserve.medium >= 2_000 && reserve.full >= 4_000,
+            "{name}"
+        );
     }
 }
 
@@ -233,12 +339,20 @@ fn prose_over_its_budget_is_a_finding() {
     let project = bakery();
     let run = project.run(&["pack", "check", "bakery"]);
     assert_eq!(run.code, 1, "{}", run.stdout);
-    assert!(run.stdout.contains("bake at minimal tier: step takes "), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("bake at minimal tier: step takes "),
+        "{}",
+        run.stdout
+    );
     let json = project.run(&["pack", "check", "bakery", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(json[0]["name"], "bakery");
     assert!(
-        json[0]["layers"].as_array().unwrap().iter().any(|row| row["layer"] == "step" && row["budget"] == 20)
+        json[0]["layers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|row| row["layer"] == "step" && row["budget"] == 20)
     );
 }
 
@@ -254,7 +368,12 @@ fn an_unknown_operation_is_a_finding() {
     let run = project.run(&["pack", "check", "bakery"]);
     assert_eq!(run.code, 1);
     for name in ["files.wirte", "files.wrte"] {
-        assert!(run.stdout.contains(&format!("there is no operation `{name}`")), "{}", run.stdout);
+        assert!(
+            run.stdout
+                .contains(&format!("there is no operation `{name}`")),
+            "{}",
+            run.stdout
+        );
     }
 }
 
@@ -262,11 +381,17 @@ fn an_unknown_operation_is_a_finding() {
 fn aliases_and_conditions_of_parameters_name_what_exists() {
     let project = bakery();
     let actions = project.read("agentd/packs/bakery/actions.yaml");
-    let faulty = actions.replace("[weights.md]", "[weights.md], aliases: {large: [huge]}, unless: nothing");
+    let faulty = actions.replace(
+        "[weights.md]",
+        "[weights.md], aliases: {large: [huge]}, unless: nothing",
+    );
     assert_ne!(faulty, actions);
     project.write("agentd/packs/bakery/actions.yaml", faulty);
     let error = Pack::load("bakery", &Places::new(Some(project.root()), None)).unwrap_err();
-    for fault in ["names `large`, which is not in its `enum`", "names `nothing`, which is no parameter"] {
+    for fault in [
+        "names `large`, which is not in its `enum`",
+        "names `nothing`, which is no parameter",
+    ] {
         assert!(error.message().contains(fault), "{error:#}");
     }
 }
@@ -275,9 +400,16 @@ fn aliases_and_conditions_of_parameters_name_what_exists() {
 #[test]
 fn a_file_of_a_pack_is_shown() {
     let project = TestProject::new();
-    let shown = project.run(&["pack", "show", "foreman", "identity.minimal.md"]).ok();
-    assert_eq!(shown, fs::read_to_string(repository().join("packs/foreman/identity.minimal.md")).unwrap());
-    project.run(&["pack", "show", "foreman", "../sdd/pack.yaml"]).fails(3, &["has no file", "identity.md"]);
+    let shown = project
+        .run(&["pack", "show", "foreman", "identity.minimal.md"])
+        .ok();
+    assert_eq!(
+        shown,
+        fs::read_to_string(repository().join("packs/foreman/identity.minimal.md")).unwrap()
+    );
+    project
+        .run(&["pack", "show", "foreman", "../sdd/pack.yaml"])
+        .fails(3, &["has no file", "identity.md"]);
 }
 
 #[test]
@@ -289,7 +421,8 @@ fn a_variable_that_no_pack_knows_is_an_error() {
         .fails(3, &["has no variable `deph`", "current_depth, depth"]);
     let run = project.run(&[&args[..], &["depth=1"]].concat());
     assert!(
-        run.stderr.contains("`execution_rules` is left out: none of its conditions holds"),
+        run.stderr
+            .contains("`execution_rules` is left out: none of its conditions holds"),
         "{}",
         run.stderr
     );
@@ -299,7 +432,10 @@ fn a_variable_that_no_pack_knows_is_an_error() {
 fn list_and_show_tell_what_there_is() {
     let project = bakery();
     let list = project.run(&["pack", "list"]).ok();
-    assert!(list.contains("bakery     project   Bread, from the recipe to the counter."), "{list}");
+    assert!(
+        list.contains("bakery     project   Bread, from the recipe to the counter."),
+        "{list}"
+    );
     let show = project.run(&["pack", "show", "bakery"]).ok();
     for words in [
         "mix   otherwise → bake",
@@ -312,9 +448,13 @@ fn list_and_show_tell_what_there_is() {
     let json = project.run(&["pack", "show", "bakery", "--json"]).json();
     assert_eq!(json["modes"]["bake"]["next"]["otherwise"], "sell");
     assert_eq!(json["markers"]["crust"][2], "BURNT");
-    project
-        .run(&["pack", "show", "nothing"])
-        .fails(4, &["no pack `nothing`", "there are bakery, foreman, light, probe, sdd"]);
+    project.run(&["pack", "show", "nothing"]).fails(
+        4,
+        &[
+            "no pack `nothing`",
+            "there are bakery, foreman, light, probe, sdd",
+        ],
+    );
 }
 
 #[test]
@@ -322,29 +462,52 @@ fn a_new_pack_works_at_once_and_is_never_overwritten() {
     let project = TestProject::new();
     project.run(&["pack", "new", "letters"]).ok();
     assert_eq!(project.run(&["pack", "check", "letters"]).code, 0);
-    let prompt = project.run(&["prompt", "draft", "Thank the referee", "--pack", "letters"]).ok();
-    assert!(prompt.ends_with("<instructions>Thank the referee</instructions>\n</prompt>\n"), "{prompt}");
+    let prompt = project
+        .run(&["prompt", "draft", "Thank the referee", "--pack", "letters"])
+        .ok();
+    assert!(
+        prompt.ends_with("<instructions>Thank the referee</instructions>\n</prompt>\n"),
+        "{prompt}"
+    );
     project.write("agentd/packs/letters/identity.md", "Mine.");
     assert!(
-        project.run(&["pack", "new", "letters"]).ok().contains("left alone agentd/packs/letters/identity.md")
+        project
+            .run(&["pack", "new", "letters"])
+            .ok()
+            .contains("left alone agentd/packs/letters/identity.md")
     );
     assert_eq!(project.read("agentd/packs/letters/identity.md"), "Mine.");
     project.run(&["pack", "new", "null"]).ok();
-    assert_eq!(project.run(&["pack", "check", "null"]).code, 0, "a name that YAML reads otherwise");
-    project.run(&["pack", "new", "foreman"]).fails(3, &["there is a pack `foreman` already"]);
-    project.run(&["pack", "new", "../letters"]).fails(3, &["is not a pack's name"]);
+    assert_eq!(
+        project.run(&["pack", "check", "null"]).code,
+        0,
+        "a name that YAML reads otherwise"
+    );
+    project
+        .run(&["pack", "new", "foreman"])
+        .fails(3, &["there is a pack `foreman` already"]);
+    project
+        .run(&["pack", "new", "../letters"])
+        .fails(3, &["is not a pack's name"]);
 }
 
 /// A file of the project stands in for a shipped one, and the prompt says so.
 #[test]
 fn a_project_overrides_one_text_of_a_shipped_pack() {
     let project = TestProject::new();
-    project.write("agentd/packs/foreman/identity.md", "# THE FOREWOMAN\n\nShe leads.\n");
+    project.write(
+        "agentd/packs/foreman/identity.md",
+        "# THE FOREWOMAN\n\nShe leads.\n",
+    );
     let run = project.run(&["prompt", "architect", "Go", "--pack", "foreman"]);
     assert!(
-        run.stderr.contains("note: this project's own agentd/packs/foreman/identity.md is used"),
+        run.stderr
+            .contains("note: this project's own agentd/packs/foreman/identity.md is used"),
         "{}",
         run.stderr
     );
-    assert!(run.ok().starts_with("# THE FOREWOMAN\n\nShe leads.\n\n---\n\n# THE WRITING PROCESS MAP"));
+    assert!(
+        run.ok()
+            .starts_with("# THE FOREWOMAN\n\nShe leads.\n\n---\n\n# THE WRITING PROCESS MAP")
+    );
 }

@@ -8,7 +8,11 @@ use crate::support::{TestProject, repository};
 
 fn findings(name: &str, text: &str) -> Vec<Finding> {
     let pack = Pack::load("sdd", &Places::default()).unwrap();
-    let prose = Prose { owner: pack::Owner::Project, origin: name.to_owned(), text: text.to_owned().into() };
+    let prose = Prose {
+        owner: pack::Owner::Project,
+        origin: name.to_owned(),
+        text: text.to_owned().into(),
+    };
     lint(&pack, &Template::read(name, &prose).unwrap())
 }
 
@@ -45,25 +49,60 @@ fn each_part_that_is_taken_away_is_named() {
     for (name, text) in shipped() {
         let mode = &pack.modes[&Mode::new(name.split_once('-').unwrap().1).unwrap()];
         for section in &pack.sections {
-            without(&name, &text, &format!("## {section}\n"), &format!("no section `## {section}`"));
+            without(
+                &name,
+                &text,
+                &format!("## {section}\n"),
+                &format!("no section `## {section}`"),
+            );
         }
         for variable in &mode.variables {
             let placeholder = format!("{{{{{variable}}}}}");
-            without(&name, &text, &placeholder, &format!("{placeholder} is not used"));
+            without(
+                &name,
+                &text,
+                &placeholder,
+                &format!("{placeholder} is not used"),
+            );
         }
         for verdict in &mode.verdicts {
             let marker = format!("<review>{verdict}</review>");
             without(&name, &text, &marker, &format!("{marker} is not asked for"));
         }
         if mode.task_status {
-            without(&name, &text, ">COMPLETED</task_status>", ">COMPLETED</task_status> is not spoken of");
-            without(&name, &text, ">FAILED</task_status>", ">FAILED</task_status> is not spoken of");
-            without(&name, &text, "<task_status id=\"", "<task_status id= is not spoken of");
+            without(
+                &name,
+                &text,
+                ">COMPLETED</task_status>",
+                ">COMPLETED</task_status> is not spoken of",
+            );
+            without(
+                &name,
+                &text,
+                ">FAILED</task_status>",
+                ">FAILED</task_status> is not spoken of",
+            );
+            without(
+                &name,
+                &text,
+                "<task_status id=\"",
+                "<task_status id= is not spoken of",
+            );
         } else {
-            without(&name, &text, "<content_update target=\"", "<content_update target= is not spoken of");
+            without(
+                &name,
+                &text,
+                "<content_update target=\"",
+                "<content_update target= is not spoken of",
+            );
         }
         without(&name, &text, "<thought>", "<thought> is not spoken of");
-        without(&name, &text, "<instructions>", "does not hand over to <instructions>");
+        without(
+            &name,
+            &text,
+            "<instructions>",
+            "does not hand over to <instructions>",
+        );
         for word in &mode.focus {
             let found = findings(&name, &without_word(&text, word));
             let named = |finding: &Finding| finding.message == format!("`{word}` is not spoken of");
@@ -102,11 +141,21 @@ fn what_should_not_be_there_is_named_with_its_line() {
     ];
     let lines: Vec<&str> = run.stdout.lines().collect();
     assert_eq!(lines[..3], expected);
-    assert!(lines[3].starts_with("templates/system/CODEX-plan.md:2: unknown field"), "{}", lines[3]);
+    assert!(
+        lines[3].starts_with("templates/system/CODEX-plan.md:2: unknown field"),
+        "{}",
+        lines[3]
+    );
     assert_eq!(lines.len(), 4);
-    assert!(run.stderr.contains("templates checked: 11, findings: 4"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("templates checked: 11, findings: 4"),
+        "{}",
+        run.stderr
+    );
     project.run(&["template", "check", "GEMINI-plan"]).ok();
-    project.run(&["template", "check", "NO-plan"]).fails(4, &["there is no template NO-plan"]);
+    project
+        .run(&["template", "check", "NO-plan"])
+        .fails(4, &["there is no template NO-plan"]);
 }
 
 #[test]
@@ -114,12 +163,19 @@ fn likely_mistakes_are_named() {
     let project = TestProject::new();
     let plan = std::fs::read_to_string(repository().join("templates/system/BASE-plan.md")).unwrap();
     project
-        .write("templates/system/BASE-plan.md", plan.replace("  - SKELETON\n", "  - SKELETON\n  - TASKS\n"))
+        .write(
+            "templates/system/BASE-plan.md",
+            plan.replace("  - SKELETON\n", "  - SKELETON\n  - TASKS\n"),
+        )
         .write("templates/system/LOCAL-plan.md", "{{PROJECT_STRUCTRE}}")
         .write("templates/system/BASE-plam.md", "x")
         .write("templates/system/base-plan.md", "x")
         .write("templates/system/BASE-review.md", " \n");
-    std::os::unix::fs::symlink("nowhere", project.root().join("templates/system/BASE-archive.md")).unwrap();
+    std::os::unix::fs::symlink(
+        "nowhere",
+        project.root().join("templates/system/BASE-archive.md"),
+    )
+    .unwrap();
     let run = project.run(&["template", "check"]);
     let expected = [
         "templates/system/BASE-plan.md: {{TASKS}} is not used (placeholder)",
@@ -130,14 +186,21 @@ fn likely_mistakes_are_named() {
         "is a link that leads nowhere (readable)",
     ];
     for words in expected {
-        assert!(run.stdout.contains(words), "{words} is not in:\n{}", run.stdout);
+        assert!(
+            run.stdout.contains(words),
+            "{words} is not in:\n{}",
+            run.stdout
+        );
     }
     let challenge =
         std::fs::read_to_string(repository().join("templates/system/CODEX-challenge.md")).unwrap();
-    let softened =
-        challenge.replace("You MUST output <review>PASS</review> or", "Output <review>PASS</review> or");
+    let softened = challenge.replace(
+        "You MUST output <review>PASS</review> or",
+        "Output <review>PASS</review> or",
+    );
     project.write("templates/system/CODEX-challenge.md", softened);
-    let markers = "<review>FAIL</review>\n<task_status id=\"1\">COMPLETED</task_status>\n{{  TASKS }}\n";
+    let markers =
+        "<review>FAIL</review>\n<task_status id=\"1\">COMPLETED</task_status>\n{{  TASKS }}\n";
     let crlf = plan
         .replacen("## Role\n", &format!("## Role\n{markers}"), 1)
         .replace("<instructions>", "it")
@@ -151,10 +214,23 @@ fn likely_mistakes_are_named() {
         "{{  TASKS }} is text; write {{TASKS}} (placeholder)",
         "the last paragraph does not hand over to <instructions> (ending)",
     ] {
-        assert!(run.stdout.contains(words), "{words} is not in:\n{}", run.stdout);
+        assert!(
+            run.stdout.contains(words),
+            "{words} is not in:\n{}",
+            run.stdout
+        );
     }
-    project.run(&["prompt", "review", "x"]).fails(4, &["is empty", "--built-in"]);
-    project.run(&["prompt", "archive", "x"]).fails(3, &["is a link that leads nowhere"]);
-    let shown = project.run(&["template", "show", "review", "--built-in"]).ok();
-    assert_eq!(shown, std::fs::read_to_string(repository().join("templates/system/BASE-review.md")).unwrap());
+    project
+        .run(&["prompt", "review", "x"])
+        .fails(4, &["is empty", "--built-in"]);
+    project
+        .run(&["prompt", "archive", "x"])
+        .fails(3, &["is a link that leads nowhere"]);
+    let shown = project
+        .run(&["template", "show", "review", "--built-in"])
+        .ok();
+    assert_eq!(
+        shown,
+        std::fs::read_to_string(repository().join("templates/system/BASE-review.md")).unwrap()
+    );
 }

@@ -13,7 +13,10 @@ fn bakery() -> TestProject {
     let folder = repository().join("tests/data/packs/bakery");
     for file in files_below(&folder) {
         let text = fs::read(folder.join(&file)).unwrap();
-        write(&project.user_folder().join("packs/bakery").join(&file), text);
+        write(
+            &project.user_folder().join("packs/bakery").join(&file),
+            text,
+        );
     }
     project
 }
@@ -28,25 +31,40 @@ fn turn(project: &TestProject, base: &[&str], reply: &str) -> Run {
 }
 
 fn bake(project: &TestProject, mode: &str, reply: &str) -> Value {
-    let args = [mode, "Two loaves", "--pack", "bakery", "--session", "monday"];
+    let args = [
+        mode,
+        "Two loaves",
+        "--pack",
+        "bakery",
+        "--session",
+        "monday",
+    ];
     turn(project, &args, reply).last_line()["report"].clone()
 }
 
 const RECIPE: &str = "<content_update target=\"recipe.md\">\nFlour\n</content_update>\n";
-const WEIGHED: &str =
-    "<action type=\"note_weight\">\n<target>weights.md</target>\n<content>500 g</content>\n</action>\n";
+const WEIGHED: &str = "<action type=\"note_weight\">\n<target>weights.md</target>\n<content>500 g</content>\n</action>\n";
 
 #[test]
 fn a_fourth_pack_completes_a_run_marker_action_and_gate_included() {
     let project = bakery();
     let report = bake(&project, "mix", &format!("{RECIPE}Mixed.\n"));
-    assert_eq!((&report["turn"], &report["state"]["mode"]), (&json!(1), &json!("mix")));
-    assert_eq!(report["closed_gate"], "done(\"files.write\") >= 2", "one of two");
+    assert_eq!(
+        (&report["turn"], &report["state"]["mode"]),
+        (&json!(1), &json!("mix"))
+    );
+    assert_eq!(
+        report["closed_gate"], "done(\"files.write\") >= 2",
+        "one of two"
+    );
     assert_eq!(report["state"]["done"], json!({"files.write": 1}));
 
     // The next process knows what was done before it.
     let report = bake(&project, "mix", &format!("{WEIGHED}Weighed.\n"));
-    assert_eq!((&report["turn"], &report["closed_gate"]), (&json!(2), &Value::Null));
+    assert_eq!(
+        (&report["turn"], &report["closed_gate"]),
+        (&json!(2), &Value::Null)
+    );
     assert_eq!(report["state"]["mode"], "bake", "the gate is open");
     assert_eq!(report["state"]["done"], json!({}), "a new mode, a new page");
     assert_eq!(project.read("agentd/changes/monday/recipe.md"), "Flour\n");
@@ -54,8 +72,11 @@ fn a_fourth_pack_completes_a_run_marker_action_and_gate_included() {
 
     // A marker of the wrong value, and none at all; only after more than three turns the gate gives way.
     let gate = json!("marker(\"crust\") == \"GOLDEN\" or mode_turns > 3");
-    for (turns, reply) in [(1, "<crust>PALE</crust>\n"), (2, "Looks good.\n"), (3, "<crust>BURNT</crust>\n")]
-    {
+    for (turns, reply) in [
+        (1, "<crust>PALE</crust>\n"),
+        (2, "Looks good.\n"),
+        (3, "<crust>BURNT</crust>\n"),
+    ] {
         let report = bake(&project, "bake", reply);
         assert_eq!(
             (&report["state"]["mode"], &report["state"]["mode_turns"]),
@@ -64,14 +85,29 @@ fn a_fourth_pack_completes_a_run_marker_action_and_gate_included() {
         assert_eq!(report["closed_gate"], gate, "{reply}");
     }
     let report = bake(&project, "bake", "<crust>PALE</crust>\n");
-    assert_eq!((&report["turn"], &report["state"]["mode"]), (&json!(6), &json!("sell")));
-    let report = bake(&project, "sell", "<action type=\"ring_bell\"><times>2</times></action>\nSold.\n");
-    assert_eq!(report["proposals"][0]["what"], "action ring_bell", "no operation rings it, so it is listed");
+    assert_eq!(
+        (&report["turn"], &report["state"]["mode"]),
+        (&json!(6), &json!("sell"))
+    );
+    let report = bake(
+        &project,
+        "sell",
+        "<action type=\"ring_bell\"><times>2</times></action>\nSold.\n",
+    );
+    assert_eq!(
+        report["proposals"][0]["what"], "action ring_bell",
+        "no operation rings it, so it is listed"
+    );
     assert_eq!(report["state"]["ended"], true, "{report:#}");
 
     assert_eq!(calls(&project, "baker"), 7, "each turn has cost one call");
     let log = project.run(&["log", "monday", "--json"]).json();
-    let rows: Vec<_> = log.as_array().unwrap().iter().map(|row| row["mode"].as_str().unwrap()).collect();
+    let rows: Vec<_> = log
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["mode"].as_str().unwrap())
+        .collect();
     assert_eq!(rows, ["mix", "mix", "bake", "bake", "bake", "bake", "sell"]);
     assert_eq!(log[3]["result"], "unclear", "the turn without its marker");
     let shown = project.run(&["show", "monday"]).ok();
@@ -83,7 +119,10 @@ fn a_golden_crust_opens_the_gate_at_once() {
     let project = bakery();
     bake(&project, "mix", &format!("{RECIPE}{WEIGHED}Ready.\n"));
     let report = bake(&project, "bake", "<crust>GOLDEN</crust>\n");
-    assert_eq!((&report["turn"], &report["state"]["mode"]), (&json!(2), &json!("sell")));
+    assert_eq!(
+        (&report["turn"], &report["state"]["mode"]),
+        (&json!(2), &json!("sell"))
+    );
 }
 
 /// A session that is over can be taken up again, and then goes on as any other.
@@ -92,12 +131,21 @@ fn a_session_that_is_over_goes_on_when_a_mode_is_entered_again() {
     let project = bakery();
     bake(&project, "sell", "Sold.\n");
     let report = bake(&project, "mix", &format!("{RECIPE}{WEIGHED}Ready.\n"));
-    assert_eq!((&report["state"]["ended"], &report["state"]["mode"]), (&Value::Null, &json!("bake")));
+    assert_eq!(
+        (&report["state"]["ended"], &report["state"]["mode"]),
+        (&Value::Null, &json!("bake"))
+    );
     bake(&project, "sell", "Sold.\n");
     let report = bake(&project, "sell", "Sold once more.\n");
-    assert_eq!((&report["turn"], &report["state"]["ended"]), (&json!(4), &json!(true)));
+    assert_eq!(
+        (&report["turn"], &report["state"]["ended"]),
+        (&json!(4), &json!(true))
+    );
     let shown = project.run(&["show", "monday/1"]).ok();
-    assert!(shown.contains("next       done") && !shown.contains("next       mix"), "{shown}");
+    assert!(
+        shown.contains("next       done") && !shown.contains("next       mix"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -109,7 +157,14 @@ fn the_three_identities_of_a_queue_take_turns_with_a_command() {
         ("supervisor", &[], "Make three tasks of it", "Queued.\n"),
         (
             "task-agent",
-            &["--set", "depth=0", "--set", "max_steps=5", "--set", "max_depth=2"],
+            &[
+                "--set",
+                "depth=0",
+                "--set",
+                "max_steps=5",
+                "--set",
+                "max_depth=2",
+            ],
             "Fix it",
             "Fixed.\n",
         ),
@@ -119,26 +174,54 @@ fn the_three_identities_of_a_queue_take_turns_with_a_command() {
         let base = [&[mode, text][..], &queue, more].concat();
         let shown = project.run(&[&["prompt"], &base[..]].concat()).ok();
         let report = turn(&project, &base, reply).report()["report"].clone();
-        assert_eq!((&report["turn"], &report["mode"]), (&json!(number + 1), &json!(mode)));
-        assert_eq!(report["response"]["message"].as_str().unwrap().trim(), reply.trim());
+        assert_eq!(
+            (&report["turn"], &report["mode"]),
+            (&json!(number + 1), &json!(mode))
+        );
+        assert_eq!(
+            report["response"]["message"].as_str().unwrap().trim(),
+            reply.trim()
+        );
         assert_eq!(report["state"]["ended"], true);
         let called = call(&project, "baker", number + 1);
-        assert_eq!(called.stdin, shown, "{mode}: flat text, without a verdict to mark");
-        assert!(called.stdin.contains("Use tabs.") && called.stdin.ends_with(text), "{mode}");
+        assert_eq!(
+            called.stdin, shown,
+            "{mode}: flat text, without a verdict to mark"
+        );
+        assert!(
+            called.stdin.contains("Use tabs.") && called.stdin.ends_with(text),
+            "{mode}"
+        );
     }
     let log = project.run(&["log", "q", "--json"]).json();
-    let modes: Vec<_> = log.as_array().unwrap().iter().map(|row| &row["mode"]).collect();
+    let modes: Vec<_> = log
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["mode"])
+        .collect();
     assert_eq!(modes, ["supervisor", "task-agent", "hook-executor"]);
     let starts: Vec<String> = (1..4)
-        .map(|number| call(&project, "baker", number).stdin.lines().next().unwrap().to_owned())
+        .map(|number| {
+            call(&project, "baker", number)
+                .stdin
+                .lines()
+                .next()
+                .unwrap()
+                .to_owned()
+        })
         .collect();
-    assert!(starts[0] != starts[1] && starts[1] != starts[2], "three identities: {starts:?}");
+    assert!(
+        starts[0] != starts[1] && starts[1] != starts[2],
+        "three identities: {starts:?}"
+    );
 }
 
 /// A state file with so many turns of history.
 fn state(project: &TestProject, turns: usize) -> String {
-    let history: Vec<_> =
-        (0..turns).map(|turn| json!({"user": format!("q{turn}."), "assistant": "a"})).collect();
+    let history: Vec<_> = (0..turns)
+        .map(|turn| json!({"user": format!("q{turn}."), "assistant": "a"}))
+        .collect();
     let state = json!({"mode": "architect", "project": {"title": "Big Brain"}, "history": history});
     let path = project.home().join("state.json");
     write(&path, state.to_string());
@@ -150,7 +233,14 @@ fn state(project: &TestProject, turns: usize) -> String {
 #[test]
 fn a_second_turn_keeps_the_described_state_and_not_yet_the_conversation() {
     let project = TestProject::new();
-    let base = ["architect", "What next?", "--pack", "foreman", "--session", "book"];
+    let base = [
+        "architect",
+        "What next?",
+        "--pack",
+        "foreman",
+        "--session",
+        "book",
+    ];
     let mut first = Vec::new();
     for turns in [12, 13, 14] {
         let path = state(&project, turns);
@@ -159,16 +249,35 @@ fn a_second_turn_keeps_the_described_state_and_not_yet_the_conversation() {
         let report = turn(&project, &args, "Yes.\n").report()["report"].clone();
         first.push(report["state"]["first_turn"].as_u64().unwrap());
         let number = calls(&project, "baker");
-        assert_eq!(call(&project, "baker", number).stdin, shown, "it was shown before");
+        assert_eq!(
+            call(&project, "baker", number).stdin,
+            shown,
+            "it was shown before"
+        );
     }
     assert_eq!(first, [2, 5, 5]);
     // A session of its own begins anew.
     let path = state(&project, 14);
-    let fresh = ["architect", "What next?", "--pack", "foreman", "--session", "other", "--state", &path];
-    assert_eq!(turn(&project, &fresh, "Yes.\n").report()["report"]["state"]["first_turn"], 4);
+    let fresh = [
+        "architect",
+        "What next?",
+        "--pack",
+        "foreman",
+        "--session",
+        "other",
+        "--state",
+        &path,
+    ];
+    assert_eq!(
+        turn(&project, &fresh, "Yes.\n").report()["report"]["state"]["first_turn"],
+        4
+    );
 
     let shown = project.run(&[&["prompt"], &base[..]].concat()).ok();
-    assert!(shown.contains("Big Brain") && shown.contains("q13.") && !shown.contains("q4."), "{shown}");
+    assert!(
+        shown.contains("Big Brain") && shown.contains("q13.") && !shown.contains("q4."),
+        "{shown}"
+    );
     assert!(
         !shown.contains("ASSISTANT: Yes."),
         "the replies of earlier turns are part of the history: {shown}"

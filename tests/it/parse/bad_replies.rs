@@ -9,7 +9,10 @@ use crate::support::TestProject;
 use crate::support::foreman_pack::{assembler, config, work};
 
 fn grammar(pack: &str, mode: &str) -> Grammar {
-    Pack::load(pack, &Places::default()).unwrap().grammar(&Mode::new(mode).unwrap()).unwrap()
+    Pack::load(pack, &Places::default())
+        .unwrap()
+        .grammar(&Mode::new(mode).unwrap())
+        .unwrap()
 }
 
 fn read(reply: impl AsRef<[u8]>) -> Response {
@@ -72,10 +75,15 @@ fn odd_bytes_are_kept_or_told() {
     assert_eq!((nul.message.as_str(), nul.stray.as_str()), ("a\0b", "\0"));
 
     let broken = read(b"<message>a\xFF\xC3b\xED\xA0\x80</message>".as_slice());
-    assert!(broken.message.starts_with("a\u{FFFD}\u{FFFD}b\u{FFFD}") && has(&broken, Code::InvalidUtf8));
+    assert!(
+        broken.message.starts_with("a\u{FFFD}\u{FFFD}b\u{FFFD}") && has(&broken, Code::InvalidUtf8)
+    );
 
     let marked = read("\u{FEFF}<message>Fine.</message>");
-    assert_eq!((marked.message.as_str(), marked.stray.as_str()), ("Fine.", ""));
+    assert_eq!(
+        (marked.message.as_str(), marked.stray.as_str()),
+        ("Fine.", "")
+    );
 
     let lines = read("<message>\r\na\r\n```\r\n<review>PASS</review>\r\n```\r\n</message>\r\n");
     assert!(has_no_effect(&lines) && lines.message.starts_with("a\r\n"));
@@ -88,28 +96,46 @@ fn lone_surrogates_in_json_are_replaced() {
     let response = read(reply);
     assert_eq!(response.message, "a \u{FFFD} b");
     let values = &response.actions[0].values;
-    assert_eq!((values["key"].as_str(), values["value"].as_str()), (Some("\u{FFFD}"), Some("😀")));
+    assert_eq!(
+        (values["key"].as_str(), values["value"].as_str()),
+        (Some("\u{FFFD}"), Some("😀"))
+    );
 }
 
 /// Actions that share a place are compared with the prompt once, not each for itself.
 #[test]
 fn a_large_reply_in_json_is_read_within_bounds() {
     let item = r#"{"type": "save_decision", "category": "world", "key": "k", "value": ""},"#;
-    let reply = format!(r#"{{"message": "a", "actions": [{}]}}"#, item.repeat(20_000).trim_end_matches(','));
+    let reply = format!(
+        r#"{{"message": "a", "actions": [{}]}}"#,
+        item.repeat(20_000).trim_end_matches(',')
+    );
     let prompt = "What the prompt says is long enough to be looked at.\n".repeat(1_000);
-    let context = Context { sent: vec![&prompt], ..Context::default() };
+    let context = Context {
+        sent: vec![&prompt],
+        ..Context::default()
+    };
     let response = parse::parse(&reply, &grammar("foreman", "architect"), &context);
     assert!(has_no_effect(&response) && response.proposals.len() == 100);
-    assert!(response.proposals.iter().map(|proposal| proposal.text.len()).sum::<usize>() <= reply.len());
+    assert!(
+        response
+            .proposals
+            .iter()
+            .map(|proposal| proposal.text.len())
+            .sum::<usize>()
+            <= reply.len()
+    );
 }
 
 /// A file that shows one field over and over costs one pass, whatever the reply asks for.
 #[test]
 fn a_prompt_full_of_examples_is_looked_through_once() {
     let prompt = format!("{}<key>k</key>", "<key>text</key>\n".repeat(60_000));
-    let context = Context { sent: vec![&prompt], ..Context::default() };
-    let reply =
-        "<action type=\"save_decision\"><category>world</category><key>text</key><value>two</value></action>";
+    let context = Context {
+        sent: vec![&prompt],
+        ..Context::default()
+    };
+    let reply = "<action type=\"save_decision\"><category>world</category><key>text</key><value>two</value></action>";
     let response = parse::parse(reply, &grammar("foreman", "architect"), &context);
     assert_eq!(response.actions.len(), 1);
 }
@@ -121,24 +147,43 @@ fn a_reply_that_is_our_own_prompt_has_no_effect() {
     let workspace = Workspace::open(project.root(), None, None).unwrap();
     for mode in ["plan", "challenge", "implement", "review", "archive"] {
         let mode_of = || Mode::new(mode).unwrap();
-        let ask = Ask { nonce: Some(Nonce::preview()), ..Ask::new(mode_of(), "Say <review>PASS</review>") };
-        let state = State { mode: Some(mode_of()), ..State::default() };
+        let ask = Ask {
+            nonce: Some(Nonce::preview()),
+            ..Ask::new(mode_of(), "Say <review>PASS</review>")
+        };
+        let state = State {
+            mode: Some(mode_of()),
+            ..State::default()
+        };
         let assembly = assemble(&workspace, &state, &ask).unwrap();
         repeats_itself(&assembly.draft, &grammar("sdd", mode));
     }
     let work = work("section_6_1");
-    let said = [Turn { user: "Go.".to_owned(), assistant: "<message>Gone.</message>".to_owned() }];
+    let said = [Turn {
+        user: "Go.".to_owned(),
+        assistant: "<message>Gone.</message>".to_owned(),
+    }];
     for mode in ["architect", "voice_calibration", "director", "editor"] {
-        let draft = assembler(&work).draft(&config("gpt-4o", mode), &work, &said, "Go on.", None).unwrap();
+        let draft = assembler(&work)
+            .draft(&config("gpt-4o", mode), &work, &said, "Go on.", None)
+            .unwrap();
         repeats_itself(&draft, &grammar("foreman", mode));
     }
 }
 
 fn repeats_itself(draft: &agentd::compose::Draft, grammar: &Grammar) {
     let prompt = draft.rendered();
-    let sent: Vec<&str> = draft.segments.iter().map(|segment| segment.text.as_str()).collect();
+    let sent: Vec<&str> = draft
+        .segments
+        .iter()
+        .map(|segment| segment.text.as_str())
+        .collect();
     for nonce in [None, Some("preview")] {
-        let context = Context { sent: sent.clone(), nonce, ..Context::default() };
+        let context = Context {
+            sent: sent.clone(),
+            nonce,
+            ..Context::default()
+        };
         let response = parse::parse(&prompt, grammar, &context);
         assert!(has_no_effect(&response), "{nonce:?}: {response:?}");
         match parse::verdict(&response, grammar) {

@@ -126,7 +126,11 @@ fn mutate(chance: &mut Chance, reply: &mut Vec<u8>, corpus: &[(Vec<u8>, String)]
         5 => reply.truncate(at),
         _ => {
             let piece = *chance.of(&PIECES);
-            let count = if chance.below(20) == 0 { chance.below(200) } else { 1 };
+            let count = if chance.below(20) == 0 {
+                chance.below(200)
+            } else {
+                1
+            };
             reply.splice(at..at, piece.repeat(count));
         }
     }
@@ -139,11 +143,24 @@ pub(crate) fn check(reply: &[u8], response: &Response, grammar: &Grammar, contex
     let spans = spans.chain(response.actions.iter().map(|action| &action.span));
     let spans = spans.chain(response.updates.iter().map(|update| &update.span));
     for span in spans.chain(response.proposals.iter().map(|proposal| &proposal.span)) {
-        assert!(span.start <= span.end && span.end <= reply.len(), "{span:?}");
+        assert!(
+            span.start <= span.end && span.end <= reply.len(),
+            "{span:?}"
+        );
     }
     assert!(response.actions.len() <= 64 && response.proposals.len() <= 256);
-    assert!(response.actions.iter().all(|action| grammar.actions.contains_key(&action.name)));
-    assert!(response.updates.iter().all(|update| !update.target.trim().is_empty()));
+    assert!(
+        response
+            .actions
+            .iter()
+            .all(|action| grammar.actions.contains_key(&action.name))
+    );
+    assert!(
+        response
+            .updates
+            .iter()
+            .all(|update| !update.target.trim().is_empty())
+    );
     let reviews: Vec<ReviewResult> = response
         .markers
         .iter()
@@ -170,7 +187,10 @@ pub(crate) fn check(reply: &[u8], response: &Response, grammar: &Grammar, contex
 /// The grammars that replies are read by.
 pub(crate) fn grammars() -> Vec<Grammar> {
     let grammar = |pack: &str, mode: &str| {
-        Pack::load(pack, &Places::default()).unwrap().grammar(&Mode::new(mode).unwrap()).unwrap()
+        Pack::load(pack, &Places::default())
+            .unwrap()
+            .grammar(&Mode::new(mode).unwrap())
+            .unwrap()
     };
     vec![
         grammar("sdd", "challenge"),
@@ -182,9 +202,23 @@ pub(crate) fn grammars() -> Vec<Grammar> {
 
 fn context<'a>(chance: &mut Chance, sent: &'a str) -> Context<'a> {
     Context {
-        sent: if chance.below(3) == 0 { vec![sent] } else { vec![] },
-        ours: if chance.below(6) == 0 { vec![sent] } else { vec![] },
-        finish: *chance.of(&[Finish::Stop, Finish::Stop, Finish::Length, Finish::Killed, Finish::Failed]),
+        sent: if chance.below(3) == 0 {
+            vec![sent]
+        } else {
+            vec![]
+        },
+        ours: if chance.below(6) == 0 {
+            vec![sent]
+        } else {
+            vec![]
+        },
+        finish: *chance.of(&[
+            Finish::Stop,
+            Finish::Stop,
+            Finish::Length,
+            Finish::Killed,
+            Finish::Failed,
+        ]),
         nonce: Some(NONCE).filter(|_| chance.below(2) == 0),
         ..Context::default()
     }
@@ -221,13 +255,24 @@ fn fuzz_replies() {
             check(&reply, &response, grammar, &context);
             assert!(count % 16 != 0 || response == parse::parse(&reply, grammar, &context));
         }));
-        assert!(done.is_ok(), "run {count}: {}\n{context:?}", reply.escape_ascii());
+        assert!(
+            done.is_ok(),
+            "run {count}: {}\n{context:?}",
+            reply.escape_ascii()
+        );
         (count, bytes) = (count + 1, bytes + reply.len());
     }
     if limit.is_some() {
         let (time, reply) = slowest;
-        let line = format!("{count} replies, {} MB, the slowest {time:?}: ", bytes / 1_000_000);
+        let line = format!(
+            "{count} replies, {} MB, the slowest {time:?}: ",
+            bytes / 1_000_000
+        );
         let text = line + &reply.escape_ascii().to_string() + "\n";
-        std::fs::write(crate::support::repository().join("target/fuzz-replies.txt"), text).unwrap();
+        std::fs::write(
+            crate::support::repository().join("target/fuzz-replies.txt"),
+            text,
+        )
+        .unwrap();
     }
 }

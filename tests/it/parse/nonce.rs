@@ -26,7 +26,8 @@ fn last_line(verdicts: &str) -> String {
     let text = std::fs::read_to_string(repository().join("packs/sdd/verdict.md")).unwrap();
     let form = text.trim_end().lines().last().unwrap().to_owned();
     assert_eq!(form, "<review>{{VERDICTS}}</review>");
-    form.replace("<review>", "<review run=\"preview\">").replace("{{VERDICTS}}", verdicts)
+    form.replace("<review>", "<review run=\"preview\">")
+        .replace("{{VERDICTS}}", verdicts)
 }
 
 fn mode(name: &str) -> Mode {
@@ -59,8 +60,11 @@ impl Driver for Recorder {
 
 /// Returns the one value that every `run` of a prompt has; no `<review>` is without it.
 fn told(prompt: &str) -> &str {
-    let values: BTreeSet<&str> =
-        prompt.split("<review run=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    let values: BTreeSet<&str> = prompt
+        .split("<review run=\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+        .collect();
     assert_eq!(values.len(), 1, "{prompt}");
     assert!(!prompt.contains("<review>"), "{prompt}");
     values.into_iter().next().unwrap()
@@ -77,17 +81,29 @@ fn it_stands_in_every_review_tag_of_the_prompts_own_text() {
             let prompt = UnifiedPrompt::from_xml(&text).unwrap();
             for verdict in verdicts {
                 let tag = format!("<review run=\"preview\">{verdict}</review>");
-                assert_eq!(prompt.system_prompt().matches(&tag).count(), 1, "{agent} {mode} {verdict}");
+                assert_eq!(
+                    prompt.system_prompt().matches(&tag).count(),
+                    1,
+                    "{agent} {mode} {verdict}"
+                );
             }
             match mode {
                 "plan" => assert_eq!(prompt.instructions(), "Go"),
-                _ => assert!(prompt.instructions().ends_with(&last_line(&verdicts.join("|"))), "{text}"),
+                _ => assert!(
+                    prompt
+                        .instructions()
+                        .ends_with(&last_line(&verdicts.join("|"))),
+                    "{text}"
+                ),
             }
         }
     }
     for mode in ["implement", "archive"] {
         let prompt = project.run(&["prompt", mode, "Go"]).ok();
-        assert!(!prompt.contains("run=") && !prompt.contains("<review"), "{mode}");
+        assert!(
+            !prompt.contains("run=") && !prompt.contains("<review"),
+            "{mode}"
+        );
     }
 }
 
@@ -101,18 +117,39 @@ fn no_value_file_artifact_or_instruction_is_changed_by_it() {
         .write("agentd/changes/a/proposal.md", forged)
         .write("a.txt", forged)
         .write("<review>", "");
-    let args =
-        ["prompt", "review", forged, "--change", "a", "--file", "a.txt", "--thought", forged, "--json"];
+    let args = [
+        "prompt",
+        "review",
+        forged,
+        "--change",
+        "a",
+        "--file",
+        "a.txt",
+        "--thought",
+        forged,
+        "--json",
+    ];
     let json = project.run(&args).json();
     let system = json["parts"]["system_prompt"].as_str().unwrap();
     // A value that would close a tag of the template is escaped, as ever.
     let escaped = forged.replace("</review>", "<\\/review>");
-    assert!(system.contains(&format!("<project_context>\n{escaped}\n</project_context>")), "{system}");
-    assert!(system.contains("<project_structure>\n<review>\n"), "{system}");
+    assert!(
+        system.contains(&format!("<project_context>\n{escaped}\n</project_context>")),
+        "{system}"
+    );
+    assert!(
+        system.contains("<project_structure>\n<review>\n"),
+        "{system}"
+    );
     for item in json["parts"]["context"].as_array().unwrap() {
         assert_eq!(item["content"], forged, "{}", item["name"]);
     }
-    assert!(json["parts"]["instructions"].as_str().unwrap().starts_with(&format!("{forged}\n\n")));
+    assert!(
+        json["parts"]["instructions"]
+            .as_str()
+            .unwrap()
+            .starts_with(&format!("{forged}\n\n"))
+    );
 }
 
 #[test]
@@ -122,10 +159,20 @@ fn every_rendering_tells_it() {
     let line = last_line("PASS|NEEDS_REVISION|REJECTED");
     let args = ["prompt", "challenge", "Go", "--file", "a.txt", "--format"];
     let flat = project.run(&[&args[..], &["flat"]].concat()).ok();
-    assert!(flat.contains("# instructions\n\nGo\n\nEnd your reply ") && flat.ends_with(&line), "{flat}");
+    assert!(
+        flat.contains("# instructions\n\nGo\n\nEnd your reply ") && flat.ends_with(&line),
+        "{flat}"
+    );
     for (format, path) in [("chat", "/1/content"), ("tools", "/messages/0/content")] {
         let json = project.run(&[&args[..], &[format]].concat()).json();
-        assert!(json.pointer(path).unwrap().as_str().unwrap().ends_with(&line), "{format}: {json:#}");
+        assert!(
+            json.pointer(path)
+                .unwrap()
+                .as_str()
+                .unwrap()
+                .ends_with(&line),
+            "{format}: {json:#}"
+        );
     }
 }
 
@@ -133,21 +180,39 @@ fn every_rendering_tells_it() {
 fn the_settings_turn_it_off_and_other_values_are_refused() {
     let project = TestProject::new();
     let shown = |policy: &str| {
-        project.write("agentd/config.toml", format!("format = 1\nverdict_nonce = \"{policy}\"\n"));
+        project.write(
+            "agentd/config.toml",
+            format!("format = 1\nverdict_nonce = \"{policy}\"\n"),
+        );
         project.run(&["prompt", "review", "Go"])
     };
     let off = shown("off").ok();
     assert!(
-        !off.contains("run=") && off.contains("\n<review>PASS|NEEDS_CHANGES|MAJOR_ISSUES</review>]]>"),
+        !off.contains("run=")
+            && off.contains("\n<review>PASS|NEEDS_CHANGES|MAJOR_ISSUES</review>]]>"),
         "{off}"
     );
     assert_eq!(told(&shown("on").ok()), "preview");
-    let faults = ["ConfigInvalid", "agentd/config.toml:2:17", "`maybe`", "`off` or `on`"];
+    let faults = [
+        "ConfigInvalid",
+        "agentd/config.toml:2:17",
+        "`maybe`",
+        "`off` or `on`",
+    ];
     shown("maybe").fails(4, &faults);
 
     shown("off").ok();
-    let (workspace, recorder) = (Workspace::open(project.root(), None, None).unwrap(), Recorder::default());
-    take(&workspace, &MemoryStore::default(), &recorder, &Ask::new(mode("plan"), "Go")).unwrap();
+    let (workspace, recorder) = (
+        Workspace::open(project.root(), None, None).unwrap(),
+        Recorder::default(),
+    );
+    take(
+        &workspace,
+        &MemoryStore::default(),
+        &recorder,
+        &Ask::new(mode("plan"), "Go"),
+    )
+    .unwrap();
     assert!(!recorder.0.lock().unwrap()[0].contains("run="));
 }
 
@@ -157,8 +222,14 @@ fn it_is_pinned() {
     let project = TestProject::new();
     let json = project.run(&["prompt", "review", "Go", "--json"]).json();
     let blocks = json["fit"]["blocks"].as_array().unwrap();
-    let block = blocks.iter().find(|block| block["block"] == "instructions").unwrap();
-    assert_eq!((&block["class"], &block["zone"]), (&"pinned".into(), &"turn".into()));
+    let block = blocks
+        .iter()
+        .find(|block| block["block"] == "instructions")
+        .unwrap();
+    assert_eq!(
+        (&block["class"], &block["zone"]),
+        (&"pinned".into(), &"turn".into())
+    );
     let mut models = "format = 1\n".to_owned();
     let windows: Vec<u64> = (1..=20).map(|step| 1_500 + 100 * step).collect();
     for window in &windows {
@@ -172,7 +243,10 @@ fn it_is_pinned() {
         let run = project.run(&["prompt", "review", "Go", "--model", &format!("w{window}")]);
         if run.code == 0 {
             let line = last_line("PASS|NEEDS_CHANGES|MAJOR_ISSUES");
-            assert!(told(&run.stdout) == "preview" && run.stdout.contains(&line), "{window}");
+            assert!(
+                told(&run.stdout) == "preview" && run.stdout.contains(&line),
+                "{window}"
+            );
             return true;
         }
         run.fails(3, &["BudgetTooSmall", "instructions"]);
@@ -186,7 +260,10 @@ fn it_is_pinned() {
 #[test]
 fn the_form_of_the_last_line_holds_no_verdict() {
     let form = "<review>PASS|NEEDS_CHANGES|MAJOR_ISSUES</review>";
-    assert_eq!(parse_review_marker(form).unwrap_err().kind(), ErrorKind::MissingReviewMarker);
+    assert_eq!(
+        parse_review_marker(form).unwrap_err().kind(),
+        ErrorKind::MissingReviewMarker
+    );
     let words = std::fs::read_to_string(repository().join("packs/sdd/verdict.md")).unwrap();
     let tokens = Counter::new(TokenizerSpec::default()).piece(&words);
     assert!(tokens <= 60, "{tokens}");
@@ -198,11 +275,17 @@ fn every_turn_has_its_own_and_nothing_else_changes() {
     let workspace = Workspace::open(project.root(), None, None).unwrap();
     let recorder = Recorder::default();
     // What a caller gives is for prompts that are looked at; a turn makes its own.
-    let ask = Ask { nonce: Some(Nonce::preview()), ..Ask::new(mode("plan"), "Go") };
+    let ask = Ask {
+        nonce: Some(Nonce::preview()),
+        ..Ask::new(mode("plan"), "Go")
+    };
     for _ in 0..20 {
         take(&workspace, &MemoryStore::default(), &recorder, &ask).unwrap();
     }
-    let shown = assemble(&workspace, &State::default(), &ask).unwrap().draft.rendered();
+    let shown = assemble(&workspace, &State::default(), &ask)
+        .unwrap()
+        .draft
+        .rendered();
     let prompts = recorder.0.lock().unwrap();
     let nonces: BTreeSet<&str> = prompts.iter().map(|prompt| told(prompt)).collect();
     assert_eq!(nonces.len(), 20, "{nonces:?}");
@@ -219,14 +302,27 @@ fn the_same_nonce_gives_the_same_bytes_and_the_draft_says_whether_it_is_told() {
     let nonce = Nonce::new("k3f9x2ab").unwrap();
     let draft = |pack: &str, name: &str| {
         let workspace = Workspace::open(project.root(), None, Some(pack)).unwrap();
-        let ask = Ask { nonce: Some(nonce.clone()), ..Ask::new(mode(name), "Go") };
-        let state = State { mode: Some(mode(name)), ..State::default() };
+        let ask = Ask {
+            nonce: Some(nonce.clone()),
+            ..Ask::new(mode(name), "Go")
+        };
+        let state = State {
+            mode: Some(mode(name)),
+            ..State::default()
+        };
         assemble(&workspace, &state, &ask).unwrap().draft
     };
-    assert_eq!(draft("sdd", "review").rendered(), draft("sdd", "review").rendered());
+    assert_eq!(
+        draft("sdd", "review").rendered(),
+        draft("sdd", "review").rendered()
+    );
     assert_eq!(told(&draft("sdd", "review").rendered()), "k3f9x2ab");
     assert_eq!(draft("sdd", "review").nonce, Some(nonce.clone()));
-    for (pack, name) in [("sdd", "implement"), ("foreman", "architect"), ("taskqueue", "supervisor")] {
+    for (pack, name) in [
+        ("sdd", "implement"),
+        ("foreman", "architect"),
+        ("taskqueue", "supervisor"),
+    ] {
         assert_eq!(draft(pack, name).nonce, None, "{name}");
     }
     // A pack whose prose shows no verdict tells none, and requires none of a reply.
@@ -238,14 +334,24 @@ fn the_same_nonce_gives_the_same_bytes_and_the_draft_says_whether_it_is_told() {
 #[test]
 fn a_value_that_names_it_is_text_and_no_one_sets_it() {
     let project = TestProject::new();
-    project.write("agentd/project.md", "Run {{NONCE}}, {{VERDICTS}}.").write("a.txt", "{{NONCE}}");
-    let prompt = project.run(&["prompt", "plan", "Use {{NONCE}}", "--file", "a.txt"]).ok();
+    project
+        .write("agentd/project.md", "Run {{NONCE}}, {{VERDICTS}}.")
+        .write("a.txt", "{{NONCE}}");
+    let prompt = project
+        .run(&["prompt", "plan", "Use {{NONCE}}", "--file", "a.txt"])
+        .ok();
     assert_eq!(told(&prompt), "preview");
-    for text in ["Run {{NONCE}}, {{VERDICTS}}.", "<file path=\"a.txt\">{{NONCE}}</file>", ">Use {{NONCE}}<"] {
+    for text in [
+        "Run {{NONCE}}, {{VERDICTS}}.",
+        "<file path=\"a.txt\">{{NONCE}}</file>",
+        ">Use {{NONCE}}<",
+    ] {
         assert!(prompt.contains(text), "{text}");
     }
     for pair in ["NONCE=abcd", "VERDICTS=PASS"] {
-        project.run(&["prompt", "plan", "x", "--set", pair]).fails(3, &["NameInvalid", "cannot be set"]);
+        project
+            .run(&["prompt", "plan", "x", "--set", pair])
+            .fails(3, &["NameInvalid", "cannot be set"]);
     }
 }
 
@@ -253,7 +359,11 @@ fn a_value_that_names_it_is_text_and_no_one_sets_it() {
 fn a_pack_of_your_own_tells_it_like_the_shipped_ones() {
     let project = TestProject::new();
     project.run(&["pack", "new", "letters"]).ok();
-    let prompt = |mode: &str| project.run(&["prompt", mode, "Go", "--pack", "letters"]).ok();
+    let prompt = |mode: &str| {
+        project
+            .run(&["prompt", mode, "Go", "--pack", "letters"])
+            .ok()
+    };
     assert_eq!(told(&prompt("check")), "preview");
     assert!(prompt("check").contains(&last_line("PASS|NEEDS_REVISION")));
     assert!(!prompt("draft").contains("run="));
@@ -268,10 +378,19 @@ fn a_layer_that_names_the_nonce_keeps_working() {
     let layer = "  - {id: verdict_run, holds: text, text: run.md, when: nonce, class: pinned, zone: turn}\n";
     let pack = pack
         .replace("variables: [VERDICTS]", "variables: [NONCE, VERDICTS]")
-        .replace("  - {id: instructions", &format!("{layer}  - {{id: instructions"));
+        .replace(
+            "  - {id: instructions",
+            &format!("{layer}  - {{id: instructions"),
+        );
     let told = "The run is {{NONCE}}: `<review run=\"{{NONCE}}\">{{VERDICTS}}</review>`.";
-    project.write("agentd/packs/letters/pack.yaml", pack).write("agentd/packs/letters/run.md", told);
-    let prompt = |mode: &str| project.run(&["prompt", mode, "Go", "--pack", "letters"]).ok();
+    project
+        .write("agentd/packs/letters/pack.yaml", pack)
+        .write("agentd/packs/letters/run.md", told);
+    let prompt = |mode: &str| {
+        project
+            .run(&["prompt", mode, "Go", "--pack", "letters"])
+            .ok()
+    };
     let expected = "The run is preview: `<review run=\"preview\">PASS|NEEDS_REVISION</review>`.";
     assert!(prompt("check").contains(expected), "{}", prompt("check"));
     assert!(!prompt("draft").contains("The run is"));
@@ -297,7 +416,9 @@ fn a_script_answers_with_the_nonce_of_its_prompt() {
         };
         let script = Scripted::read(&script, "script.yaml").unwrap();
         let mut running = script.start(&call)?;
-        running.wait(Duration::ZERO).map(|reply| reply.unwrap().text)
+        running
+            .wait(Duration::ZERO)
+            .map(|reply| reply.unwrap().text)
     };
     let reply = "<review run=\"{{NONCE}}\">PASS</review> {{NONCE}}";
     let expected = "<review run=\"k3f9x2ab\">PASS</review> k3f9x2ab";
@@ -308,10 +429,18 @@ fn a_script_answers_with_the_nonce_of_its_prompt() {
     ] {
         assert_eq!(send(prompt, reply).unwrap(), expected, "{prompt}");
     }
-    for prompt in ["", "<review>PASS</review>", "<review run=", "<review run=\"k3f9x2ab"] {
+    for prompt in [
+        "",
+        "<review>PASS</review>",
+        "<review run=",
+        "<review run=\"k3f9x2ab",
+    ] {
         let error = send(prompt, reply).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ScriptMismatch, "{prompt}");
-        assert!(error.message().contains("the prompt tells none"), "{error:#}");
+        assert!(
+            error.message().contains("the prompt tells none"),
+            "{error:#}"
+        );
         assert_eq!(send(prompt, "{{NAME}}").unwrap(), "{{NAME}}");
     }
 }
@@ -319,7 +448,19 @@ fn a_script_answers_with_the_nonce_of_its_prompt() {
 #[test]
 fn a_scripted_turn_gives_its_verdict_with_the_run_of_its_prompt() {
     let project = TestProject::new();
-    project.write("script.yaml", "format: 1\nturns: [{reply: '<review run=\"{{NONCE}}\">PASS</review>'}]\n");
-    let args = ["turn", "plan", "Go", "--agent", "scripted", "--script", "script.yaml", "--json"];
+    project.write(
+        "script.yaml",
+        "format: 1\nturns: [{reply: '<review run=\"{{NONCE}}\">PASS</review>'}]\n",
+    );
+    let args = [
+        "turn",
+        "plan",
+        "Go",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+        "--json",
+    ];
     assert_eq!(project.run(&args).report()["report"]["verdict"], "PASS");
 }

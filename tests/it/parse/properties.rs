@@ -15,8 +15,16 @@ fn a_prefix_that_is_known_to_be_cut_has_no_effect() {
     let grammars = grammars();
     for (number, (reply, sent)) in all_replies().iter().enumerate() {
         let grammar = &grammars[number % grammars.len()];
-        let sent = if sent.is_empty() { vec![] } else { vec![sent.as_str()] };
-        let context = Context { sent, finish: Finish::Length, ..Context::default() };
+        let sent = if sent.is_empty() {
+            vec![]
+        } else {
+            vec![sent.as_str()]
+        };
+        let context = Context {
+            sent,
+            finish: Finish::Length,
+            ..Context::default()
+        };
         for end in 0..=reply.len() {
             let response = parse::parse(&reply[..end], grammar, &context);
             check(&reply[..end], &response, grammar, &context);
@@ -27,8 +35,8 @@ fn a_prefix_that_is_known_to_be_cut_has_no_effect() {
 /// Words, and what is no tag but looks a little like one.
 fn prose() -> impl Strategy<Value = String> {
     let words = [
-        "the", "moons", "rise", "PASS", "a < b", "x > y", "<b>", "</b>", "&amp;", "\n", "\n\n", "é", "1.",
-        "-",
+        "the", "moons", "rise", "PASS", "a < b", "x > y", "<b>", "</b>", "&amp;", "\n", "\n\n",
+        "é", "1.", "-",
     ];
     vec(select(words.to_vec()), 1..12).prop_map(|words| words.join(" "))
 }
@@ -42,8 +50,8 @@ fn well_formed() -> impl Strategy<Value = String> {
     let update = (select(vec!["a.md", "b.md"]), prose()).prop_map(|(target, text)| {
         format!("<content_update target=\"{target}\">\n{text}\n</content_update>\n")
     });
-    let verdict =
-        select(ReviewResult::ALL.to_vec()).prop_map(|verdict| format!("<review>{verdict}</review>\n"));
+    let verdict = select(ReviewResult::ALL.to_vec())
+        .prop_map(|verdict| format!("<review>{verdict}</review>\n"));
     let thought = prose().prop_map(|text| format!("<thinking>{text}</thinking>\n"));
     let message = prose().prop_map(|text| format!("<message>{text}</message>\n"));
     (
@@ -117,33 +125,62 @@ enum Wrap {
 }
 
 impl Wrap {
-    const ALL: [Self; 6] = [Self::Fence, Self::Quote, Self::Code, Self::Comment, Self::Cdata, Self::Thought];
+    const ALL: [Self; 6] = [
+        Self::Fence,
+        Self::Quote,
+        Self::Code,
+        Self::Comment,
+        Self::Cdata,
+        Self::Thought,
+    ];
 
     /// Wraps a text; takes from it what would end the wrap.
     fn around(self, text: &str) -> String {
         match self {
             Self::Fence => format!("~~~~\n{}\n~~~~", text.replace("~~~", "~")),
-            Self::Quote => text.split('\n').map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n"),
-            Self::Code => format!("So: `{}` it says.", text.replace('`', "'").replace('\n', " ")),
+            Self::Quote => text
+                .split('\n')
+                .map(|line| format!("> {line}"))
+                .collect::<Vec<_>>()
+                .join("\n"),
+            Self::Code => format!(
+                "So: `{}` it says.",
+                text.replace('`', "'").replace('\n', " ")
+            ),
             Self::Comment => format!("<!-- {} -->", text.replace("--", "- ")),
             Self::Cdata => format!("<![CDATA[{}]]>", text.replace("]]>", "]>")),
             // A backtick in it and one behind it put its closer into code.
-            Self::Thought => format!("<thinking>{}</thinking> and `so` on`", text.replace("</t", "<t")),
+            Self::Thought => format!(
+                "<thinking>{}</thinking> and `so` on`",
+                text.replace("</t", "<t")
+            ),
         }
     }
 }
 
 fn verdict(reply: &str, sent: &[&str]) -> Result<Option<ReviewResult>, ErrorKind> {
     let grammar = Grammar::any_review();
-    let context = Context { sent: sent.to_vec(), ..Context::default() };
+    let context = Context {
+        sent: sent.to_vec(),
+        ..Context::default()
+    };
     parse::verdict(&parse::parse(reply, &grammar, &context), &grammar).map_err(|error| error.kind())
 }
 
 /// What a response does, as values that can be compared.
 fn effects(response: &Response) -> Vec<String> {
-    let actions = response.actions.iter().map(|action| format!("{} {:?}", action.name, action.values));
-    let updates = response.updates.iter().map(|update| format!("{} {}", update.target, update.content));
-    let markers = response.markers.iter().map(|marker: &Marker| format!("{marker:?}"));
+    let actions = response
+        .actions
+        .iter()
+        .map(|action| format!("{} {:?}", action.name, action.values));
+    let updates = response
+        .updates
+        .iter()
+        .map(|update| format!("{} {}", update.target, update.content));
+    let markers = response
+        .markers
+        .iter()
+        .map(|marker: &Marker| format!("{marker:?}"));
     actions.chain(updates).chain(markers).collect()
 }
 
@@ -240,7 +277,10 @@ const NONCE_OF_TURN: &str = "k3f9x2ab";
 
 fn verdict_with_run(reply: &str) -> Result<Option<ReviewResult>, ErrorKind> {
     let grammar = Grammar::any_review();
-    let context = Context { nonce: Some(NONCE_OF_TURN), ..Context::default() };
+    let context = Context {
+        nonce: Some(NONCE_OF_TURN),
+        ..Context::default()
+    };
     parse::verdict(&parse::parse(reply, &grammar, &context), &grammar).map_err(|error| error.kind())
 }
 

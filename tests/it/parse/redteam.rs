@@ -9,8 +9,10 @@ use crate::support::{case_names, read_case};
 ///
 /// - `contradiction_beside_08`: the finding is read, and raises the result to NEEDS_CHANGES by the pack's evidence.
 /// - `contradiction_beside_09`: nothing but prose contradicts the last line.
-const READ_AS_PASS: [&str; 2] =
-    ["reply/redteam/contradiction_beside_08.txt", "reply/redteam/contradiction_beside_09.txt"];
+const READ_AS_PASS: [&str; 2] = [
+    "reply/redteam/contradiction_beside_08.txt",
+    "reply/redteam/contradiction_beside_09.txt",
+];
 
 /// Returns the names of the cases with the person's reading and the one that counts.
 fn readings() -> Vec<(String, String, String)> {
@@ -18,7 +20,13 @@ fn readings() -> Vec<(String, String, String)> {
     cases
         .map(|name| {
             let case = ReplyCase::read(&read_case(&name));
-            let verdict = case.expected.iter().find(|(key, _)| key == "verdict").unwrap().1.clone();
+            let verdict = case
+                .expected
+                .iter()
+                .find(|(key, _)| key == "verdict")
+                .unwrap()
+                .1
+                .clone();
             (name, case.known("reader").unwrap().to_owned(), verdict)
         })
         .collect()
@@ -27,9 +35,15 @@ fn readings() -> Vec<(String, String, String)> {
 #[test]
 fn at_most_three_percent_of_forged_replies_are_read_as_pass() {
     let readings = readings();
-    let forged: Vec<_> = readings.iter().filter(|(_, reader, _)| reader == "missing").collect();
-    let passed: Vec<&str> =
-        forged.iter().filter(|(_, _, verdict)| verdict == "PASS").map(|(name, ..)| name.as_str()).collect();
+    let forged: Vec<_> = readings
+        .iter()
+        .filter(|(_, reader, _)| reader == "missing")
+        .collect();
+    let passed: Vec<&str> = forged
+        .iter()
+        .filter(|(_, _, verdict)| verdict == "PASS")
+        .map(|(name, ..)| name.as_str())
+        .collect();
     assert_eq!(forged.len(), 155);
     assert_eq!(passed, READ_AS_PASS);
     assert!(passed.len() * 100 <= forged.len() * 3);
@@ -38,10 +52,18 @@ fn at_most_three_percent_of_forged_replies_are_read_as_pass() {
 #[test]
 fn at_most_55_percent_of_odd_approvals_need_a_second_call() {
     let readings = readings();
-    let approvals: Vec<_> = readings.iter().filter(|(_, reader, _)| reader == "PASS").collect();
-    let lost = approvals.iter().filter(|(_, _, verdict)| verdict == "missing").count();
-    let misread =
-        approvals.iter().filter(|(_, _, verdict)| verdict != "missing" && verdict != "PASS").count();
+    let approvals: Vec<_> = readings
+        .iter()
+        .filter(|(_, reader, _)| reader == "PASS")
+        .collect();
+    let lost = approvals
+        .iter()
+        .filter(|(_, _, verdict)| verdict == "missing")
+        .count();
+    let misread = approvals
+        .iter()
+        .filter(|(_, _, verdict)| verdict != "missing" && verdict != "PASS")
+        .count();
     assert_eq!((approvals.len(), lost, misread), (60, 29, 0));
     assert!(lost * 100 <= approvals.len() * 55);
 }

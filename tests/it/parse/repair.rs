@@ -13,11 +13,21 @@ use crate::support::TestProject;
 const RUN: &str = "k3f9";
 
 fn grammar(pack: &str, mode: &str) -> Grammar {
-    Pack::load(pack, &Places::default()).unwrap().grammar(&Mode::new(mode).unwrap()).unwrap()
+    Pack::load(pack, &Places::default())
+        .unwrap()
+        .grammar(&Mode::new(mode).unwrap())
+        .unwrap()
 }
 
 fn read(reply: &str, grammar: &Grammar) -> Response {
-    parse::parse(reply, grammar, &Context { nonce: Some(RUN), ..Context::default() })
+    parse::parse(
+        reply,
+        grammar,
+        &Context {
+            nonce: Some(RUN),
+            ..Context::default()
+        },
+    )
 }
 
 fn repair(reply: &str, grammar: &Grammar) -> Option<Repair> {
@@ -31,7 +41,10 @@ fn tag(verdict: &str) -> String {
 #[test]
 fn nothing_is_asked_again_if_nothing_is_lacking() {
     let review = grammar("sdd", "review");
-    for reply in [tag("PASS"), format!("{} `{}`", tag("MAJOR_ISSUES"), tag("PASS"))] {
+    for reply in [
+        tag("PASS"),
+        format!("{} `{}`", tag("MAJOR_ISSUES"), tag("PASS")),
+    ] {
         assert_eq!(repair(&reply, &review), None, "{reply}");
     }
     let architect = grammar("foreman", "architect");
@@ -52,16 +65,38 @@ fn a_repair_names_the_line_and_the_rule() {
     let review = grammar("sdd", "review");
     let plain = "<review>PASS</review>";
     for (reply, complaint) in [
-        (format!("Fine.\n\n{}\n\nOne more thing.", tag("PASS")), "line 3: PASS counts only as the last line"),
-        (format!("So {}", tag("PASS")), "line 1: the last line must hold nothing but the verdict"),
-        (format!("Fine.\n{plain}"), "line 2: PASS lacks this turn's `run`"),
-        (format!("# NEEDS_CHANGES\n\n{}", tag("PASS")), "line 1: this line says NEEDS_CHANGES"),
-        (format!("Fine.\n{}", tag("PASS, mostly")), "line 2: the <review> tag does not hold one of PASS"),
-        ("Fine.\n<review>NEEDS_CHANGES</review>".to_owned(), "line 2: NEEDS_CHANGES lacks this turn's `run`"),
+        (
+            format!("Fine.\n\n{}\n\nOne more thing.", tag("PASS")),
+            "line 3: PASS counts only as the last line",
+        ),
+        (
+            format!("So {}", tag("PASS")),
+            "line 1: the last line must hold nothing but the verdict",
+        ),
+        (
+            format!("Fine.\n{plain}"),
+            "line 2: PASS lacks this turn's `run`",
+        ),
+        (
+            format!("# NEEDS_CHANGES\n\n{}", tag("PASS")),
+            "line 1: this line says NEEDS_CHANGES",
+        ),
+        (
+            format!("Fine.\n{}", tag("PASS, mostly")),
+            "line 2: the <review> tag does not hold one of PASS",
+        ),
+        (
+            "Fine.\n<review>NEEDS_CHANGES</review>".to_owned(),
+            "line 2: NEEDS_CHANGES lacks this turn's `run`",
+        ),
     ] {
         let repair = repair(&reply, &review).unwrap();
         assert_eq!(repair.kind, RepairKind::Verdict, "{reply}");
-        assert!(repair.complaints[0].starts_with(complaint), "{:?}", repair.complaints);
+        assert!(
+            repair.complaints[0].starts_with(complaint),
+            "{:?}",
+            repair.complaints
+        );
         assert_eq!(repair.forms, [tag("PASS|NEEDS_CHANGES|MAJOR_ISSUES")]);
     }
 }
@@ -69,23 +104,38 @@ fn a_repair_names_the_line_and_the_rule() {
 #[test]
 fn a_verdict_is_asked_for_with_the_whole_reply_and_without_the_prompt() {
     let review = grammar("sdd", "review");
-    let reply =
-        "Line 12 leaks the key.\n\nI would not merge it.\n\n<review>NEEDS_CHANGES</review>".to_owned();
-    let original =
-        UnifiedPrompt::new("Review it.").unwrap().with_system("Be strict.").with_file("a.rs", "fn a() {}");
+    let reply = "Line 12 leaks the key.\n\nI would not merge it.\n\n<review>NEEDS_CHANGES</review>"
+        .to_owned();
+    let original = UnifiedPrompt::new("Review it.")
+        .unwrap()
+        .with_system("Be strict.")
+        .with_file("a.rs", "fn a() {}");
     let prompt = repair(&reply, &review)
         .unwrap()
-        .prompt("Words of the pack.\n", &original, std::slice::from_ref(&reply))
+        .prompt(
+            "Words of the pack.\n",
+            &original,
+            std::slice::from_ref(&reply),
+        )
         .unwrap();
     assert_eq!(prompt.system_prompt(), "Words of the pack.");
     assert_eq!(prompt.context().len(), 1);
-    assert_eq!((prompt.context()[0].name(), prompt.context()[0].content()), ("your reply", reply.as_str()));
+    assert_eq!(
+        (prompt.context()[0].name(), prompt.context()[0].content()),
+        ("your reply", reply.as_str())
+    );
     let form = tag("PASS|NEEDS_CHANGES|MAJOR_ISSUES");
-    assert_eq!(prompt.instructions(), format!("line 5: NEEDS_CHANGES lacks this turn's `run`\n\n{form}"));
+    assert_eq!(
+        prompt.instructions(),
+        format!("line 5: NEEDS_CHANGES lacks this turn's `run`\n\n{form}")
+    );
 
     // A repair that comes back as its own answer is no verdict.
     let answer = read(&prompt.to_xml(), &review);
-    assert_eq!(parse::verdict(&answer, &review).unwrap_err().kind(), ErrorKind::MissingReviewMarker);
+    assert_eq!(
+        parse::verdict(&answer, &review).unwrap_err().kind(),
+        ErrorKind::MissingReviewMarker
+    );
 }
 
 #[test]
@@ -94,16 +144,38 @@ fn parts_are_asked_for_with_the_prompt_and_the_whole_reply() {
     let reply = format!("<message>Saved.</message>\n{broken}");
     let repair = repair(&reply, &grammar("foreman", "architect")).unwrap();
     assert_eq!(repair.kind, RepairKind::Parts);
-    assert_eq!(repair.complaints, ["line 2: action save_decision: it is not closed, so it may be cut off"]);
+    assert_eq!(
+        repair.complaints,
+        ["line 2: action save_decision: it is not closed, so it may be cut off"]
+    );
 
-    let original = UnifiedPrompt::new("Save it.").unwrap().with_system("Role.").with_file("a.md", "A");
+    let original = UnifiedPrompt::new("Save it.")
+        .unwrap()
+        .with_system("Role.")
+        .with_file("a.md", "A");
     let replies = [reply.clone(), "Sorry.".to_owned()];
-    let prompt = repair.prompt("Words of the pack.", &original, &replies).unwrap();
+    let prompt = repair
+        .prompt("Words of the pack.", &original, &replies)
+        .unwrap();
     assert_eq!(prompt.system_prompt(), "Role.\n\n---\n\nWords of the pack.");
-    let items: Vec<(&str, &str)> =
-        prompt.context().iter().map(|item| (item.name(), item.content())).collect();
-    assert_eq!(items, [("a.md", "A"), ("your reply", reply.as_str()), ("your reply 2", "Sorry.")]);
-    assert!(prompt.instructions().starts_with("Save it.\n\nline 2: action save_decision: "));
+    let items: Vec<(&str, &str)> = prompt
+        .context()
+        .iter()
+        .map(|item| (item.name(), item.content()))
+        .collect();
+    assert_eq!(
+        items,
+        [
+            ("a.md", "A"),
+            ("your reply", reply.as_str()),
+            ("your reply 2", "Sorry.")
+        ]
+    );
+    assert!(
+        prompt
+            .instructions()
+            .starts_with("Save it.\n\nline 2: action save_decision: ")
+    );
     assert!(prompt.instructions().ends_with(
         "<action type=\"save_decision\"><category>character|world|structure|constraint|preference|voice</category>\
          <key>string</key><value>string</value><source>string?</source></action>"
@@ -114,11 +186,21 @@ fn parts_are_asked_for_with_the_prompt_and_the_whole_reply() {
 fn a_reply_without_a_judgement_is_asked_for_as_a_whole() {
     let review = grammar("sdd", "review");
     for reply in ["", "I will look at it now.", "<thinking>Hm.</thinking>"] {
-        assert_eq!(repair(reply, &review).unwrap().kind, RepairKind::Whole, "{reply}");
+        assert_eq!(
+            repair(reply, &review).unwrap().kind,
+            RepairKind::Whole,
+            "{reply}"
+        );
     }
-    let answer = format!("<content_update target=\"REVIEW.md\">\nFine.\n</content_update>\n{}", tag("PASS"));
+    let answer = format!(
+        "<content_update target=\"REVIEW.md\">\nFine.\n</content_update>\n{}",
+        tag("PASS")
+    );
     let response = merged("I will look at it now.", &answer, &review);
-    assert_eq!((response.updates.len(), verdict_of(&response, &review)), (1, Some(ReviewResult::Pass)));
+    assert_eq!(
+        (response.updates.len(), verdict_of(&response, &review)),
+        (1, Some(ReviewResult::Pass))
+    );
 }
 
 fn merged(first: &str, answer: &str, grammar: &Grammar) -> Response {
@@ -148,16 +230,26 @@ fn an_answer_takes_the_place_of_what_was_asked_for_and_of_nothing_else() {
         action("c", "3")
     );
     let response = merged(&first, &answer, &architect);
-    let keys: Vec<_> = response.actions.iter().map(|action| action.values["key"].clone()).collect();
+    let keys: Vec<_> = response
+        .actions
+        .iter()
+        .map(|action| action.values["key"].clone())
+        .collect();
     assert_eq!(
         keys,
         [json!("a"), json!("b")],
         "an action that is repeated does not take the place of another"
     );
-    assert_eq!((response.message.as_str(), response.thoughts.len()), ("m", 1));
+    assert_eq!(
+        (response.message.as_str(), response.thoughts.len()),
+        ("m", 1)
+    );
     assert!(response.proposals.is_empty() && response.complete);
     let unanswered = merged(&first, "I will not.", &architect);
-    assert_eq!((unanswered.actions.len(), unanswered.proposals.len()), (1, 1));
+    assert_eq!(
+        (unanswered.actions.len(), unanswered.proposals.len()),
+        (1, 1)
+    );
     assert!(!unanswered.complete);
 }
 
@@ -167,60 +259,120 @@ fn an_answered_verdict_counts_and_never_hides_a_severer_one() {
     let verdict = |first: &str, answer: &str| verdict_of(&merged(first, answer, &review), &review);
     let doubted = "Fine, I think.\n<review>PASS</review>";
     assert_eq!(verdict(doubted, &tag("PASS")), Some(ReviewResult::Pass));
-    assert_eq!(verdict(doubted, &tag("NEEDS_CHANGES")), Some(ReviewResult::NeedsChanges));
+    assert_eq!(
+        verdict(doubted, &tag("NEEDS_CHANGES")),
+        Some(ReviewResult::NeedsChanges)
+    );
     assert_eq!(verdict(doubted, "It may PASS."), None);
 
     // A severer verdict without its run is confirmed or exceeded, or the turn stays unclear.
     let stated = "<review>NEEDS_CHANGES</review>";
     assert_eq!(verdict(stated, &tag("PASS")), None);
-    assert_eq!(verdict(stated, &tag("NEEDS_CHANGES")), Some(ReviewResult::NeedsChanges));
-    assert_eq!(verdict(stated, &tag("MAJOR_ISSUES")), Some(ReviewResult::MajorIssues));
+    assert_eq!(
+        verdict(stated, &tag("NEEDS_CHANGES")),
+        Some(ReviewResult::NeedsChanges)
+    );
+    assert_eq!(
+        verdict(stated, &tag("MAJOR_ISSUES")),
+        Some(ReviewResult::MajorIssues)
+    );
 
     // So is one that the mode does not know: REJECTED stops, as MAJOR_ISSUES does.
     let foreign = tag("REJECTED");
     assert_eq!(verdict(&foreign, &tag("PASS")), None);
     assert_eq!(verdict(&foreign, &tag("NEEDS_CHANGES")), None);
-    assert_eq!(verdict(&foreign, &tag("MAJOR_ISSUES")), Some(ReviewResult::MajorIssues));
-    assert_eq!(verdict(&tag("NEEDS_REVISION"), &tag("NEEDS_CHANGES")), Some(ReviewResult::NeedsChanges));
+    assert_eq!(
+        verdict(&foreign, &tag("MAJOR_ISSUES")),
+        Some(ReviewResult::MajorIssues)
+    );
+    assert_eq!(
+        verdict(&tag("NEEDS_REVISION"), &tag("NEEDS_CHANGES")),
+        Some(ReviewResult::NeedsChanges)
+    );
 
     // So is one in code, and one that a heading or a label states.
-    assert_eq!(verdict("`<review>NEEDS_CHANGES</review>`", &tag("PASS")), None);
-    assert_eq!(verdict("**Verdict:** MAJOR_ISSUES\n\nThe key is logged.", &tag("PASS")), None);
-    assert_eq!(verdict(&format!("# NEEDS_CHANGES\n\n{}", tag("PASS")), &tag("PASS")), None);
+    assert_eq!(
+        verdict("`<review>NEEDS_CHANGES</review>`", &tag("PASS")),
+        None
+    );
+    assert_eq!(
+        verdict(
+            "**Verdict:** MAJOR_ISSUES\n\nThe key is logged.",
+            &tag("PASS")
+        ),
+        None
+    );
+    assert_eq!(
+        verdict(&format!("# NEEDS_CHANGES\n\n{}", tag("PASS")), &tag("PASS")),
+        None
+    );
     // A mode may know no verdict that is as severe.
     let plan = grammar("sdd", "plan");
     let merged = merged(&tag("REJECTED"), &tag("NEEDS_REVISION"), &plan);
-    assert_eq!(verdict_of(&merged, &plan), Some(ReviewResult::NeedsRevision));
+    assert_eq!(
+        verdict_of(&merged, &plan),
+        Some(ReviewResult::NeedsRevision)
+    );
 
     // One that counted stays, or gets more severe.
-    assert_eq!(verdict(&tag("NEEDS_CHANGES"), &tag("PASS")), Some(ReviewResult::NeedsChanges));
-    assert_eq!(verdict(&tag("PASS"), &tag("MAJOR_ISSUES")), Some(ReviewResult::MajorIssues));
+    assert_eq!(
+        verdict(&tag("NEEDS_CHANGES"), &tag("PASS")),
+        Some(ReviewResult::NeedsChanges)
+    );
+    assert_eq!(
+        verdict(&tag("PASS"), &tag("MAJOR_ISSUES")),
+        Some(ReviewResult::MajorIssues)
+    );
     assert_eq!(verdict(&tag("PASS"), "<review>MAJOR_ISSUES</review>"), None);
 }
 
 #[test]
 fn an_action_that_cannot_be_read_makes_pass_unclear() {
     let review = grammar("light", "review");
-    let broken = format!("<action type=\"finding\"><file>a.rs</file></action>\n\n{}", tag("PASS"));
+    let broken = format!(
+        "<action type=\"finding\"><file>a.rs</file></action>\n\n{}",
+        tag("PASS")
+    );
     assert!(parse::verdict(&read(&broken, &review), &review).is_err());
-    let quoted = format!("`<action type=\"finding\"><file>a.rs</file></action>`\n\n{}", tag("PASS"));
+    let quoted = format!(
+        "`<action type=\"finding\"><file>a.rs</file></action>`\n\n{}",
+        tag("PASS")
+    );
     assert!(parse::verdict(&read(&quoted, &review), &review).is_err());
     // One in code is asked for by its form, and a bare PASS does not take it away.
     let repair = repair(&quoted, &review).unwrap();
     assert_eq!(repair.kind, RepairKind::Parts);
-    assert!(repair.forms[0].starts_with("<action type=\"finding\">"), "{:?}", repair.forms);
-    assert_eq!(verdict_of(&merged(&quoted, &tag("PASS"), &review), &review), None);
+    assert!(
+        repair.forms[0].starts_with("<action type=\"finding\">"),
+        "{:?}",
+        repair.forms
+    );
+    assert_eq!(
+        verdict_of(&merged(&quoted, &tag("PASS"), &review), &review),
+        None
+    );
     // One that nobody knows is shown with the forms there are; the agent may stay with its verdict.
-    let unknown = format!("<action type=\"comment\"><text>Nice.</text></action>\n\n{}", tag("PASS"));
+    let unknown = format!(
+        "<action type=\"comment\"><text>Nice.</text></action>\n\n{}",
+        tag("PASS")
+    );
     assert!(parse::verdict(&read(&unknown, &review), &review).is_err());
-    assert_eq!(verdict_of(&merged(&unknown, &tag("PASS"), &review), &review), Some(ReviewResult::Pass));
+    assert_eq!(
+        verdict_of(&merged(&unknown, &tag("PASS"), &review), &review),
+        Some(ReviewResult::Pass)
+    );
     let severe = broken.replace("PASS", "NEEDS_CHANGES");
-    assert_eq!(verdict_of(&read(&severe, &review), &review), Some(ReviewResult::NeedsChanges));
+    assert_eq!(
+        verdict_of(&read(&severe, &review), &review),
+        Some(ReviewResult::NeedsChanges)
+    );
 
-    let whole =
-        "<action type=\"finding\"><file>a.rs</file><severity>minor</severity><problem>p</problem></action>";
+    let whole = "<action type=\"finding\"><file>a.rs</file><severity>minor</severity><problem>p</problem></action>";
     let response = merged(&broken, whole, &review);
-    assert_eq!((response.actions.len(), verdict_of(&response, &review)), (1, Some(ReviewResult::Pass)));
+    assert_eq!(
+        (response.actions.len(), verdict_of(&response, &review)),
+        (1, Some(ReviewResult::Pass))
+    );
     assert_eq!(
         verdict_of(&merged(&broken, &tag("PASS"), &review), &review),
         None,
@@ -278,7 +430,10 @@ const PIECES: [&str; 14] = [
 ];
 
 fn turn(replies: &[&str], repairs: &str) -> (i32, serde_json::Value) {
-    let turns: Vec<_> = replies.iter().map(|reply| json!({"mode": "challenge", "reply": reply})).collect();
+    let turns: Vec<_> = replies
+        .iter()
+        .map(|reply| json!({"mode": "challenge", "reply": reply}))
+        .collect();
     play(&json!(turns), repairs)
 }
 
@@ -287,9 +442,21 @@ fn play(turns: &serde_json::Value, repairs: &str) -> (i32, serde_json::Value) {
     project
         .write("agentd/changes/a/proposal.md", "# A\n")
         .write("agentd/changes/a/tasks.md", "- [ ] 1.1 Do it\n");
-    project.write("script.yaml", json!({"format": 1, "turns": turns}).to_string());
-    let args =
-        ["turn", "challenge", "Look", "--change", "a", "--agent", "scripted", "--script", "script.yaml"];
+    project.write(
+        "script.yaml",
+        json!({"format": 1, "turns": turns}).to_string(),
+    );
+    let args = [
+        "turn",
+        "challenge",
+        "Look",
+        "--change",
+        "a",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ];
     let run = project.run(&[&args[..], &["--repairs", repairs, "--json"]].concat());
     (run.code, run.last_line())
 }
@@ -308,13 +475,30 @@ fn a_turn_asks_again_as_often_as_it_may_and_counts() {
     assert_eq!((code, &report["report"]["repairs"]), (6, &json!(2)));
     assert_eq!(report["report"]["state"]["progress"]["repairs"], 2);
     // An agent that fails when it is asked again does not take back what it said.
-    let (code, report) = play(&json!([{"reply": "Fine."}, {"end": "crashed", "code": 3}]), "2");
+    let (code, report) = play(
+        &json!([{"reply": "Fine."}, {"end": "crashed", "code": 3}]),
+        "2",
+    );
     assert_eq!(
-        (code, &report["report"]["repairs"], &report["report"]["response"]["message"]),
+        (
+            code,
+            &report["report"]["repairs"],
+            &report["report"]["response"]["message"]
+        ),
         (6, &json!(1), &json!("Fine."))
     );
     TestProject::new()
-        .run(&["turn", "plan", "x", "--agent", "scripted", "--script", "s", "--repairs", "3"])
+        .run(&[
+            "turn",
+            "plan",
+            "x",
+            "--agent",
+            "scripted",
+            "--script",
+            "s",
+            "--repairs",
+            "3",
+        ])
         .fails(2, &["3"]);
 }
 
@@ -326,7 +510,10 @@ fn a_turn_knows_the_tasks_of_its_change() {
         .write("agentd/changes/a/tasks.md", "- [ ] 1.1 Do\n- [x] 1.2 Did\n");
     let reply = "<task_status id=\"1.1\">COMPLETED</task_status><task_status id=\"1.2\">COMPLETED</task_status>\
                  <task_status id=\"9.9\">COMPLETED</task_status>";
-    project.write("script.yaml", json!({"format": 1, "turns": [{"reply": reply}]}).to_string());
+    project.write(
+        "script.yaml",
+        json!({"format": 1, "turns": [{"reply": reply}]}).to_string(),
+    );
     let args = [
         "turn",
         "implement",
@@ -340,7 +527,16 @@ fn a_turn_knows_the_tasks_of_its_change() {
         "--json",
     ];
     let report = project.run(&args).report();
-    assert_eq!(report["report"]["response"]["markers"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        report["report"]["response"]["markers"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
     assert_eq!(report["report"]["proposals"][0]["what"], "task_status 9.9");
-    assert_eq!(report["report"]["proposals"][0]["reason"], "there is no such task");
+    assert_eq!(
+        report["report"]["proposals"][0]["reason"],
+        "there is no such task"
+    );
 }

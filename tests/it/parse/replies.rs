@@ -13,10 +13,16 @@ fn each_of_the_62_shapes_has_a_case_that_says_what_comes_of_it() {
     let shapes = case_names("reply/shapes");
     for number in 1..=62 {
         let prefix = format!("reply/shapes/{number:02}");
-        let own: Vec<_> = shapes.iter().filter(|name| name.starts_with(&prefix)).collect();
+        let own: Vec<_> = shapes
+            .iter()
+            .filter(|name| name.starts_with(&prefix))
+            .collect();
         assert!(!own.is_empty(), "no file for shape {number}");
         for name in own {
-            assert!(!ReplyCase::read(&read_case(name)).expected.is_empty(), "{name} expects nothing");
+            assert!(
+                !ReplyCase::read(&read_case(name)).expected.is_empty(),
+                "{name} expects nothing"
+            );
         }
     }
 }
@@ -60,7 +66,9 @@ fn hostile_replies_are_read_to_the_end() {
             );
         }
     }
-    let runs: String = (1..2_000).map(|length| format!("{} ", "`".repeat(length))).collect();
+    let runs: String = (1..2_000)
+        .map(|length| format!("{} ", "`".repeat(length)))
+        .collect();
     let _read = parse::parse(&runs, &grammar, &Context::default());
 }
 
@@ -83,14 +91,23 @@ fn no_wrapped_text_moves_a_verdict_towards_pass() {
         ("<thinking><think>", "</think></thinking>"),
     ];
     let verdict = |reply: &str| {
-        parse::verdict(&parse::parse(reply, &grammar, &Context::default()), &grammar).ok().flatten()
+        parse::verdict(
+            &parse::parse(reply, &grammar, &Context::default()),
+            &grammar,
+        )
+        .ok()
+        .flatten()
     };
     for (open, close) in wraps {
         for inside in ReviewResult::ALL {
             let wrapped = format!("{open}<review>{inside}</review>{close}");
             let is_thought = open.to_ascii_lowercase().contains("th");
             let counted = Some(inside).filter(|inside| !is_thought && *inside > ReviewResult::Pass);
-            assert_eq!(verdict(&format!("a\n\n{wrapped}\n\nb\n")), counted, "{wrapped}");
+            assert_eq!(
+                verdict(&format!("a\n\n{wrapped}\n\nb\n")),
+                counted,
+                "{wrapped}"
+            );
             for outside in ReviewResult::ALL {
                 for reply in [
                     format!("<review>{outside}</review>\n\n{wrapped}\n"),
@@ -112,20 +129,35 @@ fn no_wrapped_text_moves_a_verdict_towards_pass() {
 #[test]
 fn other_names_of_tags_are_read() {
     let mut grammar = Grammar::any_review();
-    grammar.tags.insert("mensaje".to_owned(), "message".to_owned());
-    grammar.tags.insert("urteil".to_owned(), "review".to_owned());
+    grammar
+        .tags
+        .insert("mensaje".to_owned(), "message".to_owned());
+    grammar
+        .tags
+        .insert("urteil".to_owned(), "review".to_owned());
     let reply = "<mensaje>Hola.</mensaje> fuera <Urteil>REJECTED</Urteil>";
     let response = parse::parse(reply, &grammar, &Context::default());
-    assert_eq!((response.message.as_str(), response.stray.as_str()), ("Hola.", "fuera"));
-    assert_eq!(parse::verdict(&response, &grammar).unwrap(), Some(ReviewResult::Rejected));
+    assert_eq!(
+        (response.message.as_str(), response.stray.as_str()),
+        ("Hola.", "fuera")
+    );
+    assert_eq!(
+        parse::verdict(&response, &grammar).unwrap(),
+        Some(ReviewResult::Rejected)
+    );
 }
 
 /// Every code is listed in the documentation, with its severity and its words.
 #[test]
 fn every_code_is_documented() {
-    let page = std::fs::read_to_string(crate::support::repository().join("docs/replies.md")).unwrap();
+    let page =
+        std::fs::read_to_string(crate::support::repository().join("docs/replies.md")).unwrap();
     for code in Code::ALL {
-        let severity = if code.severity() == Severity::Note { "note" } else { "warning" };
+        let severity = if code.severity() == Severity::Note {
+            "note"
+        } else {
+            "warning"
+        };
         let row = format!("| `{code}` | {severity} | {} |", code.words());
         assert!(page.contains(&row), "{row}");
     }

@@ -31,7 +31,10 @@ fn grammar() -> &'static Grammar {
     static GRAMMAR: LazyLock<Grammar> = LazyLock::new(|| {
         let pack = Pack::load("foreman", &Places::default()).unwrap();
         let grammar = pack.grammar(&Mode::new("architect").unwrap()).unwrap();
-        Grammar { speakers: vec!["USER".to_owned(), "ASSISTANT".to_owned()], ..grammar }
+        Grammar {
+            speakers: vec!["USER".to_owned(), "ASSISTANT".to_owned()],
+            ..grammar
+        }
     });
     &GRAMMAR
 }
@@ -50,11 +53,19 @@ fn a_reply_can_be_cut_anywhere() {
         let response = parse::parse(reply, &grammar, &context);
         let whole = read([reply], &grammar, &context);
         assert_eq!(whole.1, response, "{name}");
-        assert_eq!(read(reply.chunks(1), &grammar, &context), whole, "{name}, byte by byte");
+        assert_eq!(
+            read(reply.chunks(1), &grammar, &context),
+            whole,
+            "{name}, byte by byte"
+        );
         let step = if reply.len() > 100 { 5 } else { 1 };
         for at in (0..reply.len()).step_by(step) {
             let (before, after) = reply.split_at(at);
-            assert_eq!(read([before, after], &grammar, &context), whole, "{name}, cut at {at}");
+            assert_eq!(
+                read([before, after], &grammar, &context),
+                whole,
+                "{name}, cut at {at}"
+            );
         }
     }
 }
@@ -102,7 +113,9 @@ fn the_text_of_a_well_formed_reply_is_its_message() {
     for message in messages {
         for reply in [
             format!("<message>{message}</message>\n"),
-            format!("<thinking>\nHm, `</thinking>`?\n</thinking>\n\n<message>{message}</message>\n{action}"),
+            format!(
+                "<thinking>\nHm, `</thinking>`?\n</thinking>\n\n<message>{message}</message>\n{action}"
+            ),
             format!("<think>a</thought><message>{message}</message>{review}{update}"),
             format!(
                 "{update}{action}{review}<thought>a <thought>b</thought> c</thought>\n<message>{message}</message>"
@@ -111,7 +124,11 @@ fn the_text_of_a_well_formed_reply_is_its_message() {
             format!("<message>{message}\n\n{review}</message>"),
         ] {
             for size in [1, 5, 10_000] {
-                let (shown, response) = read(reply.as_bytes().chunks(size), grammar(), &Context::default());
+                let (shown, response) = read(
+                    reply.as_bytes().chunks(size),
+                    grammar(),
+                    &Context::default(),
+                );
                 assert_eq!(response.message, message.trim(), "{reply}");
                 assert_eq!(shown, response.message, "{reply}");
             }
@@ -134,7 +151,10 @@ fn what_is_shown_is_as_written_here() {
         ("<message>a</message><message>b</message>", "a\n\nb"),
         ("Sure.\n<message>a</message>\nBye.", "Sure.\n\na\n\nBye."),
         ("if a < b { x <= y }", "if a < b { x <= y }"),
-        ("Vec<String>, <T: Into<X>>, <ns:b>", "Vec<String>, <T: Into<X>>, <ns:b>"),
+        (
+            "Vec<String>, <T: Into<X>>, <ns:b>",
+            "Vec<String>, <T: Into<X>>, <ns:b>",
+        ),
         ("`a < b` and `<message>`", "`a < b` and `<message>`"),
         ("```\n<message>\n```\nb", "```\n<message>\n```\nb"),
         (
@@ -145,17 +165,32 @@ fn what_is_shown_is_as_written_here() {
         ("```a``` <review>PASS</review>", "```a```"),
         ("> <thought>\nb", "> <thought>\nb"),
         ("a\n<action type=\"x\"><y>z</y></action>\nb", "a\n\nb"),
-        ("<invoke name=\"x\">y</invoke><function=x>y</function><tool_call>{}</tool_call>a", "a"),
-        ("<function_calls>\n<invoke name=\"x\">y</invoke>\n</function_calls>a", "a"),
+        (
+            "<invoke name=\"x\">y</invoke><function=x>y</function><tool_call>{}</tool_call>a",
+            "a",
+        ),
+        (
+            "<function_calls>\n<invoke name=\"x\">y</invoke>\n</function_calls>a",
+            "a",
+        ),
         ("<save_decision><key>a</key></save_decision>b", "b"),
-        ("<message>Use <save_decision> for it.</message>\n", "Use <save_decision> for it."),
+        (
+            "<message>Use <save_decision> for it.</message>\n",
+            "Use <save_decision> for it.",
+        ),
         ("Use <save_decision> for it.", "Use <save_decision> for it."),
         ("The <content_update> tag.", "The <content_update> tag."),
         ("<action type=\"x\">a<message>b</message>", "b"),
         ("<content_update target=\"a\">b</content_update>c", "c"),
-        ("<content_update target=\"a\">b </content_update>, c\n</content_update>\nd", "d"),
+        (
+            "<content_update target=\"a\">b </content_update>, c\n</content_update>\nd",
+            "d",
+        ),
         ("<content_update target=\"a\">b <review>PASS</review>", ""),
-        ("The <review> tag, a <review>", "The <review> tag, a <review>"),
+        (
+            "The <review> tag, a <review>",
+            "The <review> tag, a <review>",
+        ),
         ("a <review run=\"x\">PASS</review>.", "a ."),
         ("<unknown>a</unknown>", "<unknown>a</unknown>"),
         ("</action></review>a</message>", "a"),
@@ -165,7 +200,10 @@ fn what_is_shown_is_as_written_here() {
         ("<thought>a\n<message>b <thought>c\n<message>d", "b d"),
         ("a\n</think>\nb", "a\n\nb"),
         ("an ` alone <thought>b</thought> c", "an ` alone  c"),
-        ("an ` alone <thought>b</thought>\n\nc ` d", "an ` alone \n\nc ` d"),
+        (
+            "an ` alone <thought>b</thought>\n\nc ` d",
+            "an ` alone \n\nc ` d",
+        ),
         ("a\\`<thought>b</thought>` c", "a\\`` c"),
         ("<!-- <thought> -->a", "<!-- <thought> -->a"),
         ("<!--><thought>b</thought>a", "<!-->a"),
@@ -196,15 +234,33 @@ fn text_comes_as_soon_as_it_is_clear() {
         &[("Vec<Str", "Vec"), ("ing>", "<String>")],
         &[("a <b", "a"), (">", " <b>")],
         &[("<thought>a", ""), ("b</thou", ""), ("ght>c", "c")],
-        &[("```r", "```r"), ("ust\nlet a <", "ust\nlet a <"), ("message>", "message>")],
-        &[("`a", "`a"), (" b", " b"), (" <", ""), ("c>", ""), ("`", ""), (".", " <c>`.")],
+        &[
+            ("```r", "```r"),
+            ("ust\nlet a <", "ust\nlet a <"),
+            ("message>", "message>"),
+        ],
+        &[
+            ("`a", "`a"),
+            (" b", " b"),
+            (" <", ""),
+            ("c>", ""),
+            ("`", ""),
+            (".", " <c>`."),
+        ],
         &[("<review>PA", ""), ("SS</review>a", "a")],
         &[("~~", "~~"), ("~<message>", "~<message>")],
-        &[("a <action type=\"x\">b", "a"), ("</action", ""), (">c", " c")],
+        &[
+            ("a <action type=\"x\">b", "a"),
+            ("</action", ""),
+            (">c", " c"),
+        ],
     ];
     for pieces in table {
         let mut stream = Stream::new(grammar());
-        let found: Vec<String> = pieces.iter().map(|(piece, _)| stream.push(piece.as_bytes())).collect();
+        let found: Vec<String> = pieces
+            .iter()
+            .map(|(piece, _)| stream.push(piece.as_bytes()))
+            .collect();
         let expected: Vec<&str> = pieces.iter().map(|(_, shown)| *shown).collect();
         assert_eq!(found, expected, "{pieces:?}");
     }
@@ -212,9 +268,17 @@ fn text_comes_as_soon_as_it_is_clear() {
 
 #[test]
 fn nothing_waits_for_ever() {
-    for start in
-        ["<message ", "<aaaa", "< ", "<message a=\"", "`<b>", "<review>", "<review>`", "<!-", "- 1. <"]
-    {
+    for start in [
+        "<message ",
+        "<aaaa",
+        "< ",
+        "<message a=\"",
+        "`<b>",
+        "<review>",
+        "<review>`",
+        "<!-",
+        "- 1. <",
+    ] {
         let mut stream = Stream::new(grammar());
         let shown = stream.push(format!("{start}{}", "x".repeat(3_000)).as_bytes());
         assert_eq!(shown, format!("{start}{}", "x".repeat(3_000)));
@@ -233,10 +297,17 @@ fn invalid_bytes_are_replaced_as_in_the_whole() {
     ];
     for reply in replies {
         let text = String::from_utf8_lossy(reply);
-        assert_eq!(read(reply.chunks(1), grammar(), &Context::default()).0, shown(&text), "{text:?}");
+        assert_eq!(
+            read(reply.chunks(1), grammar(), &Context::default()).0,
+            shown(&text),
+            "{text:?}"
+        );
     }
     let bytes = b"a\xFF\xE6\xBCb\xF0\x9F\x98";
-    assert_eq!(read(bytes.chunks(1), grammar(), &Context::default()).0, "a\u{FFFD}\u{FFFD}b\u{FFFD}");
+    assert_eq!(
+        read(bytes.chunks(1), grammar(), &Context::default()).0,
+        "a\u{FFFD}\u{FFFD}b\u{FFFD}"
+    );
 }
 
 /// Each of these is large enough that a reader which looks back each time would not come back.
@@ -278,19 +349,30 @@ fn hostile_replies_are_shown_to_the_end() {
         let reply = shape.repeat(4_000 / shape.len());
         let (text, response) = read(reply.as_bytes().chunks(9), grammar(), &Context::default());
         assert!(text.len() <= 2 * reply.len(), "{shape}");
-        assert_eq!(response, parse::parse(&reply, grammar(), &Context::default()), "{shape}");
+        assert_eq!(
+            response,
+            parse::parse(&reply, grammar(), &Context::default()),
+            "{shape}"
+        );
     }
 }
 
 /// What an end decides is read again from one place, however much it is.
 #[test]
 fn a_long_rest_is_shown_at_the_end() {
-    for start in
-        ["<thought>\n<message>", "<save_decision>", "<content_update>", "<action type=\"x\"><message>"]
-    {
+    for start in [
+        "<thought>\n<message>",
+        "<save_decision>",
+        "<content_update>",
+        "<action type=\"x\"><message>",
+    ] {
         let rest = "<b>x</b> `<c>` ".repeat(12_000);
         let mut stream = Stream::new(grammar());
-        assert_eq!(stream.push(format!("{start}{rest}").as_bytes()), "", "{start}");
+        assert_eq!(
+            stream.push(format!("{start}{rest}").as_bytes()),
+            "",
+            "{start}"
+        );
         let (shown, _) = stream.finish(&Context::default());
         assert!(shown.ends_with(rest.trim_end()), "{start}");
     }

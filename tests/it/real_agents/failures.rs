@@ -10,7 +10,9 @@ use super::{Cli, Stage, each, long};
 /// Nothing of a reply that failed counts.
 fn all_fail(reply: &Value, kinds: [&str; 3]) {
     each(|cli| {
-        let Some(stage) = Stage::set(cli, |_| json!([reply])) else { return };
+        let Some(stage) = Stage::set(cli, |_| json!([reply])) else {
+            return;
+        };
         let before = stage.tree();
         let turn = stage.turn("plan", &[]);
         let kind = kinds[cli as usize];
@@ -23,7 +25,10 @@ fn all_fail(reply: &Value, kinds: [&str; 3]) {
 
 #[test]
 fn a_key_that_is_not_good() {
-    all_fail(&json!({"status": 401, "message": "the key is not good"}), ["AgentAuth"; 3]);
+    all_fail(
+        &json!({"status": 401, "message": "the key is not good"}),
+        ["AgentAuth"; 3],
+    );
 }
 
 #[test]
@@ -43,13 +48,19 @@ fn a_rate_limit_that_passes() {
         if cli == Cli::Codex {
             return;
         }
-        let Some(stage) = Stage::set(cli, |_| replies) else { return };
+        let Some(stage) = Stage::set(cli, |_| replies) else {
+            return;
+        };
         stage.settings("[limits]\nmax_wait_seconds = 9");
         let before = Instant::now();
         let turn = stage.turn("plan", &[]);
         assert_eq!(turn.ok()["calls"], 2, "{cli:?}");
         assert!(before.elapsed().as_secs() >= 2, "{cli:?}");
-        assert_eq!(stage.called(1).stdin, stage.called(2).stdin, "{cli:?}: the same prompt once more");
+        assert_eq!(
+            stage.called(1).stdin,
+            stage.called(2).stdin,
+            "{cli:?}: the same prompt once more"
+        );
     });
 }
 
@@ -58,7 +69,8 @@ fn a_rate_limit_that_passes() {
 fn a_server_that_fails() {
     let kinds = ["AgentCrashed", "AgentCrashed", "AgentRateLimited"];
     all_fail(&json!({"status": 500, "message": "out of order"}), kinds);
-    let body = json!({"status": 502, "content_type": "text/html", "body": "<html>Bad gateway</html>"});
+    let body =
+        json!({"status": 502, "content_type": "text/html", "body": "<html>Bad gateway</html>"});
     all_fail(&json!({"raw": body}), ["AgentCrashed"; 3]);
 }
 
@@ -73,10 +85,15 @@ fn a_stream_that_breaks() {
 fn a_reply_that_is_cut_off_by_its_length() {
     each(|cli| {
         let reply = json!({"text": "Good, but <review>PA", "stop": "length"});
-        let Some(stage) = Stage::set(cli, |_| json!([reply])) else { return };
+        let Some(stage) = Stage::set(cli, |_| json!([reply])) else {
+            return;
+        };
         let turn = stage.turn("challenge", &["--change", "add-login"]);
         if cli == Cli::Gemini {
-            assert_eq!((turn.code, &turn.report["fault"]["kind"]), (6, &json!("MissingReviewMarker")));
+            assert_eq!(
+                (turn.code, &turn.report["fault"]["kind"]),
+                (6, &json!("MissingReviewMarker"))
+            );
         } else {
             turn.fails("AgentCutOff");
         }
@@ -99,7 +116,9 @@ fn a_prompt_of_a_megabyte() {
         if cli == Cli::Codex {
             return;
         }
-        let Some(stage) = Stage::set(cli, |_| json!([{"text": "Read.\n"}])) else { return };
+        let Some(stage) = Stage::set(cli, |_| json!([{"text": "Read.\n"}])) else {
+            return;
+        };
         stage.project.write("long.txt", long(1 << 20));
         stage.turn("plan", &["--file", "long.txt"]).ok();
         assert!(stage.sent().len() > 1 << 20, "{cli:?}");

@@ -14,7 +14,9 @@ const BEAT: &str = "while :; do date +%s%N >>beat; sleep 0.1; done";
 /// A call of the agent's own shell.
 fn shell(cli: Cli, command: &str) -> Value {
     match cli {
-        Cli::Claude => json!({"name": "Bash", "input": {"command": command, "description": "Starts it."}}),
+        Cli::Claude => {
+            json!({"name": "Bash", "input": {"command": command, "description": "Starts it."}})
+        }
         Cli::Gemini => {
             json!({"name": "run_shell_command", "input": {"command": command, "description": "Starts it."}})
         }
@@ -25,7 +27,9 @@ fn shell(cli: Cli, command: &str) -> Value {
 /// Sets the stage with a script that the agent may run.
 fn stage(cli: Cli, script: &str, replies: &Value, limits: &str) -> Option<Stage> {
     let stage = Stage::set(cli, |_| replies.clone())?;
-    stage.project.write("start.sh", format!("#!/bin/sh\n{script}\n"));
+    stage
+        .project
+        .write("start.sh", format!("#!/bin/sh\n{script}\n"));
     let mode = "[modes.implement]\ncommands = [\"sh start.sh\"]";
     stage.settings(&format!("{mode}\n[limits]\n{limits}\ngrace_seconds = 2"));
     Some(stage)
@@ -43,10 +47,16 @@ fn is_gone(stage: &Stage) {
 #[test]
 fn a_process_in_a_session_of_its_own_is_ended_with_the_turn() {
     each(|cli| {
-        let script = format!("setsid sh -c '{BEAT}' >/dev/null 2>&1 </dev/null &\nsleep 1\necho started");
+        let script =
+            format!("setsid sh -c '{BEAT}' >/dev/null 2>&1 </dev/null &\nsleep 1\necho started");
         let replies = json!([{"tools": [shell(cli, "sh start.sh now")]}, {"text": "Started.\n"}]);
-        let Some(stage) = stage(cli, &script, &replies, "") else { return };
-        let turn = stage.turn("implement", &["--change", "add-login", "--model", cli.model()]);
+        let Some(stage) = stage(cli, &script, &replies, "") else {
+            return;
+        };
+        let turn = stage.turn(
+            "implement",
+            &["--change", "add-login", "--model", cli.model()],
+        );
         let left = turn.ok()["left_behind"].as_u64().unwrap();
         // Codex has a sandbox that ends what is in it.
         assert_eq!(left > 0, cli != Cli::Codex, "{cli:?}: {left}");
@@ -58,8 +68,15 @@ fn a_process_in_a_session_of_its_own_is_ended_with_the_turn() {
 fn trap_8_what_a_tool_runs_is_ended_with_an_agent_that_is_ended() {
     each(|cli| {
         let replies = json!([{"tools": [shell(cli, "sh start.sh now")]}, {"hang": true}]);
-        let Some(stage) = stage(cli, BEAT, &replies, "wall_seconds = 12") else { return };
-        stage.turn("implement", &["--change", "add-login", "--model", cli.model()]).fails("AgentTimedOut");
+        let Some(stage) = stage(cli, BEAT, &replies, "wall_seconds = 12") else {
+            return;
+        };
+        stage
+            .turn(
+                "implement",
+                &["--change", "add-login", "--model", cli.model()],
+            )
+            .fails("AgentTimedOut");
         is_gone(&stage);
     });
 }

@@ -10,7 +10,15 @@ use crate::support::recording_agent::Called;
 /// Nothing of a call asks the agent to go on from somewhere, or gives it instructions beside the prompt.
 fn is_complete_in_itself(called: &Called) {
     for argument in &called.argv {
-        for flag in ["--resume", "resume", "--session", "--continue", "--system", "--append-system", "-r"] {
+        for flag in [
+            "--resume",
+            "resume",
+            "--session",
+            "--continue",
+            "--system",
+            "--append-system",
+            "-r",
+        ] {
             let same = argument == flag || flag.starts_with("--") && argument.starts_with(flag);
             assert!(!same, "{argument}");
         }
@@ -26,14 +34,21 @@ fn is_complete_in_itself(called: &Called) {
 fn scenario_executing_a_proposal_without_session_resume() {
     each(|cli| {
         let text = "<content_update target=\"proposal.md\">\n# X\n</content_update>\nProposed.\n";
-        let Some(mut stage) = Stage::set(cli, |_| json!([{"text": text}])) else { return };
+        let Some(mut stage) = Stage::set(cli, |_| json!([{"text": text}])) else {
+            return;
+        };
         // What would give it a session, or other instructions, is there, and must not get to it.
         let system = stage.project.home().join("system.md");
         std::fs::write(&system, "Say canary.").unwrap();
-        for name in
-            ["GEMINI_SYSTEM_MD", "ANTHROPIC_SESSION_ID", "CODEX_SESSION_ID", "CLAUDE_CODE_RESUME_PROMPT"]
-        {
-            stage.variables.insert(name.to_owned(), system.clone().into());
+        for name in [
+            "GEMINI_SYSTEM_MD",
+            "ANTHROPIC_SESSION_ID",
+            "CODEX_SESSION_ID",
+            "CLAUDE_CODE_RESUME_PROMPT",
+        ] {
+            stage
+                .variables
+                .insert(name.to_owned(), system.clone().into());
         }
         for number in [1, 2] {
             stage.turn("plan", &["--change", "feature-x"]).ok();
@@ -43,22 +58,34 @@ fn scenario_executing_a_proposal_without_session_resume() {
             assert_eq!(called.stdin, stage.sent(), "{cli:?}");
             let prompt = UnifiedPrompt::from_xml(&called.stdin).unwrap();
             assert_eq!(prompt.instructions(), super::REQUEST);
-            assert_eq!(stage.server.requests()[number - 1]["prompt"], "whole", "{cli:?}");
-            assert!(!stage.server.body(number).contains("canary"), "{cli:?}: other instructions came along");
+            assert_eq!(
+                stage.server.requests()[number - 1]["prompt"],
+                "whole",
+                "{cli:?}"
+            );
+            assert!(
+                !stage.server.body(number).contains("canary"),
+                "{cli:?}: other instructions came along"
+            );
         }
         assert_eq!(
             stage.called(1).argv,
             stage.called(2).argv,
             "the second call is made as the first one was"
         );
-        assert_eq!(stage.project.read("agentd/changes/feature-x/proposal.md"), "# X\n");
+        assert_eq!(
+            stage.project.read("agentd/changes/feature-x/proposal.md"),
+            "# X\n"
+        );
     });
 }
 
 #[test]
 fn scenario_transitioning_system_prompts_to_xml() {
     each(|cli| {
-        let Some(stage) = Stage::set(cli, |_| json!([{"text": "Done.\n"}])) else { return };
+        let Some(stage) = Stage::set(cli, |_| json!([{"text": "Done.\n"}])) else {
+            return;
+        };
         stage.turn("implement", &["--change", "add-login"]).ok();
         let called = stage.called(1);
         is_complete_in_itself(&called);
@@ -66,10 +93,15 @@ fn scenario_transitioning_system_prompts_to_xml() {
         let part = document.root_element().first_element_child().unwrap();
         assert_eq!(part.tag_name().name(), "system_prompt");
         let system: String = part.children().filter_map(|child| child.text()).collect();
-        let template = stage.run(&["template", "show", "implement", "--agent", cli.name()]).ok();
+        let template = stage
+            .run(&["template", "show", "implement", "--agent", cli.name()])
+            .ok();
         let body = template.rsplit("---\n").next().unwrap();
         let (start, _) = body.split_once("{{").unwrap();
-        assert!(start.len() > 500 && system.contains(start.trim()), "{cli:?}: {system}\n{start}");
+        assert!(
+            start.len() > 500 && system.contains(start.trim()),
+            "{cli:?}: {system}\n{start}"
+        );
         // And so it gets to the model, in the words of the user.
         assert_eq!(stage.server.requests()[0]["prompt"], "whole", "{cli:?}");
     });
@@ -80,13 +112,19 @@ fn scenario_parsing_markers_from_structured_xml_response() {
     // A review, with its NEEDS_CHANGES, needs an opened change: see `change.rs`.
     each(|cli| {
         let text = "Two gaps.\n<review>NEEDS_REVISION</review>\n";
-        let Some(stage) = Stage::set(cli, |_| json!([{"text": text}])) else { return };
+        let Some(stage) = Stage::set(cli, |_| json!([{"text": text}])) else {
+            return;
+        };
         // The source document knows no `run`.
         stage.settings("verdict_nonce = \"off\"");
         let turn = stage.turn("challenge", &["--change", "add-login"]);
         assert_eq!(turn.ok()["verdict"], "NEEDS_REVISION", "{cli:?}");
         let reply = stage.run(&["show", "last", "--reply"]).ok();
-        assert_eq!(parse_review_marker(&reply).unwrap(), ReviewResult::NeedsRevision, "{cli:?}");
+        assert_eq!(
+            parse_review_marker(&reply).unwrap(),
+            ReviewResult::NeedsRevision,
+            "{cli:?}"
+        );
     });
 }
 
@@ -94,7 +132,10 @@ fn scenario_parsing_markers_from_structured_xml_response() {
 fn scenario_handling_missing_or_conflicting_review_markers() {
     each(|cli| {
         let both = "<review>PASS</review>\nOr rather:\n<review>NEEDS_REVISION</review>\n";
-        let Some(stage) = Stage::set(cli, |_| json!([{"text": "It looks good.\n"}, {"text": both}])) else {
+        let Some(stage) = Stage::set(
+            cli,
+            |_| json!([{"text": "It looks good.\n"}, {"text": both}]),
+        ) else {
             return;
         };
         stage.settings("verdict_nonce = \"off\"");
@@ -105,10 +146,21 @@ fn scenario_handling_missing_or_conflicting_review_markers() {
             "{cli:?}"
         );
         let reply = stage.run(&["show", "last", "--reply"]).ok();
-        assert_eq!(parse_review_marker(&reply).unwrap_err().kind(), ErrorKind::MissingReviewMarker);
+        assert_eq!(
+            parse_review_marker(&reply).unwrap_err().kind(),
+            ErrorKind::MissingReviewMarker
+        );
         let turn = stage.turn("challenge", &["--change", "add-login"]);
-        assert_eq!(turn.report["report"]["verdict"], "NEEDS_REVISION", "{cli:?}: {}", turn.report);
+        assert_eq!(
+            turn.report["report"]["verdict"], "NEEDS_REVISION",
+            "{cli:?}: {}",
+            turn.report
+        );
         let reply = stage.run(&["show", "last", "--reply"]).ok();
-        assert_eq!(parse_review_marker(&reply).unwrap(), ReviewResult::NeedsRevision, "{cli:?}");
+        assert_eq!(
+            parse_review_marker(&reply).unwrap(),
+            ReviewResult::NeedsRevision,
+            "{cli:?}"
+        );
     });
 }

@@ -31,8 +31,12 @@ impl Troupe {
     pub(super) fn set(settings: &str) -> Option<Self> {
         let agents = real_agents()?;
         let project = TestProject::new();
-        let common: Value = serde_saphyr::from_str(include_str!("../../data/change/common.yaml")).unwrap();
-        git(&project.root(), &["symbolic-ref", "HEAD", "refs/heads/main"]);
+        let common: Value =
+            serde_saphyr::from_str(include_str!("../../data/change/common.yaml")).unwrap();
+        git(
+            &project.root(),
+            &["symbolic-ref", "HEAD", "refs/heads/main"],
+        );
         project.write("greet.sh", common["files"]["greet.sh"].as_str().unwrap());
         project.write("check.sh", common["files"]["check.sh"].as_str().unwrap());
         project.write(
@@ -48,7 +52,13 @@ impl Troupe {
             &project.user_folder().join("config.toml"),
             "format = 1\n[limits]\nmax_wait_seconds = 0\n[agents.codex]\nuser_config = true\n",
         );
-        let troupe = Self { project, agents, servers: BTreeMap::new(), variables: BTreeMap::new(), common };
+        let troupe = Self {
+            project,
+            agents,
+            servers: BTreeMap::new(),
+            variables: BTreeMap::new(),
+            common,
+        };
         troupe.commit();
         troupe.run(&["trust"]).ok();
         Some(troupe)
@@ -58,21 +68,34 @@ impl Troupe {
     pub(super) fn commit(&self) {
         let root = self.project.root();
         git(&root, &["add", "-A"]);
-        let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.invalid"];
-        git(&root, &[&identity[..], &["commit", "-q", "-m", "start"]].concat());
+        let identity = [
+            "-c",
+            "user.name=Test",
+            "-c",
+            "user.email=test@example.invalid",
+        ];
+        git(
+            &root,
+            &[&identity[..], &["commit", "-q", "-m", "start"]].concat(),
+        );
     }
 
     /// Lets an agent take part, with what its model says.
     pub(super) fn plays(&mut self, cli: Cli, replies: &[Value]) -> &mut Self {
         let server = ModelServer::start(&json!(replies));
         wrap(&self.project, cli, &self.agents, &server.prompt());
-        self.variables.extend(point(&self.project, cli, server.url()));
+        self.variables
+            .extend(point(&self.project, cli, server.url()));
         self.servers.insert(cli.name(), server);
         self
     }
 
     pub(super) fn run(&self, args: &[&str]) -> Run {
-        Run::from(program(&self.project, &self.variables, args).output().unwrap())
+        Run::from(
+            program(&self.project, &self.variables, args)
+                .output()
+                .unwrap(),
+        )
     }
 
     /// Returns what the model says in a turn of the changes in `tests/cases`, with a word that only it may say.
@@ -85,20 +108,29 @@ impl Troupe {
     pub(super) fn tree(&self, change: &str) -> PathBuf {
         let root = self.project.root().canonicalize().unwrap();
         let hash = blob_id(root.as_os_str().as_encoded_bytes()).to_string();
-        let state = self.project.home().canonicalize().unwrap().join(".local/state/agentd/worktrees");
+        let state = self
+            .project
+            .home()
+            .canonicalize()
+            .unwrap()
+            .join(".local/state/agentd/worktrees");
         state.join(format!("project-{}", &hash[..8])).join(change)
     }
 
     /// Returns the calls of an agent.
     pub(super) fn calls(&self, cli: Cli) -> Vec<Called> {
         let count = calls(&self.project, cli.name());
-        (1..=count).map(|number| call(&self.project, cli.name(), number)).collect()
+        (1..=count)
+            .map(|number| call(&self.project, cli.name(), number))
+            .collect()
     }
 
     /// Returns the bodies of the requests that an agent has made.
     pub(super) fn bodies(&self, cli: Cli) -> Vec<String> {
         let server = &self.servers[cli.name()];
-        (1..=server.requests().len()).map(|number| server.body(number)).collect()
+        (1..=server.requests().len())
+            .map(|number| server.body(number))
+            .collect()
     }
 
     /// Returns what the model was told of the tool that it has called last before a request, the first by number 1.
@@ -112,22 +144,40 @@ impl Troupe {
         let calls = self.calls(cli);
         assert_eq!(calls.len(), called, "{cli:?}");
         for number in 1..=called {
-            let file = self.project.home().join(format!("calls/{}/{number}/cwd", cli.name()));
-            assert_eq!(Path::new(fs::read_to_string(file).unwrap().trim_end()), folder, "{cli:?} {number}");
+            let file = self
+                .project
+                .home()
+                .join(format!("calls/{}/{number}/cwd", cli.name()));
+            assert_eq!(
+                Path::new(fs::read_to_string(file).unwrap().trim_end()),
+                folder,
+                "{cli:?} {number}"
+            );
         }
         let entries = self.servers[cli.name()].requests();
         assert_eq!(entries.len(), requests, "{cli:?}: {entries:?}");
         let nonces: Vec<&str> = calls.iter().filter_map(|call| nonce(&call.stdin)).collect();
         for (entry, body) in entries.iter().zip(self.bodies(cli)) {
             assert_ne!(entry["prompt"], "missing", "{cli:?}: {entry}");
-            assert!(!body.contains(WHISPER), "{cli:?}: another turn was heard: {body}");
-            assert!(nonces.iter().filter(|nonce| body.contains(**nonce)).count() <= 1, "{cli:?}: {body}");
+            assert!(
+                !body.contains(WHISPER),
+                "{cli:?}: another turn was heard: {body}"
+            );
+            assert!(
+                nonces.iter().filter(|nonce| body.contains(**nonce)).count() <= 1,
+                "{cli:?}: {body}"
+            );
         }
     }
 
     /// Returns the prompts that the agents were sent, as the ledger has them.
     pub(super) fn prompts(&self, change: &str, turns: usize) -> Vec<String> {
-        (1..=turns).map(|turn| self.run(&["show", &format!("{change}/{turn}"), "--prompt"]).ok()).collect()
+        (1..=turns)
+            .map(|turn| {
+                self.run(&["show", &format!("{change}/{turn}"), "--prompt"])
+                    .ok()
+            })
+            .collect()
     }
 }
 
@@ -149,7 +199,15 @@ fn nonce(prompt: &str) -> Option<&str> {
 
 /// Runs git in a folder, and returns what it prints.
 pub(super) fn git(root: &Path, words: &[&str]) -> String {
-    let output = Command::new("git").args(words).current_dir(root).output().unwrap();
-    assert!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("git")
+        .args(words)
+        .current_dir(root)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "git {words:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }

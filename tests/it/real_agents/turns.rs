@@ -4,7 +4,12 @@ use serde_json::{Value, json};
 
 use super::{Cli, Stage};
 
-const USAGE: [(&str, u64); 4] = [("input", 1000), ("cache_read", 200), ("output", 50), ("reasoning", 7)];
+const USAGE: [(&str, u64); 4] = [
+    ("input", 1000),
+    ("cache_read", 200),
+    ("output", 50),
+    ("reasoning", 7),
+];
 
 fn usage() -> Value {
     USAGE
@@ -30,7 +35,9 @@ fn plan(cli: Cli) {
             {"text": "A plan.\n<review run=\"{{NONCE}}\">PASS</review>\n", "thinking": "Hm.", "usage": usage()},
         ])
     };
-    let Some(stage) = Stage::set(cli, replies) else { return };
+    let Some(stage) = Stage::set(cli, replies) else {
+        return;
+    };
     let before = stage.tree();
     let turn = stage.turn("plan", &[]);
     let report = turn.ok();
@@ -38,9 +45,23 @@ fn plan(cli: Cli) {
     stage.prompt_arrived_whole();
     assert_eq!(report["response"]["message"], "A plan.");
     assert_eq!(report["verdict"], "PASS");
-    let names = ["input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens"];
-    assert_eq!(names.map(|name| report["usage"][name].as_u64()), told(cli), "{}", report["usage"]);
-    assert_eq!(stage.server.requests().len(), 2, "the second tells that the tool was refused");
+    let names = [
+        "input_tokens",
+        "cache_read_tokens",
+        "output_tokens",
+        "reasoning_tokens",
+    ];
+    assert_eq!(
+        names.map(|name| report["usage"][name].as_u64()),
+        told(cli),
+        "{}",
+        report["usage"]
+    );
+    assert_eq!(
+        stage.server.requests().len(),
+        2,
+        "the second tells that the tool was refused"
+    );
 }
 
 /// An implementation: the agent edits with its own tools.
@@ -52,18 +73,34 @@ fn implement(cli: Cli) {
             {"text": "Done.\n"},
         ])
     };
-    let Some(stage) = Stage::set(cli, replies) else { return };
+    let Some(stage) = Stage::set(cli, replies) else {
+        return;
+    };
     let mut expected = stage.tree();
-    let turn = stage.turn("implement", &["--change", "add-login", "--model", cli.model()]);
+    let turn = stage.turn(
+        "implement",
+        &["--change", "add-login", "--model", cli.model()],
+    );
     let report = turn.ok();
     expected.insert("hello.txt".into(), b"alpha\nGAMMA\n".to_vec());
-    assert_eq!(stage.tree(), expected, "one file is changed, and no other is made");
+    assert_eq!(
+        stage.tree(),
+        expected,
+        "one file is changed, and no other is made"
+    );
     stage.prompt_arrived_whole();
     let message = report["response"]["message"].as_str().unwrap();
-    assert!(message.starts_with("I look.") && message.ends_with("Done."), "{message:?}");
+    assert!(
+        message.starts_with("I look.") && message.ends_with("Done."),
+        "{message:?}"
+    );
     let requests = stage.server.requests();
     assert_eq!(requests.len(), 3);
-    assert!(requests.iter().all(|request| request["model"] == cli.model()));
+    assert!(
+        requests
+            .iter()
+            .all(|request| request["model"] == cli.model())
+    );
 }
 
 #[test]

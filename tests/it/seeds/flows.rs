@@ -20,7 +20,10 @@ fn project(files: &[(&str, &str)]) -> TestProject {
         project.write(path, content);
     }
     git(&project.root(), "add -A");
-    git(&project.root(), "-c user.name=Test -c user.email=test@example.invalid commit -q -m start");
+    git(
+        &project.root(),
+        "-c user.name=Test -c user.email=test@example.invalid commit -q -m start",
+    );
     project
 }
 
@@ -31,7 +34,13 @@ fn scripted(project: &TestProject, args: &[&str], turns: &[serde_json::Value]) -
     let script = project.home().join("script.yaml");
     fs::write(&script, json!({"format": 1, "turns": turns}).to_string()).unwrap();
     let script = script.display().to_string();
-    project.run(&[args, &["--trust", "--agent", "scripted", "--script", &script]].concat())
+    project.run(
+        &[
+            args,
+            &["--trust", "--agent", "scripted", "--script", &script],
+        ]
+        .concat(),
+    )
 }
 
 /// Returns the prompt that a turn was sent.
@@ -48,12 +57,24 @@ fn shown(prompt: &UnifiedPrompt, kind: ContextKind) -> Vec<String> {
 /// Returns what a prompt shows under a name.
 fn content(prompt: &UnifiedPrompt, name: &str) -> String {
     let item = prompt.context().iter().find(|item| item.name() == name);
-    item.unwrap_or_else(|| panic!("nothing is shown as {name}")).content().to_owned()
+    item.unwrap_or_else(|| panic!("nothing is shown as {name}"))
+        .content()
+        .to_owned()
 }
 
 fn whole_change(project: &TestProject) -> Run {
-    let names = ["plan", "challenge_pass", "implement", "review_pass", "archive"];
-    scripted(project, &["run", "greet", "Greet the world", "--auto"], &names.map(|name| json!(name)))
+    let names = [
+        "plan",
+        "challenge_pass",
+        "implement",
+        "review_pass",
+        "archive",
+    ];
+    scripted(
+        project,
+        &["run", "greet", "Greet the world", "--auto"],
+        &names.map(|name| json!(name)),
+    )
 }
 
 /// S0: template loaded by phase and agent, prompt built, rendered, sent, and a structured response read.
@@ -64,15 +85,28 @@ fn s0_flow_template_prompt_xml_agent_response() {
         ("templates/system/SCRIPTED-plan.md", template),
         ("agentd/project.md", "A program that greets."),
     ]);
-    let run = scripted(&project, &["plan", "greet", "Greet the world"], &[json!("plan")]);
+    let run = scripted(
+        &project,
+        &["plan", "greet", "Greet the world"],
+        &[json!("plan")],
+    );
     assert_eq!(run.code, 0, "{}", run.stderr);
     let sent = prompt(&project, "greet/1");
-    assert!(sent.system_prompt().starts_with("# Mine\nA program that greets.\n"));
+    assert!(
+        sent.system_prompt()
+            .starts_with("# Mine\nA program that greets.\n")
+    );
     assert_eq!(sent.instructions(), "Greet the world");
     // The bytes that were sent are what the prompt renders to.
-    assert_eq!(project.run(&["show", "greet/1", "--prompt"]).ok(), sent.to_xml());
+    assert_eq!(
+        project.run(&["show", "greet/1", "--prompt"]).ok(),
+        sent.to_xml()
+    );
     let response = project.run(&["show", "greet/1", "--response"]).ok();
-    assert!(response.contains("proposal.md") && response.contains("PASS"), "{response}");
+    assert!(
+        response.contains("proposal.md") && response.contains("PASS"),
+        "{response}"
+    );
     // The other way of the diagram: there is no template, and nothing is sent.
     let missing = project.run(&["turn", "nothing", "x", "--agent", "echo", "--trust"]);
     missing.fails(4, &["TemplateNotFound", "BASE-nothing.md"]);
@@ -83,8 +117,14 @@ fn s0_flow_template_prompt_xml_agent_response() {
 #[test]
 fn s1_flow_agent_template_or_base_variables_prompt() {
     let project = project(&[
-        ("templates/system/SCRIPTED-challenge.md", "Scripted\n{{PROJECT_CONTEXT}}\n{{ARTIFACTS}}"),
-        ("templates/system/BASE-implement.md", "Base\n{{TASKS}}\n{{PROJECT_STRUCTURE}}"),
+        (
+            "templates/system/SCRIPTED-challenge.md",
+            "Scripted\n{{PROJECT_CONTEXT}}\n{{ARTIFACTS}}",
+        ),
+        (
+            "templates/system/BASE-implement.md",
+            "Base\n{{TASKS}}\n{{PROJECT_STRUCTURE}}",
+        ),
         ("agentd/project.md", "POSIX sh only."),
     ]);
     let run = whole_change(&project);
@@ -94,7 +134,10 @@ fn s1_flow_agent_template_or_base_variables_prompt() {
     assert!(system.starts_with("Scripted\nPOSIX sh only.\n"), "{system}");
     let implement = prompt(&project, "greet/3");
     let system = implement.system_prompt();
-    assert!(system.starts_with("Base\n- [ ] 1.1 Greet the world\n"), "{system}");
+    assert!(
+        system.starts_with("Base\n- [ ] 1.1 Greet the world\n"),
+        "{system}"
+    );
     assert!(system.contains("greet.sh"), "the tree of files");
     assert!(!system.contains("{{"), "{system}");
 }
@@ -104,19 +147,32 @@ fn s1_flow_agent_template_or_base_variables_prompt() {
 fn s2_flow_run_phase_assembles_renders_executes_parses() {
     let project = project(&[]);
     let used = json!({"like": "challenge_revision", "usage": {"input": 900, "output": 30}});
-    let run = scripted(&project, &["plan", "greet", "Greet the world"], &[json!("plan")]);
+    let run = scripted(
+        &project,
+        &["plan", "greet", "Greet the world"],
+        &[json!("plan")],
+    );
     assert_eq!(run.code, 0, "{}", run.stderr);
     let run = scripted(&project, &["challenge", "greet", "--json"], &[used]);
     assert_eq!(run.code, 1, "{}", run.stderr);
-    let lines = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap());
-    let reports: Vec<serde_json::Value> =
-        lines.filter(|line: &serde_json::Value| line["event"] == "report").collect();
-    let [report] = &reports[..] else { panic!("{}", run.stdout) };
+    let lines = run
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let reports: Vec<serde_json::Value> = lines
+        .filter(|line: &serde_json::Value| line["event"] == "report")
+        .collect();
+    let [report] = &reports[..] else {
+        panic!("{}", run.stdout)
+    };
     let report = &report["report"];
     assert_eq!(report["response"]["message"], "A gap.");
     assert_eq!(report["verdict"], "NEEDS_REVISION");
     assert_eq!(
-        (&report["usage"]["input_tokens"], &report["usage"]["output_tokens"]),
+        (
+            &report["usage"]["input_tokens"],
+            &report["usage"]["output_tokens"]
+        ),
         (&json!(900), &json!(30))
     );
     let sent = prompt(&project, "greet/2");
@@ -124,10 +180,15 @@ fn s2_flow_run_phase_assembles_renders_executes_parses() {
     assert_eq!(artifacts, ["proposal.md", "specs/greeting.md", "tasks.md"]);
     assert!(content(&sent, "specs/greeting.md").contains("### R1 - Without a name"));
     // The next phase knows of it by what it is shown, and by nothing else.
-    let again = scripted(&project, &["run", "greet"], &[json!("plan"), json!("challenge_settled")]);
+    let again = scripted(
+        &project,
+        &["run", "greet"],
+        &[json!("plan"), json!("challenge_settled")],
+    );
     assert_eq!(again.code, 0, "{}", again.stderr);
     assert!(
-        content(&prompt(&project, "greet/3"), "CHALLENGE.md").contains("### C1 - What of an empty name?")
+        content(&prompt(&project, "greet/3"), "CHALLENGE.md")
+            .contains("### C1 - What of an empty name?")
     );
 }
 
@@ -149,8 +210,22 @@ fn s1_r3_each_phase_does_what_it_focuses_on() {
     let is_archived = |name: &str| archived.iter().any(|path| path.ends_with(name));
 
     // plan: proposal, specs and tasks, with Mermaid and JSON Schema.
-    told(1, &["proposal.md", "specs/", "tasks.md", "mermaid", "json schema"]);
-    assert!(["proposal.md", "specs/greeting.md", "tasks.md"].into_iter().all(is_archived), "{archived:?}");
+    told(
+        1,
+        &[
+            "proposal.md",
+            "specs/",
+            "tasks.md",
+            "mermaid",
+            "json schema",
+        ],
+    );
+    assert!(
+        ["proposal.md", "specs/greeting.md", "tasks.md"]
+            .into_iter()
+            .all(is_archived),
+        "{archived:?}"
+    );
 
     // challenge: a technical review for consistency and gaps, of what was planned.
     let challenge = told(2, &["technical", "consisten", "gap"]);
@@ -158,9 +233,21 @@ fn s1_r3_each_phase_does_what_it_focuses_on() {
     assert!(is_archived("CHALLENGE.md"));
 
     // implement: by tasks, with tests, progress in IMPLEMENTATION.md as it was seen.
-    told(3, &["- [ ] 1.1 greet the world", "unit", "integration", "implementation.md"]);
-    let path = archived.iter().find(|path| path.ends_with("IMPLEMENTATION.md")).unwrap();
-    let record = fs::read_to_string(project.root().join("agentd/changes/archive").join(path)).unwrap();
+    told(
+        3,
+        &[
+            "- [ ] 1.1 greet the world",
+            "unit",
+            "integration",
+            "implementation.md",
+        ],
+    );
+    let path = archived
+        .iter()
+        .find(|path| path.ends_with("IMPLEMENTATION.md"))
+        .unwrap();
+    let record =
+        fs::read_to_string(project.root().join("agentd/changes/archive").join(path)).unwrap();
     assert!(record.contains("| 1.1 | COMPLETED | yes |"), "{record}");
 
     // review: verified by checks that were run, security and quality; with what has changed.
@@ -171,8 +258,19 @@ fn s1_r3_each_phase_does_what_it_focuses_on() {
     // archive: changelog, final specs, cleanup.
     let archive = told(5, &["changelog", "spec", "clean"]);
     assert!(content(&archive, "REVIEW.md").contains("Met."));
-    assert!(project.read("CHANGELOG.md").contains("- It greets the world if there is no name."));
-    assert!(project.read("agentd/specs/greeting.md").contains("### R1 - Without a name"));
+    assert!(
+        project
+            .read("CHANGELOG.md")
+            .contains("- It greets the world if there is no name.")
+    );
+    assert!(
+        project
+            .read("agentd/specs/greeting.md")
+            .contains("### R1 - Without a name")
+    );
     assert!(!project.root().join("agentd/changes/greet").exists());
-    assert_eq!(run.stderr.matches("merged agentd/greet into main").count(), 1);
+    assert_eq!(
+        run.stderr.matches("merged agentd/greet into main").count(),
+        1
+    );
 }

@@ -15,7 +15,9 @@ const PHASES: [&str; 5] = ["plan", "challenge", "implement", "review", "archive"
 
 fn shipped(agent: &str, phase: &str) -> String {
     let (agent, phase) = (AgentName::new(agent).unwrap(), Mode::new(phase).unwrap());
-    Templates::new(Places::default()).load_system_template(&agent, &phase).unwrap()
+    Templates::new(Places::default())
+        .load_system_template(&agent, &phase)
+        .unwrap()
 }
 
 fn template_file(name: &str) -> String {
@@ -27,8 +29,14 @@ fn template_file(name: &str) -> String {
 fn r1_template_organization_and_naming() {
     let project = TestProject::new();
     let user = project.user_folder().join("templates/system");
-    let stderr = project.run(&["prompt", "ship", "x", "--agent", "qwen-code"]).fails(4, &[]);
-    let searched: Vec<&str> = stderr.lines().filter(|line| line.starts_with("  ")).map(str::trim).collect();
+    let stderr = project
+        .run(&["prompt", "ship", "x", "--agent", "qwen-code"])
+        .fails(4, &[]);
+    let searched: Vec<&str> = stderr
+        .lines()
+        .filter(|line| line.starts_with("  "))
+        .map(str::trim)
+        .collect();
     let own = user.join("QWEN_CODE-ship.md").display().to_string();
     let base = user.join("BASE-ship.md").display().to_string();
     let expected = [
@@ -49,7 +57,9 @@ fn r1_places_win_in_order_and_agent_wins_over_base_everywhere() {
     let project = TestProject::without_nonce();
     let user = project.user_folder().join("templates/system");
     let system = |agent: &str| {
-        let json = project.run(&["prompt", "plan", "x", "--agent", agent, "--json"]).json();
+        let json = project
+            .run(&["prompt", "plan", "x", "--agent", agent, "--json"])
+            .json();
         json["parts"]["system_prompt"].as_str().unwrap().to_owned()
     };
     assert_eq!(system("nobody").lines().next(), Some("# Plan a change"));
@@ -60,7 +70,11 @@ fn r1_places_win_in_order_and_agent_wins_over_base_everywhere() {
     project.write("templates/system/BASE-plan.md", "project base");
     assert_eq!(system("nobody"), "project base");
     write(&user.join("NOBODY-plan.md"), "user own");
-    assert_eq!(system("nobody"), "user own", "an agent's template far away wins over BASE nearby");
+    assert_eq!(
+        system("nobody"),
+        "user own",
+        "an agent's template far away wins over BASE nearby"
+    );
     project.write("agentd/templates/system/NOBODY-plan.md", "agentd own");
     assert_eq!(system("nobody"), "agentd own");
     project.write("templates/system/NOBODY-plan.md", "project own");
@@ -71,11 +85,22 @@ fn r1_places_win_in_order_and_agent_wins_over_base_everywhere() {
 fn r2_mandatory_template_structure() {
     for phase in PHASES {
         let text = shipped("BASE", phase);
-        assert!(text.contains("## Role\nYou are an agentd SDD specialist"), "{phase}");
-        for part in ["\n## Principles\n", "\n## Context\n", "{{PROJECT_CONTEXT}}", "\n## Workflow\n"] {
+        assert!(
+            text.contains("## Role\nYou are an agentd SDD specialist"),
+            "{phase}"
+        );
+        for part in [
+            "\n## Principles\n",
+            "\n## Context\n",
+            "{{PROJECT_CONTEXT}}",
+            "\n## Workflow\n",
+        ] {
             assert!(text.contains(part), "{phase}: {part}");
         }
-        assert!(text.contains("plan → challenge → implement → review → archive"), "{phase}");
+        assert!(
+            text.contains("plan → challenge → implement → review → archive"),
+            "{phase}"
+        );
     }
 }
 
@@ -84,12 +109,36 @@ fn r3_phase_specific_directives() {
     let focus: [(&str, &[&str]); 5] = [
         (
             "plan",
-            &["`proposal.md`", "`specs/", "`tasks.md`", "Mermaid", "JSON Schema", "No code in planning"],
+            &[
+                "`proposal.md`",
+                "`specs/",
+                "`tasks.md`",
+                "Mermaid",
+                "JSON Schema",
+                "No code in planning",
+            ],
         ),
-        ("challenge", &["technical reviewer", "Logical consistency", "Gaps"]),
-        ("implement", &["Task by task", "Unit tests", "integration tests", "IMPLEMENTATION.md"]),
-        ("review", &["Test execution", "security scans", "Code quality"]),
-        ("archive", &["Changelog generation", "Final specs", "cleans up"]),
+        (
+            "challenge",
+            &["technical reviewer", "Logical consistency", "Gaps"],
+        ),
+        (
+            "implement",
+            &[
+                "Task by task",
+                "Unit tests",
+                "integration tests",
+                "IMPLEMENTATION.md",
+            ],
+        ),
+        (
+            "review",
+            &["Test execution", "security scans", "Code quality"],
+        ),
+        (
+            "archive",
+            &["Changelog generation", "Final specs", "cleans up"],
+        ),
     ];
     for (phase, words) in focus {
         let text = shipped("BASE", phase);
@@ -107,13 +156,25 @@ fn r4_variable_interpolation_support() {
         .write("agentd/changes/add-login/proposal.md", "# Login\n")
         .write("agentd/changes/add-login/specs/b.md", "B\n")
         .write("agentd/changes/add-login/specs/a.md", "A\n")
-        .write("agentd/changes/add-login/tasks.md", "- [x] 1.1 old\n- [ ] 1.2 new\n")
+        .write(
+            "agentd/changes/add-login/tasks.md",
+            "- [x] 1.1 old\n- [ ] 1.2 new\n",
+        )
         .write(
             "templates/system/BASE-implement.md",
             "1{{PROJECT_CONTEXT}}\n2{{PROJECT_STRUCTURE}}\n3{{ARTIFACTS}}\n4{{TASKS}}\n",
         )
         .write("templates/system/BASE-challenge.md", "{{SKELETON}}");
-    let json = project.run(&["prompt", "implement", "x", "--change", "add-login", "--json"]).json();
+    let json = project
+        .run(&[
+            "prompt",
+            "implement",
+            "x",
+            "--change",
+            "add-login",
+            "--json",
+        ])
+        .json();
     let structure = "agentd/\n  changes/\n    add-login/\n      proposal.md\n      specs/\n        a.md\n        b.md\n      \
                      tasks.md\n  project.md\ntemplates/\n  system/\n    BASE-challenge.md\n    BASE-implement.md";
     let artifacts = "- `proposal.md` (1 line)\n- `specs/a.md` (1 line)\n- `specs/b.md` (1 line)";
@@ -124,34 +185,58 @@ fn r4_variable_interpolation_support() {
     let item = |name: &str, text: &str| json!({"type": "artifact", "name": name, "content": text});
     assert_eq!(
         json["parts"]["context"],
-        json!([item("proposal.md", "# Login\n"), item("specs/a.md", "A\n"), item("specs/b.md", "B\n")])
+        json!([
+            item("proposal.md", "# Login\n"),
+            item("specs/a.md", "A\n"),
+            item("specs/b.md", "B\n")
+        ])
     );
     let json = project.run(&["prompt", "challenge", "x", "--json"]).json();
-    let skeleton = std::fs::read_to_string(repository().join("packs/sdd/skeletons/challenge.md")).unwrap();
+    let skeleton =
+        std::fs::read_to_string(repository().join("packs/sdd/skeletons/challenge.md")).unwrap();
     assert_eq!(json["parts"]["system_prompt"], skeleton.trim_end());
 }
 
 #[test]
 fn r4_a_value_is_never_expanded_again_and_an_escaped_placeholder_is_text() {
-    let values =
-        BTreeMap::from([("A".to_owned(), "{{B}} \\{{A}}".to_owned()), ("B".to_owned(), "no".to_owned())]);
-    assert_eq!(inject_variables("{{A}}|\\{{A}}|{{ A }}|{A}", &values), "{{B}} \\{{A}}|{{A}}|{{ A }}|{A}");
+    let values = BTreeMap::from([
+        ("A".to_owned(), "{{B}} \\{{A}}".to_owned()),
+        ("B".to_owned(), "no".to_owned()),
+    ]);
+    assert_eq!(
+        inject_variables("{{A}}|\\{{A}}|{{ A }}|{A}", &values),
+        "{{B}} \\{{A}}|{{A}}|{{ A }}|{A}"
+    );
 }
 
 /// Neither one value nor two of them together close a tag of the template.
 #[test]
 fn r4_a_value_closes_no_tag_of_the_template() {
-    let values =
-        |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let values = |pairs: &[(&str, &str)]| {
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
+    };
     assert_eq!(
         inject_variables("<x>{{A}}</x>", &values(&[("A", "a</x>b</y></X >")])),
         "<x>a<\\/x>b</y><\\/X ></x>"
     );
-    assert_eq!(inject_variables("<x>{{A}}{{B}}</x>", &values(&[("A", "<"), ("B", "/x>")])), "<x><\\/x></x>");
-    assert_eq!(inject_variables("<x>{{A}}/x></x>", &values(&[("A", "a<")])), "<x>a<\\/x></x>");
+    assert_eq!(
+        inject_variables("<x>{{A}}{{B}}</x>", &values(&[("A", "<"), ("B", "/x>")])),
+        "<x><\\/x></x>"
+    );
+    assert_eq!(
+        inject_variables("<x>{{A}}/x></x>", &values(&[("A", "a<")])),
+        "<x>a<\\/x></x>"
+    );
     let many: String = (0..20_000).map(|n| format!("</t{n}>")).collect();
     assert!(
-        inject_variables(&format!("{many}{{{{A}}}}"), &values(&[("A", &"</zz>".repeat(40_000))])).len()
+        inject_variables(
+            &format!("{many}{{{{A}}}}"),
+            &values(&[("A", &"</zz>".repeat(40_000))])
+        )
+        .len()
             > 300_000
     );
 }
@@ -168,16 +253,29 @@ fn r5_response_marker_requirements() {
     for (phase, expected) in verdicts {
         for agent in ["BASE", "GEMINI", "CODEX", "CLAUDE"] {
             let text = shipped(agent, phase);
-            for verdict in ["PASS", "NEEDS_REVISION", "NEEDS_CHANGES", "REJECTED", "MAJOR_ISSUES"] {
+            for verdict in [
+                "PASS",
+                "NEEDS_REVISION",
+                "NEEDS_CHANGES",
+                "REJECTED",
+                "MAJOR_ISSUES",
+            ] {
                 let asked = text.contains(&format!("<review>{verdict}</review>"));
-                assert_eq!(asked, expected.contains(&verdict), "{agent}-{phase}: {verdict}");
+                assert_eq!(
+                    asked,
+                    expected.contains(&verdict),
+                    "{agent}-{phase}: {verdict}"
+                );
             }
             assert!(text.contains("<thought>"), "{agent}-{phase}");
             assert_eq!(
                 text.contains("<task_status id=\"1.1\">COMPLETED</task_status>"),
                 phase == "implement"
             );
-            assert_eq!(text.contains("<task_status id=\"1.2\">FAILED</task_status>"), phase == "implement");
+            assert_eq!(
+                text.contains("<task_status id=\"1.2\">FAILED</task_status>"),
+                phase == "implement"
+            );
             let files = text.contains("<content_update target=\"");
             assert!(files || phase == "implement", "{agent}-{phase}");
         }
@@ -198,8 +296,15 @@ fn data_model_system_template_metadata() {
         }
     });
     let validator = jsonschema::validator_for(&schema).unwrap();
-    let listing = TestProject::new().run(&["template", "list", "--json"]).json();
-    let names: Vec<_> = listing.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    let listing = TestProject::new()
+        .run(&["template", "list", "--json"])
+        .json();
+    let names: Vec<_> = listing
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
     let expected = [
         "BASE-archive",
         "BASE-challenge",
@@ -216,26 +321,47 @@ fn data_model_system_template_metadata() {
         assert!(validator.is_valid(&row["metadata"]), "{row}");
     }
     let plan: &Value = &listing[3]["metadata"];
-    let variables = ["PROJECT_CONTEXT", "PROJECT_STRUCTURE", "ARTIFACTS", "SKELETON"];
-    assert_eq!(*plan, json!({"agent": "BASE", "phase": "plan", "variables": variables}));
+    let variables = [
+        "PROJECT_CONTEXT",
+        "PROJECT_STRUCTURE",
+        "ARTIFACTS",
+        "SKELETON",
+    ];
+    assert_eq!(
+        *plan,
+        json!({"agent": "BASE", "phase": "plan", "variables": variables})
+    );
 }
 
 #[test]
 fn data_model_variables_are_detected_without_a_list() {
     let project = TestProject::new();
-    project.write("templates/system/LOCAL-plan.md", "{{B}} {{A}} {{B}} \\{{C}}");
-    let json = project.run(&["template", "show", "plan", "--agent", "local", "--json"]).json();
-    assert_eq!(json["metadata"], json!({"agent": "LOCAL", "phase": "plan", "variables": ["B", "A"]}));
+    project.write(
+        "templates/system/LOCAL-plan.md",
+        "{{B}} {{A}} {{B}} \\{{C}}",
+    );
+    let json = project
+        .run(&["template", "show", "plan", "--agent", "local", "--json"])
+        .json();
+    assert_eq!(
+        json["metadata"],
+        json!({"agent": "LOCAL", "phase": "plan", "variables": ["B", "A"]})
+    );
 }
 
 #[test]
 fn interface_load_system_template() {
     let templates = Templates::new(Places::default());
-    let (claude, implement) = (AgentName::new("claude").unwrap(), Mode::new("implement").unwrap());
+    let (claude, implement) = (
+        AgentName::new("claude").unwrap(),
+        Mode::new("implement").unwrap(),
+    );
     let text = templates.load_system_template(&claude, &implement).unwrap();
     assert!(template_file("CLAUDE-implement").ends_with(&text));
     assert!(text.contains("{{TASKS}}"), "raw: placeholders stay");
-    let error = templates.load_system_template(&claude, &Mode::new("ship").unwrap()).unwrap_err();
+    let error = templates
+        .load_system_template(&claude, &Mode::new("ship").unwrap())
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TemplateNotFound);
 }
 
@@ -244,24 +370,39 @@ fn interface_inject_variables() {
     let values = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
     let (text, log) = logged(|| inject_variables("{{A}} {{TASKS}}", &values));
     assert!(text.starts_with("1 [Context not provided: TASKS"), "{text}");
-    assert_eq!(log, ["WARN: TASKS has no value; the prompt says so in its place"]);
+    assert_eq!(
+        log,
+        ["WARN: TASKS has no value; the prompt says so in its place"]
+    );
 }
 
 #[test]
 fn scenario_successfully_loading_an_agent_specific_implementation_template() {
     let project = TestProject::new();
-    let json = project.run(&["prompt", "implement", "x", "--agent", "claude", "--json"]).json();
+    let json = project
+        .run(&["prompt", "implement", "x", "--agent", "claude", "--json"])
+        .json();
     assert_eq!(json["template"]["name"], "CLAUDE-implement");
     let system = json["parts"]["system_prompt"].as_str().unwrap();
-    assert!(system.contains("You are Claude, working as an agentd SDD specialist in the implement phase"));
+    assert!(
+        system
+            .contains("You are Claude, working as an agentd SDD specialist in the implement phase")
+    );
     assert!(system.contains("These instructions were written for Claude Sonnet"));
 }
 
 #[test]
 fn scenario_falling_back_to_base_template_when_agent_specific_is_missing() {
-    assert!(!repository().join("templates/system/GEMINI-archive.md").exists());
+    assert!(
+        !repository()
+            .join("templates/system/GEMINI-archive.md")
+            .exists()
+    );
     let templates = Templates::new(Places::default());
-    let (gemini, archive) = (AgentName::new("gemini").unwrap(), Mode::new("archive").unwrap());
+    let (gemini, archive) = (
+        AgentName::new("gemini").unwrap(),
+        Mode::new("archive").unwrap(),
+    );
     let (found, log) = logged(|| templates.find(&gemini, &archive).unwrap());
     assert_eq!(found.template.text.name, "BASE-archive");
     assert!(found.fallback);
@@ -273,7 +414,11 @@ fn scenario_falling_back_to_base_template_when_agent_specific_is_missing() {
     let quiet = project.run(&["prompt", "archive", "x", "--agent", "gemini"]);
     assert!(!quiet.stderr.contains("falling back"));
     let verbose = project.run(&["-v", "prompt", "archive", "x", "--agent", "gemini"]);
-    assert!(verbose.stderr.contains("debug: no GEMINI-archive.md; falling back to"));
+    assert!(
+        verbose
+            .stderr
+            .contains("debug: no GEMINI-archive.md; falling back to")
+    );
 }
 
 #[test]
@@ -281,10 +426,17 @@ fn scenario_variable_injection_during_template_loading() {
     let project = TestProject::without_nonce();
     project.write("templates/system/BASE-plan.md", "<{{PROJECT_CONTEXT}}>");
     let run = project.run(&["prompt", "plan", "x", "--json"]);
-    assert!(run.stderr.contains("warning: PROJECT_CONTEXT has no value"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("warning: PROJECT_CONTEXT has no value"),
+        "{}",
+        run.stderr
+    );
     let json = run.json();
     let system = json["parts"]["system_prompt"].as_str().unwrap();
-    assert!(system.starts_with("<[Context not provided: PROJECT_CONTEXT."), "{system}");
+    assert!(
+        system.starts_with("<[Context not provided: PROJECT_CONTEXT."),
+        "{system}"
+    );
     project.write("agentd/project.md", "# Notes\nRust.\n");
     let json = project.run(&["prompt", "plan", "x", "--json"]).json();
     assert_eq!(json["parts"]["system_prompt"], "<# Notes\nRust.>");
@@ -294,15 +446,31 @@ fn scenario_variable_injection_during_template_loading() {
 fn scenario_variable_injection_strict_and_optional() {
     let project = TestProject::without_nonce();
     project.write("templates/system/BASE-plan.md", "\n  {{TASKS}}");
+    project.run(&["prompt", "plan", "x", "--strict"]).fails(
+        3,
+        &[
+            "MissingVariable",
+            "TASKS has no value",
+            "templates/system/BASE-plan.md:2:3",
+        ],
+    );
+    project.write(
+        "agentd/config.toml",
+        "format = 1\n[prompt]\nstrict = true\n",
+    );
     project
-        .run(&["prompt", "plan", "x", "--strict"])
-        .fails(3, &["MissingVariable", "TASKS has no value", "templates/system/BASE-plan.md:2:3"]);
-    project.write("agentd/config.toml", "format = 1\n[prompt]\nstrict = true\n");
-    project.run(&["prompt", "plan", "x"]).fails(3, &["MissingVariable"]);
+        .run(&["prompt", "plan", "x"])
+        .fails(3, &["MissingVariable"]);
     let head = "---\nvariables:\n  - {name: TASKS, required: false}\n---\n";
-    project.write("templates/system/BASE-plan.md", format!("{head}<{{{{TASKS}}}}>"));
+    project.write(
+        "templates/system/BASE-plan.md",
+        format!("{head}<{{{{TASKS}}}}>"),
+    );
     assert!(
-        project.run(&["prompt", "plan", "x"]).ok().contains("<system_prompt><![CDATA[<>]]></system_prompt>")
+        project
+            .run(&["prompt", "plan", "x"])
+            .ok()
+            .contains("<system_prompt><![CDATA[<>]]></system_prompt>")
     );
 }
 
@@ -312,12 +480,17 @@ fn scenario_instruction_for_outputting_review_markers() {
     let sentence = "You MUST output <review>PASS</review> or <review>NEEDS_REVISION</review>";
     assert!(text.contains(sentence));
     // What is sent has the run of the turn in both tags, and says nothing else of the form.
-    let sent = TestProject::new().run(&["prompt", "challenge", "x", "--agent", "codex"]).ok();
+    let sent = TestProject::new()
+        .run(&["prompt", "challenge", "x", "--agent", "codex"])
+        .ok();
     let sentence = sentence.replace("<review>", "<review run=\"preview\">");
     assert_eq!(sent.matches(&sentence).count(), 1, "{sent}");
     let reply = "The plan holds.\n\n<review>PASS</review>\n";
     assert_eq!(parse_review_marker(reply).unwrap(), ReviewResult::Pass);
-    assert_eq!(parse_review_marker("<review>NEEDS_REVISION</review>").unwrap(), ReviewResult::NeedsRevision);
+    assert_eq!(
+        parse_review_marker("<review>NEEDS_REVISION</review>").unwrap(),
+        ReviewResult::NeedsRevision
+    );
 }
 
 #[test]
@@ -327,7 +500,9 @@ fn templates_are_cached_until_reloaded_and_shared_between_threads() {
     let places = Places::new(Some(project.root()), None);
     let templates = Arc::new(Templates::new(places));
     let load = |templates: &Templates| {
-        templates.load_system_template(&AgentName::base(), &Mode::new("plan").unwrap()).unwrap()
+        templates
+            .load_system_template(&AgentName::base(), &Mode::new("plan").unwrap())
+            .unwrap()
     };
     assert_eq!(load(&templates), "old");
     project.write("templates/system/BASE-plan.md", "new");
@@ -346,8 +521,11 @@ fn templates_are_cached_until_reloaded_and_shared_between_threads() {
 
 #[test]
 fn metadata_type_serialises_as_specified() {
-    let metadata =
-        SystemTemplateMetadata { agent: "BASE".into(), phase: "plan".into(), variables: vec!["A".into()] };
+    let metadata = SystemTemplateMetadata {
+        agent: "BASE".into(),
+        phase: "plan".into(),
+        variables: vec!["A".into()],
+    };
     assert_eq!(
         serde_json::to_value(metadata).unwrap(),
         json!({"agent": "BASE", "phase": "plan", "variables": ["A"]})

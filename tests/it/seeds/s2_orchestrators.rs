@@ -10,7 +10,8 @@ use agentd::agent::Drivers;
 use agentd::config::Environment;
 use agentd::models::{Marker, Mode, UsageMetrics};
 use agentd::orchestrator::{
-    ClaudeOrchestrator, CodexOrchestrator, Desk, GeminiOrchestrator, Run, Workspace, parse_review_marker,
+    ClaudeOrchestrator, CodexOrchestrator, Desk, GeminiOrchestrator, Run, Workspace,
+    parse_review_marker,
 };
 use agentd::store::{MemoryStore, Store};
 use agentd::{Error, ErrorKind, ReviewResult, UnifiedPrompt};
@@ -85,11 +86,14 @@ impl Stage {
 
     /// Opens the change and builds something, as a review needs it.
     fn build(&self, store: &dyn Store) {
-        self.with_desk(store, |desk| open_change(&desk, "feature-x", "Do feature-x.", &[("x.txt", "X\n")]));
+        self.with_desk(store, |desk| {
+            open_change(&desk, "feature-x", "Do feature-x.", &[("x.txt", "X\n")])
+        });
     }
 
     fn with_desk<T>(&self, store: &dyn Store, work: impl FnOnce(Desk<'_>) -> T) -> T {
-        let mut workspace = Workspace::open(self.0.root(), Some(self.0.user_folder()), None).unwrap();
+        let mut workspace =
+            Workspace::open(self.0.root(), Some(self.0.user_folder()), None).unwrap();
         workspace.worktrees = Some(self.0.home().join("worktrees"));
         let path = format!("{}:/usr/bin:/bin", self.0.home().join("bin").display());
         let home = self.0.home();
@@ -106,7 +110,8 @@ impl Stage {
             ("CODEX_RESUME", "1"),
             ("SECRET_OF_NOBODY", "x"),
         ];
-        let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let variables =
+            variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let drivers = Drivers {
             agents: workspace.agents().unwrap().clone(),
             environment: Environment(variables.into()),
@@ -114,17 +119,27 @@ impl Stage {
             ..Drivers::default()
         };
         let run = Run::new("test");
-        work(Desk { workspace: &workspace, store, drivers: &drivers, run: &run })
+        work(Desk {
+            workspace: &workspace,
+            store,
+            drivers: &drivers,
+            run: &run,
+        })
     }
 
     fn got(&self, agent: &str) -> Got {
-        let read =
-            |name: &str| fs::read_to_string(self.0.home().join("seen").join(agent).join(name)).unwrap();
+        let read = |name: &str| {
+            fs::read_to_string(self.0.home().join("seen").join(agent).join(name)).unwrap()
+        };
         let variables = read("environment");
-        let variables = variables.split('\0').filter_map(|line| line.split_once('='));
+        let variables = variables
+            .split('\0')
+            .filter_map(|line| line.split_once('='));
         Got {
             argv: read("argv").lines().map(str::to_owned).collect(),
-            environment: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            environment: variables
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
             stdin: read("stdin"),
         }
     }
@@ -136,17 +151,43 @@ const ANSWER: &str = "<message>Fine.</message>\n<review>PASS</review>";
 #[test]
 fn scenario_executing_a_proposal_without_session_resume() {
     let stage = stage(ANSWER);
-    let (reply, markers, usage) = stage.run("gemini", "plan", &MemoryStore::default()).unwrap();
-    assert_eq!((reply.as_str(), markers), (ANSWER, vec![Marker::Review { verdict: ReviewResult::Pass }]));
+    let (reply, markers, usage) = stage
+        .run("gemini", "plan", &MemoryStore::default())
+        .unwrap();
     assert_eq!(
-        (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens),
+        (reply.as_str(), markers),
+        (
+            ANSWER,
+            vec![Marker::Review {
+                verdict: ReviewResult::Pass
+            }]
+        )
+    );
+    assert_eq!(
+        (
+            usage.input_tokens,
+            usage.cache_read_tokens,
+            usage.output_tokens
+        ),
         (Some(3), Some(4), Some(5))
     );
     let got = stage.got("gemini");
-    let argv = ["-m", "gemini-2.5-pro", "-o", "stream-json", "--skip-trust", "--approval-mode", "plan"];
+    let argv = [
+        "-m",
+        "gemini-2.5-pro",
+        "-o",
+        "stream-json",
+        "--skip-trust",
+        "--approval-mode",
+        "plan",
+    ];
     assert_eq!(got.argv, argv);
     let prompt = UnifiedPrompt::from_xml(&got.stdin).unwrap();
-    assert_eq!(prompt.to_xml(), got.stdin, "all of the document, and nothing else");
+    assert_eq!(
+        prompt.to_xml(),
+        got.stdin,
+        "all of the document, and nothing else"
+    );
     assert!(prompt.instructions().contains("Do feature-x.") && !prompt.system_prompt().is_empty());
     for (name, is_there) in [
         ("GEMINI_API_KEY", true),
@@ -164,7 +205,9 @@ fn scenario_executing_a_proposal_without_session_resume() {
 #[test]
 fn scenario_transitioning_system_prompts_to_xml() {
     let stage = stage("<message>Done.</message>\n<task_status id=\"1.1\">COMPLETED</task_status>");
-    let (_, markers, usage) = stage.run("claude", "implement", &MemoryStore::default()).unwrap();
+    let (_, markers, usage) = stage
+        .run("claude", "implement", &MemoryStore::default())
+        .unwrap();
     assert_eq!(markers.len(), 1);
     assert_eq!(usage.micro_dollars, Some(10_000));
     let got = stage.got("claude");
@@ -185,12 +228,22 @@ fn scenario_transitioning_system_prompts_to_xml() {
     ];
     assert_eq!(got.argv, argv);
     let document = roxmltree::Document::parse(&got.stdin).unwrap();
-    let system = document.descendants().find(|node| node.has_tag_name("system_prompt")).unwrap();
-    let template =
-        fs::read_to_string(crate::support::repository().join("templates/system/CLAUDE-implement.md"))
-            .unwrap();
-    let heading = template.lines().find(|line| line.starts_with("# ")).unwrap();
-    assert!(system.text().unwrap().contains(heading), "the template of the phase is in it");
+    let system = document
+        .descendants()
+        .find(|node| node.has_tag_name("system_prompt"))
+        .unwrap();
+    let template = fs::read_to_string(
+        crate::support::repository().join("templates/system/CLAUDE-implement.md"),
+    )
+    .unwrap();
+    let heading = template
+        .lines()
+        .find(|line| line.starts_with("# "))
+        .unwrap();
+    assert!(
+        system.text().unwrap().contains(heading),
+        "the template of the phase is in it"
+    );
     let told = [
         "ANTHROPIC_API_KEY",
         "CLAUDE_CODE_DISABLE_ATTACHMENTS",
@@ -201,7 +254,9 @@ fn scenario_transitioning_system_prompts_to_xml() {
     let foreign: Vec<&String> = got
         .environment
         .keys()
-        .filter(|name| name.contains("SYSTEM") || name.contains("SESSION_ID") || name.contains("RESUME"))
+        .filter(|name| {
+            name.contains("SYSTEM") || name.contains("SESSION_ID") || name.contains("RESUME")
+        })
         .collect();
     assert!(foreign.is_empty(), "{foreign:?}");
 }
@@ -213,7 +268,9 @@ fn scenario_parsing_markers_from_structured_xml_response() {
         ("challenge", "NEEDS_REVISION", ReviewResult::NeedsRevision),
         ("review", "NEEDS_CHANGES", ReviewResult::NeedsChanges),
     ] {
-        let stage = stage(&format!("<message>No.</message>\n<review>{written}</review>"));
+        let stage = stage(&format!(
+            "<message>No.</message>\n<review>{written}</review>"
+        ));
         let store = MemoryStore::default();
         stage.build(&store);
         let (reply, markers, usage) = stage.run("codex", phase, &store).unwrap();
@@ -256,8 +313,13 @@ fn scenario_handling_missing_or_conflicting_review_markers() {
     let error = missing.run("codex", "review", &store).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MissingReviewMarker);
     let both = stage("<review>PASS</review>\n<review>NEEDS_REVISION</review>");
-    let (reply, _, _) = both.run("codex", "challenge", &MemoryStore::default()).unwrap();
-    assert_eq!(parse_review_marker(&reply).unwrap(), ReviewResult::NeedsRevision);
+    let (reply, _, _) = both
+        .run("codex", "challenge", &MemoryStore::default())
+        .unwrap();
+    assert_eq!(
+        parse_review_marker(&reply).unwrap(),
+        ReviewResult::NeedsRevision
+    );
 }
 
 #[test]
@@ -274,17 +336,35 @@ fn switches_and_named_commands_of_the_settings_get_to_the_command_line() {
     };
     trusted("claude").unwrap();
     let claude = stage.got("claude");
-    assert!(!claude.argv.contains(&"--setting-sources".to_owned()), "{:?}", claude.argv);
-    assert!(!claude.environment.contains_key("CLAUDE_CODE_DISABLE_CLAUDE_MDS"));
+    assert!(
+        !claude.argv.contains(&"--setting-sources".to_owned()),
+        "{:?}",
+        claude.argv
+    );
+    assert!(
+        !claude
+            .environment
+            .contains_key("CLAUDE_CODE_DISABLE_CLAUDE_MDS")
+    );
     assert_eq!(
         claude.argv[claude.argv.len() - 4..],
-        ["--allowedTools", "Bash(cargo test *)", "--allowedTools", "Bash(make *)"]
+        [
+            "--allowedTools",
+            "Bash(cargo test *)",
+            "--allowedTools",
+            "Bash(make *)"
+        ]
     );
     trusted("gemini").unwrap();
     let gemini = stage.got("gemini");
     assert_eq!(
         gemini.argv[gemini.argv.len() - 4..],
-        ["--allowed-tools", "run_shell_command(cargo test)", "--allowed-tools", "run_shell_command(make)"]
+        [
+            "--allowed-tools",
+            "run_shell_command(cargo test)",
+            "--allowed-tools",
+            "run_shell_command(make)"
+        ]
     );
     trusted("codex").unwrap();
     let codex = stage.got("codex");
@@ -298,11 +378,16 @@ fn switches_and_named_commands_of_the_settings_get_to_the_command_line() {
 fn a_prompt_that_codex_does_not_take_is_refused_before_anything_is_sent() {
     let stage = stage(ANSWER);
     stage.0.write("agentd/project.md", "ä".repeat(1_048_576));
-    let error = stage.run("codex", "plan", &MemoryStore::default()).unwrap_err();
+    let error = stage
+        .run("codex", "plan", &MemoryStore::default())
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AgentTooLarge, "{error}");
     assert!(error.to_string().contains("takes 1048576"), "{error}");
     assert!(error.to_string().contains("nothing was sent"), "{error}");
-    assert!(!stage.0.home().join("seen/codex/argv").exists(), "the command was not started");
+    assert!(
+        !stage.0.home().join("seen/codex/argv").exists(),
+        "the command was not started"
+    );
     // The limit is one of characters, not of bytes.
     stage.0.write("agentd/project.md", "ä".repeat(900_000));
     stage.run("codex", "plan", &MemoryStore::default()).unwrap();

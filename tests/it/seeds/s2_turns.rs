@@ -7,7 +7,8 @@ use agentd::agent::{Drivers, Limits};
 use agentd::config::Environment;
 use agentd::models::{AgentName, Marker, Mode, SessionId, UsageMetrics};
 use agentd::orchestrator::{
-    Ask, Desk, Orchestrator, Run, Workspace, assemble, assemble_context, next_state, parse_review_marker,
+    Ask, Desk, Orchestrator, Run, Workspace, assemble, assemble_context, next_state,
+    parse_review_marker,
 };
 use agentd::store::{MemoryStore, Store, Turns};
 use agentd::{ContextKind, Error, ErrorKind, ReviewResult, UnifiedPrompt};
@@ -19,7 +20,9 @@ use crate::support::{TestProject, open_change};
 fn project() -> TestProject {
     let project = TestProject::new();
     project.without_run();
-    project.write("agentd/project.md", "A shop & more.").write("src/main.rs", "fn main() {}\n");
+    project
+        .write("agentd/project.md", "A shop & more.")
+        .write("src/main.rs", "fn main() {}\n");
     project
 }
 
@@ -46,7 +49,11 @@ fn run_phase(
     with_desk(project, store, |desk| {
         let agent = AgentName::new(agent).unwrap();
         let driver = desk.drivers.find(agent.as_str())?;
-        let orchestrator = Orchestrator { desk: *desk, agent: &agent, driver: driver.as_ref() };
+        let orchestrator = Orchestrator {
+            desk: *desk,
+            agent: &agent,
+            driver: driver.as_ref(),
+        };
         orchestrator.run_phase(change_id, &mode(phase), instructions)
     })
 }
@@ -55,28 +62,55 @@ fn run_phase(
 fn open_feature(project: &TestProject, store: &dyn Store) {
     let plan = ("agentd/changes/feature-x/proposal.md", "# X\n");
     let built = ("src/main.rs", "fn main() { sell() }\n");
-    with_desk(project, store, |desk| open_change(desk, "feature-x", "Sell things", &[plan, built]));
+    with_desk(project, store, |desk| {
+        open_change(desk, "feature-x", "Sell things", &[plan, built])
+    });
 }
 
 fn with_desk<T>(project: &TestProject, store: &dyn Store, work: impl FnOnce(&Desk<'_>) -> T) -> T {
     let workspace = workspace(project);
-    let given = [("HOME", project.home().into_os_string()), ("PATH", std::env::var_os("PATH").unwrap())];
+    let given = [
+        ("HOME", project.home().into_os_string()),
+        ("PATH", std::env::var_os("PATH").unwrap()),
+    ];
     // What would give an agent a session, or other instructions, is there, and must not get to it.
-    let foreign = ["GEMINI_SYSTEM_MD", "CLAUDE_SESSION_ID", "CODEX_RESUME"].map(|name| (name, "x".into()));
-    let variables = given.into_iter().chain(foreign).map(|(name, value)| (OsString::from(name), value));
+    let foreign =
+        ["GEMINI_SYSTEM_MD", "CLAUDE_SESSION_ID", "CODEX_RESUME"].map(|name| (name, "x".into()));
+    let variables = given
+        .into_iter()
+        .chain(foreign)
+        .map(|(name, value)| (OsString::from(name), value));
     let drivers = Drivers {
         agents: workspace.agents().unwrap().clone(),
         environment: Environment(variables.collect()),
         guard: Path::new(env!("CARGO_BIN_EXE_agentd")).to_path_buf(),
         ..Drivers::default()
     };
-    let run = Run { limits: Limits::default(), ..Run::new("test") };
-    work(&Desk { workspace: &workspace, store, drivers: &drivers, run: &run })
+    let run = Run {
+        limits: Limits::default(),
+        ..Run::new("test")
+    };
+    work(&Desk {
+        workspace: &workspace,
+        store,
+        drivers: &drivers,
+        run: &run,
+    })
 }
 
 /// Returns the prompt that `agentd prompt` shows.
 fn shown(project: &TestProject, agent: &str, phase: &str, text: &str) -> String {
-    project.run(&["prompt", phase, text, "--change", "feature-x", "--agent", agent]).ok()
+    project
+        .run(&[
+            "prompt",
+            phase,
+            text,
+            "--change",
+            "feature-x",
+            "--agent",
+            agent,
+        ])
+        .ok()
 }
 
 /// Nothing of a call asks the agent to go on from somewhere, or gives it instructions beside the prompt.
@@ -119,18 +153,35 @@ fn r1_removal_of_orchestrator_side_session_persistence() {
     is_complete_in_itself(&first);
     is_complete_in_itself(&second);
     assert_eq!(calls(&project, "gemini"), 2);
-    assert_eq!(first.argv, second.argv, "the second call is made as the first one was");
+    assert_eq!(
+        first.argv, second.argv,
+        "the second call is made as the first one was"
+    );
     // The second prompt holds all of the first but for its instructions, and what the first turn has made of the project.
-    assert_eq!(previewed(&second.stdin), shown(&project, "gemini", "plan", "Add logout"));
+    assert_eq!(
+        previewed(&second.stdin),
+        shown(&project, "gemini", "plan", "Add logout")
+    );
     let parts = |called: &Called| UnifiedPrompt::from_xml(&previewed(&called.stdin)).unwrap();
     let (first, second) = (parts(&first), parts(&second));
-    assert!(second.system_prompt().contains("A shop & more."), "{second:?}");
+    assert!(
+        second.system_prompt().contains("A shop & more."),
+        "{second:?}"
+    );
     assert!(first.context().is_empty());
-    assert_eq!(second.context()[0].name(), "proposal.md", "what the first turn wrote is in the project now");
-    assert_eq!((first.instructions(), second.instructions()), ("Add login", "Add logout"));
+    assert_eq!(
+        second.context()[0].name(),
+        "proposal.md",
+        "what the first turn wrote is in the project now"
+    );
+    assert_eq!(
+        (first.instructions(), second.instructions()),
+        ("Add login", "Add logout")
+    );
     // The mode is the session's, and it is ours: nothing that an agent would call a session is kept.
     let kept = store.events(&SessionId::new("feature-x").unwrap()).unwrap();
-    let kept = serde_json::to_string(&kept.iter().map(|(_, event)| event).collect::<Vec<_>>()).unwrap();
+    let kept =
+        serde_json::to_string(&kept.iter().map(|(_, event)| event).collect::<Vec<_>>()).unwrap();
     assert!(!kept.contains("session"), "{kept}");
 }
 
@@ -139,8 +190,11 @@ fn r2_adoption_of_unified_prompt_model() {
     let project = project();
     project.write("agentd/changes/feature-x/proposal.md", "# X ]]> & <y>\n");
     project.write("agentd/changes/feature-x/tasks.md", "- [ ] 1.1 Do it\n");
-    let reply =
-        answer(&project, "reply", "<task_status id=\"1.1\">DONE</task_status>\n<review>PASS</review>\n");
+    let reply = answer(
+        &project,
+        "reply",
+        "<task_status id=\"1.1\">DONE</task_status>\n<review>PASS</review>\n",
+    );
     for agent in ["gemini", "claude", "codex", "any-other"] {
         describe(&project, &[(agent, &[&reply], "")]);
         // A review looks at the branch of an opened change, and has its own test below.
@@ -148,7 +202,13 @@ fn r2_adoption_of_unified_prompt_model() {
             let text = format!("Do {phase} <now> & \"well\"");
             let before = shown(&project, agent, phase, &text);
             // Whether the reply suits the phase does not matter here.
-            let _any = run_phase(&project, &MemoryStore::default(), (agent, "feature-x"), phase, &text);
+            let _any = run_phase(
+                &project,
+                &MemoryStore::default(),
+                (agent, "feature-x"),
+                phase,
+                &text,
+            );
             let called = call(&project, agent, number + 1);
             is_complete_in_itself(&called);
             // Byte for byte what `to_xml` of the prompt gives that was shown before.
@@ -157,9 +217,14 @@ fn r2_adoption_of_unified_prompt_model() {
             assert_eq!(prompt.to_xml(), called.stdin, "{agent} {phase}");
             // Where a verdict is required, the instructions end with its form.
             let form = "<review>PASS|NEEDS_REVISION|REJECTED</review>";
-            let instructions = UnifiedPrompt::from_xml(&before).unwrap().instructions().to_owned();
+            let instructions = UnifiedPrompt::from_xml(&before)
+                .unwrap()
+                .instructions()
+                .to_owned();
             match phase {
-                "challenge" => assert!(instructions.starts_with(&text) && instructions.ends_with(form)),
+                "challenge" => {
+                    assert!(instructions.starts_with(&text) && instructions.ends_with(form))
+                }
                 _ => assert_eq!(instructions, text),
             }
         }
@@ -171,31 +236,66 @@ fn r2_adoption_of_unified_prompt_model() {
 fn run_phase_reviews_an_opened_change_and_nothing_else() {
     let project = project();
     project.write("agentd/changes/feature-x/proposal.md", "# X\n");
-    describe(&project, &[("codex", &["out <review>NEEDS_CHANGES</review>"], "")]);
+    describe(
+        &project,
+        &[("codex", &["out <review>NEEDS_CHANGES</review>"], "")],
+    );
     let store = MemoryStore::default();
     for phase in ["review", "archive"] {
         let error = run_phase(&project, &store, ("codex", "feature-x"), phase, "Go").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ChangeNotFound, "{error:#}");
-        assert!(error.message().contains("`feature-x` was not opened as one"), "{error:#}");
-        assert!(error.hint().unwrap().contains("`agentd review`"), "{error:#}");
+        assert!(
+            error
+                .message()
+                .contains("`feature-x` was not opened as one"),
+            "{error:#}"
+        );
+        assert!(
+            error.hint().unwrap().contains("`agentd review`"),
+            "{error:#}"
+        );
     }
     assert_eq!(calls(&project, "codex"), 0);
 
     let project = self::project();
-    describe(&project, &[("codex", &["out <review>NEEDS_CHANGES</review>"], "")]);
+    describe(
+        &project,
+        &[("codex", &["out <review>NEEDS_CHANGES</review>"], "")],
+    );
     open_feature(&project, &store);
-    run_phase(&project, &store, ("codex", "feature-x"), "review", "Look at main.").unwrap();
+    run_phase(
+        &project,
+        &store,
+        ("codex", "feature-x"),
+        "review",
+        "Look at main.",
+    )
+    .unwrap();
     let prompt = UnifiedPrompt::from_xml(&call(&project, "codex", 1).stdin).unwrap();
-    let shown = |name: &str| prompt.context().iter().find(|item| item.name() == name).unwrap().content();
+    let shown = |name: &str| {
+        prompt
+            .context()
+            .iter()
+            .find(|item| item.name() == name)
+            .unwrap()
+            .content()
+    };
     assert!(shown("changes.diff").contains("+fn main() { sell() }"));
-    assert!(prompt.instructions().starts_with("Look at main.\n\nThe request:\n\nSell things\n\n"));
+    assert!(
+        prompt
+            .instructions()
+            .starts_with("Look at main.\n\nThe request:\n\nSell things\n\n")
+    );
 }
 
 #[test]
 fn r5_centralized_prompt_assembly_logic() {
     let project = project();
     project.write("agentd/changes/feature-x/proposal.md", "# X\n");
-    project.write("agentd/changes/feature-x/tasks.md", "- [x] 1.1 Done\n- [ ] 1.2 Open\n");
+    project.write(
+        "agentd/changes/feature-x/tasks.md",
+        "- [x] 1.1 Done\n- [ ] 1.2 Open\n",
+    );
     project.write("notes.md", "Note.\n");
     let workspace = workspace(&project);
     let ask = Ask {
@@ -205,11 +305,27 @@ fn r5_centralized_prompt_assembly_logic() {
     };
     let context = assemble_context(&workspace, &ask).unwrap();
     assert_eq!(context.variables["PROJECT_CONTEXT"], "A shop & more.");
-    assert!(context.variables["PROJECT_STRUCTURE"].contains("src/\n  main.rs"), "{context:?}");
+    assert!(
+        context.variables["PROJECT_STRUCTURE"].contains("src/\n  main.rs"),
+        "{context:?}"
+    );
     assert_eq!(context.variables["TASKS"], "- [ ] 1.2 Open");
-    assert_eq!(context.tasks, Some(vec!["1.1".to_owned(), "1.2".to_owned()]));
-    let items: Vec<_> = context.items.iter().map(|given| (given.item.kind(), given.item.name())).collect();
-    assert_eq!(items, [(ContextKind::Artifact, "proposal.md"), (ContextKind::File, "notes.md")]);
+    assert_eq!(
+        context.tasks,
+        Some(vec!["1.1".to_owned(), "1.2".to_owned()])
+    );
+    let items: Vec<_> = context
+        .items
+        .iter()
+        .map(|given| (given.item.kind(), given.item.name()))
+        .collect();
+    assert_eq!(
+        items,
+        [
+            (ContextKind::Artifact, "proposal.md"),
+            (ContextKind::File, "notes.md")
+        ]
+    );
 
     // The prompt is made of the same, whoever asks for it.
     let state = next_state(&workspace, None, &ask).unwrap();
@@ -220,15 +336,32 @@ fn r5_centralized_prompt_assembly_logic() {
     }
     let given: Vec<_> = context.items.into_iter().map(|given| given.item).collect();
     assert_eq!(prompt.context(), given);
-    let args = ["prompt", "implement", "Do it", "--change", "feature-x", "--file", "notes.md"];
+    let args = [
+        "prompt",
+        "implement",
+        "Do it",
+        "--change",
+        "feature-x",
+        "--file",
+        "notes.md",
+    ];
     let shown = UnifiedPrompt::from_xml(&project.run(&args).ok()).unwrap();
     assert_eq!(shown.context(), prompt.context());
 
     // A change that is not there is an error here, before anything else is done.
-    let ask = Ask { session: Some(SessionId::new("nope").unwrap()), ..Ask::new(mode("implement"), "Do it") };
-    assert_eq!(assemble_context(&workspace, &ask).unwrap_err().kind(), ErrorKind::ChangeNotFound);
+    let ask = Ask {
+        session: Some(SessionId::new("nope").unwrap()),
+        ..Ask::new(mode("implement"), "Do it")
+    };
+    assert_eq!(
+        assemble_context(&workspace, &ask).unwrap_err().kind(),
+        ErrorKind::ChangeNotFound
+    );
     let ask = Ask::new(mode("no-such-mode"), "Do it");
-    assert_eq!(assemble_context(&workspace, &ask).unwrap_err().kind(), ErrorKind::TemplateNotFound);
+    assert_eq!(
+        assemble_context(&workspace, &ask).unwrap_err().kind(),
+        ErrorKind::TemplateNotFound
+    );
 }
 
 /// An agent that says its reply and its usage as one JSON value.
@@ -249,12 +382,27 @@ fn flow_run_phase_returns_the_reply_its_markers_and_the_usage() {
     describe(&project, &[("codex", &[&reply], JSON)]);
     let store = MemoryStore::default();
     open_feature(&project, &store);
-    let (output, markers, usage) =
-        run_phase(&project, &store, ("codex", "feature-x"), "review", "Review it").unwrap();
+    let (output, markers, usage) = run_phase(
+        &project,
+        &store,
+        ("codex", "feature-x"),
+        "review",
+        "Review it",
+    )
+    .unwrap();
     assert_eq!(output, text, "the reply is raw");
-    assert_eq!(parse_review_marker(&output).unwrap(), ReviewResult::NeedsChanges);
+    assert_eq!(
+        parse_review_marker(&output).unwrap(),
+        ReviewResult::NeedsChanges
+    );
     assert!(
-        matches!(&markers[..], [Marker::Review { verdict: ReviewResult::NeedsChanges, .. }]),
+        matches!(
+            &markers[..],
+            [Marker::Review {
+                verdict: ReviewResult::NeedsChanges,
+                ..
+            }]
+        ),
         "{markers:?}"
     );
     let expected = UsageMetrics {
@@ -265,10 +413,21 @@ fn flow_run_phase_returns_the_reply_its_markers_and_the_usage() {
         ..UsageMetrics::default()
     };
     assert_eq!(usage, expected);
-    let rows = store.turns(&Turns { session: None, newest: 9 }).unwrap();
+    let rows = store
+        .turns(&Turns {
+            session: None,
+            newest: 9,
+        })
+        .unwrap();
     assert_eq!(rows.len(), 1);
-    assert_eq!((rows[0].agent.as_str(), rows[0].verdict), ("codex", Some(ReviewResult::NeedsChanges)));
-    assert_eq!((rows[0].spent.tokens, rows[0].spent.micro_dollars), (1545, 12_500));
+    assert_eq!(
+        (rows[0].agent.as_str(), rows[0].verdict),
+        ("codex", Some(ReviewResult::NeedsChanges))
+    );
+    assert_eq!(
+        (rows[0].spent.tokens, rows[0].spent.micro_dollars),
+        (1545, 12_500)
+    );
 }
 
 #[test]
@@ -277,19 +436,47 @@ fn flow_run_phase_ends_in_typed_errors() {
     project.write("agentd/changes/feature-x/proposal.md", "# X\n");
     let cases: [(&str, &[&str], ErrorKind); 8] = [
         ("silent", &["exit 0"], ErrorKind::AgentEmpty),
-        ("crashes", &["out <review>PASS</review>", "exit 3"], ErrorKind::AgentCrashed),
+        (
+            "crashes",
+            &["out <review>PASS</review>", "exit 3"],
+            ErrorKind::AgentCrashed,
+        ),
         ("killed", &["raise 9"], ErrorKind::AgentCrashed),
-        ("logged-out", &["err Error: not logged in", "exit 1"], ErrorKind::AgentAuth),
-        ("used-up", &["err usage limit reached, resets at 3pm", "exit 1"], ErrorKind::AgentQuota),
-        ("small", &["err prompt is too long", "exit 1"], ErrorKind::AgentTooLarge),
-        ("unsure", &["out I cannot tell."], ErrorKind::MissingReviewMarker),
-        ("strays", &["out <review>MAJOR_ISSUES</review>"], ErrorKind::VerdictNotAllowed),
+        (
+            "logged-out",
+            &["err Error: not logged in", "exit 1"],
+            ErrorKind::AgentAuth,
+        ),
+        (
+            "used-up",
+            &["err usage limit reached, resets at 3pm", "exit 1"],
+            ErrorKind::AgentQuota,
+        ),
+        (
+            "small",
+            &["err prompt is too long", "exit 1"],
+            ErrorKind::AgentTooLarge,
+        ),
+        (
+            "unsure",
+            &["out I cannot tell."],
+            ErrorKind::MissingReviewMarker,
+        ),
+        (
+            "strays",
+            &["out <review>MAJOR_ISSUES</review>"],
+            ErrorKind::VerdictNotAllowed,
+        ),
     ];
-    let agents: Vec<_> = cases.iter().map(|(name, steps, _)| (*name, *steps, "")).collect();
+    let agents: Vec<_> = cases
+        .iter()
+        .map(|(name, steps, _)| (*name, *steps, ""))
+        .collect();
     describe(&project, &agents);
     for (agent, _, kind) in cases {
         let store = MemoryStore::default();
-        let error = run_phase(&project, &store, (agent, "feature-x"), "challenge", "Go").unwrap_err();
+        let error =
+            run_phase(&project, &store, (agent, "feature-x"), "challenge", "Go").unwrap_err();
         assert_eq!(error.kind(), kind, "{agent}: {error:#}");
         assert_eq!(calls(&project, agent), 1, "{agent}");
         let events = store.events(&SessionId::new("feature-x").unwrap()).unwrap();
@@ -306,7 +493,15 @@ fn flow_run_phase_ends_in_typed_errors() {
         let store = MemoryStore::default();
         let error = run_phase(&project, &store, (agent, change), phase, "Go").unwrap_err();
         assert_eq!(error.kind(), kind, "{agent} {change} {phase}: {error:#}");
-        assert!(store.turns(&Turns { session: None, newest: 9 }).unwrap().is_empty());
+        assert!(
+            store
+                .turns(&Turns {
+                    session: None,
+                    newest: 9
+                })
+                .unwrap()
+                .is_empty()
+        );
     }
     assert_eq!(calls(&project, "silent"), 1);
 }
@@ -317,12 +512,22 @@ fn scenario_executing_a_proposal_without_session_resume() {
     let reply = answer(&project, "plan", "Planned.\n<review>PASS</review>\n");
     describe(&project, &[("gemini", &[&reply], "")]);
     let before = shown(&project, "gemini", "plan", "Propose feature-x");
-    run_phase(&project, &MemoryStore::default(), ("gemini", "feature-x"), "plan", "Propose feature-x")
-        .unwrap();
+    run_phase(
+        &project,
+        &MemoryStore::default(),
+        ("gemini", "feature-x"),
+        "plan",
+        "Propose feature-x",
+    )
+    .unwrap();
     let called = call(&project, "gemini", 1);
     // The command is the one of the definition, and nothing else.
     assert_eq!(called.argv.len(), 2);
-    assert!(called.argv[0].starts_with("record ") && called.argv[1] == reply, "{:?}", called.argv);
+    assert!(
+        called.argv[0].starts_with("record ") && called.argv[1] == reply,
+        "{:?}",
+        called.argv
+    );
     is_complete_in_itself(&called);
     assert_eq!(previewed(&called.stdin), before);
 }
@@ -332,17 +537,34 @@ fn scenario_transitioning_system_prompts_to_xml() {
     let project = project();
     project.write("agentd/changes/feature-x/proposal.md", "# X\n");
     describe(&project, &[("claude", &["out Done."], "")]);
-    run_phase(&project, &MemoryStore::default(), ("claude", "feature-x"), "implement", "Build it").unwrap();
+    run_phase(
+        &project,
+        &MemoryStore::default(),
+        ("claude", "feature-x"),
+        "implement",
+        "Build it",
+    )
+    .unwrap();
     let called = call(&project, "claude", 1);
     is_complete_in_itself(&called);
     let mut variables = called.variables();
     variables.retain(|name| *name != "AGENTD_CALL");
-    assert_eq!(variables, ["HOME", "PATH"], "and nothing of what else was there");
+    assert_eq!(
+        variables,
+        ["HOME", "PATH"],
+        "and nothing of what else was there"
+    );
     let xml = roxmltree::Document::parse(&called.stdin).unwrap();
-    let system = xml.descendants().find(|node| node.has_tag_name("system_prompt")).unwrap().text().unwrap();
+    let system = xml
+        .descendants()
+        .find(|node| node.has_tag_name("system_prompt"))
+        .unwrap()
+        .text()
+        .unwrap();
     let template = workspace(&project).templates;
-    let template =
-        template.load_system_template(&AgentName::new("claude").unwrap(), &mode("implement")).unwrap();
+    let template = template
+        .load_system_template(&AgentName::new("claude").unwrap(), &mode("implement"))
+        .unwrap();
     let (start, _) = template.split_once("{{").unwrap();
     assert!(start.len() > 500 && system.starts_with(start), "{system}");
 }

@@ -17,14 +17,26 @@ fn template_loading_parses_the_front_matter() {
         ("task-agent", "identity", &[]),
         ("hook-executor", "identity", &[]),
         ("plan-structure-guide", "execution_rules", &["max_steps"]),
-        ("controlled-splitting", "execution_rules", &["current_depth", "max_depth"]),
+        (
+            "controlled-splitting",
+            "execution_rules",
+            &["current_depth", "max_depth"],
+        ),
         ("execution-focus", "execution_rules", &[]),
     ];
     for (name, category, variables) in expected {
         let text = &pack.texts[&format!("{name}.md")];
         assert_eq!(text.front_matter.name.as_deref(), Some(name));
-        assert_eq!(text.front_matter.category.as_deref(), Some(category), "{name}");
-        let names: Vec<&str> = text.variables.iter().map(|variable| variable.name.as_str()).collect();
+        assert_eq!(
+            text.front_matter.category.as_deref(),
+            Some(category),
+            "{name}"
+        );
+        let names: Vec<&str> = text
+            .variables
+            .iter()
+            .map(|variable| variable.name.as_str())
+            .collect();
         assert_eq!(names, variables, "{name}");
     }
 }
@@ -39,7 +51,15 @@ fn get_template_is_the_raw_body_without_the_front_matter() {
 
 #[test]
 fn get_template_of_a_missing_name_is_none() {
-    for name in ["nobody", "", "pack", "pack.yaml", "../sdd/pack", "/etc/passwd", "task agent"] {
+    for name in [
+        "nobody",
+        "",
+        "pack",
+        "pack.yaml",
+        "../sdd/pack",
+        "/etc/passwd",
+        "task agent",
+    ] {
         assert_eq!(builder().get_template(name), None, "{name}");
     }
 }
@@ -48,23 +68,34 @@ fn get_template_of_a_missing_name_is_none() {
 #[test]
 fn get_template_finds_every_file_of_the_folder() {
     let project = TestProject::new();
-    project.write("agentd/packs/taskqueue/notes.md", "Notes for {{max_steps}} steps.\n");
+    project.write(
+        "agentd/packs/taskqueue/notes.md",
+        "Notes for {{max_steps}} steps.\n",
+    );
     let builder = builder_in(&project);
-    assert_eq!(builder.get_template("notes").map(str::trim), Some("Notes for {{max_steps}} steps."));
+    assert_eq!(
+        builder.get_template("notes").map(str::trim),
+        Some("Notes for {{max_steps}} steps.")
+    );
 }
 
 #[test]
 fn render_template_fills_the_variables() {
     let values = variables(&[("current_depth", "1"), ("max_depth", "4"), ("unused", "x")]);
-    let text = builder().render_template("controlled-splitting", &values).unwrap();
-    let expected =
-        body("controlled-splitting").replace("{{current_depth}}", "1").replace("{{max_depth}}", "4");
+    let text = builder()
+        .render_template("controlled-splitting", &values)
+        .unwrap();
+    let expected = body("controlled-splitting")
+        .replace("{{current_depth}}", "1")
+        .replace("{{max_depth}}", "4");
     assert_eq!(text.trim(), expected);
 }
 
 #[test]
 fn render_template_of_a_missing_name_says_which_there_are() {
-    let error = builder().render_template("nobody", &Variables::new()).unwrap_err();
+    let error = builder()
+        .render_template("nobody", &Variables::new())
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TemplateNotFound);
     assert!(error.hint().unwrap().contains("task-agent"), "{error}");
 }
@@ -72,11 +103,16 @@ fn render_template_of_a_missing_name_says_which_there_are() {
 #[test]
 fn strict_missing_variable_is_an_error() {
     let builder = builder().strict(true);
-    let error =
-        builder.render_template("controlled-splitting", &variables(&[("max_depth", "3")])).unwrap_err();
+    let error = builder
+        .render_template("controlled-splitting", &variables(&[("max_depth", "3")]))
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MissingVariable);
     assert!(error.to_string().contains("current_depth"), "{error}");
-    assert!(builder.render_template("execution-focus", &Variables::new()).is_ok());
+    assert!(
+        builder
+            .render_template("execution-focus", &Variables::new())
+            .is_ok()
+    );
 }
 
 #[test]
@@ -84,18 +120,27 @@ fn strict_holds_for_the_identity_and_for_task_depth() {
     let project = TestProject::new();
     project.write(OWN_AGENT, "At most {{max_steps}} steps.\n");
     let mut builder = builder_in(&project).strict(true);
-    let error = builder.set_identity("task-agent", Variables::new()).unwrap_err();
+    let error = builder
+        .set_identity("task-agent", Variables::new())
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MissingVariable);
     let data = object(json!({"depth": 0, "max_depth": 3}));
-    let error = builder.add_context_section("task_depth", &data).unwrap_err();
+    let error = builder
+        .add_context_section("task_depth", &data)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MissingVariable);
     assert_eq!(system(&builder), "");
 }
 
 #[test]
 fn a_missing_variable_is_empty_if_not_strict() {
-    let text = builder().render_template("plan-structure-guide", &Variables::new()).unwrap();
-    assert_eq!(text.trim(), body("plan-structure-guide").replace("{{max_steps}}", ""));
+    let text = builder()
+        .render_template("plan-structure-guide", &Variables::new())
+        .unwrap();
+    assert_eq!(
+        text.trim(),
+        body("plan-structure-guide").replace("{{max_steps}}", "")
+    );
     let text = depth(json!({"depth": 0})).unwrap();
     assert!(text.contains("a plan of at most  steps"), "{text}");
 }
@@ -106,12 +151,22 @@ fn templates_are_cached_until_reload() {
     project.write(OWN_AGENT, "One.\n");
     let mut builder = builder_in(&project);
     project.write(OWN_AGENT, "Two.\n");
-    assert_eq!(builder.get_template("task-agent").map(str::trim), Some("One."));
-    builder.set_identity("task-agent", Variables::new()).unwrap();
+    assert_eq!(
+        builder.get_template("task-agent").map(str::trim),
+        Some("One.")
+    );
+    builder
+        .set_identity("task-agent", Variables::new())
+        .unwrap();
     assert_eq!(system(&builder), "One.");
     builder.reload().unwrap();
-    assert_eq!(builder.get_template("task-agent").map(str::trim), Some("Two."));
-    builder.set_identity("task-agent", Variables::new()).unwrap();
+    assert_eq!(
+        builder.get_template("task-agent").map(str::trim),
+        Some("Two.")
+    );
+    builder
+        .set_identity("task-agent", Variables::new())
+        .unwrap();
     assert_eq!(system(&builder), "Two.");
 }
 
@@ -129,8 +184,13 @@ fn templates_are_cached_per_builder() {
 #[test]
 fn reload_keeps_what_was_added() {
     let mut builder = builder();
-    builder.set_identity("supervisor", Variables::new()).unwrap().add_context("task", "Fix it");
-    builder.set_tools(vec![tool("t", json!({"type": "object"}))]).unwrap();
+    builder
+        .set_identity("supervisor", Variables::new())
+        .unwrap()
+        .add_context("task", "Fix it");
+    builder
+        .set_tools(vec![tool("t", json!({"type": "object"}))])
+        .unwrap();
     let before = builder.build().unwrap();
     assert_eq!(builder.reload().unwrap().build().unwrap(), before);
 }
@@ -142,5 +202,8 @@ fn reload_without_the_file_goes_back_to_the_shipped_template() {
     let mut builder = builder_in(&project);
     std::fs::remove_file(project.root().join(OWN_AGENT)).unwrap();
     builder.reload().unwrap();
-    assert_eq!(builder.get_template("task-agent").map(str::trim), Some(body("task-agent").as_str()));
+    assert_eq!(
+        builder.get_template("task-agent").map(str::trim),
+        Some(body("task-agent").as_str())
+    );
 }

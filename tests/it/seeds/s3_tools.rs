@@ -11,38 +11,60 @@ fn check_parameters(accepted: bool, schemas: &[Value]) {
     let mut wrong = Vec::new();
     for schema in schemas {
         let schema = json!({"type": "object", "properties": {"p": schema}});
-        assert_eq!(jsonschema::meta::is_valid(&schema), accepted, "JSON Schema disagrees: {schema}");
+        assert_eq!(
+            jsonschema::meta::is_valid(&schema),
+            accepted,
+            "JSON Schema disagrees: {schema}"
+        );
         match builder().set_core_tools(vec![tool("t", schema.clone())]) {
             Ok(_) if accepted => {}
-            Err(error) if !accepted => assert_eq!(error.kind(), ErrorKind::ToolsInvalid, "{schema}"),
+            Err(error) if !accepted => {
+                assert_eq!(error.kind(), ErrorKind::ToolsInvalid, "{schema}")
+            }
             _ => wrong.push(schema["properties"]["p"].to_string()),
         }
     }
-    assert!(wrong.is_empty(), "accepted must be {accepted} for {}", wrong.join("  "));
+    assert!(
+        wrong.is_empty(),
+        "accepted must be {accepted} for {}",
+        wrong.join("  ")
+    );
 }
 
 #[test]
 fn layer_5_tools_are_returned_beside_the_prompt_and_not_in_it() {
-    let tools = vec![tool("read_file", json!({"type": "object"})), tool("b", json!({"type": "object"}))];
+    let tools = vec![
+        tool("read_file", json!({"type": "object"})),
+        tool("b", json!({"type": "object"})),
+    ];
     let mut builder = builder();
-    builder.set_identity("supervisor", Variables::new()).unwrap();
+    builder
+        .set_identity("supervisor", Variables::new())
+        .unwrap();
     builder.set_core_tools(tools.clone()).unwrap();
     assert_eq!(builder.build().unwrap(), (body("supervisor"), tools));
 }
 
 #[test]
 fn set_tools_is_an_alias() {
-    let (one, two) = (tool("one", json!({"type": "object"})), tool("two", json!({"type": "object"})));
+    let (one, two) = (
+        tool("one", json!({"type": "object"})),
+        tool("two", json!({"type": "object"})),
+    );
     let mut builder = builder();
     builder.set_core_tools(vec![one]).unwrap();
     builder.set_tools(vec![two.clone()]).unwrap();
     assert_eq!(builder.build().unwrap().1, [two]);
-    assert_eq!(builder.set_tools(vec![json!({})]).unwrap_err().kind(), ErrorKind::ToolsInvalid);
+    assert_eq!(
+        builder.set_tools(vec![json!({})]).unwrap_err().kind(),
+        ErrorKind::ToolsInvalid
+    );
 }
 
 #[test]
 fn layer_5_tools_of_every_vendor_are_accepted_as_they_are() {
-    let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+    let schema =
+        json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
     let tools = vec![
         tool("a", schema.clone()),
         json!({"name": "b", "parameters": schema}),
@@ -66,7 +88,9 @@ fn layer_5_what_is_no_tool_is_refused_and_the_tools_before_stay() {
         tool("", json!({"type": "object"})),
         tool("t", json!(3)),
     ] {
-        let error = builder.set_core_tools(vec![good.clone(), bad.clone()]).unwrap_err();
+        let error = builder
+            .set_core_tools(vec![good.clone(), bad.clone()])
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ToolsInvalid, "{bad}");
     }
     assert_eq!(builder.build().unwrap().1, [good]);
@@ -145,7 +169,10 @@ fn layer_5_what_is_not_json_schema_is_refused() {
 
 #[test]
 fn layer_5_numbers_that_json_schema_forbids_are_refused() {
-    check_parameters(false, &[json!({"multipleOf": 0}), json!({"multipleOf": -2})]);
+    check_parameters(
+        false,
+        &[json!({"multipleOf": 0}), json!({"multipleOf": -2})],
+    );
 }
 
 /// To JSON Schema, `1.0` is an integer.

@@ -6,8 +6,8 @@ use agentd::{ErrorKind, Pack, Places};
 use indexmap::IndexMap;
 
 use crate::support::foreman_pack::{
-    MODES, assembler, config, entry, file, mine, o200k, openers, pack, prompt, sections, state_of, turns,
-    turns_shown, work,
+    MODES, assembler, config, entry, file, mine, o200k, openers, pack, prompt, sections, state_of,
+    turns, turns_shown, work,
 };
 use crate::support::{TestProject, logged};
 
@@ -15,20 +15,46 @@ use crate::support::{TestProject, logged};
 #[test]
 fn section_9_2_tier_based_prompt_assembly() {
     let table = [
-        ("gpt-4o", ["identity.md", "process_map.md", "modes/architect.md", "protocols.md"].as_slice()),
+        (
+            "gpt-4o",
+            [
+                "identity.md",
+                "process_map.md",
+                "modes/architect.md",
+                "protocols.md",
+            ]
+            .as_slice(),
+        ),
         (
             "deepseek-chat",
-            &["identity.md", "process_map.medium.md", "modes/architect.md", "protocols.medium.md"],
+            &[
+                "identity.md",
+                "process_map.medium.md",
+                "modes/architect.md",
+                "protocols.medium.md",
+            ],
         ),
-        ("llama3.2:3b", &["identity.minimal.md", "modes/architect.minimal.md", "protocols.minimal.md"]),
+        (
+            "llama3.2:3b",
+            &[
+                "identity.minimal.md",
+                "modes/architect.minimal.md",
+                "protocols.minimal.md",
+            ],
+        ),
     ];
-    let all: std::collections::BTreeSet<_> = table.iter().flat_map(|(_, files)| files.iter()).collect();
+    let all: std::collections::BTreeSet<_> =
+        table.iter().flat_map(|(_, files)| files.iter()).collect();
     for (model, files) in table {
         let prompt = prompt(model, "architect", &work("section_6_1"));
         for name in &all {
             let text = file(&format!("packs/foreman/{name}"));
             let text = text.split("{{").next().unwrap().trim();
-            assert_eq!(prompt.contains(text), files.contains(name), "{model}: {name}");
+            assert_eq!(
+                prompt.contains(text),
+                files.contains(name),
+                "{model}: {name}"
+            );
         }
     }
 }
@@ -37,7 +63,9 @@ fn section_9_2_tier_based_prompt_assembly() {
 #[test]
 fn section_9_2_an_unknown_model_is_medium() {
     let (prompt, log) = logged(|| prompt("brand-new-9000", "architect", &work("section_6_1")));
-    let warned = log.iter().any(|line| line.starts_with("WARN: ") && line.contains("`brand-new-9000`"));
+    let warned = log
+        .iter()
+        .any(|line| line.starts_with("WARN: ") && line.contains("`brand-new-9000`"));
     assert!(warned, "{log:?}");
     assert!(prompt.contains(file("packs/foreman/process_map.medium.md").trim()));
     assert!(prompt.contains("CRITICAL FORMAT REMINDER:"));
@@ -56,11 +84,20 @@ fn section_9_3_xml_reliability_handling() {
     ];
     for (model, reminded) in table {
         let prompt = prompt(model, "architect", &work("section_6_1"));
-        let reminder = prompt.split_once("\n\nCRITICAL FORMAT REMINDER:\n").map(|(_, rest)| rest);
+        let reminder = prompt
+            .split_once("\n\nCRITICAL FORMAT REMINDER:\n")
+            .map(|(_, rest)| rest);
         assert_eq!(reminder.is_some(), reminded, "{model}");
         let Some(reminder) = reminder else { continue };
         let reminder = reminder.split("\n\n").next().unwrap();
-        assert_eq!(reminder.lines().filter(|line| line.starts_with("- ")).count(), 4, "{model}");
+        assert_eq!(
+            reminder
+                .lines()
+                .filter(|line| line.starts_with("- "))
+                .count(),
+            4,
+            "{model}"
+        );
         for word in ["<message>", "<thinking>", "<action type=\"...\">", "JSON"] {
             assert!(reminder.contains(word), "{model}: {word}");
         }
@@ -71,12 +108,27 @@ fn section_9_3_xml_reliability_handling() {
 fn section_9_3_by_reliability_alone() {
     use Reliability::{High, Low, Medium, VeryHigh};
     for tier in [Tier::Full, Tier::Medium, Tier::Minimal] {
-        for (reliability, reminded) in [(Low, true), (Medium, true), (High, false), (VeryHigh, false)] {
+        for (reliability, reminded) in [
+            (Low, true),
+            (Medium, true),
+            (High, false),
+            (VeryHigh, false),
+        ] {
             let work = work("section_6_1");
             let assembler = assembler(&work).with_catalogue(mine(100_000, tier, reliability));
-            let prompt = assembler.assemble(&config("mine", "editor"), &work, &[], "x", None).unwrap();
-            assert_eq!(prompt.contains("CRITICAL FORMAT REMINDER:"), reminded, "{tier:?}, {reliability:?}");
-            assert_eq!(prompt.contains("## EXAMPLE TURN"), reliability == Low, "{tier:?}, {reliability:?}");
+            let prompt = assembler
+                .assemble(&config("mine", "editor"), &work, &[], "x", None)
+                .unwrap();
+            assert_eq!(
+                prompt.contains("CRITICAL FORMAT REMINDER:"),
+                reminded,
+                "{tier:?}, {reliability:?}"
+            );
+            assert_eq!(
+                prompt.contains("## EXAMPLE TURN"),
+                reliability == Low,
+                "{tier:?}, {reliability:?}"
+            );
         }
     }
 }
@@ -85,15 +137,26 @@ fn section_9_3_by_reliability_alone() {
 #[test]
 fn section_10_1_include_thinking_reminder() {
     for model in ["llama3.2:3b", "deepseek-chat", "gemini-2.0-flash", "gpt-4o"] {
-        let work = Work { history: turns(2, 3), ..work("section_6_1") };
+        let work = Work {
+            history: turns(2, 3),
+            ..work("section_6_1")
+        };
         let assemble = |include_thinking_reminder| {
-            let config = AssemblyConfig { include_thinking_reminder, ..config(model, "director") };
-            assembler(&work).assemble(&config, &work, &work.history, "Go on.", None).unwrap()
+            let config = AssemblyConfig {
+                include_thinking_reminder,
+                ..config(model, "director")
+            };
+            assembler(&work)
+                .assemble(&config, &work, &work.history, "Go on.", None)
+                .unwrap()
         };
         let (with, without) = (assemble(true), assemble(false));
         let mut lines: Vec<&str> = with.lines().collect();
         if model != "gpt-4o" {
-            let reminder = lines.iter().position(|line| *line == "CRITICAL FORMAT REMINDER:").unwrap();
+            let reminder = lines
+                .iter()
+                .position(|line| *line == "CRITICAL FORMAT REMINDER:")
+                .unwrap();
             let about = |line: &&str| line.starts_with("- ") && line.contains("<thinking>");
             let thinking = reminder + lines[reminder..].iter().position(about).unwrap();
             lines.remove(thinking);
@@ -109,15 +172,34 @@ fn section_9_4_gemini_special_handling() {
     for word in ["JSON", "<message>", "<thinking>", "<action>"] {
         assert!(note.contains(word), "{word}");
     }
-    let work = Work { history: turns(2, 3), ..work("section_6_1") };
-    for model in ["gpt-4o", "claude-opus-4", "llama3.2:3b", "deepseek-chat", "gem-ini"] {
-        assert!(!prompt(model, "architect", &work).contains(note.trim()), "{model}");
+    let work = Work {
+        history: turns(2, 3),
+        ..work("section_6_1")
+    };
+    for model in [
+        "gpt-4o",
+        "claude-opus-4",
+        "llama3.2:3b",
+        "deepseek-chat",
+        "gem-ini",
+    ] {
+        assert!(
+            !prompt(model, "architect", &work).contains(note.trim()),
+            "{model}"
+        );
     }
     for model in ["gemini-2.0-flash", "gemini-2.5-pro", "google/GEMINI-next"] {
         let prompt = prompt(model, "architect", &work);
-        let parts =
-            ["# OUTPUT PROTOCOLS", "CRITICAL FORMAT REMINDER:", note.trim(), "## CONVERSATION HISTORY"];
-        let places: Vec<_> = parts.iter().map(|part| prompt.find(part).unwrap()).collect();
+        let parts = [
+            "# OUTPUT PROTOCOLS",
+            "CRITICAL FORMAT REMINDER:",
+            note.trim(),
+            "## CONVERSATION HISTORY",
+        ];
+        let places: Vec<_> = parts
+            .iter()
+            .map(|part| prompt.find(part).unwrap())
+            .collect();
         assert!(places.is_sorted(), "{model}: {places:?}");
     }
 }
@@ -125,10 +207,15 @@ fn section_9_4_gemini_special_handling() {
 /// Models of low reliability learn the form from an example, which stands between the reminder and the history.
 #[test]
 fn section_9_3_the_example_turn() {
-    let work = Work { history: turns(2, 3), ..work("section_6_1") };
+    let work = Work {
+        history: turns(2, 3),
+        ..work("section_6_1")
+    };
     let prompt = prompt("llama3.2:3b", "architect", &work);
-    let (user, assistant) =
-        (file("packs/foreman/example.user.md"), file("packs/foreman/example.assistant.md"));
+    let (user, assistant) = (
+        file("packs/foreman/example.user.md"),
+        file("packs/foreman/example.assistant.md"),
+    );
     let parts = [
         "CRITICAL FORMAT REMINDER:".to_owned(),
         "## EXAMPLE TURN".to_owned(),
@@ -136,29 +223,58 @@ fn section_9_3_the_example_turn() {
         format!("ASSISTANT: {}", assistant.trim()),
         "## CONVERSATION HISTORY".to_owned(),
     ];
-    let places: Vec<_> = parts.iter().map(|part| prompt.find(part.as_str())).collect();
-    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}");
+    let places: Vec<_> = parts
+        .iter()
+        .map(|part| prompt.find(part.as_str()))
+        .collect();
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{places:?}"
+    );
 }
 
 /// 10.1's `AssemblyConfig`: ten entries, ten turns, and the reminder.
 #[test]
 fn section_10_1_assembly_config_defaults() {
     let config = config("gpt-4o", "architect");
-    assert_eq!((config.max_kb_entries, config.max_conversation_turns), (10, 10));
+    assert_eq!(
+        (config.max_kb_entries, config.max_conversation_turns),
+        (10, 10)
+    );
     assert!(config.include_thinking_reminder);
 }
 
 #[test]
 fn section_10_1_max_conversation_turns() {
-    let work = Work { history: turns(25, 1), ..Work::default() };
-    assert_eq!(turns_shown(&prompt("gpt-4o", "architect", &work)), (16..=25).collect::<Vec<_>>());
+    let work = Work {
+        history: turns(25, 1),
+        ..Work::default()
+    };
+    assert_eq!(
+        turns_shown(&prompt("gpt-4o", "architect", &work)),
+        (16..=25).collect::<Vec<_>>()
+    );
     for (limit, first) in [(3, 23), (25, 1), (100, 1)] {
-        let config = AssemblyConfig { max_conversation_turns: limit, ..config("gpt-4o", "architect") };
-        let prompt = assembler(&work).assemble(&config, &work, &work.history, "Go on.", None).unwrap();
-        assert_eq!(turns_shown(&prompt), (first..=25).collect::<Vec<_>>(), "{limit}");
+        let config = AssemblyConfig {
+            max_conversation_turns: limit,
+            ..config("gpt-4o", "architect")
+        };
+        let prompt = assembler(&work)
+            .assemble(&config, &work, &work.history, "Go on.", None)
+            .unwrap();
+        assert_eq!(
+            turns_shown(&prompt),
+            (first..=25).collect::<Vec<_>>(),
+            "{limit}"
+        );
     }
-    let none = AssemblyConfig { max_conversation_turns: 0, ..config("gpt-4o", "architect") };
-    let prompt = assembler(&work).assemble(&none, &work, &work.history, "Go on.", None).unwrap();
+    let none = AssemblyConfig {
+        max_conversation_turns: 0,
+        ..config("gpt-4o", "architect")
+    };
+    let prompt = assembler(&work)
+        .assemble(&none, &work, &work.history, "Go on.", None)
+        .unwrap();
     assert!(!prompt.contains("## CONVERSATION HISTORY"));
 }
 
@@ -166,7 +282,9 @@ fn section_10_1_max_conversation_turns() {
 fn section_10_1_active_context() {
     let mut work = Work::default();
     let shown = |work: &Work, given: Option<&IndexMap<String, String>>| {
-        assembler(work).assemble(&config("gpt-4o", "director"), work, &[], "Go on.", given).unwrap()
+        assembler(work)
+            .assemble(&config("gpt-4o", "director"), work, &[], "Go on.", given)
+            .unwrap()
     };
     assert_eq!(sections(state_of(&shown(&work, None))), [""; 0]);
     work.active_context.insert("file".into(), "own.md".into());
@@ -187,9 +305,14 @@ fn section_10_1_clear_cache() {
     let assembler = PromptAssembler::new(pack, Vec::new()).unwrap();
     let assemble = || {
         let work = Work::default();
-        assembler.assemble(&config("gpt-4o", "architect"), &work, &[], "Go on.", None).unwrap()
+        assembler
+            .assemble(&config("gpt-4o", "architect"), &work, &[], "Go on.", None)
+            .unwrap()
     };
-    assert!(assemble().starts_with("# THE FOREMAN\n\nThe old one.\n\n---\n\n# THE WRITING PROCESS MAP\n"));
+    assert!(
+        assemble()
+            .starts_with("# THE FOREMAN\n\nThe old one.\n\n---\n\n# THE WRITING PROCESS MAP\n")
+    );
     project.write(identity, "# THE FOREMAN\n\nThe new one.\n");
     assert!(assemble().contains("The old one."));
     assembler.clear_cache();
@@ -199,7 +322,9 @@ fn section_10_1_clear_cache() {
 #[test]
 fn section_10_1_an_unknown_mode_is_refused() {
     let work = Work::default();
-    let error = assembler(&work).assemble(&config("gpt-4o", "plan"), &work, &[], "Go on.", None).unwrap_err();
+    let error = assembler(&work)
+        .assemble(&config("gpt-4o", "plan"), &work, &[], "Go on.", None)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnknownMode);
 }
 
@@ -219,13 +344,19 @@ fn appendix_b_every_rung_is_within_its_budget() {
     for mode in MODES.map(|mode| Mode::new(mode).unwrap()) {
         for (layer, budget) in APPENDIX_B {
             for (tier, budget) in Tier::ALL.into_iter().zip(budget) {
-                let row = rows.iter().find(|row| row.mode == mode && row.tier == tier && row.layer == layer);
+                let row = rows
+                    .iter()
+                    .find(|row| row.mode == mode && row.tier == tier && row.layer == layer);
                 let row = row.unwrap();
                 assert_eq!(row.budget, Some(budget), "{mode} {tier:?} {layer}");
                 assert!(row.tokens.unwrap_or(0) <= budget, "{row:?}");
                 let is_prose = layer != "session_state";
                 assert_eq!(row.tokens.is_some(), is_prose, "{row:?}");
-                assert_eq!(row.tokens.is_some_and(|tokens| tokens > 0), is_prose && budget > 0, "{row:?}");
+                assert_eq!(
+                    row.tokens.is_some_and(|tokens| tokens > 0),
+                    is_prose && budget > 0,
+                    "{row:?}"
+                );
             }
         }
     }
@@ -258,11 +389,17 @@ fn section_6_3_not_yet_met_a_medium_state_takes_more_than_400_tokens() {
 #[test]
 fn appendix_b_subtotal() {
     let work = work("section_6_1");
-    let table = [(Tier::Full, 3_900), (Tier::Medium, 2_500), (Tier::Minimal, 850)];
+    let table = [
+        (Tier::Full, 3_900),
+        (Tier::Medium, 2_500),
+        (Tier::Minimal, 850),
+    ];
     for (tier, subtotal) in table {
         for mode in MODES {
             let assembler = assembler(&work).with_catalogue(mine(100_000, tier, Reliability::High));
-            let prompt = assembler.assemble(&config("mine", mode), &work, &[], "Go on.", None).unwrap();
+            let prompt = assembler
+                .assemble(&config("mine", mode), &work, &[], "Go on.", None)
+                .unwrap();
             let tokens = o200k(prompt.split_once("## CURRENT MESSAGE").unwrap().0);
             assert!(tokens <= subtotal, "{mode}, {tier:?}: {tokens} tokens");
         }
@@ -271,18 +408,37 @@ fn appendix_b_subtotal() {
 
 /// Returns the tokens of history in a prompt of 6.1's state with 200 turns and Appendix B's message of 500 tokens, and
 /// the tokens of one turn.
-fn history_with_a_long_message(tier: Tier, reliability: Reliability, window: u64, mode: &str) -> (u64, u64) {
-    let work = Work { history: turns(200, 40), ..work("section_6_1") };
+fn history_with_a_long_message(
+    tier: Tier,
+    reliability: Reliability,
+    window: u64,
+    mode: &str,
+) -> (u64, u64) {
+    let work = Work {
+        history: turns(200, 40),
+        ..work("section_6_1")
+    };
     let turn = &work.history[0];
-    let one_turn = o200k(&format!("\n\nUSER: {}\n\nASSISTANT: {}", turn.user, turn.assistant));
+    let one_turn = o200k(&format!(
+        "\n\nUSER: {}\n\nASSISTANT: {}",
+        turn.user, turn.assistant
+    ));
     let message = "why ".repeat(490);
     assert!((480..=500).contains(&o200k(&message)));
 
     let assembler = assembler(&work).with_catalogue(mine(window, tier, reliability));
-    let config = AssemblyConfig { max_conversation_turns: 1_000, ..config("mine", mode) };
-    let prompt = assembler.assemble(&config, &work, &work.history, &message, None).unwrap();
+    let config = AssemblyConfig {
+        max_conversation_turns: 1_000,
+        ..config("mine", mode)
+    };
+    let prompt = assembler
+        .assemble(&config, &work, &work.history, &message, None)
+        .unwrap();
     let (_, rest) = prompt.split_once("## CONVERSATION HISTORY").unwrap();
-    (o200k(rest.split_once("## CURRENT MESSAGE").unwrap().0), one_turn)
+    (
+        o200k(rest.split_once("## CURRENT MESSAGE").unwrap().0),
+        one_turn,
+    )
 }
 
 /// At Appendix B's total budgets, with its 500 tokens of message, the conversation gets its 4000, 2000 or 500 tokens,
@@ -298,7 +454,10 @@ fn appendix_b_conversation_floor() {
     for (tier, reliability, window, floor) in table {
         for mode in MODES {
             let (history, one_turn) = history_with_a_long_message(tier, reliability, window, mode);
-            assert!(history + one_turn >= floor, "{mode}, {tier:?}: {history} tokens of history");
+            assert!(
+                history + one_turn >= floor,
+                "{mode}, {tier:?}: {history} tokens of history"
+            );
         }
     }
 }
@@ -307,36 +466,50 @@ fn appendix_b_conversation_floor() {
 /// not plan for: with a message of 500 tokens the conversation gets 400 tokens or more, not always 500.
 #[test]
 fn appendix_b_not_yet_met_at_minimal_the_example_shortens_the_conversation() {
-    let histories =
-        MODES.map(|mode| history_with_a_long_message(Tier::Minimal, Reliability::Low, 2_850, mode).0);
-    assert!(histories.iter().all(|history| *history >= 400), "{histories:?}");
-    assert!(histories.iter().any(|history| *history < 500), "{histories:?}");
+    let histories = MODES
+        .map(|mode| history_with_a_long_message(Tier::Minimal, Reliability::Low, 2_850, mode).0);
+    assert!(
+        histories.iter().all(|history| *history >= 400),
+        "{histories:?}"
+    );
+    assert!(
+        histories.iter().any(|history| *history < 500),
+        "{histories:?}"
+    );
 }
 
 /// Compares line by line; a line `[...]` of the expected text stands for one or more lines of prose.
 fn assert_shape(expected: &str, text: &str) {
     let lines: Vec<&str> = text.lines().collect();
-    let chunks: Vec<Vec<&str>> =
-        expected.lines().collect::<Vec<_>>().split(|line| *line == "[...]").map(<[_]>::to_vec).collect();
+    let chunks: Vec<Vec<&str>> = expected
+        .lines()
+        .collect::<Vec<_>>()
+        .split(|line| *line == "[...]")
+        .map(<[_]>::to_vec)
+        .collect();
     let mut at = 0;
     for (number, chunk) in chunks.iter().enumerate() {
         let skipped = if number == 0 { 0 } else { 1 };
         let found = (at + skipped..=lines.len()).find(|start| lines[*start..].starts_with(chunk));
-        let found = found.unwrap_or_else(|| panic!("not found after line {at}: {chunk:#?}\nin:\n{text}"));
+        let found =
+            found.unwrap_or_else(|| panic!("not found after line {at}: {chunk:#?}\nin:\n{text}"));
         assert!(number > 0 || found == 0, "the first line differs");
         at = found + chunk.len();
     }
     assert_eq!(at, lines.len(), "lines after the last: {:?}", &lines[at..]);
 }
 
-const APPENDIX_D_MESSAGE: &str = "I think she learns to trust, but only specific people - not everyone";
+const APPENDIX_D_MESSAGE: &str =
+    "I think she learns to trust, but only specific people - not everyone";
 
 /// Appendix D, with the prose that is the pack's own left out.
 #[test]
 fn appendix_d_example_assembled_prompt() {
     let work = work("appendix_d");
     let config = config("gpt-4o", "architect");
-    let prompt = assembler(&work).assemble(&config, &work, &work.history, APPENDIX_D_MESSAGE, None).unwrap();
+    let prompt = assembler(&work)
+        .assemble(&config, &work, &work.history, APPENDIX_D_MESSAGE, None)
+        .unwrap();
     assert_shape(&file("tests/data/golden/appendix_d.txt"), &prompt);
 }
 
@@ -344,28 +517,65 @@ fn appendix_d_example_assembled_prompt() {
 fn appendix_d_by_the_command() {
     let project = TestProject::new();
     project.write("state.yaml", file("tests/data/state/appendix_d.yaml"));
-    let args = ["--pack", "foreman", "--state", "state.yaml", "--model", "gpt-4o"];
-    let args = [&["prompt", "architect", APPENDIX_D_MESSAGE], args.as_slice()].concat();
-    assert_shape(&file("tests/data/golden/appendix_d.txt"), &project.run(&args).ok());
+    let args = [
+        "--pack",
+        "foreman",
+        "--state",
+        "state.yaml",
+        "--model",
+        "gpt-4o",
+    ];
+    let args = [
+        &["prompt", "architect", APPENDIX_D_MESSAGE],
+        args.as_slice(),
+    ]
+    .concat();
+    assert_shape(
+        &file("tests/data/golden/appendix_d.txt"),
+        &project.run(&args).ok(),
+    );
 }
 
 /// A long session: 6.1's state, two hundred turns, fifty entries.
 fn long_session() -> Work {
-    let knowledge =
-        (1..=50).map(|n| entry("world", &format!("law{n}"), &"the law holds ".repeat(8))).collect();
-    Work { history: turns(200, 60), knowledge, ..work("section_6_1") }
+    let knowledge = (1..=50)
+        .map(|n| entry("world", &format!("law{n}"), &"the law holds ".repeat(8)))
+        .collect();
+    Work {
+        history: turns(200, 60),
+        knowledge,
+        ..work("section_6_1")
+    }
 }
 
 fn assert_fits(prompt: &str, window: u64, reserve: u64, what: &str) {
     let tokens = o200k(prompt);
-    assert!(tokens <= window - reserve, "{what}: {tokens} of {window} less {reserve}");
+    assert!(
+        tokens <= window - reserve,
+        "{what}: {tokens} of {window} less {reserve}"
+    );
     let found = openers(prompt);
-    let places = ["# THE FOREMAN", "<session_state>", "# OUTPUT PROTOCOLS", "## CONVERSATION HISTORY"];
-    let order: Vec<_> = places.iter().map(|opener| found.iter().position(|line| line == opener)).collect();
-    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{what}: {found:?}");
+    let places = [
+        "# THE FOREMAN",
+        "<session_state>",
+        "# OUTPUT PROTOCOLS",
+        "## CONVERSATION HISTORY",
+    ];
+    let order: Vec<_> = places
+        .iter()
+        .map(|opener| found.iter().position(|line| line == opener))
+        .collect();
+    assert!(
+        order.iter().all(Option::is_some) && order.is_sorted(),
+        "{what}: {found:?}"
+    );
     assert_eq!(found.last(), Some(&"## CURRENT MESSAGE"), "{what}");
     let shown = turns_shown(prompt);
-    assert_eq!(shown, (201 - shown.len()..=200).collect::<Vec<_>>(), "{what}");
+    assert_eq!(
+        shown,
+        (201 - shown.len()..=200).collect::<Vec<_>>(),
+        "{what}"
+    );
 }
 
 /// The same session for 8K, 32K, 200K and 1M tokens: never over the window, always in order.
@@ -378,9 +588,16 @@ fn section_9_1_one_state_fits_every_window() {
         ("claude-sonnet-4", 200_000, 4_000),
         ("gemini-2.0-flash", 1_000_000, 4_000),
     ];
-    for ((model, window, reserve), turns) in table.into_iter().flat_map(|row| [(row, 10), (row, 1_000)]) {
-        let config = AssemblyConfig { max_conversation_turns: turns, ..config(model, "director") };
-        let prompt = assembler(&work).assemble(&config, &work, &work.history, "Go on.", None).unwrap();
+    for ((model, window, reserve), turns) in
+        table.into_iter().flat_map(|row| [(row, 10), (row, 1_000)])
+    {
+        let config = AssemblyConfig {
+            max_conversation_turns: turns,
+            ..config(model, "director")
+        };
+        let prompt = assembler(&work)
+            .assemble(&config, &work, &work.history, "Go on.", None)
+            .unwrap();
         assert_fits(&prompt, window, reserve, model);
     }
 }
@@ -389,13 +606,21 @@ fn section_9_1_one_state_fits_every_window() {
 #[test]
 fn section_9_1_a_tight_window_is_never_exceeded() {
     let work = long_session();
-    for (tier, reserve, smallest) in
-        [(Tier::Full, 4_000, 8_192), (Tier::Medium, 2_000, 5_000), (Tier::Minimal, 1_000, 2_500)]
-    {
+    for (tier, reserve, smallest) in [
+        (Tier::Full, 4_000, 8_192),
+        (Tier::Medium, 2_000, 5_000),
+        (Tier::Minimal, 1_000, 2_500),
+    ] {
         for window in (smallest..smallest + 3_000).step_by(149) {
-            let assembler = assembler(&work).with_catalogue(mine(window, tier, Reliability::Medium));
-            let config = AssemblyConfig { max_conversation_turns: 1_000, ..config("mine", "director") };
-            let prompt = assembler.assemble(&config, &work, &work.history, "Go on.", None).unwrap();
+            let assembler =
+                assembler(&work).with_catalogue(mine(window, tier, Reliability::Medium));
+            let config = AssemblyConfig {
+                max_conversation_turns: 1_000,
+                ..config("mine", "director")
+            };
+            let prompt = assembler
+                .assemble(&config, &work, &work.history, "Go on.", None)
+                .unwrap();
             assert_fits(&prompt, window, reserve, &format!("{tier:?} {window}"));
         }
     }

@@ -26,7 +26,10 @@ fn section_7_1_response_structure() {
     assert_eq!(response.thoughts, ["The flaw is missing."]);
     assert_eq!(response.message, "**CHALLENGE**: what does she want?");
     assert_eq!(response.actions[0].name, "query_notebook");
-    assert_eq!(json!(response.actions[0].values), json!({"notebook_id": "world", "query": "How old?"}));
+    assert_eq!(
+        json!(response.actions[0].values),
+        json!({"notebook_id": "world", "query": "How old?"})
+    );
     assert_eq!(response.updates[0].target, "chapter_1");
     assert_eq!(response.updates[0].content, "It rained.\n");
     assert!(response.complete && response.problems.is_empty() && response.proposals.is_empty());
@@ -36,19 +39,27 @@ fn section_7_1_response_structure() {
 /// The two complete replies that the shipped prose shows are read as they are meant.
 #[test]
 fn the_examples_of_the_foremans_own_prose_are_read() {
-    let example =
-        std::fs::read_to_string(crate::support::repository().join("packs/foreman/example.assistant.md"))
-            .unwrap();
+    let example = std::fs::read_to_string(
+        crate::support::repository().join("packs/foreman/example.assistant.md"),
+    )
+    .unwrap();
     let response = read("architect", &example);
     assert_eq!(response.actions.len(), 1);
     assert_eq!(response.actions[0].values["key"], "pim_fatal_flaw");
     assert!(response.message.starts_with("The bolted door"));
     let protocols =
-        std::fs::read_to_string(crate::support::repository().join("packs/foreman/protocols.md")).unwrap();
-    let fence = protocols.split("```xml\n").find(|part| part.contains("update_status")).unwrap();
+        std::fs::read_to_string(crate::support::repository().join("packs/foreman/protocols.md"))
+            .unwrap();
+    let fence = protocols
+        .split("```xml\n")
+        .find(|part| part.contains("update_status"))
+        .unwrap();
     let response = read("architect", fence.split("```").next().unwrap());
     assert_eq!(response.actions.len(), 2);
-    assert_eq!(response.actions[1].values["missing"], json!(["beat_10", "beat_14"]));
+    assert_eq!(
+        response.actions[1].values["missing"],
+        json!(["beat_10", "beat_14"])
+    );
 }
 
 /// 7.2's lists in brackets, 8.2's types.
@@ -57,7 +68,8 @@ fn section_7_2_values_have_the_types_of_the_schema() {
     let reply = "<message>Go.</message><action type=\"generate_scaffold\"><chapter>2</chapter><scene>11</scene>\
                  <title>The bell</title><enrichment>[\"world\", 'people']</enrichment></action>";
     let response = read("director", reply);
-    let expected = json!({"chapter": 2, "scene": 11, "title": "The bell", "enrichment": ["world", "people"]});
+    let expected =
+        json!({"chapter": 2, "scene": 11, "title": "The bell", "enrichment": ["world", "people"]});
     assert_eq!(json!(response.actions[0].values), expected);
     let reply = "<action type=\"write_template\"><template>theme</template><content><central>Trust</central>\
                  <arc><start>alone</start><end>held</end></arc></content></action>";
@@ -81,42 +93,83 @@ fn section_7_3_malformed_action_is_skipped_and_shown() {
     assert_eq!(response.message, "Saved.");
     assert_eq!(response.proposals[0].what, "action save_decision");
     assert_eq!(response.proposals[0].reason, "`category` is missing");
-    assert!(response.proposals[0].text.contains("<key>a</key>"), "{}", response.proposals[0].text);
-    assert_eq!(&reply[response.proposals[0].span.clone()], response.proposals[0].text);
+    assert!(
+        response.proposals[0].text.contains("<key>a</key>"),
+        "{}",
+        response.proposals[0].text
+    );
+    assert_eq!(
+        &reply[response.proposals[0].span.clone()],
+        response.proposals[0].text
+    );
 }
 
 #[test]
 fn section_7_3_nested_tag_errors_are_read_as_well_as_can_be() {
-    let response =
-        read("architect", "<message>Use <message>tags</message> like <b>this</message> one.</message>");
-    assert!(response.message.contains("like <b>this"), "{}", response.message);
+    let response = read(
+        "architect",
+        "<message>Use <message>tags</message> like <b>this</message> one.</message>",
+    );
+    assert!(
+        response.message.contains("like <b>this"),
+        "{}",
+        response.message
+    );
     assert!(response.actions.is_empty());
 }
 
 /// Section 8.1's table: the parameters of a valid request and the modes that permit it, in the order of `MODES`.
 const ACTIONS: [(&str, &str, [bool; 4]); 11] = [
-    ("query_notebook", "<notebook_id>a</notebook_id><query>b</query>", [true, true, true, true]),
-    ("save_decision", "<category>world</category><key>a</key><value>b</value>", [true, true, true, true]),
+    (
+        "query_notebook",
+        "<notebook_id>a</notebook_id><query>b</query>",
+        [true, true, true, true],
+    ),
+    (
+        "save_decision",
+        "<category>world</category><key>a</key><value>b</value>",
+        [true, true, true, true],
+    ),
     (
         "write_template",
         "<template>theme</template><content>{\"a\": 1}</content>",
         [true, false, false, false],
     ),
-    ("update_status", "<template>theme</template><status>complete</status>", [true, true, false, false]),
-    ("start_tournament", "<passage>a storm</passage>", [false, true, false, false]),
+    (
+        "update_status",
+        "<template>theme</template><status>complete</status>",
+        [true, true, false, false],
+    ),
+    (
+        "start_tournament",
+        "<passage>a storm</passage>",
+        [false, true, false, false],
+    ),
     (
         "select_winner",
         "<tournament_id>t1</tournament_id><variant_id>v2</variant_id><reason>r</reason>",
         [false, true, false, false],
     ),
-    ("generate_bundle", "<tournament_id>t1</tournament_id>", [false, true, false, false]),
+    (
+        "generate_bundle",
+        "<tournament_id>t1</tournament_id>",
+        [false, true, false, false],
+    ),
     (
         "generate_scaffold",
         "<chapter>1</chapter><scene>2</scene><title>t</title>",
         [false, false, true, false],
     ),
-    ("write_scene", "<scaffold_id>s1</scaffold_id><target>scene_1</target>", [false, false, true, false]),
-    ("run_health_check", "<scope>scene</scope>", [false, false, true, true]),
+    (
+        "write_scene",
+        "<scaffold_id>s1</scaffold_id><target>scene_1</target>",
+        [false, false, true, false],
+    ),
+    (
+        "run_health_check",
+        "<scope>scene</scope>",
+        [false, false, true, true],
+    ),
     (
         "apply_edit",
         "<target>scene_1</target><original>a</original><replacement>b</replacement>",
@@ -128,15 +181,30 @@ const ACTIONS: [(&str, &str, [bool; 4]); 11] = [
 #[test]
 fn section_8_1_each_action_counts_in_its_modes_only() {
     let defined: Vec<String> = pack().actions.keys().cloned().collect();
-    assert_eq!(ACTIONS.map(|(name, ..)| name.to_owned()).to_vec(), defined, "every action of the pack");
+    assert_eq!(
+        ACTIONS.map(|(name, ..)| name.to_owned()).to_vec(),
+        defined,
+        "every action of the pack"
+    );
 
     for (action, parameters, modes) in ACTIONS {
         let reply = format!("<message>m</message><action type=\"{action}\">{parameters}</action>");
         for (mode, permitted) in MODES.into_iter().zip(modes) {
             let response = read(mode, &reply);
-            assert_eq!(response.actions.len(), usize::from(permitted), "{action} in {mode}");
-            assert_eq!(response.proposals.len(), usize::from(!permitted), "{action} in {mode}");
-            let name = response.actions.first().map_or(action, |action| action.name.as_str());
+            assert_eq!(
+                response.actions.len(),
+                usize::from(permitted),
+                "{action} in {mode}"
+            );
+            assert_eq!(
+                response.proposals.len(),
+                usize::from(!permitted),
+                "{action} in {mode}"
+            );
+            let name = response
+                .actions
+                .first()
+                .map_or(action, |action| action.name.as_str());
             assert_eq!(name, action, "in {mode}");
         }
     }
@@ -146,16 +214,23 @@ fn section_8_1_each_action_counts_in_its_modes_only() {
 fn read_strictly(reply: &str) -> Value {
     let root = format!("<reply>{reply}</reply>");
     let document = roxmltree::Document::parse(&root).unwrap();
-    let children = || document.root_element().children().filter(|node| node.is_element());
+    let children = || {
+        document
+            .root_element()
+            .children()
+            .filter(|node| node.is_element())
+    };
     let text = |node: roxmltree::Node<'_, '_>| node.text().unwrap_or_default().trim().to_owned();
     let of = |name: &'static str| children().filter(move |node| node.has_tag_name(name));
     let actions = of("action").map(|node| {
         let fields = node.children().filter(|field| field.is_element());
-        let fields = fields.map(|field| (field.tag_name().name().to_owned(), Value::from(text(field))));
+        let fields =
+            fields.map(|field| (field.tag_name().name().to_owned(), Value::from(text(field))));
         json!({node.attribute("type").unwrap(): fields.collect::<serde_json::Map<_, _>>()})
     });
-    let updates = of("content_update")
-        .map(|node| json!({node.attribute("target").unwrap(): node.text().unwrap_or_default().trim()}));
+    let updates = of("content_update").map(
+        |node| json!({node.attribute("target").unwrap(): node.text().unwrap_or_default().trim()}),
+    );
     json!({
         "thoughts": of("thinking").map(text).collect::<Vec<_>>(),
         "message": of("message").map(text).collect::<Vec<_>>().join("\n\n"),
@@ -210,15 +285,37 @@ fn replies_of_a_small_model_lead_to_no_effect_that_was_not_asked_for() {
     let prompt = "Every response MUST use these XML tags:\n<thinking>short internal reasoning</thinking>\n\
                   <message>what the writer sees</message>\n<action type=\"save_decision\"><category>character</category>\
                   <key>name</key><value>text</value></action>\n";
-    let context = Context { ours: vec![prompt], sent: vec![prompt], ..Context::default() };
+    let context = Context {
+        ours: vec![prompt],
+        sent: vec![prompt],
+        ..Context::default()
+    };
     let mut keys = Vec::new();
     for reply in &replies {
-        let finish = if reply["finish"] == "length" { parse::Finish::Length } else { parse::Finish::Stop };
-        let context = Context { finish, ..context.clone() };
-        let response = parse::parse(reply["content"].as_str().unwrap(), &grammar("architect"), &context);
-        assert!(finish == parse::Finish::Stop || (response.actions.is_empty() && !response.complete));
+        let finish = if reply["finish"] == "length" {
+            parse::Finish::Length
+        } else {
+            parse::Finish::Stop
+        };
+        let context = Context {
+            finish,
+            ..context.clone()
+        };
+        let response = parse::parse(
+            reply["content"].as_str().unwrap(),
+            &grammar("architect"),
+            &context,
+        );
+        assert!(
+            finish == parse::Finish::Stop || (response.actions.is_empty() && !response.complete)
+        );
         assert!(response.updates.is_empty() && response.markers.is_empty());
-        keys.extend(response.actions.iter().map(|action| action.values["key"].as_str().unwrap().to_owned()));
+        keys.extend(
+            response
+                .actions
+                .iter()
+                .map(|action| action.values["key"].as_str().unwrap().to_owned()),
+        );
     }
     // Found by eye: these name something of their own, are whole and stand outside of code.
     let asked = [
@@ -256,5 +353,10 @@ fn section_8_3_not_yet_executed_an_action_is_only_listed() {
         "script.yaml",
     ]);
     assert_eq!(run.stdout, "Recorded.\n");
-    assert!(run.stderr.contains("the pack names no operation that carries it out"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("the pack names no operation that carries it out"),
+        "{}",
+        run.stderr
+    );
 }

@@ -5,14 +5,17 @@ use agentd::{ErrorKind, Pack, Places};
 use roxmltree::Node;
 
 use crate::support::foreman_pack::{
-    MODEL_OF_TIER, MODES, assembler, children, config, file, mine, openers, pack, parsed, prompt, turns,
-    turns_shown, work,
+    MODEL_OF_TIER, MODES, assembler, children, config, file, mine, openers, pack, parsed, prompt,
+    turns, turns_shown, work,
 };
 use crate::support::{TestProject, repository};
 
 /// 6.1's state with something said.
 fn talking() -> Work {
-    Work { history: turns(3, 5), ..work("section_6_1") }
+    Work {
+        history: turns(3, 5),
+        ..work("section_6_1")
+    }
 }
 
 /// The layers of section 4 in their order, once each. Minimal leaves out the process map (Appendix B), and a model of
@@ -30,7 +33,12 @@ fn section_4_seven_layers_in_order() {
             "## CONVERSATION HISTORY",
             "## CURRENT MESSAGE",
         ];
-        for model in ["gpt-4o", "claude-sonnet-4", "deepseek-chat", "gemini-2.0-flash"] {
+        for model in [
+            "gpt-4o",
+            "claude-sonnet-4",
+            "deepseek-chat",
+            "gemini-2.0-flash",
+        ] {
             assert_eq!(openers(&prompt(model, mode, &talking())), whole, "{model}");
         }
         let minimal = [
@@ -57,10 +65,18 @@ fn section_4_the_conversation_forges_no_layer() {
     for model in MODEL_OF_TIER {
         let honest = prompt(model, "architect", &talking());
         let prompt = assembler(&work)
-            .assemble(&config(model, "architect"), &work, &work.history, forged, None)
+            .assemble(
+                &config(model, "architect"),
+                &work,
+                &work.history,
+                forged,
+                None,
+            )
             .unwrap();
         assert_eq!(openers(&prompt), openers(&honest), "{model}");
-        let forged = prompt.lines().filter(|line| line.to_lowercase().starts_with("user: forged"));
+        let forged = prompt
+            .lines()
+            .filter(|line| line.to_lowercase().starts_with("user: forged"));
         assert_eq!(forged.count(), 0, "{model}");
         assert_eq!(prompt.matches("<session_state>").count(), 1, "{model}");
     }
@@ -71,7 +87,10 @@ fn section_4_the_conversation_forges_no_layer() {
 fn section_4_the_user_message_is_last() {
     for model in MODEL_OF_TIER {
         let prompt = prompt(model, "editor", &talking());
-        assert!(prompt.ends_with("\n\n---\n\n## CURRENT MESSAGE\n\nUser: Go on."), "{model}");
+        assert!(
+            prompt.ends_with("\n\n---\n\n## CURRENT MESSAGE\n\nUser: Go on."),
+            "{model}"
+        );
     }
 }
 
@@ -80,41 +99,74 @@ fn section_4_the_user_message_is_last() {
 fn section_4_identity_protocols_and_message_are_never_trimmed() {
     let work = talking();
     let message = "why? ".repeat(400);
-    let whole = [file("packs/foreman/identity.md"), file("packs/foreman/protocols.md"), message.clone()];
+    let whole = [
+        file("packs/foreman/identity.md"),
+        file("packs/foreman/protocols.md"),
+        message.clone(),
+    ];
     let (mut fitted, mut refused) = (0, 0);
     for window in (5_000..16_000).step_by(500) {
-        let assembler = assembler(&work).with_catalogue(mine(window, Tier::Full, Reliability::High));
+        let assembler =
+            assembler(&work).with_catalogue(mine(window, Tier::Full, Reliability::High));
         let config = config("mine", "architect");
         match assembler.assemble(&config, &work, &work.history, &message, None) {
             Ok(prompt) => {
-                assert!(whole.iter().all(|text| prompt.contains(text.trim())), "{window}");
+                assert!(
+                    whole.iter().all(|text| prompt.contains(text.trim())),
+                    "{window}"
+                );
                 fitted += 1;
             }
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::BudgetTooSmall);
                 let message = error.message();
                 assert!(
-                    ["identity", "protocols", "user_message"].iter().all(|layer| message.contains(layer))
+                    ["identity", "protocols", "user_message"]
+                        .iter()
+                        .all(|layer| message.contains(layer))
                 );
                 refused += 1;
             }
         }
     }
-    assert!(fitted > 5 && refused > 0, "{fitted} fitted, {refused} did not");
+    assert!(
+        fitted > 5 && refused > 0,
+        "{fitted} fitted, {refused} did not"
+    );
 }
 
 /// Process map and mode rules are summarized as the window shrinks, and never lengthened by that.
 #[test]
 fn section_4_process_map_and_mode_rules_are_summarized() {
-    let work = Work { history: turns(40, 200), ..work("section_6_1") };
-    let rank = |rung: &str| ["none", "minimal", "medium", "full"].iter().position(|known| *known == rung);
+    let work = Work {
+        history: turns(40, 200),
+        ..work("section_6_1")
+    };
+    let rank = |rung: &str| {
+        ["none", "minimal", "medium", "full"]
+            .iter()
+            .position(|known| *known == rung)
+    };
     for layer in ["process_map", "mode_rules"] {
         let mut seen = Vec::new();
         for window in (6_500..14_000).step_by(250) {
-            let assembler = assembler(&work).with_catalogue(mine(window, Tier::Full, Reliability::High));
-            let draft =
-                assembler.draft(&config("mine", "editor"), &work, &work.history, "Go on.", None).unwrap();
-            let row = draft.fit_report.blocks.iter().find(|row| row.block == layer).unwrap();
+            let assembler =
+                assembler(&work).with_catalogue(mine(window, Tier::Full, Reliability::High));
+            let draft = assembler
+                .draft(
+                    &config("mine", "editor"),
+                    &work,
+                    &work.history,
+                    "Go on.",
+                    None,
+                )
+                .unwrap();
+            let row = draft
+                .fit_report
+                .blocks
+                .iter()
+                .find(|row| row.block == layer)
+                .unwrap();
             seen.push(rank(row.rung).unwrap());
         }
         assert!(seen.is_sorted(), "{layer}: {seen:?}");
@@ -136,7 +188,11 @@ fn section_4_small_models_get_summaries() {
     ];
     for (model, whole, short, detailed) in table {
         let prompt = prompt(model, "editor", &talking());
-        let found = (prompt.contains(map.trim()), prompt.contains(summary.trim()), prompt.contains(head));
+        let found = (
+            prompt.contains(map.trim()),
+            prompt.contains(summary.trim()),
+            prompt.contains(head),
+        );
         assert_eq!(found, (whole, short, detailed), "{model}");
     }
 }
@@ -144,35 +200,64 @@ fn section_4_small_models_get_summaries() {
 /// "Sliding window, oldest first": the newest turns that fit, whole, in order.
 #[test]
 fn section_4_conversation_is_a_sliding_window() {
-    let work = Work { history: turns(60, 100), ..work("section_6_1") };
+    let work = Work {
+        history: turns(60, 100),
+        ..work("section_6_1")
+    };
     let assembler = assembler(&work).with_catalogue(mine(9_000, Tier::Full, Reliability::High));
-    let config =
-        agentd::compose::AssemblyConfig { max_conversation_turns: 1_000, ..config("mine", "architect") };
-    let prompt = assembler.assemble(&config, &work, &work.history, "Go on.", None).unwrap();
+    let config = agentd::compose::AssemblyConfig {
+        max_conversation_turns: 1_000,
+        ..config("mine", "architect")
+    };
+    let prompt = assembler
+        .assemble(&config, &work, &work.history, "Go on.", None)
+        .unwrap();
     let shown = turns_shown(&prompt);
     assert!((1..60).contains(&shown.len()), "{shown:?}");
     assert_eq!(shown, (61 - shown.len()..=60).collect::<Vec<_>>());
-    assert_eq!(prompt.matches("ASSISTANT: <message>answer ").count(), shown.len(), "pairs stay together");
+    assert_eq!(
+        prompt.matches("ASSISTANT: <message>answer ").count(),
+        shown.len(),
+        "pairs stay together"
+    );
 }
 
 /// "Response Reserve": 2000 to 4000 tokens, 1000 at minimal (Appendix B), are not the prompt's.
 #[test]
 fn section_4_response_reserve() {
-    for (tier, reserve) in [(Tier::Full, 4_000), (Tier::Medium, 2_000), (Tier::Minimal, 1_000)] {
+    for (tier, reserve) in [
+        (Tier::Full, 4_000),
+        (Tier::Medium, 2_000),
+        (Tier::Minimal, 1_000),
+    ] {
         let work = talking();
         let assembler = assembler(&work).with_catalogue(mine(20_000, tier, Reliability::High));
-        let draft = assembler.draft(&config("mine", "editor"), &work, &[], "Go on.", None).unwrap();
-        assert_eq!((draft.fit_report.reserve, draft.fit_report.budget), (reserve, Some(20_000 - reserve)));
+        let draft = assembler
+            .draft(&config("mine", "editor"), &work, &[], "Go on.", None)
+            .unwrap();
+        assert_eq!(
+            (draft.fit_report.reserve, draft.fit_report.budget),
+            (reserve, Some(20_000 - reserve))
+        );
     }
 }
 
 /// Returns the headings of a layer's prose at the full tier, without what stands in code fences.
 fn headings(mode: &str, layer: &str) -> Vec<String> {
     let work = work("section_6_1");
-    let draft = assembler(&work).draft(&config("gpt-4o", mode), &work, &[], "Go on.", None).unwrap();
-    let segment = draft.segments.iter().find(|segment| segment.block == layer).unwrap();
+    let draft = assembler(&work)
+        .draft(&config("gpt-4o", mode), &work, &[], "Go on.", None)
+        .unwrap();
+    let segment = draft
+        .segments
+        .iter()
+        .find(|segment| segment.block == layer)
+        .unwrap();
     let outside = segment.text.split("```").step_by(2).flat_map(str::lines);
-    outside.filter(|line| line.starts_with('#')).map(str::to_owned).collect()
+    outside
+        .filter(|line| line.starts_with('#'))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -187,7 +272,13 @@ fn section_5_1_identity() {
     ];
     assert_eq!(headings("architect", "identity"), expected);
     let identity = file("packs/foreman/identity.md");
-    for word in ["Professional", "Concise", "Direct", "Unpretentious", "Craft-focused"] {
+    for word in [
+        "Professional",
+        "Concise",
+        "Direct",
+        "Unpretentious",
+        "Craft-focused",
+    ] {
         assert!(identity.contains(&format!("- **{word}**: ")), "{word}");
     }
     assert!(identity.contains("**vague idea**") && identity.contains("**polished manuscript**"));
@@ -205,11 +296,19 @@ fn section_5_2_process_map() {
     ];
     assert_eq!(headings("architect", "process_map"), expected);
     let map = file("packs/foreman/process_map.md");
-    for part in ["**Goal**: ", "**Deliverables**:\n", "**Your Behavior**:\n", "**Advancement Gate**: "] {
+    for part in [
+        "**Goal**: ",
+        "**Deliverables**:\n",
+        "**Your Behavior**:\n",
+        "**Advancement Gate**: ",
+    ] {
         assert_eq!(map.matches(part).count(), 4, "{part}");
     }
     let summary = file("packs/foreman/process_map.medium.md");
-    assert!(expected.iter().all(|heading| summary.contains(heading)), "the summary keeps the journey");
+    assert!(
+        expected.iter().all(|heading| summary.contains(heading)),
+        "the summary keeps the journey"
+    );
 }
 
 #[test]
@@ -228,9 +327,15 @@ fn section_5_3_mode_rules() {
             "## Advancement Criteria",
         ];
         let found = headings(mode, "mode_rules");
-        let specified: Vec<_> = found.iter().filter(|heading| expected.contains(&heading.as_str())).collect();
+        let specified: Vec<_> = found
+            .iter()
+            .filter(|heading| expected.contains(&heading.as_str()))
+            .collect();
         assert_eq!(specified, expected.iter().collect::<Vec<_>>(), "{mode}");
-        let situations = found.iter().filter(|heading| heading.starts_with("### When ")).count();
+        let situations = found
+            .iter()
+            .filter(|heading| heading.starts_with("### When "))
+            .count();
         assert!(situations >= 2, "{mode}: {found:?}");
     }
 }
@@ -241,23 +346,51 @@ fn section_5_3_available_actions_are_described() {
     let prompt = prompt("gpt-4o", "architect", &Work::default());
     let list = actions_of(&prompt);
     let document = parsed(list);
-    let action = document.descendants().find(|node| node.attribute("type") == Some("save_decision")).unwrap();
-    assert_eq!(crate::support::foreman_pack::names(action), ["description", "parameters"]);
-    let description = action.descendants().find(|node| node.has_tag_name("description")).unwrap();
-    assert_eq!(description.text(), Some("Record a structural decision to the Knowledge Base"));
+    let action = document
+        .descendants()
+        .find(|node| node.attribute("type") == Some("save_decision"))
+        .unwrap();
+    assert_eq!(
+        crate::support::foreman_pack::names(action),
+        ["description", "parameters"]
+    );
+    let description = action
+        .descendants()
+        .find(|node| node.has_tag_name("description"))
+        .unwrap();
+    assert_eq!(
+        description.text(),
+        Some("Record a structural decision to the Knowledge Base")
+    );
     let shown = |node: &Node<'_, '_>| {
         let value = |name| node.attribute(name).unwrap().to_owned();
-        (value("name"), value("required"), node.text().unwrap().to_owned())
+        (
+            value("name"),
+            value("required"),
+            node.text().unwrap().to_owned(),
+        )
     };
-    let found: Vec<_> =
-        action.descendants().filter(|node| node.has_tag_name("param")).map(|node| shown(&node)).collect();
-    let row =
-        |name: &str, required: &str, text: &str| (name.to_owned(), required.to_owned(), text.to_owned());
+    let found: Vec<_> = action
+        .descendants()
+        .filter(|node| node.has_tag_name("param"))
+        .map(|node| shown(&node))
+        .collect();
+    let row = |name: &str, required: &str, text: &str| {
+        (name.to_owned(), required.to_owned(), text.to_owned())
+    };
     let expected = [
-        row("category", "true", "character | world | structure | constraint | preference | voice"),
+        row(
+            "category",
+            "true",
+            "character | world | structure | constraint | preference | voice",
+        ),
         row("key", "true", "Unique identifier for this decision"),
         row("value", "true", "The decision content"),
-        row("source", "false", "Origin (notebook, brainstorm, user_stated)"),
+        row(
+            "source",
+            "false",
+            "Origin (notebook, brainstorm, user_stated)",
+        ),
     ];
     assert_eq!(found, expected);
 }
@@ -280,9 +413,18 @@ fn section_5_5_protocols() {
         "## Graceful Degradation",
     ];
     assert_eq!(headings("architect", "protocols"), expected);
-    for tier in ["protocols.md", "protocols.medium.md", "protocols.minimal.md"] {
+    for tier in [
+        "protocols.md",
+        "protocols.medium.md",
+        "protocols.minimal.md",
+    ] {
         let text = file(&format!("packs/foreman/{tier}"));
-        for tag in ["<thinking>", "<message>", "<action type=\"...\">", "<content_update target=\""] {
+        for tag in [
+            "<thinking>",
+            "<message>",
+            "<action type=\"...\">",
+            "<content_update target=\"",
+        ] {
             assert!(text.contains(tag), "{tier}: {tag}");
         }
     }
@@ -311,17 +453,25 @@ fn section_8_1_action_categories() {
         ("apply_edit", [false, false, false, true]),
     ];
     for (column, mode) in MODES.into_iter().enumerate() {
-        let expected: Vec<_> =
-            table.iter().filter(|(_, modes)| modes[column]).map(|(name, _)| *name).collect();
+        let expected: Vec<_> = table
+            .iter()
+            .filter(|(_, modes)| modes[column])
+            .map(|(name, _)| *name)
+            .collect();
         for model in ["gpt-4o", "deepseek-chat"] {
             let prompt = prompt(model, mode, &Work::default());
             let document = parsed(actions_of(&prompt));
             let actions = children(document.root_element());
-            let types: Vec<_> = actions.iter().filter_map(|action| action.attribute("type")).collect();
+            let types: Vec<_> = actions
+                .iter()
+                .filter_map(|action| action.attribute("type"))
+                .collect();
             assert_eq!(types, expected, "{mode}, {model}");
         }
         let prompt = prompt("llama3.2:3b", mode, &Work::default());
-        let lines = actions_of(&prompt).lines().filter_map(|line| Some(line.split_once(": ")?.0));
+        let lines = actions_of(&prompt)
+            .lines()
+            .filter_map(|line| Some(line.split_once(": ")?.0));
         assert_eq!(lines.collect::<Vec<_>>(), expected, "{mode} at minimal");
     }
 }
@@ -349,20 +499,59 @@ modes:
 ";
     project
         .write("agentd/packs/small/pack.yaml", manifest)
-        .write("agentd/packs/small/rules.md", "# Rules\n\n{{AVAILABLE_ACTIONS}}\n")
-        .write("agentd/packs/small/actions.yaml", file("tests/data/pack/section_8_2_actions.yaml"));
+        .write(
+            "agentd/packs/small/rules.md",
+            "# Rules\n\n{{AVAILABLE_ACTIONS}}\n",
+        )
+        .write(
+            "agentd/packs/small/actions.yaml",
+            file("tests/data/pack/section_8_2_actions.yaml"),
+        );
     let small = Pack::load("small", &Places::new(Some(project.root()), None)).unwrap();
     let names: Vec<_> = small.actions.keys().collect();
-    assert_eq!(names, ["query_notebook", "save_decision", "write_template", "generate_scaffold"]);
+    assert_eq!(
+        names,
+        [
+            "query_notebook",
+            "save_decision",
+            "write_template",
+            "generate_scaffold"
+        ]
+    );
     let parameter = |action: &str, name: &str| small.actions[action].parameters[name].clone();
-    let categories = ["character", "world", "structure", "constraint", "preference", "voice"];
+    let categories = [
+        "character",
+        "world",
+        "structure",
+        "constraint",
+        "preference",
+        "voice",
+    ];
     assert_eq!(parameter("save_decision", "category").one_of, categories);
     assert!(!parameter("save_decision", "source").required);
-    assert_eq!(parameter("write_template", "content").kind, ValueKind::Object);
-    assert_eq!(parameter("generate_scaffold", "chapter").kind, ValueKind::Integer);
-    assert_eq!(parameter("generate_scaffold", "enrichment").items, Some(ValueKind::String));
-    assert_eq!(small.actions["save_decision"].returns.as_ref().unwrap().kind, ValueKind::Boolean);
-    let shown = project.run(&["prompt", "work", "x", "--pack", "small"]).ok();
+    assert_eq!(
+        parameter("write_template", "content").kind,
+        ValueKind::Object
+    );
+    assert_eq!(
+        parameter("generate_scaffold", "chapter").kind,
+        ValueKind::Integer
+    );
+    assert_eq!(
+        parameter("generate_scaffold", "enrichment").items,
+        Some(ValueKind::String)
+    );
+    assert_eq!(
+        small.actions["save_decision"]
+            .returns
+            .as_ref()
+            .unwrap()
+            .kind,
+        ValueKind::Boolean
+    );
+    let shown = project
+        .run(&["prompt", "work", "x", "--pack", "small"])
+        .ok();
     assert_eq!(children(parsed(actions_of(&shown)).root_element()).len(), 4);
     let foreman = pack();
     for (name, action) in &small.actions {
@@ -374,17 +563,25 @@ modes:
 #[test]
 fn appendix_a_file_structure() {
     let modes = MODES.map(|mode| (format!("modes/{mode}.md"), mode));
-    let guardrails = ["voice_antipatterns", "continuity_rules"].map(|name| format!("guardrails/{name}.md"));
+    let guardrails =
+        ["voice_antipatterns", "continuity_rules"].map(|name| format!("guardrails/{name}.md"));
     let everywhere = ["identity.md", "process_map.md", "protocols.md"].map(str::to_owned);
     for (file_name, mode) in &modes {
         let prompt = prompt("gpt-4o", mode, &Work::default());
         for name in everywhere.iter().chain([file_name]) {
             let text = file(&format!("packs/foreman/{name}"));
-            assert!(prompt.contains(text.split("{{").next().unwrap().trim()), "{mode}: {name}");
+            assert!(
+                prompt.contains(text.split("{{").next().unwrap().trim()),
+                "{mode}: {name}"
+            );
         }
         for name in &guardrails {
             let shown = prompt.contains(file(&format!("packs/foreman/{name}")).trim());
-            assert_eq!(shown, ["director", "editor"].contains(mode), "{mode}: {name}");
+            assert_eq!(
+                shown,
+                ["director", "editor"].contains(mode),
+                "{mode}: {name}"
+            );
         }
     }
     assert!(repository().join("packs/foreman/actions.yaml").exists());

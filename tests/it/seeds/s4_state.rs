@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::support::TestProject;
 use crate::support::foreman_pack::{
-    MODEL_OF_TIER, MODES, assembler, children, config, entry, file, names, pack, parsed, prompt, sections,
-    state_of, work,
+    MODEL_OF_TIER, MODES, assembler, children, config, entry, file, names, pack, parsed, prompt,
+    sections, state_of, work,
 };
 
 /// An element as it is compared: its name, its attributes, its text, and what is in it.
@@ -25,8 +25,16 @@ struct Element {
 fn element(node: Node<'_, '_>) -> Element {
     Element {
         name: node.tag_name().name().to_owned(),
-        attributes: node.attributes().map(|a| (a.name().to_owned(), a.value().to_owned())).collect(),
-        text: node.children().filter(Node::is_text).filter_map(|text| text.text()).map(str::trim).collect(),
+        attributes: node
+            .attributes()
+            .map(|a| (a.name().to_owned(), a.value().to_owned()))
+            .collect(),
+        text: node
+            .children()
+            .filter(Node::is_text)
+            .filter_map(|text| text.text())
+            .map(str::trim)
+            .collect(),
         inner: children(node).into_iter().map(element).collect(),
     }
 }
@@ -37,17 +45,35 @@ fn section_6_1_complete_schema() {
     let work = work("section_6_1");
     let specified = file("tests/data/state/section_6_1.xml");
     let specified = parsed(&specified);
-    let (architect, director) = (prompt("gpt-4o", "architect", &work), prompt("gpt-4o", "director", &work));
+    let (architect, director) = (
+        prompt("gpt-4o", "architect", &work),
+        prompt("gpt-4o", "director", &work),
+    );
     let (architect, director) = (parsed(state_of(&architect)), parsed(state_of(&director)));
     let found = |document: &roxmltree::Document<'_>, name: &str| {
         let all = children(document.root_element());
-        element(*all.iter().find(|child| child.tag_name().name() == name).unwrap())
+        element(
+            *all.iter()
+                .find(|child| child.tag_name().name() == name)
+                .unwrap(),
+        )
     };
-    assert_eq!(names(director.root_element()), names(specified.root_element()), "the order");
-    let compared: Vec<_> = names(specified.root_element()).into_iter().skip(2).collect();
+    assert_eq!(
+        names(director.root_element()),
+        names(specified.root_element()),
+        "the order"
+    );
+    let compared: Vec<_> = names(specified.root_element())
+        .into_iter()
+        .skip(2)
+        .collect();
     assert_eq!(compared.len(), 8);
     for name in compared {
-        let document = if name == "work_order" { &architect } else { &director };
+        let document = if name == "work_order" {
+            &architect
+        } else {
+            &director
+        };
         assert_eq!(found(document, &name), found(&specified, &name), "{name}");
     }
     assert_eq!(found(&architect, "current_mode").text, "ARCHITECT");
@@ -70,7 +96,14 @@ fn section_6_2_mode_specific_state_variants() {
     let table: [(&str, &[&str], &[&str]); 4] = [
         (
             "architect",
-            &["project", "active_context", "work_order", "knowledge_context", "notebooks", "agent_memory"],
+            &[
+                "project",
+                "active_context",
+                "work_order",
+                "knowledge_context",
+                "notebooks",
+                "agent_memory",
+            ],
             &["project", "work_order", "knowledge_context", "notebooks"],
         ),
         (
@@ -84,7 +117,12 @@ fn section_6_2_mode_specific_state_variants() {
                 "notebooks",
                 "agent_memory",
             ],
-            &["project", "work_order", "voice_context", "knowledge_context"],
+            &[
+                "project",
+                "work_order",
+                "voice_context",
+                "knowledge_context",
+            ],
         ),
         (
             "director",
@@ -109,14 +147,35 @@ fn section_6_2_mode_specific_state_variants() {
         ),
         (
             "editor",
-            &["project", "active_context", "voice_context", "knowledge_context", "notebooks", "agent_memory"],
-            &["project", "active_context", "voice_context", "knowledge_context", "agent_memory"],
+            &[
+                "project",
+                "active_context",
+                "voice_context",
+                "knowledge_context",
+                "notebooks",
+                "agent_memory",
+            ],
+            &[
+                "project",
+                "active_context",
+                "voice_context",
+                "knowledge_context",
+                "agent_memory",
+            ],
         ),
     ];
     let work = work("section_6_1");
     for (mode, full, medium) in table {
-        assert_eq!(sections(state_of(&prompt("gpt-4o", mode, &work))), full, "{mode} at full");
-        assert_eq!(sections(state_of(&prompt("deepseek-chat", mode, &work))), medium, "{mode} at medium");
+        assert_eq!(
+            sections(state_of(&prompt("gpt-4o", mode, &work))),
+            full,
+            "{mode} at full"
+        );
+        assert_eq!(
+            sections(state_of(&prompt("deepseek-chat", mode, &work))),
+            medium,
+            "{mode} at medium"
+        );
     }
 }
 
@@ -124,8 +183,15 @@ fn section_6_2_mode_specific_state_variants() {
 #[test]
 fn section_6_2_empty_sections_are_not_shown() {
     let work = Work::read("project: {title: The Last Starship}", "state").unwrap();
-    for (mode, model) in MODES.into_iter().flat_map(|mode| [(mode, "gpt-4o"), (mode, "deepseek-chat")]) {
-        assert_eq!(sections(state_of(&prompt(model, mode, &work))), ["project"], "{mode}, {model}");
+    for (mode, model) in MODES
+        .into_iter()
+        .flat_map(|mode| [(mode, "gpt-4o"), (mode, "deepseek-chat")])
+    {
+        assert_eq!(
+            sections(state_of(&prompt(model, mode, &work))),
+            ["project"],
+            "{mode}, {model}"
+        );
     }
 }
 
@@ -135,8 +201,14 @@ fn section_6_2_director_sees_a_summary_of_the_work_order() {
     for model in ["gpt-4o", "deepseek-chat"] {
         let prompt = prompt(model, "director", &work("section_6_1"));
         let document = parsed(state_of(&prompt));
-        let order = document.descendants().find(|node| node.has_tag_name("work_order")).unwrap();
-        let numbers: Vec<_> = order.attributes().map(|attribute| attribute.value()).collect();
+        let order = document
+            .descendants()
+            .find(|node| node.has_tag_name("work_order"))
+            .unwrap();
+        let numbers: Vec<_> = order
+            .attributes()
+            .map(|attribute| attribute.value())
+            .collect();
         assert_eq!(numbers, ["1", "4"], "{model}");
         assert_eq!(children(order), []);
         assert!(!state_of(&prompt).contains("arc_midpoint"), "{model}");
@@ -147,7 +219,12 @@ fn section_6_2_director_sees_a_summary_of_the_work_order() {
 /// nothing for what was not started.
 #[test]
 fn section_6_1_missing_is_a_child_or_an_attribute() {
-    let fields = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let fields = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>()
+    };
     let table: [(Status, &[&str], &[&str], &str); 5] = [
         (Status::InProgress, &["a"], &["b", "c"], "child"),
         (Status::InProgress, &[], &["b", "c"], "attribute"),
@@ -157,13 +234,30 @@ fn section_6_1_missing_is_a_child_or_an_attribute() {
     ];
     for (status, completed, missing, expected) in table {
         let (completed, missing) = (fields(completed), fields(missing));
-        let artifact = ArtifactStatus { name: "Theme".into(), status, required: Some(3), completed, missing };
-        let work = Work { work_order: vec![artifact], ..Work::default() };
+        let artifact = ArtifactStatus {
+            name: "Theme".into(),
+            status,
+            required: Some(3),
+            completed,
+            missing,
+        };
+        let work = Work {
+            work_order: vec![artifact],
+            ..Work::default()
+        };
         let prompt = prompt("gpt-4o", "architect", &work);
         let document = parsed(state_of(&prompt));
-        let template = document.descendants().find(|node| node.has_tag_name("template")).unwrap();
-        let child = children(template).into_iter().find(|node| node.has_tag_name("missing"));
-        let found = (template.attribute("missing"), child.and_then(|child| child.text()));
+        let template = document
+            .descendants()
+            .find(|node| node.has_tag_name("template"))
+            .unwrap();
+        let child = children(template)
+            .into_iter()
+            .find(|node| node.has_tag_name("missing"));
+        let found = (
+            template.attribute("missing"),
+            child.and_then(|child| child.text()),
+        );
         let wanted = match expected {
             "child" => (None, Some("b, c")),
             "attribute" => (Some("b, c"), None),
@@ -207,14 +301,32 @@ agent_memory: {preferences: [short sentences]}
 /// 6.3: ten entries or more at full, five at medium, none at minimal; a caller's limit only lowers the smaller two.
 #[test]
 fn section_6_3_knowledge_entries_by_tier() {
-    let knowledge = (1..=30).map(|n| entry("character", &format!("key{n}"), "known")).collect();
-    let work = Work { knowledge, ..Work::default() };
-    for (limit, by_tier) in [(10, [10, 5, 0]), (25, [25, 5, 0]), (3, [3, 3, 0]), (0, [0, 0, 0])] {
+    let knowledge = (1..=30)
+        .map(|n| entry("character", &format!("key{n}"), "known"))
+        .collect();
+    let work = Work {
+        knowledge,
+        ..Work::default()
+    };
+    for (limit, by_tier) in [
+        (10, [10, 5, 0]),
+        (25, [25, 5, 0]),
+        (3, [3, 3, 0]),
+        (0, [0, 0, 0]),
+    ] {
         for (model, expected) in MODEL_OF_TIER.into_iter().zip(by_tier) {
-            let config = agentd::compose::AssemblyConfig { max_kb_entries: limit, ..config(model, "editor") };
-            let prompt = assembler(&work).assemble(&config, &work, &[], "Go on.", None).unwrap();
+            let config = agentd::compose::AssemblyConfig {
+                max_kb_entries: limit,
+                ..config(model, "editor")
+            };
+            let prompt = assembler(&work)
+                .assemble(&config, &work, &[], "Go on.", None)
+                .unwrap();
             let document = parsed(state_of(&prompt));
-            let keys: Vec<_> = document.descendants().filter_map(|node| node.attribute("key")).collect();
+            let keys: Vec<_> = document
+                .descendants()
+                .filter_map(|node| node.attribute("key"))
+                .collect();
             let best: Vec<_> = (1..=expected).map(|n| format!("key{n}")).collect();
             assert_eq!(keys, best, "{model}, at most {limit}");
         }
@@ -230,13 +342,19 @@ fn section_6_1_and_appendix_d_completion_percentage() {
         // Protagonist 3 of 5, Beat Sheet 10 of 15, Theme 1, World Rules 0: (0.6 + 0.667 + 1) / 4 = 0.567.
         (work("section_6_1"), "57"),
         (Work::default(), "0"),
-        (Work::read("work_order: [{name: Theme, status: complete}]", "state").unwrap(), "100"),
+        (
+            Work::read("work_order: [{name: Theme, status: complete}]", "state").unwrap(),
+            "100",
+        ),
     ];
     for (work, expected) in cases {
         for model in MODEL_OF_TIER {
             let prompt = prompt(model, "architect", &work);
             let document = parsed(state_of(&prompt));
-            let percent = document.descendants().find(|node| node.has_tag_name("completion_pct")).unwrap();
+            let percent = document
+                .descendants()
+                .find(|node| node.has_tag_name("completion_pct"))
+                .unwrap();
             assert_eq!(percent.text(), Some(expected), "{model}");
         }
     }
@@ -269,7 +387,10 @@ fn section_6_hostile_values_forge_nothing() {
         let document = parsed(state_of(&prompt));
         assert_eq!(sections(state_of(&prompt)), shape, "{value}");
         for name in ["title", "completed", "notebook", "correction", "entry"] {
-            let node = document.descendants().find(|node| node.has_tag_name(name)).unwrap();
+            let node = document
+                .descendants()
+                .find(|node| node.has_tag_name(name))
+                .unwrap();
             assert_eq!(node.text().map(str::trim), Some(value), "{name}");
         }
     }
@@ -285,8 +406,18 @@ fn section_6_hostile_values_in_attributes_forge_nothing() {
         work.knowledge[1].key = value.to_owned();
         let prompt = prompt("gpt-4o", "architect", &work);
         let document = parsed(state_of(&prompt));
-        let values: Vec<_> = document.descendants().flat_map(|node| node.attributes()).collect();
-        assert_eq!(values.iter().filter(|attribute| attribute.value() == value).count(), 4, "{value}");
+        let values: Vec<_> = document
+            .descendants()
+            .flat_map(|node| node.attributes())
+            .collect();
+        assert_eq!(
+            values
+                .iter()
+                .filter(|attribute| attribute.value() == value)
+                .count(),
+            4,
+            "{value}"
+        );
     }
 }
 
@@ -296,10 +427,22 @@ fn section_6_control_characters_stay_visible() {
     let work = Work::read(r#"project: {title: "a\0b\x01c\x1Bd\uFFFEe"}"#, "state").unwrap();
     let prompt = prompt("gpt-4o", "architect", &work);
     let document = parsed(state_of(&prompt));
-    let title = document.descendants().find(|node| node.has_tag_name("title")).unwrap().text().unwrap();
+    let title = document
+        .descendants()
+        .find(|node| node.has_tag_name("title"))
+        .unwrap()
+        .text()
+        .unwrap();
     let letters: String = title.chars().step_by(2).collect();
-    assert_eq!((letters.as_str(), title.chars().count()), ("abcde", 9), "{title:?}");
-    assert!(!title.chars().any(|c| c.is_control() || c.is_whitespace()), "{title:?}");
+    assert_eq!(
+        (letters.as_str(), title.chars().count()),
+        ("abcde", 9),
+        "{title:?}"
+    );
+    assert!(
+        !title.chars().any(|c| c.is_control() || c.is_whitespace()),
+        "{title:?}"
+    );
 }
 
 /// Keys that are no names of elements still say what their value is.
@@ -308,14 +451,25 @@ fn section_6_keys_that_are_no_xml_names() {
     let keys = ["a b", "1st", "", "</project>", "a:b", "x\"y", "<", "été"];
     let mut work = Work::default();
     for key in keys {
-        work.project.insert(key.to_owned(), format!("value of {key}"));
+        work.project
+            .insert(key.to_owned(), format!("value of {key}"));
     }
     let prompt = prompt("gpt-4o", "architect", &work);
     let document = parsed(state_of(&prompt));
-    let project = document.descendants().find(|node| node.has_tag_name("project")).unwrap();
-    let found: Vec<_> = children(project).iter().map(|node| (node.attribute("name"), node.text())).collect();
+    let project = document
+        .descendants()
+        .find(|node| node.has_tag_name("project"))
+        .unwrap();
+    let found: Vec<_> = children(project)
+        .iter()
+        .map(|node| (node.attribute("name"), node.text()))
+        .collect();
     let values = keys.map(|key| format!("value of {key}"));
-    let expected: Vec<_> = keys.iter().zip(&values).map(|(k, v)| (Some(*k), Some(v.as_str()))).collect();
+    let expected: Vec<_> = keys
+        .iter()
+        .zip(&values)
+        .map(|(k, v)| (Some(*k), Some(v.as_str())))
+        .collect();
     assert_eq!(found, expected);
 }
 
@@ -328,8 +482,12 @@ fn section_6_values_forge_no_layer_and_no_role() {
         ("title", |work, value| work.project["title"] = value),
         ("entry", |work, value| work.knowledge[0].value = value),
         ("key", |work, value| work.knowledge[0].key = value),
-        ("missing", |work, value| work.work_order[0].missing = vec![value]),
-        ("correction", |work, value| work.agent_memory.corrections[0] = value),
+        ("missing", |work, value| {
+            work.work_order[0].missing = vec![value]
+        }),
+        ("correction", |work, value| {
+            work.agent_memory.corrections[0] = value
+        }),
     ];
     let mut forged = Vec::new();
     for (place, set) in places {
@@ -337,27 +495,42 @@ fn section_6_values_forge_no_layer_and_no_role() {
         set(&mut work, value.to_owned());
         let prompt = prompt("gpt-4o", "architect", &work);
         let lines = |wanted: &str| prompt.lines().filter(|line| line.trim() == wanted).count();
-        let frame = ["## CURRENT MESSAGE", "# OUTPUT PROTOCOLS", "User: forged", "ASSISTANT: forged"];
+        let frame = [
+            "## CURRENT MESSAGE",
+            "# OUTPUT PROTOCOLS",
+            "User: forged",
+            "ASSISTANT: forged",
+        ];
         if frame.map(lines) != [1, 1, 0, 0] {
             forged.push(place);
         }
     }
-    assert_eq!(forged, [""; 0], "values of these places pass for a part of the prompt");
+    assert_eq!(
+        forged, [""; 0],
+        "values of these places pass for a part of the prompt"
+    );
 }
 
 /// Foundations are kept against a hundred notes that rank higher.
 #[test]
 fn section_6_3_character_world_and_structure_are_retained() {
-    let mut knowledge: Vec<_> =
-        (1..=100).map(|n| entry("preference", &format!("note{n}"), "later")).collect();
+    let mut knowledge: Vec<_> = (1..=100)
+        .map(|n| entry("preference", &format!("note{n}"), "later"))
+        .collect();
     for category in ["character", "world", "structure"] {
         knowledge.push(entry(category, category, "a foundation"));
     }
-    let work = Work { knowledge, ..Work::default() };
+    let work = Work {
+        knowledge,
+        ..Work::default()
+    };
     for (model, others) in [("gpt-4o", 7), ("deepseek-chat", 2)] {
         let prompt = prompt(model, "editor", &work);
         let document = parsed(state_of(&prompt));
-        let keys: Vec<_> = document.descendants().filter_map(|node| node.attribute("key")).collect();
+        let keys: Vec<_> = document
+            .descendants()
+            .filter_map(|node| node.attribute("key"))
+            .collect();
         let mut expected: Vec<_> = (1..=others).map(|n| format!("note{n}")).collect();
         expected.extend(["character", "world", "structure"].map(str::to_owned));
         assert_eq!(keys, expected, "{model}");
@@ -369,11 +542,17 @@ fn section_6_3_character_world_and_structure_are_retained() {
 fn section_6_state_files_that_are_refused() {
     let table = [
         ("project: {title: x}\nmood: y\n", (2, 1)),
-        ("work_order:\n  - name: A\n    status: complete\n    owner: me\n", (4, 5)),
+        (
+            "work_order:\n  - name: A\n    status: complete\n    owner: me\n",
+            (4, 5),
+        ),
         ("work_order: 5\n", (1, 13)),
         ("voice_context:\n  locked: perhaps\n", (2, 11)),
         ("work_order:\n  - name: A\n    status: done\n", (3, 13)),
-        ("work_order:\n  - name: A\n    status: complete\n    required: -1\n", (4, 15)),
+        (
+            "work_order:\n  - name: A\n    status: complete\n    required: -1\n",
+            (4, 15),
+        ),
         ("project:\n  title: [a, b]\n", (2, 10)),
         ("mode: Plan A\n", (1, 7)),
         ("project: {}\nproject: {}\n", (2, 1)),
@@ -388,15 +567,27 @@ fn section_6_state_files_that_are_refused() {
 
 #[test]
 fn section_6_state_files_are_plain_and_shallow() {
-    let deep = format!("mode: editor\nproject: {}{}\n", "[".repeat(100_000), "]".repeat(100_000));
+    let deep = format!(
+        "mode: editor\nproject: {}{}\n",
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
     for (text, line, words) in [
-        ("mode: editor\nproject: &a {title: x}\nactive_context: *a\n", 2, "anchors, aliases"),
+        (
+            "mode: editor\nproject: &a {title: x}\nactive_context: *a\n",
+            2,
+            "anchors, aliases",
+        ),
         ("project:\n  <<: {title: x}\n", 2, ""),
         (deep.as_str(), 2, ""),
     ] {
         let error = Work::read(text, "state.yaml").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StateInvalid, "{words}");
-        assert_eq!(error.place().map(|place| place.line), Some(line), "{error:#}");
+        assert_eq!(
+            error.place().map(|place| place.line),
+            Some(line),
+            "{error:#}"
+        );
         assert!(error.message().contains(words), "{error:#}");
     }
 }
@@ -404,13 +595,35 @@ fn section_6_state_files_are_plain_and_shallow() {
 #[test]
 fn section_6_the_command_refuses_a_bad_state_and_a_mode_that_the_pack_lacks() {
     let project = TestProject::new();
-    let args = ["prompt", "architect", "x", "--pack", "foreman", "--state", "state.yaml"];
+    let args = [
+        "prompt",
+        "architect",
+        "x",
+        "--pack",
+        "foreman",
+        "--state",
+        "state.yaml",
+    ];
     project.write("state.yaml", "project: {title: x}\nmood: y\n");
-    project.run(&args).fails(3, &["StateInvalid", "mood", "state.yaml:2:1"]);
+    project
+        .run(&args)
+        .fails(3, &["StateInvalid", "mood", "state.yaml:2:1"]);
     project.write("state.yaml", "mode: plan\n");
-    project.run(&args).fails(3, &["UnknownMode", "`plan`", "architect, voice_calibration, director, editor"]);
+    project.run(&args).fails(
+        3,
+        &[
+            "UnknownMode",
+            "`plan`",
+            "architect, voice_calibration, director, editor",
+        ],
+    );
     project.write("state.yaml", "mode: architect\n");
-    assert!(project.run(&args).ok().contains("<current_mode>ARCHITECT</current_mode>"));
+    assert!(
+        project
+            .run(&args)
+            .ok()
+            .contains("<current_mode>ARCHITECT</current_mode>")
+    );
 }
 
 /// An independent judge takes 6.1's state, and refuses what the schema does not name.
@@ -420,7 +633,11 @@ fn section_6_the_schema_of_a_state_file() {
     let validator = jsonschema::validator_for(&schema).unwrap();
     let state: Value = serde_saphyr::from_str(&file("tests/data/state/section_6_1.yaml")).unwrap();
     assert_eq!(state["work_order"][1]["required"], 15);
-    assert!(validator.is_valid(&state), "{:?}", validator.iter_errors(&state).next());
+    assert!(
+        validator.is_valid(&state),
+        "{:?}",
+        validator.iter_errors(&state).next()
+    );
     for (path, value) in [
         ("/mood", json!("y")),
         ("/project", json!(5)),
@@ -440,7 +657,10 @@ fn section_6_the_schema_of_a_state_file() {
 fn section_6_compose_and_the_assembler_agree() {
     let work = work("section_6_1");
     let catalogue = Catalogue::read(MODELS, "models.yaml").unwrap();
-    for (mode, model) in MODES.into_iter().flat_map(|mode| MODEL_OF_TIER.map(|model| (mode, model))) {
+    for (mode, model) in MODES
+        .into_iter()
+        .flat_map(|mode| MODEL_OF_TIER.map(|model| (mode, model)))
+    {
         let spec = catalogue.find(model).unwrap().clone();
         let request = Request {
             instructions: Some("Go on.".into()),
@@ -449,7 +669,11 @@ fn section_6_compose_and_the_assembler_agree() {
             ..Request::default()
         };
         let mode_name = agentd::models::Mode::new(mode).unwrap();
-        let state = State { mode: Some(mode_name), work: work.clone(), ..State::default() };
+        let state = State {
+            mode: Some(mode_name),
+            work: work.clone(),
+            ..State::default()
+        };
         let draft = compose(&pack(), &state, request).unwrap();
         assert_eq!(draft.text(), prompt(model, mode, &work), "{mode}, {model}");
     }

@@ -7,14 +7,19 @@ mod tasks;
 
 use std::fs;
 
-use agentd::spec::{Spec, check_file, check_plan, check_proposal, check_spec, check_tasks, open_questions};
+use agentd::spec::{
+    Spec, check_file, check_plan, check_proposal, check_spec, check_tasks, open_questions,
+};
 use proptest::prelude::*;
 
 use crate::support::repository;
 
 /// The three seeds that are specs, as they were given.
-pub(super) const SEEDS: [&str; 3] =
-    ["unified-prompt-system", "system-prompt-templates", "agent-orchestration-update"];
+pub(super) const SEEDS: [&str; 3] = [
+    "unified-prompt-system",
+    "system-prompt-templates",
+    "agent-orchestration-update",
+];
 
 /// Returns a seed's text.
 pub(super) fn seed(id: &str) -> String {
@@ -26,9 +31,17 @@ fn the_seeds_are_specs_as_they_are() {
     for (id, scenarios) in SEEDS.into_iter().zip([3, 4, 4]) {
         let text = seed(id);
         assert_eq!(check_spec(&text), [], "{id}");
-        assert_eq!(check_spec(&text.replace('\n', "\r\n")), [], "{id} with CRLF");
+        assert_eq!(
+            check_spec(&text.replace('\n', "\r\n")),
+            [],
+            "{id} with CRLF"
+        );
         let spec = Spec::read(&text).unwrap();
-        let ids: Vec<&str> = spec.requirements.iter().map(|found| found.id.as_str()).collect();
+        let ids: Vec<&str> = spec
+            .requirements
+            .iter()
+            .map(|found| found.id.as_str())
+            .collect();
         assert_eq!((spec.id.as_str(), spec.version), (id, 1));
         assert_eq!(ids, ["R1", "R2", "R3", "R4", "R5"]);
         assert_eq!(spec.scenarios.len(), scenarios, "{id}");
@@ -44,17 +57,44 @@ fn a_requirement_and_a_scenario_are_read_with_their_places() {
     let spec = Spec::read(&seed("unified-prompt-system")).unwrap();
     assert_eq!(spec.title, "Unified Prompt System");
     let second = &spec.requirements[1];
-    assert_eq!((second.title.as_str(), second.line), ("XML Rendering (to_xml)", 43));
-    assert_eq!((second.priority.as_deref(), second.status.as_deref()), (Some("high"), Some("draft")));
-    assert!(second.text.starts_with("Implement a to_xml() method for UnifiedPrompt that"), "{}", second.text);
-    assert!(second.text.ends_with("specific task instructions."), "{}", second.text);
+    assert_eq!(
+        (second.title.as_str(), second.line),
+        ("XML Rendering (to_xml)", 43)
+    );
+    assert_eq!(
+        (second.priority.as_deref(), second.status.as_deref()),
+        (Some("high"), Some("draft"))
+    );
+    assert!(
+        second
+            .text
+            .starts_with("Implement a to_xml() method for UnifiedPrompt that"),
+        "{}",
+        second.text
+    );
+    assert!(
+        second.text.ends_with("specific task instructions."),
+        "{}",
+        second.text
+    );
     let last = &spec.scenarios[2];
-    assert_eq!((last.title.as_str(), last.line), ("Error handling for missing templates", 95));
+    assert_eq!(
+        (last.title.as_str(), last.line),
+        ("Error handling for missing templates", 95)
+    );
     assert_eq!(last.requirement, None);
-    assert!(last.text.starts_with("- **WHEN** The orchestrator attempts"), "{}", last.text);
+    assert!(
+        last.text
+            .starts_with("- **WHEN** The orchestrator attempts"),
+        "{}",
+        last.text
+    );
 
     let templates = Spec::read(&seed("system-prompt-templates")).unwrap();
-    assert_eq!(templates.requirements[0].title, "Template Organization and Naming");
+    assert_eq!(
+        templates.requirements[0].title,
+        "Template Organization and Naming"
+    );
     assert_eq!(templates.requirements[0].priority, None);
     assert!(templates.requirements[3].text.contains("| `{{TASKS}}` |"));
 }
@@ -63,9 +103,16 @@ fn a_requirement_and_a_scenario_are_read_with_their_places() {
 #[test]
 fn the_skeletons_have_the_form_that_is_checked() {
     let skeleton = |name: &str| {
-        let text = fs::read_to_string(repository().join(format!("packs/sdd/skeletons/{name}.md"))).unwrap();
+        let text = fs::read_to_string(repository().join(format!("packs/sdd/skeletons/{name}.md")))
+            .unwrap();
         let (_, inner) = text.split_once("markdown\n").unwrap();
-        inner.rsplit_once("\n```").unwrap().0.trim_end_matches('`').to_owned() + "\n"
+        inner
+            .rsplit_once("\n```")
+            .unwrap()
+            .0
+            .trim_end_matches('`')
+            .to_owned()
+            + "\n"
     };
     let spec = skeleton("spec")
         .replace("<spec-id>", "login")
@@ -73,10 +120,25 @@ fn the_skeletons_have_the_form_that_is_checked() {
         .replace("<YYYY-MM-DDThh:mm:ssZ>", "2026-01-22T00:00:00Z")
         .replace("<what is shown>", "A right password");
     assert_eq!(check_spec(&spec), []);
-    assert_eq!(check_tasks(&skeleton("tasks").replace("<spec-id>", "login")), []);
+    assert_eq!(
+        check_tasks(&skeleton("tasks").replace("<spec-id>", "login")),
+        []
+    );
     let left = check_proposal(&skeleton("proposal"));
-    assert!(left.iter().filter(|fault| fault.message.contains("the skeleton's")).count() >= 8, "{left:#?}");
-    assert_eq!(left.iter().filter(|fault| !fault.message.contains("the skeleton's")).count(), 0, "{left:#?}");
+    assert!(
+        left.iter()
+            .filter(|fault| fault.message.contains("the skeleton's"))
+            .count()
+            >= 8,
+        "{left:#?}"
+    );
+    assert_eq!(
+        left.iter()
+            .filter(|fault| !fault.message.contains("the skeleton's"))
+            .count(),
+        0,
+        "{left:#?}"
+    );
 }
 
 /// The judge is a whole validator against the meta-schema.
@@ -120,7 +182,11 @@ fn schemas_are_judged_as_by_the_meta_schema() {
         let mut schema: serde_json::Value = serde_json::from_str(value).unwrap();
         schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
         let found = check_spec(&spec);
-        assert_eq!(found.is_empty(), jsonschema::meta::is_valid(&schema), "{value}: {found:?}");
+        assert_eq!(
+            found.is_empty(),
+            jsonschema::meta::is_valid(&schema),
+            "{value}: {found:?}"
+        );
         valid += usize::from(found.is_empty());
     }
     assert_eq!(valid, 6);
@@ -131,14 +197,19 @@ const PROPOSAL: &str = "# Add login\n\n## Why\nAnyone gets in.\n";
 
 /// Returns a small spec.
 pub(super) fn login() -> String {
-    let case = fs::read_to_string(repository().join("tests/cases/spec/spec/other_order_of_ids.md")).unwrap();
+    let case = fs::read_to_string(repository().join("tests/cases/spec/spec/other_order_of_ids.md"))
+        .unwrap();
     case.split_once("=====\n").unwrap().1.to_owned()
 }
 
 #[test]
 fn a_plan_is_checked_as_a_whole() {
     let login = login();
-    let whole = [("proposal.md", PROPOSAL), ("specs/login.md", &login), ("tasks.md", TASKS)];
+    let whole = [
+        ("proposal.md", PROPOSAL),
+        ("specs/login.md", &login),
+        ("tasks.md", TASKS),
+    ];
     assert_eq!(check_plan(&whole), []);
     let told = |files: &[(&str, &str)]| -> Vec<String> {
         check_plan(files)
@@ -147,9 +218,15 @@ fn a_plan_is_checked_as_a_whole() {
             .collect()
     };
     assert_eq!(told(&whole[..1]), ["tasks.md:1: the plan has no tasks.md"]);
-    assert_eq!(told(&whole[1..]), ["proposal.md:1: the plan has no proposal.md"]);
+    assert_eq!(
+        told(&whole[1..]),
+        ["proposal.md:1: the plan has no proposal.md"]
+    );
     // A report of a later phase is no part of a plan.
-    assert_eq!(told(&[&whole[..], &[("CHALLENGE.md", "")]].concat()), [""; 0]);
+    assert_eq!(
+        told(&[&whole[..], &[("CHALLENGE.md", "")]].concat()),
+        [""; 0]
+    );
 
     let other = TASKS.replace("login#R1", "login#R3, logout#R1");
     let expected = [
@@ -165,7 +242,10 @@ fn a_plan_is_checked_as_a_whole() {
     ];
     assert_eq!(told(&renamed), expected);
     let twice = [whole[0], whole[1], whole[1], whole[2]];
-    assert_eq!(told(&twice), ["specs/login.md:1: the spec `login` is there twice"]);
+    assert_eq!(
+        told(&twice),
+        ["specs/login.md:1: the spec `login` is there twice"]
+    );
 }
 
 #[test]
@@ -185,7 +265,10 @@ fn questions_without_an_answer_are_open() {
     let proposal = "# A\n\n## Open questions\n\n- Which database?\n- How many tries? Three, as elsewhere.\n* **Is it\n  \
                     urgent?**\n- Who may reset it?\n  - Support may.\n1. Where is it kept?\n\n   In the ledger.\n- No question.\n\
                     ```\n- Code?\n```\n### More\n- And this?\n\n## Later\n- Not this?\n";
-    assert_eq!(open_questions(proposal), ["Which database?", "**Is it urgent?**", "And this?"]);
+    assert_eq!(
+        open_questions(proposal),
+        ["Which database?", "**Is it urgent?**", "And this?"]
+    );
     assert_eq!(open_questions("# A\n- Why?\n"), [""; 0]);
 }
 

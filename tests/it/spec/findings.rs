@@ -31,7 +31,10 @@ fn findings(pack: &Pack, report: &str) -> Vec<Finding> {
 fn shown(file: &str) -> Vec<String> {
     let path = repository().join("tests/data/findings").join(file);
     let report = fs::read_to_string(path).unwrap();
-    findings(&load("sdd"), &report).iter().map(ToString::to_string).collect()
+    findings(&load("sdd"), &report)
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[test]
@@ -49,14 +52,16 @@ fn natural_reports_are_read() {
         "API section: minor: Type hints [C2]",
     ];
     assert_eq!(shown("challenge_minor.md"), minor);
-    let blocking = ["specs/timed-signatures.md: critical: The spec loses R1, R4 and ten scenarios [C1]"];
+    let blocking =
+        ["specs/timed-signatures.md: critical: The spec loses R1, R4 and ten scenarios [C1]"];
     assert_eq!(shown("challenge_blocking.md"), blocking);
 }
 
 #[test]
 fn both_packs_describe_findings_in_the_same_words() {
-    let read =
-        |pack: &str| fs::read_to_string(repository().join(format!("packs/{pack}/actions.yaml"))).unwrap();
+    let read = |pack: &str| {
+        fs::read_to_string(repository().join(format!("packs/{pack}/actions.yaml"))).unwrap()
+    };
     assert_eq!(read("sdd"), read("light"));
 }
 
@@ -79,32 +84,59 @@ fn an_open_critical_or_major_finding_raises_pass_and_nothing_else() {
         let pack = load(pack);
         for severity in ["critical", "Blocking", "major", "HIGH", "showstopper"] {
             let report = format!("### V1 - x\n- Severity: {severity}\n");
-            assert_eq!(counts_as(&pack, mode, ReviewResult::Pass, &report), raised, "{severity}");
+            assert_eq!(
+                counts_as(&pack, mode, ReviewResult::Pass, &report),
+                raised,
+                "{severity}"
+            );
             for severe in [ReviewResult::MajorIssues, ReviewResult::Rejected] {
-                assert_eq!(counts_as(&pack, mode, severe, &report), severe, "{severity}");
+                assert_eq!(
+                    counts_as(&pack, mode, severe, &report),
+                    severe,
+                    "{severity}"
+                );
             }
         }
         for severity in ["minor", "medium", "moderate", "low", "nit"] {
             let report = format!("### V1 - x\n- Severity: {severity}\n");
-            assert_eq!(counts_as(&pack, mode, ReviewResult::Pass, &report), ReviewResult::Pass, "{severity}");
+            assert_eq!(
+                counts_as(&pack, mode, ReviewResult::Pass, &report),
+                ReviewResult::Pass,
+                "{severity}"
+            );
         }
         let settled = "### V1 - x\n- Severity: critical\n- Status: settled\n";
-        assert_eq!(counts_as(&pack, mode, ReviewResult::Pass, settled), ReviewResult::Pass);
+        assert_eq!(
+            counts_as(&pack, mode, ReviewResult::Pass, settled),
+            ReviewResult::Pass
+        );
     }
 }
 
 /// A section of a report, with or without an id, a severity and a status.
 fn section() -> impl Strategy<Value = String> {
-    let heads =
-        select(vec!["### V1 - x", "### V2: x", "## x", "### SEC-1: x", "- **V1** (major): x", "### R1 - x"]);
-    let severities = select(vec!["", "critical", "Blocking", "major", "minor", "nit", "odd", "none"]);
+    let heads = select(vec![
+        "### V1 - x",
+        "### V2: x",
+        "## x",
+        "### SEC-1: x",
+        "- **V1** (major): x",
+        "### R1 - x",
+    ]);
+    let severities = select(vec![
+        "", "critical", "Blocking", "major", "minor", "nit", "odd", "none",
+    ]);
     let statuses = select(vec!["", "open", "fixed in part", "settled"]);
     (heads, severities, statuses).prop_map(|(head, severity, status)| {
         let item = |label: &str, value: &str| match value {
             "" => String::new(),
             value => format!("- **{label}**: {value}\n"),
         };
-        format!("{head}\n{}{}\n", item("Severity", severity), item("Status", status))
+        format!(
+            "{head}\n{}{}\n",
+            item("Severity", severity),
+            item("Status", status)
+        )
     })
 }
 

@@ -8,9 +8,12 @@ use crate::support::{TestProject, repository};
 
 /// Returns the shipped skeletons of a plan, as the prompt joins them.
 fn shipped() -> String {
-    let read =
-        |name| fs::read_to_string(repository().join(format!("packs/sdd/skeletons/{name}.md"))).unwrap();
-    ["proposal", "spec", "tasks"].map(|name| read(name).trim_end().to_owned()).join("\n\n")
+    let read = |name| {
+        fs::read_to_string(repository().join(format!("packs/sdd/skeletons/{name}.md"))).unwrap()
+    };
+    ["proposal", "spec", "tasks"]
+        .map(|name| read(name).trim_end().to_owned())
+        .join("\n\n")
 }
 
 #[test]
@@ -19,19 +22,41 @@ fn the_plan_prompt_shows_them_verbatim_in_every_rendering() {
     let expected = format!("<skeleton>\n{}\n</skeleton>", shipped());
     assert!(expected.contains("\n</spec>\n"));
     let xml = project.run(&["prompt", "plan", "Add login"]).ok();
-    assert!(UnifiedPrompt::from_xml(&xml).unwrap().system_prompt().contains(&expected), "{xml}");
-    let flat = project.run(&["prompt", "plan", "Add login", "--format", "flat"]).ok();
+    assert!(
+        UnifiedPrompt::from_xml(&xml)
+            .unwrap()
+            .system_prompt()
+            .contains(&expected),
+        "{xml}"
+    );
+    let flat = project
+        .run(&["prompt", "plan", "Add login", "--format", "flat"])
+        .ok();
     assert!(flat.contains(&expected), "{flat}");
     // A value of the caller's own is not the pack's text, and may not close a tag of the template.
-    let own = project.run(&["prompt", "plan", "x", "--set", "SKELETON=</spec></skeleton>"]).ok();
-    assert!(own.contains("<skeleton>\n<\\/spec><\\/skeleton>\n</skeleton>"), "{own}");
+    let own = project
+        .run(&[
+            "prompt",
+            "plan",
+            "x",
+            "--set",
+            "SKELETON=</spec></skeleton>",
+        ])
+        .ok();
+    assert!(
+        own.contains("<skeleton>\n<\\/spec><\\/skeleton>\n</skeleton>"),
+        "{own}"
+    );
 }
 
 #[test]
 fn a_spec_that_is_copied_from_the_prompt_passes_the_check_once_its_blanks_are_filled() {
     let project = TestProject::new();
     let xml = project.run(&["prompt", "plan", "Add login"]).ok();
-    let system = UnifiedPrompt::from_xml(&xml).unwrap().system_prompt().to_owned();
+    let system = UnifiedPrompt::from_xml(&xml)
+        .unwrap()
+        .system_prompt()
+        .to_owned();
     let (_, spec) = system.split_once("````markdown\n").unwrap();
     let (spec, _) = spec.split_once("\n````").unwrap();
 
@@ -42,7 +67,11 @@ fn a_spec_that_is_copied_from_the_prompt_passes_the_check_once_its_blanks_are_fi
     // The check is about the form: with the tag as it was shown before, it complains.
     project.write(path, fill(spec).replace("</spec>", "<\\/spec>"));
     let run = project.run(&["spec", "check", path]);
-    assert!(run.code == 1 && run.stdout.contains("there is no `</spec>`"), "{}", run.stdout);
+    assert!(
+        run.code == 1 && run.stdout.contains("there is no `</spec>`"),
+        "{}",
+        run.stdout
+    );
 }
 
 /// Fills the blanks, such as `<Title>`, and leaves all else as it is.

@@ -22,14 +22,29 @@ fn project() -> TestProject {
 }
 
 fn calls(project: &TestProject) -> usize {
-    fs::read_to_string(project.home().join("calls")).unwrap_or_default().lines().count()
+    fs::read_to_string(project.home().join("calls"))
+        .unwrap_or_default()
+        .lines()
+        .count()
 }
 
-const TURN: [&str; 7] = ["turn", "plan", "Do evil", "--agent", "fake", "--session", "evil"];
+const TURN: [&str; 7] = [
+    "turn",
+    "plan",
+    "Do evil",
+    "--agent",
+    "fake",
+    "--session",
+    "evil",
+];
 
 /// Copies the ledger of a project whose last turn was killed before its agent was called.
 fn bring_along(from: &TestProject, to: &Path) {
-    let killed = from.command(&TURN).env("AGENTD_FAIL", "called=abort").output().unwrap();
+    let killed = from
+        .command(&TURN)
+        .env("AGENTD_FAIL", "called=abort")
+        .output()
+        .unwrap();
     assert!(!killed.status.success());
     for file in files_below(&from.root().join(".agentd")) {
         let content = fs::read(from.root().join(".agentd").join(&file)).unwrap();
@@ -41,32 +56,73 @@ fn bring_along(from: &TestProject, to: &Path) {
 fn a_ledger_that_came_with_a_clone_is_shown_and_nothing_follows_from_it_until_it_is_accepted() {
     let (evil, victim) = (project(), project());
     bring_along(&evil, &victim.root());
-    let words = ["NotTrusted", "not made here", "`agentd trust`", "--trust", "moved"];
+    let words = [
+        "NotTrusted",
+        "not made here",
+        "`agentd trust`",
+        "--trust",
+        "moved",
+    ];
     for args in [
         &["resume", "evil"][..],
         &["resume"],
         &["replay", "evil/1", "--agent", "fake"],
         &TURN,
-        &["turn", "plan", "Good", "--agent", "fake", "--session", "good"],
+        &[
+            "turn",
+            "plan",
+            "Good",
+            "--agent",
+            "fake",
+            "--session",
+            "good",
+        ],
     ] {
         victim.run(args).fails(4, &words);
     }
     assert_eq!(calls(&victim), 0, "nothing was sent");
-    for args in [&["log"][..], &["show", "evil/1", "--prompt"], &["usage"], &["export"]] {
+    for args in [
+        &["log"][..],
+        &["show", "evil/1", "--prompt"],
+        &["usage"],
+        &["export"],
+    ] {
         let run = victim.run(args);
-        assert!(run.stderr.contains("not made here"), "{args:?}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("not made here"),
+            "{args:?}: {}",
+            run.stderr
+        );
         assert!(run.ok().contains("evil"), "{args:?}");
     }
 
     let shown = victim.run(&["trust", "--show"]);
-    assert_eq!((shown.code, shown.stdout.as_str()), (1, "new       .agentd/ledger.db\n"));
+    assert_eq!(
+        (shown.code, shown.stdout.as_str()),
+        (1, "new       .agentd/ledger.db\n")
+    );
     // Every file of a copy is another one than before, so it seems that all were changed.
-    victim.run(&["resume", "evil", "--trust"]).fails(8, &["files were changed", "--again"]);
+    victim
+        .run(&["resume", "evil", "--trust"])
+        .fails(8, &["files were changed", "--again"]);
     victim.run(&["resume", "evil", "--trust", "--again"]).ok();
     assert_eq!(calls(&victim), 1, "accepted for one run");
     victim.run(&["resume", "evil"]).fails(4, &words);
-    assert_eq!(victim.run(&["trust"]).ok(), "accepted  .agentd/ledger.db (new)\n");
-    victim.run(&["turn", "plan", "Good", "--agent", "fake", "--session", "good"]).ok();
+    assert_eq!(
+        victim.run(&["trust"]).ok(),
+        "accepted  .agentd/ledger.db (new)\n"
+    );
+    victim
+        .run(&[
+            "turn",
+            "plan",
+            "Good",
+            "--agent",
+            "fake",
+            "--session",
+            "good",
+        ])
+        .ok();
     assert_eq!(calls(&victim), 2);
 }
 
@@ -74,27 +130,53 @@ fn a_ledger_that_came_with_a_clone_is_shown_and_nothing_follows_from_it_until_it
 fn ones_own_ledger_needs_no_trust_until_another_stands_in_its_place() {
     let (evil, victim) = (project(), project());
     for _ in 0..2 {
-        victim.run(&["turn", "plan", "Good", "--agent", "fake", "--session", "good"]).ok();
+        victim
+            .run(&[
+                "turn",
+                "plan",
+                "Good",
+                "--agent",
+                "fake",
+                "--session",
+                "good",
+            ])
+            .ok();
     }
     assert_eq!(victim.run(&["log"]).stderr, "");
-    assert_eq!(victim.run(&["trust", "--show"]).ok(), "accepted  .agentd/ledger.db\n");
+    assert_eq!(
+        victim.run(&["trust", "--show"]).ok(),
+        "accepted  .agentd/ledger.db\n"
+    );
     fs::remove_dir_all(victim.root().join(".agentd")).unwrap();
     bring_along(&evil, &victim.root());
     victim.run(&["resume", "evil"]).fails(4, &["NotTrusted"]);
-    assert_eq!(victim.run(&["trust", "--show"]).stdout, "changed   .agentd/ledger.db\n");
+    assert_eq!(
+        victim.run(&["trust", "--show"]).stdout,
+        "changed   .agentd/ledger.db\n"
+    );
     assert_eq!(calls(&victim), 2);
 }
 
 #[test]
 fn a_ledger_that_was_moved_with_its_project_is_accepted_once_more() {
     let project = project();
-    let turn = ["turn", "plan", "Good", "--agent", "fake", "--session", "good"];
+    let turn = [
+        "turn",
+        "plan",
+        "Good",
+        "--agent",
+        "fake",
+        "--session",
+        "good",
+    ];
     project.run(&turn).ok();
     let moved = project.home().join("moved");
     fs::rename(project.root(), &moved).unwrap();
     fs::create_dir(project.root()).unwrap();
     let there = ["-C", moved.to_str().unwrap()];
-    project.run(&[&there[..], &turn].concat()).fails(4, &["NotTrusted", "the project was moved"]);
+    project
+        .run(&[&there[..], &turn].concat())
+        .fails(4, &["NotTrusted", "the project was moved"]);
     project.run(&[&there[..], &["trust"]].concat()).ok();
     project.run(&[&there[..], &turn].concat()).ok();
 }
@@ -108,5 +190,10 @@ fn without_a_home_folder_a_ledger_is_made_for_this_run_or_not_at_all() {
     assert!(refused.hint().unwrap().contains("--trust"), "{refused:#}");
     assert!(!project.root().join(".agentd").exists());
     open_ledger(&workspace, AcceptNow::Everything).unwrap();
-    assert_eq!(open_ledger(&workspace, AcceptNow::Nothing).unwrap_err().kind(), ErrorKind::NotTrusted);
+    assert_eq!(
+        open_ledger(&workspace, AcceptNow::Nothing)
+            .unwrap_err()
+            .kind(),
+        ErrorKind::NotTrusted
+    );
 }

@@ -9,19 +9,23 @@ use rusqlite::Connection;
 use crate::support::TestProject;
 
 /// A query that never ends and takes more and more memory.
-const ENDLESS: &str = "WITH RECURSIVE n (x) AS (SELECT 1 UNION SELECT x + 1 FROM n) SELECT x FROM n";
+const ENDLESS: &str =
+    "WITH RECURSIVE n (x) AS (SELECT 1 UNION SELECT x + 1 FROM n) SELECT x FROM n";
 
 /// Makes a ledger, and applies a change to its schema.
 fn hostile(root: &Path, change: &str) {
     drop(SqliteStore::open(root).unwrap());
     let database = Connection::open(root.join(".agentd/ledger.db")).unwrap();
-    database.execute_batch(change).unwrap_or_else(|error| panic!("{change}: {error}"));
+    database
+        .execute_batch(change)
+        .unwrap_or_else(|error| panic!("{change}: {error}"));
 }
 
 #[test]
 fn a_schema_that_is_not_ours_is_refused_with_the_name_of_what_is_foreign() {
-    let view =
-        |name: &str| format!("PRAGMA foreign_keys = off; DROP TABLE {name}; CREATE VIEW {name} AS {ENDLESS}");
+    let view = |name: &str| {
+        format!("PRAGMA foreign_keys = off; DROP TABLE {name}; CREATE VIEW {name} AS {ENDLESS}")
+    };
     let cases = [
         (view("turns"), "the view `turns`"),
         (view("sessions"), "the view `sessions`"),
@@ -57,15 +61,23 @@ fn a_schema_that_is_not_ours_is_refused_with_the_name_of_what_is_foreign() {
         let error = SqliteStore::open(folder.path()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LedgerUnusable, "{change}");
         let message = error.message();
-        assert!(message.contains("holds what agentd did not make") && message.contains(name), "{message}");
+        assert!(
+            message.contains("holds what agentd did not make") && message.contains(name),
+            "{message}"
+        );
     }
-    for change in
-        ["DROP TRIGGER events_are_not_removed", "DROP INDEX sessions_held", "DROP TABLE measurements"]
-    {
+    for change in [
+        "DROP TRIGGER events_are_not_removed",
+        "DROP INDEX sessions_held",
+        "DROP TABLE measurements",
+    ] {
         let folder = tempfile::tempdir().unwrap();
         hostile(folder.path(), change);
         let error = SqliteStore::open(folder.path()).unwrap_err();
-        assert!(error.message().contains("lacks what agentd made"), "{error}");
+        assert!(
+            error.message().contains("lacks what agentd made"),
+            "{error}"
+        );
     }
 }
 
@@ -74,9 +86,15 @@ fn a_schema_that_is_not_ours_is_refused_with_the_name_of_what_is_foreign() {
 fn a_foreign_object_is_refused_in_a_ledger_of_an_older_version_too() {
     let folder = tempfile::tempdir().unwrap();
     let older = "DROP TABLE links; DROP TABLE measurements; PRAGMA user_version = 1";
-    hostile(folder.path(), &format!("{older}; CREATE VIEW measurements AS {ENDLESS}"));
+    hostile(
+        folder.path(),
+        &format!("{older}; CREATE VIEW measurements AS {ENDLESS}"),
+    );
     let error = SqliteStore::open(folder.path()).unwrap_err();
-    assert!(error.message().contains("the view `measurements`"), "{error}");
+    assert!(
+        error.message().contains("the view `measurements`"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -85,7 +103,10 @@ fn no_command_reads_a_ledger_with_views() {
     let views = ["turns", "sessions", "events"]
         .map(|name| format!("DROP TABLE {name}; CREATE VIEW {name} AS {ENDLESS};"))
         .concat();
-    hostile(&project.root(), &format!("PRAGMA foreign_keys = off; {views}"));
+    hostile(
+        &project.root(),
+        &format!("PRAGMA foreign_keys = off; {views}"),
+    );
     for args in [
         &["log"][..],
         &["show", "last"],
@@ -98,8 +119,20 @@ fn no_command_reads_a_ledger_with_views() {
         &["change", "list"],
         &["status"],
     ] {
-        project.run(args).fails(7, &["LedgerUnusable", "holds what agentd did not make", "`events`"]);
+        project.run(args).fails(
+            7,
+            &[
+                "LedgerUnusable",
+                "holds what agentd did not make",
+                "`events`",
+            ],
+        );
     }
     let doctor = project.run(&["doctor"]);
-    assert!(doctor.stdout.contains("holds what agentd did not make"), "{}{}", doctor.stdout, doctor.stderr);
+    assert!(
+        doctor.stdout.contains("holds what agentd did not make"),
+        "{}{}",
+        doctor.stdout,
+        doctor.stderr
+    );
 }

@@ -1,7 +1,10 @@
 //! The ledger: every store answers alike, keeps all of an entry or nothing, and lets only the newest lease write.
 
 mod budget;
-#[expect(clippy::print_stdout, reason = "a child process tells its parent how far it has come")]
+#[expect(
+    clippy::print_stdout,
+    reason = "a child process tells its parent how far it has come"
+)]
 mod crash;
 mod damage;
 mod disk;
@@ -13,14 +16,17 @@ use std::time::{Duration, SystemTime};
 
 use agentd::ErrorKind;
 use agentd::models::{
-    Amount, Answered, BlobId, Decision, End, Event, Format, Held, Holder, Intent, Marker, Mode, Nonce,
-    Opened, Permission, Process, ReviewResult, SegmentRef, SessionId, Settlement, Started, TurnRow,
-    UsageMetrics, UsageRow, Why, Work,
+    Amount, Answered, BlobId, Decision, End, Event, Format, Held, Holder, Intent, Marker, Mode,
+    Nonce, Opened, Permission, Process, ReviewResult, SegmentRef, SessionId, Settlement, Started,
+    TurnRow, UsageMetrics, UsageRow, Why, Work,
 };
 use agentd::store::{Claim, Entry, Lease, MemoryStore, SqliteStore, Store, Turns, blob_id};
 
 /// Runs a test on every store, new and empty.
-#[expect(clippy::print_stdout, reason = "a test that fails tells on which store")]
+#[expect(
+    clippy::print_stdout,
+    reason = "a test that fails tells on which store"
+)]
 fn each(test: impl Fn(&(dyn Store + Sync))) {
     println!("in memory");
     test(&MemoryStore::default());
@@ -41,19 +47,33 @@ fn at(milliseconds: u64) -> SystemTime {
 
 fn holder(name: &str) -> Holder {
     let (boot, namespace) = ("b00t".to_owned(), "pid:[1]".to_owned());
-    let process = Process { pid: 42, started: u64::MAX, boot, namespace };
-    Holder { name: name.to_owned(), process }
+    let process = Process {
+        pid: 42,
+        started: u64::MAX,
+        boot,
+        namespace,
+    };
+    Holder {
+        name: name.to_owned(),
+        process,
+    }
 }
 
 fn claim(store: &dyn Store, name: &str) -> Lease {
-    match store.claim(&session(name), &holder("agentd turn"), None, at(0)).unwrap() {
+    match store
+        .claim(&session(name), &holder("agentd turn"), None, at(0))
+        .unwrap()
+    {
         Claim::Granted(lease) => lease,
         Claim::Busy(held) => panic!("{held:?}"),
     }
 }
 
 fn tokens(tokens: u64) -> Amount {
-    Amount { tokens, micro_dollars: 0 }
+    Amount {
+        tokens,
+        micro_dollars: 0,
+    }
 }
 
 fn segment(text: &str) -> SegmentRef {
@@ -137,19 +157,40 @@ fn replied(turn: u64, verdict: Option<ReviewResult>, fault: Option<&str>) -> Eve
 const TEXTS: [&[u8]; 3] = [b"prompt", b"fit", b"reply"];
 
 fn commit(store: &dyn Store, lease: &Lease, events: &[Event]) -> agentd::Result<()> {
-    store.commit(lease, &Entry { events, blobs: &TEXTS, ..Entry::default() }, at(0))
+    store.commit(
+        lease,
+        &Entry {
+            events,
+            blobs: &TEXTS,
+            ..Entry::default()
+        },
+        at(0),
+    )
 }
 
 fn all(store: &dyn Store) -> Vec<TurnRow> {
-    store.turns(&Turns { session: None, newest: usize::MAX }).unwrap()
+    store
+        .turns(&Turns {
+            session: None,
+            newest: usize::MAX,
+        })
+        .unwrap()
 }
 
 #[test]
 fn a_session_that_is_held_is_refused_with_who_and_since_when() {
     each(|store| {
         let name = session("add-login");
-        let first = store.claim(&name, &holder("agentd turn"), None, at(7)).unwrap();
-        assert_eq!(first, Claim::Granted(Lease { session: name.clone(), fence: 1 }));
+        let first = store
+            .claim(&name, &holder("agentd turn"), None, at(7))
+            .unwrap();
+        assert_eq!(
+            first,
+            Claim::Granted(Lease {
+                session: name.clone(),
+                fence: 1
+            })
+        );
         let held = Held {
             session: name.clone(),
             holder: holder("agentd turn"),
@@ -158,7 +199,9 @@ fn a_session_that_is_held_is_refused_with_who_and_since_when() {
             fence: 1,
         };
         for over in [None, Some(0), Some(2)] {
-            let second = store.claim(&name, &holder("agentd resume"), over, at(9)).unwrap();
+            let second = store
+                .claim(&name, &holder("agentd resume"), over, at(9))
+                .unwrap();
             assert_eq!(second, Claim::Busy(held.clone()), "{over:?}");
         }
         assert_eq!(claim(store, "another").fence, 1);
@@ -170,8 +213,16 @@ fn a_lease_that_was_taken_over_writes_nothing() {
     each(|store| {
         let name = session("add-login");
         let old = claim(store, "add-login");
-        let taken = store.claim(&name, &holder("agentd resume"), Some(old.fence), at(9)).unwrap();
-        assert_eq!(taken, Claim::Granted(Lease { session: name.clone(), fence: 2 }));
+        let taken = store
+            .claim(&name, &holder("agentd resume"), Some(old.fence), at(9))
+            .unwrap();
+        assert_eq!(
+            taken,
+            Claim::Granted(Lease {
+                session: name.clone(),
+                fence: 2
+            })
+        );
         for refused in [
             commit(store, &old, &[Event::Ended { done: true }]),
             commit(store, &old, &[]),
@@ -182,8 +233,13 @@ fn a_lease_that_was_taken_over_writes_nothing() {
         }
         assert_eq!(store.events(&name).unwrap(), []);
         assert_eq!(store.blob(&blob_id(b"reply")).unwrap(), None);
-        let held =
-            Held { session: name, holder: holder("agentd resume"), since: at(9), seen: at(9), fence: 2 };
+        let held = Held {
+            session: name,
+            holder: holder("agentd resume"),
+            since: at(9),
+            seen: at(9),
+            fence: 2,
+        };
         assert_eq!(store.held().unwrap(), [held]);
     });
 }
@@ -194,13 +250,28 @@ fn a_released_session_is_free_and_its_leases_stay_void() {
         let first = claim(store, "add-login");
         store.release(&first).unwrap();
         assert_eq!(store.held().unwrap(), []);
-        assert_eq!(store.release(&first).unwrap_err().kind(), ErrorKind::SessionBusy);
-        assert_eq!(commit(store, &first, &[]).unwrap_err().kind(), ErrorKind::SessionBusy);
+        assert_eq!(
+            store.release(&first).unwrap_err().kind(),
+            ErrorKind::SessionBusy
+        );
+        assert_eq!(
+            commit(store, &first, &[]).unwrap_err().kind(),
+            ErrorKind::SessionBusy
+        );
         let second = claim(store, "add-login");
         assert_eq!(second.fence, 2);
-        assert_eq!(store.heartbeat(&first, at(1)).unwrap_err().kind(), ErrorKind::SessionBusy);
-        let unknown = Lease { session: session("nobody"), fence: 1 };
-        assert_eq!(store.heartbeat(&unknown, at(1)).unwrap_err().kind(), ErrorKind::SessionBusy);
+        assert_eq!(
+            store.heartbeat(&first, at(1)).unwrap_err().kind(),
+            ErrorKind::SessionBusy
+        );
+        let unknown = Lease {
+            session: session("nobody"),
+            fence: 1,
+        };
+        assert_eq!(
+            store.heartbeat(&unknown, at(1)).unwrap_err().kind(),
+            ErrorKind::SessionBusy
+        );
     });
 }
 
@@ -224,19 +295,39 @@ fn held_sessions_are_listed_by_name_with_their_last_sign_of_life() {
 /// One event of every kind, in an order in which they can happen.
 fn every_event() -> Vec<Event> {
     let mut work = Work::default();
-    work.project.insert("title".to_owned(), "Ünïcode\u{0} \"quoted\" ".repeat(500));
-    let end = End::RateLimited { retry_after: Some(3) };
-    let usage = UsageMetrics { input_tokens: Some(u64::MAX), ..UsageMetrics::default() };
+    work.project
+        .insert("title".to_owned(), "Ünïcode\u{0} \"quoted\" ".repeat(500));
+    let end = End::RateLimited {
+        retry_after: Some(3),
+    };
+    let usage = UsageMetrics {
+        input_tokens: Some(u64::MAX),
+        ..UsageMetrics::default()
+    };
     vec![
-        Event::Entered { mode: Mode::new("plan").unwrap() },
-        Event::Described { work: Box::new(work) },
+        Event::Entered {
+            mode: Mode::new("plan").unwrap(),
+        },
+        Event::Described {
+            work: Box::new(work),
+        },
         Event::Started(Box::new(started(1))),
         called(1, 1, "run", tokens(5)),
-        Event::Launched { turn: 1, call: 1, process: holder("x").process },
-        Event::Answered(Box::new(Answered { end, usage, ..answered(1, 1, tokens(3), 10) })),
+        Event::Launched {
+            turn: 1,
+            call: 1,
+            process: holder("x").process,
+        },
+        Event::Answered(Box::new(Answered {
+            end,
+            usage,
+            ..answered(1, 1, tokens(3), 10)
+        })),
         Event::Replied {
             turn: 1,
-            markers: vec![Marker::Review { verdict: ReviewResult::Pass }],
+            markers: vec![Marker::Review {
+                verdict: ReviewResult::Pass,
+            }],
             verdict: Some(ReviewResult::Pass),
             unclear: 2,
             fault: None,
@@ -271,7 +362,10 @@ fn every_event() -> Vec<Event> {
             onto: Some("main".to_owned()),
             branch: "agentd/one".to_owned(),
         })),
-        Event::Decided { decision: Decision::Revise, note: Some("by mail".to_owned()) },
+        Event::Decided {
+            decision: Decision::Revise,
+            note: Some("by mail".to_owned()),
+        },
         Event::Ended { done: false },
     ]
 }
@@ -283,16 +377,31 @@ fn events_come_back_as_they_were_recorded() {
         let events = every_event();
         let (first, rest) = events.split_at(4);
         let record = |lease, events, now| {
-            store.commit(lease, &Entry { events, blobs: &TEXTS, ..Entry::default() }, now).unwrap();
+            store
+                .commit(
+                    lease,
+                    &Entry {
+                        events,
+                        blobs: &TEXTS,
+                        ..Entry::default()
+                    },
+                    now,
+                )
+                .unwrap();
         };
         record(&one, first, at(1));
         record(&two, &[Event::Ended { done: true }], at(2));
         // A clock that goes back changes no order. A time between two milliseconds counts as the earlier one.
         record(&one, rest, at(0) - Duration::from_micros(1));
-        let times = [at(1); 4].into_iter().chain([at(0) - Duration::from_millis(1); 8]);
+        let times = [at(1); 4]
+            .into_iter()
+            .chain([at(0) - Duration::from_millis(1); 8]);
         let expected: Vec<_> = times.zip(events).collect();
         assert_eq!(store.events(&one.session).unwrap(), expected);
-        assert_eq!(store.events(&two.session).unwrap(), [(at(2), Event::Ended { done: true })]);
+        assert_eq!(
+            store.events(&two.session).unwrap(),
+            [(at(2), Event::Ended { done: true })]
+        );
         assert_eq!(store.events(&session("three")).unwrap(), []);
     });
 }
@@ -306,7 +415,10 @@ fn an_entry_is_recorded_whole_or_not_at_all() {
             called(1, 1, "run", tokens(5)),
             called(2, 1, "run", tokens(5)),
         ];
-        assert_eq!(commit(store, &lease, &events).unwrap_err().kind(), ErrorKind::LedgerUnusable);
+        assert_eq!(
+            commit(store, &lease, &events).unwrap_err().kind(),
+            ErrorKind::LedgerUnusable
+        );
         assert_eq!(store.events(&lease.session).unwrap(), []);
         assert_eq!(all(store), []);
         assert_eq!(store.blob(&blob_id(b"prompt")).unwrap(), None);
@@ -331,7 +443,10 @@ fn every_text_that_an_event_names_must_be_there() {
     let cases: [(&[u8], Vec<Event>); 5] = [
         (b"prompt", vec![Event::Started(Box::new(started(1)))]),
         (b"fit", vec![Event::Started(Box::new(started(1)))]),
-        (b"once more", vec![Event::Started(Box::new(started(1))), asked_again]),
+        (
+            b"once more",
+            vec![Event::Started(Box::new(started(1))), asked_again],
+        ),
         (
             b"reply",
             vec![
@@ -340,14 +455,30 @@ fn every_text_that_an_event_names_must_be_there() {
                 Event::Answered(Box::new(answered(1, 1, tokens(0), 0))),
             ],
         ),
-        (b"content", vec![Event::Started(Box::new(started(1))), Event::Intended { turn: 1, intent }]),
+        (
+            b"content",
+            vec![
+                Event::Started(Box::new(started(1))),
+                Event::Intended { turn: 1, intent },
+            ],
+        ),
     ];
     for (text, events) in &cases {
         each(|store| {
             let lease = claim(store, "add-login");
             let mut blobs: Vec<&[u8]> = vec![b"prompt", b"fit", b"once more", b"reply", b"content"];
             blobs.retain(|blob| blob != text);
-            let record = || store.commit(&lease, &Entry { events, blobs: &blobs, ..Entry::default() }, at(0));
+            let record = || {
+                store.commit(
+                    &lease,
+                    &Entry {
+                        events,
+                        blobs: &blobs,
+                        ..Entry::default()
+                    },
+                    at(0),
+                )
+            };
             let error = record().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::LedgerUnusable);
             assert!(error.message().contains(&blob_id(text).0), "{error}");
@@ -355,7 +486,16 @@ fn every_text_that_an_event_names_must_be_there() {
             assert_eq!(store.blob(&blob_id(blobs[0])).unwrap(), None);
             // What another session has kept is as good.
             let other = claim(store, "another");
-            store.commit(&other, &Entry { blobs: &[text], ..Entry::default() }, at(0)).unwrap();
+            store
+                .commit(
+                    &other,
+                    &Entry {
+                        blobs: &[text],
+                        ..Entry::default()
+                    },
+                    at(0),
+                )
+                .unwrap();
             record().unwrap();
         });
     }
@@ -369,17 +509,36 @@ fn texts_are_found_by_their_hash_and_by_nothing_else() {
         let lease = claim(store, "add-login");
         // The same text twice in an entry, and again in a later one.
         for blobs in [[texts[3], texts[3]].as_slice(), &texts] {
-            store.commit(&lease, &Entry { blobs, ..Entry::default() }, at(0)).unwrap();
+            store
+                .commit(
+                    &lease,
+                    &Entry {
+                        blobs,
+                        ..Entry::default()
+                    },
+                    at(0),
+                )
+                .unwrap();
         }
         for text in texts {
             assert_eq!(store.blob(&blob_id(text)).unwrap().as_deref(), Some(text));
         }
         let upper = blob_id(b"a").0.to_uppercase();
-        for odd in ["", "0", "not a text", &upper, &blob_id(b"b").0, &format!("{}0", blob_id(b"a").0)] {
+        for odd in [
+            "",
+            "0",
+            "not a text",
+            &upper,
+            &blob_id(b"b").0,
+            &format!("{}0", blob_id(b"a").0),
+        ] {
             assert_eq!(store.blob(&BlobId(odd.to_owned())).unwrap(), None, "{odd}");
         }
     });
-    assert_eq!(blob_id(b"").0, "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262");
+    assert_eq!(
+        blob_id(b"").0,
+        "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
+    );
 }
 
 #[test]
@@ -409,22 +568,42 @@ fn a_turn_stands_on_one_line_from_its_start_to_its_reply() {
         };
         step(Event::Started(Box::new(started(1))), &|_| {});
         step(called(1, 1, "run", tokens(100)), &|row| row.calls = 1);
-        let spent = Amount { tokens: 40, micro_dollars: 7 };
-        let first = Answered { end: End::Cut, ..answered(1, 1, spent, 1_500) };
+        let spent = Amount {
+            tokens: 40,
+            micro_dollars: 7,
+        };
+        let first = Answered {
+            end: End::Cut,
+            ..answered(1, 1, spent, 1_500)
+        };
         step(Event::Answered(Box::new(first)), &|row| {
-            let spent = Amount { tokens: 40, micro_dollars: 7 };
+            let spent = Amount {
+                tokens: 40,
+                micro_dollars: 7,
+            };
             (row.end, row.spent, row.milliseconds) = (Some(End::Cut), spent, 1_500);
         });
-        step(called(1, 2, "later run", tokens(100)), &|row| (row.calls, row.end) = (2, None));
-        step(Event::Answered(Box::new(answered(1, 2, spent, 1_400))), &|row| {
-            let spent = Amount { tokens: 80, micro_dollars: 14 };
-            (row.end, row.spent, row.milliseconds) = (Some(End::Ok), spent, 2_900);
+        step(called(1, 2, "later run", tokens(100)), &|row| {
+            (row.calls, row.end) = (2, None)
         });
-        step(replied(1, Some(ReviewResult::NeedsChanges), Some("no tasks")), &|row| {
-            row.replied = true;
-            row.verdict = Some(ReviewResult::NeedsChanges);
-            row.fault = Some("no tasks".to_owned());
-        });
+        step(
+            Event::Answered(Box::new(answered(1, 2, spent, 1_400))),
+            &|row| {
+                let spent = Amount {
+                    tokens: 80,
+                    micro_dollars: 14,
+                };
+                (row.end, row.spent, row.milliseconds) = (Some(End::Ok), spent, 2_900);
+            },
+        );
+        step(
+            replied(1, Some(ReviewResult::NeedsChanges), Some("no tasks")),
+            &|row| {
+                row.replied = true;
+                row.verdict = Some(ReviewResult::NeedsChanges);
+                row.fault = Some("no tasks".to_owned());
+            },
+        );
     });
 }
 
@@ -437,7 +616,10 @@ fn turns_are_listed_newest_last_and_no_more_than_asked_for() {
         }
         let list = |session: Option<&SessionId>, newest| {
             let rows = store.turns(&Turns { session, newest }).unwrap();
-            rows.iter().map(|row| format!("{}{}", row.session, row.turn)).collect::<Vec<_>>().join(" ")
+            rows.iter()
+                .map(|row| format!("{}{}", row.session, row.turn))
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         assert_eq!(list(None, usize::MAX), "b1 a1 a2 b5 a3");
         assert_eq!(list(None, 2), "b5 a3");
@@ -453,32 +635,82 @@ fn turns_are_listed_newest_last_and_no_more_than_asked_for() {
 fn a_step_that_cannot_follow_is_refused() {
     let start = |turn| Event::Started(Box::new(started(turn)));
     let answer = |turn, call| Event::Answered(Box::new(answered(turn, call, tokens(1), 1)));
-    let launch = |turn, call| Event::Launched { turn, call, process: holder("x").process };
+    let launch = |turn, call| Event::Launched {
+        turn,
+        call,
+        process: holder("x").process,
+    };
     let call = |turn, call| called(turn, call, "run", tokens(1));
     each(|store| {
         let lease = claim(store, "add-login");
-        commit(store, &lease, &[start(2), call(2, 1), answer(2, 1), replied(2, None, None)]).unwrap();
+        commit(
+            store,
+            &lease,
+            &[start(2), call(2, 1), answer(2, 1), replied(2, None, None)],
+        )
+        .unwrap();
         commit(store, &lease, &[start(3), call(3, 2)]).unwrap();
         let before = store.events(&lease.session).unwrap();
         let refused = [
-            (start(2), "turn 2 of the session `add-login` was started already"),
-            (start(1), "turn 1 of the session `add-login` was started already"),
-            (call(4, 1), "turn 4 of the session `add-login` was not started"),
-            (call(2, 1), "turn 2 of the session `add-login` has its call 1 already"),
-            (call(3, 1), "turn 3 of the session `add-login` has its call 1 already"),
-            (answer(2, 1), "turn 2 of the session `add-login` has no open call 1"),
-            (answer(3, 1), "turn 3 of the session `add-login` has no open call 1"),
-            (launch(2, 1), "turn 2 of the session `add-login` has no open call 1"),
-            (launch(4, 1), "turn 4 of the session `add-login` was not started"),
-            (replied(2, None, None), "turn 2 of the session `add-login` has its reply already"),
-            (replied(4, None, None), "turn 4 of the session `add-login` was not started"),
+            (
+                start(2),
+                "turn 2 of the session `add-login` was started already",
+            ),
+            (
+                start(1),
+                "turn 1 of the session `add-login` was started already",
+            ),
+            (
+                call(4, 1),
+                "turn 4 of the session `add-login` was not started",
+            ),
+            (
+                call(2, 1),
+                "turn 2 of the session `add-login` has its call 1 already",
+            ),
+            (
+                call(3, 1),
+                "turn 3 of the session `add-login` has its call 1 already",
+            ),
+            (
+                answer(2, 1),
+                "turn 2 of the session `add-login` has no open call 1",
+            ),
+            (
+                answer(3, 1),
+                "turn 3 of the session `add-login` has no open call 1",
+            ),
+            (
+                launch(2, 1),
+                "turn 2 of the session `add-login` has no open call 1",
+            ),
+            (
+                launch(4, 1),
+                "turn 4 of the session `add-login` was not started",
+            ),
+            (
+                replied(2, None, None),
+                "turn 2 of the session `add-login` has its reply already",
+            ),
+            (
+                replied(4, None, None),
+                "turn 4 of the session `add-login` was not started",
+            ),
         ];
         for (event, words) in refused {
             let error = commit(store, &lease, &[event]).unwrap_err();
-            assert_eq!((error.kind(), error.message()), (ErrorKind::LedgerUnusable, words));
+            assert_eq!(
+                (error.kind(), error.message()),
+                (ErrorKind::LedgerUnusable, words)
+            );
         }
         assert_eq!(store.events(&lease.session).unwrap(), before);
-        commit(store, &lease, &[launch(3, 2), answer(3, 2), replied(3, None, None)]).unwrap();
+        commit(
+            store,
+            &lease,
+            &[launch(3, 2), answer(3, 2), replied(3, None, None)],
+        )
+        .unwrap();
     });
 }
 
@@ -487,11 +719,20 @@ fn usage_is_summed_by_session_agent_and_model() {
     each(|store| {
         let take = |lease: &Lease, turn, agent: &str, model: Option<&str>, spent: &[u64]| {
             let agent = agent.to_owned();
-            let begun = Started { agent, model: model.map(str::to_owned), ..started(turn) };
+            let begun = Started {
+                agent,
+                model: model.map(str::to_owned),
+                ..started(turn)
+            };
             let mut events = vec![Event::Started(Box::new(begun))];
             for (call, spent) in (1..).zip(spent) {
                 events.push(called(turn, call, "run", tokens(1_000)));
-                events.push(Event::Answered(Box::new(answered(turn, call, tokens(*spent), 600))));
+                events.push(Event::Answered(Box::new(answered(
+                    turn,
+                    call,
+                    tokens(*spent),
+                    600,
+                ))));
             }
             commit(store, lease, &events).unwrap();
         };
@@ -503,18 +744,31 @@ fn usage_is_summed_by_session_agent_and_model() {
         take(&b, 4, "claude", None, &[8]);
         // A turn that never called its agent has used nothing; an open call has not yet.
         take(&a, 2, "codex", None, &[]);
-        commit(store, &a, &[Event::Started(Box::new(started(3))), called(3, 1, "run", tokens(99))]).unwrap();
+        commit(
+            store,
+            &a,
+            &[
+                Event::Started(Box::new(started(3))),
+                called(3, 1, "run", tokens(99)),
+            ],
+        )
+        .unwrap();
         let row =
-            |name: &str, agent: &str, model: Option<&str>, turns, calls, spent, milliseconds| UsageRow {
-                session: session(name),
-                agent: agent.to_owned(),
-                model: model.map(str::to_owned),
-                turns,
-                calls,
-                spent: tokens(spent),
-                milliseconds,
+            |name: &str, agent: &str, model: Option<&str>, turns, calls, spent, milliseconds| {
+                UsageRow {
+                    session: session(name),
+                    agent: agent.to_owned(),
+                    model: model.map(str::to_owned),
+                    turns,
+                    calls,
+                    spent: tokens(spent),
+                    milliseconds,
+                }
             };
-        let of_a = [row("a", "claude", None, 1, 1, 5, 600), row("a", "claude", Some("opus"), 1, 1, 0, 0)];
+        let of_a = [
+            row("a", "claude", None, 1, 1, 5, 600),
+            row("a", "claude", Some("opus"), 1, 1, 0, 0),
+        ];
         let of_b = [
             row("b", "claude", None, 1, 1, 8, 600),
             row("b", "claude", Some("opus"), 2, 3, 7, 1_800),

@@ -13,13 +13,25 @@ fn workspace(project: &TestProject) -> Workspace {
 }
 
 fn ask(mode: &str, text: &str) -> Ask {
-    Ask { session: Some(SessionId::new("add-login").unwrap()), ..Ask::new(Mode::new(mode).unwrap(), text) }
+    Ask {
+        session: Some(SessionId::new("add-login").unwrap()),
+        ..Ask::new(Mode::new(mode).unwrap(), text)
+    }
 }
 
 /// Takes a turn with `script.yaml` by the command, on the change `add-login`.
 fn turn(project: &TestProject, mode: &str, text: &str, more: &[&str]) -> Run {
-    let args =
-        ["turn", mode, text, "--agent", "scripted", "--script", "script.yaml", "--change", "add-login"];
+    let args = [
+        "turn",
+        mode,
+        text,
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+        "--change",
+        "add-login",
+    ];
     project.run(&[&args[..], more].concat())
 }
 
@@ -36,23 +48,38 @@ fn a_turn_goes_through_all_rooms() {
     assert_eq!(report.response.message, "Planned.");
     assert_eq!(report.response.thoughts, ["Sessions or tokens?"]);
     assert_eq!(report.verdict, Some(ReviewResult::Pass));
-    assert_eq!(project.read("agentd/changes/add-login/proposal.md"), "# Login\n");
-    assert_eq!(project.read("agentd/changes/add-login/tasks.md"), "- [ ] 1.1 Add the form\n");
-    let reasons: Vec<_> = report.proposals.iter().map(|proposal| proposal.reason.as_str()).collect();
+    assert_eq!(
+        project.read("agentd/changes/add-login/proposal.md"),
+        "# Login\n"
+    );
+    assert_eq!(
+        project.read("agentd/changes/add-login/tasks.md"),
+        "- [ ] 1.1 Add the form\n"
+    );
+    let reasons: Vec<_> = report
+        .proposals
+        .iter()
+        .map(|proposal| proposal.reason.as_str())
+        .collect();
     assert_eq!(
         reasons,
-        ["the target is not a plain relative path", "this mode may update proposal.md, specs/*.md, tasks.md"]
+        [
+            "the target is not a plain relative path",
+            "this mode may update proposal.md, specs/*.md, tasks.md"
+        ]
     );
     assert!(!project.root().join("evil.md").exists() && !project.root().join("src").exists());
 
     let events = events(&store, "add-login");
-    let names: Vec<_> =
-        events.iter().map(|event| serde_json::to_value(event).unwrap()["event"].clone()).collect();
+    let names: Vec<_> = events
+        .iter()
+        .map(|event| serde_json::to_value(event).unwrap()["event"].clone())
+        .collect();
     assert_eq!(
         names,
         [
-            "entered", "started", "called", "answered", "replied", "intended", "intended", "settled",
-            "settled", "entered"
+            "entered", "started", "called", "answered", "replied", "intended", "intended",
+            "settled", "settled", "entered"
         ]
     );
     assert_eq!(State::fold(&events), report.state);
@@ -70,16 +97,33 @@ fn verdicts_faults_and_tasks_lead_where_the_pack_says() {
         ("challenge", Some("plan"), None, None),
         ("implement", Some("implement"), None, None),
         ("implement", Some("review"), None, None),
-        ("review", Some("review"), None, Some(ErrorKind::MissingReviewMarker)),
+        (
+            "review",
+            Some("review"),
+            None,
+            Some(ErrorKind::MissingReviewMarker),
+        ),
         ("review", Some("review"), Some(false), None),
         ("archive", Some("archive"), Some(true), None),
     ];
     for (mode, next, ended, fault) in steps {
-        let store = if ended == Some(true) { &MemoryStore::default() } else { &store };
+        let store = if ended == Some(true) {
+            &MemoryStore::default()
+        } else {
+            &store
+        };
         let report = take(&workspace, store, &driver, &ask(mode, "Add login")).unwrap();
-        assert_eq!(report.state.mode.as_ref().map(Mode::as_str), next, "after {mode}");
+        assert_eq!(
+            report.state.mode.as_ref().map(Mode::as_str),
+            next,
+            "after {mode}"
+        );
         assert_eq!(report.state.ended, ended, "after {mode}");
-        assert_eq!(report.fault.map(|fault| fault.kind()), fault, "after {mode}");
+        assert_eq!(
+            report.fault.map(|fault| fault.kind()),
+            fault,
+            "after {mode}"
+        );
     }
 }
 
@@ -90,10 +134,16 @@ fn a_script_that_does_not_fit_ends_the_turn_and_leaves_a_trace() {
     let driver = Scripted::read(PLAN, "plan.yaml").unwrap();
     let error = take(&workspace, &store, &driver, &ask("plan", "Add logout")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ScriptMismatch);
-    assert!(error.message().contains("Add login</instructions>"), "{error:#}");
+    assert!(
+        error.message().contains("Add login</instructions>"),
+        "{error:#}"
+    );
     assert_eq!(error.place().map(|place| place.line), Some(3));
     let events = events(&store, "add-login");
-    assert!(matches!(events.last(), Some(Event::Answered(answered)) if !answered.end.is_ok()), "{events:?}");
+    assert!(
+        matches!(events.last(), Some(Event::Answered(answered)) if !answered.end.is_ok()),
+        "{events:?}"
+    );
     assert!(!project.root().join("agentd").exists());
     assert_eq!(store.held().unwrap(), [], "the session is free again");
 }
@@ -103,9 +153,11 @@ fn the_command_takes_a_turn() {
     let project = TestProject::new();
     project.write("script.yaml", PLAN);
     let run = turn(&project, "plan", "Add login", &[]);
-    for words in
-        ["verdict    PASS", "done       wrote agentd/changes/add-login/proposal.md", "next       challenge"]
-    {
+    for words in [
+        "verdict    PASS",
+        "done       wrote agentd/changes/add-login/proposal.md",
+        "next       challenge",
+    ] {
         assert!(run.stderr.contains(words), "{}", run.stderr);
     }
     assert_eq!(run.ok(), "Planned.\n");
@@ -124,7 +176,10 @@ fn a_turn_without_a_verdict_says_so_with_its_exit_code_and_loses_nothing() {
     project.write("script.yaml", script);
     let run = turn(&project, "challenge", "x", &[]);
     assert_eq!((run.code, run.stdout.as_str()), (6, "Hm.\n"));
-    assert!(run.stderr.contains("error[MissingReviewMarker]") && run.stderr.contains("next       challenge"));
+    assert!(
+        run.stderr.contains("error[MissingReviewMarker]")
+            && run.stderr.contains("next       challenge")
+    );
     assert_eq!(project.read("agentd/changes/add-login/CHALLENGE.md"), "C\n");
 }
 
@@ -133,7 +188,15 @@ fn a_change_is_required_where_the_pack_requires_one() {
     let project = TestProject::new();
     project.write("script.yaml", "format: 1\nturns: [{reply: x}]\n");
     let turn = |args: &[&str]| {
-        let base = ["turn", "challenge", "x", "--agent", "scripted", "--script", "script.yaml"];
+        let base = [
+            "turn",
+            "challenge",
+            "x",
+            "--agent",
+            "scripted",
+            "--script",
+            "script.yaml",
+        ];
         project.run(&[&base, args].concat())
     };
     turn(&[]).fails(3, &["ChangeNotFound", "--change"]);
@@ -149,7 +212,9 @@ fn a_link_does_not_lead_writes_out_of_the_project() {
     let project = TestProject::new();
     let outside = project.home().join("outside");
     std::fs::create_dir_all(&outside).unwrap();
-    project.write("agentd/changes/.keep", "").write("script.yaml", PLAN);
+    project
+        .write("agentd/changes/.keep", "")
+        .write("script.yaml", PLAN);
     std::os::unix::fs::symlink(&outside, project.root().join("agentd/changes/add-login")).unwrap();
     let run = turn(&project, "plan", "Add login", &[]);
     assert!(run.stderr.contains("not done"), "{}", run.stderr);
@@ -165,15 +230,24 @@ fn a_link_inside_a_change_leads_nowhere_either() {
     let script = "format: 1\nturns:\n  - reply: |\n      <content_update target=\"specs/login.md\">y</content_update>\n      \
                   <content_update target=\"tasks.md\">z</content_update>\n";
     project.write("script.yaml", script);
-    for target in ["../../../.git/hooks".into(), project.home().join("nowhere/yet"), project.home()] {
+    for target in [
+        "../../../.git/hooks".into(),
+        project.home().join("nowhere/yet"),
+        project.home(),
+    ] {
         std::os::unix::fs::symlink(&target, &specs).unwrap();
         let run = turn(&project, "plan", "x", &[]);
         assert!(
-            run.stderr.contains("cannot write agentd/changes/add-login/specs/login.md: specs is a link"),
+            run.stderr
+                .contains("cannot write agentd/changes/add-login/specs/login.md: specs is a link"),
             "{}",
             run.stderr
         );
-        assert!(run.stderr.contains("next       plan"), "what was not done keeps the mode: {}", run.stderr);
+        assert!(
+            run.stderr.contains("next       plan"),
+            "what was not done keeps the mode: {}",
+            run.stderr
+        );
         std::fs::remove_file(&specs).unwrap();
     }
     for path in [
@@ -191,7 +265,12 @@ fn a_reply_that_is_cut_off_does_not_leave_its_mode() {
     let script = "format: 1\nturns:\n  - reply: |\n      <review>PASS</review>\n      <content_update target=\"proposal.md\">\n      # P\n";
     project.write("script.yaml", script);
     let run = turn(&project, "plan", "x", &[]);
-    assert!(run.stderr.contains("refused    content_update proposal.md: it is not closed"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("refused    content_update proposal.md: it is not closed"),
+        "{}",
+        run.stderr
+    );
     assert!(run.stderr.contains("next       plan"), "{}", run.stderr);
     assert!(!project.root().join("agentd").exists());
 }
@@ -199,11 +278,17 @@ fn a_reply_that_is_cut_off_does_not_leave_its_mode() {
 #[test]
 fn other_agents_and_missing_scripts_are_refused_clearly() {
     let project = TestProject::new();
-    project.run(&["turn", "plan", "x", "--agent", "nobody"]).fails(3, &["UnknownAgent", "agents.yaml"]);
-    project.run(&["turn", "plan", "x", "--agent", "scripted"]).fails(3, &["ScriptInvalid", "--script FILE"]);
+    project
+        .run(&["turn", "plan", "x", "--agent", "nobody"])
+        .fails(3, &["UnknownAgent", "agents.yaml"]);
+    project
+        .run(&["turn", "plan", "x", "--agent", "scripted"])
+        .fails(3, &["ScriptInvalid", "--script FILE"]);
     project.write("bad.yaml", "format: 1\nturns:\n  - repli: x\n");
     project
-        .run(&["turn", "plan", "x", "--agent", "scripted", "--script", "bad.yaml"])
+        .run(&[
+            "turn", "plan", "x", "--agent", "scripted", "--script", "bad.yaml",
+        ])
         .fails(3, &["bad.yaml:3:5", "unknown field"]);
 }
 
@@ -212,8 +297,16 @@ fn a_mode_is_not_left_while_something_asked_for_is_not_done() {
     let project = TestProject::new();
     let (workspace, store) = (workspace(&project), MemoryStore::default());
     let driver = Scripted::read(PLAN, "plan.yaml").unwrap();
-    let report =
-        take(&workspace, &store, &driver, &Ask { session: None, ..ask("plan", "Add login") }).unwrap();
+    let report = take(
+        &workspace,
+        &store,
+        &driver,
+        &Ask {
+            session: None,
+            ..ask("plan", "Add login")
+        },
+    )
+    .unwrap();
     assert!(
         report
             .settlements
@@ -236,7 +329,10 @@ fn an_unclear_verdict_is_not_taken_for_none() {
         "<review>perhaps</review>",
     ] {
         let project = TestProject::new();
-        project.write("script.yaml", format!("format: 1\nturns:\n  - reply: \"{reply}\"\n"));
+        project.write(
+            "script.yaml",
+            format!("format: 1\nturns:\n  - reply: \"{reply}\"\n"),
+        );
         let run = turn(&project, "plan", "x", &[]);
         assert_eq!(run.code, 6, "{reply}: {}", run.stderr);
         assert!(run.stderr.contains("next       plan"), "{}", run.stderr);
@@ -250,7 +346,11 @@ fn written_files_have_ordinary_permissions() {
     let project = TestProject::new();
     let proposal = "agentd/changes/add-login/proposal.md";
     project.write(proposal, "x").write("script.yaml", PLAN);
-    std::fs::set_permissions(project.root().join(proposal), std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(
+        project.root().join(proposal),
+        std::fs::Permissions::from_mode(0o600),
+    )
+    .unwrap();
     let program = env!("CARGO_BIN_EXE_agentd");
     let turn = "turn plan 'Add login' --agent scripted --script script.yaml --change add-login";
     let status = std::process::Command::new("sh")
@@ -259,9 +359,17 @@ fn written_files_have_ordinary_permissions() {
         .output()
         .unwrap();
     assert!(status.status.success());
-    let mode =
-        |path: &str| std::fs::metadata(project.root().join(path)).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(proposal), mode("agentd/changes/add-login/tasks.md")), (0o600, 0o640));
+    let mode = |path: &str| {
+        std::fs::metadata(project.root().join(path))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    assert_eq!(
+        (mode(proposal), mode("agentd/changes/add-login/tasks.md")),
+        (0o600, 0o640)
+    );
 }
 
 /// From turn to turn the ledger remembers where the history began, so that a pack with hysteresis keeps it there.
@@ -272,13 +380,32 @@ fn the_start_of_the_history_stays_from_turn_to_turn() {
     let project = TestProject::new();
     let workspace = Workspace::open(project.root(), None, Some("foreman")).unwrap();
     let store = MemoryStore::default();
-    let driver =
-        Scripted::read(&format!("format: 1\nturns:\n{}", "  - {reply: Yes.}\n".repeat(3)), "script").unwrap();
+    let driver = Scripted::read(
+        &format!("format: 1\nturns:\n{}", "  - {reply: Yes.}\n".repeat(3)),
+        "script",
+    )
+    .unwrap();
     for turns in 12..15 {
-        let history =
-            (0..turns).map(|turn| Turn { user: format!("q{turn}"), assistant: "a".to_owned() }).collect();
-        let work = Some(Work { history, ..Work::default() });
-        take(&workspace, &store, &driver, &Ask { work, ..ask("architect", "Go") }).unwrap();
+        let history = (0..turns)
+            .map(|turn| Turn {
+                user: format!("q{turn}"),
+                assistant: "a".to_owned(),
+            })
+            .collect();
+        let work = Some(Work {
+            history,
+            ..Work::default()
+        });
+        take(
+            &workspace,
+            &store,
+            &driver,
+            &Ask {
+                work,
+                ..ask("architect", "Go")
+            },
+        )
+        .unwrap();
     }
     let events = events(&store, "add-login");
     let first = events.iter().filter_map(|event| match event {

@@ -23,8 +23,16 @@ fn project() -> TestProject {
     };
     let tools = "      tools: [{t: tool}]\n";
     let tool = "{\"t\":\"tool\"}\n\n        ";
-    let agents = [agent("one", tools, ""), agent("busy", tools, tool), agent("silent", "", "")].concat();
-    write(&project.user_folder().join("agents.yaml"), format!("format: 1\nagents:\n{agents}"));
+    let agents = [
+        agent("one", tools, ""),
+        agent("busy", tools, tool),
+        agent("silent", "", ""),
+    ]
+    .concat();
+    write(
+        &project.user_folder().join("agents.yaml"),
+        format!("format: 1\nagents:\n{agents}"),
+    );
     project
 }
 
@@ -40,43 +48,77 @@ fn measured(project: &TestProject, model: &str) -> Value {
 
 /// Returns our count of the prompt that the agents get.
 fn ours(project: &TestProject) -> u64 {
-    let prompt = project.run(&["prompt", "plan", "Add login", "--agent", "one"]).ok();
-    let counted =
-        project.run_with_stdin(&["tokens", "--model", "gpt-4o", "--json"], prompt.as_bytes()).json();
+    let prompt = project
+        .run(&["prompt", "plan", "Add login", "--agent", "one"])
+        .ok();
+    let counted = project
+        .run_with_stdin(
+            &["tokens", "--model", "gpt-4o", "--json"],
+            prompt.as_bytes(),
+        )
+        .json();
     counted["count"]["tokens"].as_u64().unwrap()
 }
 
 #[test]
 fn a_call_of_one_request_is_a_sample_and_three_are_used() {
     let project = project();
-    let before = project.run(&["prompt", "plan", "Add login", "--agent", "one", "--json"]).json();
-    assert!(!project.root().join(".agentd").exists(), "a prompt makes no ledger");
+    let before = project
+        .run(&["prompt", "plan", "Add login", "--agent", "one", "--json"])
+        .json();
+    assert!(
+        !project.root().join(".agentd").exists(),
+        "a prompt makes no ledger"
+    );
     assert_eq!(before["measured"]["calibration"]["samples"], 0);
     let ours = ours(&project);
     for _ in 0..2 {
         assert_eq!(turn(&project, "one")["report"]["warnings"], json!([]));
     }
     let few = project.run(&["prompt", "plan", "Add login", "--agent", "one", "--explain"]);
-    assert!(few.stderr.contains("too little of tokens to be used (2 samples)"), "{}", few.stderr);
+    assert!(
+        few.stderr
+            .contains("too little of tokens to be used (2 samples)"),
+        "{}",
+        few.stderr
+    );
     turn(&project, "one");
 
     let found = measured(&project, "gpt-4o");
     let calibration = &found["one"]["calibration"];
-    assert_eq!((&calibration["factor"], &calibration["samples"]), (&json!(1.0), &json!(3)));
+    assert_eq!(
+        (&calibration["factor"], &calibration["samples"]),
+        (&json!(1.0), &json!(3))
+    );
     // The nonce differs from turn to turn, and with it the count of each place that holds it.
     let overhead = calibration["overhead"].as_u64().unwrap();
-    assert!(overhead.abs_diff(9_600 - ours) < 40, "{overhead}, and the prompt has {ours}");
+    assert!(
+        overhead.abs_diff(9_600 - ours) < 40,
+        "{overhead}, and the prompt has {ours}"
+    );
     let shown = project.run(&["models", "show", "gpt-4o"]).ok();
-    assert!(shown.contains("measured     one: 1.00 × our count + "), "{shown}");
+    assert!(
+        shown.contains("measured     one: 1.00 × our count + "),
+        "{shown}"
+    );
     assert!(shown.contains("beside it (3 samples)"), "{shown}");
 
-    let after = project.run(&["prompt", "plan", "Add login", "--agent", "one", "--json"]).json();
+    let after = project
+        .run(&["prompt", "plan", "Add login", "--agent", "one", "--json"])
+        .json();
     let beside = |prompt: &Value| prompt["fit"]["overhead"].as_u64().unwrap();
     assert_eq!(beside(&after), beside(&before) + overhead);
-    let other = project.run(&["prompt", "plan", "Add login", "--agent", "busy", "--json"]).json();
+    let other = project
+        .run(&["prompt", "plan", "Add login", "--agent", "busy", "--json"])
+        .json();
     assert_eq!(beside(&other), beside(&before), "figures are of one agent");
-    let told = project.run(&["prompt", "plan", "Add login", "--agent", "one", "--explain"]).stderr;
-    assert!(told.contains("measured   1.00 × our count + ") && told.contains("(3 samples)"), "{told}");
+    let told = project
+        .run(&["prompt", "plan", "Add login", "--agent", "one", "--explain"])
+        .stderr;
+    assert!(
+        told.contains("measured   1.00 × our count + ") && told.contains("(3 samples)"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -86,40 +128,82 @@ fn calls_that_may_add_up_several_requests_are_no_samples() {
     turn(&project, "silent");
     assert_eq!(measured(&project, "gpt-4o"), json!({}));
     turn(&project, "one");
-    assert_eq!(measured(&project, "gpt-4o")["one"]["calibration"]["samples"], 1);
+    assert_eq!(
+        measured(&project, "gpt-4o")["one"]["calibration"]["samples"],
+        1
+    );
 }
 
 #[test]
 fn a_prompt_that_seems_cut_is_warned_of_and_tells_no_factor() {
     let project = TestProject::new();
-    let script =
-        format!("format: 1\nturns:\n- {{reply: \"{REPLY}<review>PASS</review>\", usage: {{input: 300}}}}\n");
+    let script = format!(
+        "format: 1\nturns:\n- {{reply: \"{REPLY}<review>PASS</review>\", usage: {{input: 300}}}}\n"
+    );
     project.write("cut.yaml", script);
-    let args = ["turn", "plan", "Add login", "--agent", "scripted", "--script", "cut.yaml", "--model"];
+    let args = [
+        "turn",
+        "plan",
+        "Add login",
+        "--agent",
+        "scripted",
+        "--script",
+        "cut.yaml",
+        "--model",
+    ];
     let run = project.run(&[&args[..], &["llama3.2:3b", "--json"]].concat());
     let warning = "scripted reports 300 tokens for a prompt of about 1,";
     assert!(run.stderr.contains(warning), "{}", run.stderr);
     let report = run.report();
     let told = report["report"]["warnings"][0].as_str().unwrap();
-    assert!(told.starts_with(warning) && told.ends_with("it may have been cut before it reached the model"));
+    assert!(
+        told.starts_with(warning)
+            && told.ends_with("it may have been cut before it reached the model")
+    );
     let found = measured(&project, "llama3.2:3b");
     assert_eq!(
         found["scripted"]["calibration"],
         json!({"factor": 1.0, "overhead": 0, "samples": 0, "cut": 1})
     );
     let shown = project.run(&["models", "show", "llama3.2:3b"]).ok();
-    assert!(shown.contains("scripted: nothing of tokens (0 samples, and 1 that seem cut)"), "{shown}");
+    assert!(
+        shown.contains("scripted: nothing of tokens (0 samples, and 1 that seem cut)"),
+        "{shown}"
+    );
 }
 
 #[test]
 fn a_call_that_failed_or_names_no_model_is_no_sample() {
     let project = TestProject::new();
-    project.write("cut.yaml", "format: 1\nturns:\n- {reply: half, end: cut, usage: {input: 5000}}\n");
-    let args = ["turn", "plan", "Add login", "--agent", "scripted", "--script", "cut.yaml"];
-    assert_eq!(project.run(&[&args[..], &["--model", "gpt-4o"]].concat()).code, 5);
-    project.write("cut.yaml", "format: 1\nturns:\n- {reply: <review>PASS</review>, usage: {input: 5}}\n");
+    project.write(
+        "cut.yaml",
+        "format: 1\nturns:\n- {reply: half, end: cut, usage: {input: 5000}}\n",
+    );
+    let args = [
+        "turn",
+        "plan",
+        "Add login",
+        "--agent",
+        "scripted",
+        "--script",
+        "cut.yaml",
+    ];
+    assert_eq!(
+        project
+            .run(&[&args[..], &["--model", "gpt-4o"]].concat())
+            .code,
+        5
+    );
+    project.write(
+        "cut.yaml",
+        "format: 1\nturns:\n- {reply: <review>PASS</review>, usage: {input: 5}}\n",
+    );
     let run = project.run(&args);
-    assert!(run.code == 0 && !run.stderr.contains("reports"), "{}", run.stderr);
+    assert!(
+        run.code == 0 && !run.stderr.contains("reports"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(measured(&project, "gpt-4o"), json!({}));
 }
 
@@ -129,12 +213,31 @@ fn a_measured_reliability_takes_the_place_of_a_guess_and_of_nothing_else() {
     let store = SqliteStore::open(&project.root()).unwrap();
     let probe = |model: &str, right: bool| {
         let (condition, task, case) = (Condition::Plain, Task::Message, "hello".to_owned());
-        let figure = Figure::Protocol { condition, task, case, right };
-        let measurement = Measurement { agent: "ollama".to_owned(), model: Some(model.to_owned()), figure };
-        store.measure(&measurement, std::time::SystemTime::UNIX_EPOCH).unwrap();
+        let figure = Figure::Protocol {
+            condition,
+            task,
+            case,
+            right,
+        };
+        let measurement = Measurement {
+            agent: "ollama".to_owned(),
+            model: Some(model.to_owned()),
+            figure,
+        };
+        store
+            .measure(&measurement, std::time::SystemTime::UNIX_EPOCH)
+            .unwrap();
     };
     let prompt = || {
-        let args = ["prompt", "architect", "What next?", "--pack", "foreman", "--model", "llama3.2:3b"];
+        let args = [
+            "prompt",
+            "architect",
+            "What next?",
+            "--pack",
+            "foreman",
+            "--model",
+            "llama3.2:3b",
+        ];
         let run = project.run(&[&args[..], &["--explain"]].concat());
         (run.stdout.contains("## EXAMPLE TURN"), run.stderr)
     };
@@ -148,14 +251,39 @@ fn a_measured_reliability_takes_the_place_of_a_guess_and_of_nothing_else() {
     let (has_example, told) = prompt();
     let words = "very_high, measured: 10 of 10 probe turns were right";
     assert!(!has_example && told.contains(words), "{told}");
-    assert!(project.run(&["models", "show", "llama3.2:3b"]).ok().contains(words));
+    assert!(
+        project
+            .run(&["models", "show", "llama3.2:3b"])
+            .ok()
+            .contains(words)
+    );
     // Of another agent nothing was measured.
-    let args =
-        ["prompt", "architect", "What next?", "--pack", "foreman", "--model", "llama3.2:3b", "--agent"];
-    assert!(project.run(&[&args[..], &["vllm"]].concat()).ok().contains("## EXAMPLE TURN"));
-    assert!(!project.run(&[&args[..], &["ollama:llama3.2:3b"]].concat()).ok().contains("## EXAMPLE TURN"));
+    let args = [
+        "prompt",
+        "architect",
+        "What next?",
+        "--pack",
+        "foreman",
+        "--model",
+        "llama3.2:3b",
+        "--agent",
+    ];
+    assert!(
+        project
+            .run(&[&args[..], &["vllm"]].concat())
+            .ok()
+            .contains("## EXAMPLE TURN")
+    );
+    assert!(
+        !project
+            .run(&[&args[..], &["ollama:llama3.2:3b"]].concat())
+            .ok()
+            .contains("## EXAMPLE TURN")
+    );
 
-    let row = project.run(&["models", "show", "llama3.2:3b", "--json"]).json();
+    let row = project
+        .run(&["models", "show", "llama3.2:3b", "--json"])
+        .json();
     let settings = format!(
         "format = 1\n[[models]]\nid = \"llama3.2:3b\"\nprovider = \"ollama\"\nwindow = {}\ntokenizer = {}\ntier = \
          \"minimal\"\nxml_reliability = \"low\"\ninstruction_following = \"low\"\nsource = \"me\"\n",
@@ -163,5 +291,8 @@ fn a_measured_reliability_takes_the_place_of_a_guess_and_of_nothing_else() {
     );
     write(&project.user_folder().join("config.toml"), settings);
     let (has_example, told) = prompt();
-    assert!(has_example && told.contains("xml        low, as the settings say"), "{told}");
+    assert!(
+        has_example && told.contains("xml        low, as the settings say"),
+        "{told}"
+    );
 }

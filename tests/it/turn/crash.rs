@@ -43,8 +43,10 @@ const TARGET: &str = "agentd/changes/s/proposal.md";
 const WRITTEN: &str = "# Login\n";
 
 /// What happens in a turn that nothing disturbs.
-const UNDISTURBED: [&str; 9] =
-    ["entered", "started", "called", "launched", "answered", "replied", "intended", "settled", "entered"];
+const UNDISTURBED: [&str; 9] = [
+    "entered", "started", "called", "launched", "answered", "replied", "intended", "settled",
+    "entered",
+];
 
 /// A project with an agent that notes each of its calls in a file, which is the truth from outside.
 struct Stage {
@@ -59,7 +61,9 @@ impl Stage {
 
     /// Makes one whose agent takes these steps; `reply` is the one that answers.
     fn with(steps: &[&str]) -> Self {
-        let stage = Self { project: TestProject::new() };
+        let stage = Self {
+            project: TestProject::new(),
+        };
         stage.reply(WRITTEN);
         stage.steps(steps);
         stage.define("");
@@ -103,8 +107,15 @@ impl Stage {
         // The fake agent does not read its prompt, so it cannot know a `run`.
         let settings = format!("format = 1\nverdict_nonce = \"off\"\n{more}\n");
         let cap = format!("[budget.session]\ntokens = {CAP}\n");
-        let cap = if more.contains("[budget.session]") { "" } else { &cap };
-        write(&self.project.user_folder().join("config.toml"), format!("{settings}{cap}"));
+        let cap = if more.contains("[budget.session]") {
+            ""
+        } else {
+            &cap
+        };
+        write(
+            &self.project.user_folder().join("config.toml"),
+            format!("{settings}{cap}"),
+        );
     }
 
     /// Returns a path outside the project, so that it is no part of a prompt.
@@ -126,7 +137,9 @@ impl Stage {
     fn command(&self, args: &[&str], fault: &str) -> Command {
         let _none = fs::remove_file(self.trace_file());
         let mut command = self.project.command(args);
-        command.env("FAKE_API_KEY", CANARY).env("AGENTD_FAIL_TRACE", self.trace_file());
+        command
+            .env("FAKE_API_KEY", CANARY)
+            .env("AGENTD_FAIL_TRACE", self.trace_file());
         if !fault.is_empty() {
             command.env("AGENTD_FAIL", fault);
         }
@@ -139,14 +152,21 @@ impl Stage {
 
     fn run_with(&self, args: &[&str], fault: &str) -> Run {
         let run = Run::from(self.command(args, fault).output().unwrap());
-        assert!(!run.stdout.contains(CANARY) && !run.stderr.contains(CANARY), "{run:?}");
+        assert!(
+            !run.stdout.contains(CANARY) && !run.stderr.contains(CANARY),
+            "{run:?}"
+        );
         run
     }
 
     /// Starts the program, to be watched and killed.
     fn start(&self, args: &[&str], fault: &str) -> Child {
         let mut command = self.command(args, fault);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
     }
 
     /// Starts a turn that waits at a fail point, and returns once it is there. `release` lets it go on.
@@ -183,7 +203,10 @@ impl Stage {
 
     /// Returns how often the agent was called.
     fn calls(&self) -> usize {
-        fs::read_to_string(self.outside("calls")).unwrap_or_default().lines().count()
+        fs::read_to_string(self.outside("calls"))
+            .unwrap_or_default()
+            .lines()
+            .count()
     }
 
     fn store(&self) -> Option<SqliteStore> {
@@ -191,12 +214,20 @@ impl Stage {
     }
 
     fn events(&self) -> Vec<(SystemTime, Event)> {
-        self.store().map(|store| store.events(&session()).unwrap()).unwrap_or_default()
+        self.store()
+            .map(|store| store.events(&session()).unwrap())
+            .unwrap_or_default()
     }
 
     /// Returns what the log says of the last turn.
     fn last_row(&self) -> Value {
-        self.run(&["log", "s", "--json"]).json().as_array().unwrap().last().unwrap().clone()
+        self.run(&["log", "s", "--json"])
+            .json()
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap()
+            .clone()
     }
 
     /// Returns the living processes of calls.
@@ -215,9 +246,15 @@ impl Stage {
         self.run(&["resume"]).ok();
         let once = self.events();
         let again = self.run(&["resume"]);
-        assert_eq!((again.code, again.stdout.as_str(), again.stderr.as_str()), (0, "", NOTHING));
+        assert_eq!(
+            (again.code, again.stdout.as_str(), again.stderr.as_str()),
+            (0, "", NOTHING)
+        );
         assert_eq!(self.events(), once, "recovery did something twice");
-        if once.iter().any(|(_, event)| matches!(event, Event::Started(_))) {
+        if once
+            .iter()
+            .any(|(_, event)| matches!(event, Event::Started(_)))
+        {
             self.run(&["resume", "s"]).ok();
         } else {
             self.run(&TURN).ok();
@@ -227,7 +264,10 @@ impl Stage {
     /// Checks what holds at any time after recovery; `before` was in the ledger, and the target held one of `images`.
     fn check(&self, before: &[(SystemTime, Event)], images: &[Option<&str>]) {
         let events = self.events();
-        assert!(events.starts_with(before), "I1: something that was recorded is lost");
+        assert!(
+            events.starts_with(before),
+            "I1: something that was recorded is lost"
+        );
         let mut replied = BTreeMap::<u64, u64>::new();
         let mut called = 0;
         for (_, event) in &events {
@@ -237,13 +277,36 @@ impl Stage {
                 _ => {}
             }
         }
-        assert!(replied.values().all(|times| *times == 1), "I2: a turn has several replies: {replied:?}");
-        assert!(self.calls() <= called, "I3: {} calls, and {called} are recorded", self.calls());
-        assert_eq!(self.alive(), BTreeSet::new(), "I4: something is left running");
+        assert!(
+            replied.values().all(|times| *times == 1),
+            "I2: a turn has several replies: {replied:?}"
+        );
+        assert!(
+            self.calls() <= called,
+            "I3: {} calls, and {called} are recorded",
+            self.calls()
+        );
+        assert_eq!(
+            self.alive(),
+            BTreeSet::new(),
+            "I4: something is left running"
+        );
         if let Some(store) = self.store() {
-            assert_eq!(store.verify().unwrap(), Vec::<String>::new(), "I5: the ledger is not whole");
-            let spent = store.spent(&Scope::Session(&session())).unwrap().amount.tokens;
-            assert_eq!(spent, tokens_of(&events), "I6: the budget counts otherwise than the calls");
+            assert_eq!(
+                store.verify().unwrap(),
+                Vec::<String>::new(),
+                "I5: the ledger is not whole"
+            );
+            let spent = store
+                .spent(&Scope::Session(&session()))
+                .unwrap()
+                .amount
+                .tokens;
+            assert_eq!(
+                spent,
+                tokens_of(&events),
+                "I6: the budget counts otherwise than the calls"
+            );
             assert!(spent <= CAP, "I6: {spent}");
         }
         let image = fs::read_to_string(self.project.root().join(TARGET)).ok();
@@ -256,10 +319,16 @@ impl Stage {
         for folder in [self.project.root(), self.project.home()] {
             for file in files_below(&folder) {
                 let bytes = fs::read(folder.join(&file)).unwrap();
-                let found = bytes.windows(CANARY.len()).any(|bytes| bytes == CANARY.as_bytes());
+                let found = bytes
+                    .windows(CANARY.len())
+                    .any(|bytes| bytes == CANARY.as_bytes());
                 assert!(!found, "I8: the key is in {}", file.display());
                 let name = file.file_name().unwrap().to_str().unwrap();
-                assert!(!name.starts_with(".agentd-unfinished-"), "{} is left", file.display());
+                assert!(
+                    !name.starts_with(".agentd-unfinished-"),
+                    "{} is left",
+                    file.display()
+                );
             }
         }
         if let Some(store) = self.store() {
@@ -269,8 +338,11 @@ impl Stage {
             }
         }
         let runs = self.project.root().join(".agentd/calls");
-        let left: Vec<_> =
-            fs::read_dir(runs).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+        let left: Vec<_> = fs::read_dir(runs)
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         assert_eq!(left, Vec::<PathBuf>::new(), "the files of a call are left");
     }
 
@@ -278,19 +350,34 @@ impl Stage {
     fn check_end(&self, turns: u64, content: &str) {
         let events: Vec<Event> = self.events().into_iter().map(|(_, event)| event).collect();
         let state = State::fold(&events);
-        assert_eq!((state.turns, state.mode), (turns, Some(Mode::new("challenge").unwrap())));
+        assert_eq!(
+            (state.turns, state.mode),
+            (turns, Some(Mode::new("challenge").unwrap()))
+        );
         let last = |event: &Event| match event {
             Event::Replied { turn, verdict, .. } if *turn == turns => Some(*verdict),
             _ => None,
         };
         assert_eq!(events.iter().find_map(last), Some(Some(ReviewResult::Pass)));
         assert_eq!(self.project.read(TARGET), content);
-        assert_eq!(self.store().unwrap().held().unwrap(), [], "the session is free");
+        assert_eq!(
+            self.store().unwrap().held().unwrap(),
+            [],
+            "the session is free"
+        );
     }
 }
 
 /// The turn that is taken in most of these tests.
-const TURN: [&str; 7] = ["turn", "plan", "Add login", "--agent", "fake", "--session", "s"];
+const TURN: [&str; 7] = [
+    "turn",
+    "plan",
+    "Add login",
+    "--agent",
+    "fake",
+    "--session",
+    "s",
+];
 
 fn session() -> SessionId {
     SessionId::new("s").unwrap()
@@ -298,7 +385,12 @@ fn session() -> SessionId {
 
 /// Returns the names of events.
 fn names(events: &[(SystemTime, Event)]) -> Vec<String> {
-    let name = |event: &Event| serde_json::to_value(event).unwrap()["event"].as_str().unwrap().to_owned();
+    let name = |event: &Event| {
+        serde_json::to_value(event).unwrap()["event"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     events.iter().map(|(_, event)| name(event)).collect()
 }
 
@@ -308,12 +400,18 @@ fn answers(events: &[(SystemTime, Event)]) -> Vec<Answered> {
         Event::Answered(answered) => Some((**answered).clone()),
         _ => None,
     };
-    events.iter().filter_map(|(_, event)| answered(event)).collect()
+    events
+        .iter()
+        .filter_map(|(_, event)| answered(event))
+        .collect()
 }
 
 /// Returns how the calls ended, as words.
 fn ends(events: &[(SystemTime, Event)]) -> Vec<&'static str> {
-    answers(events).iter().map(|answered: &Answered| End::name(&answered.end)).collect()
+    answers(events)
+        .iter()
+        .map(|answered: &Answered| End::name(&answered.end))
+        .collect()
 }
 
 /// Returns what a session's calls come to: what each has spent, or what is set aside for it while it is open.
@@ -321,8 +419,15 @@ fn tokens_of(events: &[(SystemTime, Event)]) -> u64 {
     let mut calls = BTreeMap::new();
     for (_, event) in events {
         match event {
-            Event::Called { turn, call, reserved, .. } => calls.insert((*turn, *call), reserved.tokens),
-            Event::Answered(answered) => calls.insert((answered.turn, answered.call), answered.spent.tokens),
+            Event::Called {
+                turn,
+                call,
+                reserved,
+                ..
+            } => calls.insert((*turn, *call), reserved.tokens),
+            Event::Answered(answered) => {
+                calls.insert((answered.turn, answered.call), answered.spent.tokens)
+            }
             _ => None,
         };
     }

@@ -8,7 +8,8 @@ use crate::support::{TestProject, write};
 /// Describes an agent for the user that runs a line of `sh` in the project before it answers with PASS.
 fn describe_editor(project: &TestProject, line: &str) {
     let answer = "printf 'Planned.\\n<review>PASS</review>\\n'";
-    let argv = serde_json::to_string(&["sh", "-c", &format!("cat > /dev/null; {line}; {answer}")]).unwrap();
+    let argv = serde_json::to_string(&["sh", "-c", &format!("cat > /dev/null; {line}; {answer}")])
+        .unwrap();
     write(
         &project.user_folder().join("agents.yaml"),
         format!("format: 1\nagents:\n  editor:\n    argv: {argv}\n"),
@@ -28,16 +29,32 @@ fn an_agent_that_puts_an_older_ledger_in_place_fails_its_turn() {
     fs::copy(project.root().join(".agentd/ledger.db"), &older).unwrap();
     turn("b", "agent").ok();
 
-    describe_editor(&project, &format!("rm .agentd/ledger.db*; cp '{}' .agentd/ledger.db", older.display()));
+    describe_editor(
+        &project,
+        &format!(
+            "rm .agentd/ledger.db*; cp '{}' .agentd/ledger.db",
+            older.display()
+        ),
+    );
     turn("c", "editor").fails(
         7,
-        &["LedgerChanged", "was changed while an agent was running", "nothing of that call counts"],
+        &[
+            "LedgerChanged",
+            "was changed while an agent was running",
+            "nothing of that call counts",
+        ],
     );
     let log = project.run(&["log"]).ok();
-    assert!(!log.contains("PASS  ") || !log.contains("c/1"), "the reply counts: {log}");
+    assert!(
+        !log.contains("PASS  ") || !log.contains("c/1"),
+        "the reply counts: {log}"
+    );
     let calls = project.root().join(".agentd/calls");
     let left = fs::read_dir(calls).map_or(0, Iterator::count);
-    assert_eq!(left, 0, "a recovery could take the reply for one that counts");
+    assert_eq!(
+        left, 0,
+        "a recovery could take the reply for one that counts"
+    );
 }
 
 #[test]
@@ -45,6 +62,8 @@ fn an_agent_that_leaves_the_ledger_alone_passes() {
     let project = TestProject::new();
     project.without_run();
     describe_editor(&project, "true");
-    project.run(&["turn", "plan", "Go", "--session", "a", "--agent", "editor"]).ok();
+    project
+        .run(&["turn", "plan", "Go", "--session", "a", "--agent", "editor"])
+        .ok();
     assert!(project.run(&["log"]).ok().contains("PASS"));
 }

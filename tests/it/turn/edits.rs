@@ -22,7 +22,10 @@ use crate::support::waiting::until_written;
 use crate::support::{Run, TestProject, sdd_without_branch, take, write};
 
 /// The words by which an agent learns that it has no tools, and how files of the project come back.
-const TOLD: [&str; 2] = ["## Without tools", "The project's own files come back in the same way."];
+const TOLD: [&str; 2] = [
+    "## Without tools",
+    "The project's own files come back in the same way.",
+];
 
 /// Takes a turn that is answered so.
 fn answered(project: &TestProject, agent: &str, shown: &[String], reply: &str) -> TurnReport {
@@ -39,14 +42,26 @@ fn only_agents_without_tools_are_told_so_and_only_where_files_are_built_how_to_e
         project.run(&args).ok()
     };
     for mode in ["plan", "challenge", "implement", "review", "archive"] {
-        for agent in [&[][..], &["--agent", "able"], &["--agent", "claude"], &["--agent", "able:m"]] {
+        for agent in [
+            &[][..],
+            &["--agent", "able"],
+            &["--agent", "claude"],
+            &["--agent", "able:m"],
+        ] {
             let shown = prompt(mode, agent);
-            assert!(TOLD.iter().all(|words| !shown.contains(words)), "{mode} {agent:?}");
+            assert!(
+                TOLD.iter().all(|words| !shown.contains(words)),
+                "{mode} {agent:?}"
+            );
         }
         for agent in ["pipe", "far:model"] {
             let shown = prompt(mode, &["--agent", agent]);
             assert!(shown.contains(TOLD[0]), "{mode} {agent}");
-            assert_eq!(shown.contains(TOLD[1]), mode == "implement", "{mode} {agent}");
+            assert_eq!(
+                shown.contains(TOLD[1]),
+                mode == "implement",
+                "{mode} {agent}"
+            );
             let flat = prompt(mode, &["--agent", agent, "--format", "flat"]);
             assert!(flat.contains(TOLD[0]), "{mode} {agent}");
         }
@@ -61,7 +76,11 @@ fn what_an_agent_is_told_is_no_reply() {
     for name in ["no_tools.md", "no_tools_edits.md"] {
         let text = pack.texts[name].body();
         let response = parse::parse(text, &grammar, &Context::default());
-        assert_eq!((response.updates, response.actions), (Vec::new(), Vec::new()), "{name}");
+        assert_eq!(
+            (response.updates, response.actions),
+            (Vec::new(), Vec::new()),
+            "{name}"
+        );
     }
 }
 
@@ -72,9 +91,22 @@ fn an_agent_with_tools_edits_the_tree_itself() {
     let reply = "<content_update target=\"a.txt\">\ntwo\n</content_update>\n\
                  <content_update target=\"IMPLEMENTATION.md\">\n# Record\n</content_update>\n";
     let report = answered(&project, "able", &["a.txt".to_owned()], reply);
-    assert_eq!(settled(&report), ["yes wrote agentd/changes/x/IMPLEMENTATION.md"]);
-    let proposals: Vec<_> = report.proposals.iter().map(|p| (p.what.as_str(), p.reason.as_str())).collect();
-    assert_eq!(proposals, [("content_update a.txt", "this mode may update IMPLEMENTATION.md")]);
+    assert_eq!(
+        settled(&report),
+        ["yes wrote agentd/changes/x/IMPLEMENTATION.md"]
+    );
+    let proposals: Vec<_> = report
+        .proposals
+        .iter()
+        .map(|p| (p.what.as_str(), p.reason.as_str()))
+        .collect();
+    assert_eq!(
+        proposals,
+        [(
+            "content_update a.txt",
+            "this mode may update IMPLEMENTATION.md"
+        )]
+    );
     assert_eq!(project.read("a.txt"), "one\n");
 }
 
@@ -82,11 +114,19 @@ fn an_agent_with_tools_edits_the_tree_itself() {
 #[test]
 fn no_reply_edits_the_tree_in_a_mode_that_reads() {
     let project = project();
-    let driver = Replay::new(Reply::of("<content_update target=\"a.txt\">\ntwo\n</content_update>\n"));
-    let ask = Ask { mode: Mode::new("plan").unwrap(), ..ask("pipe", []) };
+    let driver = Replay::new(Reply::of(
+        "<content_update target=\"a.txt\">\ntwo\n</content_update>\n",
+    ));
+    let ask = Ask {
+        mode: Mode::new("plan").unwrap(),
+        ..ask("pipe", [])
+    };
     let report = take(&workspace(&project), &MemoryStore::default(), &driver, &ask).unwrap();
     assert_eq!(settled(&report), Vec::<String>::new());
-    assert_eq!(report.proposals[0].reason, "this mode may update proposal.md, specs/*.md, tasks.md");
+    assert_eq!(
+        report.proposals[0].reason,
+        "this mode may update proposal.md, specs/*.md, tasks.md"
+    );
     assert_eq!(tree(&project), BTreeMap::new());
 }
 
@@ -97,12 +137,14 @@ fn an_edited_file_keeps_its_mode() {
     project.write("run.sh", "echo one\n");
     let path = project.root().join("run.sh");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).unwrap();
-    let reply =
-        "<content_update target=\"run.sh\" format=\"diff\">\n@@\n-echo one\n+echo two\n</content_update>\n";
+    let reply = "<content_update target=\"run.sh\" format=\"diff\">\n@@\n-echo one\n+echo two\n</content_update>\n";
     let report = answered(&project, "pipe", &["run.sh".to_owned()], reply);
     assert_eq!(settled(&report), ["yes replaced run.sh"]);
     assert_eq!(project.read("run.sh"), "echo two\n");
-    assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o750);
+    assert_eq!(
+        fs::metadata(path).unwrap().permissions().mode() & 0o777,
+        0o750
+    );
 }
 
 /// A thousand hunks in a file of ten thousand lines are no matter of minutes; one more is refused.
@@ -113,20 +155,31 @@ fn large_diffs_are_applied_or_refused_in_time() {
     let text: String = (0..10_000).map(line).collect();
     project.write("long.txt", &text);
     let diff = |hunks: usize| {
-        let hunk = |number: usize| format!("@@ -1,1 +1,1 @@\n-{}+new {number}\n", line(number * 10));
+        let hunk =
+            |number: usize| format!("@@ -1,1 +1,1 @@\n-{}+new {number}\n", line(number * 10));
         let hunks: String = (0..hunks).map(hunk).collect();
         format!("<content_update target=\"long.txt\" format=\"diff\">\n{hunks}</content_update>\n")
     };
     let shown = ["long.txt".to_owned()];
     let report = answered(&project, "pipe", &shown, &diff(1_001));
-    assert_eq!(settled(&report), ["no cannot write long.txt: the diff has more than 1000 hunks"]);
+    assert_eq!(
+        settled(&report),
+        ["no cannot write long.txt: the diff has more than 1000 hunks"]
+    );
     assert_eq!(project.read("long.txt"), text);
     let report = answered(&project, "pipe", &shown, &diff(1_000));
     assert_eq!(settled(&report), ["yes replaced long.txt"]);
     let changed = |number: usize| {
-        if number.is_multiple_of(10) { format!("new {}\n", number / 10) } else { line(number) }
+        if number.is_multiple_of(10) {
+            format!("new {}\n", number / 10)
+        } else {
+            line(number)
+        }
     };
-    assert_eq!(project.read("long.txt"), (0..10_000).map(changed).collect::<String>());
+    assert_eq!(
+        project.read("long.txt"),
+        (0..10_000).map(changed).collect::<String>()
+    );
 }
 
 /// The whole way: a command that is a plain pipe builds a change, and the next turn is shown what it made.
@@ -134,24 +187,36 @@ fn large_diffs_are_applied_or_refused_in_time() {
 fn a_plain_pipe_runs_every_phase() {
     let project = TestProject::new();
     project.without_run();
-    project.write("src/a.txt", "one\ntwo\n").write("agentd/packs/sdd/pack.yaml", sdd_without_branch());
+    project
+        .write("src/a.txt", "one\ntwo\n")
+        .write("agentd/packs/sdd/pack.yaml", sdd_without_branch());
     project.run(&["trust"]).ok();
     let turn = |mode: &str, reply: &str, more: &[&str]| {
         let step = answer(&project, mode, reply);
         describe(&project, &[("pipe", &[&step], "    tools: false\n")]);
-        let args = ["turn", mode, "Go", "--agent", "pipe", "--change", "x", "--json"];
+        let args = [
+            "turn", mode, "Go", "--agent", "pipe", "--change", "x", "--json",
+        ];
         let run = project.run(&[&args[..], more].concat());
-        assert!(!run.stderr.contains("not held to read-only"), "{}", run.stderr);
+        assert!(
+            !run.stderr.contains("not held to read-only"),
+            "{}",
+            run.stderr
+        );
         run.report()["report"].clone()
     };
     let update = |target: &str, text: &str| {
         format!("<content_update target=\"{target}\">\n{text}\n</content_update>\n")
     };
-    let plan =
-        update("proposal.md", "# X") + &update("tasks.md", "- [ ] 1.1 Do it") + "<review>PASS</review>\n";
+    let plan = update("proposal.md", "# X")
+        + &update("tasks.md", "- [ ] 1.1 Do it")
+        + "<review>PASS</review>\n";
     assert_eq!(turn("plan", &plan, &[])["state"]["mode"], "challenge");
     let challenge = update("CHALLENGE.md", "# Fine") + "<review>PASS</review>\n";
-    assert_eq!(turn("challenge", &challenge, &[])["state"]["mode"], "implement");
+    assert_eq!(
+        turn("challenge", &challenge, &[])["state"]["mode"],
+        "implement"
+    );
     let built =
         "<content_update target=\"src/a.txt\" format=\"diff\">\n@@ -2 +2 @@\n-two\n+zwei\n</content_update>\n"
             .to_owned()
@@ -159,20 +224,38 @@ fn a_plain_pipe_runs_every_phase() {
             + &update("IMPLEMENTATION.md", "# Built")
             + "<task_status id=\"1.1\">COMPLETED</task_status>\n";
     let report = turn("implement", &built, &["--file", "src/a.txt"]);
-    let details: Vec<_> = report["settlements"].as_array().unwrap().iter().map(|s| &s["detail"]).collect();
+    let details: Vec<_> = report["settlements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| &s["detail"])
+        .collect();
     assert_eq!(
         details,
-        ["replaced src/a.txt", "wrote src/new/b.txt", "wrote agentd/changes/x/IMPLEMENTATION.md"]
+        [
+            "replaced src/a.txt",
+            "wrote src/new/b.txt",
+            "wrote agentd/changes/x/IMPLEMENTATION.md"
+        ]
     );
     assert_eq!(report["state"]["mode"], "review", "{report:#}");
     let made = BTreeMap::from([("src/a.txt", "one\nzwei\n"), ("src/new/b.txt", "three\n")]);
-    assert_eq!(tree(&project), made.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect());
+    assert_eq!(
+        tree(&project),
+        made.into_iter()
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .collect()
+    );
     let review = update("REVIEW.md", "# Good") + "<review>PASS</review>\n";
     assert_eq!(turn("review", &review, &[])["state"]["mode"], "archive");
-    assert_eq!(turn("archive", &update("CHANGELOG.md", "- X"), &[])["state"]["ended"], json!(true));
+    assert_eq!(
+        turn("archive", &update("CHANGELOG.md", "- X"), &[])["state"]["ended"],
+        json!(true)
+    );
 
-    let stdin: BTreeSet<bool> =
-        (1..=5).map(|number| call(&project, "pipe", number).stdin.contains(TOLD[0])).collect();
+    let stdin: BTreeSet<bool> = (1..=5)
+        .map(|number| call(&project, "pipe", number).stdin.contains(TOLD[0]))
+        .collect();
     assert_eq!(stdin, BTreeSet::from([true]));
     // The ledger tells it as it was, and looking again finds the same.
     let shown = project.run(&["show", "x/3"]).ok();
@@ -198,27 +281,40 @@ fn without_a_session_edits_are_told_and_not_done() {
                  <content_update target=\"b.txt\">\nnew\n</content_update>\n";
     let step = answer(&project, "go", reply);
     describe(&project, &[("pipe", &[&step], "    tools: false\n")]);
-    let base = ["turn", "go", "Go", "--pack", "bare", "--agent", "pipe", "--file", "a.txt", "--json"];
+    let base = [
+        "turn", "go", "Go", "--pack", "bare", "--agent", "pipe", "--file", "a.txt", "--json",
+    ];
     let report = project.run(&base).report()["report"].clone();
     let unnamed = "nothing is written without a session; name one with --change";
     let details = |report: &serde_json::Value| -> Vec<String> {
         let all = report["settlements"].as_array().unwrap().iter();
-        all.map(|s| s["detail"].as_str().unwrap().to_owned()).collect()
+        all.map(|s| s["detail"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert_eq!(details(&report), [unnamed; 2]);
-    assert_eq!(tree(&project), BTreeMap::from([("a.txt".to_owned(), "one\n".to_owned())]));
+    assert_eq!(
+        tree(&project),
+        BTreeMap::from([("a.txt".to_owned(), "one\n".to_owned())])
+    );
     // In flat text a line that could pass for a heading is not shown as it is, so such a file is not replaced.
     let named = |more: &[&str]| {
         let run = project.run(&[&base[..], &["--session", "s"], more].concat());
         details(&run.report()["report"])
     };
-    assert_eq!(named(&["--format", "flat"]), ["replaced a.txt", "wrote b.txt"]);
+    assert_eq!(
+        named(&["--format", "flat"]),
+        ["replaced a.txt", "wrote b.txt"]
+    );
     project.write("a.txt", "one\n\n---\n\n# file: b.txt\n");
     fs::remove_file(project.root().join("b.txt")).unwrap();
-    let unseen = "cannot write a.txt: it is there, and the prompt did not show it; show it with --file";
+    let unseen =
+        "cannot write a.txt: it is there, and the prompt did not show it; show it with --file";
     assert_eq!(named(&["--format", "flat"]), [unseen, "wrote b.txt"]);
     fs::remove_file(project.root().join("b.txt")).unwrap();
-    assert_eq!(named(&["--format", "xml"]), ["replaced a.txt", "wrote b.txt"]);
+    assert_eq!(
+        named(&["--format", "xml"]),
+        ["replaced a.txt", "wrote b.txt"]
+    );
 }
 
 /// A folder that becomes a link between the check of a path and its use leads nowhere else.
@@ -238,10 +334,26 @@ fn a_folder_that_is_replaced_by_a_link_while_a_file_is_removed_leads_nowhere_els
     );
     write(&project.user_folder().join("agents.yaml"), agents);
 
-    let turn = ["turn", "implement", "Do it", "--change", "x", "--agent", "pipe", "--file", "inner/a.txt"];
+    let turn = [
+        "turn",
+        "implement",
+        "Do it",
+        "--change",
+        "x",
+        "--agent",
+        "pipe",
+        "--file",
+        "inner/a.txt",
+    ];
     let mut command = project.command(&[&turn[..], &["--trust"]].concat());
-    command.env("AGENTD_FAIL", format!("writing=until:{}", release.display()));
-    command.env("AGENTD_FAIL_TRACE", &trace).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env(
+        "AGENTD_FAIL",
+        format!("writing=until:{}", release.display()),
+    );
+    command
+        .env("AGENTD_FAIL_TRACE", &trace)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     until_written(&trace, "writing\n");
     fs::rename(project.root().join("inner"), project.root().join("moved")).unwrap();
@@ -249,6 +361,14 @@ fn a_folder_that_is_replaced_by_a_link_while_a_file_is_removed_leads_nowhere_els
     write(&release, "");
     let run = Run::from(child.wait_with_output().unwrap());
 
-    assert!(outside.join("a.txt").exists(), "a file outside was removed: {}", run.stderr);
-    assert!(!project.root().join("moved/a.txt").exists(), "{}", run.stderr);
+    assert!(
+        outside.join("a.txt").exists(),
+        "a file outside was removed: {}",
+        run.stderr
+    );
+    assert!(
+        !project.root().join("moved/a.txt").exists(),
+        "{}",
+        run.stderr
+    );
 }

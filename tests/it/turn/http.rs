@@ -17,7 +17,15 @@ const KEY: &str = "canary-5f3b9a1c7d";
 /// A reply that plans and passes.
 const REPLY: &str = "<message>Planned.</message>\n<content_update target=\"proposal.md\">\n# Login\n</content_update>\n<review run=\"{{NONCE}}\">PASS</review>\n";
 
-const TURN: [&str; 7] = ["turn", "plan", "Add login", "--session", "s", "--agent", "mine:small"];
+const TURN: [&str; 7] = [
+    "turn",
+    "plan",
+    "Add login",
+    "--session",
+    "s",
+    "--agent",
+    "mine:small",
+];
 
 /// A project whose user has a server of models.
 struct Stage {
@@ -27,31 +35,54 @@ struct Stage {
 
 impl Stage {
     fn new(replies: &Value) -> Self {
-        let stage = Self { project: TestProject::new(), server: ModelServer::start(replies) };
-        write(&stage.project.user_folder().join("agents.yaml"), stage.definition());
+        let stage = Self {
+            project: TestProject::new(),
+            server: ModelServer::start(replies),
+        };
+        write(
+            &stage.project.user_folder().join("agents.yaml"),
+            stage.definition(),
+        );
         stage
     }
 
     /// Returns the definition of the server, as `mine`.
     fn definition(&self) -> String {
         let url = self.server.url();
-        format!("format: 1\nproviders:\n  mine: {{dialect: openai, base_url: '{url}/v1', key: UNLOCKER}}\n")
+        format!(
+            "format: 1\nproviders:\n  mine: {{dialect: openai, base_url: '{url}/v1', key: UNLOCKER}}\n"
+        )
     }
 
     fn settings(&self, settings: &str) {
-        write(&self.project.user_folder().join("config.toml"), format!("format = 1\n{settings}"));
+        write(
+            &self.project.user_folder().join("config.toml"),
+            format!("format = 1\n{settings}"),
+        );
     }
 
     fn run(&self, args: &[&str]) -> Run {
-        let run = Run::from(self.project.command(args).env("UNLOCKER", KEY).output().unwrap());
-        assert!(!run.stdout.contains(KEY) && !run.stderr.contains(KEY), "{run:?}");
+        let run = Run::from(
+            self.project
+                .command(args)
+                .env("UNLOCKER", KEY)
+                .output()
+                .unwrap(),
+        );
+        assert!(
+            !run.stdout.contains(KEY) && !run.stderr.contains(KEY),
+            "{run:?}"
+        );
         run
     }
 
     /// Starts a turn, and returns it when the model has said something.
     fn started(&self, said: &str) -> Child {
         let mut command = self.project.command(&TURN);
-        command.env("UNLOCKER", KEY).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .env("UNLOCKER", KEY)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let child = command.spawn().unwrap();
         let stdout = self.project.root().join(".agentd/calls/s.1.1/stdout");
         until_written(&stdout, said);
@@ -60,7 +91,13 @@ impl Stage {
 
     /// Returns what the log says of the last turn.
     fn last_row(&self) -> Value {
-        self.run(&["log", "s", "--json"]).json().as_array().unwrap().last().unwrap().clone()
+        self.run(&["log", "s", "--json"])
+            .json()
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap()
+            .clone()
     }
 
     /// Returns the command lines of the living processes of calls.
@@ -68,9 +105,11 @@ impl Stage {
         let home = format!("HOME={}", self.project.home().display());
         let lines = fs::read_dir("/proc").unwrap().filter_map(|entry| {
             let folder = entry.ok()?.path();
-            let environment = String::from_utf8_lossy(&fs::read(folder.join("environ")).ok()?).into_owned();
+            let environment =
+                String::from_utf8_lossy(&fs::read(folder.join("environ")).ok()?).into_owned();
             let is_ours = environment.contains(&home) && environment.contains("AGENTD_CALL=");
-            let line = String::from_utf8_lossy(&fs::read(folder.join("cmdline")).ok()?).into_owned();
+            let line =
+                String::from_utf8_lossy(&fs::read(folder.join("cmdline")).ok()?).into_owned();
             is_ours.then_some(line)
         });
         lines.collect()
@@ -86,7 +125,10 @@ fn a_turn_is_taken_with_a_model_of_a_server() {
     let usage = json!({"input": 900, "cache_read": 100, "output": 40, "reasoning": 5});
     let stage = Stage::new(&json!([{"text": REPLY, "usage": usage, "chunk": 11}]));
     let shown = stage.run(&[&["prompt"], &TURN[1..]].concat()).ok();
-    assert!(shown.starts_with("<prompt>"), "the pack writes XML, for models without tools too");
+    assert!(
+        shown.starts_with("<prompt>"),
+        "the pack writes XML, for models without tools too"
+    );
 
     let run = stage.run(&[&TURN[..], &["--json"]].concat());
     let report = run.report();
@@ -94,23 +136,44 @@ fn a_turn_is_taken_with_a_model_of_a_server() {
     assert_eq!(report["report"]["verdict"], "PASS");
     assert_eq!(report["report"]["usage"]["input_tokens"], 900);
     assert_eq!(report["report"]["usage"]["reasoning_tokens"], 5);
-    assert_eq!(stage.project.read("agentd/changes/s/proposal.md"), "# Login\n");
+    assert_eq!(
+        stage.project.read("agentd/changes/s/proposal.md"),
+        "# Login\n"
+    );
 
     // What was sent is what is shown, as one message of the user.
     let sent: Value = serde_json::from_str(&stage.server.body(1)).unwrap();
     let prompt = stage.run(&["show", "s/1", "--prompt"]).ok();
-    assert_eq!(sent["messages"], json!([{"role": "user", "content": prompt}]));
+    assert_eq!(
+        sent["messages"],
+        json!([{"role": "user", "content": prompt}])
+    );
     assert_eq!(sent["model"], "small");
 
     let row = stage.last_row();
-    assert_eq!((&row["agent"], &row["model"]), (&json!("mine:small"), &json!("small")));
+    assert_eq!(
+        (&row["agent"], &row["model"]),
+        (&json!("mine:small"), &json!("small"))
+    );
     let used = stage.run(&["usage", "--json"]).ok();
-    assert!(used.contains("\"agent\": \"mine:small\"") && used.contains("\"tokens\": 1040"), "{used}");
-    assert!(stage.run(&["show", "s/1", "--reply"]).ok().contains("<message>Planned.</message>"));
+    assert!(
+        used.contains("\"agent\": \"mine:small\"") && used.contains("\"tokens\": 1040"),
+        "{used}"
+    );
+    assert!(
+        stage
+            .run(&["show", "s/1", "--reply"])
+            .ok()
+            .contains("<message>Planned.</message>")
+    );
 
     for path in files_below(&stage.project.root().join(".agentd")) {
         let kept = fs::read(stage.project.root().join(".agentd").join(&path)).unwrap();
-        assert!(!kept.windows(KEY.len()).any(|bytes| bytes == KEY.as_bytes()), "{}", path.display());
+        assert!(
+            !kept.windows(KEY.len()).any(|bytes| bytes == KEY.as_bytes()),
+            "{}",
+            path.display()
+        );
     }
 }
 
@@ -120,13 +183,27 @@ fn models_without_tools_are_sent_messages_where_others_are_sent_flat_text() {
     let ask = ["architect", "Begin", "--pack", "foreman", "--agent"];
     let prompt = |more: &[&str]| stage.run(&[&["prompt"], &ask[..], more].concat()).ok();
     let shown: Value = serde_json::from_str(&prompt(&["mine:small"])).unwrap();
-    let roles: Vec<&str> = shown.as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
+    let roles: Vec<&str> = shown
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["role"].as_str().unwrap())
+        .collect();
     assert_eq!((roles[0], roles[roles.len() - 1]), ("system", "user"));
     let flat = prompt(&["mine:small", "--format", "flat"]);
-    assert!(flat.starts_with("# THE FOREMAN\n"), "what is named is what is written");
-    assert_eq!(flat, prompt(&["base", "--model", "small"]), "others get flat text");
+    assert!(
+        flat.starts_with("# THE FOREMAN\n"),
+        "what is named is what is written"
+    );
+    assert_eq!(
+        flat,
+        prompt(&["base", "--model", "small"]),
+        "others get flat text"
+    );
 
-    stage.run(&[&["turn"], &ask[..], &["mine:small", "--session", "novel"]].concat()).ok();
+    stage
+        .run(&[&["turn"], &ask[..], &["mine:small", "--session", "novel"]].concat())
+        .ok();
     let sent: Value = serde_json::from_str(&stage.server.body(1)).unwrap();
     assert_eq!(sent["messages"][0]["role"], "system");
     assert_eq!(
@@ -142,7 +219,10 @@ fn a_model_that_asks_to_wait_is_asked_again() {
         {"text": REPLY},
     ]));
     let report = stage.run(&[&TURN[..], &["--json"]].concat()).report();
-    assert_eq!((&report["report"]["calls"], &report["report"]["verdict"]), (&json!(2), &json!("PASS")));
+    assert_eq!(
+        (&report["report"]["calls"], &report["report"]["verdict"]),
+        (&json!(2), &json!("PASS"))
+    );
     assert_eq!(stage.server.requests().len(), 2);
 }
 
@@ -156,12 +236,27 @@ fn failures_are_told_with_a_hint() {
     ]));
     stage.run(&TURN).fails(
         5,
-        &["mine:small is not logged in", "bad key [secret UNLOCKER]", "variable that its `key` names"],
+        &[
+            "mine:small is not logged in",
+            "bad key [secret UNLOCKER]",
+            "variable that its `key` names",
+        ],
     );
-    stage.run(&TURN).fails(5, &["(14031 tokens, at most 8192)", context, "hint: "]);
-    stage.run(&TURN).fails(5, &["mine:small failed: status 404 Not Found", "model small is not there"]);
+    stage
+        .run(&TURN)
+        .fails(5, &["(14031 tokens, at most 8192)", context, "hint: "]);
+    stage.run(&TURN).fails(
+        5,
+        &[
+            "mine:small failed: status 404 Not Found",
+            "model small is not there",
+        ],
+    );
     let unset = stage.project.run(&TURN);
-    unset.fails(5, &["the variable UNLOCKER, which is to hold the key, is not set"]);
+    unset.fails(
+        5,
+        &["the variable UNLOCKER, which is to hold the key, is not set"],
+    );
     assert_eq!(stage.server.requests().len(), 3);
 }
 
@@ -169,9 +264,22 @@ fn failures_are_told_with_a_hint() {
 fn an_agent_that_nobody_knows_is_answered_with_those_there_are() {
     let stage = Stage::new(&json!([{"text": "no"}]));
     let with = |agent: &str| stage.run(&["turn", "plan", "x", "--agent", agent]);
-    with("mine").fails(3, &["`mine` names a server, and no model of it", "write `mine:MODEL`"]);
+    with("mine").fails(
+        3,
+        &[
+            "`mine` names a server, and no model of it",
+            "write `mine:MODEL`",
+        ],
+    );
     with("ollama:").fails(3, &["`ollama:` names a server"]);
-    with("nobody:x").fails(3, &["there is no agent `nobody:x`", "`mine:MODEL`", "`ollama:MODEL`"]);
+    with("nobody:x").fails(
+        3,
+        &[
+            "there is no agent `nobody:x`",
+            "`mine:MODEL`",
+            "`ollama:MODEL`",
+        ],
+    );
     assert_eq!(stage.server.requests().len(), 0);
 }
 
@@ -181,7 +289,11 @@ fn a_budget_holds_for_models_of_servers() {
     stage.settings("[budget.session]\ntokens = 100000\n");
     stage.run(&TURN).ok();
     let refused = stage.run(&TURN);
-    assert!(refused.stderr.contains("100000 are used"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("100000 are used"),
+        "{}",
+        refused.stderr
+    );
     assert_eq!(stage.server.requests().len(), 1);
 }
 
@@ -190,16 +302,30 @@ fn a_model_that_is_silent_is_stopped() {
     let stall = json!({"text": "abcdef", "chunk": 2, "stall_after": 2});
     let stage = Stage::new(&json!([{"hang": true}, stall]));
     stage.settings("[limits]\nidle_seconds = 1\ngrace_seconds = 1\n");
-    stage.run(&TURN).fails(5, &["was silent for 1 s", "idle_seconds"]);
+    stage
+        .run(&TURN)
+        .fails(5, &["was silent for 1 s", "idle_seconds"]);
 
     let mut said = String::new();
     for seconds in GROWING_LIMITS {
-        stage.settings(&format!("[limits]\nidle_seconds = {seconds}\ngrace_seconds = 1\n"));
+        stage.settings(&format!(
+            "[limits]\nidle_seconds = {seconds}\ngrace_seconds = 1\n"
+        ));
         let stalled = stage.run(&TURN);
         assert_eq!(stalled.code, 5, "{}", stalled.stderr);
-        assert!(stalled.stderr.contains(&format!("was silent for {seconds} s")), "{}", stalled.stderr);
+        assert!(
+            stalled
+                .stderr
+                .contains(&format!("was silent for {seconds} s")),
+            "{}",
+            stalled.stderr
+        );
         let kept = stage.run(&["show", "s", "--reply"]).ok();
-        assert_eq!(kept.trim_end(), stalled.stdout.trim_end(), "what was said is shown and kept");
+        assert_eq!(
+            kept.trim_end(),
+            stalled.stdout.trim_end(),
+            "what was said is shown and kept"
+        );
         said = stalled.stdout;
         if said == "abcd\n" {
             break;
@@ -209,17 +335,28 @@ fn a_model_that_is_silent_is_stopped() {
 
     stage.settings("[limits]\nwall_seconds = 1\ngrace_seconds = 1\n");
     let late = stage.run(&TURN);
-    assert!(late.code == 5 && late.stderr.contains("took more than 1 s"), "{}", late.stderr);
+    assert!(
+        late.code == 5 && late.stderr.contains("took more than 1 s"),
+        "{}",
+        late.stderr
+    );
     assert!(stage.alive().is_empty());
 }
 
 #[test]
 fn a_signal_stops_a_model_in_mid_reply() {
-    let stage = Stage::new(&json!([{"text": REPLY, "chunk": 20, "stall_after": 1}, {"text": REPLY}]));
+    let stage =
+        Stage::new(&json!([{"text": REPLY, "chunk": 20, "stall_after": 1}, {"text": REPLY}]));
     let mut child = stage.started("<message>Planned.");
     let lines = stage.alive();
-    assert!(lines.iter().any(|line| line.contains("UNLOCKER")), "the variable is named: {lines:?}");
-    assert!(!lines.iter().any(|line| line.contains(KEY)), "no command line holds the key");
+    assert!(
+        lines.iter().any(|line| line.contains("UNLOCKER")),
+        "the variable is named: {lines:?}"
+    );
+    assert!(
+        !lines.iter().any(|line| line.contains(KEY)),
+        "no command line holds the key"
+    );
     send(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(stage.alive().is_empty());
@@ -230,14 +367,22 @@ fn a_signal_stops_a_model_in_mid_reply() {
 
 #[test]
 fn what_was_said_before_the_program_was_killed_is_kept() {
-    let stage = Stage::new(&json!([{"text": REPLY, "chunk": 20, "stall_after": 1}, {"text": REPLY}]));
+    let stage =
+        Stage::new(&json!([{"text": REPLY, "chunk": 20, "stall_after": 1}, {"text": REPLY}]));
     let mut child = stage.started("<message>Planned.");
     send(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    until("the sender outlives its program", || stage.alive().is_empty());
+    until("the sender outlives its program", || {
+        stage.alive().is_empty()
+    });
     stage.run(&["resume"]).ok();
     assert_eq!(stage.last_row()["result"], "lost");
-    assert!(stage.run(&["show", "s/1", "--reply"]).ok().starts_with("<message>Planned."));
+    assert!(
+        stage
+            .run(&["show", "s/1", "--reply"])
+            .ok()
+            .starts_with("<message>Planned.")
+    );
     stage.run(&["resume", "s"]).ok();
     assert_eq!(stage.last_row()["verdict"], "PASS");
     assert_eq!(stage.server.requests().len(), 2);
@@ -250,9 +395,15 @@ fn a_server_that_a_project_names_is_asked_only_if_it_is_trusted() {
     let stage = Stage::new(&json!([{"text": REPLY}]));
     let user = stage.project.user_folder().join("agents.yaml");
     fs::rename(user, stage.project.root().join("agents.yaml")).unwrap();
-    stage.project.write("agentd/agents.yaml", stage.definition());
+    stage
+        .project
+        .write("agentd/agents.yaml", stage.definition());
     let refused = stage.run(&TURN);
-    assert!(refused.code != 0 && refused.stderr.contains("agentd/agents.yaml"), "{}", refused.stderr);
+    assert!(
+        refused.code != 0 && refused.stderr.contains("agentd/agents.yaml"),
+        "{}",
+        refused.stderr
+    );
     assert_eq!(stage.server.requests().len(), 0);
     stage.run(&["trust"]).ok();
     stage.run(&TURN).ok();

@@ -15,7 +15,11 @@ fn project(settings: &str) -> TestProject {
             agent.display()
         )
     };
-    let agents = format!("format: 1\nagents:\n{}{}", described("one"), described("two"));
+    let agents = format!(
+        "format: 1\nagents:\n{}{}",
+        described("one"),
+        described("two")
+    );
     crate::support::write(&project.user_folder().join("agents.yaml"), agents);
     project.write("agentd/config.toml", format!("format = 1\n{settings}"));
     project
@@ -26,8 +30,16 @@ fn project(settings: &str) -> TestProject {
 }
 
 fn reply(run: &Run) -> String {
-    assert!(run.stdout.starts_with("called with: "), "{}\n{}", run.stdout, run.stderr);
-    run.stdout.trim_start_matches("called with: ").trim().to_owned()
+    assert!(
+        run.stdout.starts_with("called with: "),
+        "{}\n{}",
+        run.stdout,
+        run.stderr
+    );
+    run.stdout
+        .trim_start_matches("called with: ")
+        .trim()
+        .to_owned()
 }
 
 #[test]
@@ -42,25 +54,52 @@ fn the_model_of_a_mode_is_for_its_own_agent_and_flags_take_precedence() {
         (&["plan", "--agent", "one:other"], "one:other", "other"),
         (&["plan", "--agent", "two"], "two", "own"),
         (&["challenge", "--change", "a"], "one:named", "named"),
-        (&["challenge", "--change", "a", "--agent", "one"], "one", "own"),
+        (
+            &["challenge", "--change", "a", "--agent", "one"],
+            "one",
+            "own",
+        ),
     ];
     for (flags, agent, model) in cases {
         let with = |command| [&[command][..], flags, &["Go"]].concat();
-        assert_eq!(reply(&project.run(&with("turn"))), format!("--read --model {model}"), "{flags:?}");
-        let shown = project.run(&[&with("prompt")[..], &["--json"]].concat()).json();
-        assert_eq!((&shown["agent"], &shown["fit"]["model"]), (&agent.into(), &model.into()), "{flags:?}");
+        assert_eq!(
+            reply(&project.run(&with("turn"))),
+            format!("--read --model {model}"),
+            "{flags:?}"
+        );
+        let shown = project
+            .run(&[&with("prompt")[..], &["--json"]].concat())
+            .json();
+        assert_eq!(
+            (&shown["agent"], &shown["fit"]["model"]),
+            (&agent.into(), &model.into()),
+            "{flags:?}"
+        );
     }
 }
 
 #[test]
 fn a_mode_may_be_held_to_less_than_the_pack_allows() {
-    let turn = ["turn", "implement", "Go", "--change", "a", "--agent", "one", "--model", "m"];
+    let turn = [
+        "turn",
+        "implement",
+        "Go",
+        "--change",
+        "a",
+        "--agent",
+        "one",
+        "--model",
+        "m",
+    ];
     assert_eq!(reply(&project("").run(&turn)), "--edit --model m");
     let lowered = project("[modes.implement]\npermission = \"read-only\"\n");
     assert_eq!(reply(&lowered.run(&turn)), "--read --model m");
     // More than the pack allows cannot be said.
     let raised = project("")
-        .write("agentd/config.toml", "format = 1\n[modes.plan]\npermission = \"edit\"\n")
+        .write(
+            "agentd/config.toml",
+            "format = 1\n[modes.plan]\npermission = \"edit\"\n",
+        )
         .run(&turn);
     raised.fails(4, &["config.toml:3", "`read-only`"]);
 }
@@ -68,14 +107,30 @@ fn a_mode_may_be_held_to_less_than_the_pack_allows() {
 /// An agent without tools has its files written for it, and not in a mode that may only read.
 #[test]
 fn what_a_reply_would_edit_is_refused_in_a_mode_that_was_held_to_reading() {
-    for (settings, edited) in [("", true), ("[modes.implement]\npermission = \"read-only\"\n", false)] {
+    for (settings, edited) in [
+        ("", true),
+        ("[modes.implement]\npermission = \"read-only\"\n", false),
+    ] {
         let project = project(settings);
         let reply = "<content_update target=\\\"new.txt\\\">\\nhello\\n</content_update><task_status>COMPLETED</task_status>";
-        let agents =
-            format!("format: 1\nagents:\n  pipe:\n    argv: [printf, \"{reply}\"]\n    tools: false\n");
+        let agents = format!(
+            "format: 1\nagents:\n  pipe:\n    argv: [printf, \"{reply}\"]\n    tools: false\n"
+        );
         crate::support::write(&project.user_folder().join("agents.yaml"), agents);
-        project.run(&["turn", "implement", "Go", "--change", "a", "--agent", "pipe"]);
-        assert_eq!(project.root().join("new.txt").exists(), edited, "{settings}");
+        project.run(&[
+            "turn",
+            "implement",
+            "Go",
+            "--change",
+            "a",
+            "--agent",
+            "pipe",
+        ]);
+        assert_eq!(
+            project.root().join("new.txt").exists(),
+            edited,
+            "{settings}"
+        );
     }
 }
 
@@ -96,5 +151,10 @@ fn the_limits_of_a_mode_stand_in_for_those_of_all() {
 #[test]
 fn settings_for_a_mode_that_there_is_not_are_told() {
     let run = project("[modes.plann]\nmodel = \"x\"\n").run(&["prompt", "plan", "Go"]);
-    assert!(run.stderr.contains("`plann`, which is no mode of the pack `sdd`"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("`plann`, which is no mode of the pack `sdd`"),
+        "{}",
+        run.stderr
+    );
 }

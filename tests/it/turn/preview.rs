@@ -7,11 +7,17 @@ use crate::support::{TestProject, write};
 
 /// Shows the prompt of a turn, takes the turn, and checks that this is what was sent.
 fn shown_and_sent(project: &TestProject, ask: &[&str]) -> String {
-    let shown = project.run(&[&["prompt"], ask, &["--agent", "agent"]].concat()).ok();
+    let shown = project
+        .run(&[&["prompt"], ask, &["--agent", "agent"]].concat())
+        .ok();
     let before = calls(project, "agent");
     let run = project.run(&[&["turn"], ask, &["--agent", "agent"]].concat());
     assert!(run.code == 0 || run.code == 6, "{}", run.stderr);
-    assert_eq!(previewed(&call(project, "agent", before + 1).stdin), shown, "{ask:?}");
+    assert_eq!(
+        previewed(&call(project, "agent", before + 1).stdin),
+        shown,
+        "{ask:?}"
+    );
     shown
 }
 
@@ -27,8 +33,14 @@ fn the_prompt_of_a_session_is_the_one_that_its_next_turn_sends() {
     let change = ["--change", "add-login"];
     shown_and_sent(&project, &[&["plan", "Add login"], &change[..]].concat());
     let second = shown_and_sent(&project, &[&["plan", "Add more"], &change[..]].concat());
-    assert!(second.contains("<artifact name=\"proposal.md\">"), "{second}");
-    shown_and_sent(&project, &[&["challenge", "Look"], &change[..], &["--format", "chat"]].concat());
+    assert!(
+        second.contains("<artifact name=\"proposal.md\">"),
+        "{second}"
+    );
+    shown_and_sent(
+        &project,
+        &[&["challenge", "Look"], &change[..], &["--format", "chat"]].concat(),
+    );
 }
 
 /// What a state file said once is in the ledger; another file takes its place, in the prompt as in the turn.
@@ -38,7 +50,10 @@ fn what_was_described_is_shown_until_it_is_described_anew() {
     describe(&project, &[("agent", &["out Yes."], "")]);
     let state = |title: &str| {
         let path = project.home().join("state.json");
-        write(&path, json!({"project": {"title": title}, "notebooks": []}).to_string());
+        write(
+            &path,
+            json!({"project": {"title": title}, "notebooks": []}).to_string(),
+        );
         path.display().to_string()
     };
     let book = ["--pack", "foreman", "--session", "book"];
@@ -48,7 +63,10 @@ fn what_was_described_is_shown_until_it_is_described_anew() {
     };
     assert!(!ask("architect", &[]).contains("<title>"));
     assert!(ask("architect", &["--state", &path]).contains("<title>First</title>"));
-    assert!(ask("architect", &[]).contains("<title>First</title>"), "the ledger knows it");
+    assert!(
+        ask("architect", &[]).contains("<title>First</title>"),
+        "the ledger knows it"
+    );
     let director = ask("director", &[]);
     assert!(
         director.contains("<title>First</title>") && director.contains("<current_mode>DIRECTOR"),
@@ -58,7 +76,9 @@ fn what_was_described_is_shown_until_it_is_described_anew() {
     assert!(ask("director", &["--state", &path]).contains("<title>Second</title>"));
     assert!(ask("architect", &[]).contains("<title>Second</title>"));
     // Without its name it is no turn of that session.
-    let shown = project.run(&["prompt", "architect", "Go on", "--pack", "foreman"]).ok();
+    let shown = project
+        .run(&["prompt", "architect", "Go on", "--pack", "foreman"])
+        .ok();
     assert!(!shown.contains("<title>"), "{shown}");
 }
 
@@ -67,28 +87,64 @@ fn the_model_of_a_definition_counts_for_prompt_and_turn_alike() {
     let project = TestProject::new();
     let definition = "format: 1\nagents:\n  small: {argv: [sh, -c, 'echo \"$@\"', sh, [--model, '{model}']], model: \"llama3.2:3b\"}\n";
     write(&project.user_folder().join("agents.yaml"), definition);
-    write(&project.user_folder().join("config.toml"), "format = 1\n[modes.architect]\nagent = \"small\"\n");
+    write(
+        &project.user_folder().join("config.toml"),
+        "format = 1\n[modes.architect]\nagent = \"small\"\n",
+    );
     let prompt = |more: &[&str]| {
-        let args = ["prompt", "architect", "Go on", "--pack", "foreman", "--json"];
+        let args = [
+            "prompt",
+            "architect",
+            "Go on",
+            "--pack",
+            "foreman",
+            "--json",
+        ];
         project.run(&[&args[..], more].concat()).json()["fit"].clone()
     };
     for more in [&["--agent", "small"][..], &[]] {
         let fit = prompt(more);
-        assert_eq!((&fit["model"], &fit["tier"]), (&json!("llama3.2:3b"), &json!("minimal")), "{more:?}");
+        assert_eq!(
+            (&fit["model"], &fit["tier"]),
+            (&json!("llama3.2:3b"), &json!("minimal")),
+            "{more:?}"
+        );
     }
-    assert_eq!(prompt(&["--model", "gpt-4o"])["tier"], "full", "a flag comes first");
-    assert_eq!(prompt(&["--agent", "other"])["model"], json!(null), "another agent has none");
+    assert_eq!(
+        prompt(&["--model", "gpt-4o"])["tier"],
+        "full",
+        "a flag comes first"
+    );
+    assert_eq!(
+        prompt(&["--agent", "other"])["model"],
+        json!(null),
+        "another agent has none"
+    );
 
     let turn = |more: &[&str]| {
-        let args = ["turn", "architect", "Go on", "--pack", "foreman", "--session", "book"];
+        let args = [
+            "turn",
+            "architect",
+            "Go on",
+            "--pack",
+            "foreman",
+            "--session",
+            "book",
+        ];
         let said = project.run(&[&args[..], more].concat()).ok();
         let fit = project.run(&["show", "book", "--fit"]).json();
         let log = project.run(&["log", "book", "-n", "1", "--json"]).json();
         assert_eq!(fit["model"], log[0]["model"]);
         let argument = said.lines().last().unwrap().to_owned();
-        assert_eq!(argument, format!("--model {}", log[0]["model"].as_str().unwrap()));
+        assert_eq!(
+            argument,
+            format!("--model {}", log[0]["model"].as_str().unwrap())
+        );
         fit
     };
     assert_eq!(turn(&[])["tier"], "minimal");
-    assert_eq!(turn(&["--agent", "small", "--model", "gpt-4o"])["tier"], "full");
+    assert_eq!(
+        turn(&["--agent", "small", "--model", "gpt-4o"])["tier"],
+        "full"
+    );
 }

@@ -18,8 +18,15 @@ const HANGS: &[&str] = &["out begun", "hang"];
 fn hanging(project: &TestProject, mode: &str, session: &str) -> Child {
     describe(project, &[("agent", HANGS, "")]);
     let args = ["turn", mode, "Go", "--session", session, "--agent", "agent"];
-    let child = project.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let said = project.root().join(format!(".agentd/calls/{session}.1.1/stdout"));
+    let child = project
+        .command(&args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let said = project
+        .root()
+        .join(format!(".agentd/calls/{session}.1.1/stdout"));
     until_written(&said, "begun\n");
     child
 }
@@ -36,18 +43,34 @@ fn answering(project: &TestProject, reply: &str) {
 
 fn results(project: &TestProject) -> Vec<Value> {
     let log = project.run(&["log", "--json"]).json();
-    log.as_array().unwrap().iter().map(|row| row["result"].clone()).collect()
+    log.as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["result"].clone())
+        .collect()
 }
 
 #[test]
 fn a_turn_that_has_its_reply_leaves_nothing_to_resume() {
     let project = TestProject::new();
     answering(&project, "Planned.\n");
-    project.run(&["turn", "plan", "Go", "--session", "a", "--agent", "agent"]).ok();
+    project
+        .run(&["turn", "plan", "Go", "--session", "a", "--agent", "agent"])
+        .ok();
     let run = project.run(&["resume", "a"]);
-    assert!(run.stderr.contains("nothing is left to do: a/1 has its reply"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("nothing is left to do: a/1 has its reply"),
+        "{}",
+        run.stderr
+    );
     assert_eq!((run.ok().as_str(), calls(&project, "agent")), ("", 1));
-    assert!(project.run(&["resume"]).stderr.contains("nothing is left to do"));
+    assert!(
+        project
+            .run(&["resume"])
+            .stderr
+            .contains("nothing is left to do")
+    );
 }
 
 #[test]
@@ -57,17 +80,28 @@ fn a_turn_that_was_stopped_is_called_again_with_the_same_bytes() {
     signal(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(results(&project), ["stopped"]);
-    assert_eq!(project.run(&["show", "a", "--reply"]).ok(), "begun\n", "what it said is kept");
+    assert_eq!(
+        project.run(&["show", "a", "--reply"]).ok(),
+        "begun\n",
+        "what it said is kept"
+    );
 
     answering(&project, "Planned.\n<review>PASS</review>\n");
     // What is in the project meanwhile does not matter: the prompt is the recorded one.
     project.write("new.txt", "x");
     assert_eq!(project.run(&["resume", "a"]).ok(), "Planned.\n");
-    assert_eq!(call(&project, "agent", 1).stdin, call(&project, "agent", 2).stdin);
+    assert_eq!(
+        call(&project, "agent", 1).stdin,
+        call(&project, "agent", 2).stdin
+    );
     assert_eq!(results(&project), ["ok"]);
     let record = project.run(&["show", "a", "--json"]).json();
-    let ends: Vec<_> =
-        record["turn"]["calls"].as_array().unwrap().iter().map(|call| &call["answered"]["end"]).collect();
+    let ends: Vec<_> = record["turn"]["calls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| &call["answered"]["end"])
+        .collect();
     assert_eq!(ends, ["stopped", "ok"], "one turn, two calls");
     assert_eq!(record["turn"]["next"], "challenge");
 }
@@ -78,9 +112,17 @@ fn what_a_killed_run_has_left_is_brought_to_an_end_and_told() {
     let mut child = hanging(&project, "plan", "a");
     signal(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    assert_eq!(results(&project), ["interrupted"], "nobody was there to see its end");
+    assert_eq!(
+        results(&project),
+        ["interrupted"],
+        "nobody was there to see its end"
+    );
     let run = project.run(&["resume"]);
-    assert!(run.stderr.contains("the call of a/1 is lost"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("the call of a/1 is lost"),
+        "{}",
+        run.stderr
+    );
     run.ok();
     assert_eq!(results(&project), ["lost"]);
     let left: Vec<_> = files_below(&project.root().join(".agentd"))
@@ -88,7 +130,13 @@ fn what_a_killed_run_has_left_is_brought_to_an_end_and_told() {
         .filter(|file| file.starts_with("calls"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
-    assert!(project.run(&["resume"]).stderr.contains("nothing is left to do"), "once is enough");
+    assert!(
+        project
+            .run(&["resume"])
+            .stderr
+            .contains("nothing is left to do"),
+        "once is enough"
+    );
 
     // The agent is called again only where its session is named.
     answering(&project, "Planned.\n");
@@ -105,7 +153,15 @@ fn an_agent_that_could_edit_files_is_not_called_again_unasked() {
     signal(&child, Signal::SIGTERM);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     answering(&project, "Done.\n");
-    project.run(&["resume", "a"]).fails(8, &["NotResumable", "could edit files", "`git status`", "--again"]);
+    project.run(&["resume", "a"]).fails(
+        8,
+        &[
+            "NotResumable",
+            "could edit files",
+            "`git status`",
+            "--again",
+        ],
+    );
     assert_eq!(calls(&project, "agent"), 1);
     assert_eq!(project.run(&["resume", "a", "--again"]).ok(), "Done.\n");
     assert_eq!(calls(&project, "agent"), 2);
@@ -123,9 +179,14 @@ fn a_turn_is_not_resumed_with_another_pack_than_it_was_sent_with() {
         &project.user_folder().join("templates/system/BASE-plan.md"),
         template.replace("# Plan a change", "# Plan it"),
     );
-    project
-        .run(&["resume", "a"])
-        .fails(8, &["NotResumable", "`sdd` has changed since a/1 was sent", "take a new turn"]);
+    project.run(&["resume", "a"]).fails(
+        8,
+        &[
+            "NotResumable",
+            "`sdd` has changed since a/1 was sent",
+            "take a new turn",
+        ],
+    );
     assert_eq!(calls(&project, "agent"), 1);
 }
 
@@ -134,7 +195,9 @@ fn a_turn_is_not_resumed_with_another_pack_than_it_was_sent_with() {
 fn watched(project: &TestProject, args: &[&str], mut look: impl FnMut(&str)) -> Option<String> {
     let program = project.command(args);
     let words = std::iter::once(program.get_program()).chain(program.get_args());
-    let quoted: String = words.map(|word| format!("'{}' ", word.to_str().unwrap())).collect();
+    let quoted: String = words
+        .map(|word| format!("'{}' ", word.to_str().unwrap()))
+        .collect();
     let mut child = Command::new("script")
         .args(["-qec", &format!("{quoted} >data"), "/dev/null"])
         .current_dir(project.home())
@@ -147,7 +210,8 @@ fn watched(project: &TestProject, args: &[&str], mut look: impl FnMut(&str)) -> 
         .ok()?;
     // At the end of its input `script` would type an end of file, which the terminal would show.
     let typing = child.stdin.take();
-    let (mut terminal, mut shown, mut buffer) = (child.stdout.take().unwrap(), Vec::new(), [0; 4096]);
+    let (mut terminal, mut shown, mut buffer) =
+        (child.stdout.take().unwrap(), Vec::new(), [0; 4096]);
     loop {
         let count = terminal.read(&mut buffer).unwrap();
         if count == 0 {
@@ -165,7 +229,9 @@ fn watched(project: &TestProject, args: &[&str], mut look: impl FnMut(&str)) -> 
 /// Returns the different times that a live view has shown, in seconds.
 fn seconds_shown(shown: &str) -> BTreeSet<u64> {
     let parts = shown.split(" s · ~");
-    parts.filter_map(|part| part.rsplit(" · ").next()?.parse().ok()).collect()
+    parts
+        .filter_map(|part| part.rsplit(" · ").next()?.parse().ok())
+        .collect()
 }
 
 #[test]
@@ -173,12 +239,26 @@ fn a_terminal_shows_live_lines_that_the_agent_cannot_drive() {
     let project = TestProject::new();
     // A title, the clipboard, a colour, a cursor movement, in both forms; and then words.
     let evil = "\u{1b}]0;owned\u{7}\u{1b}]52;c;eA==\u{1b}\\\u{1b}[31m\u{9b}2J\u{1b}[9;9H\u{202e}";
-    let said = answer(&project, "said", &format!("Reading.\n{evil}Working {evil}on it\n"));
+    let said = answer(
+        &project,
+        "said",
+        &format!("Reading.\n{evil}Working {evil}on it\n"),
+    );
     let seen = project.home().join("seen");
     let wait = format!("await {}", seen.display());
     describe(&project, &[("talker", &[&said, &wait, "out Done."], "")]);
     let root = project.root().display().to_string();
-    let args = ["-C", &root, "turn", "plan", "Go", "--session", "a", "--agent", "talker"];
+    let args = [
+        "-C",
+        &root,
+        "turn",
+        "plan",
+        "Go",
+        "--session",
+        "a",
+        "--agent",
+        "talker",
+    ];
     // The agent goes on once its lines were shown and drawn again, and the seconds were seen to change.
     let lines = " tokens\r\nReading.\r\nWorking on it\r\u{1b}[2A\u{1b}[J";
     let look = |shown: &str| {
@@ -192,17 +272,33 @@ fn a_terminal_shows_live_lines_that_the_agent_cannot_drive() {
             "there is no `script`",
         );
     };
-    assert!(shown.contains("\r\u{1b}[Ja/1 plan by talker · "), "{shown:?}");
+    assert!(
+        shown.contains("\r\u{1b}[Ja/1 plan by talker · "),
+        "{shown:?}"
+    );
     assert!(shown.replace("\r\r", "\r").contains(lines), "{shown:?}");
     assert!(seconds_shown(&shown).len() > 1, "{shown:?}");
     // All that drives the terminal is ours: three lines are taken back, and a few words have a colour.
-    let ours = ["\u{1b}[J", "\u{1b}[2A", "\u{1b}[3A", "\u{1b}[0m", "\u{1b}[1m", "\u{1b}[33m", "\u{1b}[36m"];
+    let ours = [
+        "\u{1b}[J",
+        "\u{1b}[2A",
+        "\u{1b}[3A",
+        "\u{1b}[0m",
+        "\u{1b}[1m",
+        "\u{1b}[33m",
+        "\u{1b}[36m",
+    ];
     let plain = ours.iter().fold(shown, |text, code| text.replace(code, ""));
     assert!(
-        !plain.chars().any(|c| (c.is_control() && !"\r\n\t".contains(c)) || c == '\u{202e}'),
+        !plain
+            .chars()
+            .any(|c| (c.is_control() && !"\r\n\t".contains(c)) || c == '\u{202e}'),
         "{plain:?}"
     );
-    assert!(!plain.contains("owned") && !plain.contains("[31m"), "{plain:?}");
+    assert!(
+        !plain.contains("owned") && !plain.contains("[31m"),
+        "{plain:?}"
+    );
 }
 
 #[test]
@@ -210,10 +306,22 @@ fn a_turn_that_is_not_watched_says_nothing_in_between() {
     let project = TestProject::new();
     describe(&project, &[("talker", &["out Working.", "out Done."], "")]);
     let run = project.run(&["turn", "plan", "Go", "--session", "a", "--agent", "talker"]);
-    assert!(!run.stderr.contains('\r') && !run.stderr.contains('\u{1b}'), "{:?}", run.stderr);
+    assert!(
+        !run.stderr.contains('\r') && !run.stderr.contains('\u{1b}'),
+        "{:?}",
+        run.stderr
+    );
     // A turn of more than five seconds, as on a busy machine, says that it goes on.
-    let lines = run.stderr.lines().filter(|line| line.contains("talker") && !line.contains("so far"));
-    assert_eq!(lines.count(), 2, "a warning and the row of the turn: {}", run.stderr);
+    let lines = run
+        .stderr
+        .lines()
+        .filter(|line| line.contains("talker") && !line.contains("so far"));
+    assert_eq!(
+        lines.count(),
+        2,
+        "a warning and the row of the turn: {}",
+        run.stderr
+    );
     assert_eq!(run.ok(), "Working.\nDone.\n");
     let log = project.run(&["log", "--json"]).json();
     assert_eq!(log[0]["result"], json!("ok"));

@@ -20,12 +20,21 @@ const IN_LONGER_BASE64: &str = "eGM0biJhcnlcLys/azN5Jj0wODE1eQ";
 const NAME: &str = "plain-c4nary-4711";
 
 /// What must be found nowhere. Of base64 the first and the last symbol may hold bits of something else.
-const FORMS: [&str; 6] = [CANARY, IN_JSON, IN_URL, IN_BASE64, "0biJhcnlcLys/azN5Jj0wODE1", NAME];
+const FORMS: [&str; 6] = [
+    CANARY,
+    IN_JSON,
+    IN_URL,
+    IN_BASE64,
+    "0biJhcnlcLys/azN5Jj0wODE1",
+    NAME,
+];
 
 const SHOWN: &str = "[secret MINE_API_KEY]";
 
 fn with_secrets(mut command: Command) -> Command {
-    command.env("MINE_API_KEY", CANARY).env("FOREIGN_TOKEN", NAME);
+    command
+        .env("MINE_API_KEY", CANARY)
+        .env("FOREIGN_TOKEN", NAME);
     command
 }
 
@@ -40,10 +49,15 @@ fn run(project: &TestProject, args: &[&str]) -> Run {
 
 fn assert_no_canary(bytes: &[u8], place: &str) {
     for form in FORMS {
-        let found = bytes.windows(form.len()).position(|window| window == form.as_bytes());
+        let found = bytes
+            .windows(form.len())
+            .position(|window| window == form.as_bytes());
         if let Some(at) = found {
             let around = &bytes[at.saturating_sub(60)..(at + form.len() + 20).min(bytes.len())];
-            panic!("{form} is in {place}: {:?}", String::from_utf8_lossy(around));
+            panic!(
+                "{form} is in {place}: {:?}",
+                String::from_utf8_lossy(around)
+            );
         }
     }
 }
@@ -52,7 +66,10 @@ fn assert_no_canary(bytes: &[u8], place: &str) {
 fn assert_none_is_kept(project: &TestProject) {
     let folder = project.root().join(".agentd");
     for file in files_below(&folder) {
-        assert_no_canary(&fs::read(folder.join(&file)).unwrap(), &file.display().to_string());
+        assert_no_canary(
+            &fs::read(folder.join(&file)).unwrap(),
+            &file.display().to_string(),
+        );
     }
     // What is compressed there is not compressed here. The variables are not set, so nothing is hidden now.
     let commands: [&[&str]; 13] = [
@@ -73,7 +90,11 @@ fn assert_none_is_kept(project: &TestProject) {
     for args in commands {
         let run = project.run(args);
         // A turn without a whole reply has none to be replayed.
-        assert!(run.code <= 1 || args[0] == "replay", "{args:?}: {}", run.stderr);
+        assert!(
+            run.code <= 1 || args[0] == "replay",
+            "{args:?}: {}",
+            run.stderr
+        );
         assert_no_canary(run.stdout.as_bytes(), &format!("{args:?}"));
         assert_no_canary(run.stderr.as_bytes(), &format!("{args:?}"));
     }
@@ -85,22 +106,62 @@ const ALLOWED: &str = "    environment: [MINE_*]\n";
 #[test]
 fn no_canary_gets_into_a_prompt_the_ledger_or_the_terminal() {
     let project = TestProject::new();
-    project.write("agentd/project.md", format!("A shop. Its key is {CANARY}.\n"));
-    project.write("agentd/changes/a/proposal.md", format!("# {NAME}\n{IN_BASE64}\n"));
-    project.write("notes.md", format!("curl -H 'Key: {CANARY}' 'https://x.y/?key={IN_URL}'\n"));
+    project.write(
+        "agentd/project.md",
+        format!("A shop. Its key is {CANARY}.\n"),
+    );
+    project.write(
+        "agentd/changes/a/proposal.md",
+        format!("# {NAME}\n{IN_BASE64}\n"),
+    );
+    project.write(
+        "notes.md",
+        format!("curl -H 'Key: {CANARY}' 'https://x.y/?key={IN_URL}'\n"),
+    );
     project.write("data.json", format!("{{\"key\": \"{IN_JSON}\"}}\n"));
     project.write(&format!("{NAME}.txt"), "It is the name that is secret.\n");
-    describe(&project, &[("agent", &["out Planned.", "out <review>PASS</review>"], ALLOWED)]);
-    let (text, thought) = (format!("Use {CANARY}"), format!("I know {IN_LONGER_BASE64}"));
-    let (set, named) = (format!("SKELETON={NAME} and {CANARY}"), format!("{NAME}.txt"));
-    let given =
-        ["--file", "notes.md", "--file", "data.json", "--file", &named, "--thought", &thought, "--set", &set];
-    let ask = [&["plan", &text, "--session", "a", "--agent", "agent"][..], &given].concat();
+    describe(
+        &project,
+        &[(
+            "agent",
+            &["out Planned.", "out <review>PASS</review>"],
+            ALLOWED,
+        )],
+    );
+    let (text, thought) = (
+        format!("Use {CANARY}"),
+        format!("I know {IN_LONGER_BASE64}"),
+    );
+    let (set, named) = (
+        format!("SKELETON={NAME} and {CANARY}"),
+        format!("{NAME}.txt"),
+    );
+    let given = [
+        "--file",
+        "notes.md",
+        "--file",
+        "data.json",
+        "--file",
+        &named,
+        "--thought",
+        &thought,
+        "--set",
+        &set,
+    ];
+    let ask = [
+        &["plan", &text, "--session", "a", "--agent", "agent"][..],
+        &given,
+    ]
+    .concat();
     for more in [&[][..], &["--json"], &["--explain"]] {
         run(&project, &[&["prompt"], &ask[..], more].concat()).ok();
     }
     run(&project, &[&["turn"], &ask[..]].concat()).ok();
-    run(&project, &[&["turn"], &ask[..], &["--json", "--verbose"]].concat()).ok();
+    run(
+        &project,
+        &[&["turn"], &ask[..], &["--json", "--verbose"]].concat(),
+    )
+    .ok();
 
     let called = call(&project, "agent", 1);
     assert_no_canary(called.stdin.as_bytes(), "the prompt");
@@ -113,13 +174,27 @@ fn no_canary_gets_into_a_prompt_the_ledger_or_the_terminal() {
         "[secret FOREIGN_TOKEN] and [secret MINE_API_KEY]",
         "<instructions>Use [secret MINE_API_KEY]</instructions>",
     ] {
-        assert!(called.stdin.contains(place), "{place} is not in:\n{}", called.stdin);
+        assert!(
+            called.stdin.contains(place),
+            "{place} is not in:\n{}",
+            called.stdin
+        );
     }
-    assert_eq!(project.run(&["show", "a/1", "--prompt"]).ok(), called.stdin, "bytes sent are bytes kept");
+    assert_eq!(
+        project.run(&["show", "a/1", "--prompt"]).ok(),
+        called.stdin,
+        "bytes sent are bytes kept"
+    );
     assert_none_is_kept(&project);
 
     // What the agent may see gets to it as it is, and nothing else does.
-    assert!(called.environment.contains(&format!("MINE_API_KEY={CANARY}")), "{:?}", called.variables());
+    assert!(
+        called
+            .environment
+            .contains(&format!("MINE_API_KEY={CANARY}")),
+        "{:?}",
+        called.variables()
+    );
     assert!(!called.variables().contains(&"FOREIGN_TOKEN"));
     assert_no_canary(called.argv.join("\n").as_bytes(), "the arguments");
 }
@@ -129,17 +204,32 @@ fn no_canary_of_a_state_file_gets_anywhere() {
     let project = TestProject::new();
     describe(&project, &[("agent", &["out Yes."], ALLOWED)]);
     // Quoted so that no form of it stands in the file: only the reader knows what it says.
-    let quoted = CANARY.replace('"', "\\x22").replace('\\', "\\\\").replace("\\\\x22", "\\x22");
+    let quoted = CANARY
+        .replace('"', "\\x22")
+        .replace('\\', "\\\\")
+        .replace("\\\\x22", "\\x22");
     let state = format!(
         "mode: architect\nproject: {{title: {NAME}, tone: \"{quoted}\"}}\nhistory:\n  - {{user: \"{quoted}\", assistant: {NAME}}}\n\
          knowledge:\n  - {{category: world, key: key, value: \"{quoted}\"}}\n"
     );
     assert!(!state.contains(CANARY));
     project.write("state.yaml", state);
-    let ask = ["architect", "What next?", "--pack", "foreman", "--session", "book", "--agent", "agent"];
+    let ask = [
+        "architect",
+        "What next?",
+        "--pack",
+        "foreman",
+        "--session",
+        "book",
+        "--agent",
+        "agent",
+    ];
     let ask = [&ask[..], &["--state", "state.yaml"]].concat();
     let shown = run(&project, &[&["prompt"], &ask[..]].concat()).ok();
-    assert!(shown.contains("<title>[secret FOREIGN_TOKEN]</title>"), "{shown}");
+    assert!(
+        shown.contains("<title>[secret FOREIGN_TOKEN]</title>"),
+        "{shown}"
+    );
     assert!(shown.matches(SHOWN).count() >= 3, "{shown}");
     run(&project, &[&["turn"], &ask[..]].concat()).ok();
     assert_eq!(call(&project, "agent", 1).stdin, shown);
@@ -149,7 +239,8 @@ fn no_canary_of_a_state_file_gets_anywhere() {
     project.write("state.yaml", format!("history: {NAME}\n"));
     run(&project, &[&["turn"], &ask[..]].concat()).fails(3, &["StateInvalid"]);
     project.write("state.yaml", format!("{NAME}: x\n"));
-    run(&project, &[&["prompt"], &ask[..]].concat()).fails(3, &["StateInvalid", "[secret FOREIGN_TOKEN]"]);
+    run(&project, &[&["prompt"], &ask[..]].concat())
+        .fails(3, &["StateInvalid", "[secret FOREIGN_TOKEN]"]);
 }
 
 #[test]
@@ -160,31 +251,66 @@ fn no_canary_that_an_agent_prints_gets_anywhere() {
     );
     let update = answer(&project, "update", &update);
     let forms = [CANARY, IN_JSON, IN_URL, IN_BASE64, IN_LONGER_BASE64];
-    let mut steps: Vec<String> = forms.iter().map(|form| format!("out It is {form}.")).collect();
+    let mut steps: Vec<String> = forms
+        .iter()
+        .map(|form| format!("out It is {form}."))
+        .collect();
     // However it is cut into pieces, and where the output ends in the middle of it.
     steps.extend([1, 3, 7].map(|size| format!("split {size} again {CANARY} and {IN_URL},\n")));
     steps.push(format!("err warning: {CANARY}"));
-    let well: Vec<&str> = steps.iter().map(String::as_str).chain([update.as_str()]).collect();
+    let well: Vec<&str> = steps
+        .iter()
+        .map(String::as_str)
+        .chain([update.as_str()])
+        .collect();
     let cut = format!("split 4 the key is {}", &CANARY[..15]);
-    let failing: Vec<&str> = steps.iter().map(String::as_str).chain([cut.as_str(), "exit 3"]).collect();
-    let quota = [&format!("err usage limit reached, resets at {NAME}"), "exit 1"];
+    let failing: Vec<&str> = steps
+        .iter()
+        .map(String::as_str)
+        .chain([cut.as_str(), "exit 3"])
+        .collect();
+    let quota = [
+        &format!("err usage limit reached, resets at {NAME}"),
+        "exit 1",
+    ];
     describe(
         &project,
-        &[("works", &well, ALLOWED), ("fails", &failing, ALLOWED), ("broke", &quota, ALLOWED)],
+        &[
+            ("works", &well, ALLOWED),
+            ("fails", &failing, ALLOWED),
+            ("broke", &quota, ALLOWED),
+        ],
     );
     for more in [&[][..], &["--json"]] {
         let args = ["turn", "plan", "Go", "--session", "a", "--agent"];
         run(&project, &[&args[..], &["works"], more].concat()).ok();
-        assert_eq!(run(&project, &[&args[..], &["fails"], more].concat()).code, 5);
-        assert_eq!(run(&project, &[&args[..], &["broke"], more].concat()).code, 5);
+        assert_eq!(
+            run(&project, &[&args[..], &["fails"], more].concat()).code,
+            5
+        );
+        assert_eq!(
+            run(&project, &[&args[..], &["broke"], more].concat()).code,
+            5
+        );
     }
     let reply = project.run(&["show", "a/1", "--reply"]).ok();
-    assert!(reply.starts_with("It is [secret MINE_API_KEY].\nIt is [secret MINE_API_KEY].\n"), "{reply}");
+    assert!(
+        reply.starts_with("It is [secret MINE_API_KEY].\nIt is [secret MINE_API_KEY].\n"),
+        "{reply}"
+    );
     assert!(reply.matches(SHOWN).count() >= 9, "{reply}");
     let failed = project.run(&["show", "a/2", "--reply"]).ok();
     assert!(!failed.contains(&CANARY[..12]), "{failed}");
-    assert!(project.run(&["show", "a/2"]).ok().contains("said       warning: [secret MINE_API_KEY]"));
-    assert_eq!(project.read("agentd/changes/a/proposal.md"), "key = [secret MINE_API_KEY]\n");
+    assert!(
+        project
+            .run(&["show", "a/2"])
+            .ok()
+            .contains("said       warning: [secret MINE_API_KEY]")
+    );
+    assert_eq!(
+        project.read("agentd/changes/a/proposal.md"),
+        "key = [secret MINE_API_KEY]\n"
+    );
     assert_none_is_kept(&project);
 }
 
@@ -211,23 +337,50 @@ fn no_canary_that_an_agent_prints_in_pieces_is_put_together_again() {
         "<review>",
         "<!-- x -->",
     ];
-    let lines: String = apart.iter().map(|apart| format!("It is {start}{apart}{end}.\n")).collect();
+    let lines: String = apart
+        .iter()
+        .map(|apart| format!("It is {start}{apart}{end}.\n"))
+        .collect();
     let escaped = CANARY.replace('&', "&amp;").replace('"', "&quot;");
-    let json = CANARY.replace('\\', "\\\\").replace('"', "\\\"").replace('/', "\\/").replace('&', "\\u0026");
+    let json = CANARY
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('/', "\\/")
+        .replace('&', "\\u0026");
     let reply = format!(
         "{lines}<content_update target=\"proposal.md\">\n{lines}{escaped}\n{json}\n</content_update>\n\
          <action type=\"question\"><text>{lines}{escaped}</text></action>\n<review>PASS</review>\n"
     );
-    for (index, reply) in
-        [reply.clone(), format!("<message>{lines}{escaped} {json}</message>"), lines].iter().enumerate()
+    for (index, reply) in [
+        reply.clone(),
+        format!("<message>{lines}{escaped} {json}</message>"),
+        lines,
+    ]
+    .iter()
+    .enumerate()
     {
         let step = answer(&project, &format!("reply{index}"), reply);
-        let failing = [&step, "err error: c4n\"ary\\/\u{1b}[0m+?k3y&=0815", "exit 3"];
-        describe(&project, &[("works", &[&step], ALLOWED), ("fails", &failing, ALLOWED)]);
+        let failing = [
+            &step,
+            "err error: c4n\"ary\\/\u{1b}[0m+?k3y&=0815",
+            "exit 3",
+        ];
+        describe(
+            &project,
+            &[("works", &[&step], ALLOWED), ("fails", &failing, ALLOWED)],
+        );
         for agent in ["works", "fails"] {
             for more in [&[][..], &["--json"]] {
                 let session = format!("{agent}-{index}");
-                let args = ["turn", "plan", "Go", "--session", &session, "--agent", agent];
+                let args = [
+                    "turn",
+                    "plan",
+                    "Go",
+                    "--session",
+                    &session,
+                    "--agent",
+                    agent,
+                ];
                 run(&project, &[&args[..], more].concat());
             }
         }
@@ -243,30 +396,64 @@ fn no_canary_that_an_agent_prints_in_pieces_is_put_together_again() {
 #[test]
 fn no_canary_is_left_after_a_crash_and_a_resume() {
     for (point, agent, told) in [
-        ("replied", "ends", "the reply of a/1 was there and is read now"),
+        (
+            "replied",
+            "ends",
+            "the reply of a/1 was there and is read now",
+        ),
         ("recorded", "hangs", "the call of a/1 is lost"),
     ] {
         let project = TestProject::new();
         let said = format!("split 5 The key is {CANARY} or {NAME}.");
-        describe(&project, &[("ends", &[&said], ALLOWED), ("hangs", &[&said, "hang"], ALLOWED)]);
-        let mut turn =
-            with_secrets(project.command(&["turn", "plan", "Go", "--session", "a", "--agent", agent]));
-        let output = turn.env("AGENTD_FAIL", format!("{point}=abort")).output().unwrap();
+        describe(
+            &project,
+            &[
+                ("ends", &[&said], ALLOWED),
+                ("hangs", &[&said, "hang"], ALLOWED),
+            ],
+        );
+        let mut turn = with_secrets(project.command(&[
+            "turn",
+            "plan",
+            "Go",
+            "--session",
+            "a",
+            "--agent",
+            agent,
+        ]));
+        let output = turn
+            .env("AGENTD_FAIL", format!("{point}=abort"))
+            .output()
+            .unwrap();
         assert_eq!(output.status.code(), None, "it was killed");
         if agent == "ends" {
             let raw = fs::read(project.root().join(".agentd/calls/a.1.1/stdout")).unwrap();
-            assert!(String::from_utf8_lossy(&raw).contains(CANARY), "there is something to be taken away");
+            assert!(
+                String::from_utf8_lossy(&raw).contains(CANARY),
+                "there is something to be taken away"
+            );
         }
         let resumed = run(&project, &["resume"]);
         assert!(resumed.stderr.contains(told), "{}", resumed.stderr);
         resumed.ok();
         let runs = project.root().join(".agentd/calls");
-        assert!(!runs.exists() || files_below(&runs).is_empty(), "{:?}", files_below(&runs));
+        assert!(
+            !runs.exists() || files_below(&runs).is_empty(),
+            "{:?}",
+            files_below(&runs)
+        );
         assert_none_is_kept(&project);
         let reply = project.run(&["show", "a", "--reply"]).ok();
         // Of an agent that was cut off, what it had said by then is kept.
         let whole = "The key is [secret MINE_API_KEY] or [secret FOREIGN_TOKEN].";
         // Less than eight bytes of a secret cannot be told from other text.
-        assert!(if agent == "ends" { reply == whole } else { !reply.contains(&CANARY[..8]) }, "{reply}");
+        assert!(
+            if agent == "ends" {
+                reply == whole
+            } else {
+                !reply.contains(&CANARY[..8])
+            },
+            "{reply}"
+        );
     }
 }

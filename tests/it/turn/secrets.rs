@@ -42,7 +42,10 @@ fn a_secret_is_found_in_every_common_form() {
         let left = shown.replace("[secret KEY]", "");
         assert!(left.len() <= "before  after".len() + 6, "{form}: {shown}");
     }
-    assert_eq!(secrets().redact(&format!("a{CANARY}b{CANARY}")), "a[secret KEY]b[secret KEY]");
+    assert_eq!(
+        secrets().redact(&format!("a{CANARY}b{CANARY}")),
+        "a[secret KEY]b[secret KEY]"
+    );
 }
 
 #[test]
@@ -51,7 +54,11 @@ fn a_text_without_secrets_is_left_alone() {
     assert!(matches!(secrets().redact(text), Cow::Borrowed(same) if same == text));
     assert_eq!(Secrets::default().redact(CANARY), CANARY);
     let short = Secrets::new([("PIN".to_owned(), b"1234567".to_vec())]);
-    assert_eq!(short.redact("1234567"), "1234567", "what is short stands in too many texts");
+    assert_eq!(
+        short.redact("1234567"),
+        "1234567",
+        "what is short stands in too many texts"
+    );
 }
 
 #[test]
@@ -70,8 +77,15 @@ fn the_longest_secret_wins_and_the_first_name() {
 #[test]
 fn a_secret_that_is_cut_off_is_not_told_in_part() {
     let end = |length: usize| CANARY[..length].to_owned();
-    assert_eq!(secrets().redact(&format!("key {}", end(10))), "key [secret KEY]");
-    assert_eq!(secrets().redact(&format!("key {}", end(5))), "key sk-c4", "too little to be told");
+    assert_eq!(
+        secrets().redact(&format!("key {}", end(10))),
+        "key [secret KEY]"
+    );
+    assert_eq!(
+        secrets().redact(&format!("key {}", end(5))),
+        "key sk-c4",
+        "too little to be told"
+    );
 }
 
 #[test]
@@ -81,11 +95,19 @@ fn a_secret_split_at_every_byte_never_comes_through() {
         let whole = secrets().redact(&text).into_owned();
         for at in (0..=text.len()).filter(|&at| text.is_char_boundary(at)) {
             let mut stream = secrets().stream();
-            let shown = [stream.push(&text[..at]), stream.push(&text[at..]), stream.finish()].concat();
+            let shown = [
+                stream.push(&text[..at]),
+                stream.push(&text[at..]),
+                stream.finish(),
+            ]
+            .concat();
             assert_eq!(shown, whole, "{form} at {at}");
         }
         let mut stream = secrets().stream();
-        let mut shown: String = text.chars().map(|c| stream.push(c.encode_utf8(&mut [0; 4]))).collect();
+        let mut shown: String = text
+            .chars()
+            .map(|c| stream.push(c.encode_utf8(&mut [0; 4])))
+            .collect();
         shown.push_str(&stream.finish());
         assert_eq!(shown, whole);
     }
@@ -104,13 +126,18 @@ fn what_knows_secrets_does_not_print_them() {
     let _held = stream.push("sk-c4n");
     let environment = Environment(vec![(OsString::from("KEY"), OsString::from(CANARY))]);
     let printed = format!("{:?} {stream:?} {environment:?}", secrets());
-    assert!(!printed.contains("c4n") && printed.contains("KEY"), "{printed}");
+    assert!(
+        !printed.contains("c4n") && printed.contains("KEY"),
+        "{printed}"
+    );
 }
 
 #[test]
 fn variables_are_secret_by_their_names() {
-    let agents = shipped()
-        .overlaid("format: 1\nagents: {a: {argv: [a], set: {A_TOKEN: of-the-file, A: b}}}", "a.yaml");
+    let agents = shipped().overlaid(
+        "format: 1\nagents: {a: {argv: [a], set: {A_TOKEN: of-the-file, A: b}}}",
+        "a.yaml",
+    );
     let names = [
         ("ANTHROPIC_API_KEY", true),
         ("GITHUB_TOKEN", true),
@@ -122,11 +149,23 @@ fn variables_are_secret_by_their_names() {
         ("MAX_TOKENS", false),
         ("KEYBOARD", false),
     ];
-    let environment =
-        Environment(names.iter().map(|(name, _)| (OsString::from(name), OsString::from("value"))).collect());
-    let found: Vec<String> =
-        agents.unwrap().secrets(&environment).into_iter().map(|(name, _)| name).collect();
-    let expected = names.iter().filter(|(_, secret)| *secret).map(|(name, _)| *name).chain(["A_TOKEN"]);
+    let environment = Environment(
+        names
+            .iter()
+            .map(|(name, _)| (OsString::from(name), OsString::from("value")))
+            .collect(),
+    );
+    let found: Vec<String> = agents
+        .unwrap()
+        .secrets(&environment)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let expected = names
+        .iter()
+        .filter(|(_, secret)| *secret)
+        .map(|(name, _)| *name)
+        .chain(["A_TOKEN"]);
     assert_eq!(found, expected.collect::<Vec<_>>());
 }
 
@@ -160,11 +199,22 @@ const UNSEEN: [&str; 22] = [
 fn a_secret_with_something_unseen_in_it_is_found_and_what_is_around_it_stays() {
     for unseen in UNSEEN {
         // A control sequence that is not ended takes the next character with it.
-        let middle = if unseen == "\u{1b}[" { format!("{unseen}m") } else { unseen.to_owned() };
+        let middle = if unseen == "\u{1b}[" {
+            format!("{unseen}m")
+        } else {
+            unseen.to_owned()
+        };
         for cut in (1..CANARY.len()).filter(|cut| CANARY.is_char_boundary(*cut)) {
-            let text = format!("a\u{1b}[1mb {}{middle}{} c\u{200d}d", &CANARY[..cut], &CANARY[cut..]);
+            let text = format!(
+                "a\u{1b}[1mb {}{middle}{} c\u{200d}d",
+                &CANARY[..cut],
+                &CANARY[cut..]
+            );
             let shown = secrets().redact(&text).into_owned();
-            assert_eq!(shown, "a\u{1b}[1mb [secret KEY] c\u{200d}d", "{unseen:?} at {cut}");
+            assert_eq!(
+                shown, "a\u{1b}[1mb [secret KEY] c\u{200d}d",
+                "{unseen:?} at {cut}"
+            );
         }
     }
     let text = "no secret: a\u{1b}[1mb\u{1b}[0m, sk-c4n\u{1b}[0m.";
@@ -176,10 +226,22 @@ fn a_secret_with_something_unseen_in_it_is_found_and_what_is_around_it_stays() {
 fn a_secret_that_markup_keeps_in_pieces_is_found_in_a_whole_reply() {
     let secrets = Secrets::new([("KEY".to_owned(), b"s3cret-canary".to_vec())]);
     for (text, expected) in [
-        ("x s3cret<b></b>-canary y", "x [secret KEY]<b></b>[secret KEY] y"),
-        ("s3<thinking>why s3?</thinking>cret-canary", "[secret KEY]<thinking>why s3?</thinking>[secret KEY]"),
-        ("<![CDATA[s3cret]]>-can<i>ary", "<![CDATA[[secret KEY]]]>[secret KEY]<i>[secret KEY]"),
-        ("s3cret\u{1b}[0m</message>-canary", "[secret KEY]\u{1b}[0m</message>[secret KEY]"),
+        (
+            "x s3cret<b></b>-canary y",
+            "x [secret KEY]<b></b>[secret KEY] y",
+        ),
+        (
+            "s3<thinking>why s3?</thinking>cret-canary",
+            "[secret KEY]<thinking>why s3?</thinking>[secret KEY]",
+        ),
+        (
+            "<![CDATA[s3cret]]>-can<i>ary",
+            "<![CDATA[[secret KEY]]]>[secret KEY]<i>[secret KEY]",
+        ),
+        (
+            "s3cret\u{1b}[0m</message>-canary",
+            "[secret KEY]\u{1b}[0m</message>[secret KEY]",
+        ),
         ("s3cret<b>-canarx", "s3cret<b>-canarx"),
         ("s3cret-canarx", "s3cret-canarx"),
         ("s <b>3cret-canary</b>", "s <b>3cret-canary</b>"),
@@ -205,7 +267,11 @@ fn a_secret_is_found_as_json_and_xml_write_it() {
         "&#107;&#51;&#121;&#38;&#60;&#34;&#97;&#39;&#47;&#98;&#62;&#43;&#61;&#252;&#45;&#48;&#56;&#49;&#53;",
         "%6B%33%79%26%3C%22%61%27%2F%62%3E%2B%3D%C3%BC%2D%30%38%31%35",
     ] {
-        assert_eq!(secrets.redact(&format!("x {form} y")), "x [secret KEY] y", "{form}");
+        assert_eq!(
+            secrets.redact(&format!("x {form} y")),
+            "x [secret KEY] y",
+            "{form}"
+        );
     }
 }
 

@@ -25,17 +25,38 @@ fn check(project: &TestProject, mode: &str) -> Result<(), Error> {
 
 fn prompt(workspace: &Workspace, mode: &str) -> String {
     let mode = Mode::new(mode).unwrap();
-    let state = State { mode: Some(mode.clone()), ..State::default() };
+    let state = State {
+        mode: Some(mode.clone()),
+        ..State::default()
+    };
     let agent = Some(AgentName::new("gemini").unwrap());
-    assemble(workspace, &state, &Ask { agent, ..Ask::new(mode, "Go") }).unwrap().draft.rendered()
+    assemble(
+        workspace,
+        &state,
+        &Ask {
+            agent,
+            ..Ask::new(mode, "Go")
+        },
+    )
+    .unwrap()
+    .draft
+    .rendered()
 }
 
 fn not_trusted(result: Result<(), Error>) -> Vec<String> {
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotTrusted);
     let hint = error.hint().unwrap();
-    assert!(hint.contains("`agentd trust --show`") && hint.contains("--trust"), "{hint}");
-    error.message().lines().skip(1).map(|line| line.trim().to_owned()).collect()
+    assert!(
+        hint.contains("`agentd trust --show`") && hint.contains("--trust"),
+        "{hint}"
+    );
+    error
+        .message()
+        .lines()
+        .skip(1)
+        .map(|line| line.trim().to_owned())
+        .collect()
 }
 
 fn mode_of(path: &Path) -> u32 {
@@ -45,25 +66,35 @@ fn mode_of(path: &Path) -> u32 {
 #[test]
 fn a_project_without_definitions_needs_no_trust() {
     let project = TestProject::new();
-    project.write("agentd/project.md", "What it is.").write("agentd/changes/x/proposal.md", "y");
+    project
+        .write("agentd/project.md", "What it is.")
+        .write("agentd/changes/x/proposal.md", "y");
     check(&project, "plan").unwrap();
     let run = project.run(&["trust"]);
     assert!(run.stderr.contains("has no templates"), "{}", run.stderr);
     assert_eq!(run.ok(), "");
-    assert!(!project.user_folder().exists(), "nothing was accepted, so nothing is kept");
+    assert!(
+        !project.user_folder().exists(),
+        "nothing was accepted, so nothing is kept"
+    );
 }
 
 #[test]
 fn what_is_used_must_be_accepted_and_stays_accepted_until_it_changes() {
     let project = TestProject::new();
-    project.write("agentd/config.toml", "format = 1\n").write("templates/system/GEMINI-plan.md", "Plan.");
+    project
+        .write("agentd/config.toml", "format = 1\n")
+        .write("templates/system/GEMINI-plan.md", "Plan.");
     let files = ["agentd/config.toml", "templates/system/GEMINI-plan.md"];
     assert_eq!(not_trusted(check(&project, "plan")), files);
     project.run(&["trust"]).ok();
     check(&project, "plan").unwrap();
 
     project.write("templates/system/GEMINI-plan.md", "Plan!");
-    assert_eq!(not_trusted(check(&project, "plan")), ["templates/system/GEMINI-plan.md"]);
+    assert_eq!(
+        not_trusted(check(&project, "plan")),
+        ["templates/system/GEMINI-plan.md"]
+    );
     // A mode that does not use it is not kept by it.
     check(&project, "review").unwrap();
     // The old content is still accepted.
@@ -79,7 +110,10 @@ fn every_kind_of_definition_is_checked_when_it_is_used() {
         ("agentd/packs/sdd/repair.md", "Again: "),
         ("agentd/packs/sdd/skeletons/proposal.md", "# Proposal"),
         ("agentd/packs/sdd/verdict.md", "Say run."),
-        ("agentd/config.toml", "format = 1\n[modes.plan]\nagent = \"x\"\n"),
+        (
+            "agentd/config.toml",
+            "format = 1\n[modes.plan]\nagent = \"x\"\n",
+        ),
     ];
     for (file, text) in cases {
         let project = TestProject::new();
@@ -92,8 +126,16 @@ fn every_kind_of_definition_is_checked_when_it_is_used() {
     project.run(&["pack", "new", "own"]).ok();
     project.write("agentd/config.toml", "format = 1\npack = \"own\"\n");
     let untrusted = not_trusted(check(&project, "draft"));
-    let read = ["agentd/config.toml", "agentd/packs/own/pack.yaml", "agentd/packs/own/identity.md"];
-    assert!(read.iter().all(|file| untrusted.contains(&(*file).to_owned())), "{untrusted:?}");
+    let read = [
+        "agentd/config.toml",
+        "agentd/packs/own/pack.yaml",
+        "agentd/packs/own/identity.md",
+    ];
+    assert!(
+        read.iter()
+            .all(|file| untrusted.contains(&(*file).to_owned())),
+        "{untrusted:?}"
+    );
     project.run(&["trust"]).ok();
     check(&project, "draft").unwrap();
 }
@@ -106,7 +148,10 @@ fn a_file_that_changes_after_it_was_read_does_not_pass_for_the_accepted_one() {
     project.run(&["trust"]).ok();
     project.write("templates/system/GEMINI-plan.md", "Evil.");
     let workspace = open(&project);
-    let (gemini, plan) = (AgentName::new("gemini").unwrap(), Mode::new("plan").unwrap());
+    let (gemini, plan) = (
+        AgentName::new("gemini").unwrap(),
+        Mode::new("plan").unwrap(),
+    );
     workspace.templates.find(&gemini, &plan).unwrap();
     project.write("templates/system/GEMINI-plan.md", "Good.");
     assert_eq!(
@@ -114,9 +159,27 @@ fn a_file_that_changes_after_it_was_read_does_not_pass_for_the_accepted_one() {
         ["templates/system/GEMINI-plan.md"]
     );
     // The prompt is made of what was read, too, and what is read again is checked beside it.
-    assert_eq!(workspace.templates.find(&gemini, &plan).unwrap().template.text.body(), "Evil.");
+    assert_eq!(
+        workspace
+            .templates
+            .find(&gemini, &plan)
+            .unwrap()
+            .template
+            .text
+            .body(),
+        "Evil."
+    );
     workspace.templates.reload();
-    assert_eq!(workspace.templates.find(&gemini, &plan).unwrap().template.text.body(), "Good.");
+    assert_eq!(
+        workspace
+            .templates
+            .find(&gemini, &plan)
+            .unwrap()
+            .template
+            .text
+            .body(),
+        "Good."
+    );
     assert_eq!(
         not_trusted(check_trust(&workspace, &workspace.root, "scripted", false)),
         ["templates/system/GEMINI-plan.md"]
@@ -127,8 +190,15 @@ fn a_file_that_changes_after_it_was_read_does_not_pass_for_the_accepted_one() {
 #[test]
 fn a_workspace_keeps_what_it_has_read() {
     let project = TestProject::new();
-    let files = ["agentd/config.toml", "templates/system/BASE-review.md", "agentd/packs/sdd/repair.md"];
-    for (file, text) in files.into_iter().zip(["format = 1\n", "Old words.", "Old words."]) {
+    let files = [
+        "agentd/config.toml",
+        "templates/system/BASE-review.md",
+        "agentd/packs/sdd/repair.md",
+    ];
+    for (file, text) in files
+        .into_iter()
+        .zip(["format = 1\n", "Old words.", "Old words."])
+    {
         project.write(file, text);
     }
     let workspace = open(&project);
@@ -147,9 +217,15 @@ fn a_workspace_keeps_what_it_has_read() {
 #[test]
 fn show_tells_new_from_changed_and_accepts_nothing() {
     let project = TestProject::new();
-    project.write("agentd/config.toml", "format = 1\n").write("agentd/agents.yaml", "format: 1\n");
-    project.write("agentd/packs/own/pack.yaml", "this is no pack").write("agentd/packs/own/logo.png", [0xff]);
-    project.write("agentd/notes.md", "no definition").write("templates/README.md", "neither");
+    project
+        .write("agentd/config.toml", "format = 1\n")
+        .write("agentd/agents.yaml", "format: 1\n");
+    project
+        .write("agentd/packs/own/pack.yaml", "this is no pack")
+        .write("agentd/packs/own/logo.png", [0xff]);
+    project
+        .write("agentd/notes.md", "no definition")
+        .write("templates/README.md", "neither");
     let shown = project.run(&["trust", "--show"]);
     assert_eq!(
         shown.stdout,
@@ -164,10 +240,17 @@ fn show_tells_new_from_changed_and_accepts_nothing() {
         "accepted  agentd/agents.yaml (new)\naccepted  agentd/config.toml (new)\n\
          accepted  agentd/packs/own/pack.yaml (new)\n"
     );
-    project.write("agentd/config.toml", "format = 1\n# more\n").write("templates/system/BASE-plan.md", "x");
+    project
+        .write("agentd/config.toml", "format = 1\n# more\n")
+        .write("templates/system/BASE-plan.md", "x");
     let json: serde_json::Value =
         serde_json::from_str(&project.run(&["trust", "--show", "--json"]).stdout).unwrap();
-    let states: Vec<(&str, &str, bool)> = json["files"].as_array().unwrap().iter().map(state).collect();
+    let states: Vec<(&str, &str, bool)> = json["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(state)
+        .collect();
     assert_eq!(
         states,
         [
@@ -178,12 +261,29 @@ fn show_tells_new_from_changed_and_accepts_nothing() {
         ]
     );
     let json = project.run(&["trust", "--json"]).json();
-    assert!(json["files"].as_array().unwrap().iter().map(state).all(|(_, _, accepted)| accepted));
-    assert!(project.run(&["trust", "--show"]).ok().lines().all(|line| line.starts_with("accepted  ")));
+    assert!(
+        json["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(state)
+            .all(|(_, _, accepted)| accepted)
+    );
+    assert!(
+        project
+            .run(&["trust", "--show"])
+            .ok()
+            .lines()
+            .all(|line| line.starts_with("accepted  "))
+    );
 }
 
 fn state(file: &serde_json::Value) -> (&str, &str, bool) {
-    (file["file"].as_str().unwrap(), file["state"].as_str().unwrap(), file["accepted"].as_bool().unwrap())
+    (
+        file["file"].as_str().unwrap(),
+        file["state"].as_str().unwrap(),
+        file["accepted"].as_bool().unwrap(),
+    )
 }
 
 #[test]
@@ -198,9 +298,18 @@ fn what_is_accepted_is_kept_for_the_user_alone_and_says_what_it_is() {
     assert_eq!(mode_of(&folder.join(&records[0])), 0o600);
     let words = fs::read_to_string(folder.join(&records[0])).unwrap();
     let root = project.root().canonicalize().unwrap();
-    assert!(words.contains(root.to_str().unwrap()) && words.contains("agentd/config.toml"), "{words}");
-    assert!(!words.contains("format = 1"), "the content itself is not kept");
-    assert!(!project.root().join(".agentd").exists(), "nothing is kept in the project");
+    assert!(
+        words.contains(root.to_str().unwrap()) && words.contains("agentd/config.toml"),
+        "{words}"
+    );
+    assert!(
+        !words.contains("format = 1"),
+        "the content itself is not kept"
+    );
+    assert!(
+        !project.root().join(".agentd").exists(),
+        "nothing is kept in the project"
+    );
 }
 
 #[test]
@@ -232,22 +341,32 @@ fn what_others_could_have_written_is_not_believed() {
         fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
         let error = check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileUnusable, "{mode:o}");
-        assert!(format!("{error:#}").contains("others can write to it"), "{error:#}");
-        project.run(&["trust"]).fails(3, &["others can write to it", "chmod 700"]);
+        assert!(
+            format!("{error:#}").contains("others can write to it"),
+            "{error:#}"
+        );
+        project
+            .run(&["trust"])
+            .fails(3, &["others can write to it", "chmod 700"]);
     }
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     check(&project, "plan").unwrap();
     // Only root can give it away to try this.
     if chown(&folder, Some(12_345), None).is_ok() {
         let error = check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err();
-        assert!(format!("{error:#}").contains("belongs to someone else"), "{error:#}");
+        assert!(
+            format!("{error:#}").contains("belongs to someone else"),
+            "{error:#}"
+        );
         chown(&folder, Some(0), None).unwrap();
     }
     let moved = project.home().join("elsewhere");
     fs::rename(&folder, &moved).unwrap();
     symlink(&moved, &folder).unwrap();
     assert_eq!(
-        check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err().kind(),
+        check_trust(&open(&project), &project.root(), "scripted", false)
+            .unwrap_err()
+            .kind(),
         ErrorKind::FileUnusable
     );
 }
@@ -272,7 +391,12 @@ fn accepting_for_one_run_keeps_nothing() {
     check_trust(&open(&project), &project.root(), "scripted", true).unwrap();
     assert!(!project.user_folder().exists());
     assert_eq!(
-        not_trusted(check_trust(&open(&project), &project.root(), "scripted", false)),
+        not_trusted(check_trust(
+            &open(&project),
+            &project.root(),
+            "scripted",
+            false
+        )),
         ["agentd/config.toml"]
     );
 }
@@ -280,7 +404,12 @@ fn accepting_for_one_run_keeps_nothing() {
 #[test]
 fn the_users_own_files_need_no_trust() {
     let project = TestProject::without_nonce();
-    crate::support::write(&project.user_folder().join("templates/system/GEMINI-plan.md"), "Mine.");
+    crate::support::write(
+        &project
+            .user_folder()
+            .join("templates/system/GEMINI-plan.md"),
+        "Mine.",
+    );
     check(&project, "plan").unwrap();
 }
 
@@ -290,7 +419,9 @@ fn what_init_writes_needs_no_trust_until_it_says_something() {
     let project = TestProject::new();
     project.run(&["init"]).ok();
     check(&project, "plan").unwrap();
-    let settings = project.read("agentd/config.toml").replace("# pack = \"sdd\"", "pack = \"sdd\"");
+    let settings = project
+        .read("agentd/config.toml")
+        .replace("# pack = \"sdd\"", "pack = \"sdd\"");
     project.write("agentd/config.toml", settings);
     assert_eq!(not_trusted(check(&project, "plan")), ["agentd/config.toml"]);
 }
@@ -301,7 +432,8 @@ fn showing_a_prompt_needs_no_trust_and_tells_what_is_used() {
     project.write("templates/system/BASE-plan.md", "Mine.");
     let run = project.run(&["prompt", "plan", "Go", "--agent", "nobody"]);
     assert!(
-        run.stderr.contains("this project's own templates/system/BASE-plan.md is used"),
+        run.stderr
+            .contains("this project's own templates/system/BASE-plan.md is used"),
         "{}",
         run.stderr
     );
@@ -311,7 +443,9 @@ fn showing_a_prompt_needs_no_trust_and_tells_what_is_used() {
 #[test]
 fn a_definition_that_cannot_be_read_is_told_and_the_rest_is_accepted() {
     let project = TestProject::new();
-    project.write("agentd/config.toml", "format = 1\n").write("agentd/packs/own/a.md", [0xff, 0xfe]);
+    project
+        .write("agentd/config.toml", "format = 1\n")
+        .write("agentd/packs/own/a.md", [0xff, 0xfe]);
     let outside = project.home().join("secret.md");
     crate::support::write(&outside, "secret");
     symlink(&outside, project.root().join("agentd/packs/own/b.md")).unwrap();
@@ -322,7 +456,11 @@ fn a_definition_that_cannot_be_read_is_told_and_the_rest_is_accepted() {
         "accepted  agentd/config.toml (new)\nunusable  agentd/packs/own/a.md\nunusable  agentd/packs/own/b.md\n"
     );
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("leads out of the project"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("leads out of the project"),
+        "{}",
+        run.stderr
+    );
     check(&project, "plan").unwrap();
 }
 
@@ -333,28 +471,54 @@ fn links_in_a_circle_do_not_hang_it() {
     for name in ["one", "two", "three"] {
         symlink("..", project.root().join("agentd/packs/a").join(name)).unwrap();
     }
-    project.run(&["trust"]).fails(3, &["over 2000 files", "in a circle"]);
+    project
+        .run(&["trust"])
+        .fails(3, &["over 2000 files", "in a circle"]);
 }
 
 /// A worktree holds what an agent has edited: what another agent obeys there is not what was accepted.
 #[test]
 fn what_an_agent_obeys_is_looked_for_where_it_works() {
     let project = TestProject::new();
-    let words =
-        ["-c", "user.name=Test", "-c", "user.email=test@example.invalid", "commit", "-q", "-m", "start"];
-    let git = |words: &[&str]| Command::new("git").args(words).current_dir(project.root()).status().unwrap();
+    let words = [
+        "-c",
+        "user.name=Test",
+        "-c",
+        "user.email=test@example.invalid",
+        "commit",
+        "-q",
+        "-m",
+        "start",
+    ];
+    let git = |words: &[&str]| {
+        Command::new("git")
+            .args(words)
+            .current_dir(project.root())
+            .status()
+            .unwrap()
+    };
     project.write(".mine", "a\n");
     assert!(git(&["add", "-A"]).success() && git(&words).success());
     describe(&project, &[("mine", &[], "    obeys: [.mine]\n")]);
     let run = || project.run(&["run", "x", "--agent", "mine"]);
     let opened = project.run(&["run", "x", "Do it", "--agent", "mine"]);
-    assert!(opened.stderr.contains("NotTrusted") && calls(&project, "mine") == 0, "{}", opened.stderr);
+    assert!(
+        opened.stderr.contains("NotTrusted") && calls(&project, "mine") == 0,
+        "{}",
+        opened.stderr
+    );
     project.run(&["trust"]).ok();
     assert!(run().stderr.contains("AgentEmpty"));
     assert_eq!(calls(&project, "mine"), 1);
 
     let trees = project.home().join(".local/state/agentd/worktrees");
-    let tree = fs::read_dir(trees).unwrap().next().unwrap().unwrap().path().join("x");
+    let tree = fs::read_dir(trees)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path()
+        .join("x");
     fs::write(tree.join(".mine"), "run this\n").unwrap();
     run().fails(4, &["NotTrusted", ".mine", "agentd trust -C", "--trust"]);
     assert_eq!(calls(&project, "mine"), 1, "it was not started");

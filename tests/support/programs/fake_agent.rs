@@ -20,7 +20,11 @@
 //! record FOLDER         puts argv, env and stdin into a new folder in it, named 1, 2 and so on
 //! fork-loop N FILE      starts itself N times over, each time in a session of its own with a line for a file
 //! ```
-#![expect(clippy::disallowed_methods, clippy::exit, reason = "a test program does as it likes")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::exit,
+    reason = "a test program does as it likes"
+)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -38,9 +42,16 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() {
     for argument in env::args().skip(1) {
-        let script =
-            if Path::new(&argument).is_file() { fs::read_to_string(&argument) } else { Ok(argument) };
-        for step in script.unwrap_or_default().lines().filter(|line| !line.trim().is_empty()) {
+        let script = if Path::new(&argument).is_file() {
+            fs::read_to_string(&argument)
+        } else {
+            Ok(argument)
+        };
+        for step in script
+            .unwrap_or_default()
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+        {
             if let Err(error) = take(step) {
                 let _closed = writeln!(io::stderr(), "fake_agent: {step}: {error}");
                 process::exit(99);
@@ -66,8 +77,10 @@ fn take(step: &str) -> Outcome<()> {
         "bytes" => write_bytes(rest.parse()?, true)?,
         "line" => write_bytes(rest.parse()?, false)?,
         "hex" => {
-            let pairs =
-                rest.as_bytes().chunks(2).map(|pair| u8::from_str_radix(&String::from_utf8_lossy(pair), 16));
+            let pairs = rest
+                .as_bytes()
+                .chunks(2)
+                .map(|pair| u8::from_str_radix(&String::from_utf8_lossy(pair), 16));
             out.write_all(&pairs.collect::<Result<Vec<u8>, _>>()?)?;
         }
         "cat" => {
@@ -77,7 +90,11 @@ fn take(step: &str) -> Outcome<()> {
             io::copy(&mut io::stdin(), &mut out)?;
         }
         "read-stdin" => {
-            let most = if rest.is_empty() { u64::MAX } else { rest.parse()? };
+            let most = if rest.is_empty() {
+                u64::MAX
+            } else {
+                rest.parse()?
+            };
             let count = io::copy(&mut io::stdin().take(most), &mut io::sink())?;
             writeln!(out, "read {count} bytes")?;
         }
@@ -109,7 +126,9 @@ fn take(step: &str) -> Outcome<()> {
         }
         "stop-guard" => kill(Pid::parent(), Signal::SIGSTOP)?,
         "hold-guard" => {
-            let opened = OpenOptions::new().write(true).open(format!("/proc/{}/fd/0", Pid::parent()));
+            let opened = OpenOptions::new()
+                .write(true)
+                .open(format!("/proc/{}/fd/0", Pid::parent()));
             // Closed with this process.
             mem::forget(opened);
         }
@@ -120,7 +139,10 @@ fn take(step: &str) -> Outcome<()> {
             }
         }
         "pwd" => writeln!(out, "{}", env::current_dir()?.display())?,
-        "call-log" => writeln!(OpenOptions::new().append(true).create(true).open(rest)?, "called")?,
+        "call-log" => writeln!(
+            OpenOptions::new().append(true).create(true).open(rest)?,
+            "called"
+        )?,
         "write" => {
             let (path, text) = rest.split_once(' ').ok_or("FILE and TEXT")?;
             fs::write(path, text)?;
@@ -136,12 +158,20 @@ fn take(step: &str) -> Outcome<()> {
 
 /// Writes down how this program was called, one argument and one variable a line.
 fn record(folder: &Path) -> Outcome<()> {
-    let number = (1..).find(|number| !folder.join(number.to_string()).exists()).unwrap_or(1);
+    let number = (1..)
+        .find(|number| !folder.join(number.to_string()).exists())
+        .unwrap_or(1);
     let folder = folder.join(number.to_string());
     fs::create_dir_all(&folder)?;
-    let lines = |words: Vec<String>| words.iter().map(|word| format!("{word}\n")).collect::<String>();
+    let lines = |words: Vec<String>| {
+        words
+            .iter()
+            .map(|word| format!("{word}\n"))
+            .collect::<String>()
+    };
     fs::write(folder.join("argv"), lines(env::args().skip(1).collect()))?;
-    let variables = env::vars_os().map(|(name, value)| format!("{}={}", name.display(), value.display()));
+    let variables =
+        env::vars_os().map(|(name, value)| format!("{}={}", name.display(), value.display()));
     fs::write(folder.join("env"), lines(variables.collect()))?;
     io::copy(&mut io::stdin(), &mut File::create(folder.join("stdin"))?)?;
     Ok(())
@@ -153,7 +183,11 @@ fn leave(word: &str, rest: &str) -> Outcome<()> {
         // Never without end: should it get away from its guard, it would not be caught any more.
         let (left, log) = rest.split_once(' ').ok_or("N and FILE")?;
         if let left @ 1.. = left.parse::<u64>()? {
-            let steps = ["new-session", &format!("call-log {log}"), &format!("fork-loop {} {log}", left - 1)];
+            let steps = [
+                "new-session",
+                &format!("call-log {log}"),
+                &format!("fork-loop {} {log}", left - 1),
+            ];
             itself(&steps)?.spawn()?;
         }
         return Ok(());
@@ -212,7 +246,11 @@ struct Endless<'a>(&'a [u8]);
 impl Read for Endless<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = into.len().min(self.0.len()) / 64 * 64;
-        let count = if count == 0 { into.len().min(64) } else { count };
+        let count = if count == 0 {
+            into.len().min(64)
+        } else {
+            count
+        };
         into[..count].copy_from_slice(&self.0[..count]);
         Ok(count)
     }

@@ -13,7 +13,10 @@ use agentd::agent::{Containment, Job, Limits, launch, prepare};
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(env::var_os("FOLDER").ok_or("FOLDER is not set")?);
     let starts = folder.join("starts");
-    writeln!(OpenOptions::new().append(true).create(true).open(&starts)?, "started")?;
+    writeln!(
+        OpenOptions::new().append(true).create(true).open(&starts)?,
+        "started"
+    )?;
     let count = fs::read_to_string(&starts)?.lines().count();
     // Should it get away, it must not go on for ever.
     if count > 5 {

@@ -15,7 +15,9 @@ use crate::out::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn resume_turn(args: &Args, given: &ResumeArgs) -> Outcome {
-    let Some(session) = &given.session else { return resume_all(args, given) };
+    let Some(session) = &given.session else {
+        return resume_all(args, given);
+    };
     let session = SessionId::new(session.as_str())?;
     let store = ledger(args)?;
     if store.events(&session)?.is_empty() {
@@ -25,7 +27,14 @@ pub(super) fn resume_turn(args: &Args, given: &ResumeArgs) -> Outcome {
     if state.change.is_some() {
         let (send, json) = (given.send.clone(), given.json);
         // An agent edits only the work tree of the change, so that nothing of anyone else's can be half done.
-        let lead = LeadArgs { agent: None, model: None, auto: false, yes: false, send, json };
+        let lead = LeadArgs {
+            agent: None,
+            model: None,
+            auto: false,
+            yes: false,
+            send,
+            json,
+        };
         return Leader::open(args, "agentd resume", &session, None, &lead)?.go(None, None);
     }
     let recorded = Recorded::find(&store, session.as_str())?;
@@ -35,11 +44,16 @@ pub(super) fn resume_turn(args: &Args, given: &ResumeArgs) -> Outcome {
     let grammar = workspace.pack.grammar(&started.mode).ok();
     let sending = Sending::open("agentd resume", workspace, &given.send, given.json)?;
     if recorded.replied.is_some() && !recorded.is_unfinished() {
-        out::note(format_args!("nothing is left to do: {} has its reply", recorded.name()));
+        out::note(format_args!(
+            "nothing is left to do: {} has its reply",
+            recorded.name()
+        ));
         return sending.run(None, |_| Ok(None));
     }
     let driver = sending.driver(args, &agent, &given.send)?;
-    sending.run(grammar.as_ref(), |desk| resume(desk, driver.as_ref(), &session, given.again))
+    sending.run(grammar.as_ref(), |desk| {
+        resume(desk, driver.as_ref(), &session, given.again)
+    })
 }
 
 /// Brings to an end what earlier runs have left in any session; where no turn was taken there is nothing to do.
@@ -54,9 +68,15 @@ fn resume_all(args: &Args, given: &ResumeArgs) -> Outcome {
         out::note("nothing is left to do");
         return Ok(exit::OK);
     }
-    for held in held.iter().filter(|held| agent::is_alive(&held.holder.process)) {
+    for held in held
+        .iter()
+        .filter(|held| agent::is_alive(&held.holder.process))
+    {
         let (session, holder) = (&held.session, &held.holder);
-        out::note(format_args!("`{session}` is held by `{}` (process {})", holder.name, holder.process.pid));
+        out::note(format_args!(
+            "`{session}` is held by `{}` (process {})",
+            holder.name, holder.process.pid
+        ));
     }
     Sending::open("agentd resume", workspace, &given.send, given.json)?.run(None, |_| Ok(None))
 }
@@ -70,17 +90,27 @@ pub(super) fn replay_turn(args: &Args, given: &ReplayArgs) -> Outcome {
         let grammar = workspace.pack.grammar(&turn.started.mode).ok();
         let sending = Sending::open("agentd replay", workspace, &given.send, given.json)?;
         let driver = sending.driver(args, &agent, &given.send)?;
-        return sending.run(grammar.as_ref(), |desk| replay(desk, driver.as_ref(), &agent, &turn).map(Some));
+        return sending.run(grammar.as_ref(), |desk| {
+            replay(desk, driver.as_ref(), &agent, &turn).map(Some)
+        });
     }
     if turn.answered().is_none() {
         let message = format!("{} has no whole reply to be read again", turn.name());
         let hint = format!("`agentd show {}` tells how it ended", turn.name());
-        return Err(Error::new(ErrorKind::TurnNotFound, message).with_hint(hint).into());
+        return Err(Error::new(ErrorKind::TurnNotFound, message)
+            .with_hint(hint)
+            .into());
     }
     let (response, verdict) = turn.read_again(&workspace, &store)?;
     let recorded = turn.replied.as_ref();
-    let then = (recorded.and_then(|replied| replied.verdict), recorded.map(|replied| &replied.markers));
-    let now = (verdict.as_ref().ok().copied().flatten(), Some(&response.markers));
+    let then = (
+        recorded.and_then(|replied| replied.verdict),
+        recorded.map(|replied| &replied.markers),
+    );
+    let now = (
+        verdict.as_ref().ok().copied().flatten(),
+        Some(&response.markers),
+    );
     let same = recorded.is_none() || then == now;
     let name = |verdict: Option<agentd::ReviewResult>| verdict.map(|verdict| verdict.name());
     if given.json {

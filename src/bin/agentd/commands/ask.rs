@@ -19,14 +19,21 @@ const LONGEST_REPLY: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Checks the arguments, reads the text and the state, and opens the project.
 pub(super) fn ask(args: &Args, given: &AskArgs) -> Result<(Workspace, Ask)> {
-    let resolved =
-        |paths: &[PathBuf]| paths.iter().map(|path| from_here(args, path)).collect::<Result<Vec<_>>>();
+    let resolved = |paths: &[PathBuf]| {
+        paths
+            .iter()
+            .map(|path| from_here(args, path))
+            .collect::<Result<Vec<_>>>()
+    };
     // First of all: what must not be seen is known from here on, also in what is said of a state file.
     let workspace = project::workspace(args, given.pack.as_deref())?;
     let work = match &given.state {
         Some(path) => {
             let path = from_here(args, path)?;
-            Some(Work::read(&ops::read_text(&path)?, &path.display().to_string())?)
+            Some(Work::read(
+                &ops::read_text(&path)?,
+                &path.display().to_string(),
+            )?)
         }
         None => None,
     };
@@ -51,14 +58,19 @@ pub(super) fn ask(args: &Args, given: &AskArgs) -> Result<(Workspace, Ask)> {
 
 /// The mode of a state file is one of the pack; if it is not the one that is asked for, that is told.
 fn check_mode(workspace: &Workspace, ask: &Ask) -> Result<()> {
-    let Some(mode) = ask.work.as_ref().and_then(|work| work.mode.as_ref()) else { return Ok(()) };
+    let Some(mode) = ask.work.as_ref().and_then(|work| work.mode.as_ref()) else {
+        return Ok(());
+    };
     let mode = workspace.pack.resolved(mode);
     workspace.pack.mode(&mode).map_err(|error| {
         let modes = error.hint().unwrap_or_default().to_owned();
         error.with_hint(format!("the state file names it under `mode`; {modes}"))
     })?;
     if mode != workspace.pack.resolved(&ask.mode) {
-        out::note(format_args!("the state file is in mode `{mode}`; the prompt is for `{}`", ask.mode));
+        out::note(format_args!(
+            "the state file is in mode `{mode}`; the prompt is for `{}`",
+            ask.mode
+        ));
     }
     Ok(())
 }
@@ -66,10 +78,16 @@ fn check_mode(workspace: &Workspace, ask: &Ask) -> Result<()> {
 /// Reads `NAME=VALUE` pairs.
 fn variables(given: &[String]) -> Result<Variables> {
     let pair = |text: &String| {
-        let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
-            Error::new(ErrorKind::NameInvalid, format!("{text:?} does not set a variable"))
+        let (name, value) = text
+            .split_once('=')
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or_else(|| {
+                Error::new(
+                    ErrorKind::NameInvalid,
+                    format!("{text:?} does not set a variable"),
+                )
                 .with_hint("write `--set NAME=VALUE`, like `--set depth=0`")
-        })?;
+            })?;
         Ok((name.to_owned(), value.to_owned()))
     };
     given.iter().map(pair).collect()
@@ -77,7 +95,11 @@ fn variables(given: &[String]) -> Result<Variables> {
 
 /// Returns a path as seen from the folder that the command was told to work in.
 pub(super) fn from_here(args: &Args, path: &Path) -> Result<PathBuf> {
-    Ok(if args.directory.is_some() { project::folder(args)?.join(path) } else { path.to_path_buf() })
+    Ok(if args.directory.is_some() {
+        project::folder(args)?.join(path)
+    } else {
+        path.to_path_buf()
+    })
 }
 
 /// Returns a text as it was given, or stdin for `-`.
@@ -120,5 +142,7 @@ fn unusable(message: &str) -> Error {
 
 /// Tells whether an agent can be asked.
 pub(super) fn is_known(agents: &agentd::config::Agents, name: &str) -> bool {
-    matches!(name, "scripted" | "echo") || name.starts_with("replay:") || agents.known(name).is_some()
+    matches!(name, "scripted" | "echo")
+        || name.starts_with("replay:")
+        || agents.known(name).is_some()
 }

@@ -31,9 +31,12 @@ pub(super) fn run(args: &Args, command: &ChangeCommand) -> Outcome {
             let session = SessionId::new(change.as_str())?;
             let rows = all(args)?;
             let Some(row) = rows.iter().find(|row| row.change == session) else {
-                return Err(Error::new(ErrorKind::ChangeNotFound, format!("there is no change `{session}`"))
-                    .with_hint("`agentd change list` lists them")
-                    .into());
+                return Err(Error::new(
+                    ErrorKind::ChangeNotFound,
+                    format!("there is no change `{session}`"),
+                )
+                .with_hint("`agentd change list` lists them")
+                .into());
             };
             if *json { out::json(row)? } else { show(row)? }
         }
@@ -56,23 +59,39 @@ fn print(rows: &[ChangeRow], json: bool) -> std::io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    let heads = ["CHANGE", "PHASE", "STANDS", "VERDICTS", "ROUNDS", "TURNS", "COST", "AGE", "REQUEST"];
+    let heads = [
+        "CHANGE", "PHASE", "STANDS", "VERDICTS", "ROUNDS", "TURNS", "COST", "AGE", "REQUEST",
+    ];
     out::table(&heads, rows.iter().map(cells))
 }
 
 fn cells(row: &ChangeRow) -> [String; 9] {
     let last = row.verdicts.iter().rev().take(2).rev();
-    let verdicts: Vec<String> = last.map(|(mode, verdict)| format!("{mode} {}", verdict.name())).collect();
+    let verdicts: Vec<String> = last
+        .map(|(mode, verdict)| format!("{mode} {}", verdict.name()))
+        .collect();
     [
         row.change.to_string(),
-        row.mode.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+        row.mode
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), ToString::to_string),
         stands(&row.standing).to_owned(),
-        if verdicts.is_empty() { "-".to_owned() } else { verdicts.join(", ") },
+        if verdicts.is_empty() {
+            "-".to_owned()
+        } else {
+            verdicts.join(", ")
+        },
         row.rounds.to_string(),
         row.turns.to_string(),
         cost(row),
         when::ago(row.age_seconds),
-        row.request.lines().next().unwrap_or_default().chars().take(40).collect(),
+        row.request
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(40)
+            .collect(),
     ]
 }
 
@@ -100,7 +119,11 @@ fn tell_overlaps(rows: &[ChangeRow]) {
     for row in rows {
         // Each pair once.
         for (other, both) in row.overlaps.iter().filter(|(other, _)| *other > row.change) {
-            out::warning(format_args!("{} and {other} both touch {}", row.change, both.join(", ")));
+            out::warning(format_args!(
+                "{} and {other} both touch {}",
+                row.change,
+                both.join(", ")
+            ));
         }
     }
 }
@@ -109,20 +132,43 @@ fn show(row: &ChangeRow) -> std::io::Result<()> {
     let mut rows = vec![
         ("change", row.change.to_string()),
         ("request", row.request.clone()),
-        ("phase", row.mode.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)),
+        (
+            "phase",
+            row.mode
+                .as_ref()
+                .map_or_else(|| "-".to_owned(), ToString::to_string),
+        ),
         ("stands", stands(&row.standing).to_owned()),
         ("turns", format!("{} in {} rounds", row.turns, row.rounds)),
         ("cost", cost(row)),
-        ("branch", format!("{} onto {}", row.branch, row.onto.as_deref().unwrap_or("nothing"))),
+        (
+            "branch",
+            format!(
+                "{} onto {}",
+                row.branch,
+                row.onto.as_deref().unwrap_or("nothing")
+            ),
+        ),
     ];
     rows.extend(row.tree.iter().map(|tree| ("tree", tree.clone())));
-    rows.extend(row.verdicts.iter().map(|(mode, verdict)| ("verdict", format!("{mode} {}", verdict.name()))));
-    rows.extend(row.findings.iter().map(|(mode, finding)| ("finding", format!("{mode}: {finding}"))));
+    rows.extend(
+        row.verdicts
+            .iter()
+            .map(|(mode, verdict)| ("verdict", format!("{mode} {}", verdict.name()))),
+    );
+    rows.extend(
+        row.findings
+            .iter()
+            .map(|(mode, finding)| ("finding", format!("{mode}: {finding}"))),
+    );
     if !row.touches.is_empty() {
         rows.push(("touches", row.touches.join(", ")));
     }
     for (other, both) in &row.overlaps {
-        rows.push(("overlap", format!("{other} touches {} as well", both.join(", "))));
+        rows.push((
+            "overlap",
+            format!("{other} touches {} as well", both.join(", ")),
+        ));
     }
     out::rows(&rows)
 }

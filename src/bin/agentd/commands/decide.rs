@@ -14,17 +14,27 @@ pub(super) fn approve(args: &Args, given: &DecideArgs) -> Outcome {
 }
 
 pub(super) fn revise(args: &Args, given: &DecideArgs) -> Outcome {
-    if given.note.as_deref().is_none_or(|note| note.trim().is_empty()) {
-        return Err(Error::new(ErrorKind::NameInvalid, "nothing says what to revise")
-            .with_hint("say it with --note \"…\"")
-            .into());
+    if given
+        .note
+        .as_deref()
+        .is_none_or(|note| note.trim().is_empty())
+    {
+        return Err(
+            Error::new(ErrorKind::NameInvalid, "nothing says what to revise")
+                .with_hint("say it with --note \"…\"")
+                .into(),
+        );
     }
     decided(args, given, Decision::Revise)
 }
 
 fn decided(args: &Args, given: &DecideArgs, decision: Decision) -> Outcome {
     let session = SessionId::new(given.change.as_str())?;
-    let name = if decision == Decision::Approve { "agentd approve" } else { "agentd revise" };
+    let name = if decision == Decision::Approve {
+        "agentd approve"
+    } else {
+        "agentd revise"
+    };
     let mut leader = Leader::open(args, name, &session, None, &given.lead)?;
     leader.decided(decision, given.note.as_deref())?;
     if given.later {
@@ -37,16 +47,32 @@ fn decided(args: &Args, given: &DecideArgs, decision: Decision) -> Outcome {
 /// Gives a change up: one that waits, or any.
 pub(super) fn end(args: &Args, given: &EndArgs, waiting: bool) -> Outcome {
     let session = SessionId::new(given.change.as_str())?;
-    let send = SendArgs { script: None, trust: false };
-    let lead = LeadArgs { agent: None, model: None, auto: false, yes: false, send, json: given.json };
-    let (name, decision) =
-        if waiting { ("agentd reject", Decision::Reject) } else { ("agentd cancel", Decision::Cancel) };
+    let send = SendArgs {
+        script: None,
+        trust: false,
+    };
+    let lead = LeadArgs {
+        agent: None,
+        model: None,
+        auto: false,
+        yes: false,
+        send,
+        json: given.json,
+    };
+    let (name, decision) = if waiting {
+        ("agentd reject", Decision::Reject)
+    } else {
+        ("agentd cancel", Decision::Cancel)
+    };
     let mut leader = Leader::open(args, name, &session, None, &lead)?;
     leader.decided(decision, given.note.as_deref())?;
     if given.json {
         out::json(&json!({"change": session, "done": false}))?;
     } else {
-        out::row("given up", format_args!("{session}; its branch agentd/{session} stays"));
+        out::row(
+            "given up",
+            format_args!("{session}; its branch agentd/{session} stays"),
+        );
     }
     Ok(exit::OK)
 }

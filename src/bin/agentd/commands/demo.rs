@@ -40,7 +40,9 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
     let origin = given
         .script
         .as_ref()
-        .map_or("the demonstration's script".to_owned(), |path| path.display().to_string());
+        .map_or("the demonstration's script".to_owned(), |path| {
+            path.display().to_string()
+        });
     let scripted = Scripted::read(&script, &origin)?;
     // From here on it is a project like any other, in which the user may look around afterwards.
     drop(open_ledger(
@@ -55,8 +57,18 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
             "the agent is scripted: what it says is in the program; files, git, checks and verdicts are real",
         );
     }
-    let send = SendArgs { script: None, trust: true };
-    let lead = LeadArgs { agent: None, model: None, auto: true, yes: true, send, json: given.json };
+    let send = SendArgs {
+        script: None,
+        trust: true,
+    };
+    let lead = LeadArgs {
+        agent: None,
+        model: None,
+        auto: true,
+        yes: true,
+        send,
+        json: given.json,
+    };
     let session = SessionId::new(CHANGE)?;
     let mut leader = Leader::with("agentd demo", workspace, &session, args, &lead)?;
     leader.sending.run.git = git;
@@ -70,7 +82,9 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
 
 /// Returns the folder of the demonstration: the one that is named, if it is empty, or a temporary one.
 fn folder(args: &Args, given: &DemoArgs) -> Result<PathBuf> {
-    let Some(folder) = &given.folder else { return ops::temporary_folder("agentd-demo-") };
+    let Some(folder) = &given.folder else {
+        return ops::temporary_folder("agentd-demo-");
+    };
     let folder = from_here(args, folder)?;
     if folder.join("greet").exists() {
         let message = format!("{} holds a demonstration already", folder.display());
@@ -81,11 +95,26 @@ fn folder(args: &Args, given: &DemoArgs) -> Result<PathBuf> {
 
 /// Returns what git is run with: nothing of the user's own.
 fn git() -> Git {
-    let who = [("NAME", "agentd demo"), ("EMAIL", "demo@agentd.invalid"), ("DATE", DATE)];
-    let of = |role: &str| who.map(|(what, value)| (format!("GIT_{role}_{what}"), value.to_owned())).to_vec();
-    let none = [("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")];
-    let none = none.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    Git { env: [of("AUTHOR"), of("COMMITTER"), none].concat(), ..project::git() }
+    let who = [
+        ("NAME", "agentd demo"),
+        ("EMAIL", "demo@agentd.invalid"),
+        ("DATE", DATE),
+    ];
+    let of = |role: &str| {
+        who.map(|(what, value)| (format!("GIT_{role}_{what}"), value.to_owned()))
+            .to_vec()
+    };
+    let none = [
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+    ];
+    let none = none
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec();
+    Git {
+        env: [of("AUTHOR"), of("COMMITTER"), none].concat(),
+        ..project::git()
+    }
 }
 
 /// Says what happened, and where to look.
@@ -102,5 +131,8 @@ fn tell(root: &Path) {
     out::row("", format_args!("agentd -C {root} show {CHANGE}/6"));
     out::row("", format_args!("{root}/agentd/specs/greeting.md"));
     out::row("", format_args!("{root}/agentd/changes/archive"));
-    out::row("next", "in a project of yours: agentd run add-login \"Add login\"");
+    out::row(
+        "next",
+        "in a project of yours: agentd run add-login \"Add login\"",
+    );
 }

@@ -47,8 +47,20 @@ pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
             Err(error) => out::rows(&[("settings", format!("no: {error:#}"))])?,
         }
         out::rows(&[
-            ("guard", words(&facts.guard, "yes: all that an agent starts ends with its call")),
-            ("namespace", words(&facts.namespace, "yes: containment = \"namespace\" may be set")),
+            (
+                "guard",
+                words(
+                    &facts.guard,
+                    "yes: all that an agent starts ends with its call",
+                ),
+            ),
+            (
+                "namespace",
+                words(
+                    &facts.namespace,
+                    "yes: containment = \"namespace\" may be set",
+                ),
+            ),
             ("killed", format!("agentd: {}", facts.when_killed())),
             ("", format!("and its guard: {}", facts.when_guard_killed())),
             (
@@ -58,12 +70,23 @@ pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
                     Some(name) => format!("on {name}, a network file system, which may lose it"),
                 },
             ),
-            ("", ledger.as_ref().map_or_else(|| "none was made yet".to_owned(), Health::words)),
+            (
+                "",
+                ledger
+                    .as_ref()
+                    .map_or_else(|| "none was made yet".to_owned(), Health::words),
+            ),
         ])?;
     }
     let sound = machine.is_ok_and(|machine| machine.choices.iter().all(|choice| choice.known));
     let whole = ledger.is_none_or(|health| health.faults.is_empty());
-    Ok(if facts.guard.is_ok() && network.is_none() && whole && sound { exit::OK } else { exit::FINDINGS })
+    Ok(
+        if facts.guard.is_ok() && network.is_none() && whole && sound {
+            exit::OK
+        } else {
+            exit::FINDINGS
+        },
+    )
 }
 
 /// The agents of this machine.
@@ -87,26 +110,52 @@ impl Machine {
     fn look(args: &Args) -> Result<Self> {
         let workspace = project::workspace(args, None)?;
         let (present, choices) = (agents(&workspace)?, choices(&workspace)?);
-        let described = workspace.agents()?.all().map(|spec| spec.name.clone()).collect();
-        Ok(Self { described, present, choices, providers: providers(&workspace)? })
+        let described = workspace
+            .agents()?
+            .all()
+            .map(|spec| spec.name.clone())
+            .collect();
+        Ok(Self {
+            described,
+            present,
+            choices,
+            providers: providers(&workspace)?,
+        })
     }
 
     fn rows(&self) -> Vec<(&'static str, String)> {
-        let mut rows: Vec<_> = self.present.iter().map(|agent| ("agent", agent.words())).collect();
+        let mut rows: Vec<_> = self
+            .present
+            .iter()
+            .map(|agent| ("agent", agent.words()))
+            .collect();
         if rows.is_empty() {
             let names = self.described.join(", ");
             rows.push(("agents", format!("none is on PATH of {names}")));
-            rows.push(("", "or ask a model of a server: --agent ollama:MODEL".to_owned()));
+            rows.push((
+                "",
+                "or ask a model of a server: --agent ollama:MODEL".to_owned(),
+            ));
         }
-        let choice = |Choice { mode, agent, note, .. }: &Choice| {
-            ("mode", format!("{mode}: {}{note}", agent.as_deref().unwrap_or("no agent")))
+        let choice = |Choice {
+                          mode, agent, note, ..
+                      }: &Choice| {
+            (
+                "mode",
+                format!("{mode}: {}{note}", agent.as_deref().unwrap_or("no agent")),
+            )
         };
         rows.extend(self.choices.iter().map(choice));
         rows
     }
 
     fn json(&self) -> Value {
-        let mode = |Choice { mode, agent, note, known }: &Choice| {
+        let mode = |Choice {
+                        mode,
+                        agent,
+                        note,
+                        known,
+                    }: &Choice| {
             let note = note.trim_start_matches(", which ");
             json!({"mode": mode, "agent": agent, "exists": known, "note": note})
         };
@@ -135,7 +184,12 @@ impl Present {
             (Ok(version), None) => version.clone(),
             (Err(error), _) => format!("{error:#}"),
         };
-        format!("{} {version} ({}; {})", self.name, tried(self.tried), self.file.display())
+        format!(
+            "{} {version} ({}; {})",
+            self.name,
+            tried(self.tried),
+            self.file.display()
+        )
     }
 
     fn json(&self) -> Value {
@@ -152,7 +206,9 @@ impl Present {
 
 /// Returns the agents whose commands are on PATH; each is asked for its version, all at once.
 fn agents(workspace: &Workspace) -> Result<Vec<Present>> {
-    let Some(path) = &workspace.path else { return Ok(Vec::new()) };
+    let Some(path) = &workspace.path else {
+        return Ok(Vec::new());
+    };
     let drivers = project::drivers(workspace)?;
     // Nothing of a project can have a say in what a command tells here.
     let folder = tempfile::tempdir().map_err(|error| {
@@ -166,20 +222,50 @@ fn agents(workspace: &Workspace) -> Result<Vec<Present>> {
             return Err(Error::new(ErrorKind::NotTrusted, message));
         }
         let folder = folder.path().join(&spec.name);
-        std::fs::DirBuilder::new().create(&folder).map_err(|error| {
-            Error::new(ErrorKind::FileUnusable, "no temporary folder can be made").with_source(error)
-        })?;
-        drivers.command(&spec.name).map_or_else(|| Ok(String::new()), |agent| agent.version(&folder))
+        std::fs::DirBuilder::new()
+            .create(&folder)
+            .map_err(|error| {
+                Error::new(ErrorKind::FileUnusable, "no temporary folder can be made")
+                    .with_source(error)
+            })?;
+        drivers
+            .command(&spec.name)
+            .map_or_else(|| Ok(String::new()), |agent| agent.version(&folder))
     };
     let versions: Vec<Result<String>> = thread::scope(|scope| {
-        let asked: Vec<_> = found.iter().map(|(spec, _)| scope.spawn(|| ask(spec))).collect();
-        let failed = || Err(Error::new(ErrorKind::AgentUnusable, "it could not be asked for its version"));
-        asked.into_iter().map(|asked| asked.join().unwrap_or_else(|_| failed())).collect()
+        let asked: Vec<_> = found
+            .iter()
+            .map(|(spec, _)| scope.spawn(|| ask(spec)))
+            .collect();
+        let failed = || {
+            Err(Error::new(
+                ErrorKind::AgentUnusable,
+                "it could not be asked for its version",
+            ))
+        };
+        asked
+            .into_iter()
+            .map(|asked| asked.join().unwrap_or_else(|_| failed()))
+            .collect()
     });
-    let present = found.into_iter().zip(versions).map(|((spec, file), version)| {
-        let AgentSpec { name, tried, tried_with, .. } = spec;
-        Present { name, file, version, tried, tried_with }
-    });
+    let present = found
+        .into_iter()
+        .zip(versions)
+        .map(|((spec, file), version)| {
+            let AgentSpec {
+                name,
+                tried,
+                tried_with,
+                ..
+            } = spec;
+            Present {
+                name,
+                file,
+                version,
+                tried,
+                tried_with,
+            }
+        });
     Ok(present.collect())
 }
 
@@ -189,14 +275,21 @@ fn choices(workspace: &Workspace) -> Result<Vec<Choice>> {
     let mut choices = Vec::new();
     for mode in workspace.pack.modes.keys() {
         let agent = workspace.agent(&Ask::new(mode.clone(), ""))?;
-        let known = agent.as_ref().is_none_or(|agent| is_known(described, agent.as_str()));
+        let known = agent
+            .as_ref()
+            .is_none_or(|agent| is_known(described, agent.as_str()));
         let note = match workspace.judges_itself(mode)? {
             _ if !known => ", which does not exist".to_owned(),
             Some((judged, _)) => format!(", which lacks a second vendor: {judged} is by the same"),
             None => String::new(),
         };
         let agent = agent.map(|agent| agent.as_str().to_owned());
-        choices.push(Choice { mode: mode.to_string(), agent, note, known });
+        choices.push(Choice {
+            mode: mode.to_string(),
+            agent,
+            note,
+            known,
+        });
     }
     Ok(choices)
 }
@@ -244,7 +337,10 @@ impl Health {
     }
 
     fn fault(error: &agentd::Error) -> Self {
-        Self { events: 0, faults: vec![format!("{error:#}")] }
+        Self {
+            events: 0,
+            faults: vec![format!("{error:#}")],
+        }
     }
 
     fn words(&self) -> String {

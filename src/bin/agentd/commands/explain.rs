@@ -16,19 +16,32 @@ pub(super) fn explain(assembly: &Assembly) {
     for (index, used) in assembly.draft.variables.iter().enumerate() {
         let fate = match (used.bytes, used.required) {
             (Some(bytes), _) => {
-                format!("{bytes:>8} bytes  {}", source(assembly, &used.name).unwrap_or("the pack"))
+                format!(
+                    "{bytes:>8} bytes  {}",
+                    source(assembly, &used.name).unwrap_or("the pack")
+                )
             }
             (None, true) => "       - missing; the prompt says so in its place".to_owned(),
             (None, false) => "       - not given, and not required".to_owned(),
         };
-        out::row(if index == 0 { "variables" } else { "" }, format_args!("{:<18} {fate}", used.name));
+        out::row(
+            if index == 0 { "variables" } else { "" },
+            format_args!("{:<18} {fate}", used.name),
+        );
     }
     let report = &assembly.draft.fit_report;
     blocks(report);
     window(report);
     if let Some(model) = &assembly.model {
         let measured = &assembly.measured;
-        out::row("xml", reliability(model.xml_reliability, assembly.reliability, measured.protocol));
+        out::row(
+            "xml",
+            reliability(
+                model.xml_reliability,
+                assembly.reliability,
+                measured.protocol,
+            ),
+        );
         if let Some(tokens) = calibration(&measured.calibration) {
             out::row("measured", tokens);
         }
@@ -48,33 +61,74 @@ pub(super) fn reliability(reliability: Reliability, origin: Origin, protocol: Sh
 
 /// Says how our counts compare with those that an agent reports; `None` if nothing was measured.
 pub(super) fn calibration(found: &Calibration) -> Option<String> {
-    let Calibration { factor, overhead, samples, cut } = *found;
+    let Calibration {
+        factor,
+        overhead,
+        samples,
+        cut,
+    } = *found;
     let told = match (samples, found.used()) {
         (0, _) if cut == 0 => return None,
         (0, _) => "nothing of tokens".to_owned(),
-        (_, Some(_)) => format!("{factor:.2} × our count + {} tokens beside it", grouped(overhead)),
+        (_, Some(_)) => format!(
+            "{factor:.2} × our count + {} tokens beside it",
+            grouped(overhead)
+        ),
         (_, None) => "too little of tokens to be used".to_owned(),
     };
-    let cut = if cut > 0 { format!(", and {cut} that seem cut") } else { String::new() };
+    let cut = if cut > 0 {
+        format!(", and {cut} that seem cut")
+    } else {
+        String::new()
+    };
     Some(format!("{told} ({samples} samples{cut})"))
 }
 
 fn template(assembly: &Assembly) {
-    let Some(found) = &assembly.template else { return };
+    let Some(found) = &assembly.template else {
+        return;
+    };
     let template = &found.template.text;
-    let why = if found.fallback { ", for want of one for this agent" } else { "" };
-    out::row("template", format_args!("{} ({}){why}", template.name, template.origin));
+    let why = if found.fallback {
+        ", for want of one for this agent"
+    } else {
+        ""
+    };
+    out::row(
+        "template",
+        format_args!("{} ({}){why}", template.name, template.origin),
+    );
     for (index, place) in found.searched.iter().enumerate() {
-        let mark = if *place == template.origin { "found" } else { "-" };
-        out::row(if index == 0 { "searched" } else { "" }, format_args!("{mark:<5} {place}"));
+        let mark = if *place == template.origin {
+            "found"
+        } else {
+            "-"
+        };
+        out::row(
+            if index == 0 { "searched" } else { "" },
+            format_args!("{mark:<5} {place}"),
+        );
     }
 }
 
 fn blocks(report: &FitReport) {
-    let kept_width = report.blocks.iter().map(|row| kept(row).len()).max().unwrap_or(0).max(4);
-    let names =
-        report.blocks.iter().map(|row| &row.block).chain(report.absent.iter().map(|absent| &absent.layer));
-    let width = names.map(|name| name.chars().count()).max().unwrap_or(0).clamp(5, 40);
+    let kept_width = report
+        .blocks
+        .iter()
+        .map(|row| kept(row).len())
+        .max()
+        .unwrap_or(0)
+        .max(4);
+    let names = report
+        .blocks
+        .iter()
+        .map(|row| &row.block)
+        .chain(report.absent.iter().map(|absent| &absent.layer));
+    let width = names
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0)
+        .clamp(5, 40);
     let head = format!(
         "{:<width$} {:>8} {:>8} {:<8} {:<kept_width$} SOURCE",
         "BLOCK", "TOKENS", "BYTES", "LENGTH", "KEPT"
@@ -87,7 +141,9 @@ fn blocks(report: &FitReport) {
         let (block, rung, source) = (&row.block, row.rung, &row.source);
         out::row(
             "",
-            format_args!("{block:<width$} {tokens:>8} {bytes:>8} {rung:<8} {kept:<kept_width$} {source}"),
+            format_args!(
+                "{block:<width$} {tokens:>8} {bytes:>8} {rung:<8} {kept:<kept_width$} {source}"
+            ),
         );
         if let Some(note) = note(row, report.count) {
             out::row("", format_args!("{:<width$} └ {note}", ""));
@@ -97,7 +153,10 @@ fn blocks(report: &FitReport) {
         let (layer, why) = (&absent.layer, &absent.why);
         out::row(
             "",
-            format_args!("{layer:<width$} {:>8} {:>8} {:<8} {:<kept_width$} {why}", "-", "-", "none", ""),
+            format_args!(
+                "{layer:<width$} {:>8} {:>8} {:<8} {:<kept_width$} {why}",
+                "-", "-", "none", ""
+            ),
         );
     }
 }
@@ -112,17 +171,23 @@ fn kept(row: &FitBlock) -> String {
 
 /// Says why a block is shorter than it could be, or that it is longer than its layer is meant to be.
 fn note(row: &FitBlock, count: CountKind) -> Option<String> {
-    let meant =
-        row.tokens.zip(row.target).filter(|(tokens, target)| tokens > target && count == CountKind::Exact);
-    row.why
-        .clone()
-        .or_else(|| meant.map(|(_, target)| format!("the pack means it to take {}", grouped(target))))
+    let meant = row
+        .tokens
+        .zip(row.target)
+        .filter(|(tokens, target)| tokens > target && count == CountKind::Exact);
+    row.why.clone().or_else(|| {
+        meant.map(|(_, target)| format!("the pack means it to take {}", grouped(target)))
+    })
 }
 
 fn window(report: &FitReport) {
     out::row(
         "bytes",
-        format_args!("{} of at most {}", grouped(report.bytes as u64), grouped(report.max_bytes as u64)),
+        format_args!(
+            "{} of at most {}",
+            grouped(report.bytes as u64),
+            grouped(report.max_bytes as u64)
+        ),
     );
     let tokens = report.tokens.unwrap_or_default();
     let kind = match report.count {
@@ -131,15 +196,34 @@ fn window(report: &FitReport) {
         CountKind::Guess => "a guess, upper bound",
     };
     let (Some(window), Some(budget)) = (report.window, report.budget) else {
-        out::row("tokens", format_args!("{} ({kind}); --model ID fits them into a window", grouped(tokens)));
+        out::row(
+            "tokens",
+            format_args!(
+                "{} ({kind}); --model ID fits them into a window",
+                grouped(tokens)
+            ),
+        );
         return;
     };
     let model = report.model.as_deref().unwrap_or_default();
-    out::row("model", format_args!("{model}: {} tier, counts {kind}", report.tier.name()));
+    out::row(
+        "model",
+        format_args!("{model}: {} tier, counts {kind}", report.tier.name()),
+    );
     let share = |part: u64| usize::try_from((part * BAR).div_ceil(window.max(1))).unwrap_or(0);
     let (used, reply) = (share(tokens), share(report.reserve));
-    let free = usize::try_from(BAR).unwrap_or(0).saturating_sub(used + reply);
-    out::row("window", format_args!("{}{}{}", "█".repeat(used), "░".repeat(free), "▒".repeat(reply)));
+    let free = usize::try_from(BAR)
+        .unwrap_or(0)
+        .saturating_sub(used + reply);
+    out::row(
+        "window",
+        format_args!(
+            "{}{}{}",
+            "█".repeat(used),
+            "░".repeat(free),
+            "▒".repeat(reply)
+        ),
+    );
     out::row(
         "",
         format_args!(

@@ -18,7 +18,11 @@ pub(super) fn run(args: &Args, given: &FixArgs) -> Outcome {
         Some(name) => SessionId::new(name.as_str())?,
         None => free_name(args, &name_of(&request))?,
     };
-    let files = given.files.iter().map(|path| from_here(args, path)).collect::<agentd::Result<_>>()?;
+    let files = given
+        .files
+        .iter()
+        .map(|path| from_here(args, path))
+        .collect::<agentd::Result<_>>()?;
     let mut leader = Leader::open(args, "agentd fix", &session, Some(LIGHT), &given.lead)?;
     leader.files = files;
     leader.go(Some(request), None)
@@ -37,8 +41,13 @@ fn free_name(args: &Args, wanted: &str) -> agentd::Result<SessionId> {
 
 /// Makes a name of a request: `fix-typo-in-readme`.
 fn name_of(request: &str) -> String {
-    let letters =
-        request.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' });
+    let letters = request.chars().map(|c| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            ' '
+        }
+    });
     let letters: String = letters.collect();
     let mut name = "fix".to_owned();
     for word in letters.split_whitespace() {
@@ -57,7 +66,10 @@ mod tests {
 
     #[test]
     fn a_request_makes_a_name() {
-        assert_eq!(name_of("Typo in README: \"recieve\"!"), "fix-typo-in-readme-recieve");
+        assert_eq!(
+            name_of("Typo in README: \"recieve\"!"),
+            "fix-typo-in-readme-recieve"
+        );
         assert_eq!(name_of("…"), "fix");
         assert!(name_of(&"word ".repeat(40)).len() <= 40);
     }

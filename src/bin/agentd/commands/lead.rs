@@ -8,8 +8,8 @@ use agentd::apply::Standing;
 use agentd::config::Finish;
 use agentd::models::{AgentName, Decision, Mode, SessionId, State};
 use agentd::orchestrator::{
-    Ask, Desk, Lead, TurnReport, Workspace, accept_checks, check_checks, decide, judge, leave, next_ask,
-    open_change, retry, take, with_files,
+    Ask, Desk, Lead, TurnReport, Workspace, accept_checks, check_checks, decide, judge, leave,
+    next_ask, open_change, retry, take, with_files,
 };
 use agentd::store::{SqliteStore, Store};
 use agentd::{Error, ErrorKind, Result, ReviewResult, spec};
@@ -31,7 +31,8 @@ pub(super) fn run(args: &Args, given: &RunArgs) -> Outcome {
 pub(super) fn plan(args: &Args, given: &RunArgs) -> Outcome {
     let session = SessionId::new(given.change.as_str())?;
     let request = given.request.as_deref().map(text).transpose()?;
-    Leader::open(args, "agentd plan", &session, None, &given.lead)?.go(request, Some(&Mode::new("plan")?))
+    Leader::open(args, "agentd plan", &session, None, &given.lead)?
+        .go(request, Some(&Mode::new("plan")?))
 }
 
 pub(super) fn phase(args: &Args, mode: &str, given: &PhaseArgs) -> Outcome {
@@ -81,7 +82,16 @@ impl<'a> Leader<'a> {
         let sending = Sending::open(name, workspace, &given.send, given.json)?;
         let (session, drivers) = (session.clone(), BTreeMap::new());
         let (files, begun, warned_of_own_work) = (Vec::new(), false, false);
-        Ok(Self { args, given, sending, session, drivers, files, begun, warned_of_own_work })
+        Ok(Self {
+            args,
+            given,
+            sending,
+            session,
+            drivers,
+            files,
+            begun,
+            warned_of_own_work,
+        })
     }
 
     /// Gives an agent a driver of its own.
@@ -95,21 +105,37 @@ impl<'a> Leader<'a> {
             // Nothing is opened that could not be begun.
             self.begin()?;
             let mode = self.sending.workspace.pack.start.clone();
-            let agent = self.given.agent.as_deref().map(AgentName::new).transpose()?;
-            let agent = self.agent(&Ask { agent, ..Ask::new(mode, "") })?;
+            let agent = self
+                .given
+                .agent
+                .as_deref()
+                .map(AgentName::new)
+                .transpose()?;
+            let agent = self.agent(&Ask {
+                agent,
+                ..Ask::new(mode, "")
+            })?;
             self.prepare(&agent)?;
         }
         loop {
             let session = self.session.clone();
-            let lead = self.desk(None, |desk| open_change(desk, &session, request.take().as_deref()))?;
+            let lead = self.desk(None, |desk| {
+                open_change(desk, &session, request.take().as_deref())
+            })?;
             match (only, &lead.standing) {
                 (Some(_), Standing::Over { done }) => return Err(over(&session, *done).into()),
                 // Naming the phase is no approval of what nobody has seen.
-                (Some(mode), Standing::Person { mode: next, .. }) if mode == next => return self.tell(&lead),
+                (Some(mode), Standing::Person { mode: next, .. }) if mode == next => {
+                    return self.tell(&lead);
+                }
                 (Some(mode), _) => {
                     let sent_back = self.turn(&lead.state, mode)?;
                     let code = self.stand()?;
-                    return Ok(if code == exit::OK && sent_back { exit::FINDINGS } else { code });
+                    return Ok(if code == exit::OK && sent_back {
+                        exit::FINDINGS
+                    } else {
+                        code
+                    });
                 }
                 (None, _) => {}
             }
@@ -120,8 +146,12 @@ impl<'a> Leader<'a> {
                     }
                     let _led_on = self.turn(&lead.state, mode)?;
                 }
-                Standing::Approval { .. } if self.given.auto => self.decided(Decision::Waive, None)?,
-                Standing::Answers { .. } if self.given.yes => self.decided(Decision::Waive, None)?,
+                Standing::Approval { .. } if self.given.auto => {
+                    self.decided(Decision::Waive, None)?
+                }
+                Standing::Answers { .. } if self.given.yes => {
+                    self.decided(Decision::Waive, None)?
+                }
                 Standing::Answers { .. } => match answers(&lead, &session)? {
                     Some(note) => self.decided(Decision::Revise, Some(&note))?,
                     None => return self.tell(&lead),
@@ -134,7 +164,9 @@ impl<'a> Leader<'a> {
     /// Tells whether the ledger has nothing of the change yet.
     fn is_new(&self) -> Result<bool> {
         let store = SqliteStore::open_existing(&self.sending.workspace.root)?;
-        store.map_or(Ok(true), |store| Ok(store.events(&self.session)?.is_empty()))
+        store.map_or(Ok(true), |store| {
+            Ok(store.events(&self.session)?.is_empty())
+        })
     }
 
     /// Makes sure, once and before anything is spent, that the project's own checks may be run: a person on a terminal
@@ -146,17 +178,24 @@ impl<'a> Leader<'a> {
         let workspace = &self.sending.workspace;
         let commands = workspace.checks();
         if commands.is_empty() {
-            log::warn!("no checks of this project are known; name some under [review] in agentd/config.toml");
+            log::warn!(
+                "no checks of this project are known; name some under [review] in agentd/config.toml"
+            );
         }
-        let refused = match check_checks(workspace, &commands, self.sending.run.trust.covers_checks()) {
-            Err(error) if error.kind() == ErrorKind::NotTrusted && out::can_ask() => error,
-            result => return result.map_err(Failure::from),
-        };
-        commands.iter().for_each(|command| out::row("check", &command.run));
+        let refused =
+            match check_checks(workspace, &commands, self.sending.run.trust.covers_checks()) {
+                Err(error) if error.kind() == ErrorKind::NotTrusted && out::can_ask() => error,
+                result => return result.map_err(Failure::from),
+            };
+        commands
+            .iter()
+            .for_each(|command| out::row("check", &command.run));
         match out::ask(
             "these checks of the project would be run after the agent has changed it; accept them? [y/N]",
         )? {
-            Some(answer) if answer.eq_ignore_ascii_case("y") || answer.eq_ignore_ascii_case("yes") => {
+            Some(answer)
+                if answer.eq_ignore_ascii_case("y") || answer.eq_ignore_ascii_case("yes") =>
+            {
                 Ok(accept_checks(workspace, &commands)?)
             }
             _ => Err(refused.into()),
@@ -177,16 +216,23 @@ impl<'a> Leader<'a> {
         work: impl FnOnce(&Desk<'_>) -> Result<T>,
     ) -> Result<T, Failure> {
         let grammar = mode.and_then(|mode| self.sending.workspace.pack.grammar(mode).ok());
-        let (result, shown) = self.sending.with_desk(self.given.json, grammar.as_ref(), work)?;
+        let (result, shown) = self
+            .sending
+            .with_desk(self.given.json, grammar.as_ref(), work)?;
         let value = result?;
         shown.map_err(Failure::Output)?;
         Ok(value)
     }
 
     /// Records what a person has decided.
-    pub(super) fn decided(&mut self, decision: Decision, note: Option<&str>) -> Result<(), Failure> {
+    pub(super) fn decided(
+        &mut self,
+        decision: Decision,
+        note: Option<&str>,
+    ) -> Result<(), Failure> {
         let session = self.session.clone();
-        self.desk(None, |desk| decide(desk, &session, decision, note)).map(|_| ())
+        self.desk(None, |desk| decide(desk, &session, decision, note))
+            .map(|_| ())
     }
 
     /// Tries again what could not be done after the last turn, if that is what keeps the change.
@@ -195,7 +241,9 @@ impl<'a> Leader<'a> {
             return Ok(false);
         }
         let session = self.session.clone();
-        let Some(settlements) = self.desk(None, |desk| retry(desk, &session))? else { return Ok(false) };
+        let Some(settlements) = self.desk(None, |desk| retry(desk, &session))? else {
+            return Ok(false);
+        };
         if !self.given.json {
             settlements.iter().for_each(report::settlement);
         }
@@ -210,24 +258,41 @@ impl<'a> Leader<'a> {
         self.begin()?;
         let session = self.session.clone();
         let ask = next_ask(&self.sending.workspace, &session, state, mode)?;
-        let agent = self.given.agent.as_deref().map(AgentName::new).transpose()?;
-        let ask = Ask { agent, model: self.given.model.clone(), ..ask };
+        let agent = self
+            .given
+            .agent
+            .as_deref()
+            .map(AgentName::new)
+            .transpose()?;
+        let ask = Ask {
+            agent,
+            model: self.given.model.clone(),
+            ..ask
+        };
         let ask = with_files(&self.sending.workspace, &self.files, ask)?;
         let mut agents = self.panel(mode);
         let is_panel = agents.len() > 1;
         if !is_panel {
-            agents = vec![self.agent(&Ask { agent: agents.pop().or(ask.agent.clone()), ..ask.clone() })?];
+            agents = vec![self.agent(&Ask {
+                agent: agents.pop().or(ask.agent.clone()),
+                ..ask.clone()
+            })?];
         }
         self.warn_of_own_work(&agents, &ask)?;
         for agent in &agents {
             self.prepare(agent)?;
         }
         let drivers = std::mem::take(&mut self.drivers);
-        let asked = agents.iter().filter_map(|agent| Some((agent, drivers.get(agent.as_str())?.as_ref())));
+        let asked = agents
+            .iter()
+            .filter_map(|agent| Some((agent, drivers.get(agent.as_str())?.as_ref())));
         let asked: Vec<(&AgentName, &dyn Driver)> = asked.collect();
         let taken = match asked.as_slice() {
             [(agent, driver)] => {
-                let ask = Ask { agent: Some((*agent).clone()), ..ask };
+                let ask = Ask {
+                    agent: Some((*agent).clone()),
+                    ..ask
+                };
                 self.desk(Some(mode), |desk| take(desk, *driver, &ask))
             }
             judges => self.desk(Some(mode), |desk| judge(desk, judges, &ask)),
@@ -240,13 +305,24 @@ impl<'a> Leader<'a> {
     /// Returns the agents that are asked at once in a mode; none if it has one of its own.
     fn panel(&self, mode: &Mode) -> Vec<AgentName> {
         let workspace = &self.sending.workspace;
-        let is_panel = workspace.pack.modes.get(mode).is_some_and(|spec| spec.panel);
+        let is_panel = workspace
+            .pack
+            .modes
+            .get(mode)
+            .is_some_and(|spec| spec.panel);
         let several = is_panel && self.given.agent.is_none();
-        if several { workspace.settings.change.challengers.clone() } else { Vec::new() }
+        if several {
+            workspace.settings.change.challengers.clone()
+        } else {
+            Vec::new()
+        }
     }
 
     fn agent(&self, ask: &Ask) -> Result<AgentName> {
-        self.sending.workspace.agent(ask)?.ok_or_else(|| no_agent(&ask.mode))
+        self.sending
+            .workspace
+            .agent(ask)?
+            .ok_or_else(|| no_agent(&ask.mode))
     }
 
     /// Warns, once in a run, if nobody judges the work of an agent but the agent itself or others of its vendor.
@@ -258,7 +334,10 @@ impl<'a> Leader<'a> {
         let store = store.as_ref().map(|store| store as &dyn Store);
         let mut own = None;
         for judge in judges {
-            let ask = Ask { agent: Some(judge.clone()), ..ask.clone() };
+            let ask = Ask {
+                agent: Some(judge.clone()),
+                ..ask.clone()
+            };
             match self.sending.workspace.judges_own_work(store, &ask)? {
                 Some((judged, author)) => own = Some((judge, judged, author)),
                 None => return Ok(()),
@@ -284,10 +363,18 @@ impl<'a> Leader<'a> {
         let passes = |verdict| verdict == ReviewResult::Pass;
         let sent_back = !report.verdict.is_none_or(passes) || report.overruled.is_some();
         let undone = report.state.progress.undone > 0;
-        let proposals =
-            report.proposals.iter().map(|proposal| format!("{}: {}", proposal.what, proposal.reason));
-        let failed = report.settlements.iter().filter(|settlement| !settlement.done);
-        let what: Vec<String> = failed.map(|settlement| settlement.detail.clone()).chain(proposals).collect();
+        let proposals = report
+            .proposals
+            .iter()
+            .map(|proposal| format!("{}: {}", proposal.what, proposal.reason));
+        let failed = report
+            .settlements
+            .iter()
+            .filter(|settlement| !settlement.done);
+        let what: Vec<String> = failed
+            .map(|settlement| settlement.detail.clone())
+            .chain(proposals)
+            .collect();
         let session = report.session.clone();
         self.sending.tell(report)?;
         match what.first().filter(|_| undone) {
@@ -317,7 +404,9 @@ impl<'a> Leader<'a> {
                 Some(ReviewResult::Pass | ReviewResult::NeedsChanges) => exit::FINDINGS,
                 _ => exit::GIVEN_UP,
             },
-            Standing::Rounds { .. } | Standing::Answers { .. } | Standing::Person { .. } => exit::FORBIDDEN,
+            Standing::Rounds { .. } | Standing::Answers { .. } | Standing::Person { .. } => {
+                exit::FORBIDDEN
+            }
             _ => exit::OK,
         })
     }
@@ -326,9 +415,13 @@ impl<'a> Leader<'a> {
 /// Warns of an agent that judges its own work, or that of its vendor.
 pub(super) fn warn_of_own_work(mode: &Mode, judge: &AgentName, judged: &Mode, author: &AgentName) {
     if judge == author {
-        log::warn!("{mode}: {judge} judges its own work ({judged}); set another agent under [modes.{mode}]");
+        log::warn!(
+            "{mode}: {judge} judges its own work ({judged}); set another agent under [modes.{mode}]"
+        );
     } else {
-        log::warn!("{mode}: {judge} judges the work of {author} ({judged}), which is of the same vendor");
+        log::warn!(
+            "{mode}: {judge} judges the work of {author} ({judged}), which is of the same vendor"
+        );
     }
 }
 
@@ -345,23 +438,35 @@ pub(super) fn no_agent(mode: &Mode) -> Error {
 fn over(session: &SessionId, done: bool) -> Error {
     let (what, hint) = match done {
         true => ("is done", "open another one".to_owned()),
-        false => ("is given up", format!("`agentd revise {session} --note \"…\"` takes it up again")),
+        false => (
+            "is given up",
+            format!("`agentd revise {session} --note \"…\"` takes it up again"),
+        ),
     };
     Error::new(ErrorKind::NotWaiting, format!("`{session}` {what}")).with_hint(hint)
 }
 
 fn undone(session: &SessionId, what: &str) -> Error {
-    Error::new(ErrorKind::ReplyUnusable, format!("not all of the turn could be done: {what}"))
-        .with_hint(format!("`agentd run {session}` tries again"))
+    Error::new(
+        ErrorKind::ReplyUnusable,
+        format!("not all of the turn could be done: {what}"),
+    )
+    .with_hint(format!("`agentd run {session}` tries again"))
 }
 
 /// Says how a change stands, and what to do next.
 fn stands(lead: &Lead, session: &SessionId, merges: bool) {
     let folder = lead.tree.join("agentd/changes").join(session.as_str());
-    let folder = if folder.is_dir() { folder } else { lead.tree.clone() };
+    let folder = if folder.is_dir() {
+        folder
+    } else {
+        lead.tree.clone()
+    };
     let folder = folder.display().to_string();
     match &lead.standing {
-        Standing::Ready { mode } => out::row("next", format_args!("{mode}: `agentd run {session}`")),
+        Standing::Ready { mode } => {
+            out::row("next", format_args!("{mode}: `agentd run {session}`"))
+        }
         Standing::Approval { mode } | Standing::Person { mode, .. } => {
             out::row("waits", format_args!("for your approval before {mode}"));
             if let Standing::Person { reason, .. } = &lead.standing {
@@ -377,14 +482,21 @@ fn stands(lead: &Lead, session: &SessionId, merges: bool) {
         }
         Standing::Answers { mode, .. } => {
             out::row("waiting", format_args!("for your answers to {mode}"));
-            questions(lead, session).iter().for_each(|question| out::row("question", question));
+            questions(lead, session)
+                .iter()
+                .for_each(|question| out::row("question", question));
             out::row(
                 "then",
-                format_args!("agentd revise {session} --note \"the answers\" | agentd approve {session}"),
+                format_args!(
+                    "agentd revise {session} --note \"the answers\" | agentd approve {session}"
+                ),
             );
         }
         Standing::Rounds { mode, rounds } => {
-            out::row("waits", format_args!("for you: {mode} has gone round {rounds} times without an end"));
+            out::row(
+                "waits",
+                format_args!("for you: {mode} has gone round {rounds} times without an end"),
+            );
             out::row("read", folder);
             out::row(
                 "then",
@@ -394,9 +506,18 @@ fn stands(lead: &Lead, session: &SessionId, merges: bool) {
             );
         }
         Standing::Over { done: true } => {
-            match lead.state.change.as_ref().and_then(|opened| opened.onto.as_ref()).filter(|_| merges) {
+            match lead
+                .state
+                .change
+                .as_ref()
+                .and_then(|opened| opened.onto.as_ref())
+                .filter(|_| merges)
+            {
                 Some(onto) => out::row("done", format_args!("{session}; see `git log {onto}`")),
-                None => out::row("done", format_args!("{session}; it is on its branch agentd/{session}")),
+                None => out::row(
+                    "done",
+                    format_args!("{session}; it is on its branch agentd/{session}"),
+                ),
             }
         }
         Standing::Over { done: false } => {
@@ -404,20 +525,28 @@ fn stands(lead: &Lead, session: &SessionId, merges: bool) {
             if lead.tree.is_dir() {
                 out::row("read", folder);
             }
-            out::row("then", format_args!("agentd revise {session} --note \"…\" takes it up again"));
+            out::row(
+                "then",
+                format_args!("agentd revise {session} --note \"…\" takes it up again"),
+            );
         }
     }
 }
 
 /// Returns what the agent asks.
 fn questions(lead: &Lead, session: &SessionId) -> Vec<String> {
-    let Standing::Answers { file, .. } = &lead.standing else { return Vec::new() };
+    let Standing::Answers { file, .. } = &lead.standing else {
+        return Vec::new();
+    };
     if !lead.state.progress.questions.is_empty() {
         return lead.state.progress.questions.clone();
     }
     let path = format!("agentd/changes/{session}/{file}");
-    let text = agentd::ops::read_project_text(&lead.tree, &path).ok().flatten();
-    text.map(|text| spec::open_questions(&text)).unwrap_or_default()
+    let text = agentd::ops::read_project_text(&lead.tree, &path)
+        .ok()
+        .flatten();
+    text.map(|text| spec::open_questions(&text))
+        .unwrap_or_default()
 }
 
 /// Asks a person on a terminal; `None` if nobody is there, or nobody answers.

@@ -13,13 +13,19 @@ use crate::out::{self, Failure, Outcome};
 use crate::{exit, when};
 
 /// The columns of the log.
-const COLUMNS: [&str; 10] =
-    ["TURN", "STARTED", "MODE", "AGENT", "RESULT", "VERDICT", "CALLS", "TOKENS", "COST", "TIME"];
+const COLUMNS: [&str; 10] = [
+    "TURN", "STARTED", "MODE", "AGENT", "RESULT", "VERDICT", "CALLS", "TOKENS", "COST", "TIME",
+];
 
 pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
     let session = given.session.as_deref().map(SessionId::new).transpose()?;
-    let Some(store) = ledger_or_nothing(args, session.as_ref(), given.json)? else { return Ok(exit::OK) };
-    let rows = store.turns(&Turns { session: session.as_ref(), newest: given.number })?;
+    let Some(store) = ledger_or_nothing(args, session.as_ref(), given.json)? else {
+        return Ok(exit::OK);
+    };
+    let rows = store.turns(&Turns {
+        session: session.as_ref(),
+        newest: given.number,
+    })?;
     let held: Vec<SessionId> = store
         .held()?
         .into_iter()
@@ -30,7 +36,12 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
         return Err(no_turn(&session).into());
     }
     if given.json {
-        out::json(&rows.iter().map(|row| row_json(row, &held)).collect::<Vec<_>>())?;
+        out::json(
+            &rows
+                .iter()
+                .map(|row| row_json(row, &held))
+                .collect::<Vec<_>>(),
+        )?;
     } else {
         let lines = rows.iter().map(|row| {
             [
@@ -39,7 +50,9 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
                 row.mode.to_string(),
                 row.agent.clone(),
                 result(row, &held),
-                row.verdict.map(|verdict| verdict.name().to_owned()).unwrap_or_default(),
+                row.verdict
+                    .map(|verdict| verdict.name().to_owned())
+                    .unwrap_or_default(),
                 row.calls.to_string(),
                 row.spent.tokens.to_string(),
                 cost(row.spent.micro_dollars),
@@ -84,7 +97,11 @@ fn result(row: &TurnRow, held: &[SessionId]) -> String {
 }
 
 fn cost(micros: u64) -> String {
-    if micros == 0 { "-".to_owned() } else { dollars(micros) }
+    if micros == 0 {
+        "-".to_owned()
+    } else {
+        dollars(micros)
+    }
 }
 
 fn row_json(row: &TurnRow, held: &[SessionId]) -> Value {
@@ -108,7 +125,9 @@ fn row_json(row: &TurnRow, held: &[SessionId]) -> Value {
 
 pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
     let session = session.map(SessionId::new).transpose()?;
-    let Some(store) = ledger_or_nothing(args, session.as_ref(), json)? else { return Ok(exit::OK) };
+    let Some(store) = ledger_or_nothing(args, session.as_ref(), json)? else {
+        return Ok(exit::OK);
+    };
     let rows = store.usage(session.as_ref())?;
     if let Some(session) = session.filter(|_| rows.is_empty()) {
         return Err(no_turn(&session).into());
@@ -141,7 +160,9 @@ pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
             when::duration(row.milliseconds),
         ]
     });
-    let columns = ["SESSION", "AGENT", "MODEL", "TURNS", "CALLS", "TOKENS", "COST", "TIME"];
+    let columns = [
+        "SESSION", "AGENT", "MODEL", "TURNS", "CALLS", "TOKENS", "COST", "TIME",
+    ];
     out::table(&columns, lines.chain([sum]))?;
     Ok(exit::OK)
 }

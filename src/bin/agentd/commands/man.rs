@@ -15,7 +15,10 @@ pub(super) fn run(args: &Args, folder: &Path) -> Outcome {
     ops::make_folder(&folder)?;
 
     clap_mangen::generate_to(Args::command(), &folder).map_err(|error| {
-        let message = format!("cannot write man pages to {}", folder.display().to_string().escape_debug());
+        let message = format!(
+            "cannot write man pages to {}",
+            folder.display().to_string().escape_debug()
+        );
         Error::new(ErrorKind::FileUnusable, message).with_source(error)
     })?;
     Ok(exit::OK)
@@ -35,7 +38,12 @@ mod tests {
 
         assert!(run(&args, &folder).is_ok());
 
-        for page in ["agentd.1", "agentd-review.1", "agentd-pack.1", "agentd-pack-show.1"] {
+        for page in [
+            "agentd.1",
+            "agentd-review.1",
+            "agentd-pack.1",
+            "agentd-pack-show.1",
+        ] {
             assert!(folder.join(page).is_file(), "{page}");
         }
         assert!(!folder.join("agentd-man.1").exists());

@@ -29,8 +29,11 @@ pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
                 "MODEL", "PROVIDER", "WINDOW", "TIER", "XML", "TOKENIZER"
             )?;
             for model in catalogue.models() {
-                let retired =
-                    model.retired.as_ref().map(|day| format!("  (until {day})")).unwrap_or_default();
+                let retired = model
+                    .retired
+                    .as_ref()
+                    .map(|day| format!("  (until {day})"))
+                    .unwrap_or_default();
                 writeln!(
                     out,
                     "{:<26} {:<11} {:>9}  {:<8} {:<9} {:<11} {}{retired}",
@@ -56,7 +59,9 @@ pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
             };
             let places = project::places(args)?;
             let store = look(&project::root(args)?, places.user.as_deref())?;
-            let agents = store.map(|store| measured_agents(&store, &model.id)).transpose()?;
+            let agents = store
+                .map(|store| measured_agents(&store, &model.id))
+                .transpose()?;
             let agents = agents.unwrap_or_default();
             if *json {
                 out::json(&with_measured(model, &agents))?;
@@ -70,11 +75,17 @@ pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
 
 /// Returns a value as it is spelt in data files.
 fn word(value: &impl serde::Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }
 
 fn price(model: &ModelSpec) -> String {
-    model.price.map_or_else(|| "-".to_owned(), |price| format!("${} / ${}", price.input, price.output))
+    model.price.map_or_else(
+        || "-".to_owned(),
+        |price| format!("${} / ${}", price.input, price.output),
+    )
 }
 
 /// Returns a model as JSON, with what was measured of it.
@@ -84,26 +95,46 @@ fn with_measured(model: &ModelSpec, agents: &BTreeMap<String, Measured>) -> Valu
     value
 }
 
-fn show(model: &ModelSpec, settings: &Settings, agents: &BTreeMap<String, Measured>) -> std::io::Result<()> {
+fn show(
+    model: &ModelSpec,
+    settings: &Settings,
+    agents: &BTreeMap<String, Measured>,
+) -> std::io::Result<()> {
     // Where no agent is named, all of them tell.
-    let protocol = agents.values().fold(Share::default(), |sum, measured| Share {
-        right: sum.right + measured.protocol.right,
-        all: sum.all + measured.protocol.all,
-    });
-    let all = Measured { protocol, ..Measured::default() };
+    let protocol = agents
+        .values()
+        .fold(Share::default(), |sum, measured| Share {
+            right: sum.right + measured.protocol.right,
+            all: sum.all + measured.protocol.all,
+        });
+    let all = Measured {
+        protocol,
+        ..Measured::default()
+    };
     let (xml, origin) = Origin::of(settings, model, &all);
     let mut rows = vec![
         ("model", model.id.clone()),
         ("aliases", model.aliases.join(", ")),
         ("provider", model.provider.clone()),
         ("window", format!("{} tokens", model.window)),
-        ("max output", model.max_output.map_or_else(|| "-".to_owned(), |tokens| format!("{tokens} tokens"))),
-        ("price", format!("{} per million tokens in / out", price(model))),
+        (
+            "max output",
+            model
+                .max_output
+                .map_or_else(|| "-".to_owned(), |tokens| format!("{tokens} tokens")),
+        ),
+        (
+            "price",
+            format!("{} per million tokens in / out", price(model)),
+        ),
         ("tokenizer", model.tokenizer.clone()),
         ("tier", model.tier.name().to_owned()),
         ("xml", reliability(xml, origin, protocol)),
         ("follows", word(&model.instruction_following)),
-        ("retired", model.retired.clone().unwrap_or_else(|| "-".to_owned())),
+        (
+            "retired",
+            model.retired.clone().unwrap_or_else(|| "-".to_owned()),
+        ),
         ("source", model.source.clone()),
     ];
     for (agent, measured) in agents {
@@ -113,14 +144,21 @@ fn show(model: &ModelSpec, settings: &Settings, agents: &BTreeMap<String, Measur
         let told: Vec<String> = tokens.into_iter().chain(protocol).collect();
         rows.push(("measured", format!("{agent}: {}", told.join("; "))));
     }
-    out::data(|out| rows.iter().try_for_each(|(name, value)| writeln!(out, "{name:<12} {value}")))
+    out::data(|out| {
+        rows.iter()
+            .try_for_each(|(name, value)| writeln!(out, "{name:<12} {value}"))
+    })
 }
 
 /// Counts the tokens of a file or of stdin.
 pub(super) fn tokens(args: &Args, file: &Path, id: &str, as_json: bool) -> Outcome {
     let catalogue = project::catalogue(args)?;
     let model = catalogue.find_or_assume(id);
-    let text = if file == Path::new("-") { stdin()? } else { ops::read_text(&from_here(args, file)?)? };
+    let text = if file == Path::new("-") {
+        stdin()?
+    } else {
+        ops::read_text(&from_here(args, file)?)?
+    };
     let count = Counter::new(catalogue.tokenizer(&model)).count(&text);
     if as_json {
         out::json(&json!({"model": model.id, "bytes": text.len(), "count": count}))?;
@@ -132,10 +170,20 @@ pub(super) fn tokens(args: &Args, file: &Path, id: &str, as_json: bool) -> Outco
         CountKind::Exact => out::row("count", "exact"),
         kind => out::row(
             "count",
-            format_args!("{}, at most {} in 99 of 100 texts", word(&kind), count.upper_bound),
+            format_args!(
+                "{}, at most {} in 99 of 100 texts",
+                word(&kind),
+                count.upper_bound
+            ),
         ),
     }
     let share = 100.0 * count.upper_bound as f64 / model.window as f64;
-    out::row("window", format_args!("{} tokens, of which this is {share:.1} % at most", model.window));
+    out::row(
+        "window",
+        format_args!(
+            "{} tokens, of which this is {share:.1} % at most",
+            model.window
+        ),
+    );
     Ok(exit::OK)
 }

@@ -16,8 +16,16 @@ use crate::{exit, project};
 pub(super) fn run(args: &Args, command: &PackCommand) -> Outcome {
     match command {
         PackCommand::List { json } => list(args, *json),
-        PackCommand::Show { name, file: Some(file), json } => show_file(args, name, file, *json),
-        PackCommand::Show { name, file: None, json } => show(args, name, *json),
+        PackCommand::Show {
+            name,
+            file: Some(file),
+            json,
+        } => show_file(args, name, file, *json),
+        PackCommand::Show {
+            name,
+            file: None,
+            json,
+        } => show(args, name, *json),
         PackCommand::Check { names, json } => check(args, names, *json),
         PackCommand::New { name, json } => new(args, name, *json),
     }
@@ -25,8 +33,10 @@ pub(super) fn run(args: &Args, command: &PackCommand) -> Outcome {
 
 fn list(args: &Args, as_json: bool) -> Outcome {
     let places = project::places(args)?;
-    let packs: Vec<(String, Result<Pack, Error>)> =
-        Pack::names(&places).into_iter().map(|name| (name.clone(), Pack::load(&name, &places))).collect();
+    let packs: Vec<(String, Result<Pack, Error>)> = Pack::names(&places)
+        .into_iter()
+        .map(|name| (name.clone(), Pack::load(&name, &places)))
+        .collect();
     if as_json {
         let rows = packs.iter().map(|(name, pack)| match pack {
             Ok(pack) => json!({
@@ -46,9 +56,17 @@ fn list(args: &Args, as_json: bool) -> Outcome {
         for (name, pack) in &packs {
             match pack {
                 Ok(pack) => {
-                    writeln!(out, "{name:<width$}  {:<8}  {}", pack.owner.to_string(), pack.description)?;
+                    writeln!(
+                        out,
+                        "{name:<width$}  {:<8}  {}",
+                        pack.owner.to_string(),
+                        pack.description
+                    )?;
                 }
-                Err(_) => writeln!(out, "{name:<width$}  broken    see `agentd pack check {name}`")?,
+                Err(_) => writeln!(
+                    out,
+                    "{name:<width$}  broken    see `agentd pack check {name}`"
+                )?,
             }
         }
         Ok(())
@@ -70,16 +88,26 @@ fn show(args: &Args, name: &str, as_json: bool) -> Outcome {
 fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> Outcome {
     let places = project::places(args)?;
     let pack = Pack::load(name, &places)?;
-    let named = pack.texts.contains_key(file) || ["pack.yaml", "actions.yaml", "cases.yaml"].contains(&file);
-    let found = if named { places.find(&format!("packs/{name}/{file}"))? } else { None };
+    let named = pack.texts.contains_key(file)
+        || ["pack.yaml", "actions.yaml", "cases.yaml"].contains(&file);
+    let found = if named {
+        places.find(&format!("packs/{name}/{file}"))?
+    } else {
+        None
+    };
     let Some(prose) = found else {
         let files: Vec<&str> = pack.texts.keys().map(String::as_str).collect();
-        return Err(Error::new(ErrorKind::FileUnusable, format!("the pack `{name}` has no file {file}"))
-            .with_hint(format!("it has pack.yaml, {}", files.join(", ")))
-            .into());
+        return Err(Error::new(
+            ErrorKind::FileUnusable,
+            format!("the pack `{name}` has no file {file}"),
+        )
+        .with_hint(format!("it has pack.yaml, {}", files.join(", ")))
+        .into());
     };
     if as_json {
-        out::json(&json!({"origin": prose.origin, "owner": prose.owner.to_string(), "text": prose.text}))?;
+        out::json(
+            &json!({"origin": prose.origin, "owner": prose.owner.to_string(), "text": prose.text}),
+        )?;
     } else {
         out::text(&prose.text)?;
         out::note(format_args!("from {}", prose.origin));
@@ -139,36 +167,70 @@ fn target_name(target: &Target) -> &str {
 fn print(pack: &Pack, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}\n", pack.name, pack.description)?;
     writeln!(out, "Modes (starts in {})", pack.start)?;
-    let width = pack.modes.keys().map(|mode| mode.as_str().len()).max().unwrap_or(0);
+    let width = pack
+        .modes
+        .keys()
+        .map(|mode| mode.as_str().len())
+        .max()
+        .unwrap_or(0);
     for (mode, spec) in &pack.modes {
-        let next: Vec<String> =
-            spec.next.iter().map(|(result, target)| format!("{result} → {}", target_name(target))).collect();
+        let next: Vec<String> = spec
+            .next
+            .iter()
+            .map(|(result, target)| format!("{result} → {}", target_name(target)))
+            .collect();
         writeln!(out, "  {:<width$}  {}", mode.as_str(), next.join(", "))?;
         if let Some(gate) = &spec.gate {
             writeln!(out, "  {:<width$}  gate: {}", "", gate.text())?;
         }
-        let actions: Vec<&str> = pack.actions_of(mode).map(|(name, _)| name.as_str()).collect();
+        let actions: Vec<&str> = pack
+            .actions_of(mode)
+            .map(|(name, _)| name.as_str())
+            .collect();
         if !actions.is_empty() {
             writeln!(out, "  {:<width$}  actions: {}", "", actions.join(", "))?;
         }
     }
     writeln!(out, "\nLayers (written as {})", pack.rendering.name())?;
-    let width = pack.layers.iter().map(|layer| layer.id.len()).max().unwrap_or(0);
+    let width = pack
+        .layers
+        .iter()
+        .map(|layer| layer.id.len())
+        .max()
+        .unwrap_or(0);
     for layer in &pack.layers {
-        let (class, zone) =
-            (format!("{:?}", layer.class).to_lowercase(), format!("{:?}", layer.zone).to_lowercase());
+        let (class, zone) = (
+            format!("{:?}", layer.class).to_lowercase(),
+            format!("{:?}", layer.zone).to_lowercase(),
+        );
         let holds = format!("{:?}", layer.holds).to_lowercase();
-        let when = layer.when.as_ref().map(|when| format!("  when {}", when.text())).unwrap_or_default();
-        let row = format!("  {:<width$}  {holds:<12} {class:<8} {zone:<7}{when}", layer.id);
+        let when = layer
+            .when
+            .as_ref()
+            .map(|when| format!("  when {}", when.text()))
+            .unwrap_or_default();
+        let row = format!(
+            "  {:<width$}  {holds:<12} {class:<8} {zone:<7}{when}",
+            layer.id
+        );
         writeln!(out, "{}", row.trim_end())?;
     }
-    let markers = pack.markers.iter().map(|(name, values)| format!("<{name}> {}", values.join(" | ")));
-    let aliases = pack.aliases.iter().map(|(alias, mode)| format!("{alias} = {mode}"));
+    let markers = pack
+        .markers
+        .iter()
+        .map(|(name, values)| format!("<{name}> {}", values.join(" | ")));
+    let aliases = pack
+        .aliases
+        .iter()
+        .map(|(alias, mode)| format!("{alias} = {mode}"));
     let rows = [
         ("Markers", markers.collect::<Vec<_>>()),
         ("Aliases", aliases.collect()),
         ("Variables", pack.variables.clone()),
-        ("Files", pack.texts.values().map(|text| text.name.clone()).collect()),
+        (
+            "Files",
+            pack.texts.values().map(|text| text.name.clone()).collect(),
+        ),
     ];
     for (title, items) in rows.into_iter().filter(|(_, items)| !items.is_empty()) {
         writeln!(out, "\n{title}\n  {}", items.join(", "))?;
@@ -186,19 +248,31 @@ struct Checked {
 fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
     let places = project::places(args)?;
     let counter = Counter::new(TokenizerSpec::default());
-    let names = if names.is_empty() { Pack::names(&places) } else { names.to_vec() };
+    let names = if names.is_empty() {
+        Pack::names(&places)
+    } else {
+        names.to_vec()
+    };
     let templates = Templates::new(places.clone());
     let mut checked = Vec::new();
     for name in names {
         let pack = match Pack::load(&name, &places) {
             Ok(pack) => pack,
             Err(error) if error.kind() == ErrorKind::PackInvalid => {
-                let place = error.place().map(|place| format!("{place}: ")).unwrap_or_default();
+                let place = error
+                    .place()
+                    .map(|place| format!("{place}: "))
+                    .unwrap_or_default();
                 // Every fault after the first stands on a line of its own.
                 let message = error.message().replace("; and also:", "");
-                let mut faults: Vec<String> = message.lines().map(|line| line.trim().to_owned()).collect();
+                let mut faults: Vec<String> =
+                    message.lines().map(|line| line.trim().to_owned()).collect();
                 faults[0].insert_str(0, &place);
-                checked.push(Checked { name, rows: Vec::new(), findings: faults });
+                checked.push(Checked {
+                    name,
+                    rows: Vec::new(),
+                    findings: faults,
+                });
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -207,7 +281,11 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
         let mut findings: Vec<String> = rows.iter().filter(|row| row.is_over()).map(over).collect();
         findings.extend(unknown_operations(&pack));
         findings.extend(template_findings(&pack, &templates));
-        checked.push(Checked { name, rows, findings });
+        checked.push(Checked {
+            name,
+            rows,
+            findings,
+        });
     }
     let count: usize = checked.iter().map(|pack| pack.findings.len()).sum();
     if as_json {
@@ -217,7 +295,10 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
         out::json(&rows.collect::<Vec<_>>())?;
     } else {
         out::data(|out| checked.iter().try_for_each(|pack| print_checked(pack, out)))?;
-        out::note(format_args!("packs checked: {}, findings: {count}", checked.len()));
+        out::note(format_args!(
+            "packs checked: {}, findings: {count}",
+            checked.len()
+        ));
     }
     Ok(if count == 0 { exit::OK } else { exit::FINDINGS })
 }
@@ -225,14 +306,29 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
 /// Returns the operations that a pack names and the program does not have.
 fn unknown_operations(pack: &Pack) -> Vec<String> {
     let modes = pack.modes.values();
-    let named =
-        modes.clone().flat_map(|spec| spec.before.iter().chain(&spec.after)).map(|name| name.as_str());
-    let used = pack.uses.values().filter_map(|used| used.operation.as_ref()).map(|name| name.as_str());
+    let named = modes
+        .clone()
+        .flat_map(|spec| spec.before.iter().chain(&spec.after))
+        .map(|name| name.as_str());
+    let used = pack
+        .uses
+        .values()
+        .filter_map(|used| used.operation.as_ref())
+        .map(|name| name.as_str());
     let asked = modes.flat_map(|spec| spec.gate.iter().flat_map(|gate| gate.arguments("done")));
     let all: BTreeSet<&str> = named.chain(used).chain(asked).collect();
-    let unknown = all.into_iter().filter_map(|name| ops::operation(name).err());
+    let unknown = all
+        .into_iter()
+        .filter_map(|name| ops::operation(name).err());
     unknown
-        .map(|error| format!("{}: {} ({})", pack.origin, error.message(), error.hint().unwrap_or_default()))
+        .map(|error| {
+            format!(
+                "{}: {} ({})",
+                pack.origin,
+                error.message(),
+                error.hint().unwrap_or_default()
+            )
+        })
         .collect()
 }
 
@@ -249,14 +345,30 @@ fn over(row: &BudgetRow) -> String {
 
 /// Returns what is wrong with the system templates of a pack's modes.
 fn template_findings(pack: &Pack, templates: &Templates) -> Vec<String> {
-    let named = |name: &str| pack.modes.values().any(|spec| spec.templates.iter().any(|known| known == name));
+    let named = |name: &str| {
+        pack.modes
+            .values()
+            .any(|spec| spec.templates.iter().any(|known| known == name))
+    };
     let mut found = Vec::new();
-    for listed in templates.list().iter().filter(|listed| named(&listed.name) && listed.active) {
+    for listed in templates
+        .list()
+        .iter()
+        .filter(|listed| named(&listed.name) && listed.active)
+    {
         match &listed.template {
-            Ok(template) => found.extend(lint(pack, template).into_iter().map(|finding: Finding| {
-                let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
-                format!("{}{line}: {} ({})", listed.origin, finding.message, finding.rule)
-            })),
+            Ok(template) => {
+                found.extend(lint(pack, template).into_iter().map(|finding: Finding| {
+                    let line = finding
+                        .line
+                        .map(|line| format!(":{line}"))
+                        .unwrap_or_default();
+                    format!(
+                        "{}{line}: {} ({})",
+                        listed.origin, finding.message, finding.rule
+                    )
+                }))
+            }
             Err(error) => found.push(format!("{}: {}", listed.origin, error.message())),
         }
     }
@@ -265,29 +377,45 @@ fn template_findings(pack: &Pack, templates: &Templates) -> Vec<String> {
 
 fn print_checked(pack: &Checked, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", pack.name)?;
-    let modes: Vec<&Mode> = pack.rows.iter().map(|row| &row.mode).fold(Vec::new(), |mut modes, mode| {
-        if !modes.contains(&mode) {
-            modes.push(mode);
-        }
-        modes
-    });
+    let modes: Vec<&Mode> =
+        pack.rows
+            .iter()
+            .map(|row| &row.mode)
+            .fold(Vec::new(), |mut modes, mode| {
+                if !modes.contains(&mode) {
+                    modes.push(mode);
+                }
+                modes
+            });
     for mode in modes {
         let of_mode: Vec<&BudgetRow> = pack.rows.iter().filter(|row| row.mode == *mode).collect();
-        writeln!(out, "  {:<24}{:>14}{:>14}{:>14}", mode.as_str(), "full", "medium", "minimal")?;
+        writeln!(
+            out,
+            "  {:<24}{:>14}{:>14}{:>14}",
+            mode.as_str(),
+            "full",
+            "medium",
+            "minimal"
+        )?;
         for row in of_mode.iter().filter(|row| row.tier == Tier::Full) {
             let cell = |tier: Tier| {
-                of_mode.iter().find(|other| other.tier == tier && other.layer == row.layer).map_or_else(
-                    String::new,
-                    |row| {
+                of_mode
+                    .iter()
+                    .find(|other| other.tier == tier && other.layer == row.layer)
+                    .map_or_else(String::new, |row| {
                         let tokens = row.tokens.map_or_else(|| "-".to_owned(), grouped);
-                        let budget =
-                            row.budget.map(|budget| format!(" /{:>6}", grouped(budget))).unwrap_or_default();
+                        let budget = row
+                            .budget
+                            .map(|budget| format!(" /{:>6}", grouped(budget)))
+                            .unwrap_or_default();
                         format!("{tokens}{budget}{}", if row.is_over() { "!" } else { " " })
-                    },
-                )
+                    })
             };
             let cells = [cell(Tier::Full), cell(Tier::Medium), cell(Tier::Minimal)];
-            let line = format!("    {:<22}{:>14}{:>14}{:>14}", row.layer, cells[0], cells[1], cells[2]);
+            let line = format!(
+                "    {:<22}{:>14}{:>14}{:>14}",
+                row.layer, cells[0], cells[1], cells[2]
+            );
             writeln!(out, "{}", line.trim_end())?;
         }
     }
@@ -303,8 +431,11 @@ fn print_checked(pack: &Checked, out: &mut dyn Write) -> io::Result<()> {
 fn new(args: &Args, name: &str, as_json: bool) -> Outcome {
     let name = Mode::new(name)
         .map_err(|_| {
-            Error::new(ErrorKind::NameInvalid, format!("{name:?} is not a pack's name"))
-                .with_hint("a pack is named in lower case, like `letters`")
+            Error::new(
+                ErrorKind::NameInvalid,
+                format!("{name:?} is not a pack's name"),
+            )
+            .with_hint("a pack is named in lower case, like `letters`")
         })?
         .to_string();
     let places = project::places(args)?;
@@ -326,7 +457,13 @@ fn new(args: &Args, name: &str, as_json: bool) -> Outcome {
         let created = ops::create_new(&root, &path, &inject_variables(draft, &values))?;
         files.push(json!({"path": path, "created": created}));
         if !as_json {
-            out::data(|out| writeln!(out, "{} {path}", if created { "wrote" } else { "left alone" }))?;
+            out::data(|out| {
+                writeln!(
+                    out,
+                    "{} {path}",
+                    if created { "wrote" } else { "left alone" }
+                )
+            })?;
         }
     }
     if as_json {

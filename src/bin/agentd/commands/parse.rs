@@ -26,14 +26,20 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
         file if file == Path::new("-") => stdin_bytes()?,
         file => ops::read_reply(&from_here(args, file)?)?,
     };
-    let prompt = given.prompt.as_ref().map(|path| ops::read_text(&from_here(args, path)?)).transpose()?;
+    let prompt = given
+        .prompt
+        .as_ref()
+        .map(|path| ops::read_text(&from_here(args, path)?))
+        .transpose()?;
     let workspace = workspace(args, given)?;
     let pack = workspace.as_ref().map(|workspace| &workspace.pack);
     let run = given.run.as_deref().map(Nonce::new).transpose()?;
     let mode = pack.map(|pack| mode(pack, given)).transpose()?;
     let grammar = grammar(pack.zip(mode.as_ref()))?;
-    let template =
-        workspace.as_ref().zip(mode.as_ref()).and_then(|(workspace, mode)| template(workspace, mode));
+    let template = workspace
+        .as_ref()
+        .zip(mode.as_ref())
+        .and_then(|(workspace, mode)| template(workspace, mode));
     let texts = pack
         .iter()
         .flat_map(|pack| pack.texts.values())
@@ -56,21 +62,32 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
     if given.json {
         out::json(&envelope(&response, &verdict))?;
     } else {
-        let text = shown(&response, verdict.as_ref().ok().copied().flatten(), !grammar.verdicts.is_empty());
+        let text = shown(
+            &response,
+            verdict.as_ref().ok().copied().flatten(),
+            !grammar.verdicts.is_empty(),
+        );
         out::data(|out| out.write_all(text.as_bytes()))?;
         tell(&response, &reply, &given.file.display().to_string());
     }
-    let troubled = response.problems.iter().any(|problem| problem.severity == Severity::Warning);
+    let troubled = response
+        .problems
+        .iter()
+        .any(|problem| problem.severity == Severity::Warning);
     match verdict {
         Err(error) => Err(error.into()),
-        Ok(_) if !response.complete || troubled || !response.proposals.is_empty() => Ok(exit::FINDINGS),
+        Ok(_) if !response.complete || troubled || !response.proposals.is_empty() => {
+            Ok(exit::FINDINGS)
+        }
         Ok(_) => Ok(exit::OK),
     }
 }
 
 fn workspace(args: &Args, given: &ParseArgs) -> Result<Option<Workspace>> {
     let wanted = given.pack.is_some() || given.mode.is_some();
-    wanted.then(|| project::workspace(args, given.pack.as_deref())).transpose()
+    wanted
+        .then(|| project::workspace(args, given.pack.as_deref()))
+        .transpose()
 }
 
 fn mode(pack: &Pack, given: &ParseArgs) -> Result<Mode> {
@@ -82,15 +99,27 @@ fn mode(pack: &Pack, given: &ParseArgs) -> Result<Mode> {
 fn grammar(place: Option<(&Pack, &Mode)>) -> Result<Grammar> {
     let Some((pack, mode)) = place else {
         out::note("without --pack and --mode, actions are not known and no verdict is required");
-        return Ok(Grammar { verdict_required: false, task_status: true, ..Grammar::any_review() });
+        return Ok(Grammar {
+            verdict_required: false,
+            task_status: true,
+            ..Grammar::any_review()
+        });
     };
     pack.grammar(mode)
 }
 
 /// Returns the template that the mode's prompt is made from: its words are ours, as in a turn.
 fn template(workspace: &Workspace, mode: &Mode) -> Option<Arc<Found>> {
-    let agent = workspace.settings.agents.get(mode).cloned().unwrap_or_else(AgentName::base);
-    let found = workspace.pack.holds(Holds::Template).then(|| workspace.templates.find(&agent, mode));
+    let agent = workspace
+        .settings
+        .agents
+        .get(mode)
+        .cloned()
+        .unwrap_or_else(AgentName::base);
+    let found = workspace
+        .pack
+        .holds(Holds::Template)
+        .then(|| workspace.templates.find(&agent, mode));
     found.and_then(Result::ok)
 }
 
@@ -128,9 +157,16 @@ fn fault(error: &Error) -> Value {
 fn shown(response: &Response, verdict: Option<ReviewResult>, has_verdicts: bool) -> String {
     let mut out = String::new();
     let mut row = |heading: &str, words: &str| {
-        let _infallible = writeln!(out, "{heading:<10} {}", words.replace('\n', "\n           "));
+        let _infallible = writeln!(
+            out,
+            "{heading:<10} {}",
+            words.replace('\n', "\n           ")
+        );
     };
-    response.thoughts.iter().for_each(|thought| row("thought", thought));
+    response
+        .thoughts
+        .iter()
+        .for_each(|thought| row("thought", thought));
     if !response.message.is_empty() {
         row("message", &response.message);
     }
@@ -138,11 +174,21 @@ fn shown(response: &Response, verdict: Option<ReviewResult>, has_verdicts: bool)
         row("beside it", &response.stray);
     }
     for action in &response.actions {
-        row("action", &format!("{} {}", action.name, Value::from(action.values.clone())));
+        row(
+            "action",
+            &format!("{} {}", action.name, Value::from(action.values.clone())),
+        );
     }
     for update in &response.updates {
-        let diff = if update.format == UpdateFormat::Diff { " of a diff" } else { "" };
-        row("update", &format!("{}, {} bytes{diff}", update.target, update.content.len()));
+        let diff = if update.format == UpdateFormat::Diff {
+            " of a diff"
+        } else {
+            ""
+        };
+        row(
+            "update",
+            &format!("{}, {} bytes{diff}", update.target, update.content.len()),
+        );
     }
     for marker in &response.markers {
         match marker {
@@ -161,12 +207,19 @@ fn shown(response: &Response, verdict: Option<ReviewResult>, has_verdicts: bool)
 /// Tells what was refused and what was tolerated, each with its place in the reply.
 fn tell(response: &Response, reply: &[u8], origin: &str) {
     let refused = response.proposals.iter().map(|proposal| {
-        (&proposal.span, Severity::Warning, format!("{} does not count: {}", proposal.what, proposal.reason))
+        (
+            &proposal.span,
+            Severity::Warning,
+            format!("{} does not count: {}", proposal.what, proposal.reason),
+        )
     });
-    let problems = response
-        .problems
-        .iter()
-        .map(|problem| (&problem.span, problem.severity, format!("{} ({})", problem.message, problem.code)));
+    let problems = response.problems.iter().map(|problem| {
+        (
+            &problem.span,
+            problem.severity,
+            format!("{} ({})", problem.message, problem.code),
+        )
+    });
     let mut all: Vec<_> = refused.chain(problems).collect();
     all.sort_by_key(|(span, ..)| span.start);
     for (span, severity, words) in all.iter().take(SHOWN) {
@@ -178,21 +231,37 @@ fn tell(response: &Response, reply: &[u8], origin: &str) {
         }
     }
     if all.len() > SHOWN {
-        out::note(format_args!("{} more; --json lists all of them", all.len() - SHOWN));
+        out::note(format_args!(
+            "{} more; --json lists all of them",
+            all.len() - SHOWN
+        ));
     }
 }
 
 /// Returns the place of a span, and how many characters of its first line belong to it.
 fn place(reply: &[u8], start: usize, end: usize, origin: &str) -> (Place, usize) {
     let start = start.min(reply.len());
-    let line_start = reply[..start].iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
-    let line_end = reply[start..].iter().position(|&b| b == b'\n').map_or(reply.len(), |at| start + at);
+    let line_start = reply[..start]
+        .iter()
+        .rposition(|&b| b == b'\n')
+        .map_or(0, |at| at + 1);
+    let line_end = reply[start..]
+        .iter()
+        .position(|&b| b == b'\n')
+        .map_or(reply.len(), |at| start + at);
     let count = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().count();
     let place = Place {
-        origin: if origin == "-" { "stdin".to_owned() } else { origin.to_owned() },
+        origin: if origin == "-" {
+            "stdin".to_owned()
+        } else {
+            origin.to_owned()
+        },
         line: reply[..start].iter().filter(|&&b| b == b'\n').count() + 1,
         column: count(&reply[line_start..start]) + 1,
         text: String::from_utf8_lossy(&reply[line_start..line_end]).into_owned(),
     };
-    (place, count(&reply[start..end.clamp(start, line_end)]).max(1))
+    (
+        place,
+        count(&reply[start..end.clamp(start, line_end)]).max(1),
+    )
 }

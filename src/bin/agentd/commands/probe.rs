@@ -22,10 +22,15 @@ pub(super) fn run(args: &Args, given: &ProbeArgs) -> Outcome {
     let workspace = project::workspace(args, Some(PROBE_PACK))?;
     let mut sending = Sending::open("agentd probe", workspace, &given.send, given.json)?;
     let driver = sending.driver(args, &agent, &given.send)?;
-    let wanted = Probe { agent, model: given.model.clone(), turns: given.turns.map(usize::from) };
+    let wanted = Probe {
+        agent,
+        model: given.model.clone(),
+        turns: given.turns.map(usize::from),
+    };
     // What happens meanwhile is talk, whatever form the result has.
-    let (report, shown) =
-        sending.with_desk(false, None, |desk| probe(desk, driver.as_ref(), &wanted, &mut progress))?;
+    let (report, shown) = sending.with_desk(false, None, |desk| {
+        probe(desk, driver.as_ref(), &wanted, &mut progress)
+    })?;
     let report = report?;
     if given.json {
         out::json(&envelope(&report))?;
@@ -47,15 +52,30 @@ fn progress(asked: &Asked, done: usize, all: usize) {
         Some(false) => "wrong",
         None => asked.end.name(),
     };
-    let Asked { condition, task, case, .. } = asked;
-    out::note(format_args!("{done} of {all}: {} {} {case}: {came}", condition.name(), task.name()));
+    let Asked {
+        condition,
+        task,
+        case,
+        ..
+    } = asked;
+    out::note(format_args!(
+        "{done} of {all}: {} {} {case}: {came}",
+        condition.name(),
+        task.name()
+    ));
 }
 
 /// Returns every cell of the table: a condition, a task or all of them, and how many replies were right.
 fn cells(report: &ProbeReport) -> Vec<(Condition, &'static str, Share)> {
     let tasks = || Task::ALL.into_iter().map(Some).chain([None]);
     let cells = Condition::ALL.into_iter().flat_map(|condition| {
-        tasks().map(move |task| (condition, task.map_or(ALL, Task::name), report.share(condition, task)))
+        tasks().map(move |task| {
+            (
+                condition,
+                task.map_or(ALL, Task::name),
+                report.share(condition, task),
+            )
+        })
     });
     cells.filter(|(_, _, share)| share.all > 0).collect()
 }
@@ -75,34 +95,69 @@ fn table(report: &ProbeReport) -> std::io::Result<()> {
 }
 
 fn percent(share: Share) -> String {
-    share.rate().map_or_else(|| "-".to_owned(), |rate| format!("{:.0} %", rate * 100.0))
+    share
+        .rate()
+        .map_or_else(|| "-".to_owned(), |rate| format!("{:.0} %", rate * 100.0))
 }
 
 fn tell(report: &ProbeReport) {
-    let model = report.model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
+    let model = report
+        .model
+        .as_ref()
+        .map(|model| format!(" with {model}"))
+        .unwrap_or_default();
     let (session, turns, agent) = (&report.session, report.asked.len(), &report.agent);
-    out::row("probe", format_args!("{session}: {turns} turns by {agent}{model}"));
-    let failed: Vec<String> = report.failed().iter().map(|(end, times)| format!("{times} {end}")).collect();
+    out::row(
+        "probe",
+        format_args!("{session}: {turns} turns by {agent}{model}"),
+    );
+    let failed: Vec<String> = report
+        .failed()
+        .iter()
+        .map(|(end, times)| format!("{times} {end}"))
+        .collect();
     if !failed.is_empty() {
-        out::row("failed", format_args!("{}; a call that failed is no wrong reply", failed.join(", ")));
+        out::row(
+            "failed",
+            format_args!(
+                "{}; a call that failed is no wrong reply",
+                failed.join(", ")
+            ),
+        );
     }
     let cost = Some(report.spent.micro_dollars).filter(|micros| *micros > 0);
-    let cost = cost.map(|micros| format!(", {}", dollars(micros))).unwrap_or_default();
-    out::row("used", format_args!("{} tokens{cost}", grouped(report.spent.tokens)));
+    let cost = cost
+        .map(|micros| format!(", {}", dollars(micros)))
+        .unwrap_or_default();
+    out::row(
+        "used",
+        format_args!("{} tokens{cost}", grouped(report.spent.tokens)),
+    );
     let plain = report.share(Condition::Plain, None);
     if let Some(reliability) = plain.reliability() {
         let Share { right, all } = plain;
-        out::row("measures", format_args!("{} without help: {right} of {all} right", reliability.name()));
+        out::row(
+            "measures",
+            format_args!(
+                "{} without help: {right} of {all} right",
+                reliability.name()
+            ),
+        );
     }
     for condition in [Condition::Reminder, Condition::Example] {
-        let Some(help) = report.help(condition) else { continue };
+        let Some(help) = report.help(condition) else {
+            continue;
+        };
         let (helped, plain) = (percent(report.share(condition, None)), percent(plain));
         let words = match help {
             Help::Helps => "helps",
             Help::MayHelp => "may help; more turns would tell",
             Help::DoesNotHelp => "does not help",
         };
-        out::row(condition.name(), format_args!("{words}: {helped} against {plain}"));
+        out::row(
+            condition.name(),
+            format_args!("{words}: {helped} against {plain}"),
+        );
     }
     out::row("prompts", use_of(report));
 }
@@ -113,10 +168,15 @@ fn use_of(report: &ProbeReport) -> String {
     match (&report.model, report.reliability) {
         (Some(model), Some((reliability, Origin::Measured))) => {
             let name = reliability.name();
-            format!("for {model} use {name}: {right} of {all} turns without help in the ledger were right")
+            format!(
+                "for {model} use {name}: {right} of {all} turns without help in the ledger were right"
+            )
         }
         (Some(model), Some((reliability, Origin::Set))) => {
-            format!("for {model} use {}, as the settings say", reliability.name())
+            format!(
+                "for {model} use {}, as the settings say",
+                reliability.name()
+            )
         }
         (Some(model), Some((reliability, Origin::Guessed))) => {
             let name = reliability.name();

@@ -19,25 +19,53 @@ use crate::{exit, project};
 
 pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     let (workspace, ask) = ask(args, &given.ask)?;
-    let ask = Ask { count: given.explain, nonce: Some(Nonce::preview()), ..ask };
+    let ask = Ask {
+        count: given.explain,
+        nonce: Some(Nonce::preview()),
+        ..ask
+    };
     // A command that only looks makes no ledger, and needs none for a prompt that belongs to no session and is fitted
     // to no window.
     let store = match (&ask.session, workspace.model(&ask)?) {
         (None, None) => None,
         _ => look(&workspace.root, workspace.places.user.as_deref())?,
     };
-    let measured = store.as_ref().map(|store| measured(&workspace, store, &ask)).transpose()?;
-    let ask = Ask { measured: measured.unwrap_or_default(), ..ask };
-    let state = next_state(&workspace, store.as_ref().map(|store| store as &dyn Store), &ask)?;
+    let measured = store
+        .as_ref()
+        .map(|store| measured(&workspace, store, &ask))
+        .transpose()?;
+    let ask = Ask {
+        measured: measured.unwrap_or_default(),
+        ..ask
+    };
+    let state = next_state(
+        &workspace,
+        store.as_ref().map(|store| store as &dyn Store),
+        &ask,
+    )?;
     let empty = MemoryStore::default();
     let store: &dyn Store = store.as_ref().map_or(&empty, |store| store);
     // A change that is over has no worktree, and gets none by being looked at.
     let found = if is_over(store, &ask)? {
         Vec::new()
     } else {
-        let (drivers, run) =
-            (project::drivers(&workspace)?, Run { git: project::git(), ..Run::new("agentd prompt") });
-        preview(&Desk { workspace: &workspace, store, drivers: &drivers, run: &run }, &state, &ask)?
+        let (drivers, run) = (
+            project::drivers(&workspace)?,
+            Run {
+                git: project::git(),
+                ..Run::new("agentd prompt")
+            },
+        );
+        preview(
+            &Desk {
+                workspace: &workspace,
+                store,
+                drivers: &drivers,
+                run: &run,
+            },
+            &state,
+            &ask,
+        )?
     };
     let ask = with_request(store, Ask { found, ..ask })?;
     let assembly = assemble(&workspace, &state, &ask)?;
@@ -60,7 +88,9 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     if let Some(agent) = &ask.agent
         && !is_known(workspace.agents()?, agent.as_str())
     {
-        out::warning(format_args!("there is no agent `{agent}`; this is what one of that name would get"));
+        out::warning(format_args!(
+            "there is no agent `{agent}`; this is what one of that name would get"
+        ));
     }
     if state.change.is_none() {
         hint_at_refused(&workspace, &ask)?;
@@ -76,14 +106,21 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
 
 /// Returns whether a prompt is for a change that is over.
 fn is_over(store: &dyn Store, ask: &Ask) -> Result<bool> {
-    let Some(session) = &ask.session else { return Ok(false) };
+    let Some(session) = &ask.session else {
+        return Ok(false);
+    };
     let state = State::fold(store.events(session)?.iter().map(|(_, event)| event));
     Ok(state.change.is_some() && state.ended.is_some())
 }
 
 /// Says that a turn with this prompt is refused, where its mode looks at the branch of a change and there is none.
 fn hint_at_refused(workspace: &Workspace, ask: &Ask) -> Result<()> {
-    let before = workspace.pack.mode(&ask.mode)?.before.iter().map(OperationName::as_str);
+    let before = workspace
+        .pack
+        .mode(&ask.mode)?
+        .before
+        .iter()
+        .map(OperationName::as_str);
     let needing = needing_change(before)?;
     if !needing.is_empty() {
         let needing = needing.join(", ");
@@ -98,7 +135,11 @@ fn hint_at_refused(workspace: &Workspace, ask: &Ask) -> Result<()> {
 /// Says where values of missing variables would come from.
 fn hint_at_missing(assembly: &Assembly, ask: &Ask) {
     let lacks = |name: &str| {
-        assembly.draft.variables.iter().any(|used| used.name == name && used.required && used.bytes.is_none())
+        assembly
+            .draft
+            .variables
+            .iter()
+            .any(|used| used.name == name && used.required && used.bytes.is_none())
     };
     if lacks("PROJECT_CONTEXT") {
         out::note("`agentd init` drafts agentd/project.md, from which PROJECT_CONTEXT is taken");
@@ -121,7 +162,8 @@ fn envelope(workspace: &Workspace, assembly: &Assembly, ask: &Ask) -> Value {
         })
     });
     // What an agent would expand is written otherwise when it is sent.
-    let sent = Some(draft.rendered()).filter(|sent| !draft.expands.is_empty() && *sent != draft.text());
+    let sent =
+        Some(draft.rendered()).filter(|sent| !draft.expands.is_empty() && *sent != draft.text());
     json!({
         "format": 1,
         "pack": workspace.pack.name,
@@ -157,5 +199,9 @@ fn variables(assembly: &Assembly) -> Vec<Value> {
 }
 
 pub(super) fn source<'a>(assembly: &'a Assembly, name: &str) -> Option<&'a str> {
-    assembly.sources.iter().find(|(known, _)| known == name).map(|(_, source)| source.as_str())
+    assembly
+        .sources
+        .iter()
+        .find(|(known, _)| known == name)
+        .map(|(_, source)| source.as_str())
 }

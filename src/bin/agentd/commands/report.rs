@@ -12,15 +12,28 @@ use crate::out;
 
 /// Tells what became of a turn.
 pub(super) fn tell(report: &TurnReport) {
-    let TurnReport { session, turn, mode, agent, prompt_bytes, .. } = report;
-    out::row("turn", format_args!("{session}/{turn}: {mode} by {agent}, {prompt_bytes} bytes sent"));
+    let TurnReport {
+        session,
+        turn,
+        mode,
+        agent,
+        prompt_bytes,
+        ..
+    } = report;
+    out::row(
+        "turn",
+        format_args!("{session}/{turn}: {mode} by {agent}, {prompt_bytes} bytes sent"),
+    );
     if let Some(usage) = usage(report.usage) {
         out::row("used", usage);
     }
     if report.left_behind > 0 {
         out::row(
             "left",
-            format_args!("behind by the agent, and ended: {} of its processes", report.left_behind),
+            format_args!(
+                "behind by the agent, and ended: {} of its processes",
+                report.left_behind
+            ),
         );
     }
     if report.repairs > 0 {
@@ -41,14 +54,21 @@ pub(super) fn tell(report: &TurnReport) {
     for marker in &report.response.markers {
         match marker {
             Marker::Named { name, value } => out::row("marker", format_args!("{name} {value}")),
-            Marker::TaskStatus { id, status } => out::row("task", format_args!("{id} {}", status.name())),
+            Marker::TaskStatus { id, status } => {
+                out::row("task", format_args!("{id} {}", status.name()))
+            }
             Marker::Review { .. } => {}
         }
     }
     let settlements = report.settlements.iter();
-    settlements.filter(|settlement| !is_list_of_findings(settlement)).for_each(settlement);
+    settlements
+        .filter(|settlement| !is_list_of_findings(settlement))
+        .for_each(settlement);
     for proposal in &report.proposals {
-        out::row("refused", format_args!("{}: {}", proposal.what, proposal.reason));
+        out::row(
+            "refused",
+            format_args!("{}: {}", proposal.what, proposal.reason),
+        );
     }
     for problem in &report.response.problems {
         let (heading, words) = self::problem(problem, &report.reply);
@@ -67,7 +87,14 @@ pub(super) fn counts_as(overruled: &Overruled) -> String {
 
 /// Returns a finding under its heading.
 pub(super) fn finding(finding: &Finding) -> (&'static str, String) {
-    (if finding.is_open() { "finding" } else { "settled" }, finding.to_string())
+    (
+        if finding.is_open() {
+            "finding"
+        } else {
+            "settled"
+        },
+        finding.to_string(),
+    )
 }
 
 /// Returns whether a settlement has a list of findings, which is shown by itself.
@@ -77,8 +104,20 @@ pub(super) fn is_list_of_findings(settlement: &Settlement) -> bool {
 
 /// Returns what was tolerated or ignored in a reply, under its heading.
 pub(super) fn problem(problem: &Problem, reply: &str) -> (&'static str, String) {
-    let heading = if problem.code == Code::QuotedEffect { "ignored" } else { "problem" };
-    (heading, format!("{} ({}){}", problem.message, problem.code, place(reply, &problem.span)))
+    let heading = if problem.code == Code::QuotedEffect {
+        "ignored"
+    } else {
+        "problem"
+    };
+    (
+        heading,
+        format!(
+            "{} ({}){}",
+            problem.message,
+            problem.code,
+            place(reply, &problem.span)
+        ),
+    )
 }
 
 /// Returns where in a reply something stands, and the line itself.
@@ -87,10 +126,24 @@ fn place(reply: &str, span: &Range<usize>) -> String {
         return String::new();
     };
     // Of a whole block of code, the line that holds a tag.
-    let inside = within.lines().position(|line| line.contains('<')).unwrap_or_default();
+    let inside = within
+        .lines()
+        .position(|line| line.contains('<'))
+        .unwrap_or_default();
     let number = before.matches('\n').count() + inside;
-    let line: String = reply.lines().nth(number).unwrap_or_default().trim().chars().take(LINE).collect();
-    if line.is_empty() { String::new() } else { format!("\nline {} of the reply: {line}", number + 1) }
+    let line: String = reply
+        .lines()
+        .nth(number)
+        .unwrap_or_default()
+        .trim()
+        .chars()
+        .take(LINE)
+        .collect();
+    if line.is_empty() {
+        String::new()
+    } else {
+        format!("\nline {} of the reply: {line}", number + 1)
+    }
 }
 
 /// How much of a line of a reply is shown.
@@ -101,7 +154,12 @@ pub(super) fn settlement(settlement: &Settlement) {
     if settlement.done {
         out::row("done", &settlement.detail);
     } else {
-        let Settlement { operation, target, detail, .. } = settlement;
+        let Settlement {
+            operation,
+            target,
+            detail,
+            ..
+        } = settlement;
         let what = if target.is_empty() { operation } else { target };
         out::row("not done", format_args!("{what}: {detail}"));
     }
@@ -110,7 +168,10 @@ pub(super) fn settlement(settlement: &Settlement) {
 /// Returns what a call used, as far as the agent reports it.
 fn usage(usage: UsageMetrics) -> Option<String> {
     let tokens = usage.tokens()?;
-    let cost = usage.micro_dollars.map(|micros| format!(", {}", dollars(micros))).unwrap_or_default();
+    let cost = usage
+        .micro_dollars
+        .map(|micros| format!(", {}", dollars(micros)))
+        .unwrap_or_default();
     Some(format!("{tokens} tokens{cost}"))
 }
 

@@ -20,10 +20,15 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
     let mode = Mode::new("review")?;
     if let Some(change) = &given.change {
         let session = SessionId::new(change.as_str())?;
-        return Leader::open(args, "agentd review", &session, None, &given.lead)?.go(None, Some(&mode));
+        return Leader::open(args, "agentd review", &session, None, &given.lead)?
+            .go(None, Some(&mode));
     }
     let lead = &given.lead;
-    let base = ReviewBase::find(&project::root(args)?, &project::git(), given.base.as_deref())?;
+    let base = ReviewBase::find(
+        &project::root(args)?,
+        &project::git(),
+        given.base.as_deref(),
+    )?;
     let workspace = project::review_workspace(&base, LIGHT)?;
     let instructions = match (&given.mind, &workspace.pack.mode(&mode)?.request) {
         (Some(mind), _) => mind.clone(),
@@ -38,7 +43,10 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
         ..Ask::new(mode.clone(), instructions)
     };
     let agent = workspace.agent(&ask)?.ok_or_else(|| no_agent(&mode))?;
-    let ask = Ask { agent: Some(agent.clone()), ..ask };
+    let ask = Ask {
+        agent: Some(agent.clone()),
+        ..ask
+    };
     let grammar = workspace.pack.grammar(&mode).ok();
     let mut sending = Sending::open("agentd review", workspace, &lead.send, lead.json)?;
     if lead.send.trust {
@@ -67,15 +75,21 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
 /// Returns the error of a review without a difference. In CI that is more often a wrong base than an empty change, so it
 /// must not look like a PASS.
 fn nothing_to_review() -> Error {
-    Error::new(ErrorKind::NothingToReview, "nothing differs from the base, so nothing was reviewed")
-        .with_hint("name another base with --base, or exit with 0 in this case with --allow-empty")
+    Error::new(
+        ErrorKind::NothingToReview,
+        "nothing differs from the base, so nothing was reviewed",
+    )
+    .with_hint("name another base with --base, or exit with 0 in this case with --allow-empty")
 }
 
 /// Tells what a review came to, and returns its verdict as an exit code.
 fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
     if !reviewed.definitions_changed.is_empty() {
-        let files: Vec<String> =
-            reviewed.definitions_changed.iter().map(|path| shown_name(path).into_owned()).collect();
+        let files: Vec<String> = reviewed
+            .definitions_changed
+            .iter()
+            .map(|path| shown_name(path).into_owned())
+            .collect();
         out::warning(format_args!(
             "the change edits definitions of agentd: {}; the review used those of {}",
             files.join(", "),
@@ -92,7 +106,10 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
         out::data(|out| {
             for finding in &reviewed.findings {
                 writeln!(out, "{finding}")?;
-                finding.remedy.iter().try_for_each(|remedy| writeln!(out, "    {remedy}"))?;
+                finding
+                    .remedy
+                    .iter()
+                    .try_for_each(|remedy| writeln!(out, "    {remedy}"))?;
             }
             match reviewed.report.response.message.trim() {
                 "" => Ok(()),
@@ -106,7 +123,11 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
         }
         out::row(
             "reviewed",
-            format_args!("{} files against {}", reviewed.files.len(), short(&reviewed.base)),
+            format_args!(
+                "{} files against {}",
+                reviewed.files.len(),
+                short(&reviewed.base)
+            ),
         );
         match (&reviewed.overruled, reviewed.verdict) {
             (Some(overruled), _) => out::row("counts as", report::counts_as(overruled)),

@@ -7,7 +7,8 @@ use std::thread;
 use agentd::agent::{Driver, Drivers, Echo, Replay, Scripted};
 use agentd::models::{AgentName, Reply, SessionId};
 use agentd::orchestrator::{
-    AcceptNow, Desk, Recorded, Run, TurnReport, Workspace, knows_ledger, open_ledger, recover_all, signs,
+    AcceptNow, Desk, Recorded, Run, TurnReport, Workspace, knows_ledger, open_ledger, recover_all,
+    signs,
 };
 use agentd::parse::Grammar;
 use agentd::store::SqliteStore;
@@ -30,21 +31,49 @@ pub(super) struct Sending {
 
 impl Sending {
     /// Finds the agents.
-    pub(super) fn open(name: &str, workspace: Workspace, given: &SendArgs, json: bool) -> Result<Self> {
+    pub(super) fn open(
+        name: &str,
+        workspace: Workspace,
+        given: &SendArgs,
+        json: bool,
+    ) -> Result<Self> {
         project::check_ledger_place(&workspace.root)?;
         let drivers = project::drivers(&workspace)?;
         let (budget, limits) = (workspace.settings.budget, workspace.settings.limits);
-        let trust = if given.trust { AcceptNow::Everything } else { AcceptNow::Nothing };
-        let run = Run { budget, limits, trust, git: project::git(), ..Run::new(name) };
-        Ok(Self { workspace, drivers, run, json })
+        let trust = if given.trust {
+            AcceptNow::Everything
+        } else {
+            AcceptNow::Nothing
+        };
+        let run = Run {
+            budget,
+            limits,
+            trust,
+            git: project::git(),
+            ..Run::new(name)
+        };
+        Ok(Self {
+            workspace,
+            drivers,
+            run,
+            json,
+        })
     }
 
     /// Returns the driver of an agent.
-    pub(super) fn driver(&self, args: &Args, agent: &AgentName, given: &SendArgs) -> Result<Box<dyn Driver>> {
+    pub(super) fn driver(
+        &self,
+        args: &Args,
+        agent: &AgentName,
+        given: &SendArgs,
+    ) -> Result<Box<dyn Driver>> {
         if let Some(turn) = agent.as_str().strip_prefix("replay:") {
             let store = ledger(args)?;
             let (text, end) = Recorded::find(&store, turn)?.reply(&store)?;
-            return Ok(Box::new(Replay::new(Reply { end, ..Reply::of(text) })));
+            return Ok(Box::new(Replay::new(Reply {
+                end,
+                ..Reply::of(text)
+            })));
         }
         match agent.as_str() {
             "scripted" => scripted(args, given.script.as_deref()),
@@ -82,7 +111,12 @@ impl Sending {
         let over = signals::stop_on(&self.run.stop);
         let view = watch::View::new(json, grammar);
         let watcher = thread::spawn(move || view.show(&seen));
-        let desk = Desk { workspace: &self.workspace, store: &store, drivers: &self.drivers, run: &self.run };
+        let desk = Desk {
+            workspace: &self.workspace,
+            store: &store,
+            drivers: &self.drivers,
+            run: &self.run,
+        };
         let result = recover_all(&desk).and_then(|_| work(&desk));
         over.tell();
         self.run.signs = None;
@@ -111,17 +145,26 @@ impl Sending {
 
 fn scripted(args: &Args, script: Option<&Path>) -> Result<Box<dyn Driver>> {
     let Some(script) = script else {
-        return Err(Error::new(ErrorKind::ScriptInvalid, "the agent `scripted` has no script")
-            .with_hint("name one with --script FILE; `agentd turn --help` shows one"));
+        return Err(Error::new(
+            ErrorKind::ScriptInvalid,
+            "the agent `scripted` has no script",
+        )
+        .with_hint("name one with --script FILE; `agentd turn --help` shows one"));
     };
     let path = from_here(args, script)?;
-    Ok(Box::new(Scripted::read(&ops::read_text(&path)?, &path.display().to_string())?))
+    Ok(Box::new(Scripted::read(
+        &ops::read_text(&path)?,
+        &path.display().to_string(),
+    )?))
 }
 
 /// Returns the error for a session of which the ledger has nothing.
 pub(super) fn no_turn(session: &SessionId) -> Error {
-    Error::new(ErrorKind::TurnNotFound, format!("no turn of `{session}` was taken yet"))
-        .with_hint("`agentd log` lists the turns")
+    Error::new(
+        ErrorKind::TurnNotFound,
+        format!("no turn of `{session}` was taken yet"),
+    )
+    .with_hint("`agentd log` lists the turns")
 }
 
 /// Returns the ledger of a project if there is one, to be looked at, and says so if it was not made here.
@@ -143,7 +186,10 @@ pub(super) fn ledger(args: &Args) -> Result<SqliteStore> {
     let places = project::places(args)?;
     let root = project::root(args)?;
     look(&root, places.user.as_deref())?.ok_or_else(|| {
-        let message = format!("no turn was taken in `{}` yet", root.display().to_string().escape_debug());
+        let message = format!(
+            "no turn was taken in `{}` yet",
+            root.display().to_string().escape_debug()
+        );
         Error::new(ErrorKind::TurnNotFound, message)
             .with_hint("`agentd turn` takes one, and `agentd log` lists them")
     })

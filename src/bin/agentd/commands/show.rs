@@ -23,16 +23,23 @@ pub(super) fn run(args: &Args, given: &ShowArgs) -> Outcome {
     } else if given.reply {
         print_reply(&store, &turn, given.call)?;
     } else if given.fit {
-        let fit: Value = serde_json::from_str(&ledger_text(&store, &turn.started.fit)?).unwrap_or_default();
+        let fit: Value =
+            serde_json::from_str(&ledger_text(&store, &turn.started.fit)?).unwrap_or_default();
         out::json(&fit)?;
     } else if given.response {
         let (response, _) = turn.read_again(&workspace(args, &turn)?, &store)?;
         out::json(&response)?;
     } else if given.json {
-        out::json(&json!({"started_at": utc(turn.at), "turn": turn, "findings": findings(&store, &turn)}))?;
+        out::json(
+            &json!({"started_at": utc(turn.at), "turn": turn, "findings": findings(&store, &turn)}),
+        )?;
     } else {
         let read = workspace(args, &turn).and_then(|workspace| turn.read_again(&workspace, &store));
-        tell(&store, &turn, read.ok().map(|(response, _)| response).as_ref())?;
+        tell(
+            &store,
+            &turn,
+            read.ok().map(|(response, _)| response).as_ref(),
+        )?;
     }
     Ok(exit::OK)
 }
@@ -47,27 +54,59 @@ fn tell(store: &SqliteStore, turn: &Recorded, read: Option<&Response>) -> Result
     let mut rows = vec![
         ("turn", turn.name()),
         ("started", utc(turn.at)),
-        ("mode", format!("{} of the pack {}", started.mode, started.pack)),
+        (
+            "mode",
+            format!("{} of the pack {}", started.mode, started.pack),
+        ),
         ("agent", started.agent.clone()),
     ];
     rows.extend(started.model.iter().map(|model| ("model", model.clone())));
-    rows.push(("prompt", format!("{} bytes in {} segments", started.prompt_bytes, started.prompt.len())));
-    rows.extend(turn.found.iter().map(|found| ("found", found.detail.clone())));
+    rows.push((
+        "prompt",
+        format!(
+            "{} bytes in {} segments",
+            started.prompt_bytes,
+            started.prompt.len()
+        ),
+    ));
+    rows.extend(
+        turn.found
+            .iter()
+            .map(|found| ("found", found.detail.clone())),
+    );
     for (number, call) in (1..).zip(&turn.calls) {
         rows.push(("call", describe_call(number, call)));
-        let detail = call.answered.as_ref().map(|answered| answered.detail.trim().to_owned());
-        rows.extend(detail.filter(|detail| !detail.is_empty()).map(|detail| ("said", detail)));
+        let detail = call
+            .answered
+            .as_ref()
+            .map(|answered| answered.detail.trim().to_owned());
+        rows.extend(
+            detail
+                .filter(|detail| !detail.is_empty())
+                .map(|detail| ("said", detail)),
+        );
     }
     if let Some(replied) = &turn.replied {
-        rows.extend(replied.verdict.map(|verdict| ("verdict", verdict.name().to_owned())));
+        rows.extend(
+            replied
+                .verdict
+                .map(|verdict| ("verdict", verdict.name().to_owned())),
+        );
         rows.extend(replied.fault.iter().map(|fault| ("fault", fault.clone())));
     }
     rows.extend(findings(store, turn).iter().map(report::finding));
-    for settlement in turn.settlements.iter().filter(|settlement| !report::is_list_of_findings(settlement)) {
+    for settlement in turn
+        .settlements
+        .iter()
+        .filter(|settlement| !report::is_list_of_findings(settlement))
+    {
         let heading = if settlement.done { "done" } else { "not done" };
         rows.push((heading, settlement.detail.clone()));
     }
-    let reply = turn.reply(store).map(|(reply, _)| reply).unwrap_or_default();
+    let reply = turn
+        .reply(store)
+        .map(|(reply, _)| reply)
+        .unwrap_or_default();
     for proposal in read.map_or(&[][..], |response| &response.proposals) {
         rows.push(("refused", format!("{}: {}", proposal.what, proposal.reason)));
     }
@@ -77,7 +116,10 @@ fn tell(store: &SqliteStore, turn: &Recorded, read: Option<&Response>) -> Result
             .map(|problem| report::problem(problem, &reply)),
     );
     rows.extend(turn.next.iter().map(|mode| ("next", mode.to_string())));
-    rows.extend(turn.ended.map(|done| ("next", if done { "done" } else { "stopped" }.to_owned())));
+    rows.extend(
+        turn.ended
+            .map(|done| ("next", if done { "done" } else { "stopped" }.to_owned())),
+    );
     out::rows(&rows)?;
     if let Ok((reply, _)) = turn.reply(store) {
         out::note(format_args!(
@@ -90,13 +132,22 @@ fn tell(store: &SqliteStore, turn: &Recorded, read: Option<&Response>) -> Result
 
 /// Returns the findings that were noted after a turn, as far as the ledger has them.
 fn findings(store: &SqliteStore, turn: &Recorded) -> Vec<Finding> {
-    let noted = turn.settlements.iter().rev().find(|settlement| report::is_list_of_findings(settlement));
+    let noted = turn
+        .settlements
+        .iter()
+        .rev()
+        .find(|settlement| report::is_list_of_findings(settlement));
     let list = noted.and_then(|settlement| settlement.report.as_ref());
-    list.and_then(|list| noted_findings(store, list).ok()).unwrap_or_default()
+    list.and_then(|list| noted_findings(store, list).ok())
+        .unwrap_or_default()
 }
 
 /// Prints the reply of a call, by default the one that counts as the turn's; stderr says if there are others.
-fn print_reply(store: &SqliteStore, turn: &Recorded, call: Option<usize>) -> Result<(), out::Failure> {
+fn print_reply(
+    store: &SqliteStore,
+    turn: &Recorded,
+    call: Option<usize>,
+) -> Result<(), out::Failure> {
     if let Some(number) = call {
         return Ok(out::text(&turn.call_reply(store, number)?)?);
     }
@@ -125,7 +176,11 @@ fn describe_call(number: usize, call: &RecordedCall) -> String {
     };
 
     let end = answered.end.name();
-    let salvaged = if answered.salvaged { ", found later" } else { "" };
+    let salvaged = if answered.salvaged {
+        ", found later"
+    } else {
+        ""
+    };
     let tokens = answered.spent.tokens;
     let cost = match answered.spent.micro_dollars {
         0 => String::new(),
@@ -158,7 +213,10 @@ pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> Outcome {
             (a, b) => {
                 let read = |segment: Option<&SegmentRef>| {
                     let texts = segment.map_or(&[][..], |segment| &segment.texts);
-                    texts.iter().map(|id| ledger_text(&store, id)).collect::<Result<String>>()
+                    texts
+                        .iter()
+                        .map(|id| ledger_text(&store, id))
+                        .collect::<Result<String>>()
                 };
                 let (a, b) = (read(a)?, read(b)?);
                 let mut options = DiffOptions::new();
@@ -184,7 +242,9 @@ struct Pair<'a> {
 impl Pair<'_> {
     fn name(&self) -> String {
         let segment = self.new.or(self.old);
-        segment.map_or_else(String::new, |segment| format!("{} ({})", segment.block, segment.part))
+        segment.map_or_else(String::new, |segment| {
+            format!("{} ({})", segment.block, segment.part)
+        })
     }
 
     fn json(&self) -> Value {
@@ -202,16 +262,26 @@ impl Pair<'_> {
 fn pairs<'a>(old: &'a [SegmentRef], new: &'a [SegmentRef]) -> Vec<Pair<'a>> {
     let mut left: BTreeMap<(&str, &str), Vec<&SegmentRef>> = BTreeMap::new();
     for segment in old.iter().rev() {
-        left.entry((&segment.block, &segment.part)).or_default().push(segment);
+        left.entry((&segment.block, &segment.part))
+            .or_default()
+            .push(segment);
     }
     let mut pairs: Vec<Pair<'a>> = new
         .iter()
         .map(|segment| {
-            let old = left.get_mut(&(segment.block.as_str(), segment.part.as_str())).and_then(Vec::pop);
-            Pair { old, new: Some(segment) }
+            let old = left
+                .get_mut(&(segment.block.as_str(), segment.part.as_str()))
+                .and_then(Vec::pop);
+            Pair {
+                old,
+                new: Some(segment),
+            }
         })
         .collect();
-    pairs.extend(left.into_values().flatten().map(|segment| Pair { old: Some(segment), new: None }));
+    pairs.extend(left.into_values().flatten().map(|segment| Pair {
+        old: Some(segment),
+        new: None,
+    }));
     pairs
 }
 

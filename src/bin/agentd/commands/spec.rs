@@ -15,10 +15,16 @@ pub(super) fn run(args: &Args, command: &SpecCommand) -> Outcome {
     match command {
         SpecCommand::Check { files, json } => check(args, files, *json),
         SpecCommand::List { json } => list(args, *json),
-        SpecCommand::Show { id, requirement: None, json } => show(args, id, *json),
-        SpecCommand::Show { id, requirement: Some(requirement), json } => {
-            show_requirement(args, id, requirement, *json)
-        }
+        SpecCommand::Show {
+            id,
+            requirement: None,
+            json,
+        } => show(args, id, *json),
+        SpecCommand::Show {
+            id,
+            requirement: Some(requirement),
+            json,
+        } => show_requirement(args, id, requirement, *json),
     }
 }
 
@@ -27,26 +33,46 @@ fn check(args: &Args, files: &[PathBuf], as_json: bool) -> Outcome {
         let root = project::root(args)?;
         [ops::specs(&root)?, ops::wanted_specs(&root)?].concat()
     } else {
-        let read = |file: &PathBuf| Ok((ops::visible_path(file), ops::read_text(&from_here(args, file)?)?));
+        let read = |file: &PathBuf| {
+            Ok((
+                ops::visible_path(file),
+                ops::read_text(&from_here(args, file)?)?,
+            ))
+        };
         files.iter().map(read).collect::<Result<_>>()?
     };
-    let checked: Vec<(&str, Vec<Fault>)> =
-        texts.iter().map(|(name, text)| (name.as_str(), check_file(name, text))).collect();
-    let count = checked.iter().map(|(_, faults)| faults.len()).sum::<usize>();
+    let checked: Vec<(&str, Vec<Fault>)> = texts
+        .iter()
+        .map(|(name, text)| (name.as_str(), check_file(name, text)))
+        .collect();
+    let count = checked
+        .iter()
+        .map(|(_, faults)| faults.len())
+        .sum::<usize>();
     if as_json {
-        let rows = checked.iter().map(|(file, faults)| json!({"file": file, "findings": faults}));
+        let rows = checked
+            .iter()
+            .map(|(file, faults)| json!({"file": file, "findings": faults}));
         out::json(&rows.collect::<Vec<_>>())?;
     } else {
         out::data(|out| {
-            for (file, fault) in
-                checked.iter().flat_map(|(file, faults)| faults.iter().map(move |f| (file, f)))
+            for (file, fault) in checked
+                .iter()
+                .flat_map(|(file, faults)| faults.iter().map(move |f| (file, f)))
             {
-                let hint = fault.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                let hint = fault
+                    .hint
+                    .as_ref()
+                    .map(|hint| format!(" ({hint})"))
+                    .unwrap_or_default();
                 writeln!(out, "{file}:{}: {}{hint}", fault.line, fault.message)?;
             }
             Ok(())
         })?;
-        out::note(format_args!("files checked: {}, findings: {count}", checked.len()));
+        out::note(format_args!(
+            "files checked: {}, findings: {count}",
+            checked.len()
+        ));
     }
     Ok(if count == 0 { exit::OK } else { exit::FINDINGS })
 }
@@ -59,8 +85,10 @@ fn id_of(path: &str) -> &str {
 
 fn list(args: &Args, as_json: bool) -> Outcome {
     let texts = ops::specs(&project::root(args)?)?;
-    let specs: Vec<(&str, Option<Spec>)> =
-        texts.iter().map(|(path, text)| (path.as_str(), Spec::read(text).ok())).collect();
+    let specs: Vec<(&str, Option<Spec>)> = texts
+        .iter()
+        .map(|(path, text)| (path.as_str(), Spec::read(text).ok()))
+        .collect();
     if as_json {
         let rows = specs.iter().map(|(path, spec)| match spec {
             Some(spec) => json!({
@@ -86,13 +114,22 @@ fn list(args: &Args, as_json: bool) -> Outcome {
         ],
         None => {
             let broken = format!("(broken: see `agentd spec check {path}`)");
-            [id_of(path).to_owned(), "-".to_owned(), "-".to_owned(), "-".to_owned(), broken]
+            [
+                id_of(path).to_owned(),
+                "-".to_owned(),
+                "-".to_owned(),
+                "-".to_owned(),
+                broken,
+            ]
         }
     });
     if specs.is_empty() {
         out::note("there is no spec in agentd/specs");
     } else {
-        out::table(&["id", "version", "requirements", "scenarios", "title"], rows)?;
+        out::table(
+            &["id", "version", "requirements", "scenarios", "title"],
+            rows,
+        )?;
     }
     Ok(exit::OK)
 }
@@ -100,21 +137,30 @@ fn list(args: &Args, as_json: bool) -> Outcome {
 /// Finds a spec of the project: its path and its text.
 fn find(root: &Path, id: &str) -> Result<(String, String)> {
     let specs = ops::specs(root)?;
-    let known: Vec<String> = specs.iter().map(|(path, _)| id_of(path).to_owned()).collect();
-    specs.into_iter().find(|(path, _)| id_of(path) == id).ok_or_else(|| {
-        let hint = match known.as_slice() {
-            [] => "agentd/specs holds no spec".to_owned(),
-            [one] => format!("there is {one}"),
-            names => format!("there are {}", names.join(", ")),
-        };
-        Error::new(ErrorKind::SpecNotFound, format!("there is no spec `{id}`")).with_hint(hint)
-    })
+    let known: Vec<String> = specs
+        .iter()
+        .map(|(path, _)| id_of(path).to_owned())
+        .collect();
+    specs
+        .into_iter()
+        .find(|(path, _)| id_of(path) == id)
+        .ok_or_else(|| {
+            let hint = match known.as_slice() {
+                [] => "agentd/specs holds no spec".to_owned(),
+                [one] => format!("there is {one}"),
+                names => format!("there are {}", names.join(", ")),
+            };
+            Error::new(ErrorKind::SpecNotFound, format!("there is no spec `{id}`")).with_hint(hint)
+        })
 }
 
 fn read(path: &str, text: &str) -> Result<Spec> {
     Spec::read(text).map_err(|faults| {
-        let fault =
-            faults.into_iter().next().unwrap_or(Fault { line: 1, message: String::new(), hint: None });
+        let fault = faults.into_iter().next().unwrap_or(Fault {
+            line: 1,
+            message: String::new(),
+            hint: None,
+        });
         Error::new(ErrorKind::SpecInvalid, fault.message)
             .with_place(Place::at_line(path, text, fault.line, 1))
             .with_hint(format!("see all with `agentd spec check {path}`"))
@@ -135,8 +181,16 @@ fn show(args: &Args, id: &str, as_json: bool) -> Outcome {
 fn show_requirement(args: &Args, id: &str, requirement: &str, as_json: bool) -> Outcome {
     let (path, text) = find(&project::root(args)?, id)?;
     let spec = read(&path, &text)?;
-    let Some(found) = spec.requirements.iter().find(|found| found.id == requirement) else {
-        let known: Vec<&str> = spec.requirements.iter().map(|known| known.id.as_str()).collect();
+    let Some(found) = spec
+        .requirements
+        .iter()
+        .find(|found| found.id == requirement)
+    else {
+        let known: Vec<&str> = spec
+            .requirements
+            .iter()
+            .map(|known| known.id.as_str())
+            .collect();
         let message = format!("the spec `{id}` has no requirement `{requirement}`");
         return Err(Error::new(ErrorKind::SpecNotFound, message)
             .with_hint(format!("it has {}", known.join(", ")))
@@ -152,7 +206,9 @@ fn show_requirement(args: &Args, id: &str, requirement: &str, as_json: bool) -> 
         if !scenarios.is_empty() {
             writeln!(out)?;
         }
-        scenarios.iter().try_for_each(|scenario| writeln!(out, "### Scenario: {}", scenario.title))
+        scenarios
+            .iter()
+            .try_for_each(|scenario| writeln!(out, "### Scenario: {}", scenario.title))
     })?;
     out::note(format_args!("from {path}:{}", found.line));
     Ok(exit::OK)

@@ -12,9 +12,12 @@ use crate::{exit, project};
 pub(super) fn run(args: &Args, command: &TemplateCommand) -> Outcome {
     match command {
         TemplateCommand::List { json } => list(args, *json),
-        TemplateCommand::Show { mode, agent, built_in, json } => {
-            show(args, mode, agent.as_deref(), *built_in, *json)
-        }
+        TemplateCommand::Show {
+            mode,
+            agent,
+            built_in,
+            json,
+        } => show(args, mode, agent.as_deref(), *built_in, *json),
         TemplateCommand::Check { names, json } => check(args, names, *json),
     }
 }
@@ -26,10 +29,18 @@ fn list(args: &Args, as_json: bool) -> Outcome {
         return Ok(exit::OK);
     }
     out::data(|out| {
-        let width = listing.iter().map(|listed| listed.name.len()).max().unwrap_or(0);
+        let width = listing
+            .iter()
+            .map(|listed| listed.name.len())
+            .max()
+            .unwrap_or(0);
         for listed in &listing {
             let force = if listed.active { "" } else { "  (overridden)" };
-            let broken = if listed.template.is_ok() { "" } else { "  (broken: see `agentd template check`)" };
+            let broken = if listed.template.is_ok() {
+                ""
+            } else {
+                "  (broken: see `agentd template check`)"
+            };
             writeln!(
                 out,
                 "{:<width$}  {:<8}  {}{force}{broken}",
@@ -59,9 +70,18 @@ fn described(listed: &Listed) -> Value {
 fn show(args: &Args, mode: &str, agent: Option<&str>, built_in: bool, as_json: bool) -> Outcome {
     let mode = Mode::new(mode)?;
     let workspace = project::workspace(args, None)?;
-    let set = workspace.settings.agents.get(&mode).cloned().unwrap_or_else(AgentName::base);
+    let set = workspace
+        .settings
+        .agents
+        .get(&mode)
+        .cloned()
+        .unwrap_or_else(AgentName::base);
     let agent = agent.map_or(Ok(set), AgentName::new)?;
-    let templates = if built_in { &Templates::new(Places::default()) } else { &workspace.templates };
+    let templates = if built_in {
+        &Templates::new(Places::default())
+    } else {
+        &workspace.templates
+    };
     let found = templates.find(&agent, &mode)?;
     let template = &found.template;
     if as_json {
@@ -74,7 +94,10 @@ fn show(args: &Args, mode: &str, agent: Option<&str>, built_in: bool, as_json: b
         }))?;
     } else {
         out::text(&template.text.file)?;
-        out::note(format_args!("{} from {}", template.text.name, template.text.origin));
+        out::note(format_args!(
+            "{} from {}",
+            template.text.name, template.text.origin
+        ));
     }
     Ok(exit::OK)
 }
@@ -85,12 +108,17 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
     for name in names {
         if listing.iter().all(|listed| listed.name != *name) {
             return Err(Failure::Error(
-                Error::new(ErrorKind::TemplateNotFound, format!("there is no template {name}"))
-                    .with_hint("`agentd template list` names them all"),
+                Error::new(
+                    ErrorKind::TemplateNotFound,
+                    format!("there is no template {name}"),
+                )
+                .with_hint("`agentd template list` names them all"),
             ));
         }
     }
-    let chosen = listing.iter().filter(|listed| names.is_empty() || names.contains(&listed.name));
+    let chosen = listing
+        .iter()
+        .filter(|listed| names.is_empty() || names.contains(&listed.name));
     let checked: Vec<(&Listed, Vec<Finding>)> = chosen
         .map(|listed| {
             let findings = match &listed.template {
@@ -104,7 +132,10 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
             (listed, findings)
         })
         .collect();
-    let count = checked.iter().map(|(_, findings)| findings.len()).sum::<usize>();
+    let count = checked
+        .iter()
+        .map(|(_, findings)| findings.len())
+        .sum::<usize>();
     if as_json {
         let rows = checked.iter().map(
             |(listed, findings)| json!({"name": listed.name, "origin": listed.origin, "findings": findings}),
@@ -112,7 +143,10 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
         out::json(&rows.collect::<Vec<_>>())?;
     } else {
         print_findings(&checked)?;
-        out::note(format_args!("templates checked: {}, findings: {count}", checked.len()));
+        out::note(format_args!(
+            "templates checked: {}, findings: {count}",
+            checked.len()
+        ));
     }
     Ok(if count == 0 { exit::OK } else { exit::FINDINGS })
 }
@@ -121,8 +155,15 @@ fn print_findings(checked: &[(&Listed, Vec<Finding>)]) -> std::io::Result<()> {
     out::data(|out| {
         for (listed, findings) in checked {
             for finding in findings {
-                let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
-                writeln!(out, "{}{line}: {} ({})", listed.origin, finding.message, finding.rule)?;
+                let line = finding
+                    .line
+                    .map(|line| format!(":{line}"))
+                    .unwrap_or_default();
+                writeln!(
+                    out,
+                    "{}{line}: {} ({})",
+                    listed.origin, finding.message, finding.rule
+                )?;
             }
         }
         Ok(())

@@ -41,34 +41,49 @@ pub(super) fn run(args: &Args, show: bool, as_json: bool) -> Outcome {
     }
     let readable = files.iter().all(|file| file.found.is_ok());
     let accepted = !show || open.is_empty();
-    Ok(if readable && accepted { exit::OK } else { exit::FINDINGS })
+    Ok(if readable && accepted {
+        exit::OK
+    } else {
+        exit::FINDINGS
+    })
 }
 
 /// Returns the files that agents on PATH, or of the settings, would follow by themselves.
 fn obeyed(args: &Args) -> Result<Vec<String>> {
     // Settings or a pack that cannot be read must not keep anyone from seeing what there is.
-    let Ok(workspace) = project::workspace(args, None) else { return Ok(Vec::new()) };
+    let Ok(workspace) = project::workspace(args, None) else {
+        return Ok(Vec::new());
+    };
     let agents = workspace.agents()?;
-    let set: Vec<&str> = workspace.settings.agents.values().map(AgentName::as_str).collect();
+    let set: Vec<&str> = workspace
+        .settings
+        .agents
+        .values()
+        .map(AgentName::as_str)
+        .collect();
     let set = set.iter().filter_map(|name| name.split(':').next());
     let set: BTreeSet<&str> = set.collect();
     let path = workspace.path.as_deref().unwrap_or_default();
-    let used = agents
-        .all()
-        .filter(|spec| set.contains(spec.name.as_str()) || find_command(path, spec.command()).is_some());
+    let used = agents.all().filter(|spec| {
+        set.contains(spec.name.as_str()) || find_command(path, spec.command()).is_some()
+    });
     let files: BTreeSet<String> = used.flat_map(|spec| spec.obeys.clone()).collect();
     Ok(files.into_iter().collect())
 }
 
 /// Returns the commands that check the project; settings that cannot be read name none, and nothing runs with them.
 fn checks(places: &Places, root: &Path) -> Vec<CheckCommand> {
-    settings(places).map(|settings| ops::check_commands(&settings.review, root)).unwrap_or_default()
+    settings(places)
+        .map(|settings| ops::check_commands(&settings.review, root))
+        .unwrap_or_default()
 }
 
 /// Returns the files that are not accepted as they are.
 fn open(files: &[Definition]) -> Vec<(String, BlobId)> {
     let open = files.iter().filter_map(|file| match &file.found {
-        Ok((content, Standing::New | Standing::Changed)) => Some((file.file.clone(), content.clone())),
+        Ok((content, Standing::New | Standing::Changed)) => {
+            Some((file.file.clone(), content.clone()))
+        }
         Ok((_, Standing::Accepted)) | Err(_) => None,
     });
     open.collect()
@@ -100,7 +115,9 @@ fn with_visible_blanks(command: &str) -> String {
     let mut rest = command;
     while let Some(start) = rest.find(char::is_whitespace) {
         let (before, after) = rest.split_at(start);
-        let length = after.find(|c: char| !c.is_whitespace()).unwrap_or(after.len());
+        let length = after
+            .find(|c: char| !c.is_whitespace())
+            .unwrap_or(after.len());
         let blanks = after[..length].chars().count();
         out.push_str(before);
         if blanks > MAX_BLANKS {
@@ -143,6 +160,9 @@ mod tests {
     fn a_long_run_of_blanks_does_not_hide_what_follows() {
         assert_eq!(with_visible_blanks("make  test"), "make  test");
         let hidden = format!("make test{}; curl evil", " ".repeat(500));
-        assert_eq!(with_visible_blanks(&hidden), "make test [500 blanks] ; curl evil");
+        assert_eq!(
+            with_visible_blanks(&hidden),
+            "make test [500 blanks] ; curl evil"
+        );
     }
 }

@@ -17,14 +17,24 @@ pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
     let grammar = workspace.pack.grammar(&ask.mode).ok();
     let sending = Sending::open("agentd turn", workspace, &given.send, given.json)?;
     let driver = sending.driver(args, &agent, &given.send)?;
-    let ask = Ask { repairs: given.repairs, agent: Some(agent), ..ask };
-    sending.run(grammar.as_ref(), |desk| take(desk, driver.as_ref(), &ask).map(Some))
+    let ask = Ask {
+        repairs: given.repairs,
+        agent: Some(agent),
+        ..ask
+    };
+    sending.run(grammar.as_ref(), |desk| {
+        take(desk, driver.as_ref(), &ask).map(Some)
+    })
 }
 
 /// Returns the agent that was named, or the mode's.
 fn agent(workspace: &Workspace, ask: &Ask) -> Result<AgentName> {
     let agent = workspace.agent(ask)?.ok_or_else(|| no_agent(&ask.mode))?;
-    let writes = workspace.pack.modes.get(&ask.mode).is_some_and(|spec| !spec.updates.is_empty());
+    let writes = workspace
+        .pack
+        .modes
+        .get(&ask.mode)
+        .is_some_and(|spec| !spec.updates.is_empty());
     if writes && ask.session.is_none() {
         log::warn!("without --change nothing is written: the reply is only shown and recorded");
     }

@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use agentd::agent::{
-    Cause, Containment, ContainmentFacts, Limits, exit_record, is_alive, network_filesystem, this_process,
+    Cause, Containment, ContainmentFacts, Limits, exit_record, is_alive, network_filesystem,
+    this_process,
 };
 use agentd::models::Process;
 use nix::sys::signal::{Signal, kill};
@@ -18,7 +19,10 @@ use crate::support::waiting::{blocks_received_sigterm, until};
 #[test]
 fn exit_codes_and_signals_are_told_apart() {
     for containment in kinds("exit_codes_and_signals_are_told_apart") {
-        let call = Call { containment, ..Call::new() };
+        let call = Call {
+            containment,
+            ..Call::new()
+        };
         for (step, code, signal) in [
             ("exit 0", Some(0), None),
             ("exit 7", Some(7), None),
@@ -26,7 +30,11 @@ fn exit_codes_and_signals_are_told_apart() {
             ("raise 11", None, Some(11)),
         ] {
             let exit = call.run_agent(&[step]);
-            assert_eq!((exit.code, exit.signal, &exit.cause), (code, signal, &Cause::Ended), "{step}");
+            assert_eq!(
+                (exit.code, exit.signal, &exit.cause),
+                (code, signal, &Cause::Ended),
+                "{step}"
+            );
             assert_eq!(call.stdout(), b"");
             assert_eq!(exit_record(&call.folder()).unwrap(), Some(exit));
         }
@@ -45,15 +53,26 @@ fn an_agent_cannot_give_orders_to_its_guard() {
 fn output_is_kept_byte_for_byte() {
     let call = Call::new();
     call.run_agent(&["hex 00ff80c3", "split 1 \u{1f600}é", "hex efbbbf0d0a"]);
-    let expected = [b"\x00\xff\x80\xc3".as_slice(), "\u{1f600}é".as_bytes(), b"\xef\xbb\xbf\r\n"].concat();
+    let expected = [
+        b"\x00\xff\x80\xc3".as_slice(),
+        "\u{1f600}é".as_bytes(),
+        b"\xef\xbb\xbf\r\n",
+    ]
+    .concat();
     assert_eq!(call.stdout(), expected);
 }
 
 #[test]
 fn a_line_of_100_mb_is_kept_whole() {
-    let call = Call::within(Limits { output: 128 << 20, ..Limits::default() });
+    let call = Call::within(Limits {
+        output: 128 << 20,
+        ..Limits::default()
+    });
     assert_eq!(call.run_agent(&["line 104857600"]).cause, Cause::Ended);
-    assert_eq!(fs::metadata(call.folder().join("stdout")).unwrap().len(), 104_857_600);
+    assert_eq!(
+        fs::metadata(call.folder().join("stdout")).unwrap().len(),
+        104_857_600
+    );
 }
 
 #[test]
@@ -67,14 +86,24 @@ fn a_wait_that_is_too_short_leaves_the_agent_at_work() {
     contained.stop(false);
     let exit = contained.wait(HANG).unwrap().unwrap();
     assert_eq!((exit.signal, &exit.cause), (Some(15), &Cause::Stopped));
-    assert_eq!(contained.wait(Duration::ZERO).unwrap(), Some(exit), "an end can be asked for again");
+    assert_eq!(
+        contained.wait(Duration::ZERO).unwrap(),
+        Some(exit),
+        "an end can be asked for again"
+    );
 }
 
 #[test]
 fn an_agent_that_ignores_sigterm_is_ended_after_the_grace() {
     for containment in kinds("an_agent_that_ignores_sigterm_is_ended_after_the_grace") {
-        let limits = Limits { grace: milliseconds(300), ..Limits::default() };
-        let call = Call { containment, ..Call::within(limits) };
+        let limits = Limits {
+            grace: milliseconds(300),
+            ..Limits::default()
+        };
+        let call = Call {
+            containment,
+            ..Call::within(limits)
+        };
         let mut contained = call.start_agent(&["trap-term", "setsid 600000", "out deaf", "hang"]);
         call.wait_for("deaf");
         let asked = Instant::now();
@@ -87,13 +116,21 @@ fn an_agent_that_ignores_sigterm_is_ended_after_the_grace() {
 
 #[test]
 fn a_child_that_ignores_sigterm_is_ended_though_its_agent_ended_politely() {
-    for containment in kinds("a_child_that_ignores_sigterm_is_ended_though_its_agent_ended_politely") {
-        let call = Call { containment, ..Call::new() };
+    for containment in
+        kinds("a_child_that_ignores_sigterm_is_ended_though_its_agent_ended_politely")
+    {
+        let call = Call {
+            containment,
+            ..Call::new()
+        };
         let mut contained = call.start_agent(&["deaf-fork 600000", "out ready", "hang"]);
         call.wait_for("ready");
         contained.stop(false);
         let exit = call.end_of(contained);
-        assert_eq!((exit.signal, exit.cause, exit.left_behind), (Some(15), Cause::Stopped, 1));
+        assert_eq!(
+            (exit.signal, exit.cause, exit.left_behind),
+            (Some(15), Cause::Stopped, 1)
+        );
     }
 }
 
@@ -101,15 +138,23 @@ fn a_child_that_ignores_sigterm_is_ended_though_its_agent_ended_politely() {
 fn a_stop_at_once_and_a_second_stop_have_no_grace() {
     for containment in kinds("a_stop_at_once_and_a_second_stop_have_no_grace") {
         for at_once in [true, false] {
-            let limits = Limits { grace: seconds(3600), ..Limits::default() };
-            let call = Call { containment, ..Call::within(limits) };
+            let limits = Limits {
+                grace: seconds(3600),
+                ..Limits::default()
+            };
+            let call = Call {
+                containment,
+                ..Call::within(limits)
+            };
             let mut contained = call.start_agent(&["trap-term", "out deaf", "hang"]);
             call.wait_for("deaf");
             if !at_once {
                 contained.stop(false);
                 // Two requests that come together may be heard as one.
                 until("the agent is not asked to end", || {
-                    alive(&call.marker()).into_iter().any(blocks_received_sigterm)
+                    alive(&call.marker())
+                        .into_iter()
+                        .any(blocks_received_sigterm)
                 });
             }
             contained.stop(at_once);
@@ -122,7 +167,10 @@ fn a_stop_at_once_and_a_second_stop_have_no_grace() {
 #[test]
 fn sigterm_to_the_guard_is_a_request_to_end() {
     for containment in kinds("sigterm_to_the_guard_is_a_request_to_end") {
-        let call = Call { containment, ..Call::new() };
+        let call = Call {
+            containment,
+            ..Call::new()
+        };
         let contained = call.start_agent(&["out begun", "hang"]);
         call.wait_for("begun");
         let guard = contained.process().pid;
@@ -142,8 +190,14 @@ fn a_process_is_alive_from_its_start_to_its_end_and_not_mistaken_for_another() {
     let this = this_process();
     assert_eq!(this.pid, std::process::id());
     assert!(is_alive(&this));
-    assert!(!is_alive(&Process { started: this.started + 1, ..this.clone() }));
-    assert!(!is_alive(&Process { boot: "another".to_owned(), ..this.clone() }));
+    assert!(!is_alive(&Process {
+        started: this.started + 1,
+        ..this.clone()
+    }));
+    assert!(!is_alive(&Process {
+        boot: "another".to_owned(),
+        ..this.clone()
+    }));
 
     let call = Call::new();
     let contained = call.start_agent(&["out begun", "hang"]);
@@ -155,14 +209,33 @@ fn a_process_is_alive_from_its_start_to_its_end_and_not_mistaken_for_another() {
 
 #[test]
 fn a_process_that_has_ended_and_was_not_collected_is_not_alive() {
-    let mut child = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+    let mut child = Command::new("sleep")
+        .arg("600")
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-    let started = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
-    let process = Process { pid: child.id(), started, ..this_process() };
+    let started = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .nth(19)
+        .unwrap()
+        .parse()
+        .unwrap();
+    let process = Process {
+        pid: child.id(),
+        started,
+        ..this_process()
+    };
     assert!(is_alive(&process));
     child.kill().unwrap();
     until("the process is alive", || !is_alive(&process));
-    assert!(fs::exists(format!("/proc/{}", child.id())).unwrap(), "it was collected");
+    assert!(
+        fs::exists(format!("/proc/{}", child.id())).unwrap(),
+        "it was collected"
+    );
     child.wait().unwrap();
 }
 
@@ -170,11 +243,21 @@ fn a_process_that_has_ended_and_was_not_collected_is_not_alive() {
 fn the_facts_are_found_out_by_trying() {
     let facts = ContainmentFacts::find(guard());
     assert!(facts.guard.is_ok(), "{facts:?}");
-    assert_eq!(facts.when_killed(), "everything an agent has started ends within a second");
+    assert_eq!(
+        facts.when_killed(),
+        "everything an agent has started ends within a second"
+    );
     match &facts.namespace {
-        Ok(()) => assert!(facts.when_guard_killed().contains("the kernel ends everything")),
+        Ok(()) => assert!(
+            facts
+                .when_guard_killed()
+                .contains("the kernel ends everything")
+        ),
         Err(error) => {
-            did_not_run("the_facts_are_found_out_by_trying (namespace)", "namespaces are not granted");
+            did_not_run(
+                "the_facts_are_found_out_by_trying (namespace)",
+                "namespaces are not granted",
+            );
             assert!(error.hint().unwrap().contains("containment"), "{error:#}");
             assert!(facts.when_guard_killed().contains("marker"));
         }
@@ -188,7 +271,10 @@ fn the_facts_are_found_out_by_trying() {
 fn a_temporary_folder_is_on_no_network_whether_it_is_there_or_not() {
     let call = Call::new();
     assert_eq!(network_filesystem(call.parent.path()), None);
-    assert_eq!(network_filesystem(&call.parent.path().join("not/yet")), None);
+    assert_eq!(
+        network_filesystem(&call.parent.path().join("not/yet")),
+        None
+    );
 }
 
 #[test]

@@ -16,8 +16,14 @@ use crate::support::program;
 use crate::support::waiting::{Holders, suspend, until};
 
 /// What an agent does that is to be left alone: children of every kind, words, and then silence.
-const STEPS: [&str; 6] =
-    ["fork 600000", "setsid 600000", "double-fork 600000", "deaf-fork 600000", "out begun", "hang"];
+const STEPS: [&str; 6] = [
+    "fork 600000",
+    "setsid 600000",
+    "double-fork 600000",
+    "deaf-fork 600000",
+    "out begun",
+    "hang",
+];
 
 /// A program that runs an agent through the library, to be killed.
 struct Victim {
@@ -34,13 +40,25 @@ impl Victim {
             Containment::Namespace => "namespace",
         };
         let mut command = Command::new(program("contained"));
-        command.arg(call.folder()).args([&call.marker(), kind]).arg(program("fake_agent")).args(steps);
-        let mut program = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        command
+            .arg(call.folder())
+            .args([&call.marker(), kind])
+            .arg(program("fake_agent"))
+            .args(steps);
+        let mut program = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
         let mut said = BufReader::new(program.stdout.take().unwrap());
         said.read_line(&mut line).unwrap();
         let guard = line.trim().strip_prefix("guard ").unwrap().parse().unwrap();
-        Self { program, _said: said, guard: Pid::from_raw(guard) }
+        Self {
+            program,
+            _said: said,
+            guard: Pid::from_raw(guard),
+        }
     }
 
     fn kill_program(&mut self) {
@@ -55,7 +73,9 @@ impl Victim {
 
 /// Waits until no process of a call is alive. The children would stay for minutes if nobody ended them.
 fn until_nothing_is_alive(call: &Call) {
-    until("something of the call is alive", || alive(&call.marker()).is_empty());
+    until("something of the call is alive", || {
+        alive(&call.marker()).is_empty()
+    });
 }
 
 /// Returns whether any process has a file open.
@@ -63,30 +83,46 @@ fn is_open(path: &Path) -> bool {
     let processes = fs::read_dir("/proc")
         .unwrap()
         .filter_map(|process| fs::read_dir(process.ok()?.path().join("fd")).ok());
-    let mut files = processes.flatten().filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    let mut files = processes
+        .flatten()
+        .filter_map(|file| fs::read_link(file.ok()?.path()).ok());
     files.any(|file| file == path)
 }
 
 #[test]
 fn nothing_is_alive_a_second_after_agentd_was_killed() {
     for containment in kinds("nothing_is_alive_a_second_after_agentd_was_killed") {
-        let call = Call { containment, ..Call::new() };
+        let call = Call {
+            containment,
+            ..Call::new()
+        };
         let mut victim = Victim::start(&call, &STEPS);
         call.wait_for("begun");
         // The environment of the guard can be read by root only.
-        assert!(alive(&call.marker()).len() >= 5, "the agent and four that it started");
+        assert!(
+            alive(&call.marker()).len() >= 5,
+            "the agent and four that it started"
+        );
         victim.kill_program();
         until_nothing_is_alive(&call);
-        assert_eq!(exit_record(&call.folder()).unwrap().unwrap().cause, Cause::Abandoned);
+        assert_eq!(
+            exit_record(&call.folder()).unwrap().unwrap().cause,
+            Cause::Abandoned
+        );
         assert_eq!(call.stdout_text(), "begun\n", "what it said is kept");
     }
 }
 
 #[test]
 fn nothing_is_alive_a_second_after_agentd_was_killed_right_after_the_start() {
-    for containment in kinds("nothing_is_alive_a_second_after_agentd_was_killed_right_after_the_start") {
+    for containment in
+        kinds("nothing_is_alive_a_second_after_agentd_was_killed_right_after_the_start")
+    {
         for _ in 0..10 {
-            let call = Call { containment, ..Call::new() };
+            let call = Call {
+                containment,
+                ..Call::new()
+            };
             Victim::start(&call, &STEPS).kill_program();
             until_nothing_is_alive(&call);
         }
@@ -100,15 +136,23 @@ fn nothing_is_alive_a_second_after_agentd_was_killed_amid_a_stream() {
     call.wait_for("begun");
     victim.kill_program();
     until_nothing_is_alive(&call);
-    assert_eq!(exit_record(&call.folder()).unwrap().unwrap().cause, Cause::Abandoned);
-    assert!(!is_open(&call.folder().join("stdout").canonicalize().unwrap()), "something still writes");
+    assert_eq!(
+        exit_record(&call.folder()).unwrap().unwrap().cause,
+        Cause::Abandoned
+    );
+    assert!(
+        !is_open(&call.folder().join("stdout").canonicalize().unwrap()),
+        "something still writes"
+    );
 }
 
 #[test]
 fn an_agent_that_had_ended_before_agentd_was_killed_has_its_record() {
     let call = Call::new();
     let mut victim = Victim::start(&call, &["out whole"]);
-    until("there is no record", || exit_record(&call.folder()).unwrap().is_some());
+    until("there is no record", || {
+        exit_record(&call.folder()).unwrap().is_some()
+    });
     victim.kill_program();
     let exit = exit_record(&call.folder()).unwrap().unwrap();
     assert_eq!((exit.code, exit.cause), (Some(0), Cause::Ended));
@@ -121,7 +165,10 @@ fn a_namespace_holds_when_agentd_and_its_guard_are_killed() {
         return;
     }
     for guard_first in [true, false] {
-        let call = Call { containment: Containment::Namespace, ..Call::new() };
+        let call = Call {
+            containment: Containment::Namespace,
+            ..Call::new()
+        };
         let mut victim = Victim::start(&call, &STEPS);
         call.wait_for("begun");
         // Stopped, so that it cannot act on the death of the other.
@@ -150,13 +197,19 @@ fn what_is_left_when_agentd_and_its_guard_are_killed_is_found_by_its_marker() {
     victim.kill_program();
     victim.kill_guard();
     let left = alive(&call.marker());
-    assert!(left.len() >= 5, "the agent and four that it started: {left:?}");
+    assert!(
+        left.len() >= 5,
+        "the agent and four that it started: {left:?}"
+    );
     assert!(reap(&call.marker(), None).unwrap() > 0);
     assert_eq!(alive(&call.marker()), BTreeSet::new());
     assert_eq!(reap(&call.marker(), None).unwrap(), 0);
     assert_eq!(exit_record(&call.folder()).unwrap(), None);
 
-    assert!(bystander.wait(Duration::ZERO).unwrap().is_none(), "another call was ended");
+    assert!(
+        bystander.wait(Duration::ZERO).unwrap().is_none(),
+        "another call was ended"
+    );
     bystander.stop(true);
     other.end_of(bystander);
 }
@@ -164,12 +217,22 @@ fn what_is_left_when_agentd_and_its_guard_are_killed_is_found_by_its_marker() {
 #[test]
 fn agentd_cleans_up_after_a_guard_that_was_killed() {
     for containment in kinds("agentd_cleans_up_after_a_guard_that_was_killed") {
-        let call = Call { containment, ..Call::new() };
+        let call = Call {
+            containment,
+            ..Call::new()
+        };
         let contained = call.start_agent(&STEPS);
         call.wait_for("begun");
-        kill(Pid::from_raw(contained.process().pid.cast_signed()), Signal::SIGKILL).unwrap();
+        kill(
+            Pid::from_raw(contained.process().pid.cast_signed()),
+            Signal::SIGKILL,
+        )
+        .unwrap();
         let exit = call.end_of(contained);
-        assert_eq!((exit.code, exit.signal, exit.cause), (None, Some(9), Cause::Abandoned));
+        assert_eq!(
+            (exit.code, exit.signal, exit.cause),
+            (None, Some(9), Cause::Abandoned)
+        );
     }
 }
 
@@ -181,7 +244,10 @@ fn an_agent_that_has_stopped_its_guard_does_not_survive_agentd() {
     call.wait_for("begun");
     victim.kill_program();
     until_nothing_is_alive(&call);
-    assert_eq!(exit_record(&call.folder()).unwrap().unwrap().cause, Cause::Abandoned);
+    assert_eq!(
+        exit_record(&call.folder()).unwrap().unwrap().cause,
+        Cause::Abandoned
+    );
 }
 
 #[test]
@@ -208,16 +274,25 @@ fn what_a_stopped_guard_leaves_is_found_by_the_pid_of_the_guard() {
     let contained = call.start(&["sh", "-c", &script]).unwrap();
     let guard = contained.process();
     call.wait_for("begun");
-    until("the agent runs on", || alive(&call.marker()).is_subset(&BTreeSet::from([guard.pid])));
+    until("the agent runs on", || {
+        alive(&call.marker()).is_subset(&BTreeSet::from([guard.pid]))
+    });
 
-    assert_eq!(reap("another-marker", Some(guard)).unwrap(), 2, "the guard and the child");
+    assert_eq!(
+        reap("another-marker", Some(guard)).unwrap(),
+        2,
+        "the guard and the child"
+    );
     until("the child is alive", || holders.are_gone());
 }
 
 #[test]
 fn a_call_that_is_dropped_is_ended() {
     for containment in kinds("a_call_that_is_dropped_is_ended") {
-        let call = Call { containment, ..Call::new() };
+        let call = Call {
+            containment,
+            ..Call::new()
+        };
         let contained = call.start_agent(&STEPS);
         call.wait_for("begun");
         drop(contained);

@@ -12,12 +12,30 @@ use crate::support::{did_not_run, program};
 fn a_child_that_is_left_behind_is_counted_and_ended_however_it_was_left() {
     let test = "a_child_that_is_left_behind_is_counted_and_ended_however_it_was_left";
     for containment in kinds(test) {
-        for step in ["fork", "silent-fork", "deaf-fork", "setsid", "double-fork", "bare-fork"] {
-            let call = Call { containment, ..Call::new() };
-            let exit = call.run_agent(&["out <review>PASS</review>", &format!("{step} 600000"), "exit 0"]);
+        for step in [
+            "fork",
+            "silent-fork",
+            "deaf-fork",
+            "setsid",
+            "double-fork",
+            "bare-fork",
+        ] {
+            let call = Call {
+                containment,
+                ..Call::new()
+            };
+            let exit = call.run_agent(&[
+                "out <review>PASS</review>",
+                &format!("{step} 600000"),
+                "exit 0",
+            ]);
             assert_eq!((exit.code, &exit.cause), (Some(0), &Cause::Ended), "{step}");
             // Of a child that was forked twice the one in the middle may still be there.
-            assert!((1..=2).contains(&exit.left_behind), "{step}: {}", exit.left_behind);
+            assert!(
+                (1..=2).contains(&exit.left_behind),
+                "{step}: {}",
+                exit.left_behind
+            );
             assert_eq!(call.stdout_text(), "<review>PASS</review>\n");
         }
     }
@@ -26,7 +44,10 @@ fn a_child_that_is_left_behind_is_counted_and_ended_however_it_was_left() {
 #[test]
 fn a_child_without_a_marker_is_ended_too() {
     for containment in kinds("a_child_without_a_marker_is_ended_too") {
-        let call = Call { containment, ..Call::new() };
+        let call = Call {
+            containment,
+            ..Call::new()
+        };
         let mut holders = Holders::new(call.parent.path().join("fifo"));
         let script = format!(
             "env -i setsid sh -c 'exec 9> {}; touch begun; sleep 600' & until [ -e begun ]; do sleep 0.01; done",
@@ -52,7 +73,10 @@ const GENERATIONS: usize = 20_000;
 #[test]
 fn what_starts_itself_over_and_over_is_caught() {
     for containment in kinds("what_starts_itself_over_and_over_is_caught") {
-        let call = Call { containment, ..Call::new() };
+        let call = Call {
+            containment,
+            ..Call::new()
+        };
         let log = call.parent.path().join("log");
         let mut holders = Holders::new(call.parent.path().join("fifo"));
         let agent = format!("exec 9> {}; exec \"$0\" \"$@\"", holders.path().display());
@@ -77,7 +101,10 @@ fn what_does_not_go_away_when_it_is_killed_is_left_behind_and_does_not_hold_up_t
     use nix::unistd::Pid;
 
     let call = Call::new();
-    let (child, go) = (call.parent.path().join("child"), call.parent.path().join("go"));
+    let (child, go) = (
+        call.parent.path().join("child"),
+        call.parent.path().join("go"),
+    );
     let script = format!(
         "sleep 600 & echo $! > {child}.part; mv {child}.part {child}; \
          while [ ! -e {go} ]; do sleep 0.05; done; echo said",
@@ -89,12 +116,17 @@ fn what_does_not_go_away_when_it_is_killed_is_left_behind_and_does_not_hold_up_t
     let pid = Pid::from_raw(fs::read_to_string(&child).unwrap().trim().parse().unwrap());
     // Held by this thread, which does not look after it.
     if ptrace::seize(pid, ptrace::Options::empty()).is_err() {
-        let test =
-            "what_does_not_go_away_when_it_is_killed_is_left_behind_and_does_not_hold_up_the_end_for_ever";
+        let test = "what_does_not_go_away_when_it_is_killed_is_left_behind_and_does_not_hold_up_the_end_for_ever";
         return did_not_run(test, "debuggers are not granted");
     }
     fs::write(&go, "").unwrap();
-    let exit = contained.wait(HANG).unwrap().expect("the guard waits for ever");
-    assert_eq!((exit.code, exit.cause, exit.left_behind), (Some(0), Cause::Ended, 1));
+    let exit = contained
+        .wait(HANG)
+        .unwrap()
+        .expect("the guard waits for ever");
+    assert_eq!(
+        (exit.code, exit.cause, exit.left_behind),
+        (Some(0), Cause::Ended, 1)
+    );
     assert_eq!(call.stdout_text(), "said\n");
 }

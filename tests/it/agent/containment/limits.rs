@@ -20,14 +20,24 @@ const IDLE_TIMES: [u64; 4] = [300, 2_000, 10_000, 60_000];
 fn a_silent_agent_is_ended_after_the_idle_time() {
     for containment in kinds("a_silent_agent_is_ended_after_the_idle_time") {
         let has_spoken = |idle: &u64| {
-            let limits = Limits { idle: milliseconds(*idle), grace: HANG, ..Limits::default() };
-            let call = Call { containment, ..Call::within(limits) };
+            let limits = Limits {
+                idle: milliseconds(*idle),
+                grace: HANG,
+                ..Limits::default()
+            };
+            let call = Call {
+                containment,
+                ..Call::within(limits)
+            };
             let exit = call.run_agent(&["out words", "hang"]);
             assert_eq!((exit.signal, exit.cause), (Some(15), Cause::Idle));
             assert!(exit.milliseconds >= *idle);
             call.stdout_text() == "words\n"
         };
-        assert!(IDLE_TIMES.iter().any(has_spoken), "what it said before is not kept");
+        assert!(
+            IDLE_TIMES.iter().any(has_spoken),
+            "what it said before is not kept"
+        );
     }
 }
 
@@ -35,7 +45,10 @@ fn a_silent_agent_is_ended_after_the_idle_time() {
 fn an_agent_that_speaks_now_and_then_is_not_idle_whichever_way_it_speaks() {
     for speak in ["out words", "err words"] {
         let is_left_alone = |idle: &u64| {
-            let call = Call::within(Limits { idle: milliseconds(*idle), ..Limits::default() });
+            let call = Call::within(Limits {
+                idle: milliseconds(*idle),
+                ..Limits::default()
+            });
             // Longer than the idle time as a whole.
             let pause = format!("sleep {}", idle / 4);
             let exit = call.run_agent(&[speak, pause.as_str()].repeat(6));
@@ -48,8 +61,15 @@ fn an_agent_that_speaks_now_and_then_is_not_idle_whichever_way_it_speaks() {
 #[test]
 fn an_agent_that_takes_too_long_is_ended_though_it_speaks() {
     for containment in kinds("an_agent_that_takes_too_long_is_ended_though_it_speaks") {
-        let limits = Limits { wall: milliseconds(500), grace: HANG, ..Limits::default() };
-        let call = Call { containment, ..Call::within(limits) };
+        let limits = Limits {
+            wall: milliseconds(500),
+            grace: HANG,
+            ..Limits::default()
+        };
+        let call = Call {
+            containment,
+            ..Call::within(limits)
+        };
         let exit = call.run_agent(&["out words", "sleep 50"].repeat(1000));
         assert_eq!((exit.signal, exit.cause), (Some(15), Cause::Wall));
         assert!(exit.milliseconds >= 500);
@@ -59,13 +79,20 @@ fn an_agent_that_takes_too_long_is_ended_though_it_speaks() {
 #[test]
 fn an_agent_that_has_stopped_its_guard_is_ended_by_its_limits() {
     let has_stopped_it = |limit: u64| {
-        let limits = Limits { wall: seconds(limit), grace: HANG, ..Limits::default() };
+        let limits = Limits {
+            wall: seconds(limit),
+            grace: HANG,
+            ..Limits::default()
+        };
         let call = Call::within(limits);
         let exit = call.run_agent(&["stop-guard", "out begun", "hang"]);
         assert_eq!((exit.signal, exit.cause), (Some(15), Cause::Wall));
         call.stdout_text() == "begun\n"
     };
-    assert!(GROWING_LIMITS.into_iter().any(has_stopped_it), "the agent does not stop its guard");
+    assert!(
+        GROWING_LIMITS.into_iter().any(has_stopped_it),
+        "the agent does not stop its guard"
+    );
 }
 
 #[test]
@@ -82,7 +109,11 @@ fn an_agent_that_has_stopped_its_guard_is_ended_when_the_run_is_stopped() {
 #[test]
 fn a_guard_that_does_not_answer_is_killed_together_with_the_agent() {
     let script = "#!/bin/sh\necho ready\nsh -c 'trap \"\" TERM; echo begun >begun; sleep 600; :'\n";
-    let limits = Limits { wall: milliseconds(100), grace: milliseconds(100), ..Limits::default() };
+    let limits = Limits {
+        wall: milliseconds(100),
+        grace: milliseconds(100),
+        ..Limits::default()
+    };
     for stop in [None, Some(true)] {
         let call = Call::within(limits);
         let guard = call.parent.path().join("guard");
@@ -93,23 +124,44 @@ fn a_guard_that_does_not_answer_is_killed_together_with_the_agent() {
             contained.stop(at_once);
         }
         let exit = call.end_of(contained);
-        let cause = if stop.is_some() { Cause::Stopped } else { Cause::Wall };
+        let cause = if stop.is_some() {
+            Cause::Stopped
+        } else {
+            Cause::Wall
+        };
         assert_eq!((exit.code, exit.signal, exit.cause), (None, None, cause));
-        assert!(exit.left_behind >= 2, "the shell and its child: {}", exit.left_behind);
+        assert!(
+            exit.left_behind >= 2,
+            "the shell and its child: {}",
+            exit.left_behind
+        );
     }
 }
 
 #[test]
 fn an_agent_that_writes_a_gigabyte_is_ended_at_the_limit_and_needs_no_memory() {
-    for containment in kinds("an_agent_that_writes_a_gigabyte_is_ended_at_the_limit_and_needs_no_memory") {
-        let limits = Limits { output: 8 << 20, grace: seconds(3600), ..Limits::default() };
-        let call = Call { containment, ..Call::within(limits) };
+    for containment in
+        kinds("an_agent_that_writes_a_gigabyte_is_ended_at_the_limit_and_needs_no_memory")
+    {
+        let limits = Limits {
+            output: 8 << 20,
+            grace: seconds(3600),
+            ..Limits::default()
+        };
+        let call = Call {
+            containment,
+            ..Call::within(limits)
+        };
         // What it writes without end it writes without listening.
-        let contained = call.start_agent(&["trap-term", "setsid 600000", "bytes 1073741824", "hang"]);
+        let contained =
+            call.start_agent(&["trap-term", "setsid 600000", "bytes 1073741824", "hang"]);
         let (cause, memory) = cause_and_memory(contained);
         assert_eq!(cause, Cause::Output);
         assert!(memory < MOST_MEMORY, "{memory} bytes");
-        assert_eq!(fs::metadata(call.folder().join("stdout")).unwrap().len(), 8 << 20);
+        assert_eq!(
+            fs::metadata(call.folder().join("stdout")).unwrap().len(),
+            8 << 20
+        );
     }
 }
 
@@ -129,7 +181,9 @@ fn cause_and_memory(mut contained: Contained) -> (Cause, u64) {
 /// Returns the most memory that a living process has needed so far.
 fn peak_memory(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
     Some(peak?.parse::<u64>().unwrap() << 10)
 }
 
@@ -137,9 +191,16 @@ fn peak_memory(pid: u32) -> Option<u64> {
 fn a_program_whose_agent_writes_a_gigabyte_needs_no_memory_for_it() {
     let call = Call::new();
     let mut command = Command::new(program("contained"));
-    command.arg(call.folder()).args([&call.marker(), "guard"]).arg(program("fake_agent"));
-    let mut program =
-        command.arg("bytes 1073741824").stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    command
+        .arg(call.folder())
+        .args([&call.marker(), "guard"])
+        .arg(program("fake_agent"));
+    let mut program = command
+        .arg("bytes 1073741824")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut memory = 0;
     until("the program hangs", || {
         memory = peak_memory(program.id()).unwrap_or(memory);
@@ -148,21 +209,37 @@ fn a_program_whose_agent_writes_a_gigabyte_needs_no_memory_for_it() {
     let said = std::io::read_to_string(program.stdout.take().unwrap()).unwrap();
     assert!(said.contains("cause: Output"), "{said}");
     assert!(memory > 0 && memory < MOST_MEMORY, "{memory} bytes");
-    assert_eq!(fs::metadata(call.folder().join("stdout")).unwrap().len(), Limits::default().output);
+    assert_eq!(
+        fs::metadata(call.folder().join("stdout")).unwrap().len(),
+        Limits::default().output
+    );
 }
 
 #[test]
 fn too_much_on_stderr_is_too_much_output() {
-    let call = Call::within(Limits { output: 1 << 20, ..Limits::default() });
-    let exit = call.run(&["sh", "-c", "echo words; head -c 100000000 /dev/zero >&2; sleep 600"]);
+    let call = Call::within(Limits {
+        output: 1 << 20,
+        ..Limits::default()
+    });
+    let exit = call.run(&[
+        "sh",
+        "-c",
+        "echo words; head -c 100000000 /dev/zero >&2; sleep 600",
+    ]);
     assert_eq!(exit.cause, Cause::Output);
-    assert_eq!(fs::metadata(call.folder().join("stderr")).unwrap().len(), 1 << 20);
+    assert_eq!(
+        fs::metadata(call.folder().join("stderr")).unwrap().len(),
+        1 << 20
+    );
     assert_eq!(call.stdout_text(), "words\n");
 }
 
 #[test]
 fn an_agent_that_ends_by_itself_right_after_too_much_output_is_still_over_the_limit() {
-    let call = Call::within(Limits { output: 1000, ..Limits::default() });
+    let call = Call::within(Limits {
+        output: 1000,
+        ..Limits::default()
+    });
     assert_eq!(call.run_agent(&["bytes 1000"]).cause, Cause::Ended);
     assert_eq!(call.stdout().len(), 1000);
     assert_eq!(call.run_agent(&["bytes 1001"]).cause, Cause::Output);

@@ -13,25 +13,42 @@ use crate::support::{files_below, program, write_program};
 
 #[test]
 fn an_agent_reads_its_prompt_and_its_output_and_its_exit_code_are_kept() {
-    for containment in kinds("an_agent_reads_its_prompt_and_its_output_and_its_exit_code_are_kept") {
-        let call = Call { containment, ..Call::new() };
+    for containment in kinds("an_agent_reads_its_prompt_and_its_output_and_its_exit_code_are_kept")
+    {
+        let call = Call {
+            containment,
+            ..Call::new()
+        };
         let exit = call.run_agent(&["echo", "err trouble", "exit 3"]);
-        assert_eq!((exit.code, exit.signal, exit.cause, exit.left_behind), (Some(3), None, Cause::Ended, 0));
+        assert_eq!(
+            (exit.code, exit.signal, exit.cause, exit.left_behind),
+            (Some(3), None, Cause::Ended, 0)
+        );
         assert_eq!(call.stdout_text(), "hello\n");
-        assert_eq!(fs::read_to_string(call.folder().join("stderr")).unwrap(), "trouble\n");
+        assert_eq!(
+            fs::read_to_string(call.folder().join("stderr")).unwrap(),
+            "trouble\n"
+        );
     }
 }
 
 #[test]
 fn an_agent_has_the_environment_it_is_given_and_works_in_its_folder() {
     for containment in kinds("an_agent_has_the_environment_it_is_given_and_works_in_its_folder") {
-        let mut call = Call { containment, ..Call::new() };
+        let mut call = Call {
+            containment,
+            ..Call::new()
+        };
         call.env = vec![("ONE".into(), "1".into())];
         call.run_agent(&["env", "pwd"]);
         let folder = call.parent.path().canonicalize().unwrap();
         assert_eq!(
             call.stdout_text(),
-            format!("AGENTD_CALL={}\nONE=1\n{}\n", call.marker(), folder.display())
+            format!(
+                "AGENTD_CALL={}\nONE=1\n{}\n",
+                call.marker(),
+                folder.display()
+            )
         );
     }
 }
@@ -42,12 +59,22 @@ fn nobody_else_may_read_the_files_of_a_call_and_no_secret_of_the_environment_is_
     call.env.push(("KEY".into(), "canary-4711".into()));
     call.run_agent(&["out words"]);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(&call.folder()), mode(call.folder().parent().unwrap())), (0o700, 0o700));
+    assert_eq!(
+        (mode(&call.folder()), mode(call.folder().parent().unwrap())),
+        (0o700, 0o700)
+    );
     let files = files_below(&call.folder());
-    assert_eq!(files, ["exit", "job", "prompt", "stderr", "stdout"].map(std::path::PathBuf::from));
+    assert_eq!(
+        files,
+        ["exit", "job", "prompt", "stderr", "stdout"].map(std::path::PathBuf::from)
+    );
     for file in files.iter().map(|file| call.folder().join(file)) {
         assert_eq!(mode(&file), 0o600, "{}", file.display());
-        assert!(!String::from_utf8(fs::read(&file).unwrap()).unwrap().contains("canary-4711"));
+        assert!(
+            !String::from_utf8(fs::read(&file).unwrap())
+                .unwrap()
+                .contains("canary-4711")
+        );
     }
 }
 
@@ -57,7 +84,9 @@ fn no_signal_is_blocked_in_an_agent_and_no_terminal_is_in_its_reach() {
     call.run(&["grep", "SigBlk", "/proc/self/status"]);
     assert_eq!(call.stdout_text(), "SigBlk:\t0000000000000000\n");
     // The session is the guard's own, and has no terminal.
-    let contained = call.start(&["cut", "-d ", "-f6,7", "/proc/self/stat"]).unwrap();
+    let contained = call
+        .start(&["cut", "-d ", "-f6,7", "/proc/self/stat"])
+        .unwrap();
     let session = contained.process().pid;
     call.end_of(contained);
     assert_eq!(call.stdout_text(), format!("{session} 0\n"));
@@ -65,8 +94,13 @@ fn no_signal_is_blocked_in_an_agent_and_no_terminal_is_in_its_reach() {
 
 #[test]
 fn a_prompt_of_50_mb_comes_in_whole_while_as_much_goes_out() {
-    let mut call = Call::within(Limits { output: 64 << 20, ..Limits::default() });
-    call.prompt = (0..50 << 20).map(|at: u32| at.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+    let mut call = Call::within(Limits {
+        output: 64 << 20,
+        ..Limits::default()
+    });
+    call.prompt = (0..50 << 20)
+        .map(|at: u32| at.wrapping_mul(2_654_435_761).to_be_bytes()[0])
+        .collect();
     assert_eq!(call.run_agent(&["echo"]).code, Some(0));
     assert!(call.stdout() == call.prompt);
 }
@@ -83,7 +117,10 @@ fn an_agent_that_does_not_read_its_prompt_is_no_failure() {
 #[test]
 fn a_command_that_is_not_there_is_not_installed() {
     for containment in kinds("a_command_that_is_not_there_is_not_installed") {
-        let mut call = Call { containment, ..Call::new() };
+        let mut call = Call {
+            containment,
+            ..Call::new()
+        };
         assert_eq!(call.run(&["no-such-agent"]).cause, Cause::NotInstalled);
         assert_eq!(call.run(&["./no-such-agent"]).cause, Cause::NotInstalled);
         // It is looked for where the agent would look, not where we would.
@@ -122,12 +159,17 @@ fn arguments_that_the_system_does_not_take_are_told_as_such() {
     );
 
     let many: Vec<&str> = ["true"].into_iter().chain([longest.as_str(); 64]).collect();
-    let Cause::NotStarted(why) = call.run(&many).cause else { panic!() };
+    let Cause::NotStarted(why) = call.run(&many).cause else {
+        panic!()
+    };
     assert!(why.contains("E2BIG"), "{why}");
 
     call.env.push(("LONG".into(), OsString::from(longest)));
     let error = call.start(&["true"]).unwrap_err();
-    assert!(format!("{error:#}").contains("LONG") && format!("{error:#}").contains("E2BIG"), "{error:#}");
+    assert!(
+        format!("{error:#}").contains("LONG") && format!("{error:#}").contains("E2BIG"),
+        "{error:#}"
+    );
 }
 
 #[test]
@@ -159,7 +201,10 @@ fn what_cannot_guard_is_refused_before_anything_is_started() {
         );
     }
     let program = guard().to_str().unwrap();
-    assert_eq!(refused(program, &argv, &here.join("missing")).kind(), ErrorKind::AgentUnusable);
+    assert_eq!(
+        refused(program, &argv, &here.join("missing")).kind(),
+        ErrorKind::AgentUnusable
+    );
     assert_eq!(refused(program, &[], here).kind(), ErrorKind::AgentUnusable);
     assert!(!here.join("started").exists());
 }
@@ -173,5 +218,9 @@ fn a_program_that_forgets_guard_main_is_refused_when_it_starts_itself() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("did not call `agent::guard_main`"), "{said}");
     let starts = fs::read_to_string(folder.path().join("starts")).unwrap();
-    assert_eq!(starts.lines().count(), 2, "the program, and the one guard that refused");
+    assert_eq!(
+        starts.lines().count(),
+        2,
+        "the program, and the one guard that refused"
+    );
 }

@@ -7,7 +7,11 @@ use super::*;
 /// A case that is small enough to be counted by hand.
 fn plain(turns: usize) -> Case {
     Case {
-        prose: vec![Prose { class: "pinned", none_at_minimal: false, words: [5, 5, 5] }],
+        prose: vec![Prose {
+            class: "pinned",
+            none_at_minimal: false,
+            words: [5, 5, 5],
+        }],
         turns: vec![(10, 10); turns],
         entries: Vec::new(),
         message: 5,
@@ -24,10 +28,18 @@ fn a_budget_below_what_cannot_be_cut_is_an_error_with_the_numbers() {
     let (_folder, pack) = case.pack();
     let error = case.draft(&pack, 20).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BudgetTooSmall);
-    for words in ["and may have 20 (a window of 20, less 0 for the reply", "p0", "state", "message"] {
+    for words in [
+        "and may have 20 (a window of 20, less 0 for the reply",
+        "p0",
+        "state",
+        "message",
+    ] {
         assert!(error.message().contains(words), "{words}: {error}");
     }
-    assert!(!error.message().contains("history"), "history can be cut: {error}");
+    assert!(
+        !error.message().contains("history"),
+        "history can be cut: {error}"
+    );
 }
 
 #[test]
@@ -35,8 +47,15 @@ fn reserve_and_overhead_are_kept_free() {
     let case = plain(40);
     let (_folder, mut pack) = case.pack();
     let free = case.draft(&pack, 1_500).unwrap();
-    pack.reserve = Some(agentd::pack::PerTier { full: 500, medium: 0, minimal: 0 });
-    let request = Request { overhead: 200, ..case.request(1_500) };
+    pack.reserve = Some(agentd::pack::PerTier {
+        full: 500,
+        medium: 0,
+        minimal: 0,
+    });
+    let request = Request {
+        overhead: 200,
+        ..case.request(1_500)
+    };
     let draft = compose(&pack, &case.state(), request).unwrap();
     assert_eq!(draft.fit_report.budget, Some(800));
     assert!(tokens(&draft) <= 800 && tokens(&free) > 800);
@@ -47,12 +66,34 @@ fn a_hundred_thousand_turns_and_entries_are_cut_and_the_cut_is_told() {
     let mut case = plain(100_000);
     case.entries = vec![5; 100_000];
     let (_folder, pack) = case.pack();
-    let limits = Limits { turns: None, entries: Some(20) };
-    let draft = compose(&pack, &case.state(), Request { limits, ..case.request(8_192) }).unwrap();
+    let limits = Limits {
+        turns: None,
+        entries: Some(20),
+    };
+    let draft = compose(
+        &pack,
+        &case.state(),
+        Request {
+            limits,
+            ..case.request(8_192)
+        },
+    )
+    .unwrap();
     assert!(tokens(&draft) <= 8_192);
-    let row = |name: &str| draft.fit_report.blocks.iter().find(|row| row.block == name).unwrap().clone();
+    let row = |name: &str| {
+        draft
+            .fit_report
+            .blocks
+            .iter()
+            .find(|row| row.block == name)
+            .unwrap()
+            .clone()
+    };
     assert_eq!((row("knowledge").kept, row("knowledge").of), (20, 100_000));
-    assert_eq!(row("knowledge").why.as_deref(), Some("at most 20 are taken"));
+    assert_eq!(
+        row("knowledge").why.as_deref(),
+        Some("at most 20 are taken")
+    );
     assert!(row("history").kept > 50 && row("history").of == 100_000);
     assert!(row("history").why.unwrap().ends_with("tokens were left"));
 }
@@ -61,20 +102,42 @@ fn a_hundred_thousand_turns_and_entries_are_cut_and_the_cut_is_told() {
 #[test]
 fn floors_are_kept_and_caps_hold() {
     let mut case = plain(30);
-    case.prose.push(Prose { class: "required", none_at_minimal: false, words: [400, 200, 1] });
+    case.prose.push(Prose {
+        class: "required",
+        none_at_minimal: false,
+        words: [400, 200, 1],
+    });
     (case.floor, case.cap) = (300, 500);
     let (_folder, pack) = case.pack();
     let history = |draft: &Draft| {
-        let said = draft.segments.iter().filter(|segment| matches!(segment.part, Part::History { .. }));
-        said.map(|segment| bpe_openai::o200k_base().count(&segment.text)).sum::<usize>()
+        let said = draft
+            .segments
+            .iter()
+            .filter(|segment| matches!(segment.part, Part::History { .. }));
+        said.map(|segment| bpe_openai::o200k_base().count(&segment.text))
+            .sum::<usize>()
     };
     let tight = case.draft(&pack, 700).unwrap();
-    assert_ne!(tight.fit_report.blocks[1].rung, "full", "the floor leaves no room for the longest text");
-    assert!((230..=500).contains(&history(&tight)), "{}", history(&tight));
+    assert_ne!(
+        tight.fit_report.blocks[1].rung, "full",
+        "the floor leaves no room for the longest text"
+    );
+    assert!(
+        (230..=500).contains(&history(&tight)),
+        "{}",
+        history(&tight)
+    );
     let wide = case.draft(&pack, 1_000_000).unwrap();
     assert_eq!(wide.fit_report.blocks[1].rung, "full");
     assert!((400..=500).contains(&history(&wide)), "{}", history(&wide));
-    let why = wide.fit_report.blocks.iter().find(|row| row.block == "history").unwrap().why.clone();
+    let why = wide
+        .fit_report
+        .blocks
+        .iter()
+        .find(|row| row.block == "history")
+        .unwrap()
+        .why
+        .clone();
     assert_eq!(why.as_deref(), Some("the layer takes at most 500 tokens"));
 }
 
@@ -87,13 +150,19 @@ fn with_hysteresis_the_history_keeps_its_start_for_a_while() {
         let case = plain(turns);
         let (_folder, mut pack) = case.pack();
         pack.hysteresis = Some(85);
-        let request = Request { previous: first, ..case.request(900) };
+        let request = Request {
+            previous: first,
+            ..case.request(900)
+        };
         let now = compose(&pack, &case.state(), request).unwrap();
         assert!(tokens(&now) <= 900);
         moves += usize::from(first.is_some() && now.fit_report.first_turn != first);
         first = now.fit_report.first_turn;
         pack.hysteresis = None;
-        let sliding = compose(&pack, &case.state(), case.request(900)).unwrap().fit_report.first_turn;
+        let sliding = compose(&pack, &case.state(), case.request(900))
+            .unwrap()
+            .fit_report
+            .first_turn;
         plain_moves += usize::from(plain_first.is_some() && sliding != plain_first);
         plain_first = sliding;
     }
@@ -110,11 +179,18 @@ fn chat_messages_have_roles_and_no_headings() {
     let draft = case.draft(&pack, 4_000).unwrap();
     let messages = draft.messages();
     let roles: Vec<&str> = messages.iter().map(|message| message.role).collect();
-    assert_eq!(roles, ["system", "user", "assistant", "user", "assistant", "user"]);
+    assert_eq!(
+        roles,
+        ["system", "user", "assistant", "user", "assistant", "user"]
+    );
     assert!(messages[0].content.contains("<session_state>"));
     assert!(messages[1].content.starts_with("q0q") && messages[2].content.starts_with("a0a"));
     assert!(messages[5].content.starts_with("m0m"));
-    assert!(messages.iter().all(|message| !message.content.contains("## SAID")));
+    assert!(
+        messages
+            .iter()
+            .all(|message| !message.content.contains("## SAID"))
+    );
     let json: serde_json::Value = serde_json::from_str(&draft.rendered()).unwrap();
     assert_eq!(json[5]["role"], "user");
 }
@@ -128,11 +204,17 @@ fn a_counter_may_be_shared_between_threads() {
     let state = case.state();
     let texts: Vec<String> = std::thread::scope(|scope| {
         let one = || {
-            let request = Request { counter: Arc::clone(&counter), ..case.request(900) };
+            let request = Request {
+                counter: Arc::clone(&counter),
+                ..case.request(900)
+            };
             compose(&pack, &state, request).unwrap().text()
         };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(one)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     });
     assert!(texts.iter().all(|text| *text == texts[0]));
 }
@@ -151,9 +233,15 @@ fn an_xml_prompt_holds_the_history_as_artifacts() {
         .map(|node| node.attribute("name").unwrap())
         .collect();
     assert_eq!(names, ["history/1/user", "history/1/assistant"]);
-    assert_eq!(draft.prompt, agentd::UnifiedPrompt::from_xml(&text).unwrap());
+    assert_eq!(
+        draft.prompt,
+        agentd::UnifiedPrompt::from_xml(&text).unwrap()
+    );
     assert_eq!(draft.segments[0].block, "system");
-    assert!(draft.segments.iter().any(|segment| segment.part == Part::History { role: Role::Assistant }));
+    assert!(draft.segments.iter().any(|segment| segment.part
+        == Part::History {
+            role: Role::Assistant
+        }));
 }
 
 /// In XML, text with `<` and lone CR grows to several times its length; the window holds all the same, and an optional
@@ -162,7 +250,11 @@ fn an_xml_prompt_holds_the_history_as_artifacts() {
 fn xml_that_grows_in_cdata_stays_within_the_window() {
     let mut case = plain(0);
     case.format = Format::Xml;
-    case.prose = vec![Prose { class: "required", none_at_minimal: false, words: [200, 100, 1] }];
+    case.prose = vec![Prose {
+        class: "required",
+        none_at_minimal: false,
+        words: [200, 100, 1],
+    }];
     let (folder, _) = case.pack();
     let manifest = folder.path().join("agentd/packs/trial/pack.yaml");
     let text = std::fs::read_to_string(&manifest).unwrap();
@@ -173,11 +265,25 @@ fn xml_that_grows_in_cdata_stays_within_the_window() {
             "  - {id: project, holds: project, class: optional, zone: turn}\n  - {id: state,",
         ),
     );
-    let pack = Pack::load("trial", &Places::new(Some(folder.path().to_path_buf()), None)).unwrap();
+    let pack = Pack::load(
+        "trial",
+        &Places::new(Some(folder.path().to_path_buf()), None),
+    )
+    .unwrap();
     let mut before = 0;
-    for window in [400, 500, 600, 800, 1_000, 2_000, 3_000, 4_000, 8_000, 12_000, 20_000] {
+    for window in [
+        400, 500, 600, 800, 1_000, 2_000, 3_000, 4_000, 8_000, 12_000, 20_000,
+    ] {
         let project = Some((format!("<a {}", "x\r".repeat(1_000)), "a test".to_owned()));
-        let draft = compose(&pack, &case.state(), Request { project, ..case.request(window) }).unwrap();
+        let draft = compose(
+            &pack,
+            &case.state(),
+            Request {
+                project,
+                ..case.request(window)
+            },
+        )
+        .unwrap();
         assert!(tokens(&draft) <= window, "{} of {window}", tokens(&draft));
         let rules = ranks(&draft)[0].1;
         assert!(rules >= before, "a larger window takes nothing away");
@@ -194,7 +300,9 @@ fn no_spelling_of_a_frame_passes() {
     let text = |value: &str| {
         let mut state = case.state();
         state.work.history[0].user = value.to_owned();
-        compose(&pack, &state, case.request(1 << 40)).unwrap().text()
+        compose(&pack, &state, case.request(1 << 40))
+            .unwrap()
+            .text()
     };
     for line in [
         "##  SAID",
@@ -208,10 +316,16 @@ fn no_spelling_of_a_frame_passes() {
         "# Instructions.",
         "----\u{B}---",
     ] {
-        assert!(!text(&format!("a\n{line}\nb")).contains(&format!("\n{line}\n")), "{line:?}");
+        assert!(
+            !text(&format!("a\n{line}\nb")).contains(&format!("\n{line}\n")),
+            "{line:?}"
+        );
     }
     for line in ["# Saidan", "I said USER: x", "----"] {
-        assert!(text(&format!("a\n{line}\nb")).contains(&format!("\n{line}\n")), "{line:?} is harmless");
+        assert!(
+            text(&format!("a\n{line}\nb")).contains(&format!("\n{line}\n")),
+            "{line:?} is harmless"
+        );
     }
     assert!(text(&"a\u{85}".repeat(300_000)).len() > 600_000);
 }
@@ -225,9 +339,16 @@ fn an_elastic_layer_may_be_the_first() {
          - {id: a, holds: text, text: a.md, class: pinned, zone: stable}\n  \
          - {id: z, holds: instructions, class: pinned, zone: turn}\nmodes:\n  \
          go: {permission: read-only, next: {otherwise: done}}\n";
-    write(&folder.path().join("agentd/packs/trial/pack.yaml"), manifest);
+    write(
+        &folder.path().join("agentd/packs/trial/pack.yaml"),
+        manifest,
+    );
     write(&folder.path().join("agentd/packs/trial/a.md"), "Rules.\n");
-    let pack = Pack::load("trial", &Places::new(Some(folder.path().to_path_buf()), None)).unwrap();
+    let pack = Pack::load(
+        "trial",
+        &Places::new(Some(folder.path().to_path_buf()), None),
+    )
+    .unwrap();
     let file = |name: &str| agentd::compose::Given {
         item: agentd::ContextItem::new(agentd::ContextKind::File, name, "code"),
         ..Default::default()
@@ -237,12 +358,18 @@ fn an_elastic_layer_may_be_the_first() {
         context: vec![file("a.rs"), file("a.rs")],
         ..Request::default()
     };
-    let state = State { mode: Some(Mode::new("go").unwrap()), ..State::default() };
+    let state = State {
+        mode: Some(Mode::new("go").unwrap()),
+        ..State::default()
+    };
     let draft = compose(&pack, &state, request).unwrap();
-    let expected =
-        "# file: a.rs\n\ncode\n\n# file: a.rs\n\ncode\n\n---\n\nRules.\n\n---\n\n# instructions\n\nGo";
+    let expected = "# file: a.rs\n\ncode\n\n# file: a.rs\n\ncode\n\n---\n\nRules.\n\n---\n\n# instructions\n\nGo";
     assert_eq!(draft.text(), expected);
-    let blocks: Vec<&str> = draft.segments.iter().map(|segment| segment.block.as_str()).collect();
+    let blocks: Vec<&str> = draft
+        .segments
+        .iter()
+        .map(|segment| segment.block.as_str())
+        .collect();
     assert_eq!(blocks, ["files/a.rs", "files/a.rs (2)", "a", "z"]);
 }
 
@@ -255,9 +382,16 @@ fn a_named_file_is_shown_or_the_prompt_is_refused() {
          - {id: a, holds: text, text: a.md, class: pinned, zone: stable}\n  \
          - {id: z, holds: instructions, class: pinned, zone: turn}\nmodes:\n  \
          go: {permission: read-only, next: {otherwise: done}}\n";
-    write(&folder.path().join("agentd/packs/trial/pack.yaml"), manifest);
+    write(
+        &folder.path().join("agentd/packs/trial/pack.yaml"),
+        manifest,
+    );
     write(&folder.path().join("agentd/packs/trial/a.md"), "Rules.\n");
-    let pack = Pack::load("trial", &Places::new(Some(folder.path().to_path_buf()), None)).unwrap();
+    let pack = Pack::load(
+        "trial",
+        &Places::new(Some(folder.path().to_path_buf()), None),
+    )
+    .unwrap();
     let composed = |files: &[(&str, bool)]| {
         let given = |(name, named): &(&str, bool)| agentd::compose::Given {
             item: agentd::ContextItem::new(agentd::ContextKind::File, *name, "code"),
@@ -265,18 +399,31 @@ fn a_named_file_is_shown_or_the_prompt_is_refused() {
             ..Default::default()
         };
         let context = files.iter().map(given).collect();
-        let request = Request { instructions: Some("Go".to_owned()), context, ..Request::default() };
-        let state = State { mode: Some(Mode::new("go").unwrap()), ..State::default() };
+        let request = Request {
+            instructions: Some("Go".to_owned()),
+            context,
+            ..Request::default()
+        };
+        let state = State {
+            mode: Some(Mode::new("go").unwrap()),
+            ..State::default()
+        };
         compose(&pack, &state, request)
     };
-    let chosen_and_named = composed(&[("chosen.rs", false), ("named.rs", true)]).unwrap().text();
-    assert!(chosen_and_named.starts_with("# file: named.rs\n\ncode\n\n---"), "{chosen_and_named}");
+    let chosen_and_named = composed(&[("chosen.rs", false), ("named.rs", true)])
+        .unwrap()
+        .text();
+    assert!(
+        chosen_and_named.starts_with("# file: named.rs\n\ncode\n\n---"),
+        "{chosen_and_named}"
+    );
     assert!(!chosen_and_named.contains("chosen.rs"));
     composed(&[("one.rs", false), ("two.rs", false)]).unwrap();
     let refused = composed(&[("one.rs", true), ("two.rs", true)]).unwrap_err();
     assert_eq!(refused.kind(), agentd::ErrorKind::BudgetTooSmall);
     assert!(
-        refused.message().contains("`two.rs` does not fit") && refused.message().contains("at most 1"),
+        refused.message().contains("`two.rs` does not fit")
+            && refused.message().contains("at most 1"),
         "{refused}"
     );
 }
@@ -289,13 +436,26 @@ fn hysteresis_never_loses_what_fits() {
     let (_folder, mut pack) = case.pack();
     pack.hysteresis = Some(10);
     let kept = |previous: usize, window: u64| {
-        let request = Request { previous: Some(previous), ..case.request(window) };
+        let request = Request {
+            previous: Some(previous),
+            ..case.request(window)
+        };
         let draft = compose(&pack, &case.state(), request).unwrap();
-        draft.fit_report.blocks.iter().find(|row| row.block == "history").unwrap().kept
+        draft
+            .fit_report
+            .blocks
+            .iter()
+            .find(|row| row.block == "history")
+            .unwrap()
+            .kept
     };
     assert_eq!(kept(7, 4_000), 3);
     assert_eq!(kept(0, 4_000), 3);
-    assert_eq!(kept(0, 190), 1, "ten percent of the room would hold nothing");
+    assert_eq!(
+        kept(0, 190),
+        1,
+        "ten percent of the room would hold nothing"
+    );
 }
 
 /// A family whose tokens are estimated is held to the upper bound: factor times margin.
@@ -313,9 +473,16 @@ fn an_estimated_count_leaves_room_for_its_margin() {
         margin: 1.2,
         base: 100,
     };
-    let request = Request { counter: Arc::new(Counter::new(spec)), ..case.request(1_500) };
+    let request = Request {
+        counter: Arc::new(Counter::new(spec)),
+        ..case.request(1_500)
+    };
     let draft = compose(&pack, &case.state(), request).unwrap();
     let most = (tokens(&draft) as f64 * 1.5 * 1.2).ceil() as u64;
-    assert_eq!(draft.fit_report.budget, Some(1_400), "every call costs something beside its text");
+    assert_eq!(
+        draft.fit_report.budget,
+        Some(1_400),
+        "every call costs something beside its text"
+    );
     assert!((1_200..=1_400).contains(&most), "{most}");
 }

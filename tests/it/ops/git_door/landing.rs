@@ -33,17 +33,34 @@ fn the_checked_out_branch_and_its_files_follow_and_other_work_stays() {
         world.write("b.txt", "b\n").write("c.txt", "c\n");
         world.commit("More");
         let worktree = changed(&world, &[("a.txt", "two\n"), ("new", "n\n")]);
-        world.write("b.txt", "mine\n").write("c.txt", "staged\n").write("unknown", "u\n");
+        world
+            .write("b.txt", "mine\n")
+            .write("c.txt", "staged\n")
+            .write("unknown", "u\n");
         world.run(&["add", "c.txt"]);
         let (main, tip) = (world.id("main"), worktree.head().unwrap());
-        let commit = done(world.repository().land("agentd/x", "main", "Merge x", false).unwrap());
-        assert_eq!((world.id("main"), world.id("HEAD")), (commit.clone(), commit.clone()));
+        let commit = done(
+            world
+                .repository()
+                .land("agentd/x", "main", "Merge x", false)
+                .unwrap(),
+        );
+        assert_eq!(
+            (world.id("main"), world.id("HEAD")),
+            (commit.clone(), commit.clone())
+        );
         let parents = world.run(&["show", "-s", "--format=%P%n%B", &commit]);
         assert_eq!(parents.trim(), format!("{main} {tip}\nMerge x"));
         assert_eq!(world.read("a.txt") + &world.read("new"), "two\nn\n");
-        assert_eq!(world.run(&["status", "--porcelain"]), " M b.txt\nM  c.txt\n?? unknown\n");
+        assert_eq!(
+            world.run(&["status", "--porcelain"]),
+            " M b.txt\nM  c.txt\n?? unknown\n"
+        );
         assert_eq!(world.read("b.txt") + &world.read("c.txt"), "mine\nstaged\n");
-        let again = world.repository().land("agentd/x", "main", "Merge x", false).unwrap();
+        let again = world
+            .repository()
+            .land("agentd/x", "main", "Merge x", false)
+            .unwrap();
         assert_eq!(again, Landed::Already);
         assert_eq!(world.id("main"), commit);
     }
@@ -56,11 +73,25 @@ fn a_squashed_merge_is_one_commit() {
         write(&worktree.path.join("b.txt"), "b\n");
         worktree.commit("Second").unwrap().unwrap();
         let main = world.id("main");
-        let commit = done(world.repository().land("agentd/x", "main", "Squashed", true).unwrap());
-        assert_eq!(world.run(&["show", "-s", "--format=%P %s", &commit]).trim(), format!("{main} Squashed"));
+        let commit = done(
+            world
+                .repository()
+                .land("agentd/x", "main", "Squashed", true)
+                .unwrap(),
+        );
+        assert_eq!(
+            world.run(&["show", "-s", "--format=%P %s", &commit]).trim(),
+            format!("{main} Squashed")
+        );
         assert_eq!(world.read("a.txt") + &world.read("b.txt"), "two\nb\n");
         assert_eq!(world.run(&["status", "--porcelain"]), "");
-        assert_eq!(world.repository().land("agentd/x", "main", "Squashed", true).unwrap(), Landed::Already);
+        assert_eq!(
+            world
+                .repository()
+                .land("agentd/x", "main", "Squashed", true)
+                .unwrap(),
+            Landed::Already
+        );
     }
 }
 
@@ -71,7 +102,12 @@ fn work_in_the_way_keeps_the_merge_from_happening() {
         world.commit("More");
         changed(
             &world,
-            &[("a.txt", "two\n"), ("new", "n\n"), ("folder/x", "x\n"), ("src/lib.rs", "fn a() {}\n")],
+            &[
+                ("a.txt", "two\n"),
+                ("new", "n\n"),
+                ("folder/x", "x\n"),
+                ("src/lib.rs", "fn a() {}\n"),
+            ],
         );
         // Ours ignores nothing that the user does.
         let worktree = world.change("x");
@@ -93,33 +129,59 @@ fn work_in_the_way_keeps_the_merge_from_happening() {
                 world.run(&["add", path]);
             }
             let before = world.own();
-            let error = world.repository().land("agentd/x", "main", "Merge", false).unwrap_err();
+            let error = world
+                .repository()
+                .land("agentd/x", "main", "Merge", false)
+                .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::GitFailed);
             let name = path.split('/').next().unwrap();
-            assert!(error.message().contains("is in the way") && error.message().contains(name), "{error:#}");
+            assert!(
+                error.message().contains("is in the way") && error.message().contains(name),
+                "{error:#}"
+            );
             assert!(error.hint().unwrap().contains("git stash"), "{error:#}");
             assert_eq!(world.own(), before, "{path}");
             undo.iter().for_each(|args| drop(world.run(args)));
         }
-        done(world.repository().land("agentd/x", "main", "Merge", false).unwrap());
+        done(
+            world
+                .repository()
+                .land("agentd/x", "main", "Merge", false)
+                .unwrap(),
+        );
     }
 }
 
 #[test]
 fn a_conflict_is_told_and_nothing_is_touched() {
     for world in World::both() {
-        let worktree =
-            changed(&world, &[("a.txt", "theirs\n"), ("both", "t\n"), ("src/lib.rs", "fn t() {}\n")]);
+        let worktree = changed(
+            &world,
+            &[
+                ("a.txt", "theirs\n"),
+                ("both", "t\n"),
+                ("src/lib.rs", "fn t() {}\n"),
+            ],
+        );
         world.write("a.txt", "ours\n").write("both", "o\n");
         fs::remove_file(world.root().join("src/lib.rs")).unwrap();
         world.commit("Ours");
         world.write("dirty", "d\n");
         let (before, main) = (world.own(), world.id("main"));
-        let error = world.repository().land("agentd/x", "main", "Merge", false).unwrap_err();
+        let error = world
+            .repository()
+            .land("agentd/x", "main", "Merge", false)
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::MergeConflict);
-        assert!(error.message().ends_with("in a.txt, both, src/lib.rs"), "{error:#}");
+        assert!(
+            error.message().ends_with("in a.txt, both, src/lib.rs"),
+            "{error:#}"
+        );
         let names = ["a.txt", "both", "src/lib.rs"].map(str::to_owned).to_vec();
-        assert_eq!(worktree.merge_from("main", "Merge main", &[]).unwrap(), Merged::Conflict(names));
+        assert_eq!(
+            worktree.merge_from("main", "Merge main", &[]).unwrap(),
+            Merged::Conflict(names)
+        );
         assert_eq!(world.run_in(&worktree.path, &["status", "--porcelain"]), "");
         assert_eq!((world.own(), world.id("main")), (before, main));
     }
@@ -132,13 +194,24 @@ fn a_branch_that_nobody_has_checked_out_is_moved_alone() {
         world.write("a.txt", "on topic\n");
         changed(&world, &[("a.txt", "two\n")]);
         let before = world.own();
-        let commit = done(world.repository().land("agentd/x", "main", "Merge", false).unwrap());
+        let commit = done(
+            world
+                .repository()
+                .land("agentd/x", "main", "Merge", false)
+                .unwrap(),
+        );
         assert_eq!(world.id("main"), commit);
         assert_eq!(world.run(&["show", "main:a.txt"]), "two\n");
         assert_eq!(world.own(), before);
         world.run(&["stash", "-q"]);
         world.run(&["checkout", "-q", "--detach", "main~1"]);
-        assert_eq!(world.repository().land("agentd/x", "main", "Merge", false).unwrap(), Landed::Already);
+        assert_eq!(
+            world
+                .repository()
+                .land("agentd/x", "main", "Merge", false)
+                .unwrap(),
+            Landed::Already
+        );
     }
 }
 
@@ -147,11 +220,17 @@ fn a_branch_that_is_checked_out_elsewhere_or_missing_is_told() {
     let world = World::new();
     changed(&world, &[("a.txt", "two\n")]);
     world.run(&["worktree", "add", "-q", "../other place", "-b", "release"]);
-    let error = world.repository().land("agentd/x", "release", "Merge", false).unwrap_err();
+    let error = world
+        .repository()
+        .land("agentd/x", "release", "Merge", false)
+        .unwrap_err();
     assert!(error.message().contains("other place"), "{error:#}");
     assert_eq!(world.id("release"), world.id("main"));
     for (branch, into) in [("agentd/none", "main"), ("agentd/x", "none")] {
-        let error = world.repository().land(branch, into, "Merge", false).unwrap_err();
+        let error = world
+            .repository()
+            .land(branch, into, "Merge", false)
+            .unwrap_err();
         assert!(error.message().contains("none"), "{error:#}");
     }
 }
@@ -165,8 +244,14 @@ fn a_merge_that_the_user_is_in_the_middle_of_is_left_alone() {
     changed(&world, &[("a.txt", "two\n")]);
     world.run(&["merge", "--no-ff", "--no-commit", "-q", "topic"]);
     let before = world.own();
-    let error = world.repository().land("agentd/x", "main", "Merge", false).unwrap_err();
-    assert!(format!("{error:#}").contains("MERGE_HEAD exists"), "{error:#}");
+    let error = world
+        .repository()
+        .land("agentd/x", "main", "Merge", false)
+        .unwrap_err();
+    assert!(
+        format!("{error:#}").contains("MERGE_HEAD exists"),
+        "{error:#}"
+    );
     assert_eq!(world.own(), before);
 }
 
@@ -177,54 +262,117 @@ fn a_branch_that_cannot_be_moved_keeps_its_files() {
         world.write("b.txt", "b\n").write("c.txt", "c\n");
         world.commit("More");
         changed(&world, &[("a.txt", "two\n"), ("new", "n\n")]);
-        world.write("b.txt", "mine\n").write("c.txt", "staged\n").write("unknown", "u\n");
+        world
+            .write("b.txt", "mine\n")
+            .write("c.txt", "staged\n")
+            .write("unknown", "u\n");
         world.run(&["add", "c.txt"]);
-        let state = || (world.run(&["status", "--porcelain"]), world.id("HEAD"), world.read("b.txt"));
+        let state = || {
+            (
+                world.run(&["status", "--porcelain"]),
+                world.id("HEAD"),
+                world.read("b.txt"),
+            )
+        };
         let (before, lock) = (state(), world.root().join(".git/refs/heads/main.lock"));
         write(&lock, "");
-        let error = world.repository().land("agentd/x", "main", "Merge", false).unwrap_err();
+        let error = world
+            .repository()
+            .land("agentd/x", "main", "Merge", false)
+            .unwrap_err();
         assert!(format!("{error:#}").contains("main.lock"), "{error:#}");
         assert_eq!(state(), before);
         assert_eq!(world.read("a.txt"), "one\n");
         assert!(!world.root().join("new").exists());
         fs::remove_file(lock).unwrap();
-        done(world.repository().land("agentd/x", "main", "Merge", false).unwrap());
+        done(
+            world
+                .repository()
+                .land("agentd/x", "main", "Merge", false)
+                .unwrap(),
+        );
         assert_eq!(world.read("a.txt"), "two\n");
     }
 }
 
 #[test]
 fn a_merge_that_takes_too_long_is_undone() {
-    assert!(GROWING_LIMITS.into_iter().any(is_slow_merge_undone), "no merge took too long");
+    assert!(
+        GROWING_LIMITS.into_iter().any(is_slow_merge_undone),
+        "no merge took too long"
+    );
 }
 
 /// Checks that a merge whose filter hangs is undone at a time limit. Returns false if another command of the merge took
 /// longer than the limit, as it may on a busy machine.
 fn is_slow_merge_undone(seconds: u64) -> bool {
     let world = World::new();
-    changed(&world, &[("a.txt", "two\n"), ("b", "b\n"), ("src/lib.rs", "fn a() {}\n"), ("z", "z\n")]);
+    changed(
+        &world,
+        &[
+            ("a.txt", "two\n"),
+            ("b", "b\n"),
+            ("src/lib.rs", "fn a() {}\n"),
+            ("z", "z\n"),
+        ],
+    );
     let slow = world.path("slow");
     let once = world.path("once");
-    write(&slow, format!("[ -e '{0}' ] || {{ touch '{0}'; sleep 600; }}\ncat\n", once.display()));
-    world.run(&["config", "--global", "filter.slow.smudge", &format!("sh '{}'", slow.display())]);
-    write(&world.path("home/.config/git/attributes"), "src/lib.rs filter=slow\n");
+    write(
+        &slow,
+        format!(
+            "[ -e '{0}' ] || {{ touch '{0}'; sleep 600; }}\ncat\n",
+            once.display()
+        ),
+    );
+    world.run(&[
+        "config",
+        "--global",
+        "filter.slow.smudge",
+        &format!("sh '{}'", slow.display()),
+    ]);
+    write(
+        &world.path("home/.config/git/attributes"),
+        "src/lib.rs filter=slow\n",
+    );
     world.write("dirty", "d\n").write("staged", "s\n");
     world.run(&["add", "staged"]);
-    let files =
-        || -> Vec<_> { world.own().into_iter().filter(|(path, _)| !path.ends_with("index")).collect() };
+    let files = || -> Vec<_> {
+        world
+            .own()
+            .into_iter()
+            .filter(|(path, _)| !path.ends_with("index"))
+            .collect()
+    };
     let before = files();
-    let git = Git { limit: Duration::from_secs(seconds), ..world.git.clone() };
+    let git = Git {
+        limit: Duration::from_secs(seconds),
+        ..world.git.clone()
+    };
     let merge = Repository::open(&world.root(), &git)
         .and_then(|repository| repository.land("agentd/x", "main", "Merge", false));
     let error = merge.unwrap_err();
-    assert!(error.message().contains(&format!("took more than {seconds} s")), "{error:#}");
+    assert!(
+        error
+            .message()
+            .contains(&format!("took more than {seconds} s")),
+        "{error:#}"
+    );
     if !error.message().contains("git merge ") {
         return false;
     }
     assert!(once.exists());
     assert_eq!(files(), before);
-    assert_eq!(world.run(&["status", "--porcelain"]), "A  staged\n?? dirty\n");
-    done(world.repository().land("agentd/x", "main", "Merge", false).unwrap());
+    assert_eq!(
+        world.run(&["status", "--porcelain"]),
+        "A  staged\n?? dirty\n"
+    );
+    done(
+        world
+            .repository()
+            .land("agentd/x", "main", "Merge", false)
+            .unwrap(),
+    );
     true
 }
 
@@ -232,12 +380,24 @@ fn is_slow_merge_undone(seconds: u64) -> bool {
 #[test]
 fn a_merge_apart_from_every_work_tree_runs_no_filter() {
     let world = World::new();
-    world.write(".gitattributes", "*.txt filter=large\n").commit("Attributes");
+    world
+        .write(".gitattributes", "*.txt filter=large\n")
+        .commit("Attributes");
     changed(&world, &[("a.txt", "two\n")]);
     world.run(&["checkout", "-q", "-b", "topic"]);
     let log = world.path("log");
-    world.run(&["config", "--global", "filter.large.smudge", &format!("tee -a '{}'", log.display())]);
-    done(world.repository().land("agentd/x", "main", "Merge", false).unwrap());
+    world.run(&[
+        "config",
+        "--global",
+        "filter.large.smudge",
+        &format!("tee -a '{}'", log.display()),
+    ]);
+    done(
+        world
+            .repository()
+            .land("agentd/x", "main", "Merge", false)
+            .unwrap(),
+    );
     assert!(!log.exists());
     world.run(&["checkout", "-q", "main"]);
     assert_eq!(fs::read_to_string(log).unwrap(), "two\n");
@@ -250,17 +410,29 @@ fn renames_and_edits_on_both_sides_come_together() {
         world.write("old", &text).write("edited", &text);
         world.commit("More");
         let worktree = world.change("x");
-        write(&worktree.path.join("old"), text.replace("line 7\n", "seven\n"));
-        write(&worktree.path.join("edited"), text.replace("line 3\n", "three\n"));
+        write(
+            &worktree.path.join("old"),
+            text.replace("line 7\n", "seven\n"),
+        );
+        write(
+            &worktree.path.join("edited"),
+            text.replace("line 3\n", "three\n"),
+        );
         worktree.commit("Change").unwrap().unwrap();
         world.run(&["mv", "old", "new"]);
         world.write("edited", text.replace("line 30\n", "thirty\n"));
         world.commit("Ours");
-        done(world.repository().land("agentd/x", "main", "Merge", false).unwrap());
+        done(
+            world
+                .repository()
+                .land("agentd/x", "main", "Merge", false)
+                .unwrap(),
+        );
         assert_eq!(world.read("new"), text.replace("line 7\n", "seven\n"));
         assert_eq!(
             world.read("edited"),
-            text.replace("line 3\n", "three\n").replace("line 30\n", "thirty\n")
+            text.replace("line 3\n", "three\n")
+                .replace("line 30\n", "thirty\n")
         );
         assert!(!world.root().join("old").exists());
     }
@@ -269,24 +441,53 @@ fn renames_and_edits_on_both_sides_come_together() {
 #[test]
 fn the_target_is_merged_into_the_change() {
     for world in World::both() {
-        let worktree = changed(&world, &[("a.txt", "theirs\n"), ("spec.md", "theirs\n"), ("x", "x\n")]);
-        assert_eq!(worktree.merge_from("main", "Merge main", &[]).unwrap(), Merged::UpToDate);
+        let worktree = changed(
+            &world,
+            &[("a.txt", "theirs\n"), ("spec.md", "theirs\n"), ("x", "x\n")],
+        );
+        assert_eq!(
+            worktree.merge_from("main", "Merge main", &[]).unwrap(),
+            Merged::UpToDate
+        );
         let head = worktree.head().unwrap();
-        let main = world.write("spec.md", "ours\n").write("b/c", "c\n").commit("Ours");
+        let main = world
+            .write("spec.md", "ours\n")
+            .write("b/c", "c\n")
+            .commit("Ours");
         let before = world.own();
-        let ours = [("spec.md", "settled\n"), ("dir/new \"q\"", "given\n"), ("x", "other\n")];
+        let ours = [
+            ("spec.md", "settled\n"),
+            ("dir/new \"q\"", "given\n"),
+            ("x", "other\n"),
+        ];
         let ours = ours.map(|(path, text)| (path.to_owned(), text.to_owned()));
         let merged = worktree.merge_from("main", "Merge main", &ours).unwrap();
-        let Merged::Done(commit) = merged else { panic!("{merged:?}") };
+        let Merged::Done(commit) = merged else {
+            panic!("{merged:?}")
+        };
         assert_eq!(worktree.head().unwrap(), commit);
-        assert_eq!(world.run(&["show", "-s", "--format=%P", &commit]).trim(), format!("{head} {main}"));
+        assert_eq!(
+            world.run(&["show", "-s", "--format=%P", &commit]).trim(),
+            format!("{head} {main}")
+        );
         let read = |path: &str| fs::read_to_string(worktree.path.join(path)).unwrap();
-        assert_eq!(read("a.txt") + &read("spec.md") + &read("b/c"), "theirs\nsettled\nc\n");
+        assert_eq!(
+            read("a.txt") + &read("spec.md") + &read("b/c"),
+            "theirs\nsettled\nc\n"
+        );
         assert_eq!(read("dir/new \"q\"") + &read("x"), "given\nother\n");
         assert_eq!(world.run_in(&worktree.path, &["status", "--porcelain"]), "");
-        assert_eq!(worktree.merge_from("main", "Merge main", &[]).unwrap(), Merged::UpToDate);
+        assert_eq!(
+            worktree.merge_from("main", "Merge main", &[]).unwrap(),
+            Merged::UpToDate
+        );
         assert_eq!(world.own(), before);
-        done(world.repository().land("agentd/x", "main", "Merge", false).unwrap());
+        done(
+            world
+                .repository()
+                .land("agentd/x", "main", "Merge", false)
+                .unwrap(),
+        );
         assert_eq!(world.read("spec.md"), "settled\n");
     }
 }
@@ -298,8 +499,17 @@ fn what_is_not_committed_in_the_change_is_not_lost_by_a_merge() {
     world.write("a.txt", "ours\n").commit("Ours");
     write(&worktree.path.join("a.txt"), "begun\n");
     let head = worktree.head().unwrap();
-    assert_eq!(worktree.merge_from("main", "Merge main", &[]).unwrap_err().kind(), ErrorKind::GitFailed);
-    assert_eq!(fs::read_to_string(worktree.path.join("a.txt")).unwrap(), "begun\n");
+    assert_eq!(
+        worktree
+            .merge_from("main", "Merge main", &[])
+            .unwrap_err()
+            .kind(),
+        ErrorKind::GitFailed
+    );
+    assert_eq!(
+        fs::read_to_string(worktree.path.join("a.txt")).unwrap(),
+        "begun\n"
+    );
     assert_eq!(worktree.head().unwrap(), head);
 }
 
@@ -312,7 +522,12 @@ fn two_changes_land_one_after_the_other() {
             worktree.commit("Own").unwrap().unwrap();
         }
         for id in ["x", "y"] {
-            done(world.repository().land(&format!("agentd/{id}"), "main", "Merge", false).unwrap());
+            done(
+                world
+                    .repository()
+                    .land(&format!("agentd/{id}"), "main", "Merge", false)
+                    .unwrap(),
+            );
         }
         assert_eq!(world.read("x") + &world.read("y"), "own\nown\n");
         assert_eq!(world.run(&["status", "--porcelain"]), "");

@@ -36,11 +36,17 @@ fn a_bare_repository_and_gits_own_folder_are_refused_in_words() {
 fn a_repository_is_found_from_a_subfolder_and_from_a_linked_worktree() {
     for world in World::both() {
         let found = Repository::open(&world.root().join("src"), &world.git).unwrap();
-        assert_eq!((found.root, found.common), (world.root(), world.root().join(".git")));
+        assert_eq!(
+            (found.root, found.common),
+            (world.root(), world.root().join(".git"))
+        );
         world.run(&["worktree", "add", "-q", "../linked", "-b", "other"]);
         let found = Repository::open(&world.path("linked"), &world.git).unwrap();
         assert_eq!(found.head().unwrap().branch.as_deref(), Some("other"));
-        assert_eq!((found.root, found.common), (world.path("linked"), world.root().join(".git")));
+        assert_eq!(
+            (found.root, found.common),
+            (world.path("linked"), world.root().join(".git"))
+        );
     }
 }
 
@@ -50,7 +56,10 @@ fn a_repository_without_a_commit_has_no_head() {
     let error = world.repository().head().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoCommits);
     assert!(error.hint().unwrap().contains("git commit"), "{error:#}");
-    let error = world.repository().add_worktree("agentd/x", &world.path("x"), "HEAD").unwrap_err();
+    let error = world
+        .repository()
+        .add_worktree("agentd/x", &world.path("x"), "HEAD")
+        .unwrap_err();
     assert!(error.message().contains("no commit `HEAD`"), "{error:#}");
 }
 
@@ -58,10 +67,19 @@ fn a_repository_without_a_commit_has_no_head() {
 fn the_head_is_a_branch_or_a_commit() {
     for world in World::both() {
         let commit = world.id("HEAD");
-        let on_main = Head { commit: commit.clone(), branch: Some("main".to_owned()) };
+        let on_main = Head {
+            commit: commit.clone(),
+            branch: Some("main".to_owned()),
+        };
         assert_eq!(world.repository().head().unwrap(), on_main);
         world.run(&["checkout", "-q", "--detach"]);
-        assert_eq!(world.repository().head().unwrap(), Head { commit, branch: None });
+        assert_eq!(
+            world.repository().head().unwrap(),
+            Head {
+                commit,
+                branch: None
+            }
+        );
     }
 }
 
@@ -83,7 +101,10 @@ fn what_is_in_no_commit_is_named_whatever_its_name() {
         let before = world.own();
         let mut found = world.repository().uncommitted().unwrap();
         found.sort();
-        assert_eq!(found, ["a.txt", "b.txt", "gone", "new/", "q\"\n \té", "raw\u{fffd}"]);
+        assert_eq!(
+            found,
+            ["a.txt", "b.txt", "gone", "new/", "q\"\n \té", "raw\u{fffd}"]
+        );
         assert_eq!(world.own(), before);
     }
 }
@@ -97,29 +118,65 @@ fn a_name_stands_for_a_commit() {
         world.run(&["branch", "topic/x"]);
         world.run(&["tag", "-a", "-m", "t", "release"]);
         world.run(&["update-ref", "refs/remotes/origin/main", &first]);
-        world.run(&["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main"]);
+        world.run(&[
+            "symbolic-ref",
+            "refs/remotes/origin/HEAD",
+            "refs/remotes/origin/main",
+        ]);
         world.run(&["config", "branch.main.remote", "origin"]);
         world.run(&["config", "branch.main.merge", "refs/heads/main"]);
-        world.run(&["config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"]);
+        world.run(&[
+            "config",
+            "remote.origin.fetch",
+            "+refs/heads/*:refs/remotes/origin/*",
+        ]);
         let repository = world.repository();
         let commit = |name: &str| repository.commit_of(name).unwrap();
-        for name in ["main", "heads/main", "topic/x", "refs/heads/topic/x", "HEAD", "@", "main^{commit}"] {
+        for name in [
+            "main",
+            "heads/main",
+            "topic/x",
+            "refs/heads/topic/x",
+            "HEAD",
+            "@",
+            "main^{commit}",
+        ] {
             assert_eq!(commit(name), Some(second.clone()), "{name}");
         }
-        for name in ["old", "refs/tags/old", "origin/main", "origin", "main~1", "main^", "main@{upstream}"] {
+        for name in [
+            "old",
+            "refs/tags/old",
+            "origin/main",
+            "origin",
+            "main~1",
+            "main^",
+            "main@{upstream}",
+        ] {
             assert_eq!(commit(name), Some(first.clone()), "{name}");
         }
         assert_eq!(commit("release"), Some(second.clone()));
         assert_eq!(commit("HEAD~1"), Some(first.clone()));
         assert_eq!(commit(&first[..10]), Some(first));
-        for name in ["", "-h", "--all", "nothing", "topic", "mai*", "main:a.txt", "no such\nname"] {
+        for name in [
+            "",
+            "-h",
+            "--all",
+            "nothing",
+            "topic",
+            "mai*",
+            "main:a.txt",
+            "no such\nname",
+        ] {
             assert_eq!(commit(name), None, "{name:?}");
         }
         assert_eq!(repository.branch_commit("topic/x").unwrap(), Some(second));
         assert_eq!(repository.branch_commit("release").unwrap(), None);
         assert!(repository.branch_exists("topic/x").unwrap());
         assert!(!repository.branch_exists("release").unwrap());
-        assert_eq!(repository.branch_exists("-d").unwrap_err().kind(), ErrorKind::NameInvalid);
+        assert_eq!(
+            repository.branch_exists("-d").unwrap_err().kind(),
+            ErrorKind::NameInvalid
+        );
     }
 }
 
@@ -131,7 +188,11 @@ fn a_name_that_several_refs_have_is_refused_with_their_full_names() {
         let abbreviated = &first[..7];
         let second = world.write("b", "b\n").commit("More");
         world.run(&["update-ref", "refs/remotes/origin/main", &first]);
-        for other in ["refs/tags/origin/main", "refs/heads/origin/main", "refs/origin/main"] {
+        for other in [
+            "refs/tags/origin/main",
+            "refs/heads/origin/main",
+            "refs/origin/main",
+        ] {
             world.run(&["update-ref", other, &second]);
             let repository = world.repository();
             for name in ["origin/main", "origin/main~0", "origin/main^{commit}"] {
@@ -139,27 +200,50 @@ fn a_name_that_several_refs_have_is_refused_with_their_full_names() {
                 assert_eq!(error.kind(), ErrorKind::NameInvalid);
                 let words = error.to_string();
                 assert!(words.contains("`origin/main` is ambiguous"), "{words}");
-                assert!(words.contains(other) && words.contains("refs/remotes/origin/main"), "{words}");
+                assert!(
+                    words.contains(other) && words.contains("refs/remotes/origin/main"),
+                    "{words}"
+                );
             }
-            assert_eq!(repository.commit_of("refs/remotes/origin/main").unwrap(), Some(first.clone()));
+            assert_eq!(
+                repository.commit_of("refs/remotes/origin/main").unwrap(),
+                Some(first.clone())
+            );
             world.run(&["update-ref", "-d", other]);
         }
-        for other in [format!("refs/tags/{abbreviated}"), format!("refs/heads/{abbreviated}")] {
+        for other in [
+            format!("refs/tags/{abbreviated}"),
+            format!("refs/heads/{abbreviated}"),
+        ] {
             world.run(&["update-ref", &other, &second]);
-            let error = world.repository().commit_of(abbreviated).unwrap_err().to_string();
+            let error = world
+                .repository()
+                .commit_of(abbreviated)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(&other) && error.contains(&first), "{error}");
             world.run(&["update-ref", "-d", &other]);
         }
         world.run(&["update-ref", "refs/tags/main", &first]);
-        assert_eq!(world.repository().branch_commit("main").unwrap(), Some(second), "a branch is asked for");
+        assert_eq!(
+            world.repository().branch_commit("main").unwrap(),
+            Some(second),
+            "a branch is asked for"
+        );
     }
 }
 
 #[test]
 fn files_are_read_at_a_commit() {
     for world in World::both() {
-        world.write("new\nline *.md", "odd\n").write("*.md", "star\n").write("b.md", "b\n");
-        world.write("latin", b"\xe9\n").write("zero", b"a\0b").write("large", vec![b'x'; 17 << 20]);
+        world
+            .write("new\nline *.md", "odd\n")
+            .write("*.md", "star\n")
+            .write("b.md", "b\n");
+        world
+            .write("latin", b"\xe9\n")
+            .write("zero", b"a\0b")
+            .write("large", vec![b'x'; 17 << 20]);
         symlink("/etc/passwd", world.root().join("link")).unwrap();
         let commit = world.commit("More");
         world.write("b.md", "later\n");
@@ -168,8 +252,18 @@ fn files_are_read_at_a_commit() {
         assert_eq!(text("b.md").unwrap().as_deref(), Some("b\n"));
         assert_eq!(text("*.md").unwrap().as_deref(), Some("star\n"));
         assert_eq!(text("new\nline *.md").unwrap().as_deref(), Some("odd\n"));
-        assert_eq!(text("src/lib.rs").unwrap().as_deref(), Some("fn lib() {}\n"));
-        for path in ["missing", "src/missing", "a.txt/b", "?.md", ":(glob)*", "b.md/"] {
+        assert_eq!(
+            text("src/lib.rs").unwrap().as_deref(),
+            Some("fn lib() {}\n")
+        );
+        for path in [
+            "missing",
+            "src/missing",
+            "a.txt/b",
+            "?.md",
+            ":(glob)*",
+            "b.md/",
+        ] {
             assert_eq!(text(path).unwrap(), None, "{path:?}");
         }
         for (path, word) in [
@@ -188,7 +282,17 @@ fn files_are_read_at_a_commit() {
         assert_eq!(names("src/"), ["lib.rs"]);
         assert_eq!(
             names(""),
-            ["*.md", "a.txt", "b.md", "large", "latin", "link", "new\nline *.md", "src", "zero"]
+            [
+                "*.md",
+                "a.txt",
+                "b.md",
+                "large",
+                "latin",
+                "link",
+                "new\nline *.md",
+                "src",
+                "zero"
+            ]
         );
         assert_eq!(names("missing"), [""; 0]);
         assert_eq!(names("a.txt"), [""; 0]);
@@ -203,7 +307,11 @@ fn the_base_is_the_upstream_then_the_default_branch() {
         world.run(&["checkout", "-q", "-b", "topic"]);
         assert_eq!(base().as_deref(), Some("refs/heads/main"));
         world.run(&["update-ref", "refs/remotes/origin/trunk", "HEAD"]);
-        world.run(&["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk"]);
+        world.run(&[
+            "symbolic-ref",
+            "refs/remotes/origin/HEAD",
+            "refs/remotes/origin/trunk",
+        ]);
         assert_eq!(base().as_deref(), Some("refs/remotes/origin/trunk"));
         world.run(&["branch", "upper"]);
         world.run(&["config", "branch.topic.remote", "."]);
@@ -212,7 +320,10 @@ fn the_base_is_the_upstream_then_the_default_branch() {
         world.run(&["checkout", "-q", "--detach"]);
         assert_eq!(base().as_deref(), Some("refs/remotes/origin/trunk"));
         let repository = world.repository();
-        assert_eq!(repository.merge_base("main", "origin/trunk").unwrap(), Some(world.id("main")));
+        assert_eq!(
+            repository.merge_base("main", "origin/trunk").unwrap(),
+            Some(world.id("main"))
+        );
         let tree = world.id("HEAD^{tree}");
         let alone = world.run(&["commit-tree", &tree, "-m", "alone"]);
         assert_eq!(repository.merge_base("main", alone.trim()).unwrap(), None);
@@ -223,15 +334,29 @@ fn the_base_is_the_upstream_then_the_default_branch() {
 fn a_submodule_is_a_repository_of_its_own() {
     for world in World::both() {
         world.run(&["clone", "-q", ".", "../library"]);
-        world.run(&["submodule", "--quiet", "add", world.path("library").to_str().unwrap(), "sub"]);
+        world.run(&[
+            "submodule",
+            "--quiet",
+            "add",
+            world.path("library").to_str().unwrap(),
+            "sub",
+        ]);
         world.commit("Submodule");
         let sub = world.root().join("sub");
         let repository = Repository::open(&sub, &world.git).unwrap();
-        assert_eq!((&repository.root, &repository.common), (&sub, &world.root().join(".git/modules/sub")));
-        let worktree = repository.add_worktree("agentd/x", &world.path("x"), "HEAD").unwrap();
+        assert_eq!(
+            (&repository.root, &repository.common),
+            (&sub, &world.root().join(".git/modules/sub"))
+        );
+        let worktree = repository
+            .add_worktree("agentd/x", &world.path("x"), "HEAD")
+            .unwrap();
         fs::write(worktree.path.join("a.txt"), "in the worktree\n").unwrap();
         let commit = worktree.commit("Change").unwrap().unwrap();
-        assert_eq!(repository.text_at(&commit, "a.txt").unwrap().as_deref(), Some("in the worktree\n"));
+        assert_eq!(
+            repository.text_at(&commit, "a.txt").unwrap().as_deref(),
+            Some("in the worktree\n")
+        );
         assert_eq!(world.read("sub/a.txt"), "one\n");
         repository.land("agentd/x", "main", "Merge", false).unwrap();
         assert_eq!(world.read("sub/a.txt"), "in the worktree\n");
@@ -245,17 +370,32 @@ fn what_the_environment_says_of_a_repository_does_not_count() {
     if let Some(root) = std::env::var_os("AGENTD_TEST_ROOT") {
         let repository = Repository::open(root.as_ref(), &own.git).unwrap();
         assert_eq!(repository.root.as_os_str(), root);
-        let worktree = repository.add_worktree("agentd/x", &own.path("x"), "main").unwrap();
+        let worktree = repository
+            .add_worktree("agentd/x", &own.path("x"), "main")
+            .unwrap();
         fs::write(worktree.path.join("a.txt"), "two\n").unwrap();
         assert!(worktree.commit("Change").unwrap().is_some());
-        assert!(worktree.diff("main", super::WIDE, &super::all).unwrap().text.contains("+two"));
+        assert!(
+            worktree
+                .diff("main", super::WIDE, &super::all)
+                .unwrap()
+                .text
+                .contains("+two")
+        );
         return;
     }
     let before = other.own();
     let git_dir = other.root().join(".git");
     let evil = other.path("evil");
-    fs::write(&evil, format!("#!/bin/sh\ntouch '{}'\n", other.mark().display())).unwrap();
-    let name = test_name(module_path!(), "what_the_environment_says_of_a_repository_does_not_count");
+    fs::write(
+        &evil,
+        format!("#!/bin/sh\ntouch '{}'\n", other.mark().display()),
+    )
+    .unwrap();
+    let name = test_name(
+        module_path!(),
+        "what_the_environment_says_of_a_repository_does_not_count",
+    );
     let run = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &name])
         .env("AGENTD_TEST_ROOT", own.root())
@@ -267,7 +407,10 @@ fn what_the_environment_says_of_a_repository_does_not_count() {
         .env("GIT_NAMESPACE", "elsewhere")
         .env("GIT_QUARANTINE_PATH", "/nowhere")
         .env("GIT_LITERAL_PATHSPECS", "1")
-        .env("GIT_CONFIG_PARAMETERS", format!("'core.worktree={}'", other.root().display()))
+        .env(
+            "GIT_CONFIG_PARAMETERS",
+            format!("'core.worktree={}'", other.root().display()),
+        )
         .env("GIT_EXTERNAL_DIFF", &evil)
         .env("GIT_PAGER", &evil)
         .output()

@@ -12,13 +12,19 @@ use crate::support::write;
 #[test]
 fn a_worktree_is_made_outside_and_the_users_tree_stays_as_it_is() {
     for world in World::both() {
-        world.write("a.txt", "uncommitted\n").write("new.txt", "unknown\n").write("b.txt", "staged\n");
+        world
+            .write("a.txt", "uncommitted\n")
+            .write("new.txt", "unknown\n")
+            .write("b.txt", "staged\n");
         world.run(&["add", "b.txt"]);
         let before = world.own();
         let worktree = world.change("x");
         assert_eq!(worktree.branch, "agentd/x");
         assert_eq!(worktree.head().unwrap(), world.id("main"));
-        assert_eq!(fs::read_to_string(worktree.path.join("a.txt")).unwrap(), "one\n");
+        assert_eq!(
+            fs::read_to_string(worktree.path.join("a.txt")).unwrap(),
+            "one\n"
+        );
         assert!(!worktree.path.join("new.txt").exists());
         write(&worktree.path.join("a.txt"), "two\n");
         let commit = worktree.commit("Change").unwrap().unwrap();
@@ -34,11 +40,27 @@ fn making_it_again_changes_nothing() {
         let worktree = world.change("x");
         write(&worktree.path.join("a.txt"), "begun\n");
         let again = world.change("x");
-        assert_eq!((&again.path, &again.branch), (&worktree.path, &worktree.branch));
-        assert_eq!(fs::read_to_string(again.path.join("a.txt")).unwrap(), "begun\n");
-        let found = world.repository().worktree("agentd/x", &worktree.path).unwrap().unwrap();
+        assert_eq!(
+            (&again.path, &again.branch),
+            (&worktree.path, &worktree.branch)
+        );
+        assert_eq!(
+            fs::read_to_string(again.path.join("a.txt")).unwrap(),
+            "begun\n"
+        );
+        let found = world
+            .repository()
+            .worktree("agentd/x", &worktree.path)
+            .unwrap()
+            .unwrap();
         assert_eq!(found.path, worktree.path);
-        assert!(world.repository().worktree("agentd/y", &world.path("y")).unwrap().is_none());
+        assert!(
+            world
+                .repository()
+                .worktree("agentd/y", &world.path("y"))
+                .unwrap()
+                .is_none()
+        );
     }
 }
 
@@ -47,8 +69,17 @@ fn a_branch_of_the_users_is_not_taken_over() {
     for world in World::both() {
         world.run(&["branch", "agentd/x"]);
         let path = world.path("x");
-        assert!(world.repository().worktree("agentd/x", &path).unwrap().is_none());
-        let error = world.repository().add_worktree("agentd/x", &path, "main").unwrap_err();
+        assert!(
+            world
+                .repository()
+                .worktree("agentd/x", &path)
+                .unwrap()
+                .is_none()
+        );
+        let error = world
+            .repository()
+            .add_worktree("agentd/x", &path, "main")
+            .unwrap_err();
         assert!(error.message().contains("agentd has not made"), "{error:#}");
         assert!(!path.exists());
     }
@@ -59,7 +90,10 @@ fn a_folder_that_is_in_use_is_not_taken_over() {
     let world = World::new();
     let path = world.path("x");
     write(&path.join("mine"), "mine\n");
-    let error = world.repository().add_worktree("agentd/x", &path, "main").unwrap_err();
+    let error = world
+        .repository()
+        .add_worktree("agentd/x", &path, "main")
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::GitFailed);
     assert!(format!("{error:#}").contains("already exists"), "{error:#}");
     assert_eq!(fs::read_to_string(path.join("mine")).unwrap(), "mine\n");
@@ -72,9 +106,16 @@ fn a_folder_that_is_gone_or_half_made_is_made_again() {
         write(&worktree.path.join("a.txt"), "two\n");
         let commit = worktree.commit("Change").unwrap().unwrap();
         let check = || {
-            let again = world.repository().worktree("agentd/x", &worktree.path).unwrap().unwrap();
+            let again = world
+                .repository()
+                .worktree("agentd/x", &worktree.path)
+                .unwrap()
+                .unwrap();
             assert_eq!(again.head().unwrap(), commit);
-            assert_eq!(fs::read_to_string(again.path.join("a.txt")).unwrap(), "two\n");
+            assert_eq!(
+                fs::read_to_string(again.path.join("a.txt")).unwrap(),
+                "two\n"
+            );
             assert!(again.changed(&commit).unwrap().is_empty());
         };
         fs::remove_dir_all(&worktree.path).unwrap();
@@ -96,13 +137,22 @@ fn another_branch_in_it_or_it_elsewhere_is_told() {
     let world = World::new();
     let worktree = world.change("x");
     world.run_in(&worktree.path, &["checkout", "-q", "-b", "other"]);
-    let error = world.repository().worktree("agentd/x", &worktree.path).unwrap_err();
+    let error = world
+        .repository()
+        .worktree("agentd/x", &worktree.path)
+        .unwrap_err();
     assert!(error.message().contains("`other`"), "{error:#}");
-    for error in [worktree.head().unwrap_err(), worktree.commit("Change").unwrap_err()] {
+    for error in [
+        worktree.head().unwrap_err(),
+        worktree.commit("Change").unwrap_err(),
+    ] {
         assert!(error.message().contains("`other`"), "{error:#}");
     }
     world.run(&["checkout", "-q", "agentd/x"]);
-    let error = world.repository().worktree("agentd/x", &world.path("second")).unwrap_err();
+    let error = world
+        .repository()
+        .worktree("agentd/x", &world.path("second"))
+        .unwrap_err();
     assert!(error.message().contains("is checked out in"), "{error:#}");
 }
 
@@ -124,8 +174,14 @@ fn eight_at_once_all_get_theirs() {
             }
         });
         for n in 0..8 {
-            assert_eq!(world.run(&["show", &format!("agentd/c{n}:own")]), format!("{n}\n"));
-            assert_eq!(world.run(&["diff", "--name-only", "main", &format!("agentd/c{n}")]), "own\n");
+            assert_eq!(
+                world.run(&["show", &format!("agentd/c{n}:own")]),
+                format!("{n}\n")
+            );
+            assert_eq!(
+                world.run(&["diff", "--name-only", "main", &format!("agentd/c{n}")]),
+                "own\n"
+            );
         }
     }
 }
@@ -136,18 +192,26 @@ fn a_worktree_is_removed_only_if_nothing_is_lost() {
         let worktree = world.change("x");
         write(&worktree.path.join("new"), "new\n");
         let repository = world.repository();
-        let error = repository.remove_worktree(&worktree, Leftover::Kept).unwrap_err();
+        let error = repository
+            .remove_worktree(&worktree, Leftover::Kept)
+            .unwrap_err();
         assert!(error.message().contains("in no commit: new"), "{error:#}");
         worktree.commit("New").unwrap().unwrap();
-        repository.remove_worktree(&worktree, Leftover::Kept).unwrap();
+        repository
+            .remove_worktree(&worktree, Leftover::Kept)
+            .unwrap();
         assert!(!worktree.path.exists());
         assert!(!world.run(&["worktree", "list"]).contains("work trees"));
-        repository.remove_worktree(&worktree, Leftover::Kept).unwrap();
+        repository
+            .remove_worktree(&worktree, Leftover::Kept)
+            .unwrap();
         assert!(repository.branch_exists("agentd/x").unwrap());
 
         let worktree = world.change("y");
         write(&worktree.path.join("new"), "new\n");
-        repository.remove_worktree(&worktree, Leftover::Lost).unwrap();
+        repository
+            .remove_worktree(&worktree, Leftover::Lost)
+            .unwrap();
         assert!(!worktree.path.exists());
     }
 }
@@ -160,19 +224,30 @@ fn a_branch_is_deleted_only_if_it_is_merged() {
             let worktree = world.change(id);
             write(&worktree.path.join(id), "new\n");
             worktree.commit("New").unwrap().unwrap();
-            let error = repository.delete_branch(&worktree.branch, "main").unwrap_err();
+            let error = repository
+                .delete_branch(&worktree.branch, "main")
+                .unwrap_err();
             assert!(error.message().contains("not merged"), "{error:#}");
             world.run(&["checkout", "-q", "--detach"]);
-            let landed = repository.land(&worktree.branch, "main", "Merge", squash).unwrap();
+            let landed = repository
+                .land(&worktree.branch, "main", "Merge", squash)
+                .unwrap();
             assert!(matches!(landed, Landed::Done(_)));
             world.run(&["checkout", "-q", "main"]);
-            let error = repository.delete_branch(&worktree.branch, "main").unwrap_err();
+            let error = repository
+                .delete_branch(&worktree.branch, "main")
+                .unwrap_err();
             assert!(error.message().contains("checked out"), "{error:#}");
-            repository.remove_worktree(&worktree, Leftover::Kept).unwrap();
+            repository
+                .remove_worktree(&worktree, Leftover::Kept)
+                .unwrap();
             repository.delete_branch(&worktree.branch, "main").unwrap();
             assert!(!repository.branch_exists(&worktree.branch).unwrap());
             repository.delete_branch(&worktree.branch, "main").unwrap();
         }
-        assert_eq!(world.run(&["for-each-ref", "--format=%(refname)"]), "refs/heads/main\n");
+        assert_eq!(
+            world.run(&["for-each-ref", "--format=%(refname)"]),
+            "refs/heads/main\n"
+        );
     }
 }

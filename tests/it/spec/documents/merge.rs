@@ -8,7 +8,10 @@ const NOW: &str = "2026-02-01T10:00:00Z";
 
 /// Returns the sections of conflicts, each with why.
 fn told(conflicts: &[Conflict]) -> Vec<String> {
-    conflicts.iter().map(|found| format!("{}: {}", found.section, found.why)).collect()
+    conflicts
+        .iter()
+        .map(|found| format!("{}: {}", found.section, found.why))
+        .collect()
 }
 
 fn conflicts(base: Option<&str>, current: Option<&str>, wanted: &str) -> Vec<String> {
@@ -25,19 +28,28 @@ fn with_third(text: &str, title: &str) -> String {
 
 #[test]
 fn a_new_spec_is_version_1_of_today() {
-    let merged = merge(None, None, &login().replace("version: 1", "version: 7"), NOW).unwrap();
-    assert!(
-        merged.contains("version: 1\ncreated_at: 2026-02-01T10:00:00Z\nupdated_at: 2026-02-01T10:00:00Z\n")
-    );
+    let merged = merge(
+        None,
+        None,
+        &login().replace("version: 1", "version: 7"),
+        NOW,
+    )
+    .unwrap();
+    assert!(merged.contains(
+        "version: 1\ncreated_at: 2026-02-01T10:00:00Z\nupdated_at: 2026-02-01T10:00:00Z\n"
+    ));
     assert_eq!(check_spec(&merged), []);
 }
 
 #[test]
 fn edits_of_different_sections_are_both_taken() {
     let base = login();
-    let current = with_third(&base.replace("lock the account", "lock it for an hour"), "Log")
-        .replace("version: 1", "version: 4")
-        .replace("title: \"Login\"", "title: \"Signing in\"");
+    let current = with_third(
+        &base.replace("lock the account", "lock it for an hour"),
+        "Log",
+    )
+    .replace("version: 1", "version: 4")
+    .replace("title: \"Login\"", "title: \"Signing in\"");
     let wanted = base
         .replace("a name and a password", "a name and a pass phrase")
         .replace("## Requirements", "## Overview\n\nWho gets in.\n\n## Requirements")
@@ -103,9 +115,18 @@ graph TD
 
 </spec>
 ";
-    assert_eq!(merge(Some(&base), Some(&current), &wanted, NOW).unwrap(), expected);
+    assert_eq!(
+        merge(Some(&base), Some(&current), &wanted, NOW).unwrap(),
+        expected
+    );
     // The line ends of the current spec stay.
-    let crlf = merge(Some(&base), Some(&current.replace('\n', "\r\n")), &wanted, NOW).unwrap();
+    let crlf = merge(
+        Some(&base),
+        Some(&current.replace('\n', "\r\n")),
+        &wanted,
+        NOW,
+    )
+    .unwrap();
     assert_eq!(crlf, expected.replace('\n', "\r\n"));
 }
 
@@ -113,11 +134,15 @@ graph TD
 fn two_edits_of_one_section_are_a_conflict() {
     let base = login();
     let current = base.replace("lock the account", "lock it for an hour");
-    let wanted =
-        base.replace("lock the account", "lock it for a day").replace("### R2: Lock", "### R2: Locked");
+    let wanted = base
+        .replace("lock the account", "lock it for a day")
+        .replace("### R2: Lock", "### R2: Locked");
     let found = merge(Some(&base), Some(&current), &wanted, NOW).unwrap_err();
     assert_eq!(told(&found), ["### R2: Locked: both have edited it"]);
-    assert_eq!(found[0].base.as_deref(), Some("### R2: Lock\n\nThree wrong passwords lock the account."));
+    assert_eq!(
+        found[0].base.as_deref(),
+        Some("### R2: Lock\n\nThree wrong passwords lock the account.")
+    );
     assert_eq!(
         found[0].current.as_deref(),
         Some("### R2: Lock\n\nThree wrong passwords lock it for an hour.")
@@ -127,7 +152,11 @@ fn two_edits_of_one_section_are_a_conflict() {
         Some("### R2: Locked\n\nThree wrong passwords lock it for a day.")
     );
     // The same edit on both sides is none.
-    assert!(merge(Some(&base), Some(&current), &current, NOW).unwrap().contains("for an hour"));
+    assert!(
+        merge(Some(&base), Some(&current), &current, NOW)
+            .unwrap()
+            .contains("for an hour")
+    );
 }
 
 #[test]
@@ -138,7 +167,11 @@ fn the_same_id_added_twice_is_a_conflict() {
         conflicts(Some(&base), Some(&one), &other),
         ["### R3 - Report: both have added it, with different texts"]
     );
-    assert!(merge(Some(&base), Some(&one), &one, NOW).unwrap().contains("total: 3"));
+    assert!(
+        merge(Some(&base), Some(&one), &one, NOW)
+            .unwrap()
+            .contains("total: 3")
+    );
 }
 
 #[test]
@@ -147,7 +180,10 @@ fn what_one_removes_and_the_other_leaves_is_gone_and_what_it_edits_is_a_conflict
     let without = login();
     for (current, wanted) in [(&full, &without), (&without, &full)] {
         let merged = merge(Some(&full), Some(current), wanted, NOW).unwrap();
-        assert!(!merged.contains("R3") && merged.contains("total: 2"), "{merged}");
+        assert!(
+            !merged.contains("R3") && merged.contains("total: 2"),
+            "{merged}"
+        );
     }
     let edited = full.replace("It is logged.", "It is logged at once.");
     let why = "### R3 - Log: the change removes it, and it was edited since";
@@ -159,15 +195,20 @@ fn what_one_removes_and_the_other_leaves_is_gone_and_what_it_edits_is_a_conflict
 #[test]
 fn a_spec_added_twice_is_a_conflict_in_all_that_differs() {
     let one = login();
-    let other =
-        with_third(&one, "Log").replace("lock the account", "lock it").replace("\"Login\"", "\"Log in\"");
+    let other = with_third(&one, "Log")
+        .replace("lock the account", "lock it")
+        .replace("\"Login\"", "\"Log in\"");
     let expected = [
         "title: the spec was added by both",
         "### R2: Lock: the spec was added by both",
         "### R3 - Log: the spec was added by both",
     ];
     assert_eq!(conflicts(None, Some(&one), &other), expected);
-    assert!(merge(None, Some(&one), &one, NOW).unwrap().contains("version: 2"));
+    assert!(
+        merge(None, Some(&one), &one, NOW)
+            .unwrap()
+            .contains("version: 2")
+    );
 }
 
 #[test]
@@ -178,12 +219,21 @@ fn a_spec_that_is_gone_or_cannot_be_read_is_a_conflict() {
     assert_eq!(conflicts(Some(&base), None, &base), [gone]);
     assert_eq!(
         conflicts(Some(&base), None, &wanted),
-        ["### R2: Lock: the change edits it, and it was removed since", gone]
+        [
+            "### R2: Lock: the change edits it, and it was removed since",
+            gone
+        ]
     );
     let broken = base.replace("total: 2", "total: 9");
     let why = "line 9: the total is 9, but the body has 2 requirements";
-    assert_eq!(conflicts(Some(&base), Some(&broken), &wanted), [format!("the spec as it is now: {why}")]);
-    assert_eq!(conflicts(Some(&base), Some(&base), &broken), [format!("the change's spec: {why}")]);
+    assert_eq!(
+        conflicts(Some(&base), Some(&broken), &wanted),
+        [format!("the spec as it is now: {why}")]
+    );
+    assert_eq!(
+        conflicts(Some(&base), Some(&base), &broken),
+        [format!("the change's spec: {why}")]
+    );
     // What was broken when the change was planned may have been mended since.
     assert!(merge(Some(&broken), Some(&base), &wanted, NOW).is_ok());
     let other = base.replace("id: login", "id: logout");
@@ -197,11 +247,20 @@ fn a_spec_that_is_gone_or_cannot_be_read_is_a_conflict() {
 fn titles_are_merged_like_sections() {
     let base = login();
     let title = |title: &str| base.replace("\"Login\"", title);
-    assert!(merge(Some(&base), Some(&title("A")), &base, NOW).unwrap().contains("title: \"A\""));
     assert!(
-        merge(Some(&base), Some(&base), &title("'B \"b\"'"), NOW).unwrap().contains("title: \"B \\\"b\\\"\"")
+        merge(Some(&base), Some(&title("A")), &base, NOW)
+            .unwrap()
+            .contains("title: \"A\"")
     );
-    assert_eq!(conflicts(Some(&base), Some(&title("A")), &title("B")), ["title: both have edited it"]);
+    assert!(
+        merge(Some(&base), Some(&base), &title("'B \"b\"'"), NOW)
+            .unwrap()
+            .contains("title: \"B \\\"b\\\"\"")
+    );
+    assert_eq!(
+        conflicts(Some(&base), Some(&title("A")), &title("B")),
+        ["title: both have edited it"]
+    );
 }
 
 /// A section that is renamed on one side takes nothing with it that the other side puts into it.
@@ -210,8 +269,14 @@ fn a_part_without_a_section_is_a_conflict() {
     let base = login();
     let renamed = base.replace("## Requirements", "## Demands");
     let why = "### R3 - Log: the section in which it stands was removed";
-    assert_eq!(conflicts(Some(&base), Some(&with_third(&base, "Log")), &renamed), [why]);
-    assert_eq!(conflicts(Some(&base), Some(&renamed), &with_third(&base, "Log")), [why]);
+    assert_eq!(
+        conflicts(Some(&base), Some(&with_third(&base, "Log")), &renamed),
+        [why]
+    );
+    assert_eq!(
+        conflicts(Some(&base), Some(&renamed), &with_third(&base, "Log")),
+        [why]
+    );
     // What both have moves along.
     let edited = base.replace("lock the account", "lock it");
     for (current, wanted) in [(&renamed, &edited), (&edited, &renamed)] {
@@ -234,7 +299,10 @@ fn nothing_is_left_is_a_conflict() {
             .replace("total: 2", "total: 1")
             .replace(&format!("    - {id}\n"), "")
     };
-    let (first, second) = (drop("R2", "### R2", "## Acceptance"), drop("R1", "### R1", "### R2"));
+    let (first, second) = (
+        drop("R2", "### R2", "## Acceptance"),
+        drop("R1", "### R1", "### R2"),
+    );
     assert_eq!(
         conflicts(Some(&base), Some(&first), &second),
         ["login: of both together: there is no requirement"]
@@ -246,16 +314,32 @@ fn another_heading_is_merged_where_it_stands() {
     let base = login().replace("\n## Acceptance", "\n### Notes\n\nOne.\n\n## Acceptance");
     let current = base.replace("lock the account", "lock it");
     // It belongs to what it follows.
-    let merged = merge(Some(&base), Some(&current), &base.replace("a password.", "a phrase."), NOW).unwrap();
-    assert!(merged.contains("lock it.\n\n### Notes\n\nOne.\n\n## Acceptance"), "{merged}");
+    let merged = merge(
+        Some(&base),
+        Some(&current),
+        &base.replace("a password.", "a phrase."),
+        NOW,
+    )
+    .unwrap();
+    assert!(
+        merged.contains("lock it.\n\n### Notes\n\nOne.\n\n## Acceptance"),
+        "{merged}"
+    );
     assert_eq!(
         conflicts(Some(&base), Some(&current), &base.replace("One.", "Two.")),
         ["### R2: Lock: both have edited it"]
     );
-    let base = login().replace("## Requirements\n", "## Requirements\n\n### Notes\n\nOne.\n");
+    let base = login().replace(
+        "## Requirements\n",
+        "## Requirements\n\n### Notes\n\nOne.\n",
+    );
     let why = "## Requirements: both have edited it";
     assert_eq!(
-        conflicts(Some(&base), Some(&base.replace("One.", "Three.")), &base.replace("One.", "Two.")),
+        conflicts(
+            Some(&base),
+            Some(&base.replace("One.", "Three.")),
+            &base.replace("One.", "Two.")
+        ),
         [why]
     );
 }
@@ -263,12 +347,21 @@ fn another_heading_is_merged_where_it_stands() {
 #[test]
 fn a_change_touches_what_it_adds_edits_or_removes() {
     let base = with_third(&login(), "Log");
-    let wanted =
-        login().replace("lock the account", "lock it").replace("Scenario: A right", "Scenario: The right");
+    let wanted = login()
+        .replace("lock the account", "lock it")
+        .replace("Scenario: A right", "Scenario: The right");
     assert_eq!(
         touched(Some(&base), &wanted),
-        ["R2", "Scenario: The right password", "R3", "Scenario: A right password"]
+        [
+            "R2",
+            "Scenario: The right password",
+            "R3",
+            "Scenario: A right password"
+        ]
     );
     assert_eq!(touched(Some(&base), &base.replace('\n', "\r\n")), [""; 0]);
-    assert_eq!(touched(None, &login()), ["R1", "R2", "Scenario: A right password"]);
+    assert_eq!(
+        touched(None, &login()),
+        ["R1", "R2", "Scenario: A right password"]
+    );
 }

@@ -13,8 +13,14 @@ const NOW: &str = "2026-02-01T10:00:00Z";
 /// Parts by the section in which they stand: a section's text, and its requirements, scenarios and other headings.
 type Plan = Vec<(&'static str, &'static str, Vec<(String, &'static str)>)>;
 
-const WORDS: [&str; 6] =
-    ["", "One.", "Two.", "Three.\n\n```text\n### R9 - x\n```", "Four.\n\n#### Deep", "Fünf."];
+const WORDS: [&str; 6] = [
+    "",
+    "One.",
+    "Two.",
+    "Three.\n\n```text\n### R9 - x\n```",
+    "Four.\n\n#### Deep",
+    "Fünf.",
+];
 
 /// Writes a spec from its parts.
 fn written(plan: &Plan, title: &str) -> String {
@@ -23,11 +29,17 @@ fn written(plan: &Plan, title: &str) -> String {
     for (section, text, parts) in plan {
         body += &format!("\n## {section}\n\n{text}\n");
         for (heading, text) in parts {
-            let steps =
-                if heading.starts_with("Scenario") { "- **WHEN** a\n- **THEN** b\n\n" } else { "Do.\n\n" };
+            let steps = if heading.starts_with("Scenario") {
+                "- **WHEN** a\n- **THEN** b\n\n"
+            } else {
+                "Do.\n\n"
+            };
             body += &format!("\n### {heading}\n{steps}{text}\n");
             ids.extend(
-                heading.split_once(" - ").map(|(id, _)| id.to_owned()).filter(|id| id.starts_with('R')),
+                heading
+                    .split_once(" - ")
+                    .map(|(id, _)| id.to_owned())
+                    .filter(|id| id.starts_with('R')),
             );
         }
     }
@@ -50,13 +62,22 @@ fn plan() -> impl Strategy<Value = (Plan, &'static str)> {
     let parts = vec((part, select(WORDS.to_vec())), 0..5);
     let sections = vec((select(WORDS[..3].to_vec()), parts), 3);
     let names = subsequence(vec!["A", "B", "C"], 0..=3);
-    (sections, names, select(vec!["Old", "New"]), select(WORDS.to_vec())).prop_map(
-        |(filled, names, title, first)| {
-            let mut plan: Plan = vec![("Requirements", "", vec![("R1 - First".to_owned(), first)])];
-            plan.extend(names.into_iter().zip(filled).map(|(name, (text, parts))| (name, text, parts)));
-            (without_doubles(plan), title)
-        },
+    (
+        sections,
+        names,
+        select(vec!["Old", "New"]),
+        select(WORDS.to_vec()),
     )
+        .prop_map(|(filled, names, title, first)| {
+            let mut plan: Plan = vec![("Requirements", "", vec![("R1 - First".to_owned(), first)])];
+            plan.extend(
+                names
+                    .into_iter()
+                    .zip(filled)
+                    .map(|(name, (text, parts))| (name, text, parts)),
+            );
+            (without_doubles(plan), title)
+        })
 }
 
 /// Leaves out each heading but the first of its kind.
@@ -84,7 +105,11 @@ fn versions() -> impl Strategy<Value = [String; 3]> {
             };
             written(&without_doubles(names.filter_map(of).collect()), title)
         };
-        [written(&base, title), mixed(&one, &masks[..4]), mixed(&other, &masks[4..])]
+        [
+            written(&base, title),
+            mixed(&one, &masks[..4]),
+            mixed(&other, &masks[4..]),
+        ]
     })
 }
 
@@ -102,7 +127,13 @@ fn versions_merge_often_and_conflict_often() {
 
 /// Cuts a spec's body at its headings, by another rule than the program's: texts by heading.
 fn sections(text: &str) -> BTreeMap<String, String> {
-    let body = text.split_once("<spec>").unwrap().1.rsplit_once("</spec>").unwrap().0;
+    let body = text
+        .split_once("<spec>")
+        .unwrap()
+        .1
+        .rsplit_once("</spec>")
+        .unwrap()
+        .0;
     let mut found = BTreeMap::new();
     let (mut name, mut is_code) = (String::new(), false);
     for line in body.lines() {

@@ -11,8 +11,11 @@ const TASKS: &str = "# Tasks\n\n## 1. Store\n- [x] 1.1 Keep names\n  - file: src
 #[test]
 fn tasks_are_read_with_what_they_name() {
     let read = Tasks::read(TASKS);
-    let told: Vec<_> =
-        read.tasks.iter().map(|task| (task.id.as_str(), task.text.as_str(), task.done, task.line)).collect();
+    let told: Vec<_> = read
+        .tasks
+        .iter()
+        .map(|task| (task.id.as_str(), task.text.as_str(), task.done, task.line))
+        .collect();
     let expected = [
         ("1.1", "Keep names", true, 4),
         ("1.2", "Keep passwords", false, 7),
@@ -20,7 +23,9 @@ fn tasks_are_read_with_what_they_name() {
         ("2.1.1", "Twice", false, 26),
     ];
     assert_eq!(told, expected);
-    let [keep, passwords, ask, twice] = read.tasks.as_slice() else { panic!() };
+    let [keep, passwords, ask, twice] = read.tasks.as_slice() else {
+        panic!()
+    };
     assert_eq!(keep.files, ["src/store.rs", "src/names.rs"]);
     assert_eq!(keep.specs, ["login#R1"]);
     assert_eq!(passwords.files, ["src/store.rs"]);
@@ -32,31 +37,51 @@ fn tasks_are_read_with_what_they_name() {
         keep.block,
         "- [x] 1.1 Keep names\n  - file: src/store.rs, `src/names.rs`\n  - spec: login#R1"
     );
-    assert!(passwords.block.ends_with("plain:\n\n  ```\n- [ ] 9.9 no task\n  ```"), "{}", passwords.block);
+    assert!(
+        passwords
+            .block
+            .ends_with("plain:\n\n  ```\n- [ ] 9.9 no task\n  ```"),
+        "{}",
+        passwords.block
+    );
     assert_eq!(twice.block, "  - [ ] 2.1.1 Twice");
     assert_eq!(read.unnumbered, [27]);
-    let open: Vec<&str> = read.open().into_iter().map(|task| task.id.as_str()).collect();
+    let open: Vec<&str> = read
+        .open()
+        .into_iter()
+        .map(|task| task.id.as_str())
+        .collect();
     assert_eq!(open, ["1.2", "2.1.1"]);
 }
 
 fn order(tasks: &str) -> Result<Vec<String>, String> {
     let read = Tasks::read(tasks);
-    let order = read.order().map_err(|fault| format!("{}: {}", fault.line, fault.message))?;
+    let order = read
+        .order()
+        .map_err(|fault| format!("{}: {}", fault.line, fault.message))?;
     Ok(order.into_iter().map(|task| task.id.clone()).collect())
 }
 
 #[test]
 fn dependencies_come_first_and_else_it_is_as_written() {
     assert_eq!(order(TASKS).unwrap(), ["1.1", "2.1", "1.2", "2.1.1"]);
-    assert_eq!(order("- [ ] 2.1 a\n- [ ] 1.1 b\n  - depends: 9.9\n").unwrap(), ["2.1", "1.1"]);
+    assert_eq!(
+        order("- [ ] 2.1 a\n- [ ] 1.1 b\n  - depends: 9.9\n").unwrap(),
+        ["2.1", "1.1"]
+    );
     let circle = "- [ ] 1.1 a\n  - depends: 1.2\n- [ ] 1.2 b\n  - depends: 1.1\n";
-    assert_eq!(order(circle).unwrap_err(), "1: tasks wait for each other: 1.1 -> 1.2 -> 1.1");
+    assert_eq!(
+        order(circle).unwrap_err(),
+        "1: tasks wait for each other: 1.1 -> 1.2 -> 1.1"
+    );
 }
 
 /// A chain as long as this would end a recursive walk.
 #[test]
 fn a_long_chain_is_ordered() {
-    let tasks: String = (0..50_000).map(|n| format!("- [ ] 1.{n} x\n  - depends: 1.{}\n", n + 1)).collect();
+    let tasks: String = (0..50_000)
+        .map(|n| format!("- [ ] 1.{n} x\n  - depends: 1.{}\n", n + 1))
+        .collect();
     let order = order(&tasks).unwrap();
     assert_eq!((order.len(), order[0].as_str()), (50_000, "1.49999"));
 }
@@ -64,8 +89,13 @@ fn a_long_chain_is_ordered() {
 #[test]
 fn only_the_boxes_of_the_named_tasks_change() {
     let crlf = TASKS.replace('\n', "\r\n");
-    let expected = crlf.replace("- [ ] 1.2 Keep", "- [x] 1.2 Keep").replace("- [ ] 2.1.1", "- [x] 2.1.1");
-    assert_eq!(tick(&crlf, &["1.2", "2.1.1", "9.9", "1.1", "7.7"]), expected);
+    let expected = crlf
+        .replace("- [ ] 1.2 Keep", "- [x] 1.2 Keep")
+        .replace("- [ ] 2.1.1", "- [x] 2.1.1");
+    assert_eq!(
+        tick(&crlf, &["1.2", "2.1.1", "9.9", "1.1", "7.7"]),
+        expected
+    );
     assert_eq!(tick(TASKS, &[]), TASKS);
     assert_eq!(tick("- [ ] 1.1 a", &["1.1"]), "- [x] 1.1 a");
 }

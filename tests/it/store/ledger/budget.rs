@@ -9,10 +9,28 @@ use agentd::store::{Entry, Lease, Scope, SqliteStore, Store};
 
 use super::{TEXTS, answered, at, called, claim, each, session, started, tokens};
 
-const FREE: Caps = Caps { tokens: None, micro_dollars: None, turns: None, seconds: None };
+const FREE: Caps = Caps {
+    tokens: None,
+    micro_dollars: None,
+    turns: None,
+    seconds: None,
+};
 
-fn commit(store: &dyn Store, lease: &Lease, budget: Budget, events: &[Event]) -> agentd::Result<()> {
-    store.commit(lease, &Entry { events, blobs: &TEXTS, budget }, at(0))
+fn commit(
+    store: &dyn Store,
+    lease: &Lease,
+    budget: Budget,
+    events: &[Event],
+) -> agentd::Result<()> {
+    store.commit(
+        lease,
+        &Entry {
+            events,
+            blobs: &TEXTS,
+            budget,
+        },
+        at(0),
+    )
 }
 
 fn start(turn: u64) -> Event {
@@ -24,7 +42,11 @@ fn answer(turn: u64, call: u64, spent: Amount, milliseconds: u64) -> Event {
 }
 
 fn spent(amount: Amount, turns: u64, seconds: u64) -> Spent {
-    Spent { amount, turns, seconds }
+    Spent {
+        amount,
+        turns,
+        seconds,
+    }
 }
 
 #[test]
@@ -34,23 +56,51 @@ fn a_call_counts_as_reserved_until_it_is_settled() {
         let free = Budget::default();
         let of = |scope: Scope<'_>| store.spent(&scope).unwrap();
         assert_eq!(of(Scope::Run("one")), Spent::default());
-        commit(store, &lease, free, &[start(1), called(1, 1, "one", tokens(100))]).unwrap();
+        commit(
+            store,
+            &lease,
+            free,
+            &[start(1), called(1, 1, "one", tokens(100))],
+        )
+        .unwrap();
         assert_eq!(of(Scope::Run("one")), spent(tokens(100), 1, 0));
-        let cost = Amount { tokens: 130, micro_dollars: 9 };
+        let cost = Amount {
+            tokens: 130,
+            micro_dollars: 9,
+        };
         commit(store, &lease, free, &[answer(1, 1, cost, 1_001)]).unwrap();
         assert_eq!(of(Scope::Run("one")), spent(cost, 1, 2));
         // The same turn, called once more by another run: a turn of that run too, but no new one of the session.
         commit(store, &lease, free, &[called(1, 2, "two", tokens(50))]).unwrap();
         assert_eq!(of(Scope::Run("one")), spent(cost, 1, 2));
         assert_eq!(of(Scope::Run("two")), spent(tokens(50), 1, 0));
-        let both = Amount { tokens: 180, micro_dollars: 9 };
+        let both = Amount {
+            tokens: 180,
+            micro_dollars: 9,
+        };
         assert_eq!(of(Scope::Session(&lease.session)), spent(both, 1, 2));
         commit(store, &lease, free, &[answer(1, 2, tokens(0), 999)]).unwrap();
         assert_eq!(of(Scope::Session(&lease.session)), spent(cost, 1, 2));
         // A run counts over all sessions; a run and a session of the same name are two things.
         let other = claim(store, "one");
-        commit(store, &other, free, &[start(1), called(1, 1, "one", tokens(7))]).unwrap();
-        assert_eq!(of(Scope::Run("one")), spent(Amount { tokens: 137, micro_dollars: 9 }, 2, 2));
+        commit(
+            store,
+            &other,
+            free,
+            &[start(1), called(1, 1, "one", tokens(7))],
+        )
+        .unwrap();
+        assert_eq!(
+            of(Scope::Run("one")),
+            spent(
+                Amount {
+                    tokens: 137,
+                    micro_dollars: 9
+                },
+                2,
+                2
+            )
+        );
         assert_eq!(of(Scope::Session(&session("one"))), spent(tokens(7), 1, 0));
         assert_eq!(of(Scope::Session(&session("nobody"))), Spent::default());
     });
@@ -61,24 +111,84 @@ fn a_call_counts_as_reserved_until_it_is_settled() {
 fn a_call_over_its_budget_is_refused_and_nothing_of_it_recorded() {
     const CENT: u64 = 10_000;
     let cases: [(Caps, Option<&str>); 8] = [
-        (Caps { tokens: Some(110), ..FREE }, None),
-        (Caps { tokens: Some(109), ..FREE }, Some("109 tokens, 80 are used, and the call may take 30")),
-        (Caps { micro_dollars: Some(110 * CENT), ..FREE }, None),
         (
-            Caps { micro_dollars: Some(109 * CENT), ..FREE },
+            Caps {
+                tokens: Some(110),
+                ..FREE
+            },
+            None,
+        ),
+        (
+            Caps {
+                tokens: Some(109),
+                ..FREE
+            },
+            Some("109 tokens, 80 are used, and the call may take 30"),
+        ),
+        (
+            Caps {
+                micro_dollars: Some(110 * CENT),
+                ..FREE
+            },
+            None,
+        ),
+        (
+            Caps {
+                micro_dollars: Some(109 * CENT),
+                ..FREE
+            },
             Some("$1.0900, $0.8000 is used, and the call may take $0.3000"),
         ),
-        (Caps { turns: Some(3), ..FREE }, None),
-        (Caps { turns: Some(2), ..FREE }, Some("2 turns, and 2 are taken")),
-        (Caps { seconds: Some(9), ..FREE }, None),
-        (Caps { seconds: Some(8), ..FREE }, Some("8 seconds, and 8 are used")),
+        (
+            Caps {
+                turns: Some(3),
+                ..FREE
+            },
+            None,
+        ),
+        (
+            Caps {
+                turns: Some(2),
+                ..FREE
+            },
+            Some("2 turns, and 2 are taken"),
+        ),
+        (
+            Caps {
+                seconds: Some(9),
+                ..FREE
+            },
+            None,
+        ),
+        (
+            Caps {
+                seconds: Some(8),
+                ..FREE
+            },
+            Some("8 seconds, and 8 are used"),
+        ),
     ];
-    let reserve = Amount { tokens: 30, micro_dollars: 30 * CENT };
-    let cost = Amount { tokens: 40, micro_dollars: 40 * CENT };
-    for (whose, table) in [("this run", "[budget.run]"), ("the session `NAME`", "[budget.session]")] {
+    let reserve = Amount {
+        tokens: 30,
+        micro_dollars: 30 * CENT,
+    };
+    let cost = Amount {
+        tokens: 40,
+        micro_dollars: 40 * CENT,
+    };
+    for (whose, table) in [
+        ("this run", "[budget.run]"),
+        ("the session `NAME`", "[budget.session]"),
+    ] {
         let budget = |caps| match table {
-            "[budget.run]" => Budget { run: caps, session: FREE },
-            _ => Budget { run: FREE, session: caps },
+            "[budget.run]" => Budget {
+                run: caps,
+                session: FREE,
+            },
+            _ => Budget {
+                run: FREE,
+                session: caps,
+            },
         };
         each(|store| {
             for (number, (caps, words)) in cases.iter().enumerate() {
@@ -86,19 +196,34 @@ fn a_call_over_its_budget_is_refused_and_nothing_of_it_recorded() {
                 let (name, run) = (format!("session-{number}"), format!("run-{number}"));
                 let (lease, whose) = (claim(store, &name), whose.replace("NAME", &name));
                 for turn in [1, 2] {
-                    let events = [start(turn), called(turn, 1, &run, reserve), answer(turn, 1, cost, 4_000)];
+                    let events = [
+                        start(turn),
+                        called(turn, 1, &run, reserve),
+                        answer(turn, 1, cost, 4_000),
+                    ];
                     commit(store, &lease, Budget::default(), &events).unwrap();
                 }
                 let before = store.spent(&Scope::Run(&run)).unwrap();
-                let taken = commit(store, &lease, budget(*caps), &[start(3), called(3, 1, &run, reserve)]);
+                let taken = commit(
+                    store,
+                    &lease,
+                    budget(*caps),
+                    &[start(3), called(3, 1, &run, reserve)],
+                );
                 let Some(words) = words else {
                     taken.unwrap();
                     continue;
                 };
                 let error = taken.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::BudgetExhausted);
-                assert_eq!(error.message(), format!("the budget of {whose} allows {words}"));
-                assert_eq!(error.hint(), Some(&*format!("raise it under {table} in agentd/config.toml")));
+                assert_eq!(
+                    error.message(),
+                    format!("the budget of {whose} allows {words}")
+                );
+                assert_eq!(
+                    error.hint(),
+                    Some(&*format!("raise it under {table} in agentd/config.toml"))
+                );
                 assert_eq!(store.events(&lease.session).unwrap().len(), 6);
                 assert_eq!(store.spent(&Scope::Run(&run)).unwrap(), before);
             }
@@ -110,12 +235,31 @@ fn a_call_over_its_budget_is_refused_and_nothing_of_it_recorded() {
 fn a_second_call_of_a_turn_needs_no_second_turn_of_the_budget() {
     each(|store| {
         let lease = claim(store, "add-login");
-        let caps = Caps { turns: Some(1), ..FREE };
-        let budget = Budget { run: caps, session: caps };
-        let events = [start(1), called(1, 1, "run", tokens(1)), called(1, 2, "run", tokens(1))];
+        let caps = Caps {
+            turns: Some(1),
+            ..FREE
+        };
+        let budget = Budget {
+            run: caps,
+            session: caps,
+        };
+        let events = [
+            start(1),
+            called(1, 1, "run", tokens(1)),
+            called(1, 2, "run", tokens(1)),
+        ];
         commit(store, &lease, budget, &events).unwrap();
-        let error = commit(store, &lease, budget, &[start(2), called(2, 1, "run", tokens(1))]).unwrap_err();
-        assert_eq!(error.message(), "the budget of this run allows 1 turns, and 1 are taken");
+        let error = commit(
+            store,
+            &lease,
+            budget,
+            &[start(2), called(2, 1, "run", tokens(1))],
+        )
+        .unwrap_err();
+        assert_eq!(
+            error.message(),
+            "the budget of this run allows 1 turns, and 1 are taken"
+        );
         // Another run may call it again, for the session has that turn already.
         commit(store, &lease, budget, &[called(1, 3, "another", tokens(1))]).unwrap();
     });
@@ -125,18 +269,44 @@ fn a_second_call_of_a_turn_needs_no_second_turn_of_the_budget() {
 fn what_an_agent_reports_may_be_any_number() {
     each(|store| {
         let lease = claim(store, "add-login");
-        let most = Amount { tokens: u64::MAX, micro_dollars: u64::MAX };
+        let most = Amount {
+            tokens: u64::MAX,
+            micro_dollars: u64::MAX,
+        };
         for turn in [1, 2, 3] {
-            let events = [start(turn), called(turn, 1, "run", most), answer(turn, 1, most, u64::MAX)];
+            let events = [
+                start(turn),
+                called(turn, 1, "run", most),
+                answer(turn, 1, most, u64::MAX),
+            ];
             commit(store, &lease, Budget::default(), &events).unwrap();
         }
-        let caps = Caps { tokens: Some(1_000_000), ..FREE };
+        let caps = Caps {
+            tokens: Some(1_000_000),
+            ..FREE
+        };
         let events = [start(4), called(4, 1, "run", tokens(1))];
-        let error = commit(store, &lease, Budget { run: caps, session: FREE }, &events).unwrap_err();
+        let error = commit(
+            store,
+            &lease,
+            Budget {
+                run: caps,
+                session: FREE,
+            },
+            &events,
+        )
+        .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BudgetExhausted);
         let limit = i64::MAX as u64;
         assert_eq!(store.usage(None).unwrap()[0].spent.tokens, limit);
-        assert_eq!(store.spent(&Scope::Run("run")).unwrap().amount.micro_dollars, limit);
+        assert_eq!(
+            store
+                .spent(&Scope::Run("run"))
+                .unwrap()
+                .amount
+                .micro_dollars,
+            limit
+        );
     });
 }
 
@@ -144,12 +314,20 @@ fn what_an_agent_reports_may_be_any_number() {
 fn spend(store: &dyn Store, session: &SessionId, budget: Budget, most: &AtomicU64) -> u64 {
     let lease = claim(store, session.as_str());
     for turn in 1.. {
-        match commit(store, &lease, budget, &[start(turn), called(turn, 1, "run", tokens(30))]) {
+        match commit(
+            store,
+            &lease,
+            budget,
+            &[start(turn), called(turn, 1, "run", tokens(30))],
+        ) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::BudgetExhausted => return turn - 1,
             Err(error) => panic!("{error:?}"),
         }
-        most.fetch_max(store.spent(&Scope::Run("run")).unwrap().amount.tokens, Ordering::Relaxed);
+        most.fetch_max(
+            store.spent(&Scope::Run("run")).unwrap().amount.tokens,
+            Ordering::Relaxed,
+        );
         commit(store, &lease, budget, &[answer(turn, 1, tokens(20), 1)]).unwrap();
     }
     unreachable!()
@@ -160,7 +338,13 @@ const REFUSED: u64 = 30;
 
 #[test]
 fn eight_that_share_a_budget_never_exceed_it() {
-    let budget = Budget { run: Caps { tokens: Some(1_000), ..FREE }, session: FREE };
+    let budget = Budget {
+        run: Caps {
+            tokens: Some(1_000),
+            ..FREE
+        },
+        session: FREE,
+    };
     each(|store| {
         let most = AtomicU64::new(0);
         let turns: u64 = thread::scope(|scope| {
@@ -181,7 +365,13 @@ fn eight_that_share_a_budget_never_exceed_it() {
 
 #[test]
 fn eight_that_open_the_ledger_each_for_itself_share_a_budget_too() {
-    let budget = Budget { run: Caps { tokens: Some(600), ..FREE }, session: FREE };
+    let budget = Budget {
+        run: Caps {
+            tokens: Some(600),
+            ..FREE
+        },
+        session: FREE,
+    };
     let folder = tempfile::tempdir().unwrap();
     let most = AtomicU64::new(0);
     thread::scope(|scope| {

@@ -22,12 +22,20 @@ const ROLE: &str = "AGENTD_TEST_LEDGER_ROLE";
 /// Returns this binary, ready to play a role in a folder.
 fn child(role: &str, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(as_child()).env(ROLE, role).current_dir(folder).stdout(Stdio::piped());
+    command
+        .args(as_child())
+        .env(ROLE, role)
+        .current_dir(folder)
+        .stdout(Stdio::piped());
     command
 }
 
 fn as_child() -> [String; 3] {
-    ["--exact".to_owned(), test_name(module_path!(), "a_child_plays_its_role"), "--nocapture".to_owned()]
+    [
+        "--exact".to_owned(),
+        test_name(module_path!(), "a_child_plays_its_role"),
+        "--nocapture".to_owned(),
+    ]
 }
 
 #[test]
@@ -63,25 +71,44 @@ fn take(store: &dyn Store, lease: &Lease, turn: u64) -> agentd::Result<()> {
         replied(turn, None, None),
     ];
     let blobs = [TEXTS[0], TEXTS[1], &own];
-    store.commit(lease, &Entry { events: &events, blobs: &blobs, ..Entry::default() }, at(turn))
+    store.commit(
+        lease,
+        &Entry {
+            events: &events,
+            blobs: &blobs,
+            ..Entry::default()
+        },
+        at(turn),
+    )
 }
 
 /// Twenty thousand bytes that belong to a turn alone.
 fn text(turn: u64) -> Vec<u8> {
     let mut text = vec![0; 20_000];
-    blake3::Hasher::new().update(&turn.to_le_bytes()).finalize_xof().fill(&mut text);
+    blake3::Hasher::new()
+        .update(&turn.to_le_bytes())
+        .finalize_xof()
+        .fill(&mut text);
     text
 }
 
 fn last_turn(store: &dyn Store, name: &str) -> u64 {
-    let rows = store.turns(&Turns { session: Some(&session(name)), newest: 1 }).unwrap();
+    let rows = store
+        .turns(&Turns {
+            session: Some(&session(name)),
+            newest: 1,
+        })
+        .unwrap();
     rows.last().map_or(0, |row| row.turn)
 }
 
 /// Takes the session over from whoever was killed, and takes turns until it is killed too.
 fn forever(store: &dyn Store, name: &str) {
     let over = store.held().unwrap().first().map(|held| held.fence);
-    let Claim::Granted(lease) = store.claim(&session(name), &holder("x"), over, at(0)).unwrap() else {
+    let Claim::Granted(lease) = store
+        .claim(&session(name), &holder("x"), over, at(0))
+        .unwrap()
+    else {
         panic!("the session is held");
     };
     for turn in last_turn(store, name) + 1.. {
@@ -107,12 +134,18 @@ fn four_processes_write_at_once_without_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["a", "b", "c", "d"];
     // None of them finds a ledger, so they make one together too.
-    let all = names.map(|name| child(&format!("write {name}"), folder.path()).spawn().unwrap());
+    let all = names.map(|name| {
+        child(&format!("write {name}"), folder.path())
+            .spawn()
+            .unwrap()
+    });
     for child in all {
         assert!(child.wait_with_output().unwrap().status.success());
     }
     let store = SqliteStore::open(folder.path()).unwrap();
-    names.into_iter().for_each(|name| check_whole(&store, name, 25));
+    names
+        .into_iter()
+        .for_each(|name| check_whole(&store, name, 25));
 }
 
 #[test]
@@ -124,11 +157,16 @@ fn of_eight_that_ask_for_a_session_one_gets_it() {
                 scope.spawn(|| {
                     let store = SqliteStore::open(folder.path()).unwrap();
                     let name = session(&format!("round-{round}"));
-                    matches!(store.claim(&name, &holder("x"), None, at(0)).unwrap(), Claim::Granted(_))
+                    matches!(
+                        store.claim(&name, &holder("x"), None, at(0)).unwrap(),
+                        Claim::Granted(_)
+                    )
                 })
             };
             let all: Vec<_> = (0..8).map(ask).collect();
-            all.into_iter().filter_map(|one| one.join().unwrap().then_some(())).count()
+            all.into_iter()
+                .filter_map(|one| one.join().unwrap().then_some(()))
+                .count()
         });
         assert_eq!(granted, 1);
     }
@@ -137,7 +175,8 @@ fn of_eight_that_ask_for_a_session_one_gets_it() {
 /// Kills a child after it has acknowledged so many turns; returns the last that it acknowledged.
 fn kill_after(mut child: Child, turns: usize) -> Option<u64> {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let acknowledged = |line: Result<String, _>| line.unwrap().strip_prefix("acknowledged ")?.parse().ok();
+    let acknowledged =
+        |line: Result<String, _>| line.unwrap().strip_prefix("acknowledged ")?.parse().ok();
     let mut last = lines.by_ref().filter_map(acknowledged).take(turns).last();
     child.kill().unwrap();
     last = lines.filter_map(acknowledged).last().or(last);
@@ -155,7 +194,10 @@ fn a_writer_that_is_killed_loses_nothing_that_it_acknowledged() {
         assert!(acknowledged > before);
         let store = SqliteStore::open(folder.path()).unwrap();
         before = last_turn(&store, "add-login");
-        assert!(before == acknowledged || before == acknowledged + 1, "{before} {acknowledged}");
+        assert!(
+            before == acknowledged || before == acknowledged + 1,
+            "{before} {acknowledged}"
+        );
         check_whole(&store, "add-login", before);
     }
 }
@@ -183,7 +225,9 @@ fn fill(disk: &Path) {
     fs::create_dir(disk.join("other")).unwrap();
     let store = SqliteStore::open(disk).unwrap();
     let lease = claim(&store, "add-login");
-    let full = (1..).find_map(|turn| take(&store, &lease, turn).err()).unwrap();
+    let full = (1..)
+        .find_map(|turn| take(&store, &lease, turn).err())
+        .unwrap();
     assert_eq!(full.kind(), ErrorKind::StorageFull, "{full:?}");
     assert!(full.hint().is_some());
     let last = last_turn(&store, "add-login");
@@ -191,7 +235,10 @@ fn fill(disk: &Path) {
     check_whole(&store, "add-login", last);
     let mut rest = fs::File::create(disk.join("rest")).unwrap();
     while std::io::Write::write(&mut rest, &[0; 512]).is_ok() {}
-    assert_eq!(SqliteStore::open(&disk.join("other")).unwrap_err().kind(), ErrorKind::StorageFull);
+    assert_eq!(
+        SqliteStore::open(&disk.join("other")).unwrap_err().kind(),
+        ErrorKind::StorageFull
+    );
     fs::remove_file(disk.join("filler")).unwrap();
     take(&store, &lease, last + 1).unwrap();
     drop(store);
@@ -203,13 +250,24 @@ fn a_full_disk_loses_nothing_and_work_goes_on_when_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new("unshare");
     let script = "mount -t tmpfs -o size=2m tmpfs . && cd \"$PWD\" || exit 99; exec \"$@\"";
-    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+    command.args([
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        "sh",
+    ]);
     command
         .arg(std::env::current_exe().unwrap())
         .args(as_child())
         .env(ROLE, "full")
         .current_dir(folder.path());
-    let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
+    let output = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output();
     // The last line tells that the child came to its end, not that nothing was started.
     let played = |text: &[u8]| String::from_utf8_lossy(text).contains("played");
     match output {
@@ -226,7 +284,10 @@ fn a_full_disk_loses_nothing_and_work_goes_on_when_there_is_room() {
 
 /// Tries to open what may only be read.
 fn read_only(folder: &Path) {
-    for opened in [SqliteStore::open(folder).map(|_| ()), SqliteStore::open_existing(folder).map(|_| ())] {
+    for opened in [
+        SqliteStore::open(folder).map(|_| ()),
+        SqliteStore::open_existing(folder).map(|_| ()),
+    ] {
         let error = opened.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LedgerUnusable);
         assert!(error.message().contains("cannot be written"), "{error:?}");
@@ -238,8 +299,12 @@ fn read_only(folder: &Path) {
 fn a_ledger_that_cannot_be_written_says_so() {
     let folder = tempfile::tempdir().unwrap();
     drop(SqliteStore::open(folder.path()).unwrap());
-    let modes =
-        [(".", 0o500), (".agentd", 0o500), (".agentd/ledger.db", 0o400), (".agentd/.gitignore", 0o400)];
+    let modes = [
+        (".", 0o500),
+        (".agentd", 0o500),
+        (".agentd/ledger.db", 0o400),
+        (".agentd/.gitignore", 0o400),
+    ];
     // Root may write to anything, so it lets someone else try.
     let nobody = 65_534;
     let mut child = child("read-only", folder.path());
@@ -252,9 +317,16 @@ fn a_ledger_that_cannot_be_written_says_so() {
     }
     let output = child.stderr(Stdio::piped()).output();
     let _owner_again = fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700));
-    let _inner = fs::set_permissions(folder.path().join(".agentd"), fs::Permissions::from_mode(0o700));
+    let _inner = fs::set_permissions(
+        folder.path().join(".agentd"),
+        fs::Permissions::from_mode(0o700),
+    );
     match output {
-        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
+        Ok(output) => assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        ),
         Err(_) => did_not_run(
             "a_ledger_that_cannot_be_written_says_so",
             "no other user may run the tests, and namespaces are not granted",

@@ -19,7 +19,16 @@ fn ledger(root: &Path) -> PathBuf {
         for event in every_event() {
             commit(&store, &lease, &[event]).unwrap();
         }
-        store.commit(&lease, &Entry { blobs: &[LONG], ..Entry::default() }, at(0)).unwrap();
+        store
+            .commit(
+                &lease,
+                &Entry {
+                    blobs: &[LONG],
+                    ..Entry::default()
+                },
+                at(0),
+            )
+            .unwrap();
         store.release(&lease).unwrap();
     }
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
@@ -49,7 +58,9 @@ pub(super) fn change_unseen(file: &Path, change: &str) {
         .collect();
     database.execute_batch("PRAGMA foreign_keys = off").unwrap();
     for (name, _) in &triggers {
-        database.execute_batch(&format!("DROP TRIGGER {name}")).unwrap();
+        database
+            .execute_batch(&format!("DROP TRIGGER {name}"))
+            .unwrap();
     }
     database.execute_batch(change).unwrap();
     assert!(database.changes() > 0, "{change}");
@@ -83,7 +94,10 @@ fn verifying_names_the_first_event_that_is_not_as_it_was() {
             "UPDATE events SET before = zeroblob(32) WHERE sequence = 5",
             "event 5 of the session `a` is not as it was recorded",
         ),
-        ("DELETE FROM events WHERE sequence = 4", "event 4 of the session `a` is not as it was recorded"),
+        (
+            "DELETE FROM events WHERE sequence = 4",
+            "event 4 of the session `a` is not as it was recorded",
+        ),
         (
             "DELETE FROM events WHERE sequence = 12",
             "event 11 of the session `a` is not the last that was recorded",
@@ -93,8 +107,14 @@ fn verifying_names_the_first_event_that_is_not_as_it_was() {
             "PRAGMA foreign_keys = off; UPDATE sessions SET id = 9 WHERE id = 1",
             "an event belongs to no session",
         ),
-        ("UPDATE blobs SET bytes = x'00' WHERE size = 10000", "text 4 is not as it was recorded"),
-        ("UPDATE blobs SET size = 9223372036854775807 WHERE number = 4", "text 4 is not as it was recorded"),
+        (
+            "UPDATE blobs SET bytes = x'00' WHERE size = 10000",
+            "text 4 is not as it was recorded",
+        ),
+        (
+            "UPDATE blobs SET size = 9223372036854775807 WHERE number = 4",
+            "text 4 is not as it was recorded",
+        ),
         (
             "UPDATE turns SET verdict = 'REJECTED' WHERE id = 2",
             "turn 1 of the session `b` is not what its events say",
@@ -103,13 +123,22 @@ fn verifying_names_the_first_event_that_is_not_as_it_was() {
             "UPDATE calls SET answered = 0 WHERE turn = 1",
             "turn 1 of the session `a` is not what its events say",
         ),
-        ("DELETE FROM calls", "turn 1 of the session `b` is not what its events say"),
-        ("DELETE FROM calls; DELETE FROM turns", "0 turns are listed, and the events tell of 2"),
+        (
+            "DELETE FROM calls",
+            "turn 1 of the session `b` is not what its events say",
+        ),
+        (
+            "DELETE FROM calls; DELETE FROM turns",
+            "0 turns are listed, and the events tell of 2",
+        ),
         (
             "UPDATE totals SET tokens = 0 WHERE scope = 'run'",
             "what the run `run` has used is not what its events say",
         ),
-        ("DELETE FROM totals WHERE name = 'a'", "what the session `a` has used is not what its events say"),
+        (
+            "DELETE FROM totals WHERE name = 'a'",
+            "what the session `a` has used is not what its events say",
+        ),
         (
             REMOVE_A,
             "event 1 of the session `b` does not follow what was recorded before it: something was removed or changed",
@@ -137,22 +166,35 @@ fn verifying_names_the_first_event_that_is_not_as_it_was() {
         fs::copy(&file, &copy).unwrap();
         change_unseen(&copy, change);
         let store = SqliteStore::open(folder.path()).unwrap();
-        assert_eq!(store.verify().unwrap().first().map(String::as_str), Some(fault), "{change}");
+        assert_eq!(
+            store.verify().unwrap().first().map(String::as_str),
+            Some(fault),
+            "{change}"
+        );
     }
 }
 
 #[test]
 fn a_text_that_is_no_longer_what_its_name_says_is_not_given_out() {
-    for change in
-        ["bytes = zeroblob(length(bytes))", "bytes = zeroblob(10000)", "size = size + 1", "size = 0"]
-    {
+    for change in [
+        "bytes = zeroblob(length(bytes))",
+        "bytes = zeroblob(10000)",
+        "size = size + 1",
+        "size = 0",
+    ] {
         let folder = tempfile::tempdir().unwrap();
-        change_unseen(&ledger(folder.path()), &format!("UPDATE blobs SET {change} WHERE size = 10000"));
+        change_unseen(
+            &ledger(folder.path()),
+            &format!("UPDATE blobs SET {change} WHERE size = 10000"),
+        );
         let store = SqliteStore::open(folder.path()).unwrap();
         let error = store.blob(&blob_id(LONG)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LedgerUnusable);
         assert!(error.message().contains(&blob_id(LONG).0), "{error}");
-        assert_eq!(store.blob(&blob_id(b"prompt")).unwrap().as_deref(), Some(&b"prompt"[..]));
+        assert_eq!(
+            store.blob(&blob_id(b"prompt")).unwrap().as_deref(),
+            Some(&b"prompt"[..])
+        );
     }
 }
 
@@ -167,7 +209,15 @@ fn told(root: &Path) -> Result<String, String> {
     if !faults.is_empty() {
         return Err(faults.join("\n"));
     }
-    let mut told = format!("{:?}", store.turns(&Turns { session: None, newest: 99 }).map_err(words)?);
+    let mut told = format!(
+        "{:?}",
+        store
+            .turns(&Turns {
+                session: None,
+                newest: 99
+            })
+            .map_err(words)?
+    );
     for name in ["a", "b"].map(session) {
         told += &format!("{:?}", store.events(&name).map_err(words)?);
         told += &format!("{:?}", store.spent(&Scope::Session(&name)).map_err(words)?);
@@ -188,7 +238,10 @@ fn a_changed_byte_is_noticed_or_without_meaning() {
     let before = told(folder.path()).unwrap();
     let mut noticed = 0;
     // The whole header, and then every so many bytes, so that every kind of page has its turn.
-    for offset in (0..100).step_by(3).chain((100..original.len()).step_by(211)) {
+    for offset in (0..100)
+        .step_by(3)
+        .chain((100..original.len()).step_by(211))
+    {
         let mut bytes = original.clone();
         bytes[offset] ^= 1 << (offset % 8);
         fs::write(&file, &bytes).unwrap();
@@ -207,7 +260,16 @@ fn a_ledger_that_was_cut_short_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = ledger(folder.path());
     let original = fs::read(&file).unwrap();
-    for length in [1, 99, 100, 512, 4_096, original.len() / 2, original.len() - 4_096, original.len() - 1] {
+    for length in [
+        1,
+        99,
+        100,
+        512,
+        4_096,
+        original.len() / 2,
+        original.len() - 4_096,
+        original.len() - 1,
+    ] {
         fs::write(&file, &original[..length]).unwrap();
         assert!(told(folder.path()).is_err(), "{length}");
     }

@@ -23,7 +23,10 @@ fn ledger(root: &Path) -> std::path::PathBuf {
 
 /// Checks that a ledger is not opened, in either way, and why.
 fn refused(root: &Path, words: &str) {
-    let opened = [SqliteStore::open(root).map(|_| ()), SqliteStore::open_existing(root).map(|_| ())];
+    let opened = [
+        SqliteStore::open(root).map(|_| ()),
+        SqliteStore::open_existing(root).map(|_| ()),
+    ];
     for opened in opened {
         let error = opened.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LedgerUnusable, "{error:?}");
@@ -41,15 +44,26 @@ fn only_its_owner_may_look_into_the_ledger_and_no_work_tree_looks_changed() {
     assert_eq!(mode(&root.join(".agentd")), 0o700);
     let files = files_below(&root.join(".agentd"));
     let names: Vec<_> = files.iter().map(|path| path.to_str().unwrap()).collect();
-    assert_eq!(names, [".gitignore", "ledger.db", "ledger.db-shm", "ledger.db-wal"]);
+    assert_eq!(
+        names,
+        [".gitignore", "ledger.db", "ledger.db-shm", "ledger.db-wal"]
+    );
     for name in names {
         assert_eq!(mode(&root.join(".agentd").join(name)), 0o600, "{name}");
     }
     assert_eq!(project.read(".agentd/.gitignore"), "*\n");
-    let status = Command::new("git").args(["status", "--porcelain"]).current_dir(&root).output().unwrap();
+    let status = Command::new("git")
+        .args(["status", "--porcelain"])
+        .current_dir(&root)
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8(status.stdout).unwrap(), "");
     drop(store);
-    assert_eq!(files_below(&root.join(".agentd")).len(), 2, "nothing is left open");
+    assert_eq!(
+        files_below(&root.join(".agentd")).len(),
+        2,
+        "nothing is left open"
+    );
 }
 
 #[test]
@@ -84,7 +98,11 @@ fn links_and_odd_things_are_not_opened() {
     drop(SqliteStore::open(elsewhere.path()).unwrap());
 
     let folder = tempfile::tempdir().unwrap();
-    symlink(elsewhere.path().join(".agentd"), folder.path().join(".agentd")).unwrap();
+    symlink(
+        elsewhere.path().join(".agentd"),
+        folder.path().join(".agentd"),
+    )
+    .unwrap();
     refused(folder.path(), ".agentd is a link");
 
     let file = tempfile::tempdir().unwrap();
@@ -140,7 +158,10 @@ fn reading_makes_nothing() {
     assert!(SqliteStore::open_existing(folder.path()).unwrap().is_none());
     assert_eq!(files_below(folder.path()).len(), 0);
     let nowhere = folder.path().join("nowhere");
-    assert_eq!(SqliteStore::open(&nowhere).unwrap_err().kind(), ErrorKind::LedgerUnusable);
+    assert_eq!(
+        SqliteStore::open(&nowhere).unwrap_err().kind(),
+        ErrorKind::LedgerUnusable
+    );
     assert!(!nowhere.exists());
 }
 
@@ -152,7 +173,10 @@ fn a_ledger_of_a_newer_version_is_left_alone() {
     database.pragma_update(None, "user_version", 99).unwrap();
     drop(database);
     let before = fs::read(ledger(folder.path())).unwrap();
-    refused(folder.path(), ".agentd/ledger.db was written by a newer version of agentd");
+    refused(
+        folder.path(),
+        ".agentd/ledger.db was written by a newer version of agentd",
+    );
     assert_eq!(fs::read(ledger(folder.path())).unwrap(), before);
 }
 
@@ -161,13 +185,20 @@ fn what_is_no_ledger_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join(".agentd")).unwrap();
     let file = ledger(folder.path());
-    for (text, words) in [("", "is empty"), ("notes\n", "is damaged"), (&*"x".repeat(9_000), "is damaged")] {
+    for (text, words) in [
+        ("", "is empty"),
+        ("notes\n", "is damaged"),
+        (&*"x".repeat(9_000), "is damaged"),
+    ] {
         fs::write(&file, text).unwrap();
         refused(folder.path(), words);
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
     }
     fs::remove_file(&file).unwrap();
-    Connection::open(&file).unwrap().execute_batch("CREATE TABLE notes (x)").unwrap();
+    Connection::open(&file)
+        .unwrap()
+        .execute_batch("CREATE TABLE notes (x)")
+        .unwrap();
     refused(folder.path(), "is a database, but not a ledger");
 }
 
@@ -175,10 +206,18 @@ fn what_is_no_ledger_is_left_alone() {
 fn what_was_recorded_is_neither_changed_nor_removed() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path()).unwrap();
-    commit(&store, &claim(&store, "add-login"), &[Event::Ended { done: true }]).unwrap();
+    commit(
+        &store,
+        &claim(&store, "add-login"),
+        &[Event::Ended { done: true }],
+    )
+    .unwrap();
     let database = Connection::open(ledger(folder.path())).unwrap();
     for (table, words) in [("events", "events are never"), ("blobs", "texts are never")] {
-        for change in [format!("DELETE FROM {table}"), format!("UPDATE {table} SET rowid = rowid + 9")] {
+        for change in [
+            format!("DELETE FROM {table}"),
+            format!("UPDATE {table} SET rowid = rowid + 9"),
+        ] {
             let error = database.execute_batch(&change).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
@@ -189,7 +228,10 @@ fn what_was_recorded_is_neither_changed_nor_removed() {
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut noise = vec![0; bytes];
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&seed.to_le_bytes()).finalize_xof().fill(&mut noise);
+    hasher
+        .update(&seed.to_le_bytes())
+        .finalize_xof()
+        .fill(&mut noise);
     noise
 }
 
@@ -200,13 +242,27 @@ fn size_of(turns: u64, piece: impl Fn(u64) -> Vec<u8>) -> u64 {
     let lease = claim(&store, "add-login");
     for turn in 1..=turns {
         let pieces: Vec<Vec<u8>> = (0..9).chain([100 + turn]).map(&piece).collect();
-        let prompt = pieces
-            .iter()
-            .map(|piece| super::SegmentRef { texts: vec![agentd::store::blob_id(piece)], ..segment("x") });
-        let event = Event::Started(Box::new(Started { prompt: prompt.collect(), ..started(turn) }));
+        let prompt = pieces.iter().map(|piece| super::SegmentRef {
+            texts: vec![agentd::store::blob_id(piece)],
+            ..segment("x")
+        });
+        let event = Event::Started(Box::new(Started {
+            prompt: prompt.collect(),
+            ..started(turn)
+        }));
         let mut blobs: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
         blobs.push(b"fit");
-        store.commit(&lease, &Entry { events: &[event], blobs: &blobs, ..Entry::default() }, at(0)).unwrap();
+        store
+            .commit(
+                &lease,
+                &Entry {
+                    events: &[event],
+                    blobs: &blobs,
+                    ..Entry::default()
+                },
+                at(0),
+            )
+            .unwrap();
     }
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
     drop(store);
@@ -221,6 +277,10 @@ fn ten_turns_that_share_most_of_their_prompt_cost_little_more_than_one() {
     assert!(one < 1_150_000, "{one}");
     // Nine pieces more, not ninety.
     assert!(ten - one < 9 * 115_000, "{one} {ten}");
-    let text = |number| format!("line of a file, number {number}\n").repeat(3_000).into_bytes();
+    let text = |number| {
+        format!("line of a file, number {number}\n")
+            .repeat(3_000)
+            .into_bytes()
+    };
     assert!(size_of(10, text) < 200_000, "text is compressed");
 }

@@ -7,19 +7,42 @@ use rusqlite::Connection;
 use super::{at, claim, commit, each, every_event, session};
 
 fn tokens(agent: &str, model: Option<&str>, ours: u64) -> Measurement {
-    let figure = Figure::Tokens { ours, reported: ours + 7 };
-    Measurement { agent: agent.to_owned(), model: model.map(str::to_owned), figure }
+    let figure = Figure::Tokens {
+        ours,
+        reported: ours + 7,
+    };
+    Measurement {
+        agent: agent.to_owned(),
+        model: model.map(str::to_owned),
+        figure,
+    }
 }
 
 fn protocol(agent: &str, model: Option<&str>, right: bool) -> Measurement {
     let (condition, task, case) = (Condition::Plain, Task::Action, "move".to_owned());
-    let figure = Figure::Protocol { condition, task, case, right };
-    Measurement { agent: agent.to_owned(), model: model.map(str::to_owned), figure }
+    let figure = Figure::Protocol {
+        condition,
+        task,
+        case,
+        right,
+    };
+    Measurement {
+        agent: agent.to_owned(),
+        model: model.map(str::to_owned),
+        figure,
+    }
 }
 
-fn found(store: &dyn Store, kind: FigureKind, agent: Option<&str>, model: Option<&str>) -> Vec<Measurement> {
+fn found(
+    store: &dyn Store,
+    kind: FigureKind,
+    agent: Option<&str>,
+    model: Option<&str>,
+) -> Vec<Measurement> {
     let rows = store.measurements(&Figures { kind, agent, model }).unwrap();
-    rows.into_iter().map(|(_, measurement)| measurement).collect()
+    rows.into_iter()
+        .map(|(_, measurement)| measurement)
+        .collect()
 }
 
 #[test]
@@ -37,16 +60,34 @@ fn measurements_are_found_by_kind_agent_and_model() {
         for (time, measurement) in (0..).zip(&all) {
             store.measure(measurement, at(time)).unwrap();
         }
-        let pick = |picked: &[usize]| picked.iter().map(|&index| all[index].clone()).collect::<Vec<_>>();
+        let pick = |picked: &[usize]| {
+            picked
+                .iter()
+                .map(|&index| all[index].clone())
+                .collect::<Vec<_>>()
+        };
         let kind = FigureKind::Tokens;
         assert_eq!(found(store, kind, None, None), pick(&[0, 1, 3, 5]));
         assert_eq!(found(store, kind, Some("claude"), None), pick(&[0, 1, 5]));
         assert_eq!(found(store, kind, None, Some("opus")), pick(&[0, 3, 5]));
-        assert_eq!(found(store, kind, Some("claude"), Some("opus")), pick(&[0, 5]));
+        assert_eq!(
+            found(store, kind, Some("claude"), Some("opus")),
+            pick(&[0, 5])
+        );
         assert_eq!(found(store, kind, Some("opus"), Some("claude")), []);
-        assert_eq!(found(store, FigureKind::Protocol, Some("claude"), None), pick(&[2, 4]));
-        let wanted = Figures { kind, agent: Some("codex"), model: None };
-        assert_eq!(store.measurements(&wanted).unwrap(), [(at(3), all[3].clone())]);
+        assert_eq!(
+            found(store, FigureKind::Protocol, Some("claude"), None),
+            pick(&[2, 4])
+        );
+        let wanted = Figures {
+            kind,
+            agent: Some("codex"),
+            model: None,
+        };
+        assert_eq!(
+            store.measurements(&wanted).unwrap(),
+            [(at(3), all[3].clone())]
+        );
     });
 }
 
@@ -58,18 +99,32 @@ fn the_newest_of_each_agent_model_and_kind_are_kept() {
             tokens("claude", None, 0),
             protocol("claude", Some("opus"), true),
         ];
-        others.iter().for_each(|other| store.measure(other, at(0)).unwrap());
+        others
+            .iter()
+            .for_each(|other| store.measure(other, at(0)).unwrap());
         let most = MOST_MEASUREMENTS as u64;
         for ours in 0..most + 3 {
-            store.measure(&tokens("claude", Some("opus"), ours), at(ours)).unwrap();
+            store
+                .measure(&tokens("claude", Some("opus"), ours), at(ours))
+                .unwrap();
         }
-        let expected: Vec<Measurement> =
-            (3..most + 3).map(|ours| tokens("claude", Some("opus"), ours)).collect();
-        assert_eq!(found(store, FigureKind::Tokens, Some("claude"), Some("opus")), expected);
-        assert_eq!(found(store, FigureKind::Tokens, Some("codex"), None), [others[0].clone()]);
+        let expected: Vec<Measurement> = (3..most + 3)
+            .map(|ours| tokens("claude", Some("opus"), ours))
+            .collect();
+        assert_eq!(
+            found(store, FigureKind::Tokens, Some("claude"), Some("opus")),
+            expected
+        );
+        assert_eq!(
+            found(store, FigureKind::Tokens, Some("codex"), None),
+            [others[0].clone()]
+        );
         let kept = found(store, FigureKind::Tokens, Some("claude"), None);
         assert_eq!((kept.len(), &kept[0]), (MOST_MEASUREMENTS + 1, &others[1]));
-        assert_eq!(found(store, FigureKind::Protocol, None, None), [others[2].clone()]);
+        assert_eq!(
+            found(store, FigureKind::Protocol, None, None),
+            [others[2].clone()]
+        );
     });
 }
 
@@ -98,7 +153,10 @@ fn goes_on(older: &str) {
     drop(database);
 
     let store = SqliteStore::open_existing(folder.path()).unwrap().unwrap();
-    assert_eq!(store.events(&session("a")).unwrap().len(), every_event().len());
+    assert_eq!(
+        store.events(&session("a")).unwrap().len(),
+        every_event().len()
+    );
     let measurement = tokens("claude", Some("opus"), 1);
     store.measure(&measurement, at(0)).unwrap();
     assert_eq!(found(&store, FigureKind::Tokens, None, None), [measurement]);
@@ -110,9 +168,15 @@ fn goes_on(older: &str) {
         .unwrap()
         .query_row("SELECT count(*) FROM links", [], |row| row.get(0))
         .unwrap();
-    assert_eq!(links, every_event().len() as i64 + 1, "earlier events are linked as well");
-    let version: i64 =
-        Connection::open(&file).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(
+        links,
+        every_event().len() as i64 + 1,
+        "earlier events are linked as well"
+    );
+    let version: i64 = Connection::open(&file)
+        .unwrap()
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
     assert_eq!(version, 3);
 }
 
@@ -123,6 +187,11 @@ fn a_measurement_that_was_changed_is_named() {
     store.measure(&tokens("claude", None, 1), at(0)).unwrap();
     store.measure(&tokens("claude", None, 2), at(0)).unwrap();
     let database = Connection::open(folder.path().join(".agentd/ledger.db")).unwrap();
-    database.execute("UPDATE measurements SET figure = '{}' WHERE id = 2", []).unwrap();
-    assert_eq!(store.verify().unwrap(), ["measurement 2 is not as it was recorded"]);
+    database
+        .execute("UPDATE measurements SET figure = '{}' WHERE id = 2", [])
+        .unwrap();
+    assert_eq!(
+        store.verify().unwrap(),
+        ["measurement 2 is not as it was recorded"]
+    );
 }

@@ -10,10 +10,22 @@ use super::{answered, at, called, holder, replied, session, started};
 
 #[derive(Clone, Debug)]
 enum Step {
-    Claim { session: usize, over: Option<u64> },
-    Heartbeat { lease: usize },
-    Release { lease: usize },
-    Commit { lease: usize, events: Vec<Event>, blobs: Vec<&'static [u8]>, budget: Budget },
+    Claim {
+        session: usize,
+        over: Option<u64>,
+    },
+    Heartbeat {
+        lease: usize,
+    },
+    Release {
+        lease: usize,
+    },
+    Commit {
+        lease: usize,
+        events: Vec<Event>,
+        blobs: Vec<&'static [u8]>,
+        budget: Budget,
+    },
 }
 
 const SESSIONS: [&str; 2] = ["one", "two"];
@@ -21,13 +33,23 @@ const RUNS: [&str; 2] = ["one", "other"];
 const TEXTS: [&[u8]; 4] = [b"prompt", b"fit", b"reply", b"unnamed"];
 
 fn amount() -> impl Strategy<Value = Amount> {
-    (0..50_u64, 0..50_u64).prop_map(|(tokens, micro_dollars)| Amount { tokens, micro_dollars })
+    (0..50_u64, 0..50_u64).prop_map(|(tokens, micro_dollars)| Amount {
+        tokens,
+        micro_dollars,
+    })
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let place = || (1..4_u64, 1..3_u64);
     let call = (place(), 0..RUNS.len(), amount());
-    let end = prop_oneof![Just(End::Ok), Just(End::Lost), Just(End::TimedOut { idle: true, seconds: 3 })];
+    let end = prop_oneof![
+        Just(End::Ok),
+        Just(End::Lost),
+        Just(End::TimedOut {
+            idle: true,
+            seconds: 3
+        })
+    ];
     let answer = (place(), amount(), 0..2_500_u64, end);
     prop_oneof![
         2 => (1..4_u64).prop_map(|turn| Event::Started(Box::new(started(turn)))),
@@ -52,8 +74,12 @@ fn caps() -> impl Strategy<Value = Caps> {
 
 fn step() -> impl Strategy<Value = Step> {
     let budget = (caps(), caps()).prop_map(|(run, session)| Budget { run, session });
-    let blobs = vec(0..TEXTS.len(), 0..5)
-        .prop_map(|numbers| numbers.into_iter().map(|number| TEXTS[number]).collect::<Vec<_>>());
+    let blobs = vec(0..TEXTS.len(), 0..5).prop_map(|numbers| {
+        numbers
+            .into_iter()
+            .map(|number| TEXTS[number])
+            .collect::<Vec<_>>()
+    });
     let commit = (0..4_usize, vec(event(), 0..4), blobs, budget);
     prop_oneof![
         2 => (0..SESSIONS.len(), option::of(0..4_u64)).prop_map(|(session, over)| Step::Claim { session, over }),
@@ -69,11 +95,19 @@ fn take(store: &dyn Store, leases: &mut Vec<Lease>, step: &Step, now: u64) -> St
         Ok(()) => "done".to_owned(),
         Err(error) => format!("{:?}: {error:#}", error.kind()),
     };
-    let nobody = || Lease { session: session("one"), fence: 9 };
+    let nobody = || Lease {
+        session: session("one"),
+        fence: 9,
+    };
     let lease = |number: &usize| leases.get(*number).cloned().unwrap_or_else(nobody);
     match step {
-        Step::Claim { session: number, over } => {
-            let claim = store.claim(&session(SESSIONS[*number]), &holder("x"), *over, at(now)).unwrap();
+        Step::Claim {
+            session: number,
+            over,
+        } => {
+            let claim = store
+                .claim(&session(SESSIONS[*number]), &holder("x"), *over, at(now))
+                .unwrap();
             if let Claim::Granted(lease) = &claim {
                 leases.insert(0, lease.clone());
             }
@@ -81,19 +115,45 @@ fn take(store: &dyn Store, leases: &mut Vec<Lease>, step: &Step, now: u64) -> St
         }
         Step::Heartbeat { lease: number } => done(store.heartbeat(&lease(number), at(now))),
         Step::Release { lease: number } => done(store.release(&lease(number))),
-        Step::Commit { lease: number, events, blobs, budget } => {
-            done(store.commit(&lease(number), &Entry { events, blobs, budget: *budget }, at(now)))
-        }
+        Step::Commit {
+            lease: number,
+            events,
+            blobs,
+            budget,
+        } => done(store.commit(
+            &lease(number),
+            &Entry {
+                events,
+                blobs,
+                budget: *budget,
+            },
+            at(now),
+        )),
     }
 }
 
 /// Returns all that a store tells.
 fn told(store: &dyn Store) -> Vec<String> {
     let sessions: Vec<SessionId> = SESSIONS.map(session).into();
-    let mut told = vec![format!("{:?}", store.held()), format!("{:?}", store.usage(None))];
+    let mut told = vec![
+        format!("{:?}", store.held()),
+        format!("{:?}", store.usage(None)),
+    ];
     for newest in [0, 2, usize::MAX] {
-        told.push(format!("{:?}", store.turns(&Turns { session: None, newest })));
-        told.push(format!("{:?}", store.turns(&Turns { session: sessions.first(), newest })));
+        told.push(format!(
+            "{:?}",
+            store.turns(&Turns {
+                session: None,
+                newest
+            })
+        ));
+        told.push(format!(
+            "{:?}",
+            store.turns(&Turns {
+                session: sessions.first(),
+                newest
+            })
+        ));
     }
     for session in &sessions {
         told.push(format!("{:?}", store.events(session)));

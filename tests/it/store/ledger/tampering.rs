@@ -18,9 +18,21 @@ fn ledger(root: &Path, verdict: ReviewResult) -> (SqliteStore, Lease) {
     let lease = claim(&store, "a");
     for event in every_event() {
         let event = match event {
-            Event::Replied { turn, markers, unclear, fault, questions, .. } => {
-                Event::Replied { turn, markers, verdict: Some(verdict), unclear, fault, questions }
-            }
+            Event::Replied {
+                turn,
+                markers,
+                unclear,
+                fault,
+                questions,
+                ..
+            } => Event::Replied {
+                turn,
+                markers,
+                verdict: Some(verdict),
+                unclear,
+                fault,
+                questions,
+            },
             event => event,
         };
         commit(&store, &lease, &[event]).unwrap();
@@ -53,7 +65,14 @@ fn what_others_have_recorded_meanwhile_is_no_change() {
     for name in ["a", "new"] {
         let theirs = claim(&other, name);
         other
-            .commit(&theirs, &Entry { events: &[Event::Ended { done: true }], ..Entry::default() }, at(9))
+            .commit(
+                &theirs,
+                &Entry {
+                    events: &[Event::Ended { done: true }],
+                    ..Entry::default()
+                },
+                at(9),
+            )
             .unwrap();
     }
     store.heartbeat(&lease, at(10)).unwrap();
@@ -68,7 +87,10 @@ fn a_changed_row_is_found_and_named() {
             "UPDATE events SET body = replace(body, 'NEEDS_CHANGES', 'PASS') WHERE session = 1",
             "of the session `a` is not as it was recorded",
         ),
-        ("DELETE FROM events WHERE session = 1 AND number > 8", "of the session `a` is gone"),
+        (
+            "DELETE FROM events WHERE session = 1 AND number > 8",
+            "of the session `a` is gone",
+        ),
         (
             "DELETE FROM events WHERE session = 1; DELETE FROM links WHERE sequence <= 12; \
              DELETE FROM turns WHERE session = 1; DELETE FROM sessions WHERE id = 1",
@@ -78,8 +100,14 @@ fn a_changed_row_is_found_and_named() {
             "UPDATE turns SET verdict = 'PASS' WHERE session = 1",
             "turn 1 of the session `a` is not what its events say",
         ),
-        ("UPDATE totals SET tokens = 0", "has used is not what its events say"),
-        ("UPDATE sessions SET holder = NULL WHERE id = 2", "the session `mine` is no longer held"),
+        (
+            "UPDATE totals SET tokens = 0",
+            "has used is not what its events say",
+        ),
+        (
+            "UPDATE sessions SET holder = NULL WHERE id = 2",
+            "the session `mine` is no longer held",
+        ),
         (
             "DELETE FROM events WHERE session = 2 AND number = 3; DELETE FROM links WHERE sequence = 15; \
              UPDATE sessions SET events = 2, head = (SELECT hash FROM events WHERE session = 2 AND number = 2) \
@@ -103,12 +131,24 @@ fn a_ledger_that_was_chained_again_is_found_by_what_it_held_before() {
     let (store, lease) = ledger(folder.path(), ReviewResult::NeedsChanges);
     let marks = store.marks().unwrap();
     drop(ledger(forged.path(), ReviewResult::Pass));
-    assert_eq!(SqliteStore::open(forged.path()).unwrap().verify().unwrap(), Vec::<String>::new());
+    assert_eq!(
+        SqliteStore::open(forged.path()).unwrap().verify().unwrap(),
+        Vec::<String>::new()
+    );
     for end in ["", "-wal", "-shm"] {
         let _may_be_none = fs::remove_file(folder.path().join(format!(".agentd/ledger.db{end}")));
     }
-    fs::copy(forged.path().join(".agentd/ledger.db"), folder.path().join(".agentd/ledger.db")).unwrap();
-    refused(&store, &lease, &marks, "event 12 of the session `a` is another one");
+    fs::copy(
+        forged.path().join(".agentd/ledger.db"),
+        folder.path().join(".agentd/ledger.db"),
+    )
+    .unwrap();
+    refused(
+        &store,
+        &lease,
+        &marks,
+        "event 12 of the session `a` is another one",
+    );
 }
 
 #[test]
@@ -128,7 +168,12 @@ fn an_older_copy_in_its_place_is_found() {
         let _may_be_none = fs::remove_file(folder.path().join(format!(".agentd/ledger.db{end}")));
     }
     fs::copy(&older, folder.path().join(".agentd/ledger.db")).unwrap();
-    refused(&store, &lease, &marks, "event 12 of the session `b` is gone");
+    refused(
+        &store,
+        &lease,
+        &marks,
+        "event 12 of the session `b` is gone",
+    );
 }
 
 /// Only the holder of a lease may write, but a lease is nothing more than a number in the file.
@@ -138,12 +183,32 @@ fn an_event_of_someone_else_in_a_session_that_is_held_is_found_and_nothing_follo
     let (store, lease) = ledger(folder.path(), ReviewResult::Pass);
     let marks = store.marks().unwrap();
     let other = SqliteStore::open_existing(folder.path()).unwrap().unwrap();
-    let forged = Event::Decided { decision: agentd::models::Decision::Approve, note: None };
-    other.commit(&lease, &Entry { events: &[forged], ..Entry::default() }, at(9)).unwrap();
+    let forged = Event::Decided {
+        decision: agentd::models::Decision::Approve,
+        note: None,
+    };
+    other
+        .commit(
+            &lease,
+            &Entry {
+                events: &[forged],
+                ..Entry::default()
+            },
+            at(9),
+        )
+        .unwrap();
     let words = "the events of the session `mine` are not the ones that this run has recorded";
     refused(&store, &lease, &marks, words);
-    let error =
-        store.commit(&lease, &Entry { events: &every_event()[3..4], ..Entry::default() }, at(9)).unwrap_err();
+    let error = store
+        .commit(
+            &lease,
+            &Entry {
+                events: &every_event()[3..4],
+                ..Entry::default()
+            },
+            at(9),
+        )
+        .unwrap_err();
     assert!(error.message().contains(words), "{error}");
     assert_eq!(store.events(&session("mine")).unwrap().len(), 4);
 }

@@ -6,8 +6,17 @@ use agentd::store::{Scope, Store};
 use super::{Stage, TURN, WRITTEN, answers, session};
 
 /// A turn for a model with a price: $2.50 and $10 for a million tokens.
-const PRICED: [&str; 9] =
-    ["turn", "plan", "Add login", "--agent", "fake", "--session", "s", "--model", "gpt-4o"];
+const PRICED: [&str; 9] = [
+    "turn",
+    "plan",
+    "Add login",
+    "--agent",
+    "fake",
+    "--session",
+    "s",
+    "--model",
+    "gpt-4o",
+];
 
 /// A project whose agent reports what it used.
 fn stage(input: u64, output: u64, settings: &str) -> Stage {
@@ -22,7 +31,12 @@ fn stage(input: u64, output: u64, settings: &str) -> Stage {
 }
 
 fn spent(stage: &Stage) -> Amount {
-    stage.store().unwrap().spent(&Scope::Session(&session())).unwrap().amount
+    stage
+        .store()
+        .unwrap()
+        .spent(&Scope::Session(&session()))
+        .unwrap()
+        .amount
 }
 
 /// Takes turns until one is refused, and returns how many were taken.
@@ -61,7 +75,10 @@ fn an_agent_that_uses_more_than_was_set_aside_exceeds_a_budget_by_one_call_only(
 #[test]
 fn a_run_makes_no_call_that_may_exceed_its_tokens() {
     let stage = stage(10, 10, "[budget.run]\ntokens = 5000");
-    assert_eq!(turns_until_refused(&stage, &TURN, &["BudgetExhausted", "5000 tokens"]), 0);
+    assert_eq!(
+        turns_until_refused(&stage, &TURN, &["BudgetExhausted", "5000 tokens"]),
+        0
+    );
     // Each invocation is a run of its own.
     stage.settings("[budget.run]\ntokens = 15000");
     for _ in 0..3 {
@@ -78,7 +95,10 @@ fn a_session_takes_no_turn_that_may_exceed_its_dollars() {
     assert_eq!(turns_until_refused(&stage, &PRICED, &words), 2);
     assert_eq!(spent(&stage).micro_dollars, 220_000);
     let usage = stage.run(&["usage", "s", "--json"]).json();
-    assert_eq!((&usage[0]["micro_dollars"], &usage[0]["calls"]), (&220_000.into(), &2.into()));
+    assert_eq!(
+        (&usage[0]["micro_dollars"], &usage[0]["calls"]),
+        (&220_000.into(), &2.into())
+    );
 }
 
 #[test]
@@ -100,9 +120,16 @@ fn a_turn_taken_once_more_is_held_to_the_same_budget() {
     stage.run_with(&PRICED, "called=abort");
     stage.run(&["resume"]).ok();
     let lost = spent(&stage).micro_dollars;
-    assert!(lost > 80_000, "a lost call counts with what was set aside: {lost}");
+    assert!(
+        lost > 80_000,
+        "a lost call counts with what was set aside: {lost}"
+    );
     stage.run(&["resume", "s"]).ok();
-    assert_eq!(spent(&stage).micro_dollars, lost + 110_000, "the call once more has its price");
+    assert_eq!(
+        spent(&stage).micro_dollars,
+        lost + 110_000,
+        "the call once more has its price"
+    );
 
     stage.run_with(&PRICED, "called=abort");
     let run = stage.run(&["resume", "s"]);
@@ -126,20 +153,32 @@ fn a_turn_taken_once_more_needs_a_price_too() {
     assert_eq!(run.code, 8, "{}", run.stderr);
     assert!(run.stderr.contains("PriceUnknown"), "{}", run.stderr);
     assert_eq!(stage.calls(), 0);
-    stage.run(&["replay", "s/1", "--agent", "fake"]).fails(8, &["PriceUnknown"]);
+    stage
+        .run(&["replay", "s/1", "--agent", "fake"])
+        .fails(8, &["PriceUnknown"]);
     assert_eq!(stage.calls(), 0);
 }
 
 #[test]
 fn a_session_takes_so_many_turns_and_no_more() {
     let stage = stage(10, 10, "[budget.session]\nturns = 2");
-    assert_eq!(turns_until_refused(&stage, &TURN, &["BudgetExhausted", "2 turns, and 2 are taken"]), 2);
+    assert_eq!(
+        turns_until_refused(
+            &stage,
+            &TURN,
+            &["BudgetExhausted", "2 turns, and 2 are taken"]
+        ),
+        2
+    );
 }
 
 #[test]
 fn a_session_whose_time_is_used_up_makes_no_call() {
     let stage = stage(10, 10, "[budget.session]\nminutes = 0");
-    assert_eq!(turns_until_refused(&stage, &TURN, &["BudgetExhausted", "0 seconds"]), 0);
+    assert_eq!(
+        turns_until_refused(&stage, &TURN, &["BudgetExhausted", "0 seconds"]),
+        0
+    );
 }
 
 #[test]

@@ -36,7 +36,10 @@ fn of_sixteen_that_take_a_turn_of_one_session_one_takes_it_and_the_others_are_to
         let last: Value = serde_json::from_str(run.stderr.lines().last().unwrap()).unwrap();
         assert_eq!(last["error"]["kind"], "SessionBusy");
         let message = last["error"]["message"].as_str().unwrap();
-        assert!(message.starts_with("`s` has been held by `agentd turn` (process "), "{message}");
+        assert!(
+            message.starts_with("`s` has been held by `agentd turn` (process "),
+            "{message}"
+        );
         assert!(message.ends_with(" s"), "since when: {message}");
     }
     assert_eq!(stage.calls(), 1, "one turn, one call");
@@ -54,17 +57,30 @@ fn four_sessions_are_worked_on_at_once() {
         args[6] = session;
         stage.start(&args, "")
     };
-    let programs: Vec<Child> = ["s", "t", "u", "v"].iter().map(|session| start(session)).collect();
-    until("the agents do not work at the same time", || stage.calls() == 4);
+    let programs: Vec<Child> = ["s", "t", "u", "v"]
+        .iter()
+        .map(|session| start(session))
+        .collect();
+    until("the agents do not work at the same time", || {
+        stage.calls() == 4
+    });
     stage.release();
     for program in programs {
         assert_eq!(code_of(program), Some(0));
     }
     assert_eq!(stage.calls(), 4);
     for session in ["s", "t", "u", "v"] {
-        assert_eq!(stage.project.read(&format!("agentd/changes/{session}/proposal.md")), WRITTEN);
+        assert_eq!(
+            stage
+                .project
+                .read(&format!("agentd/changes/{session}/proposal.md")),
+            WRITTEN
+        );
     }
-    assert_eq!(stage.store().unwrap().verify().unwrap(), Vec::<String>::new());
+    assert_eq!(
+        stage.store().unwrap().verify().unwrap(),
+        Vec::<String>::new()
+    );
     stage.check_secrets();
 }
 
@@ -73,15 +89,25 @@ fn a_session_whose_holder_sleeps_is_busy_and_one_whose_holder_was_killed_is_take
     let stage = Stage::with(&["out begun", "hang"]);
     // At this point it holds no lock of the ledger's database, which would block the others.
     let mut owner = stage.start_held("recorded");
-    until_written(&stage.project.root().join(".agentd/calls/s.1.1/stdout"), "begun");
+    until_written(
+        &stage.project.root().join(".agentd/calls/s.1.1/stdout"),
+        "begun",
+    );
     suspend(Pid::from_raw(owner.id().cast_signed()));
     let before = stage.events();
     for args in [&TURN[..], &["resume", "s"]] {
         let words = ["SessionBusy", &format!("(process {})", owner.id())];
         stage.run(args).fails(75, &words);
     }
-    let held = format!("note: `s` is held by `agentd turn` (process {})\n", owner.id());
-    assert_eq!(stage.run(&["resume"]).stderr, held, "a sleeping holder is no dead one");
+    let held = format!(
+        "note: `s` is held by `agentd turn` (process {})\n",
+        owner.id()
+    );
+    assert_eq!(
+        stage.run(&["resume"]).stderr,
+        held,
+        "a sleeping holder is no dead one"
+    );
     assert_eq!(stage.events(), before);
     assert!(!stage.alive().is_empty(), "its agent was left alone");
 
@@ -89,7 +115,11 @@ fn a_session_whose_holder_sleeps_is_busy_and_one_whose_holder_was_killed_is_take
     owner.wait().unwrap();
     stage.steps(&["reply"]);
     let next = stage.run(&TURN);
-    assert!(next.stderr.contains("the call of s/1 is lost"), "{}", next.stderr);
+    assert!(
+        next.stderr.contains("the call of s/1 is lost"),
+        "{}",
+        next.stderr
+    );
     next.ok();
     stage.check(&before, &[Some(WRITTEN)]);
     stage.check_end(2, WRITTEN);
@@ -100,13 +130,21 @@ fn a_session_whose_holder_sleeps_is_busy_and_one_whose_holder_was_killed_is_take
 #[test]
 fn a_session_that_is_held_outside_a_container_is_busy_inside() {
     let namespace = ["-rpf", "--mount-proc"];
-    if !Command::new("unshare").args(namespace).arg("true").status().is_ok_and(|status| status.success()) {
+    if !Command::new("unshare")
+        .args(namespace)
+        .arg("true")
+        .status()
+        .is_ok_and(|status| status.success())
+    {
         let test = "a_session_that_is_held_outside_a_container_is_busy_inside";
         return did_not_run(test, "namespaces are not granted");
     }
     let stage = Stage::with(&["out begun", "hang"]);
     let mut owner = stage.start(&TURN, "");
-    until_written(&stage.project.root().join(".agentd/calls/s.1.1/stdout"), "begun");
+    until_written(
+        &stage.project.root().join(".agentd/calls/s.1.1/stdout"),
+        "begun",
+    );
     // From here on it adds no event.
     until_written(&stage.trace_file(), "recorded\n");
     let before = stage.events();
@@ -115,8 +153,13 @@ fn a_session_that_is_held_outside_a_container_is_busy_inside() {
     for args in [&TURN[..], &["resume", "s"]] {
         let agentd = stage.command(args, "");
         let mut inside = Command::new("unshare");
-        inside.args(namespace).arg(agentd.get_program()).args(agentd.get_args());
-        inside.current_dir(stage.project.root()).stdin(Stdio::null());
+        inside
+            .args(namespace)
+            .arg(agentd.get_program())
+            .args(agentd.get_args());
+        inside
+            .current_dir(stage.project.root())
+            .stdin(Stdio::null());
         for (name, value) in agentd.get_envs() {
             match value {
                 Some(value) => inside.env(name, value),

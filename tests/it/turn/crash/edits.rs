@@ -10,8 +10,17 @@ use super::{Stage, TARGET, ends};
 use crate::support::write;
 
 /// The turn of an agent without tools that builds a change.
-const BUILD: [&str; 9] =
-    ["turn", "implement", "Build it", "--agent", "fake", "--session", "s", "--file", "src/a.txt"];
+const BUILD: [&str; 9] = [
+    "turn",
+    "implement",
+    "Build it",
+    "--agent",
+    "fake",
+    "--session",
+    "s",
+    "--file",
+    "src/a.txt",
+];
 
 /// A kind of edit: the reply, the file, and what that holds before and after.
 struct Edit {
@@ -47,7 +56,10 @@ fn stage(edit: &Edit) -> Stage {
     let stage = Stage::new();
     stage.define("    tools: false\n");
     write(&stage.outside("reply"), edit.reply);
-    stage.project.write(TARGET, "# P\n").write("src/a.txt", "one\n");
+    stage
+        .project
+        .write(TARGET, "# P\n")
+        .write("src/a.txt", "one\n");
     stage
 }
 
@@ -61,7 +73,11 @@ fn settlements(stage: &Stage) -> Vec<(String, bool)> {
         Event::Settled { settlement, .. } => Some((settlement.operation, settlement.done)),
         _ => None,
     };
-    stage.events().into_iter().filter_map(|(_, event)| settled(event)).collect()
+    stage
+        .events()
+        .into_iter()
+        .filter_map(|(_, event)| settled(event))
+        .collect()
 }
 
 /// Does something with each kind of edit at each point from the reply on.
@@ -84,18 +100,37 @@ fn an_edit_that_is_killed_at_a_point_is_done_once() {
     at_each_point(|stage, edit, point| {
         let run = stage.run_with(&BUILD, &format!("{point}=abort"));
         assert_eq!(run.code, -1, "{point}: {}", run.stderr);
-        let images = [edit.before.map(str::to_owned), edit.after.map(str::to_owned)];
-        assert!(images.contains(&held(stage, edit)), "{point}: {:?}", held(stage, edit));
+        let images = [
+            edit.before.map(str::to_owned),
+            edit.after.map(str::to_owned),
+        ];
+        assert!(
+            images.contains(&held(stage, edit)),
+            "{point}: {:?}",
+            held(stage, edit)
+        );
         stage.is_alone_soon();
         let before = stage.events();
 
         stage.finish();
         stage.check(&before, &[Some("# P\n")]);
         assert_eq!(held(stage, edit).as_deref(), edit.after, "{point}");
-        assert_eq!(settlements(stage), [("files.edit".to_owned(), true)], "{point}");
-        assert_eq!((ends(&stage.events()), stage.calls()), (vec!["ok"], 1), "{point}");
+        assert_eq!(
+            settlements(stage),
+            [("files.edit".to_owned(), true)],
+            "{point}"
+        );
+        assert_eq!(
+            (ends(&stage.events()), stage.calls()),
+            (vec!["ok"], 1),
+            "{point}"
+        );
         let events: Vec<Event> = stage.events().into_iter().map(|(_, event)| event).collect();
-        assert_eq!(State::fold(&events).mode, Some(Mode::new("review").unwrap()), "{point}");
+        assert_eq!(
+            State::fold(&events).mode,
+            Some(Mode::new("review").unwrap()),
+            "{point}"
+        );
     });
 }
 
@@ -125,7 +160,10 @@ fn a_refusal_is_kept_like_any_other_decision() {
     stage.project.write("src/a.txt", "uno\n");
     stage.run(&["resume"]).ok();
     let shown = stage.run(&["show", "s"]).ok();
-    assert!(shown.contains("cannot write src/a.txt: hunk 1 fits nowhere"), "{shown}");
+    assert!(
+        shown.contains("cannot write src/a.txt: hunk 1 fits nowhere"),
+        "{shown}"
+    );
     assert_eq!(held(&stage, &edit).as_deref(), Some("uno\n"));
 }
 
@@ -140,7 +178,9 @@ fn recovery_sweeps_its_own_leavings_only() {
     assert_eq!(stage.run_with(&BUILD, "writing=abort").code, -1);
     stage.run(&["resume"]).ok();
     let names = fs::read_dir(stage.project.root().join("src")).unwrap();
-    let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = names
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     assert_eq!(names, [".agentd-unfinished-s2~abc", "a.txt"]);
 }

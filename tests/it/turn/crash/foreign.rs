@@ -29,7 +29,12 @@ fn no_file_is_written_through_a_link_that_lay_in_the_folder_of_a_call() {
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         symlink(&outside, &link).unwrap();
         stage.run(&TURN);
-        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{}", link.display());
+        assert_eq!(
+            fs::read_dir(&outside).unwrap().count(),
+            0,
+            "{}",
+            link.display()
+        );
     }
 }
 
@@ -44,7 +49,11 @@ fn the_files_of_another_call_of_the_same_name_are_not_believed() {
     }
     stage.run_with(&TURN, "called=abort");
     let run = stage.run(&["resume"]);
-    assert!(run.stderr.contains("the call of s/1 is lost"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("the call of s/1 is lost"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(ends(&stage.events()), ["lost"]);
     assert!(!stage.project.root().join(TARGET).exists());
 }
@@ -61,10 +70,18 @@ fn a_reply_that_may_hold_an_unknown_secret_waits_until_it_is_known() {
         crate::support::Run::from(command.output().unwrap())
     };
     let run = without(&["resume"]);
-    assert!(run.stderr.contains("may hold the value of FAKE_API_KEY"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("may hold the value of FAKE_API_KEY"),
+        "{}",
+        run.stderr
+    );
     without(&["resume", "s"]).fails(8, &["NotResumable", "FAKE_API_KEY", ".agentd/calls"]);
     without(&TURN).fails(8, &["NotResumable"]);
-    assert_eq!(ends(&stage.events()), Vec::<&str>::new(), "nothing of it is kept");
+    assert_eq!(
+        ends(&stage.events()),
+        Vec::<&str>::new(),
+        "nothing of it is kept"
+    );
     stage.run(&["resume"]).ok();
     assert_eq!((ends(&stage.events()), stage.calls()), (vec!["ok"], 1));
     stage.check_end(1, WRITTEN);
@@ -79,7 +96,11 @@ fn a_reply_whose_agent_is_described_no_more_waits_until_it_is_again() {
     let described = fs::read_to_string(&definitions).unwrap();
     fs::write(&definitions, described.replace("  fake:", "  other:")).unwrap();
     let run = stage.run(&["resume"]);
-    assert!(run.stderr.contains("a reply of `fake` waits to be read"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("a reply of `fake` waits to be read"),
+        "{}",
+        run.stderr
+    );
     fs::write(&definitions, described).unwrap();
     stage.run(&["resume"]).ok();
     assert_eq!((ends(&stage.events()), stage.calls()), (vec!["ok"], 1));
@@ -92,10 +113,23 @@ fn a_session_whose_recovery_fails_is_found_by_the_next() {
     let stage = Stage::new();
     stage.run_with(&TURN, "replied=abort");
     stage.is_alone_soon();
-    let other = ["turn", "plan", "Go", "--session", "other", "--agent", "echo"];
+    let other = [
+        "turn",
+        "plan",
+        "Go",
+        "--session",
+        "other",
+        "--agent",
+        "echo",
+    ];
     stage.run_with(&other, "committing=error");
     let run = stage.run(&["resume"]);
-    assert!(run.stderr.contains("the reply of s/1 was there and is read now"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("the reply of s/1 was there and is read now"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(stage.calls(), 1);
     stage.check_end(1, WRITTEN);
 }
@@ -107,26 +141,47 @@ fn what_the_user_changes_while_the_agent_works_is_not_replaced() {
     stage.steps(&["err begun", &stage.await_release(), "reply"]);
     stage.project.write(TARGET, "old\n");
     let turn = stage.start(&TURN, "");
-    until_written(&stage.project.root().join(".agentd/calls/s.1.1/stderr"), "begun");
+    until_written(
+        &stage.project.root().join(".agentd/calls/s.1.1/stderr"),
+        "begun",
+    );
     stage.project.write(TARGET, "mine\n");
     stage.release();
     let output = turn.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(stage.project.read(TARGET), "mine\n");
-    let settled = stage.events().into_iter().find_map(|(_, event)| match event {
-        Event::Settled { settlement, .. } => Some(settlement),
-        _ => None,
-    });
+    let settled = stage
+        .events()
+        .into_iter()
+        .find_map(|(_, event)| match event {
+            Event::Settled { settlement, .. } => Some(settlement),
+            _ => None,
+        });
     let settled = settled.unwrap();
-    assert!(!settled.done && settled.detail.contains("changed since the prompt was made"), "{settled:?}");
+    assert!(
+        !settled.done && settled.detail.contains("changed since the prompt was made"),
+        "{settled:?}"
+    );
 }
 
 #[test]
 fn a_session_is_led_by_one_pack() {
     let stage = Stage::new();
     stage.run(&TURN).ok();
-    let args = ["turn", "task-agent", "Go", "--pack", "taskqueue", "--session", "s", "--agent", "echo"];
-    stage.run(&args).fails(3, &["OtherPack", "led by the pack `sdd`", "--pack sdd"]);
+    let args = [
+        "turn",
+        "task-agent",
+        "Go",
+        "--pack",
+        "taskqueue",
+        "--session",
+        "s",
+        "--agent",
+        "echo",
+    ];
+    stage
+        .run(&args)
+        .fails(3, &["OtherPack", "led by the pack `sdd`", "--pack sdd"]);
     assert_eq!(stage.calls(), 1);
 }
 
@@ -134,7 +189,17 @@ fn a_session_is_led_by_one_pack() {
 #[test]
 fn what_was_refused_does_not_keep_the_rest_from_being_exported() {
     let stage = Stage::new();
-    stage.run(&["turn", "review", "Go", "--session", "aaa", "--agent", "fake"]).fails(3, &["ChangeNotFound"]);
+    stage
+        .run(&[
+            "turn",
+            "review",
+            "Go",
+            "--session",
+            "aaa",
+            "--agent",
+            "fake",
+        ])
+        .fails(3, &["ChangeNotFound"]);
     stage.run(&TURN).ok();
     assert!(stage.run(&["export"]).ok().contains("\"session\":\"s\""));
 }

@@ -57,7 +57,14 @@ impl Figures {
             let (chosen, hit) = self.steps.get(point).copied().unwrap_or_default();
             let _ = writeln!(table, "{point:<12} {chosen:>6} {hit:>6}");
         }
-        let Self { calls, recorded, salvaged, lost, turns, .. } = self;
+        let Self {
+            calls,
+            recorded,
+            salvaged,
+            lost,
+            turns,
+            ..
+        } = self;
         let _ = writeln!(
             table,
             "\n{turns} turns, {calls} calls made, {recorded} recorded, {salvaged} replies salvaged, {lost} calls lost"
@@ -69,7 +76,11 @@ impl Figures {
 /// Kills a turn at a step, and returns the step in which it was; `None` if it came to its end before.
 fn kill_at(stage: &Stage, chance: &mut Chance, point: &str) -> Option<String> {
     // Three in four wait at the step until they are killed. The others are killed in the work that follows it.
-    let fault = if chance.below(4) == 0 { String::new() } else { stage.hold_at(point) };
+    let fault = if chance.below(4) == 0 {
+        String::new()
+    } else {
+        stage.hold_at(point)
+    };
     let mut child = stage.start(&TURN, &fault);
     let passed = || stage.trace().iter().any(|passed| passed == point);
     let mut ended = false;
@@ -101,7 +112,11 @@ fn kill_turns(chance: &mut Chance, kills: usize, figures: &Mutex<Figures>) {
         stage.finish_turn(turn);
         stage.check(&before, &images);
         stage.check_end(turn, &content);
-        assert!((1..=2).contains(&(stage.calls() - calls)), "{point}: {} calls", stage.calls() - calls);
+        assert!(
+            (1..=2).contains(&(stage.calls() - calls)),
+            "{point}: {} calls",
+            stage.calls() - calls
+        );
         image = Some(content);
         let mut figures = figures.lock().unwrap();
         figures.steps.entry(point.to_owned()).or_default().0 += 1;
@@ -115,9 +130,15 @@ fn kill_turns(chance: &mut Chance, kills: usize, figures: &Mutex<Figures>) {
     let mut figures = figures.lock().unwrap();
     figures.turns += turn;
     figures.calls += stage.calls();
-    figures.recorded += events.iter().filter(|(_, event)| matches!(event, Event::Called { .. })).count();
+    figures.recorded += events
+        .iter()
+        .filter(|(_, event)| matches!(event, Event::Called { .. }))
+        .count();
     figures.salvaged += answers.iter().filter(|answered| answered.salvaged).count();
-    figures.lost += answers.iter().filter(|answered| answered.end == End::Lost).count();
+    figures.lost += answers
+        .iter()
+        .filter(|answered| answered.end == End::Lost)
+        .count();
 }
 
 impl Stage {
@@ -127,7 +148,8 @@ impl Stage {
         let once = self.events();
         self.run(&["resume"]).ok();
         assert_eq!(self.events(), once, "recovery did something twice");
-        let started = |event: &Event| matches!(event, Event::Started(started) if started.turn == turn);
+        let started =
+            |event: &Event| matches!(event, Event::Started(started) if started.turn == turn);
         if once.iter().any(|(_, event)| started(event)) {
             self.run(&["resume", "s"]).ok();
         } else {
@@ -137,11 +159,21 @@ impl Stage {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the seed and the figures are what it is run for")]
+#[expect(
+    clippy::print_stdout,
+    reason = "the seed and the figures are what it is run for"
+)]
 fn turns_that_are_killed_at_any_moment_lose_double_and_leave_nothing() {
-    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
+    let number = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .map(|value| value.parse::<u64>().unwrap())
+    };
     let kills = number("AGENTD_SOAK").map_or(KILLS, |kills| usize::try_from(kills).unwrap());
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
     let seed = number("AGENTD_SEED").unwrap_or(now);
     println!("AGENTD_SEED={seed} repeats these choices");
     let (figures, begun) = (Mutex::new(Figures::default()), Instant::now());

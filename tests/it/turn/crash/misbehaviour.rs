@@ -26,13 +26,23 @@ fn check_failure(stage: &Stage, failure: &Failure) {
     for words in failure.words {
         assert!(message.contains(words), "{words} is not in {message}");
     }
-    assert!(report["fault"]["hint"].is_string(), "{} says what to do next", failure.kind);
+    assert!(
+        report["fault"]["hint"].is_string(),
+        "{} says what to do next",
+        failure.kind
+    );
     assert_eq!(
-        (&report["report"]["verdict"], &report["report"]["state"]["mode"]),
+        (
+            &report["report"]["verdict"],
+            &report["report"]["state"]["mode"]
+        ),
         (&Value::Null, &"plan".into())
     );
     let row = stage.last_row();
-    assert_eq!((&row["result"], &row["verdict"]), (&failure.result.into(), &Value::Null));
+    assert_eq!(
+        (&row["result"], &row["verdict"]),
+        (&failure.result.into(), &Value::Null)
+    );
     stage.check(&[], &[None]);
     if failure.kind == "AgentTimedOut" {
         // A busy machine may not let the agent note its call before the time is over.
@@ -51,8 +61,18 @@ fn check_failure(stage: &Stage, failure: &Failure) {
 #[test]
 fn an_agent_that_fails_is_told_by_how_and_nothing_follows_from_what_it_said() {
     let failures = [
-        Failure { steps: &["exit 0"], kind: "AgentEmpty", words: &["said nothing"], result: "empty" },
-        Failure { steps: &["out   "], kind: "AgentEmpty", words: &["fake"], result: "empty" },
+        Failure {
+            steps: &["exit 0"],
+            kind: "AgentEmpty",
+            words: &["said nothing"],
+            result: "empty",
+        },
+        Failure {
+            steps: &["out   "],
+            kind: "AgentEmpty",
+            words: &["fake"],
+            result: "empty",
+        },
         Failure {
             steps: &["reply", "err went wrong", "exit 3"],
             kind: "AgentCrashed",
@@ -100,7 +120,9 @@ fn an_agent_that_is_not_installed_is_told_so() {
     let stage = Stage::new();
     let definition = "format: 1\nagents:\n  fake: {argv: [no-such-agent-anywhere]}\n";
     crate::support::write(&stage.project.user_folder().join("agents.yaml"), definition);
-    stage.run(&TURN).fails(5, &["AgentNotInstalled", "install it"]);
+    stage
+        .run(&TURN)
+        .fails(5, &["AgentNotInstalled", "install it"]);
     assert_eq!(stage.last_row()["result"], "not installed");
 }
 
@@ -113,15 +135,27 @@ fn a_reply_without_the_verdict_that_its_mode_requires_does_not_leave_the_mode() 
     args[1] = "challenge";
     let run = stage.run(&args);
     assert_eq!((run.code, run.stdout.as_str()), (6, "I see no problem.\n"));
-    assert!(run.stderr.contains("error[MissingReviewMarker]"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("error[MissingReviewMarker]"),
+        "{}",
+        run.stderr
+    );
     let row = stage.last_row();
     assert_eq!(
         (&row["result"], &row["verdict"], &row["mode"]),
         (&"unclear".into(), &Value::Null, &"challenge".into())
     );
     let resumed = stage.run(&["resume", "s"]);
-    assert!(resumed.stderr.contains("nothing is left to do"), "{}", resumed.stderr);
-    assert_eq!(stage.calls(), 1, "it is not asked again unless the user wants it");
+    assert!(
+        resumed.stderr.contains("nothing is left to do"),
+        "{}",
+        resumed.stderr
+    );
+    assert_eq!(
+        stage.calls(),
+        1,
+        "it is not asked again unless the user wants it"
+    );
 }
 
 /// F13: more than the longest line of events, in a plain text.
@@ -144,17 +178,31 @@ fn a_line_that_is_too_long_is_no_event() {
     ]);
     stage.define("    output: {kind: jsonl, text: [{path: say}], final: {end: true}}\n");
     let report = stage.turn().report();
-    assert_eq!(report["report"]["verdict"], "PASS", "what follows it is read");
-    assert_eq!(stage.run(&["show", "s/1", "--reply"]).ok(), "<review>PASS</review>");
+    assert_eq!(
+        report["report"]["verdict"], "PASS",
+        "what follows it is read"
+    );
+    assert_eq!(
+        stage.run(&["show", "s/1", "--reply"]).ok(),
+        "<review>PASS</review>"
+    );
 }
 
 /// F14.
 #[test]
 fn bytes_that_are_no_text_do_not_hide_the_reply() {
-    let stage = Stage::with(&["hex efbbbf", "hex 00ff80c30d0a", "split 1 Grün \u{1f600}", "reply"]);
+    let stage = Stage::with(&[
+        "hex efbbbf",
+        "hex 00ff80c30d0a",
+        "split 1 Grün \u{1f600}",
+        "reply",
+    ]);
     stage.turn().report();
     let kept = stage.run(&["show", "s/1", "--reply"]).ok();
-    assert!(kept.contains("\u{0}\u{fffd}\u{fffd}\u{fffd}\r\nGrün \u{1f600}"), "{kept:?}");
+    assert!(
+        kept.contains("\u{0}\u{fffd}\u{fffd}\u{fffd}\r\nGrün \u{1f600}"),
+        "{kept:?}"
+    );
     stage.check(&[], &[Some(WRITTEN)]);
     stage.check_end(1, WRITTEN);
 }
@@ -181,14 +229,32 @@ fn an_agent_that_takes_too_long_is_ended_by_the_limits_of_the_settings() {
     let stage = Stage::with(steps);
     stage.settings("[limits]\nidle_seconds = 1");
     let words = &["silent for 1 s", "idle_seconds"];
-    check_failure(&stage, &Failure { steps, kind: "AgentTimedOut", words, result: "timed out" });
+    check_failure(
+        &stage,
+        &Failure {
+            steps,
+            kind: "AgentTimedOut",
+            words,
+            result: "timed out",
+        },
+    );
 
-    let speaks = ["reply"].into_iter().chain(["out more", "sleep 100"].into_iter().cycle().take(200));
+    let speaks = ["reply"]
+        .into_iter()
+        .chain(["out more", "sleep 100"].into_iter().cycle().take(200));
     let speaks: Vec<&str> = speaks.collect();
     let stage = Stage::with(&speaks);
     stage.settings("[limits]\nwall_seconds = 1");
     let words = &["took more than 1 s", "wall_seconds"];
-    check_failure(&stage, &Failure { steps, kind: "AgentTimedOut", words, result: "timed out" });
+    check_failure(
+        &stage,
+        &Failure {
+            steps,
+            kind: "AgentTimedOut",
+            words,
+            result: "timed out",
+        },
+    );
 }
 
 /// F22: a limit that passes is waited for; it is one turn all the same.
@@ -207,13 +273,21 @@ fn a_rate_limit_is_waited_for_and_the_agent_asked_again() {
     let run = stage.turn();
     assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait");
     assert!(
-        run.stdout.contains(r#"{"event":"waiting","seconds":1,"why":"rate limit exceeded, retry-after: 1"}"#),
+        run.stdout.contains(
+            r#"{"event":"waiting","seconds":1,"why":"rate limit exceeded, retry-after: 1"}"#
+        ),
         "the wait can be seen: {}",
         run.stdout
     );
     let report = run.report();
-    assert_eq!((&report["report"]["turn"], &report["report"]["calls"]), (&1.into(), &2.into()));
-    assert_eq!((ends(&stage.events()), stage.calls()), (vec!["rate limited", "ok"], 2));
+    assert_eq!(
+        (&report["report"]["turn"], &report["report"]["calls"]),
+        (&1.into(), &2.into())
+    );
+    assert_eq!(
+        (ends(&stage.events()), stage.calls()),
+        (vec!["rate limited", "ok"], 2)
+    );
     stage.check(&[], &[Some(WRITTEN)]);
     stage.check_end(1, WRITTEN);
 }
@@ -225,18 +299,39 @@ fn a_rate_limit_without_measure_is_an_error_at_once() {
     let script = "format: 1\nturns:\n  - {end: rate-limited, retry_after: 1}\n\
                   \u{20}\u{20}- {end: rate-limited, retry_after: 18446744073709551615}\n";
     stage.project.write("script.yaml", script);
-    let args = ["turn", "plan", "Go", "--session", "s", "--agent", "scripted", "--script", "script.yaml"];
+    let args = [
+        "turn",
+        "plan",
+        "Go",
+        "--session",
+        "s",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+    ];
     let run = stage.run(&args);
     assert_eq!(run.code, 5, "{}", run.stderr);
-    assert!(run.stderr.contains("error[AgentRateLimited]"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("error[AgentRateLimited]"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(ends(&stage.events()), ["rate limited", "rate limited"]);
 }
 
 /// Lets the agent be a shell that notes its call and does as it is told.
 fn shell_agent(stage: &Stage, script: &str) {
-    let script = format!("echo called >> {}; {script}", stage.outside("calls").display());
-    let definition = serde_json::json!({"format": 1, "agents": {"fake": {"argv": ["sh", "-c", script]}}});
-    crate::support::write(&stage.project.user_folder().join("agents.yaml"), definition.to_string());
+    let script = format!(
+        "echo called >> {}; {script}",
+        stage.outside("calls").display()
+    );
+    let definition =
+        serde_json::json!({"format": 1, "agents": {"fake": {"argv": ["sh", "-c", script]}}});
+    crate::support::write(
+        &stage.project.user_folder().join("agents.yaml"),
+        definition.to_string(),
+    );
 }
 
 #[test]
@@ -244,12 +339,25 @@ fn a_rate_limit_is_not_waited_for_longer_than_the_settings_allow() {
     let stage = Stage::with(&["err rate limit exceeded, retry-after: 30", "exit 1"]);
     stage.settings("[limits]\nmax_wait_seconds = 29");
     let words = &["asks to wait 30 s", "max_wait_seconds"];
-    check_failure(&stage, &Failure { steps: &[], kind: "AgentRateLimited", words, result: "rate limited" });
+    check_failure(
+        &stage,
+        &Failure {
+            steps: &[],
+            kind: "AgentRateLimited",
+            words,
+            result: "rate limited",
+        },
+    );
 
     let stage = Stage::with(&["err rate limit exceeded, retry-after: 1", "exit 1"]);
     stage.settings("[limits]\nmax_wait_seconds = 1");
     let run = stage.turn();
-    assert_eq!((run.code, stage.calls()), (5, 2), "one wait of a second, and no more: {}", run.stderr);
+    assert_eq!(
+        (run.code, stage.calls()),
+        (5, 2),
+        "one wait of a second, and no more: {}",
+        run.stderr
+    );
     assert_eq!(ends(&stage.events()), ["rate limited"; 2]);
     stage.check(&[], &[None]);
 }

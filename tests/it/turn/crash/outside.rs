@@ -28,7 +28,10 @@ fn a_call_whose_folder_cannot_be_made_is_over_before_it_began_and_costs_nothing(
     stage.run(&TURN).fails(5, &["AgentUnusable", "calls"]);
     assert_eq!(stage.calls(), 0);
     let row = stage.last_row();
-    assert_eq!((&row["result"], &row["tokens"]), (&"crashed".into(), &0.into()));
+    assert_eq!(
+        (&row["result"], &row["tokens"]),
+        (&"crashed".into(), &0.into())
+    );
     fs::remove_file(stage.project.root().join(".agentd/calls")).unwrap();
     stage.finish();
     stage.check(&[], &[Some(WRITTEN)]);
@@ -43,12 +46,20 @@ fn a_turn_goes_on_when_nobody_reads_what_it_prints() {
         let stage = Stage::new();
         stage.steps(&["out early", &stage.await_release(), "reply"]);
         let mut command = stage.command(&[&TURN[..], json].concat(), "");
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         drop(child.stdout.take());
         stage.release();
         let run = Run::from(child.wait_with_output().unwrap());
         assert_eq!(run.code, 0, "{}", run.stderr);
-        assert!(!run.stderr.contains("panicked") && !run.stderr.contains("error"), "{}", run.stderr);
+        assert!(
+            !run.stderr.contains("panicked") && !run.stderr.contains("error"),
+            "{}",
+            run.stderr
+        );
         assert_eq!(names(&stage.events()), UNDISTURBED);
         stage.check(&[], &[Some(WRITTEN)]);
         stage.check_end(1, WRITTEN);
@@ -58,7 +69,12 @@ fn a_turn_goes_on_when_nobody_reads_what_it_prints() {
 #[test]
 fn a_turn_goes_on_when_nobody_hears_what_it_says() {
     let stage = Stage::new();
-    let mut child = stage.command(&TURN, "").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = stage
+        .command(&TURN, "")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stderr.take());
     assert!(child.wait().unwrap().success());
     stage.check_end(1, WRITTEN);
@@ -67,7 +83,10 @@ fn a_turn_goes_on_when_nobody_hears_what_it_says() {
 /// F12.
 #[test]
 fn an_agent_that_writes_a_gigabyte_is_stopped_and_the_program_needs_no_memory_for_it() {
-    for (step, more) in [("bytes 1073741824", &["--json"][..]), ("line 1073741824", &[])] {
+    for (step, more) in [
+        ("bytes 1073741824", &["--json"][..]),
+        ("line 1073741824", &[]),
+    ] {
         check_gigabyte(step, more);
     }
 }
@@ -76,7 +95,11 @@ fn an_agent_that_writes_a_gigabyte_is_stopped_and_the_program_needs_no_memory_fo
 fn check_gigabyte(step: &str, more: &[&str]) {
     let stage = Stage::with(&["out <review>PASS</review>", step]);
     let mut command = stage.command(&[&TURN[..], more].concat(), "");
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut memory = 0;
     until("the program hangs", || {
         memory = peak_memory(child.id()).unwrap_or(memory);
@@ -88,16 +111,24 @@ fn check_gigabyte(step: &str, more: &[&str]) {
     println!("1 GB of output: {} KiB at most", memory >> 10);
     assert!(memory > 0 && memory < MOST_MEMORY, "{memory} bytes");
     let row = stage.last_row();
-    assert_eq!((&row["result"], &row["verdict"]), (&"output too large".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&row["result"], &row["verdict"]),
+        (&"output too large".into(), &serde_json::Value::Null)
+    );
     let kept = stage.run(&["show", "s/1", "--reply"]).ok();
-    assert!(kept.starts_with("<review>PASS</review>\nxxx") && kept.ends_with('x'), "both ends are kept");
+    assert!(
+        kept.starts_with("<review>PASS</review>\nxxx") && kept.ends_with('x'),
+        "both ends are kept"
+    );
     stage.check(&[], &[None]);
 }
 
 /// Returns the most memory that a living process has needed so far.
 fn peak_memory(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
     Some(peak?.parse::<u64>().unwrap() << 10)
 }
 
@@ -141,7 +172,8 @@ fn a_target_that_was_changed_meanwhile_is_left_alone_and_keeps_the_mode() {
     stage.run(&["resume"]).ok();
     assert_eq!(stage.project.read(TARGET), "mine\n");
     let shown = stage.run(&["show", "s/1"]).ok();
-    let words = format!("not done   cannot write {TARGET}: it has changed since the prompt was made");
+    let words =
+        format!("not done   cannot write {TARGET}: it has changed since the prompt was made");
     assert!(shown.contains(&words), "{shown}");
     stage.run(&TURN).ok();
     stage.check_end(2, WRITTEN);
@@ -159,9 +191,15 @@ fn half_a_reply_of_a_killed_program_is_kept_and_never_read_as_a_verdict() {
     stage.is_alone_soon();
     let before = stage.events();
     let said = stage.run(&["resume"]).stderr;
-    assert!(said.contains("the call of s/1 is lost, and the 65") && said.contains("are kept"), "{said}");
+    assert!(
+        said.contains("the call of s/1 is lost, and the 65") && said.contains("are kept"),
+        "{said}"
+    );
     let row = stage.last_row();
-    assert_eq!((&row["result"], &row["verdict"]), (&"lost".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&row["result"], &row["verdict"]),
+        (&"lost".into(), &serde_json::Value::Null)
+    );
     let kept = stage.run(&["show", "s/1", "--reply"]).ok();
     assert!(kept.starts_with("xxx") && kept.ends_with("<review>PASS</review>\n"));
     stage.check(&before, &[None]);
@@ -181,7 +219,10 @@ fn a_finished_reply_without_its_exit_record_is_asked_for_again() {
     stage.run(&["resume"]).ok();
     assert_eq!(super::ends(&stage.events()), ["lost"]);
     let spent = super::answers(&stage.events())[0].spent.tokens;
-    assert!(spent > 8_000, "what a lost call may have cost counts: {spent}");
+    assert!(
+        spent > 8_000,
+        "what a lost call may have cost counts: {spent}"
+    );
     stage.finish();
     stage.check(&[], &[Some(WRITTEN)]);
     stage.check_end(1, WRITTEN);

@@ -10,8 +10,16 @@ use super::{NOTHING, Stage, TARGET, TURN, UNDISTURBED, WRITTEN, answers, ends, n
 const OLD: &str = "# Old\n";
 
 /// The points that recovery passes when a reply was there and was not read.
-const RECOVERING: [&str; 8] =
-    ["claimed", "committing", "committed", "writing", "written", "settling", "settled", "released"];
+const RECOVERING: [&str; 8] = [
+    "claimed",
+    "committing",
+    "committed",
+    "writing",
+    "written",
+    "settling",
+    "settled",
+    "released",
+];
 
 /// Does something at each point, with a target that is new and with one that is there, in two threads.
 fn at_each_point(points: &[&str], work: impl Fn(&Stage, &str, &[Option<&str>]) + Sync) {
@@ -39,7 +47,11 @@ fn place(point: &str) -> usize {
 fn a_turn_passes_all_points_that_there_are_in_their_order() {
     let stage = Stage::new();
     stage.turn().report();
-    assert_eq!(stage.trace(), POINTS, "each point, once: a new one is tried by the tests below");
+    assert_eq!(
+        stage.trace(),
+        POINTS,
+        "each point, once: a new one is tried by the tests below"
+    );
     assert_eq!(names(&stage.events()), UNDISTURBED);
     stage.check(&stage.events(), &[Some(WRITTEN)]);
     stage.check_end(1, WRITTEN);
@@ -51,7 +63,11 @@ fn a_turn_that_is_killed_at_a_point_comes_to_the_same_end() {
     at_each_point(&POINTS, |stage, point, images| {
         let run = stage.run_with(&TURN, &format!("{point}=abort"));
         assert_eq!(run.code, -1, "{point}: {}", run.stderr);
-        assert_eq!(stage.trace(), POINTS[..=place(point)], "it ended at {point}");
+        assert_eq!(
+            stage.trace(),
+            POINTS[..=place(point)],
+            "it ended at {point}"
+        );
         // What came before a point is in the ledger.
         let before = stage.events();
         let there = |event: &str| names(&before).iter().any(|name| name == event);
@@ -63,7 +79,10 @@ fn a_turn_that_is_killed_at_a_point_comes_to_the_same_end() {
             ("committed", "intended"),
             ("settled", "settled"),
         ] {
-            assert!(place(point) < place(from) || there(event), "I1: {event} is lost at {point}");
+            assert!(
+                place(point) < place(from) || there(event),
+                "I1: {event} is lost at {point}"
+            );
         }
         stage.is_alone_soon();
 
@@ -74,9 +93,17 @@ fn a_turn_that_is_killed_at_a_point_comes_to_the_same_end() {
             "launched" | "recorded" => 1..=2,
             _ => 1..=1,
         };
-        assert!(calls.contains(&stage.calls()), "{point}: {} calls", stage.calls());
+        assert!(
+            calls.contains(&stage.calls()),
+            "{point}: {} calls",
+            stage.calls()
+        );
         if place(point) >= place("replied") {
-            assert_eq!(ends(&stage.events()), ["ok"], "{point}: a reply that was there was paid twice");
+            assert_eq!(
+                ends(&stage.events()),
+                ["ok"],
+                "{point}: a reply that was there was paid twice"
+            );
         }
     });
 }
@@ -87,10 +114,23 @@ fn a_reply_that_was_there_with_its_exit_record_is_found_and_not_asked_for_again(
         let stage = Stage::new();
         stage.run_with(&TURN, &format!("{point}=abort"));
         let run = stage.run(&["resume"]);
-        assert!(run.stderr.contains("the call of s/1 had come to its end (ok)"), "{}", run.stderr);
-        assert!(run.stderr.contains("the reply of s/1 was there and is read now"), "{}", run.stderr);
+        assert!(
+            run.stderr
+                .contains("the call of s/1 had come to its end (ok)"),
+            "{}",
+            run.stderr
+        );
+        assert!(
+            run.stderr
+                .contains("the reply of s/1 was there and is read now"),
+            "{}",
+            run.stderr
+        );
         assert_eq!(
-            answers(&stage.events()).iter().map(|answered| answered.salvaged).collect::<Vec<_>>(),
+            answers(&stage.events())
+                .iter()
+                .map(|answered| answered.salvaged)
+                .collect::<Vec<_>>(),
             [true]
         );
         assert_eq!(stage.calls(), 1);
@@ -102,13 +142,24 @@ fn a_reply_that_was_there_with_its_exit_record_is_found_and_not_asked_for_again(
 fn a_turn_that_fails_at_a_point_comes_to_the_same_end() {
     at_each_point(&POINTS, |stage, point, images| {
         let run = stage.run_with(&TURN, &format!("{point}=error"));
-        assert!(stage.trace().iter().any(|passed| passed == point), "{point} was not reached");
-        assert!(stage.alive().is_empty(), "{point}: the agent is ended when the program ends by itself");
+        assert!(
+            stage.trace().iter().any(|passed| passed == point),
+            "{point} was not reached"
+        );
+        assert!(
+            stage.alive().is_empty(),
+            "{point}: the agent is ended when the program ends by itself"
+        );
         let before = stage.events();
         if matches!(point, "writing" | "written") {
             // A file that cannot be written does not end a turn: it is told, and keeps the mode.
-            let words = format!("cannot write {TARGET}: the fail point `{point}` was asked to fail");
-            assert!(run.stderr.contains(&words) && run.stderr.contains("next       plan"), "{}", run.stderr);
+            let words =
+                format!("cannot write {TARGET}: the fail point `{point}` was asked to fail");
+            assert!(
+                run.stderr.contains(&words) && run.stderr.contains("next       plan"),
+                "{}",
+                run.stderr
+            );
             assert_eq!(run.code, 0);
             stage.finish();
             assert_eq!(stage.events(), before, "there is nothing left to do");
@@ -118,15 +169,31 @@ fn a_turn_that_fails_at_a_point_comes_to_the_same_end() {
             return;
         }
         assert_eq!(run.code, 7, "{point}: {}", run.stderr);
-        assert!(run.stderr.contains("error[LedgerUnusable]"), "{point}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("error[LedgerUnusable]"),
+            "{point}: {}",
+            run.stderr
+        );
         if names(&before).contains(&"started".to_owned()) {
-            assert_ne!(stage.last_row()["result"], "running", "{point}: nobody is there any more");
+            assert_ne!(
+                stage.last_row()["result"],
+                "running",
+                "{point}: nobody is there any more"
+            );
         }
         stage.finish();
         stage.check(&before, images);
         stage.check_end(1, WRITTEN);
-        let calls = if matches!(point, "launched" | "recorded") { 1..=2 } else { 1..=1 };
-        assert!(calls.contains(&stage.calls()), "{point}: {} calls", stage.calls());
+        let calls = if matches!(point, "launched" | "recorded") {
+            1..=2
+        } else {
+            1..=1
+        };
+        assert!(
+            calls.contains(&stage.calls()),
+            "{point}: {} calls",
+            stage.calls()
+        );
     });
 }
 
@@ -138,7 +205,8 @@ fn a_turn_that_dawdles_at_a_point_is_left_alone_by_recovery() {
         let recovery = stage.project.command(&["resume"]).output().unwrap();
         let said = String::from_utf8_lossy(&recovery.stderr);
         assert!(
-            recovery.status.success() && (said == NOTHING || said.starts_with("note: `s` is held by")),
+            recovery.status.success()
+                && (said == NOTHING || said.starts_with("note: `s` is held by")),
             "{point}: {recovery:?}"
         );
         stage.release();
@@ -155,11 +223,19 @@ fn a_recovery_that_is_killed_at_a_point_is_taken_up_by_the_next() {
     let stage = Stage::new();
     stage.run_with(&TURN, "replied=abort");
     stage.run(&["resume"]).ok();
-    assert_eq!(stage.trace(), RECOVERING, "these are the points that recovery passes");
+    assert_eq!(
+        stage.trace(),
+        RECOVERING,
+        "these are the points that recovery passes"
+    );
     at_each_point(&RECOVERING, |stage, point, images| {
         stage.run_with(&TURN, "replied=abort");
         let first = stage.events();
-        assert_eq!(stage.run_with(&["resume"], &format!("{point}=abort")).code, -1, "{point}");
+        assert_eq!(
+            stage.run_with(&["resume"], &format!("{point}=abort")).code,
+            -1,
+            "{point}"
+        );
         let second = stage.events();
         assert!(second.starts_with(&first));
         // Once more at the same point, or past it.
@@ -173,7 +249,10 @@ fn a_recovery_that_is_killed_at_a_point_is_taken_up_by_the_next() {
 
 #[test]
 fn a_turn_taken_once_more_that_is_killed_at_a_point_comes_to_the_same_end() {
-    let again: Vec<&str> = POINTS.into_iter().filter(|point| *point != "prepared").collect();
+    let again: Vec<&str> = POINTS
+        .into_iter()
+        .filter(|point| *point != "prepared")
+        .collect();
     at_each_point(&again, |stage, point, images| {
         stage.run_with(&TURN, "called=abort");
         stage.run(&["resume"]).ok();

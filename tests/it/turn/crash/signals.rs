@@ -15,7 +15,10 @@ use crate::support::{Run, write};
 /// Starts a turn whose agent has said something and goes on.
 fn started(stage: &Stage) -> Child {
     let child = stage.start(&TURN, "");
-    until_written(&stage.project.root().join(".agentd/calls/s.1.1/stdout"), "PASS");
+    until_written(
+        &stage.project.root().join(".agentd/calls/s.1.1/stdout"),
+        "PASS",
+    );
     child
 }
 
@@ -24,8 +27,16 @@ fn check_stopped(stage: &Stage) {
     assert!(stage.alive().is_empty(), "the agent is gone");
     assert_eq!(ends(&stage.events()), ["stopped"]);
     let row = stage.last_row();
-    assert_eq!((&row["result"], &row["verdict"]), (&"stopped".into(), &serde_json::Value::Null));
-    assert!(stage.run(&["show", "s/1", "--reply"]).ok().contains("<review>PASS</review>"));
+    assert_eq!(
+        (&row["result"], &row["verdict"]),
+        (&"stopped".into(), &serde_json::Value::Null)
+    );
+    assert!(
+        stage
+            .run(&["show", "s/1", "--reply"])
+            .ok()
+            .contains("<review>PASS</review>")
+    );
     stage.check(&[], &[None]);
     stage.steps(&["reply"]);
     stage.run(&["resume", "s"]).ok();
@@ -44,7 +55,11 @@ fn no_signal_that_stops_the_program_is_blocked_in_its_agent() {
     let reply = stage.run(&["show", "s/1", "--reply"]).ok();
     let blocked = u64::from_str_radix(reply.trim().strip_prefix("SigBlk:\t").unwrap(), 16).unwrap();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        assert_eq!(blocked & (1 << (signal as u64 - 1)), 0, "{signal} is blocked: {reply}");
+        assert_eq!(
+            blocked & (1 << (signal as u64 - 1)),
+            0,
+            "{signal} is blocked: {reply}"
+        );
     }
 }
 
@@ -66,8 +81,13 @@ fn a_second_signal_ends_a_deaf_agent_at_once() {
     stage.settings("[limits]\ngrace_seconds = 3600");
     let mut child = started(&stage);
     send(&child, Signal::SIGINT);
-    until("the agent is not asked to end", || stage.alive().into_iter().any(blocks_received_sigterm));
-    assert!(child.try_wait().unwrap().is_none(), "the agent has its grace");
+    until("the agent is not asked to end", || {
+        stage.alive().into_iter().any(blocks_received_sigterm)
+    });
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "the agent has its grace"
+    );
     send(&child, Signal::SIGINT);
     assert_eq!(code_of(child), Some(130));
     check_stopped(&stage);
@@ -80,15 +100,25 @@ fn a_program_whose_reader_stalls_is_ended_by_the_second_signal() {
     let mut command = stage.command(&[&TURN[..], &["--json"]].concat(), "");
     // One that stalls on both, as with `2>&1 | less`.
     let (reader, writer) = std::io::pipe().unwrap();
-    command.stdout(writer.try_clone().unwrap()).stderr(writer.try_clone().unwrap());
+    command
+        .stdout(writer.try_clone().unwrap())
+        .stderr(writer.try_clone().unwrap());
     let mut child = command.spawn().unwrap();
     drop(command);
-    until_written(&stage.project.root().join(".agentd/calls/s.1.1/stdout"), "all-is-said");
+    until_written(
+        &stage.project.root().join(".agentd/calls/s.1.1/stdout"),
+        "all-is-said",
+    );
     // From here on the program is blocked, as it has more to print than the pipe has room for.
     until("the pipe is not full", || !has_room(&writer));
     send(&child, Signal::SIGTERM);
-    until("the agent is not ended", || ends(&stage.events()) == ["stopped"]);
-    assert!(child.try_wait().unwrap().is_none(), "the program is not blocked, so this test proves nothing");
+    until("the agent is not ended", || {
+        ends(&stage.events()) == ["stopped"]
+    });
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "the program is not blocked, so this test proves nothing"
+    );
     send(&child, Signal::SIGTERM);
     assert_eq!(code_of(child), Some(130));
     drop(reader);
@@ -117,13 +147,22 @@ fn a_deaf_agent_is_ended_when_its_grace_is_over() {
 fn a_signal_while_an_agent_is_waited_for_ends_the_wait() {
     let stage = Stage::with(&["err rate limit exceeded, retry-after: 300", "exit 1"]);
     let mut command = stage.command(&TURN, "");
-    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    until("the agent is not waited for", || ends(&stage.events()) == ["rate limited"]);
+    let child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the agent is not waited for", || {
+        ends(&stage.events()) == ["rate limited"]
+    });
     send(&child, Signal::SIGINT);
     Run::from(child.wait_with_output().unwrap())
         .fails(130, &["AgentStopped", "it had asked to wait", "resume"]);
     // Otherwise the agent would have been called once more when the wait was over.
-    assert_eq!((ends(&stage.events()), stage.calls()), (vec!["rate limited"], 1));
+    assert_eq!(
+        (ends(&stage.events()), stage.calls()),
+        (vec!["rate limited"], 1)
+    );
     stage.check(&[], &[None]);
     stage.steps(&["reply"]);
     stage.run(&["resume", "s"]).ok();
@@ -135,7 +174,11 @@ fn a_signal_before_the_agent_is_called_keeps_it_from_being_called() {
     let stage = Stage::new();
     let stderr = stage.outside("stderr");
     let mut command = stage.command(&TURN, &stage.hold_at("prepared"));
-    let child = command.stdout(Stdio::null()).stderr(File::create(&stderr).unwrap()).spawn().unwrap();
+    let child = command
+        .stdout(Stdio::null())
+        .stderr(File::create(&stderr).unwrap())
+        .spawn()
+        .unwrap();
     until_written(&stage.trace_file(), "prepared\n");
     send(&child, Signal::SIGTERM);
     // The program says this once it has taken note of the signal.

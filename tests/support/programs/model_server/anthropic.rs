@@ -18,7 +18,10 @@ pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
         "content": [], "stop_reason": null, "stop_sequence": null, "usage": usage,
     });
     let mut whole = head.clone();
-    let mut events = vec![Event::named("message_start", &json!({"type": "message_start", "message": head}))];
+    let mut events = vec![Event::named(
+        "message_start",
+        &json!({"type": "message_start", "message": head}),
+    )];
     let mut content = Vec::new();
     for block in blocks(reply, asked.number) {
         block.tell(content.len(), &mut events);
@@ -28,7 +31,10 @@ pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
         "message_delta",
         &json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null}, "usage": usage}),
     ));
-    events.push(Event::named("message_stop", &json!({"type": "message_stop"})));
+    events.push(Event::named(
+        "message_stop",
+        &json!({"type": "message_stop"}),
+    ));
     whole["content"] = content.into();
     whole["stop_reason"] = stop.into();
     Answer { whole, events }
@@ -54,7 +60,10 @@ fn blocks(reply: &Reply, number: usize) -> Vec<Block> {
     let mut blocks = Vec::new();
     if !reply.thinking.is_empty() {
         let delta = |piece: String| json!({"type": "thinking_delta", "thinking": piece});
-        let mut deltas: Vec<_> = pieces(&reply.thinking, reply.chunk).into_iter().map(delta).collect();
+        let mut deltas: Vec<_> = pieces(&reply.thinking, reply.chunk)
+            .into_iter()
+            .map(delta)
+            .collect();
         deltas.push(json!({"type": "signature_delta", "signature": "c2lnbmVk"}));
         blocks.push(Block {
             whole: json!({"type": "thinking", "thinking": reply.thinking, "signature": "c2lnbmVk"}),
@@ -78,7 +87,10 @@ fn blocks(reply: &Reply, number: usize) -> Vec<Block> {
         blocks.push(Block {
             whole: json!({"type": "tool_use", "id": id, "name": tool.name, "input": tool.input}),
             start: json!({"type": "tool_use", "id": id, "name": tool.name, "input": {}}),
-            deltas: pieces(&tool.input.to_string(), reply.chunk).into_iter().map(delta).collect(),
+            deltas: pieces(&tool.input.to_string(), reply.chunk)
+                .into_iter()
+                .map(delta)
+                .collect(),
             is_text: false,
         });
     }
@@ -87,7 +99,8 @@ fn blocks(reply: &Reply, number: usize) -> Vec<Block> {
 
 impl Block {
     fn tell(&self, index: usize, events: &mut Vec<Event>) {
-        let start = json!({"type": "content_block_start", "index": index, "content_block": self.start});
+        let start =
+            json!({"type": "content_block_start", "index": index, "content_block": self.start});
         events.push(Event::named("content_block_start", &start));
         for delta in &self.deltas {
             let delta = json!({"type": "content_block_delta", "index": index, "delta": delta});

@@ -37,7 +37,10 @@ pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
     if !calls.is_empty() {
         message["tool_calls"] = calls.clone().into();
     }
-    let mut whole = said("chat.completion", json!([{"index": 0, "message": message, "finish_reason": stop}]));
+    let mut whole = said(
+        "chat.completion",
+        json!([{"index": 0, "message": message, "finish_reason": stop}]),
+    );
     whole["usage"] = usage.clone();
 
     let chunk = |delta: Value, stop: Option<&str>| {
@@ -48,7 +51,12 @@ pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
     if !reply.thinking.is_empty() {
         events.push(chunk(json!({"reasoning_content": reply.thinking}), None));
     }
-    events.extend(reply.pieces().into_iter().map(|piece| chunk(json!({"content": piece}), None).piece()));
+    events.extend(
+        reply
+            .pieces()
+            .into_iter()
+            .map(|piece| chunk(json!({"content": piece}), None).piece()),
+    );
     if !calls.is_empty() {
         events.push(chunk(json!({"tool_calls": calls}), None));
     }
@@ -56,6 +64,10 @@ pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
     let mut last = said("chat.completion.chunk", json!([]));
     last["usage"] = usage;
     events.push(Event::plain(&last));
-    events.push(Event { name: None, data: "[DONE]".to_owned(), is_piece: false });
+    events.push(Event {
+        name: None,
+        data: "[DONE]".to_owned(),
+        is_piece: false,
+    });
     Answer { whole, events }
 }

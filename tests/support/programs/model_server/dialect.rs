@@ -84,7 +84,11 @@ impl Dialect {
 
     /// Tells how many tokens a request has.
     pub(crate) fn count(self, bytes: usize) -> Value {
-        let name = if self == Self::Anthropic { "input_tokens" } else { "totalTokens" };
+        let name = if self == Self::Anthropic {
+            "input_tokens"
+        } else {
+            "totalTokens"
+        };
         json!({name: bytes / 4})
     }
 
@@ -110,21 +114,33 @@ impl Dialect {
 
 impl Event {
     pub(crate) fn plain(data: &Value) -> Self {
-        Self { name: None, data: data.to_string(), is_piece: false }
+        Self {
+            name: None,
+            data: data.to_string(),
+            is_piece: false,
+        }
     }
 
     pub(crate) fn named(name: &'static str, data: &Value) -> Self {
-        Self { name: Some(name), ..Self::plain(data) }
+        Self {
+            name: Some(name),
+            ..Self::plain(data)
+        }
     }
 
     /// Marks a piece of the text.
     pub(crate) fn piece(self) -> Self {
-        Self { is_piece: true, ..self }
+        Self {
+            is_piece: true,
+            ..self
+        }
     }
 
     /// Returns the event as it is sent.
     pub(crate) fn text(&self) -> String {
-        let name = self.name.map_or(String::new(), |name| format!("event: {name}\n"));
+        let name = self
+            .name
+            .map_or(String::new(), |name| format!("event: {name}\n"));
         format!("{name}data: {}\n\n", self.data)
     }
 }

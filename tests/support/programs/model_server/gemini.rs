@@ -28,19 +28,35 @@ pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
         })
     };
 
-    let thought = (!reply.thinking.is_empty()).then(|| json!({"text": reply.thinking, "thought": true}));
+    let thought =
+        (!reply.thinking.is_empty()).then(|| json!({"text": reply.thinking, "thought": true}));
     let text = (!reply.text.is_empty()).then(|| json!({"text": reply.text}));
-    let tools =
-        reply.tools.iter().map(|tool| json!({"functionCall": {"name": tool.name, "args": tool.input}}));
-    let whole: Vec<Value> = thought.iter().cloned().chain(text).chain(tools.clone()).collect();
+    let tools = reply
+        .tools
+        .iter()
+        .map(|tool| json!({"functionCall": {"name": tool.name, "args": tool.input}}));
+    let whole: Vec<Value> = thought
+        .iter()
+        .cloned()
+        .chain(text)
+        .chain(tools.clone())
+        .collect();
 
-    let mut events: Vec<Event> =
-        thought.into_iter().map(|part| Event::plain(&said(&[part], false))).collect();
-    let pieces = reply.pieces().into_iter().map(|piece| json!({"text": piece}));
+    let mut events: Vec<Event> = thought
+        .into_iter()
+        .map(|part| Event::plain(&said(&[part], false)))
+        .collect();
+    let pieces = reply
+        .pieces()
+        .into_iter()
+        .map(|piece| json!({"text": piece}));
     events.extend(pieces.map(|part| Event::plain(&said(&[part], false)).piece()));
     events.extend(tools.map(|part| Event::plain(&said(&[part], false))));
     events.push(Event::plain(&said(&[json!({"text": ""})], true)));
-    Answer { whole: said(&whole, true), events }
+    Answer {
+        whole: said(&whole, true),
+        events,
+    }
 }
 
 pub(crate) fn failure(status: u16, message: &str) -> Value {

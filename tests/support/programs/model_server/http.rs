@@ -33,7 +33,9 @@ impl Connection {
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
         // A piece of a stream must not wait for the next one.
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Ok(Self {
+            stream: BufReader::new(stream),
+        })
     }
 
     /// Reads a request; `None` when the client has no more.
@@ -47,17 +49,29 @@ impl Connection {
             return Err(format!("{first:?} is no request").into());
         };
         let headers = self.headers()?;
-        if headers.get("expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue")) {
+        if headers
+            .get("expect")
+            .is_some_and(|value| value.eq_ignore_ascii_case("100-continue"))
+        {
             self.send(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
         let body = self.body(&headers)?;
-        Ok(Some(Request { method: method.to_owned(), path: path.to_owned(), headers, body }))
+        Ok(Some(Request {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            headers,
+            body,
+        }))
     }
 
     fn line(&mut self) -> Outcome<String> {
         let mut line = Vec::new();
-        (&mut self.stream).take(LONGEST).read_until(b'\n', &mut line)?;
-        Ok(String::from_utf8(line)?.trim_end_matches(['\r', '\n']).to_owned())
+        (&mut self.stream)
+            .take(LONGEST)
+            .read_until(b'\n', &mut line)?;
+        Ok(String::from_utf8(line)?
+            .trim_end_matches(['\r', '\n'])
+            .to_owned())
     }
 
     fn headers(&mut self) -> Outcome<BTreeMap<String, String>> {
@@ -72,8 +86,13 @@ impl Connection {
     }
 
     fn body(&mut self, headers: &BTreeMap<String, String>) -> Outcome<Vec<u8>> {
-        if !headers.get("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
-            let length = headers.get("content-length").map_or(Ok(0), |value| value.parse())?;
+        if !headers
+            .get("transfer-encoding")
+            .is_some_and(|value| value.eq_ignore_ascii_case("chunked"))
+        {
+            let length = headers
+                .get("content-length")
+                .map_or(Ok(0), |value| value.parse())?;
             let mut body = Vec::new();
             self.read_more(length, &mut body)?;
             return Ok(body);
@@ -115,9 +134,13 @@ impl Connection {
         length: Option<usize>,
         more: &BTreeMap<String, String>,
     ) -> io::Result<()> {
-        let framing = length
-            .map_or("transfer-encoding: chunked".to_owned(), |length| format!("content-length: {length}"));
-        let more: String = more.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let framing = length.map_or("transfer-encoding: chunked".to_owned(), |length| {
+            format!("content-length: {length}")
+        });
+        let more: String = more
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}\r\n"))
+            .collect();
         let head = format!(
             "HTTP/1.1 {status} {}\r\ncontent-type: {kind}\r\n{framing}\r\n{more}\r\n",
             reason(status)

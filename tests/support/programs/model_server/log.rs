@@ -17,8 +17,14 @@ use crate::http::Request;
 const SHOWN: usize = 2_000;
 
 /// Headers of which only the length is told.
-const SECRET: [&str; 6] =
-    ["authorization", "proxy-authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie"];
+const SECRET: [&str; 6] = [
+    "authorization",
+    "proxy-authorization",
+    "x-api-key",
+    "x-goog-api-key",
+    "api-key",
+    "cookie",
+];
 
 /// Where requests are written down.
 #[derive(Debug)]
@@ -73,7 +79,12 @@ impl Log {
             fs::create_dir_all(bodies)?;
         }
         let file = file.map(File::create).transpose()?.map(Mutex::new);
-        Ok(Self { file, bodies, prompt, count: AtomicUsize::new(0) })
+        Ok(Self {
+            file,
+            bodies,
+            prompt,
+            count: AtomicUsize::new(0),
+        })
     }
 
     /// Notes a request, whose status is not known yet.
@@ -83,9 +94,16 @@ impl Log {
             // Who looks for it will miss it.
             let _failed = fs::write(bodies.join(number.to_string()), &request.body);
         }
-        let prompt = self.prompt.as_ref().and_then(|path| fs::read_to_string(path).ok());
+        let prompt = self
+            .prompt
+            .as_ref()
+            .and_then(|path| fs::read_to_string(path).ok());
         let mask = |(name, value): (&String, &String)| {
-            let value = if SECRET.contains(&name.as_str()) { masked(value) } else { value.clone() };
+            let value = if SECRET.contains(&name.as_str()) {
+                masked(value)
+            } else {
+                value.clone()
+            };
             (name.clone(), value)
         };
         Entry {
@@ -98,7 +116,9 @@ impl Log {
             bytes: request.body.len(),
             headers: request.headers.iter().map(mask).collect(),
             status: None,
-            prompt: prompt.as_ref().map_or(Found::Missing, |prompt| find(body, prompt)),
+            prompt: prompt
+                .as_ref()
+                .map_or(Found::Missing, |prompt| find(body, prompt)),
             extra: extra(body, prompt.as_deref()),
         }
     }
@@ -107,7 +127,9 @@ impl Log {
     pub(crate) fn close(&self, entry: &Entry) -> Outcome<()> {
         if let Some(file) = &self.file {
             let line = format!("{}\n", serde_json::to_string(entry)?);
-            file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())?;
+            file.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .write_all(line.as_bytes())?;
         }
         Ok(())
     }
@@ -122,14 +144,23 @@ fn without_key(path: &str) -> String {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let parts: Vec<String> = query
         .split('&')
-        .map(|part| part.strip_prefix("key=").map_or(part.to_owned(), |key| format!("key={}", masked(key))))
+        .map(|part| {
+            part.strip_prefix("key=")
+                .map_or(part.to_owned(), |key| format!("key={}", masked(key)))
+        })
         .collect();
-    if query.is_empty() { path.to_owned() } else { format!("{path}?{}", parts.join("&")) }
+    if query.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}?{}", parts.join("&"))
+    }
 }
 
 /// Returns the model that is asked: Gemini has it in the path.
 fn model(path: &str, body: &Value) -> Option<String> {
-    let in_path = path.split_once("/models/").and_then(|(_, rest)| rest.split([':', '?', '/']).next());
+    let in_path = path
+        .split_once("/models/")
+        .and_then(|(_, rest)| rest.split([':', '?', '/']).next());
     body["model"].as_str().or(in_path).map(str::to_owned)
 }
 
@@ -137,19 +168,25 @@ fn find(value: &Value, prompt: &str) -> Found {
     match value {
         Value::String(text) if text == prompt => Found::Whole,
         Value::String(text) if text.contains(prompt) => Found::Within,
-        Value::Array(values) => {
-            values.iter().map(|value| find(value, prompt)).max().unwrap_or(Found::Missing)
-        }
-        Value::Object(values) => {
-            values.values().map(|value| find(value, prompt)).max().unwrap_or(Found::Missing)
-        }
+        Value::Array(values) => values
+            .iter()
+            .map(|value| find(value, prompt))
+            .max()
+            .unwrap_or(Found::Missing),
+        Value::Object(values) => values
+            .values()
+            .map(|value| find(value, prompt))
+            .max()
+            .unwrap_or(Found::Missing),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Found::Missing,
     }
 }
 
 /// Returns the texts of the last message of the user, what tools say included.
 fn extra(body: &Value, prompt: Option<&str>) -> Vec<String> {
-    let lists = ["messages", "contents", "input"].into_iter().filter_map(|key| body[key].as_array());
+    let lists = ["messages", "contents", "input"]
+        .into_iter()
+        .filter_map(|key| body[key].as_array());
     let is_users = |item: &&Value| {
         let kind = item["type"].as_str().unwrap_or_default();
         item["role"] == "user" || item["role"] == "tool" || kind.ends_with("_output")
@@ -159,14 +196,21 @@ fn extra(body: &Value, prompt: Option<&str>) -> Vec<String> {
         texts(item, "", &mut found);
     }
     found.retain(|text| Some(*text) != prompt);
-    found.into_iter().map(|text| text.chars().take(SHOWN).collect()).collect()
+    found
+        .into_iter()
+        .map(|text| text.chars().take(SHOWN).collect())
+        .collect()
 }
 
 fn texts<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
     match value {
-        Value::String(text) if ["text", "content", "output", "error"].contains(&key) => found.push(text),
+        Value::String(text) if ["text", "content", "output", "error"].contains(&key) => {
+            found.push(text)
+        }
         Value::Array(values) => values.iter().for_each(|value| texts(value, key, found)),
-        Value::Object(values) => values.iter().for_each(|(key, value)| texts(value, key, found)),
+        Value::Object(values) => values
+            .iter()
+            .for_each(|(key, value)| texts(value, key, found)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

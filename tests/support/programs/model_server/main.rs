@@ -63,10 +63,18 @@ fn run() -> Outcome<()> {
             "--prompt" => &mut prompt,
             _ => return Err(format!("{flag} is no flag of mine").into()),
         };
-        *place = Some(arguments.next().ok_or(format!("{flag} needs a path"))?.into());
+        *place = Some(
+            arguments
+                .next()
+                .ok_or(format!("{flag} needs a path"))?
+                .into(),
+        );
     }
     let script = Script::read(&script.ok_or("--script FILE is missing")?)?;
-    let server = Arc::new(Server { script, log: Log::new(log, bodies, prompt)? });
+    let server = Arc::new(Server {
+        script,
+        log: Log::new(log, bodies, prompt)?,
+    });
 
     let listener = TcpListener::bind("127.0.0.1:0")?;
     writeln!(io::stdout(), "http://{}", listener.local_addr()?)?;

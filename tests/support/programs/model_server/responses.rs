@@ -39,13 +39,25 @@ pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
         Stop::Length => Some("max_output_tokens"),
         Stop::Refusal => Some("content_filter"),
     };
-    whole["status"] = if reason.is_some() { "incomplete" } else { "completed" }.into();
+    whole["status"] = if reason.is_some() {
+        "incomplete"
+    } else {
+        "completed"
+    }
+    .into();
     if let Some(reason) = reason {
         whole["incomplete_details"] = json!({"reason": reason});
     }
-    let name = if reason.is_some() { "response.incomplete" } else { "response.completed" };
+    let name = if reason.is_some() {
+        "response.incomplete"
+    } else {
+        "response.completed"
+    };
     told.tell(name, json!({"response": whole}));
-    Answer { whole, events: told.events }
+    Answer {
+        whole,
+        events: told.events,
+    }
 }
 
 /// What was said so far.
@@ -73,12 +85,18 @@ impl Told {
             started.extend(not_yet);
         }
         let index = self.output.len();
-        self.tell("response.output_item.added", json!({"output_index": index, "item": started}));
+        self.tell(
+            "response.output_item.added",
+            json!({"output_index": index, "item": started}),
+        );
     }
 
     fn done(&mut self, item: Value) {
         let index = self.output.len();
-        self.tell("response.output_item.done", json!({"output_index": index, "item": item}));
+        self.tell(
+            "response.output_item.done",
+            json!({"output_index": index, "item": item}),
+        );
         self.output.push(item);
     }
 
@@ -96,9 +114,18 @@ impl Told {
         self.add(&item, json!({"summary": []}));
         let empty = json!({"type": "summary_text", "text": ""});
         self.tell("response.reasoning_summary_part.added", part("part", empty));
-        self.tell("response.reasoning_summary_text.delta", part("delta", text.into()));
-        self.tell("response.reasoning_summary_text.done", part("text", text.into()));
-        self.tell("response.reasoning_summary_part.done", part("part", summary));
+        self.tell(
+            "response.reasoning_summary_text.delta",
+            part("delta", text.into()),
+        );
+        self.tell(
+            "response.reasoning_summary_text.done",
+            part("text", text.into()),
+        );
+        self.tell(
+            "response.reasoning_summary_part.done",
+            part("part", summary),
+        );
         self.done(item);
     }
 
@@ -122,7 +149,10 @@ impl Told {
                 event.is_piece = true;
             }
         }
-        self.tell("response.output_text.done", part("text", reply.text.clone().into()));
+        self.tell(
+            "response.output_text.done",
+            part("text", reply.text.clone().into()),
+        );
         self.tell("response.content_part.done", part("part", content));
         self.done(item);
     }
@@ -159,5 +189,8 @@ pub(crate) fn failure_event(message: &str) -> Event {
         "id": "resp_failed", "object": "response", "status": "failed", "output": [],
         "error": {"code": "server_error", "message": message},
     });
-    Event::named("response.failed", &json!({"type": "response.failed", "response": response}))
+    Event::named(
+        "response.failed",
+        &json!({"type": "response.failed", "response": response}),
+    )
 }

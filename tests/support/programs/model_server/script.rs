@@ -101,7 +101,13 @@ pub(crate) struct Usage {
 
 impl Default for Usage {
     fn default() -> Self {
-        Self { input: 100, cache_read: 0, cache_write: 0, output: 10, reasoning: 0 }
+        Self {
+            input: 100,
+            cache_read: 0,
+            cache_write: 0,
+            output: 10,
+            reasoning: 0,
+        }
     }
 }
 
@@ -159,28 +165,44 @@ impl Script {
         let file: File = yaml::read(&text, &origin, 1, ErrorKind::ScriptInvalid)?;
         let fault = |message: &str, location| {
             let place = yaml::place(&text, &origin, 1, location);
-            Err(Error::new(ErrorKind::ScriptInvalid, message).with_place(place).into())
+            Err(Error::new(ErrorKind::ScriptInvalid, message)
+                .with_place(place)
+                .into())
         };
         if file.format.value != 1 {
-            return fault("only scripts of format 1 are understood", file.format.referenced);
+            return fault(
+                "only scripts of format 1 are understood",
+                file.format.referenced,
+            );
         }
         if file.replies.is_empty() {
             return fault("there is no reply", file.format.referenced);
         }
-        if let Some((reply, message)) =
-            file.replies.iter().find_map(|reply| Some((reply, reply.value.fault()?)))
+        if let Some((reply, message)) = file
+            .replies
+            .iter()
+            .find_map(|reply| Some((reply, reply.value.fault()?)))
         {
             return fault(message, reply.referenced);
         }
         let replies = file.replies.into_iter().map(|reply| reply.value).collect();
-        Ok(Self { replies, played: Mutex::default() })
+        Ok(Self {
+            replies,
+            played: Mutex::default(),
+        })
     }
 
     /// Returns the next reply, fitted to the request.
     pub(crate) fn next(&self, body: &str) -> Outcome<Reply> {
         let mut played = self.played.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut uses = self.replies.iter().flat_map(|reply| std::iter::repeat_n(reply, reply.repeat));
-        let reply = uses.nth(*played).or(self.replies.last()).ok_or("there is no reply")?;
+        let mut uses = self
+            .replies
+            .iter()
+            .flat_map(|reply| std::iter::repeat_n(reply, reply.repeat));
+        let reply = uses
+            .nth(*played)
+            .or(self.replies.last())
+            .ok_or("there is no reply")?;
         *played += 1;
         let mut reply = reply.clone();
         if reply.text.contains(NONCE) {
@@ -196,18 +218,31 @@ impl Reply {
     fn fault(&self) -> Option<&'static str> {
         let odd = [
             (
-                self.status.is_some_and(|status| !(400..600).contains(&status)),
+                self.status
+                    .is_some_and(|status| !(400..600).contains(&status)),
                 "`status` is that of a failure",
             ),
-            (self.chunk == 0 || self.repeat == 0, "`chunk` and `repeat` are 1 at least"),
-            (!(0.0..=3600.0).contains(&self.delay), "`delay` is 0 to 3600 seconds"),
-            (self.usage.reasoning > self.usage.output, "`reasoning` is part of `output`"),
             (
-                self.tools.iter().any(|tool| !tool.input.is_object() && !tool.input.is_string()),
+                self.chunk == 0 || self.repeat == 0,
+                "`chunk` and `repeat` are 1 at least",
+            ),
+            (
+                !(0.0..=3600.0).contains(&self.delay),
+                "`delay` is 0 to 3600 seconds",
+            ),
+            (
+                self.usage.reasoning > self.usage.output,
+                "`reasoning` is part of `output`",
+            ),
+            (
+                self.tools
+                    .iter()
+                    .any(|tool| !tool.input.is_object() && !tool.input.is_string()),
                 "`input` is named values or a text",
             ),
         ];
-        odd.into_iter().find_map(|(is_odd, message)| is_odd.then_some(message))
+        odd.into_iter()
+            .find_map(|(is_odd, message)| is_odd.then_some(message))
     }
 
     /// Returns the text in its pieces.
@@ -218,9 +253,16 @@ impl Reply {
 
 /// Cuts a text into pieces of so many characters.
 pub(crate) fn pieces(text: &str, size: usize) -> Vec<String> {
-    let mut starts: Vec<usize> = text.char_indices().map(|(at, _)| at).step_by(size).collect();
+    let mut starts: Vec<usize> = text
+        .char_indices()
+        .map(|(at, _)| at)
+        .step_by(size)
+        .collect();
     starts.push(text.len());
-    starts.windows(2).map(|ends| text[ends[0]..ends[1]].to_owned()).collect()
+    starts
+        .windows(2)
+        .map(|ends| text[ends[0]..ends[1]].to_owned())
+        .collect()
 }
 
 /// Returns the nonce of the first `<review run="…"` of a body, in which quotes are escaped.

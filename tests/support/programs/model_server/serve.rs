@@ -39,7 +39,10 @@ impl Server {
     pub(crate) fn converse(&self, stream: TcpStream) -> Outcome<()> {
         let mut connection = Connection::new(stream)?;
         while let Some(request) = connection.read()? {
-            let is_last = request.headers.get("connection").is_some_and(|value| value == "close");
+            let is_last = request
+                .headers
+                .get("connection")
+                .is_some_and(|value| value == "close");
             if self.answer(&mut connection, &request)? == After::Break || is_last {
                 break;
             }
@@ -52,11 +55,18 @@ impl Server {
         let mut entry = self.log.open(request, &body);
         let found = Dialect::of(&request.path).filter(|_| request.method == "POST");
         let Some((dialect, wish)) = found else {
-            let is_list = request.method == "GET" && request.path.split('?').next().is_some_and(is_list);
+            let is_list =
+                request.method == "GET" && request.path.split('?').next().is_some_and(is_list);
             let (status, answer) = if is_list {
-                (200, json!({"object": "list", "data": [], "models": [], "has_more": false}))
+                (
+                    200,
+                    json!({"object": "list", "data": [], "models": [], "has_more": false}),
+                )
             } else {
-                (404, json!({"error": {"message": "nothing is served there"}}))
+                (
+                    404,
+                    json!({"error": {"message": "nothing is served there"}}),
+                )
             };
             entry.status = Some(status);
             self.log.close(&entry)?;
@@ -90,7 +100,12 @@ impl Server {
             return Ok(After::Break);
         }
         if let Some(raw) = &reply.raw {
-            connection.start(raw.status, &raw.content_type, Some(raw.body.len()), &reply.headers)?;
+            connection.start(
+                raw.status,
+                &raw.content_type,
+                Some(raw.body.len()),
+                &reply.headers,
+            )?;
             connection.send(raw.body.as_bytes())?;
             return Ok(After::Next);
         }
@@ -99,7 +114,13 @@ impl Server {
             return whole(connection, status, &failure, &reply.headers);
         }
         let model = entry.model.clone().unwrap_or_else(|| "scripted".to_owned());
-        let answer = dialect.answer(reply, Asked { number: entry.number, model: &model });
+        let answer = dialect.answer(
+            reply,
+            Asked {
+                number: entry.number,
+                model: &model,
+            },
+        );
         if entry.stream {
             stream(connection, dialect, answer, reply)
         } else {
@@ -135,7 +156,12 @@ fn plain(connection: &mut Connection, answer: &Answer, reply: &Reply) -> Outcome
 }
 
 /// Sends an answer as events.
-fn stream(connection: &mut Connection, dialect: Dialect, answer: Answer, reply: &Reply) -> Outcome<After> {
+fn stream(
+    connection: &mut Connection,
+    dialect: Dialect,
+    answer: Answer,
+    reply: &Reply,
+) -> Outcome<After> {
     let mut events = answer.events;
     if reply.error_event {
         events.truncate(place_after(&events, usize::MAX));
@@ -157,7 +183,10 @@ fn stream(connection: &mut Connection, dialect: Dialect, answer: Answer, reply: 
 }
 
 fn fault(reply: &Reply) -> Option<Fault> {
-    reply.cut_after.map(Fault::Cut).or(reply.stall_after.map(Fault::Stall))
+    reply
+        .cut_after
+        .map(Fault::Cut)
+        .or(reply.stall_after.map(Fault::Stall))
 }
 
 fn suffer(connection: &mut Connection, fault: Fault) -> After {
@@ -169,9 +198,13 @@ fn suffer(connection: &mut Connection, fault: Fault) -> After {
 
 /// Returns how many events come up to so many pieces of the text, or up to its last; without a text, all but the last.
 fn place_after(events: &[Event], count: usize) -> usize {
-    let pieces: Vec<usize> = (0..events.len()).filter(|&at| events[at].is_piece).collect();
+    let pieces: Vec<usize> = (0..events.len())
+        .filter(|&at| events[at].is_piece)
+        .collect();
     match pieces.get(count) {
         Some(&next) => next,
-        None => pieces.last().map_or(events.len().saturating_sub(1), |last| last + 1),
+        None => pieces
+            .last()
+            .map_or(events.len().saturating_sub(1), |last| last + 1),
     }
 }
