@@ -21,6 +21,7 @@ lint:
     cargo clippy --locked --all-targets -- -D warnings
     cargo clippy --locked --no-default-features -- -D warnings
     cargo clippy --locked --no-default-features --features run -- -D warnings
+    cargo clippy --locked --no-default-features --features run,tokenizer -- -D warnings
 
 # Build the documentation; a warning is an error
 docs:

@@ -74,10 +74,11 @@ cargo fetch --locked --quiet
 step "format"
 cargo fmt --check
 
-step "lints: cli, pure, run"
+step "lints: cli, pure and run, with and without the tokenizer"
 cargo clippy --offline --locked --all-targets --quiet -- -D warnings
-cargo clippy --offline --locked --no-default-features --quiet -- -D warnings
-cargo clippy --offline --locked --no-default-features --features run --quiet -- -D warnings
+for features in "" tokenizer run run,tokenizer; do
+    cargo clippy --offline --locked --no-default-features --features "$features" --quiet -- -D warnings
+done
 
 # Many tests wait for processes, so more of them run at a time than there are cores.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN) + 1))}"
@@ -86,6 +87,8 @@ step "tests"
 # Builds the programs that tests start, and runs the tests of the documentation, too.
 export AGENTD_TEST_PROGRAMS=built
 cargo test --offline --locked
+# Without the tokenizer, counts are estimates.
+cargo test --offline --locked --no-default-features --lib
 
 if [ -n "$soak" ]; then
     step "soak: $soak kills"

@@ -143,13 +143,18 @@ pub enum ErrorKind {
     GitFailed,
     /// Two branches that contradict each other.
     MergeConflict,
+    /// An error of a program that uses this library, with its name: in a driver, a store or a memory of its own.
+    Custom(&'static str),
 }
 
 impl ErrorKind {
-    /// Returns the kind's name as it is spelt in the code and in JSON output.
+    /// Returns the kind's name as it is spelt in the code and in JSON output; of a custom kind, its own name.
     #[must_use]
     pub fn name(self) -> String {
-        format!("{self:?}")
+        match self {
+            Self::Custom(name) => name.to_owned(),
+            known => format!("{known:?}"),
+        }
     }
 }
 
@@ -322,7 +327,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {self:#}", self.0.kind)
+        write!(f, "{}: {self:#}", self.0.kind.name())
     }
 }
 
@@ -347,6 +352,15 @@ mod tests {
             format!("{error:#}"),
             "broken\n --> a.yaml:2:5\n  |\n2 |   twö: 3\n  |     ^\nhint: mend it"
         );
+    }
+
+    #[test]
+    fn an_error_of_a_caller_has_its_own_name() {
+        let kind = ErrorKind::Custom("TrackerDown");
+        let error = Error::new(kind, "no answer");
+        assert_eq!((error.kind(), kind.name().as_str()), (kind, "TrackerDown"));
+        assert_eq!(format!("{error:?}"), "TrackerDown: no answer");
+        assert_ne!(kind, ErrorKind::Custom("TrackerFull"));
     }
 
     #[test]

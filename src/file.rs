@@ -61,17 +61,35 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
 }
 
 fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
-    let metadata = match path.metadata() {
-        Ok(metadata) => metadata,
+    match path.metadata() {
+        Ok(metadata) => check_kind(path, &metadata)?,
         Err(error) if is_missing(&error) => return Ok(None),
         Err(error) => return Err(unusable(path, "cannot be looked at").with_source(error)),
+    }
+    match open_nonblocking(path) {
+        Ok(file) => read_opened(path, file, limit).map(Some),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) => Err(unusable(path, "cannot be read").with_source(error)),
+    }
+}
+
+/// Opens a regular file for reading.
+///
+/// # Errors
+///
+/// Those of the system, and `InvalidInput` for what is not a regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    let check = |metadata: &Metadata| {
+        if metadata.is_file() {
+            return Ok(());
+        }
+        let message = format!("{} is not a regular file", shown(path));
+        Err(io::Error::new(io::ErrorKind::InvalidInput, message))
     };
-    check_kind(path, &metadata)?;
-    check_size(path, metadata.len(), limit)?;
-    let bytes = read_all(path, limit)
-        .map_err(|error| unusable(path, "cannot be read").with_source(error))?;
-    check_size(path, bytes.len() as u64, limit)?;
-    Ok(Some(bytes))
+    check(&path.metadata()?)?;
+    let file = open_nonblocking(path)?;
+    check(&file.metadata()?)?;
+    Ok(file)
 }
 
 /// Reads the bytes of a file that is open. Its path is for messages only.
@@ -168,14 +186,21 @@ fn check_size(path: &Path, size: u64, limit: u64) -> Result<()> {
     )
 }
 
+/// Opens a file for reading. Its kind was checked before, but a named pipe may have taken its place, which must not
+/// block; the caller checks the kind again. The standard library has no flag for that.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is where files are opened for reading"
 )]
-fn read_all(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
+fn open_nonblocking(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(all(unix, feature = "run"))]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        nix::fcntl::OFlag::O_NONBLOCK.bits(),
+    );
+    options.open(path)
 }
 
 fn into_text(path: &Path, bytes: Vec<u8>) -> Result<String> {

@@ -10,7 +10,7 @@
 //!   ops     └─────── compose ────────┘  agent    parse    apply    store     ops     store      apply
 //! ```
 //!
-//! One turn goes through them in that order, in `orchestrator::take`. Each room is entered with values and left with
+//! One turn goes through them in that order, in `orchestrator::take_turn`. Each room is entered with values and left with
 //! values; ARCHITECTURE.md says who may use whom.
 //!
 //! # A prompt that no content can break
@@ -30,9 +30,10 @@
 //!
 //! | features | adds |
 //! |---|---|
-//! | none | the pure rooms: [`models`], [`config`], [`pack`], [`mod@compose`], [`parse`], [`apply`], [`spec`] |
+//! | none | the pure rooms: [`text`], [`models`], [`config`], [`pack`], [`mod@compose`], [`parse`], [`apply`], [`spec`] |
 //! | `run` | the rooms with doors: `agent`, `ops`, `store`, `orchestrator` |
 //! | `cli` (default) | the `agentd` binary |
+//! | `tokenizer` (default) | exact token counts; without it counts are estimates, and a program is about 30 MB smaller |
 
 #[cfg(feature = "run")]
 pub mod agent;
@@ -56,6 +57,10 @@ pub mod secret;
 pub mod spec;
 #[cfg(feature = "run")]
 pub mod store;
+pub mod text;
+
+// Crates whose types are part of this library's signatures.
+pub use {indexmap, schemars, serde_json};
 
 pub use compose::{Draft, compose, inject_variables};
 pub use error::{Error, ErrorKind, Place, Result};

@@ -4,6 +4,8 @@
 //!
 //! A secret is looked for in what a reader sees of a text: escape sequences, control characters and invisible characters
 //! are left out of the search, because showing the text removes them, and would put the secret together again.
+//! Line breaks are left out as well, with the indentation and the marks of diffs, quotes and comments that surround them:
+//! encoders break base64 into lines.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +23,7 @@ const SHORTEST: usize = 8;
 const MARKS: [char; 4] = ['<', '>', '[', ']'];
 
 /// Maximum size in bytes of what is searched at once in a long text.
-const MAX_PIECE_BYTES: usize = 64 * 1024;
+const MAX_PIECE_BYTES: usize = 1024 * 1024;
 
 /// The secrets of a run: cheap to clone, and silent about their values.
 #[derive(Clone, Default)]
@@ -55,9 +57,10 @@ impl Secrets {
             }
             let shown: Name = format!("[secret {name}]").into();
             names.insert(name);
-            values.push((seen(&String::from_utf8_lossy(&value)), Arc::clone(&shown)));
+            let text = String::from_utf8_lossy(&value);
+            values.push((searchable(&text).replace(MARKS, ""), Arc::clone(&shown)));
             for form in forms_of(&value) {
-                let seen = seen(&form);
+                let seen = searchable(&form);
                 if seen.len() >= SHORTEST {
                     forms.entry(seen).or_insert_with(|| Arc::clone(&shown));
                 }
@@ -102,7 +105,8 @@ impl Secrets {
         let Some(known) = &self.0 else {
             return Cow::Borrowed(text);
         };
-        if is_seen_whole(text) && known.finder.find(text).is_none() && known.hold(text).is_none() {
+        let is_searched_whole = !text.contains(['\n', '\\']) && is_seen_whole(text);
+        if is_searched_whole && known.finder.find(text).is_none() && known.hold(text).is_none() {
             return Cow::Borrowed(text);
         }
         let mut stream = self.stream();
@@ -114,6 +118,9 @@ impl Secrets {
             rest = others;
         }
         redacted.push_str(&stream.finish());
+        if redacted == text {
+            return Cow::Borrowed(text);
+        }
         Cow::Owned(redacted)
     }
 
@@ -124,7 +131,7 @@ impl Secrets {
         let Some(known) = self.0.as_ref().filter(|_| text.contains(MARKS)) else {
             return Cow::Borrowed(text);
         };
-        let mut held = Held::default();
+        let mut held = Held::new(ReplyReader::Joined);
         held.push(text);
         let pieces: Vec<(Piece, &Name)> = known
             .values
@@ -161,7 +168,7 @@ impl Secrets {
     pub fn stream(&self) -> Redactor {
         Redactor {
             secrets: self.clone(),
-            held: Held::default(),
+            stages: ReplyReader::ALL.map(Held::new),
         }
     }
 }
@@ -197,13 +204,15 @@ impl Known {
 /// Replaces secrets in a text that comes in pieces, however it is split.
 pub struct Redactor {
     secrets: Secrets,
-    /// What may be the start of a secret.
-    held: Held,
+    /// One stage per reading, in the order in which the text passes them. Each holds back what may be the start of a
+    /// secret.
+    stages: [Held; ReplyReader::ALL.len()],
 }
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redactor({} bytes held)", self.held.raw.len())
+        let held: usize = self.stages.iter().map(|held| held.raw.len()).sum();
+        write!(f, "Redactor({held} bytes held)")
     }
 }
 
@@ -211,46 +220,249 @@ impl Redactor {
     /// Takes a piece, and returns what can be shown of the text so far and has not been returned yet.
     #[must_use]
     pub fn push(&mut self, piece: &str) -> String {
-        let Some(known) = &self.secrets.0 else {
-            return piece.to_owned();
-        };
-        self.held.push(piece);
-        let held = &self.held;
-        let mut shown = String::with_capacity(held.raw.len());
-        let (mut at, mut raw_at) = (0, 0);
-        // Before the place to hold at no form is incomplete, so what is found there stays as it is.
-        let hold = loop {
-            let hold = known
-                .hold(&held.seen[at..])
-                .map_or(held.seen.len(), |hold| at + hold);
-            while let Some(found) = known
-                .finder
-                .find(&held.seen[at..])
-                .filter(|found| at + found.start() < hold)
-            {
-                shown.push_str(&held.raw[raw_at..held.raw_start(at + found.start())]);
-                shown.push_str(&known.forms[found.pattern().as_usize()].1);
-                at += found.end();
-                raw_at = held.raw_end(at);
+        let mut shown = piece.to_owned();
+        if let Some(known) = &self.secrets.0 {
+            for held in &mut self.stages {
+                held.push(&shown);
+                shown = held.release(known);
             }
-            // A secret that reached beyond it: what follows is judged anew.
-            if at <= hold {
-                break hold;
-            }
-        };
-        let raw_hold = held.raw_start(hold);
-        shown.push_str(&held.raw[raw_at..raw_hold]);
-        self.held.forget(hold, raw_hold);
+        }
         shown
     }
 
     /// Ends the text, and returns the rest of it.
     #[must_use]
     pub fn finish(&mut self) -> String {
-        let Some(known) = &self.secrets.0 else {
-            return String::new();
+        let mut shown = String::new();
+        if let Some(known) = &self.secrets.0 {
+            for held in &mut self.stages {
+                held.push(&shown);
+                shown = held.release(known);
+                shown.push_str(&held.finish(known));
+            }
+        }
+        shown
+    }
+}
+
+/// Returns the places of the pieces of a value in a text, if it is in pieces there that only marks, and whatever is between
+/// marks, keep apart. The value is without its own marks, which cannot be distinguished from those. The pieces before the last are searched for in every run of text without a mark: `reached` holds for
+/// each length of the value's start the places of its pieces.
+fn pieces_of(text: &str, value: &str) -> Vec<Piece> {
+    if value.len() < SHORTEST {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut reached: BTreeMap<usize, Vec<Piece>> = BTreeMap::new();
+    let mut start = 0;
+    for run in text.split(MARKS) {
+        if run.is_empty() {
+            start += 1;
+            continue;
+        }
+        let end = start + run.len();
+        let mut longer = Vec::new();
+        for (&length, pieces) in &reached {
+            let rest = &value[length..];
+            if run.starts_with(rest) {
+                found.extend(pieces.iter().cloned().chain([(start, start + rest.len())]));
+            } else if rest.starts_with(run) {
+                longer.push((
+                    length + run.len(),
+                    pieces.iter().cloned().chain([(start, end)]).collect(),
+                ));
+            }
+        }
+        let starts =
+            (1..value.len().min(run.len() + 1)).filter(|&length| value.is_char_boundary(length));
+        longer.extend(
+            starts
+                .filter(|&length| run.ends_with(&value[..length]))
+                .map(|length| (length, vec![(end - length, end)])),
+        );
+        reached.extend(longer);
+        start = end + 1;
+    }
+    found
+}
+
+/// A way to read a text when secrets are looked for in it: what is left out next to a line break.
+///
+/// One is not enough. Base64 can begin a line with `+`, which is also the mark of an added line in a diff, and a secret can
+/// begin with `n` after a backslash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReplyReader {
+    /// Line breaks and the indentation after them are left out.
+    Joined,
+    /// Also backslashes: a `\n` or `\r` that JSON wrote is a line break.
+    Unescaped,
+    /// Also the first `+`, `-`, `>` or `#` of a line: diffs, quotes and comments put it there.
+    Unmarked,
+}
+
+impl ReplyReader {
+    const ALL: [Self; 3] = [Self::Joined, Self::Unescaped, Self::Unmarked];
+}
+
+/// A position in a line, as far as a [`ReplyReader`] depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinePosition {
+    Start,
+    AfterMark,
+    Words,
+}
+
+/// A text as it is, and what of it is searched.
+struct Held {
+    reading: ReplyReader,
+    raw: String,
+    /// A part of the characters of `raw`, in their order.
+    seen: String,
+    /// Each start of a part of `seen` that is contiguous in `raw`.
+    parts: Vec<Part>,
+    screen: Screen,
+    position: LinePosition,
+    is_escaped: bool,
+}
+
+/// The offsets in both texts at which a contiguous part starts.
+struct Part {
+    seen: usize,
+    raw: usize,
+}
+
+impl Held {
+    fn new(reading: ReplyReader) -> Self {
+        Self {
+            reading,
+            raw: String::new(),
+            seen: String::new(),
+            parts: Vec::new(),
+            screen: Screen::default(),
+            position: LinePosition::Start,
+            is_escaped: false,
+        }
+    }
+
+    /// Adds a piece of the text.
+    fn push(&mut self, piece: &str) {
+        for line in piece.split_inclusive('\n') {
+            let has_escapes = self.reading != ReplyReader::Joined
+                && (self.is_escaped || line.as_bytes().contains(&b'\\'));
+
+            if !has_escapes && self.screen == Screen::default() && is_seen_whole(line) {
+                self.push_plain(line);
+            } else {
+                self.push_chars(line);
+            }
+        }
+    }
+
+    /// Adds a line of which only its start and its end can be left out.
+    fn push_plain(&mut self, line: &str) {
+        let left_out = line
+            .char_indices()
+            .find(|(_, c)| !self.leaves_out(*c))
+            .map_or(line.len(), |(at, _)| at);
+        let (start, words) = line.split_at(left_out);
+
+        self.raw.push_str(start);
+        self.keep(words.trim_end_matches('\n'));
+
+        if words.ends_with('\n') {
+            self.raw.push('\n');
+            self.position = LinePosition::Start;
+        }
+    }
+
+    /// Adds a text character by character.
+    fn push_chars(&mut self, text: &str) {
+        for c in text.chars() {
+            let mut buffer = [0; 4];
+            let c_text = &*c.encode_utf8(&mut buffer);
+            let shown = self.screen.push(c_text).chars().next();
+
+            match shown {
+                // A carriage return is shown as a line end, so what is shown differs from `c`.
+                Some(shown) if !is_invisible(shown) && !self.leaves_out(shown) => self.keep(c_text),
+                _ => self.raw.push(c),
+            }
+        }
+    }
+
+    /// Adds a text that is searched whole.
+    fn keep(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let (seen, raw) = (self.seen.len(), self.raw.len());
+        let is_contiguous = match self.parts.last() {
+            Some(part) => raw - seen == part.raw - part.seen,
+            None => raw == seen,
         };
-        let held = std::mem::take(&mut self.held);
+        if !is_contiguous {
+            self.parts.push(Part { seen, raw });
+        }
+        self.raw.push_str(text);
+        self.seen.push_str(text);
+    }
+
+    /// Returns true if the next character that a reader sees is left out of the search.
+    fn leaves_out(&mut self, c: char) -> bool {
+        let is_escaped = std::mem::take(&mut self.is_escaped);
+        match c {
+            '\n' => self.position = LinePosition::Start,
+            '\\' if self.reading != ReplyReader::Joined => self.is_escaped = true,
+            'n' | 'r' if is_escaped => self.position = LinePosition::Start,
+            't' if is_escaped && self.position != LinePosition::Words => {}
+            ' ' | '\t' if self.position != LinePosition::Words => {}
+            '+' | '-' | '>' | '#'
+                if self.reading == ReplyReader::Unmarked
+                    && self.position == LinePosition::Start =>
+            {
+                self.position = LinePosition::AfterMark;
+            }
+            _ => {
+                self.position = LinePosition::Words;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Returns what cannot be part of a secret that goes on after the text so far, with secrets replaced, and forgets it.
+    fn release(&mut self, known: &Known) -> String {
+        let mut shown = String::with_capacity(self.raw.len());
+        let (mut at, mut raw_at) = (0, 0);
+        // Before the place to hold at no form is incomplete, so what is found there stays as it is.
+        let hold = loop {
+            let hold = known
+                .hold(&self.seen[at..])
+                .map_or(self.seen.len(), |hold| at + hold);
+            while let Some(found) = known
+                .finder
+                .find(&self.seen[at..])
+                .filter(|found| at + found.start() < hold)
+            {
+                shown.push_str(&self.raw[raw_at..self.raw_start(at + found.start())]);
+                shown.push_str(&known.forms[found.pattern().as_usize()].1);
+                at += found.end();
+                raw_at = self.raw_end(at);
+            }
+            // A secret that reached beyond it: what follows is judged anew.
+            if at <= hold {
+                break hold;
+            }
+        };
+        let raw_hold = self.raw_start(hold);
+        shown.push_str(&self.raw[raw_at..raw_hold]);
+        self.forget(hold, raw_hold);
+        shown
+    }
+
+    /// Ends the text, and returns the rest of it with secrets replaced, also one that the end cuts off.
+    fn finish(&mut self, known: &Known) -> String {
+        let held = std::mem::replace(self, Self::new(self.reading));
         let seen = held.seen.as_str();
         let mut shown = String::new();
         let (mut at, mut raw_at) = (0, 0);
@@ -287,113 +499,53 @@ impl Redactor {
         shown.push_str(&held.raw[raw_at..]);
         shown
     }
-}
 
-/// Returns the places of the pieces of a value in a text, if it is in pieces there that only marks, and whatever is between
-/// marks, keep apart. The pieces before the last are searched for in every run of text without a mark: `reached` holds for
-/// each length of the value's start the places of its pieces.
-fn pieces_of(text: &str, value: &str) -> Vec<Piece> {
-    // A value that contains a mark cannot be distinguished from markup.
-    if value.len() < SHORTEST || value.contains(MARKS) {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    let mut reached: BTreeMap<usize, Vec<Piece>> = BTreeMap::new();
-    let mut start = 0;
-    for run in text.split(MARKS) {
-        let end = start + run.len();
-        let mut longer = Vec::new();
-        for (&length, pieces) in &reached {
-            let rest = &value[length..];
-            if run.starts_with(rest) {
-                found.extend(pieces.iter().cloned().chain([(start, start + rest.len())]));
-            } else if !run.is_empty() && rest.starts_with(run) {
-                longer.push((
-                    length + run.len(),
-                    pieces.iter().cloned().chain([(start, end)]).collect(),
-                ));
-            }
-        }
-        let starts = (1..value.len()).filter(|&length| value.is_char_boundary(length));
-        longer.extend(
-            starts
-                .filter(|&length| run.ends_with(&value[..length]))
-                .map(|length| (length, vec![(end - length, end)])),
-        );
-        reached.extend(longer);
-        start = end + 1;
-    }
-    found
-}
-
-/// A text as it is, and what a reader sees of it.
-#[derive(Default)]
-struct Held {
-    raw: String,
-    seen: String,
-    /// Where in `raw` the character of each byte of `seen` starts and ends; empty if both texts are the same.
-    places: Vec<(usize, usize)>,
-    screen: Screen,
-}
-
-impl Held {
-    fn push(&mut self, piece: &str) {
-        if self.places.is_empty() && self.screen == Screen::default() && is_seen_whole(piece) {
-            self.raw.push_str(piece);
-            self.seen.push_str(piece);
-            return;
-        }
-        if self.places.is_empty() {
-            self.places = self.seen.char_indices().flat_map(place_of).collect();
-        }
-        for c in piece.chars() {
-            let start = self.raw.len();
-            self.raw.push(c);
-            let mut buffer = [0; 4];
-            let shown = self.screen.push(c.encode_utf8(&mut buffer));
-            for c in shown.chars().filter(|c| !is_invisible(*c)) {
-                self.seen.push(c);
-                self.places
-                    .extend(std::iter::repeat_n((start, self.raw.len()), c.len_utf8()));
-            }
-        }
-    }
-
-    /// Returns where in the text as it is the character at a place of what is seen starts.
+    /// Returns the offset in `raw` at which the character at an offset of `seen` starts.
     fn raw_start(&self, at: usize) -> usize {
         if at == self.seen.len() {
             return self.raw.len();
         }
-        self.places.get(at).map_or(at, |(start, _)| *start)
+        self.raw_offset(at, at)
     }
 
-    /// Returns where in the text as it is the character before a place of what is seen ends.
+    /// Returns the offset in `raw` at which the character before an offset of `seen` ends.
     fn raw_end(&self, at: usize) -> usize {
-        at.checked_sub(1)
-            .and_then(|last| self.places.get(last))
-            .map_or(at, |(_, end)| *end)
+        self.raw_offset(at, at.saturating_sub(1))
+    }
+
+    /// Returns the offset in `raw` of an offset in `seen`, by the part that an offset is in.
+    fn raw_offset(&self, at: usize, inside: usize) -> usize {
+        let next = self.parts.partition_point(|part| part.seen <= inside);
+        match next.checked_sub(1).and_then(|last| self.parts.get(last)) {
+            Some(part) => part.raw + (at - part.seen),
+            None => at,
+        }
     }
 
     /// Forgets the starts of both texts.
     fn forget(&mut self, seen: usize, raw: usize) {
+        let is_emptied = seen == self.seen.len();
         self.raw.drain(..raw);
         self.seen.drain(..seen);
-        if !self.places.is_empty() {
-            self.places.drain(..seen);
-            self.places
-                .iter_mut()
-                .for_each(|(start, end)| (*start, *end) = (*start - raw, *end - raw));
+        if is_emptied {
+            self.parts.clear();
+            return;
+        }
+
+        let later = self.parts.partition_point(|part| part.seen <= seen);
+        self.parts.drain(..later);
+        for part in &mut self.parts {
+            part.seen -= seen;
+            part.raw -= raw;
         }
     }
 }
 
-fn place_of((at, c): (usize, char)) -> impl Iterator<Item = (usize, usize)> {
-    std::iter::repeat_n((at, at + c.len_utf8()), c.len_utf8())
-}
-
-/// Returns what a reader sees of a text.
-fn seen(text: &str) -> String {
-    screen(text).chars().filter(|c| !is_invisible(*c)).collect()
+/// Returns what is searched of a text.
+fn searchable(text: &str) -> String {
+    let mut held = Held::new(ReplyReader::Joined);
+    held.push(text);
+    held.seen
 }
 
 /// Returns true if a reader sees every character of a text as it is.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use agentd::models::{
-    Amount, Answered, BlobId, End, Event, Format, Holder, Mode, Permission, Process, SegmentRef,
-    SessionId, Started, UsageMetrics, Why,
+    Amount, Answered, BlobId, CallOutcome, Event, Format, Holder, Mode, Permission, Process,
+    SegmentRef, SessionId, Started, UsageMetrics, Why,
 };
 use agentd::store::{Claim, Entry, Lease, SqliteStore, Store, Turns, blob_id};
 use rusqlite::Connection;
@@ -91,7 +91,7 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
     let answered = Answered {
         turn: number,
         call: 1,
-        end: End::Ok,
+        end: CallOutcome::Ok,
         detail: String::new(),
         reply: blob_id(reply),
         usage: UsageMetrics::default(),

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use agentd::compose::{AssemblyConfig, PromptAssembler};
 use agentd::models::{Catalogue, KnowledgeEntry, Mode, ModelSpec, Turn, Work};
-use agentd::pack::MODELS;
 use agentd::{Pack, Places};
 
 use super::{least, row};
@@ -65,7 +64,7 @@ fn pack(folder: &Path) -> Pack {
 }
 
 fn model(window: u64) -> ModelSpec {
-    let catalogue = Catalogue::read(MODELS, "models").unwrap();
+    let catalogue = Catalogue::built_in().unwrap();
     ModelSpec {
         id: "bench".to_owned(),
         aliases: Vec::new(),
@@ -144,7 +143,7 @@ fn assemble(pack: &Pack) {
     let mut ours_before = None;
     for (name, count, samples) in [("S", 10, 3_000), ("L", 1_000, 200), ("XL", 10_000, 20)] {
         let (turns, known) = (turns(count), entries(count.min(1_000)));
-        let mut catalogue = Catalogue::read(MODELS, "models").unwrap();
+        let mut catalogue = Catalogue::built_in().unwrap().clone();
         catalogue.add(model(1 << 40)).unwrap();
         let assembler = PromptAssembler::new(pack.clone(), known.clone())
             .unwrap()
@@ -233,7 +232,7 @@ pub(crate) fn measure_memory() {
     let folder = tempfile::tempdir().unwrap();
     let pack = pack(folder.path());
     let (turns, known) = (turns(10_000), entries(1_000));
-    let mut catalogue = Catalogue::read(MODELS, "models").unwrap();
+    let mut catalogue = Catalogue::built_in().unwrap().clone();
     catalogue.add(model(1 << 40)).unwrap();
     let assembler = PromptAssembler::new(pack, known)
         .unwrap()
@@ -261,7 +260,7 @@ fn fit(pack: &Pack) {
     let costs: Vec<u64> = all.iter().map(cost).collect();
     let work = Work::default();
     let make = |window: u64| {
-        let mut catalogue = Catalogue::read(MODELS, "models").unwrap();
+        let mut catalogue = Catalogue::built_in().unwrap().clone();
         catalogue.add(model(window)).unwrap();
         PromptAssembler::new(pack.clone(), Vec::new())
             .unwrap()

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 use agentd::agent::{self, Drivers, Echo};
 use agentd::config::{Agents, Environment};
 use agentd::models::{AgentName, Event, Holder, Mode, Process, SessionId};
-use agentd::orchestrator::{Ask, Desk, Run, Workspace, recover_all, take};
+use agentd::ops::Operations;
+use agentd::orchestrator::{Run, TurnContext, TurnRequest, Workspace, recover_all, take_turn};
 use agentd::pack::AGENTS;
 use agentd::store::{Claim, Entry, SqliteStore, Store};
 
@@ -42,21 +43,22 @@ pub(crate) fn run() {
     let driver = drivers.find("quick").unwrap();
     let mut taken = 0;
     let turn = || {
-        let ask = Ask {
+        let ask = TurnRequest {
             agent: Some(AgentName::new("quick").unwrap()),
             session: Some(SessionId::new(format!("bench-{}", taken / EACH)).unwrap()),
-            ..Ask::new(Mode::new("plan").unwrap(), "Add login")
+            ..TurnRequest::new(Mode::new("plan").unwrap(), "Add login")
         };
         taken += 1;
         let run = Run::new("bench");
-        let desk = Desk {
+        let context = TurnContext {
             workspace: &workspace,
             store: &store,
             drivers: &drivers,
+            operations: &Operations::shipped(),
             run: &run,
         };
         assert!(
-            take(&desk, driver.as_ref(), &ask)
+            take_turn(&context, driver.as_ref(), &ask)
                 .unwrap()
                 .verdict
                 .is_some()
@@ -130,10 +132,11 @@ pub(crate) fn recover() {
     let workspace = Workspace::open(folder.path().to_path_buf(), None, None).unwrap();
     let store = SqliteStore::open(folder.path()).unwrap();
     let (drivers, run) = (Drivers::default(), Run::new("bench"));
-    let desk = Desk {
+    let context = TurnContext {
         workspace: &workspace,
         store: &store,
         drivers: &drivers,
+        operations: &Operations::shipped(),
         run: &run,
     };
     let gone = Process {
@@ -146,11 +149,11 @@ pub(crate) fn recover() {
     };
     for number in 0..LEFT {
         let session = SessionId::new(format!("left-{number}")).unwrap();
-        let ask = Ask {
+        let ask = TurnRequest {
             session: Some(session.clone()),
-            ..Ask::new(Mode::new("plan").unwrap(), "Add login")
+            ..TurnRequest::new(Mode::new("plan").unwrap(), "Add login")
         };
-        take(&desk, &Echo, &ask).unwrap();
+        take_turn(&context, &Echo, &ask).unwrap();
         // As if the run had been killed right after the call was recorded.
         let Claim::Granted(lease) = store
             .claim(&session, &holder, None, SystemTime::now())
@@ -200,7 +203,7 @@ pub(crate) fn recover() {
             .unwrap();
     }
     let start = Instant::now();
-    assert_eq!(recover_all(&desk).unwrap().len(), LEFT);
+    assert_eq!(recover_all(&context).unwrap().len(), LEFT);
     println!(
         "{:<44} {:>9.1} ms",
         "recovery of 1000 killed sessions",

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use agentd::models::{Effect, SessionId, Started, UpdateFormat};
-use agentd::ops::{self, Site};
+use agentd::ops::{Operations, Site};
 use diffy::DiffOptions;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
@@ -46,6 +46,8 @@ struct Input<'a> {
 }
 
 static SESSION: LazyLock<SessionId> = LazyLock::new(|| SessionId::new("fuzz").unwrap());
+
+static OPERATIONS: LazyLock<Operations> = LazyLock::new(Operations::shipped);
 
 static STARTED: LazyLock<Started> = LazyLock::new(|| {
     serde_json::from_value(json!({
@@ -117,7 +119,7 @@ fn apply(before: &str, diff: &str) -> Result<Option<String>, String> {
     let site = Site { root: Path::new("does-not-exist"), session: Some(&SESSION), change: None };
     let updates = vec![update(before, UpdateFormat::Whole), update(diff, UpdateFormat::Diff)];
 
-    let mut planned = ops::plan(&site, updates, &STARTED).unwrap();
+    let mut planned = OPERATIONS.plan(&site, updates, &STARTED).unwrap();
     let planned = planned.pop().unwrap();
     match planned.refused {
         Some(reason) => Err(reason),

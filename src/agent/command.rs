@@ -13,7 +13,7 @@ use super::ready::Ready;
 use super::{Call, Cause, Containment, Driver, Exit, Job, Limits, Running, Salvaged, Tools};
 use crate::config::{AgentSpec, Agents, Blanks, Environment, Failure, Failures, PromptWay};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{End, Permission, Process, Reply};
+use crate::models::{CallOutcome, Permission, Process, Reply};
 use crate::secret::Secrets;
 
 /// The file of a prompt that does not come by standard input.
@@ -187,7 +187,7 @@ impl CommandAgent {
         };
         let detail = format!("the prompt has {has} {what}, it takes {most}, and nothing was sent");
         Some(Reply {
-            end: End::TooLarge {
+            end: CallOutcome::TooLarge {
                 tokens: None,
                 limit: None,
             },

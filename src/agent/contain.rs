@@ -85,6 +85,7 @@ pub struct Exit {
 }
 
 /// Why an agent ended.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -573,13 +574,21 @@ pub(super) fn create(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens a file of a call for reading.
+/// Opens a file of a call for reading. An agent can replace it by a named pipe, which must not block.
 #[expect(
     clippy::disallowed_methods,
     reason = "the files of a call belong to this room"
 )]
 pub(super) fn open(path: &Path) -> io::Result<File> {
-    File::open(path)
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        let message = format!("{} is not a regular file", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    Ok(file)
 }
 
 /// Returns what a command has written, as far as it is short.

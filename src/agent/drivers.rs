@@ -1,14 +1,32 @@
-//! The agents that are commands or models of servers, found by their names.
+//! Drivers by the name of their agent: built-in ones, those that a program registers, commands and models of servers.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::http::HttpAgent;
-use super::{CommandAgent, Containment, Driver, Salvaged, contain};
+use super::{CommandAgent, Containment, Driver, Echo, Salvaged, contain};
 use crate::config::{Agents, Environment, Known};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secret::Secrets;
 
-/// The agents that are commands or models of servers, and what all of them are started with.
+/// Name of the agent that plays a script. A program registers one for it: [`Scripted`](super::Scripted).
+pub const SCRIPTED: &str = "scripted";
+
+/// Name of the agent that answers with its prompt.
+pub const ECHO: &str = "echo";
+
+/// Start of the name of an agent that gives a recorded reply; the name of the turn follows.
+pub const REPLAY_PREFIX: &str = "replay:";
+
+/// Returns true if an agent needs no definition: it plays what was written or recorded before, or echoes its prompt.
+#[must_use]
+pub fn is_builtin(name: &str) -> bool {
+    matches!(name, SCRIPTED | ECHO) || name.starts_with(REPLAY_PREFIX)
+}
+
+/// Drivers of all agents, and what those that are commands or models of servers are started with.
 #[derive(Debug, Default)]
 pub struct Drivers {
     /// Their definitions.
@@ -21,15 +39,35 @@ pub struct Drivers {
     pub guard: PathBuf,
     /// What keeps their processes together.
     pub containment: Containment,
+    /// Drivers that the program brings itself; they come before all definitions.
+    pub registered: RegisteredDrivers,
+}
+
+/// Drivers that a program brings itself, by the name of their agent.
+#[derive(Clone, Default)]
+pub struct RegisteredDrivers(BTreeMap<String, Arc<dyn Driver>>);
+
+impl RegisteredDrivers {
+    /// Registers the driver of an agent, in place of one that was registered under that name before.
+    pub fn register(&mut self, name: impl Into<String>, driver: impl Driver + 'static) {
+        self.0.insert(name.into(), Arc::new(driver));
+    }
+}
+
+impl fmt::Debug for RegisteredDrivers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 impl Drivers {
-    /// Returns the driver of an agent.
+    /// Returns the driver of an agent. A recorded reply (`replay:TURN`) needs the ledger:
+    /// [`find_driver`](crate::orchestrator::find_driver) finds that, too.
     ///
     /// # Errors
     ///
-    /// `UnknownAgent` naming those there are.
-    pub fn find(&self, name: &str) -> Result<Box<dyn Driver>> {
+    /// `UnknownAgent` listing the known agents; `ScriptInvalid` if no script is registered for `scripted`.
+    pub fn find(&self, name: &str) -> Result<Arc<dyn Driver>> {
         self.driver(name)?.ok_or_else(|| self.unknown(name))
     }
 
@@ -62,6 +100,7 @@ impl Drivers {
             secrets,
             guard,
             containment,
+            registered: _,
         } = self;
         Some(CommandAgent::new(
             spec,
@@ -73,19 +112,30 @@ impl Drivers {
         ))
     }
 
-    fn driver(&self, name: &str) -> Result<Option<Box<dyn Driver>>> {
+    fn driver(&self, name: &str) -> Result<Option<Arc<dyn Driver>>> {
+        if let Some(driver) = self.registered.0.get(name) {
+            return Ok(Some(Arc::clone(driver)));
+        }
+        if name == ECHO {
+            return Ok(Some(Arc::new(Echo)));
+        }
         if let Some(agent) = self.command(name) {
-            return Ok(Some(Box::new(agent)));
+            return Ok(Some(Arc::new(agent)));
         }
         Ok(match self.agents.known(name) {
             Some((Known::Http(provider), Some(model))) => {
-                Some(Box::new(HttpAgent::new(provider, model, self)?))
+                Some(Arc::new(HttpAgent::new(provider, model, self)?))
             }
             _ => None,
         })
     }
 
     fn unknown(&self, name: &str) -> Error {
+        if name == SCRIPTED {
+            let message = "the agent `scripted` has no script";
+            return Error::new(ErrorKind::ScriptInvalid, message)
+                .with_hint("name one with --script FILE; `agentd turn --help` shows one");
+        }
         let listed = |names: Vec<String>| {
             if names.is_empty() {
                 "none".to_owned()

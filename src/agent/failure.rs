@@ -2,7 +2,7 @@
 
 use super::overflow::overflow;
 use crate::config::{EndRule, Failure, Failures, WordPlace};
-use crate::models::End;
+use crate::models::CallOutcome;
 
 /// The longest text that tells when there is more.
 const LONGEST_RESET: usize = 60;
@@ -14,7 +14,7 @@ pub(super) fn tell<'a>(
     error: &str,
     stderr: &str,
     code: Option<i32>,
-) -> Option<End> {
+) -> Option<CallOutcome> {
     let places = [
         (WordPlace::Error, plain(error)),
         (WordPlace::Stderr, plain(stderr)),
@@ -28,14 +28,14 @@ pub(super) fn tell<'a>(
             || code.is_some_and(|code| rule.exit_codes.contains(&code)))
     })?;
     Some(match rule.end {
-        Failure::Auth => End::Auth,
-        Failure::Quota => End::Quota {
+        Failure::Auth => CallOutcome::Auth,
+        Failure::Quota => CallOutcome::Quota {
             resets: reset(&failures.resets, &[error, stderr]),
         },
         Failure::RateLimited => {
             let texts = places.iter().map(|(_, text)| text);
             let mut waits = texts.filter_map(|text| wait(&failures.retry_after, text));
-            End::RateLimited {
+            CallOutcome::RateLimited {
                 retry_after: waits.next(),
             }
         }
@@ -45,12 +45,12 @@ pub(super) fn tell<'a>(
                 .filter(|line| says(rule, &plain(line)))
                 .find_map(overflow)
                 .unzip();
-            End::TooLarge { tokens, limit }
+            CallOutcome::TooLarge { tokens, limit }
         }
-        Failure::Cut => End::Cut,
-        Failure::Refused => End::Refused,
-        Failure::Empty => End::Empty,
-        Failure::NotInstalled => End::NotInstalled,
+        Failure::Cut => CallOutcome::Cut,
+        Failure::Refused => CallOutcome::Refused,
+        Failure::Empty => CallOutcome::Empty,
+        Failure::NotInstalled => CallOutcome::NotInstalled,
     })
 }
 

@@ -29,7 +29,7 @@ pub use command::CommandAgent;
 pub use contain::{
     Cause, Contained, Containment, Exit, Job, discard, ended_at, exit_record, launch, prepare,
 };
-pub use drivers::Drivers;
+pub use drivers::{Drivers, ECHO, REPLAY_PREFIX, RegisteredDrivers, SCRIPTED, is_builtin};
 pub use facts::{ContainmentFacts, network_filesystem};
 pub use guard::guard_main;
 pub use output::OutputReader;
@@ -86,7 +86,7 @@ pub struct Call<'a> {
 /// Our code that speaks to a kind of agent.
 ///
 /// Implementers send the prompt unchanged and keep nothing between calls that would change an answer.
-pub trait Driver: Sync {
+pub trait Driver: Send + Sync {
     /// Tells whether a call runs a command or costs something. What does must be trusted, and counts.
     fn spends(&self) -> bool;
 

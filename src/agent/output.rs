@@ -5,7 +5,7 @@ use super::listen::{Heard, Listener};
 use super::text::Clip;
 use super::{Cause, Exit, Limits};
 use crate::config::{AgentSpec, Failures, OutputKind};
-use crate::models::{End, Reply};
+use crate::models::{CallOutcome, Reply};
 use crate::secret::Secrets;
 
 /// What is told of a call whose folder is gone.
@@ -59,15 +59,17 @@ impl<'a> OutputReader<'a> {
         let end = self.end(&heard, &error, &stderr, exit);
         let mut text = heard.text;
         match end {
-            End::OutputTooLarge { .. } => text = clipped(&text),
+            CallOutcome::OutputTooLarge { .. } => text = clipped(&text),
             // What could not be read can at least be looked at.
-            End::UnknownOutput | End::Crashed { .. } if !is_text && text.trim().is_empty() => {
+            CallOutcome::UnknownOutput | CallOutcome::Crashed { .. }
+                if !is_text && text.trim().is_empty() =>
+            {
                 text = heard.raw
             }
             _ => {}
         }
         let detail = match (&end, &exit.cause) {
-            (End::Ok, _) => String::new(),
+            (CallOutcome::Ok, _) => String::new(),
             (_, Cause::NotStarted(why)) => why.clone(),
             (_, Cause::NotInstalled) => format!("there is no command `{}`", self.spec.command()),
             (_, Cause::Removed) => REMOVED.to_owned(),
@@ -85,38 +87,38 @@ impl<'a> OutputReader<'a> {
         }
     }
 
-    fn end(&self, heard: &Heard, error: &str, stderr: &str, exit: &Exit) -> End {
+    fn end(&self, heard: &Heard, error: &str, stderr: &str, exit: &Exit) -> CallOutcome {
         match &exit.cause {
-            Cause::NotInstalled => return End::NotInstalled,
+            Cause::NotInstalled => return CallOutcome::NotInstalled,
             Cause::NotStarted(_) | Cause::Removed => {
-                return End::Crashed {
+                return CallOutcome::Crashed {
                     code: None,
                     signal: None,
                 };
             }
             Cause::Wall => {
-                return End::TimedOut {
+                return CallOutcome::TimedOut {
                     idle: false,
                     seconds: self.limits.wall.as_secs(),
                 };
             }
             Cause::Idle => {
-                return End::TimedOut {
+                return CallOutcome::TimedOut {
                     idle: true,
                     seconds: self.limits.idle.as_secs(),
                 };
             }
             Cause::Output => {
-                return End::OutputTooLarge {
+                return CallOutcome::OutputTooLarge {
                     limit: self.limits.output,
                 };
             }
-            Cause::Stopped => return End::Stopped,
-            Cause::Abandoned => return End::Lost,
+            Cause::Stopped => return CallOutcome::Stopped,
+            Cause::Abandoned => return CallOutcome::Lost,
             Cause::Ended => {}
         }
         if let Some(signal) = exit.signal {
-            return End::Crashed {
+            return CallOutcome::Crashed {
                 code: None,
                 signal: Some(signal),
             };
@@ -127,21 +129,21 @@ impl<'a> OutputReader<'a> {
         if heard.failed || !fine {
             let rules = self.spec.ends.iter().chain(&self.failures.ends);
             let told = failure::tell(rules, self.failures, error, stderr, exit.code);
-            return told.unwrap_or(End::Crashed {
+            return told.unwrap_or(CallOutcome::Crashed {
                 code: exit.code.filter(|_| !fine),
                 signal: None,
             });
         }
         if !heard.recognised && !heard.raw.trim().is_empty() {
-            return End::UnknownOutput;
+            return CallOutcome::UnknownOutput;
         }
         if heard.recognised && !heard.ended {
-            return End::Cut;
+            return CallOutcome::Cut;
         }
         if heard.text.trim().is_empty() {
-            End::Empty
+            CallOutcome::Empty
         } else {
-            End::Ok
+            CallOutcome::Ok
         }
     }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::Limits;
 use super::listen::whole;
-use crate::models::{End, Mode, UsageMetrics};
+use crate::models::{CallOutcome, Mode, UsageMetrics};
 
 /// A turn as it is written.
 #[derive(Debug, Deserialize)]
@@ -116,42 +116,42 @@ impl ScriptedTurn {
     }
 
     /// Returns how the turn ends. The limits of an end are those that the call has.
-    pub(super) fn end(&self, limits: &Limits) -> End {
+    pub(super) fn end(&self, limits: &Limits) -> CallOutcome {
         match self.end {
-            None => End::Ok,
-            Some(EndName::Auth) => End::Auth,
-            Some(EndName::Quota) => End::Quota {
+            None => CallOutcome::Ok,
+            Some(EndName::Auth) => CallOutcome::Auth,
+            Some(EndName::Quota) => CallOutcome::Quota {
                 resets: self.resets.clone(),
             },
-            Some(EndName::RateLimited) => End::RateLimited {
+            Some(EndName::RateLimited) => CallOutcome::RateLimited {
                 retry_after: self.retry_after,
             },
-            Some(EndName::TooLarge) => End::TooLarge {
+            Some(EndName::TooLarge) => CallOutcome::TooLarge {
                 tokens: None,
                 limit: None,
             },
-            Some(EndName::Cut) => End::Cut,
-            Some(EndName::Refused) => End::Refused,
-            Some(EndName::Empty) => End::Empty,
-            Some(EndName::Crashed) => End::Crashed {
+            Some(EndName::Cut) => CallOutcome::Cut,
+            Some(EndName::Refused) => CallOutcome::Refused,
+            Some(EndName::Empty) => CallOutcome::Empty,
+            Some(EndName::Crashed) => CallOutcome::Crashed {
                 code: self.code,
                 signal: self.signal,
             },
-            Some(EndName::TimedOut) => End::TimedOut {
+            Some(EndName::TimedOut) => CallOutcome::TimedOut {
                 idle: false,
                 seconds: limits.wall.as_secs(),
             },
-            Some(EndName::Idle) => End::TimedOut {
+            Some(EndName::Idle) => CallOutcome::TimedOut {
                 idle: true,
                 seconds: limits.idle.as_secs(),
             },
-            Some(EndName::NotInstalled) => End::NotInstalled,
-            Some(EndName::UnknownOutput) => End::UnknownOutput,
-            Some(EndName::OutputTooLarge) => End::OutputTooLarge {
+            Some(EndName::NotInstalled) => CallOutcome::NotInstalled,
+            Some(EndName::UnknownOutput) => CallOutcome::UnknownOutput,
+            Some(EndName::OutputTooLarge) => CallOutcome::OutputTooLarge {
                 limit: limits.output,
             },
-            Some(EndName::Stopped) => End::Stopped,
-            Some(EndName::Lost) => End::Lost,
+            Some(EndName::Stopped) => CallOutcome::Stopped,
+            Some(EndName::Lost) => CallOutcome::Lost,
         }
     }
 

@@ -9,8 +9,8 @@ use super::ready::Ready;
 use super::script_turn::ScriptedTurn;
 use super::{Call, Driver, Running, Salvaged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::yaml::{self, Placed};
 use crate::models::{Nonce, Permission, Reply};
+use crate::text::yaml::{self, Placed};
 
 /// An agent that plays a script, turn by turn, and refuses to go on when a prompt is not as scripted.
 #[derive(Debug)]

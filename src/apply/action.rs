@@ -30,7 +30,7 @@ pub(super) fn permit(pack: &Pack, mode: &Mode, action: &Action) -> Result<Effect
         })
     };
     Ok(Effect {
-        operation: operation.as_str().to_owned(),
+        operation: operation.clone(),
         target: text("target").unwrap_or_else(|| name.to_owned()),
         content: text("content").unwrap_or_else(|| Value::from(action.values.clone()).to_string()),
         format: UpdateFormat::Whole,

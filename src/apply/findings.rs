@@ -255,7 +255,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::models::{BLOCKING, findings_result};
+    use crate::models::{StepOutcome, findings_result};
 
     fn written(id: &str, severity: &str) -> WrittenFinding {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
@@ -432,14 +432,14 @@ mod tests {
             let after = collect(more, &earlier);
 
             let badness = |findings: &[Finding]| match findings_result(findings) {
-                "NONE" => 0,
-                "OPEN" => 1,
+                StepOutcome::None => 0,
+                StepOutcome::Open => 1,
                 _ => 2,
             };
             prop_assert!(badness(&after) >= badness(&before), "{before:?}\n{after:?}");
             let counts_as_major = matches!(added.severity.as_deref(), Some("critical" | "Major" | "odd"));
             let is_settled = after.iter().any(|finding| !finding.is_open());
-            prop_assert!(!counts_as_major || is_settled || findings_result(&after) == BLOCKING);
+            prop_assert!(!counts_as_major || is_settled || findings_result(&after) == StepOutcome::Blocking);
         }
     }
 }

@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::models::{
-    Decision, Effect, Event, Mode, Proposal, Response, ReviewResult, Settlement, Started, State,
+    Decision, Effect, EffectKind, Event, Mode, OperationId, RejectedEffect, Response, ReviewResult,
+    State, StepResult, TurnResult,
 };
 use crate::pack::{Condition, Facts, ModeSpec, Pack, Target, Value};
 
@@ -25,7 +26,7 @@ pub struct Outcome {
     /// What shall be done.
     pub effects: Vec<Effect>,
     /// What was asked for and shall not be done, with the reasons.
-    pub proposals: Vec<Proposal>,
+    pub proposals: Vec<RejectedEffect>,
     /// The verdict, if the reply holds one.
     pub verdict: Option<ReviewResult>,
     /// Why the mode cannot be left, if it cannot.
@@ -34,28 +35,31 @@ pub struct Outcome {
 
 /// Decides what follows from a response to a turn in the state's mode.
 ///
+/// `may_edit_tree` is set if the reply may edit files of the work tree that the prompt showed, because the agent cannot
+/// edit them by itself; a mode needs `edits: tree` for it.
+///
 /// # Errors
 ///
 /// `UnknownMode`. A missing or foreign verdict is no error here but a fault of the outcome: the reply is kept.
 pub fn apply(
     pack: &Pack,
     state: &State,
-    started: &Started,
+    may_edit_tree: bool,
     response: &Response,
     verdict: Result<Option<ReviewResult>>,
 ) -> Result<Outcome> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     let permit = Permit {
         spec: pack.mode(mode)?,
-        edits: started.shown.is_some(),
+        edits: may_edit_tree,
     };
     let mut proposals = response.proposals.clone();
     let mut effects = Vec::new();
     for update in &response.updates {
         match permit.update(update) {
             Ok(effect) => effects.push(effect),
-            Err(reason) => proposals.push(Proposal {
-                what: format!("content_update {}", update.target),
+            Err(reason) => proposals.push(RejectedEffect {
+                what: EffectKind::update(&update.target),
                 reason,
                 text: update.content.clone(),
                 line: None,
@@ -68,9 +72,9 @@ pub fn apply(
         match action::permit(pack, mode, action).and_then(|effect| permit.effect(effect)) {
             Ok(effect) => effects.push(effect),
             Err(reason) => {
-                let (what, text) = (format!("action {}", action.name), action.text.clone());
+                let (what, text) = (EffectKind::action(&action.name), action.text.clone());
                 let span = action.span.clone();
-                proposals.push(Proposal {
+                proposals.push(RejectedEffect {
                     what,
                     reason,
                     text,
@@ -90,7 +94,7 @@ pub fn apply(
     let unclear = response
         .proposals
         .iter()
-        .filter(|proposal| proposal.what != "review")
+        .filter(|proposal| proposal.what != EffectKind::Review)
         .count() as u64;
     let events = vec![Event::Replied {
         turn,
@@ -109,6 +113,30 @@ pub fn apply(
     })
 }
 
+/// Takes a reply into a session that has no ledger: begins a turn, decides what follows from the response, and returns
+/// the state after it.
+///
+/// The caller carries out [`Outcome::effects`] and adds each result with [`State::settled`]; then [`advance`] returns the
+/// next mode, or [`closed_gate`] the gate that keeps the session in this one. `verdict` comes from
+/// [`parse::verdict`](crate::parse::verdict). The reply cannot edit a work tree.
+///
+/// # Errors
+///
+/// `UnknownMode`.
+pub fn take_reply(
+    pack: &Pack,
+    state: State,
+    response: &Response,
+    verdict: Result<Option<ReviewResult>>,
+) -> Result<(State, Outcome)> {
+    let state = state.begin_turn();
+    let outcome = apply(pack, &state, false, response, verdict)?;
+    let intended = outcome.effects.len() as u64;
+    let mut state = state.after(&outcome.events);
+    state.progress.open += intended;
+    Ok((state, outcome))
+}
+
 /// Judges, on what has been settled, where the session goes: the event to record, or `None` to stay.
 ///
 /// # Errors
@@ -124,7 +152,10 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
         return Ok(None);
     }
     let result = result(spec, state);
-    let target = spec.next.get(result).or_else(|| spec.next.get("otherwise"));
+    let target = spec
+        .next
+        .get(&result)
+        .or_else(|| spec.next.get(&TurnResult::Otherwise));
     // A gate keeps a session from going on, never from being given up.
     if target != Some(&Target::Stop) && closed_gate(pack, state)?.is_some() {
         return Ok(None);
@@ -139,12 +170,12 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
 }
 
 /// Returns what the last turn came to: what its reply says, or what the evidence says if that is worse.
-fn result<'a>(spec: &'a ModeSpec, state: &State) -> &'a str {
+fn result(spec: &ModeSpec, state: &State) -> TurnResult {
     let progress = &state.progress;
     let said = match progress.verdict {
-        Some(verdict) => verdict.name(),
-        None if progress.task_failed => "FAILED",
-        None => "otherwise",
+        Some(verdict) => TurnResult::Verdict(verdict),
+        None if progress.task_failed => TurnResult::Failed,
+        None => TurnResult::Otherwise,
     };
     worse(spec, said, &state.results).map_or(said, |(_, result)| result)
 }
@@ -153,12 +184,12 @@ fn result<'a>(spec: &'a ModeSpec, state: &State) -> &'a str {
 #[must_use]
 pub fn worse<'a>(
     spec: &'a ModeSpec,
-    said: &str,
-    results: &BTreeMap<String, Settlement>,
-) -> Option<(&'a str, &'a str)> {
+    said: TurnResult,
+    results: &BTreeMap<OperationId, StepResult>,
+) -> Option<(&'a OperationId, TurnResult)> {
     let found = spec.evidence.iter().filter_map(|(operation, rules)| {
         let result = rules.get(results.get(operation)?.result.as_ref()?)?;
-        Some((operation.as_str(), result.as_str()))
+        Some((operation, *result))
     });
     let mut worst = None;
     for (operation, result) in found {
@@ -170,18 +201,18 @@ pub fn worse<'a>(
 }
 
 /// Returns how bad a result is: a verdict by its severity, a failure like the mildest verdict but `PASS`.
-fn badness(result: &str) -> Option<ReviewResult> {
+fn badness(result: TurnResult) -> Option<ReviewResult> {
     match result {
-        "FAILED" => Some(ReviewResult::NeedsRevision),
-        "otherwise" => None,
-        verdict => verdict.parse().ok(),
+        TurnResult::Verdict(verdict) => Some(verdict),
+        TurnResult::Failed => Some(ReviewResult::NeedsRevision),
+        TurnResult::Otherwise => None,
     }
 }
 
 /// Where a session stands: what may happen next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "standing", rename_all = "snake_case")]
-pub enum Standing {
+pub enum NextStep {
     /// A turn can be taken.
     Ready {
         /// In this mode.
@@ -225,21 +256,22 @@ pub enum Standing {
 /// # Errors
 ///
 /// `UnknownMode`.
-pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<Standing> {
+pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     let spec = pack.mode(mode)?;
     let mode = mode.clone();
     if let Some(done) = state.ended {
-        return Ok(Standing::Over { done });
+        return Ok(NextStep::Over { done });
     }
     if state.approved {
-        return Ok(Standing::Ready { mode });
+        return Ok(NextStep::Ready { mode });
     }
-    let stays =
-        |verdict: ReviewResult| spec.next.get(verdict.name()) == Some(&Target::Mode(mode.clone()));
+    let stays = |verdict: ReviewResult| {
+        spec.next.get(&TurnResult::Verdict(verdict)) == Some(&Target::Mode(mode.clone()))
+    };
     let asks = !state.progress.questions.is_empty() || state.progress.verdict.is_some_and(stays);
     if let Some(file) = spec.questions.clone().filter(|_| asks) {
-        return Ok(Standing::Answers { mode, file });
+        return Ok(NextStep::Answers { mode, file });
     }
     if state
         .rounds
@@ -247,12 +279,12 @@ pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<Standing> {
         .is_some_and(|entered| *entered > rounds)
         || state.fruitless >= rounds
     {
-        return Ok(Standing::Rounds { mode, rounds });
+        return Ok(NextStep::Rounds { mode, rounds });
     }
     if state.mode_turns == 0
         && let Some(reason) = person_needed(spec, state)
     {
-        return Ok(Standing::Person { mode, reason });
+        return Ok(NextStep::Person { mode, reason });
     }
     // Who comes back from being judged was let in before.
     let judge = state
@@ -261,9 +293,9 @@ pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<Standing> {
         .and_then(|left| pack.modes.get(&left.mode))
         .and_then(|spec| spec.judges.as_ref());
     if spec.approval && state.mode_turns == 0 && judge != Some(&mode) {
-        return Ok(Standing::Approval { mode });
+        return Ok(NextStep::Approval { mode });
     }
-    Ok(Standing::Ready { mode })
+    Ok(NextStep::Ready { mode })
 }
 
 /// Returns what the mode before came to if a person has to look at that before this one begins.
@@ -293,9 +325,9 @@ pub fn decided(pack: &Pack, state: &State, decision: Decision) -> Result<Option<
         Decision::Approve | Decision::Waive if !state.progress.questions.is_empty() => None,
         // Approving a mode that asks questions goes on without the answers.
         Decision::Approve | Decision::Waive
-            if matches!(standing(pack, state, u64::MAX)?, Standing::Answers { .. }) =>
+            if matches!(standing(pack, state, u64::MAX)?, NextStep::Answers { .. }) =>
         {
-            match spec.next.get("otherwise") {
+            match spec.next.get(&TurnResult::Otherwise) {
                 Some(Target::Mode(next)) => entered(next),
                 _ => None,
             }
@@ -345,7 +377,7 @@ fn facts(state: &State) -> Facts {
         facts = facts.with_argument("marker", name, value.as_str());
     }
     for (operation, times) in &state.done {
-        facts = facts.with_argument("done", operation, number(*times));
+        facts = facts.with_argument("done", operation.as_str(), number(*times));
     }
     facts
 }

@@ -1,14 +1,8 @@
 //! What a reply may update, and by which operation.
 
 use super::tree;
-use crate::models::{Effect, Update, matches_pattern};
+use crate::models::{Effect, OperationId, Update, matches_pattern};
 use crate::pack::ModeSpec;
-
-/// The operation that writes the session's files.
-const WRITE: &str = "files.write";
-
-/// The operation that edits the work tree.
-const EDIT: &str = "files.edit";
 
 /// What the replies of a turn may do.
 pub(super) struct Permit<'a> {
@@ -27,7 +21,11 @@ impl Permit<'_> {
             .iter()
             .any(|pattern| matches_pattern(pattern, &update.target));
         self.effect(Effect {
-            operation: if self.edits && !own { EDIT } else { WRITE }.to_owned(),
+            operation: if self.edits && !own {
+                OperationId::FilesEdit
+            } else {
+                OperationId::FilesWrite
+            },
             target: update.target.clone(),
             content: update.content.clone(),
             format: update.format,
@@ -36,21 +34,18 @@ impl Permit<'_> {
 
     /// Returns an effect if the mode may have it, or why it may not.
     pub(super) fn effect(&self, effect: Effect) -> Result<Effect, String> {
-        let fault = match effect.operation.as_str() {
-            WRITE => target_fault(&effect.target, &self.spec.updates),
-            EDIT if self.edits => tree::fault(&effect.target),
-            EDIT => Some("an agent with tools edits the work tree itself".to_owned()),
+        let fault = match effect.operation {
+            OperationId::FilesWrite => target_fault(&effect.target, &self.spec.updates),
+            OperationId::FilesEdit if self.edits => tree::fault(&effect.target),
+            OperationId::FilesEdit => {
+                Some("an agent with tools edits the work tree itself".to_owned())
+            }
             _ => None,
         };
         if let Some(fault) = fault {
             return Err(fault);
         }
-        if self
-            .spec
-            .after
-            .iter()
-            .any(|operation| operation.as_str() == effect.operation)
-        {
+        if self.spec.after.contains(&effect.operation) {
             return Ok(effect);
         }
         Err(format!("this mode does not run `{}`", effect.operation))

@@ -10,7 +10,7 @@ use super::layers::View;
 use super::{Counter, Draft, Limits, Request};
 use crate::error::Result;
 use crate::models::{Catalogue, KnowledgeEntry, Mode, Turn, Work};
-use crate::pack::{MODELS, Pack};
+use crate::pack::Pack;
 
 /// What a prompt is assembled for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl PromptAssembler {
     ///
     /// None that a caller could cause: the shipped catalogue is checked by tests.
     pub fn new(pack: Pack, knowledge: Vec<KnowledgeEntry>) -> Result<Self> {
-        let catalogue = Catalogue::read(MODELS, "built-in:data/models.yaml")?;
+        let catalogue = Catalogue::built_in()?.clone();
         let cache = Cache {
             pack: Arc::new(pack),
             stale: false,
@@ -160,7 +160,7 @@ impl PromptAssembler {
         let request = Request {
             instructions: Some(user_message.to_owned()),
             model: Some(model),
-            counter,
+            counter: Some(counter),
             limits: Limits {
                 turns: Some(config.max_conversation_turns),
                 entries: Some(config.max_kb_entries),

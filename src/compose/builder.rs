@@ -1,6 +1,9 @@
 //! `PromptBuilder`: a prompt put together call by call, from the same layers.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
@@ -19,25 +22,48 @@ const DEPTH_SECTION: &str = "task_depth";
 /// The block, and the pack's layer, that hold these rules.
 const DEPTH_BLOCK: &str = "execution_rules";
 
-/// Whoever knows what a project says of itself: its profile and its documents.
+/// Source of a project's description: its profile and its documents.
 ///
-/// An implementation answers for the project it is asked for, and with `None` for one that it does not know.
-pub trait ProjectMemory: std::fmt::Debug {
-    /// Returns the project's context as Markdown.
+/// It is `Sync`, so that a [`PromptBuilder`] that borrows it can be sent to another thread.
+pub trait ProjectMemory: std::fmt::Debug + Sync {
+    /// Returns the project's context as Markdown; `None` for a project that is not known.
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from being read; the prompt then goes without.
+    /// Any error; the prompt is then built without the context.
     fn project_context(&self, project_id: Option<&str>) -> Result<Option<String>>;
 }
 
-/// Whoever once knew rules. Nothing is asked of it: knowledge has taken the place of rules.
+/// Source of rules. It has no methods: the layer of rules is deprecated, and knowledge has replaced it.
 pub trait RelevantRules {}
 
 /// Builds one prompt from five layers: identity, project context, rules, named blocks of context, tools.
 ///
-/// The layers stand in this order whatever the order of calls; empty ones leave no trace; blocks of context keep the
-/// order of their calls. It is meant for one prompt and one thread.
+/// Layers have this order whatever the order of calls, and empty ones are left out; blocks of context keep the order of
+/// their calls. A builder is for one prompt: it can be sent to another thread, and it cannot be shared between threads.
+///
+/// ```
+/// use agentd::compose::{PromptBuilder, Variables};
+///
+/// let mut builder = PromptBuilder::new(None, None, None)?;
+/// builder
+///     .set_identity("task-agent", Variables::new())?
+///     .add_context("task", "Fix the build.");
+/// let (system_prompt, tools) = builder.build()?;
+/// assert!(system_prompt.ends_with("## Context: task\n\nFix the build."));
+/// assert!(tools.is_empty());
+/// # Ok::<(), agentd::Error>(())
+/// ```
+///
+/// A plain folder of prompts works as well:
+///
+/// ```no_run
+/// use agentd::Pack;
+/// use agentd::compose::PromptBuilder;
+///
+/// let builder = PromptBuilder::new(None, None, None)?.with_pack(Pack::from_prompts("src/prompts")?);
+/// # Ok::<(), agentd::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct PromptBuilder<'m> {
     pack: Pack,
@@ -50,6 +76,8 @@ pub struct PromptBuilder<'m> {
     project: Option<String>,
     context: Vec<Given>,
     tools: Vec<Value>,
+    /// Makes the builder `Send` and not `Sync`.
+    single_thread: PhantomData<Cell<()>>,
 }
 
 impl<'m> PromptBuilder<'m> {
@@ -74,6 +102,7 @@ impl<'m> PromptBuilder<'m> {
             project: None,
             context: Vec::new(),
             tools: Vec::new(),
+            single_thread: PhantomData,
         })
     }
 
@@ -169,11 +198,13 @@ impl<'m> PromptBuilder<'m> {
     }
 
     /// Adds structured context as Markdown. The section `task_depth`, with `depth` and `max_depth`, becomes the block
-    /// `execution_rules`: how to plan at the root, when to split below it, how to execute at the deepest level.
+    /// `execution_rules`: how to plan at the root, when to split below it, how to execute at the deepest level. The rules
+    /// come from the pack's layer `execution_rules`, or from the shipped ones if the pack has no such layer; a template of
+    /// the pack replaces the shipped one of the same name.
     ///
     /// # Errors
     ///
-    /// `MissingVariable` for a `task_depth` from which no rules follow.
+    /// `MissingVariable` for a `task_depth` without a `depth` from 0 and, below the root, a `max_depth`.
     pub fn add_context_section(
         &mut self,
         name: &str,
@@ -196,16 +227,33 @@ impl<'m> PromptBuilder<'m> {
             missing: self.missing(),
             ..Request::default()
         };
-        let rules = layers::one_text(&self.pack, DEPTH_BLOCK, &request)?.ok_or_else(|| {
+        let rules_pack = self.depth_rules()?;
+        let rules = layers::one_text(&rules_pack, DEPTH_BLOCK, &request)?.ok_or_else(|| {
             let message = format!(
                 "no rules follow from {DEPTH_SECTION} {}",
                 Value::from(data.clone())
             );
             Error::new(ErrorKind::MissingVariable, message)
-                .with_hint("give `depth` and `max_depth` as numbers")
+                .with_hint("give `depth` as a number from 0, and `max_depth` as a number")
         })?;
         self.add(DEPTH_BLOCK, &rules, true);
         Ok(self)
+    }
+
+    /// Returns the pack whose layer has the rules for the depth of a task.
+    fn depth_rules(&self) -> Result<Cow<'_, Pack>> {
+        if self.pack.layers.iter().any(|layer| layer.id == DEPTH_BLOCK) {
+            return Ok(Cow::Borrowed(&self.pack));
+        }
+
+        let mut shipped = Pack::load(BUILDER_PACK, &Places::default())?;
+        for (file, text) in &mut shipped.texts {
+            let own = self.pack.texts.get(file).or_else(|| self.others.get(file));
+            if let Some(own) = own {
+                *text = own.clone();
+            }
+        }
+        Ok(Cow::Owned(shipped))
     }
 
     /// Sets the tools.

@@ -1,4 +1,5 @@
-//! Counting tokens: o200k exactly, other families by a measured factor and a stated margin.
+//! Counting tokens: o200k exactly, other families by a measured factor and a stated margin. Without the feature
+//! `tokenizer` there is no vocabulary, and every count is an estimate.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -37,8 +38,16 @@ pub struct Counter {
 
 impl Counter {
     /// Makes a counter. The vocabulary is loaded when it is first needed, and once for all counters.
+    ///
+    /// Without the feature `tokenizer` the counter estimates, keeps a margin for that, and all of its counts are guesses.
     #[must_use]
     pub fn new(tokenizer: TokenizerSpec) -> Self {
+        #[cfg(not(feature = "tokenizer"))]
+        let tokenizer = TokenizerSpec {
+            kind: CountKind::Guess,
+            margin: tokenizer.margin.max(1.0) * super::estimate::ESTIMATE_MARGIN,
+            ..tokenizer
+        };
         Self {
             tokenizer,
             measured: 1.0,
@@ -51,7 +60,9 @@ impl Counter {
     #[must_use]
     pub fn corrected(mut self, factor: f64) -> Self {
         self.measured = factor;
-        self.tokenizer.kind = CountKind::Calibrated;
+        if cfg!(feature = "tokenizer") {
+            self.tokenizer.kind = CountKind::Calibrated;
+        }
         self
     }
 
@@ -117,7 +128,7 @@ impl Counter {
         {
             return *count;
         }
-        let count = bpe_openai::o200k_base().count(text) as u64;
+        let count = count_o200k(text);
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= MOST_COUNTS {
             cache.clear();
@@ -162,6 +173,16 @@ impl Counter {
     }
 }
 
+#[cfg(feature = "tokenizer")]
+fn count_o200k(text: &str) -> u64 {
+    bpe_openai::o200k_base().count(text) as u64
+}
+
+#[cfg(not(feature = "tokenizer"))]
+fn count_o200k(text: &str) -> u64 {
+    super::estimate::estimate_tokens(text)
+}
+
 const CHINESE: usize = 1;
 const JAPANESE: usize = 2;
 
@@ -184,4 +205,31 @@ fn script(c: char) -> usize {
 )]
 fn scaled(tokens: u64, factor: f64) -> u64 {
     (tokens as f64 * factor).ceil() as u64
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "tokenizer"))]
+mod tests {
+    use super::*;
+
+    /// Hand-counted pieces: `hello`, ` world`, with a margin of 60 %.
+    #[test]
+    fn without_a_vocabulary_every_count_is_a_guess() {
+        let counter = Counter::new(TokenizerSpec::default());
+        let expected = Count {
+            tokens: 2,
+            upper_bound: 4,
+            kind: CountKind::Guess,
+        };
+        assert_eq!(counter.count("hello world"), expected);
+        assert_eq!(counter.corrected(1.0).kind(), CountKind::Guess);
+    }
+
+    #[test]
+    fn the_bound_by_bytes_is_never_below_an_estimate() {
+        let counter = Counter::new(TokenizerSpec::default());
+        for text in ["", "a b c", "++++", "🎉🎉", "{{{{}}}}", "今天"] {
+            assert!(counter.piece(text) <= counter.bound(text.len()), "{text}");
+        }
+    }
 }

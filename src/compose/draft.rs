@@ -16,7 +16,9 @@ use super::sent::sent;
 use super::vars::{NONCE, VERDICTS, VariableUse};
 use super::{Request, tools};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Expands, Format, Mode, Nonce, Part, Role, Segment, Tier, UnifiedPrompt};
+use crate::models::{
+    CountKind, Expands, Format, Mode, Nonce, Part, Role, Segment, Tier, UnifiedPrompt,
+};
 use crate::pack::{Holds, Pack};
 
 /// A prompt that is ready to be looked at or sent.
@@ -120,6 +122,7 @@ pub(super) struct Composed<'a> {
     /// Whether tokens were counted.
     counted: bool,
     window: Window,
+    count: CountKind,
     request: Request,
     variables: Vec<VariableUse>,
     absent: Vec<Absent>,
@@ -150,6 +153,7 @@ pub(super) fn assemble<'a>(
                 .with_hint("say what the agent shall do"),
         );
     }
+    let counter = request.resolve_counter()?;
     fill_turn_variables(pack, view.mode, &mut request);
     let Layers {
         mut entries,
@@ -161,11 +165,11 @@ pub(super) fn assemble<'a>(
     } else {
         Vec::new()
     };
-    let window = Window::of(pack, &request, tier, &tools);
+    let window = Window::of(pack, &request, &counter, tier, &tools);
     let bounds = Bounds {
         budget: window.budget.unwrap_or(u64::MAX),
         tier,
-        counter: &request.counter,
+        counter: &counter,
         exact: false,
         previous: request.previous,
         hysteresis: pack.hysteresis,
@@ -193,13 +197,14 @@ pub(super) fn assemble<'a>(
                 .map_err(|small| too_small(&entries, &small, &window))?
         }
     };
-    check_named(&entries, &fit, window.budget, &request.counter)?;
+    check_named(&entries, &fit, window.budget, &counter)?;
     Ok(Composed {
         entries,
         frame,
         fit,
         counted,
         window,
+        count: counter.kind(),
         request,
         variables,
         absent,
@@ -299,14 +304,12 @@ struct Window {
 }
 
 impl Window {
-    fn of(pack: &Pack, request: &Request, tier: Tier, tools: &[Value]) -> Self {
+    fn of(pack: &Pack, request: &Request, counter: &Counter, tier: Tier, tools: &[Value]) -> Self {
         let window = request.model.as_ref().map(|model| model.window);
         let reserve = pack.reserve.map_or(0, |reserve| reserve.at(tier));
-        let mut overhead = request.overhead + request.counter.base();
+        let mut overhead = request.overhead + counter.base();
         if window.is_some() && !tools.is_empty() {
-            overhead += request
-                .counter
-                .piece(&Value::from(tools.to_vec()).to_string());
+            overhead += counter.piece(&Value::from(tools.to_vec()).to_string());
         }
         let budget = window.map(|window| window.saturating_sub(reserve).saturating_sub(overhead));
         Self {
@@ -450,7 +453,7 @@ impl Composed<'_> {
             overhead: window.overhead,
             budget: window.budget,
             tokens: self.counted.then_some(self.fit.used),
-            count: request.counter.kind(),
+            count: self.count,
             bytes: 0,
             max_bytes: request.max_bytes,
             first_turn: history.and_then(|(_, fate)| fate.items.first().copied()),

@@ -9,8 +9,8 @@ use super::entry::{Block, Elastic, Entry, Items};
 use super::frame::Frame;
 use super::render;
 use super::sent::{ENVELOPE, longest};
-use crate::models::prompt::cdata_xml;
 use crate::models::{Class, Expands, Format, Part, Tier};
+use crate::text::xml::cdata_xml;
 
 /// What each message of a chat takes beside its text.
 const MESSAGE: u64 = 4;

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr2, memchr3};
 
-use crate::models::prompt::visible_text;
 use crate::models::{Expands, Format, Role, is_invisible};
-use crate::pack::{Found, Headings, Holds, Pack};
+use crate::pack::{FoundTemplate, Headings, Holds, Pack};
+use crate::text::escape::replace_forbidden;
 
 /// What a prompt is held together by: separators, headings, role lines and tags.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl<'a> Frame<'a> {
     pub(super) fn of(
         pack: &'a Pack,
         format: Format,
-        template: Option<&Found>,
+        template: Option<&FoundTemplate>,
         expands: &[Expands],
     ) -> Self {
         let first =
@@ -67,7 +67,7 @@ impl<'a> Frame<'a> {
 
     /// Returns a value in which nothing passes for a tag of ours: such a `<` gets a backslash behind it.
     pub(super) fn tags<'v>(&self, value: &'v str) -> Cow<'v, str> {
-        match visible_text(value) {
+        match replace_forbidden(value) {
             Cow::Borrowed(value) => self.escape_tags(value),
             Cow::Owned(value) => Cow::Owned(self.escape_tags(&value).into_owned()),
         }

@@ -12,9 +12,9 @@ use super::state_xml::state_xml;
 use super::vars::{self, Missing, Values, VariableUse, Variables};
 use super::{Given, Request};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::prompt::visible_text;
 use crate::models::{Class, Format, KnowledgeEntry, Mode, Part, Role, Tier, Turn, Work};
 use crate::pack::{Facts, Holds, Layer, Pack, Text, Value, file_for};
+use crate::text::escape::replace_forbidden;
 
 /// What a prompt is made from, borrowed from whoever has it.
 #[derive(Clone, Copy)]
@@ -263,7 +263,8 @@ impl<'a> Filler<'a, '_> {
                 "the layer `{}` holds a template, and none was given",
                 layer.id
             );
-            return Err(Error::new(ErrorKind::TemplateNotFound, message));
+            return Err(Error::new(ErrorKind::TemplateNotFound, message)
+                .with_hint("set `Request::template` to what `Templates::find` returns"));
         };
         let text = &found.template.text;
         if found.template.mode != *mode {
@@ -285,7 +286,7 @@ impl<'a> Filler<'a, '_> {
         let Some(given) = request.instructions.take() else {
             return Ok(None);
         };
-        let mut text = visible_text(&given).into_owned();
+        let mut text = replace_forbidden(&given).into_owned();
 
         for added in self.added(layer, self.tier) {
             let added = self.filled(added, request, &[], self.tier)?;
@@ -338,7 +339,7 @@ impl<'a> Filler<'a, '_> {
         request: &Request,
         tier: Tier,
     ) -> Result<Option<(Cow<'a, str>, &'a str)>> {
-        let Some((file, own)) = self.chosen(layer) else {
+        let Some((file, own)) = self.chosen(layer, request) else {
             return Ok(None);
         };
         let pack = self.pack;
@@ -367,7 +368,11 @@ impl<'a> Filler<'a, '_> {
     }
 
     /// Returns the file of a layer of prose, and the values that its choice gives to variables.
-    fn chosen(&self, layer: &'a Layer) -> Option<(String, Vec<(&'a str, String)>)> {
+    fn chosen(
+        &self,
+        layer: &'a Layer,
+        request: &Request,
+    ) -> Option<(String, Vec<(&'a str, String)>)> {
         let mode = self.view.mode;
         let named = |name: &str| match mode {
             Some(mode) => Some(file_for(name, mode)),
@@ -380,10 +385,18 @@ impl<'a> Filler<'a, '_> {
             .choose
             .iter()
             .find(|choice| choice.value.when.holds(&self.facts))?;
-        let values = choice.value.values.iter();
-        let values =
-            values.filter_map(|(name, fact)| Some((name.as_str(), self.facts.text(fact)?)));
-        Some((named(&choice.value.text)?, values.collect()))
+        let choice = &choice.value;
+        let values = choice
+            .values
+            .iter()
+            .filter_map(|(name, fact)| Some((name.as_str(), self.facts.text(fact)?)));
+        let defaults = choice
+            .defaults
+            .iter()
+            .filter(|_| request.missing != Missing::Error)
+            .filter(|(name, _)| !request.variables.contains_key(*name))
+            .map(|(name, text)| (name.as_str(), text.clone()));
+        Some((named(&choice.text)?, values.chain(defaults).collect()))
     }
 
     fn filled(

@@ -4,9 +4,9 @@ use super::Given;
 use super::entry::{Block, Elastic, Items, Rung};
 use super::frame::{Frame, one_line, role_prefix};
 use super::state_xml::{KNOWLEDGE_CLOSE, KNOWLEDGE_OPEN, write_entry};
-use crate::models::prompt::element_xml;
 use crate::models::{ContextKind, Format, Part, Role, Turn};
 use crate::pack::Layer;
+use crate::text::xml::element_xml;
 
 /// Writes a block at one length, up to where an elastic sequence may stand inside it.
 pub(super) fn block(

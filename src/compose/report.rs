@@ -21,7 +21,7 @@ pub struct FitReport {
     pub budget: Option<u64>,
     /// What it takes, in tokens; unknown if its bytes already fit and nobody asked.
     pub tokens: Option<u64>,
-    /// How sure the counts are.
+    /// How sure the counts are; a guess without a model.
     pub count: CountKind,
     /// What the prompt takes, in bytes.
     pub bytes: usize,

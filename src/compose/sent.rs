@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::models::prompt::{cdata_xml, without_at_signs};
 use crate::models::{Expands, Format};
+use crate::text::xml::{cdata_xml, escape_at_signs};
 
 /// What opens and closes a flat text that is sent as one element.
 pub(super) const ENVELOPE: [&str; 2] = ["<prompt>", "</prompt>\n"];
@@ -13,13 +13,13 @@ pub(super) fn sent(rendered: String, format: Format, expands: &[Expands]) -> Str
     let at_signs = expands.contains(&Expands::AtSigns);
     let slashes = expands.contains(&Expands::Slashes) && rendered.trim_start().starts_with('/');
     match format {
-        Format::Xml if at_signs => without_at_signs(&rendered).into_owned(),
+        Format::Xml if at_signs => escape_at_signs(&rendered).into_owned(),
         // Only in XML is a reference the same as the character.
         Format::Flat if at_signs || slashes => {
             let [open, close] = ENVELOPE;
             let whole = [open, &cdata_xml(&rendered), close].concat();
             if at_signs {
-                without_at_signs(&whole).into_owned()
+                escape_at_signs(&whole).into_owned()
             } else {
                 whole
             }
@@ -32,7 +32,7 @@ pub(super) fn sent(rendered: String, format: Format, expands: &[Expands]) -> Str
 /// Returns a piece of a prompt as long as it can become when it is sent without an `@`.
 pub(super) fn longest(piece: &str, format: Format) -> Cow<'_, str> {
     match format {
-        Format::Flat => Cow::Owned(without_at_signs(&cdata_xml(piece)).into_owned()),
-        Format::Xml | Format::Chat | Format::Tools => without_at_signs(piece),
+        Format::Flat => Cow::Owned(escape_at_signs(&cdata_xml(piece)).into_owned()),
+        Format::Xml | Format::Chat | Format::Tools => escape_at_signs(piece),
     }
 }

@@ -6,6 +6,7 @@ use super::frame::Frame;
 
 use crate::models::{ArtifactStatus, KnowledgeEntry, Mode, Status, Tier, Work};
 use crate::pack::{Section, StateSections};
+use crate::text::escape::{XmlPosition, push_escaped};
 
 /// The state as XML, cut where the knowledge stands. Every value is escaped, so the whole is always well-formed.
 pub(super) struct StateXml {
@@ -63,11 +64,11 @@ pub(super) fn state_xml(
 /// Writes an entry of the knowledge.
 pub(super) fn write_entry(out: &mut String, entry: &KnowledgeEntry, frame: &Frame<'_>) {
     out.push_str("    <entry category=\"");
-    escape(out, &entry.category, Place::Attribute);
+    push_escaped(out, &entry.category, XmlPosition::Attribute);
     out.push_str("\" key=\"");
-    escape(out, &entry.key, Place::Attribute);
+    push_escaped(out, &entry.key, XmlPosition::Attribute);
     out.push_str("\">\n      ");
-    escape(out, &frame.escape_lines(&entry.value), Place::Text);
+    push_escaped(out, &frame.escape_lines(&entry.value), XmlPosition::Text);
     out.push_str("\n    </entry>\n");
 }
 
@@ -245,7 +246,11 @@ impl Xml<'_> {
 
     fn named(&mut self, depth: usize, name: &str, attributes: &[(&str, &str)], value: &str) {
         self.tag(depth, name, attributes, ">");
-        escape(&mut self.out, &self.frame.escape_lines(value), Place::Text);
+        push_escaped(
+            &mut self.out,
+            &self.frame.escape_lines(value),
+            XmlPosition::Text,
+        );
         self.out.push_str("</");
         self.out.push_str(name);
         self.out.push_str(">\n");
@@ -274,7 +279,7 @@ impl Xml<'_> {
             self.out.push(' ');
             self.out.push_str(key);
             self.out.push_str("=\"");
-            escape(&mut self.out, value, Place::Attribute);
+            push_escaped(&mut self.out, value, XmlPosition::Attribute);
             self.out.push('"');
         }
         self.out.push_str(end);
@@ -292,41 +297,4 @@ fn is_name(key: &str) -> bool {
         && key
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'))
-}
-
-/// Where a value stands.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Text,
-    Attribute,
-}
-
-/// Writes a value so that it stands for itself; characters that XML forbids become visible ones.
-fn escape(out: &mut String, value: &str, place: Place) {
-    let special = |b: u8| matches!(b, 0..0x20 | b'&' | b'<' | b'>' | b'"' | 0xC2 | 0xE2 | 0xEF);
-    let mut written = 0;
-    while let Some(hit) = value.as_bytes()[written..].iter().position(|&b| special(b)) {
-        let at = written + hit;
-        out.push_str(&value[written..at]);
-        let c = value[at..].chars().next().unwrap_or_default();
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\r' => out.push_str("&#13;"),
-            '\n' if place == Place::Attribute => out.push_str("&#10;"),
-            '\t' if place == Place::Attribute => out.push_str("&#9;"),
-            '\u{85}' | '\u{2028}' | '\u{2029}' if place == Place::Attribute => {
-                out.push_str(&format!("&#{};", u32::from(c)));
-            }
-            '\u{FFFE}' | '\u{FFFF}' => out.push(char::REPLACEMENT_CHARACTER),
-            '\0'..'\u{20}' if !matches!(c, '\n' | '\t') => {
-                out.extend(char::from_u32(0x2400 + u32::from(c)))
-            }
-            _ => out.push(c),
-        }
-        written = at + c.len_utf8();
-    }
-    out.push_str(&value[written..]);
 }

@@ -86,6 +86,7 @@ pub enum Tried {
 }
 
 /// How a prompt gets to an agent.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PromptWay {
@@ -174,6 +175,7 @@ impl Default for OutputSpec {
 }
 
 /// What an agent's output consists of.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputKind {
@@ -245,6 +247,7 @@ pub enum WordPlace {
 }
 
 /// What a failure can be told to be.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Failure {

@@ -9,8 +9,8 @@ use super::provider::NO_NAME;
 use super::secret_names::password_in_url;
 use super::{AgentSpec, EndRule, Environment, HttpSpec, NamePattern, Provider, SecretNames};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::yaml::{self, Placed};
 use crate::models::{AgentName, Expands};
+use crate::text::yaml::{self, Placed};
 
 /// The definitions in force: the shipped ones, overlaid by the user's file and the project's, in this order.
 #[derive(Clone, Debug, Default)]

@@ -44,6 +44,7 @@ pub struct HttpSpec {
 }
 
 /// The language of a server.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {

@@ -1,12 +1,13 @@
 //! The catalogue of models: what is shipped, and what the user adds.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use super::yaml::{self, Placed};
 use super::{CountKind, ModelSpec, Reliability, Tier, TokenizerSpec};
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::yaml::{self, Placed};
 
 /// The window of a model of which nothing is known.
 const ASSUMED_WINDOW: u64 = 32_768;
@@ -33,6 +34,22 @@ struct Written {
 }
 
 impl Catalogue {
+    /// Returns the catalogue that is compiled in. It is parsed once.
+    ///
+    /// # Errors
+    ///
+    /// None that a caller could cause: tests parse the compiled-in file.
+    pub fn built_in() -> Result<&'static Self> {
+        static PARSED: OnceLock<Catalogue> = OnceLock::new();
+        if let Some(catalogue) = PARSED.get() {
+            return Ok(catalogue);
+        }
+
+        let text = include_str!("../../data/models.yaml");
+        let catalogue = Self::read(text, "built-in:data/models.yaml")?;
+        Ok(PARSED.get_or_init(|| catalogue))
+    }
+
     /// Reads a catalogue.
     ///
     /// # Errors

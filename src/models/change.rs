@@ -18,6 +18,7 @@ pub struct Opened {
 }
 
 /// What a person decides about a session.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {

@@ -21,6 +21,7 @@ pub struct Check {
 }
 
 /// How a check ended.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum CheckEnd {

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind};
 
 /// How a call to an agent ended.
+#[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
-pub enum End {
+pub enum CallOutcome {
     /// The agent answered and came to its end.
     #[default]
     Ok,
@@ -74,7 +75,7 @@ pub enum End {
     },
 }
 
-impl End {
+impl CallOutcome {
     /// Tells whether the reply may count.
     #[must_use]
     pub fn is_ok(&self) -> bool {

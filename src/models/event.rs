@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Amount, BlobId, Decision, End, Format, Marker, Mode, Nonce, Opened, Permission, Process,
-    ReviewResult, SegmentRef, SessionId, UpdateFormat, UsageMetrics, Work,
+    Amount, BlobId, CallOutcome, Decision, Format, Marker, Mode, Nonce, Opened, OperationId,
+    Permission, Process, ReviewResult, SegmentRef, SessionId, StepOutcome, UpdateFormat,
+    UsageMetrics, Work,
 };
 
 /// One thing that happened to a session.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -90,7 +92,7 @@ pub enum Event {
         /// The turn.
         turn: u64,
         /// What became of it.
-        settlement: Settlement,
+        settlement: StepResult,
     },
     /// The session is over.
     Ended {
@@ -201,7 +203,7 @@ pub struct Answered {
     pub call: u64,
     /// How it ended.
     #[serde(flatten)]
-    pub end: End,
+    pub end: CallOutcome,
     /// What the agent said of a failure.
     pub detail: String,
     /// The reply, as it came.
@@ -221,8 +223,8 @@ pub struct Answered {
 /// A request to run an operation on a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// The operation's name, such as `files.write`.
-    pub operation: String,
+    /// The operation that does it.
+    pub operation: OperationId,
     /// What it is done to.
     pub target: String,
     /// What it is done with.
@@ -234,8 +236,8 @@ pub struct Effect {
 /// An effect as the ledger keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
-    /// The operation's name.
-    pub operation: String,
+    /// The operation that does it.
+    pub operation: OperationId,
     /// What it is done to.
     pub target: String,
     /// What the target shall hold; `None` if it shall be gone.
@@ -249,9 +251,9 @@ pub struct Intent {
 
 /// What became of an effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settlement {
-    /// The operation's name.
-    pub operation: String,
+pub struct StepResult {
+    /// The operation that does it.
+    pub operation: OperationId,
     /// What it was done to.
     pub target: String,
     /// Whether it was done.
@@ -260,7 +262,7 @@ pub struct Settlement {
     pub detail: String,
     /// What it came to, in one word that rules may ask for, such as `FAILED`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result: Option<String>,
+    pub result: Option<StepOutcome>,
     /// What it found, whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<BlobId>,
@@ -269,12 +271,34 @@ pub struct Settlement {
     pub text: Option<String>,
 }
 
-impl Settlement {
-    /// Returns it with what it came to and what it found.
-    #[must_use]
-    pub fn found(self, result: &str, text: Option<String>) -> Self {
+impl StepResult {
+    /// Returns the settlement of an effect that was carried out; `detail` says what happened.
+    pub fn done(effect: &Effect, detail: impl Into<String>) -> Self {
+        Self::new(effect, true, detail.into())
+    }
+
+    /// Returns the settlement of an effect that was not carried out; `detail` says why.
+    pub fn not_done(effect: &Effect, detail: impl Into<String>) -> Self {
+        Self::new(effect, false, detail.into())
+    }
+
+    fn new(effect: &Effect, done: bool, detail: String) -> Self {
         Self {
-            result: Some(result.to_owned()),
+            operation: effect.operation.clone(),
+            target: effect.target.clone(),
+            done,
+            detail,
+            result: None,
+            report: None,
+            text: None,
+        }
+    }
+
+    /// Returns the result with an outcome that rules may ask for, and the text of the report.
+    #[must_use]
+    pub fn with_outcome(self, outcome: StepOutcome, text: Option<String>) -> Self {
+        Self {
+            result: Some(outcome),
             text,
             ..self
         }

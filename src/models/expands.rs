@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 /// Something in a prompt that an agent does not take for text.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expands {

@@ -4,13 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActionSpec, Parameter, shown_name};
-
-/// Name of the operation that keeps the findings of a turn.
-pub const NOTE_FINDINGS: &str = "findings.note";
-
-/// Result of [`NOTE_FINDINGS`] if a critical or major finding is open.
-pub const BLOCKING: &str = "BLOCKING";
+use super::{ActionSpec, Parameter, StepOutcome, shown_name};
 
 /// A finding with an id. It binds the verdict as long as it is open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,16 +131,16 @@ pub fn sort_findings(findings: &mut [Finding]) {
     findings.sort_by_key(|finding| (!finding.is_open(), std::cmp::Reverse(finding.severity)));
 }
 
-/// Returns the result of a turn's findings, in one word that a pack's `evidence` may ask for: `BLOCKING` if a critical or
-/// major one is open, `OPEN` if a minor one is, or `NONE`.
+/// Returns the result of `findings.note`: `Blocking` if a critical or major finding is open, `Open` if only minor ones
+/// are, or `None`.
 #[must_use]
-pub fn findings_result(findings: &[Finding]) -> &'static str {
+pub fn findings_result(findings: &[Finding]) -> StepOutcome {
     if findings.iter().any(Finding::is_blocking) {
-        BLOCKING
+        StepOutcome::Blocking
     } else if findings.iter().any(Finding::is_open) {
-        "OPEN"
+        StepOutcome::Open
     } else {
-        "NONE"
+        StepOutcome::None
     }
 }
 
@@ -499,17 +493,20 @@ mod tests {
 
         assert_eq!(
             (findings_result(&[]), findings_summary(&[])),
-            ("NONE", "no finding is open".to_owned())
+            (StepOutcome::None, "no finding is open".to_owned())
         );
         let settled = [finding("V1", Critical, Settled)];
         assert_eq!(
             (findings_result(&settled), findings_progress(&settled)),
-            ("NONE", Some("1 settled, 0 new, 0 still open".to_owned()))
+            (
+                StepOutcome::None,
+                Some("1 settled, 0 new, 0 still open".to_owned())
+            )
         );
         let minor = [finding("V1", Minor, New)];
         assert_eq!(
             (findings_result(&minor), findings_progress(&minor)),
-            ("OPEN", None)
+            (StepOutcome::Open, None)
         );
         assert_eq!(findings_summary(&minor), "1 minor finding is open");
         let several = [
@@ -518,7 +515,7 @@ mod tests {
             finding("V3", Major, Open),
             finding("V4", Minor, New),
         ];
-        assert_eq!(findings_result(&several), "BLOCKING");
+        assert_eq!(findings_result(&several), StepOutcome::Blocking);
         assert_eq!(
             findings_summary(&several),
             "1 critical, 2 major and 1 minor findings are open; not answered: V2"

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The renderings of a prompt.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {

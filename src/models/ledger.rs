@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Amount, End, Mode, ReviewResult, SessionId};
+use super::{Amount, CallOutcome, Mode, ReviewResult, SessionId};
 
 /// The name of a text in the ledger: the hash of its bytes, in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ pub struct TurnRow {
     /// How often the agent was called.
     pub calls: u64,
     /// How the last call ended; `None` while it runs.
-    pub end: Option<End>,
+    pub end: Option<CallOutcome>,
     /// Whether the reply was read and committed.
     pub replied: bool,
     /// The verdict, if the reply holds one.

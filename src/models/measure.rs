@@ -16,6 +16,7 @@ pub struct Measurement {
 }
 
 /// What was measured, in one call.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Figure {
@@ -51,6 +52,7 @@ impl Figure {
 }
 
 /// The kinds of figures.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FigureKind {
     /// Tokens of prompts.
@@ -71,6 +73,7 @@ impl FigureKind {
 }
 
 /// What a prompt of a probe holds beside the rules of the protocol.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Condition {
@@ -98,6 +101,7 @@ impl Condition {
 }
 
 /// What a case of a probe asks for.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Task {

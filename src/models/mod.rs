@@ -18,9 +18,11 @@ mod measure;
 mod mode;
 mod model;
 mod nonce;
+mod operation;
 mod pattern;
 mod problem;
 pub mod prompt;
+mod prompt_xml;
 mod response;
 mod screen;
 mod session;
@@ -28,9 +30,6 @@ mod shown_name;
 mod state;
 mod usage;
 mod work;
-mod xml_read;
-mod xml_write;
-pub mod yaml;
 
 pub use action::{Action, ActionSpec, Parameter, Returns, ValueKind};
 pub use agent::AgentName;
@@ -38,13 +37,12 @@ pub use block::{Class, Part, Role, Segment, Zone};
 pub use catalogue::Catalogue;
 pub use change::{Decision, Opened};
 pub use check::{Check, CheckEnd, all_passed};
-pub use end::End;
-pub use event::{Answered, Effect, Event, Intent, Settlement, Started, Why};
+pub use end::CallOutcome;
+pub use event::{Answered, Effect, Event, Intent, Started, StepResult, Why};
 pub use expands::Expands;
 pub use finding::{
-    BLOCKING, Finding, FindingSeverity, FindingStatus, FindingWords, NOTE_FINDINGS, WrittenFinding,
-    findings_progress, findings_result, findings_summary, read_line_number, read_place,
-    sort_findings,
+    Finding, FindingSeverity, FindingStatus, FindingWords, WrittenFinding, findings_progress,
+    findings_result, findings_summary, read_line_number, read_place, sort_findings,
 };
 pub use format::Format;
 pub use grammar::{Grammar, MarkerSpec, THOUGHT_TAGS};
@@ -54,10 +52,13 @@ pub use measure::{Condition, Figure, FigureKind, Measurement, Share, Task};
 pub use mode::{Mode, Permission};
 pub use model::{CountKind, ModelSpec, Price, Reliability, Tier, TokenizerSpec};
 pub use nonce::{Nonce, NoncePolicy};
+pub use operation::{CustomName, OperationId, StepOutcome, TurnResult};
 pub use pattern::{is_invisible, matches_pattern};
 pub use problem::{Code, Problem, Severity};
 pub use prompt::{ContextItem, ContextKind, Piece, UnifiedPrompt};
-pub use response::{Proposal, Reply, Response, Update, UpdateFormat, VerdictDoubt};
+pub use response::{
+    EffectKind, RejectedEffect, Reply, Response, Update, UpdateFormat, VerdictDoubt,
+};
 pub use screen::{Screen, screen};
 pub use session::SessionId;
 pub use shown_name::shown_name;

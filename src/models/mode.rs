@@ -57,6 +57,7 @@ impl<'de> Deserialize<'de> for Mode {
 }
 
 /// What an agent may do to the work tree while a mode runs.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Permission {

@@ -133,7 +133,7 @@ pub enum CountKind {
 }
 
 /// How a family's count is had from an exact o200k count: a factor by script, and a margin that covers 99 % of texts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TokenizerSpec {
     /// How sure the count is.

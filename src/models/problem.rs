@@ -44,6 +44,7 @@ impl Problem {
 macro_rules! codes {
     ($($variant:ident $name:literal $severity:ident $words:literal,)*) => {
         /// The names of problems.
+        #[non_exhaustive]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Code {
             $(#[doc = $words] $variant,)*

@@ -7,8 +7,9 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{xml_read, xml_write};
+use super::prompt_xml::{ByteWriter, estimated_size, read_prompt, write_piece};
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::escape::replace_forbidden;
 
 /// A whole prompt: who the agent is, what it may know, and what it shall do.
 ///
@@ -173,33 +174,6 @@ impl ContextItem {
     }
 }
 
-/// Returns a text in which every character that no prompt may hold is replaced visibly.
-#[must_use]
-pub fn visible_text(text: &str) -> Cow<'_, str> {
-    if text.as_bytes().chunks(64).all(is_surely_legal) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(text.chars().map(|c| picture(c).unwrap_or(c)).collect())
-}
-
-/// Returns a part of a body as it stands in CDATA: the longest form that it can have.
-#[must_use]
-pub fn cdata_xml(body: &str) -> String {
-    xml_write::cdata_text(body)
-}
-
-/// Returns XML in which every `@` is a reference, so that an agent which expands them finds none. It reads the same.
-#[must_use]
-pub fn without_at_signs(xml: &str) -> Cow<'_, str> {
-    xml_write::without_at_signs(xml)
-}
-
-/// Returns an element as it stands in the XML of a prompt.
-#[must_use]
-pub fn element_xml(name: &str, attribute: Option<(&str, &str)>, body: &str) -> String {
-    xml_write::element_text(name, attribute, body)
-}
-
 impl UnifiedPrompt {
     /// Starts a prompt from its instructions.
     ///
@@ -274,11 +248,11 @@ impl UnifiedPrompt {
     /// Returns the prompt as an XML 1.0 document that no content can break.
     #[must_use]
     pub fn to_xml(&self) -> String {
-        let mut bytes = Vec::with_capacity(xml_write::likely_size(self));
+        let mut xml = String::with_capacity(estimated_size(self));
         for piece in self.pieces() {
-            self.append_piece(piece, &mut bytes);
+            self.append_piece(piece, &mut xml);
         }
-        xml_write::into_text(bytes)
+        xml
     }
 
     /// Writes the XML document without holding a second copy of it.
@@ -286,9 +260,12 @@ impl UnifiedPrompt {
     /// # Errors
     ///
     /// Those of the writer.
-    pub fn write_xml(&self, mut writer: impl io::Write) -> io::Result<()> {
-        self.pieces()
-            .try_for_each(|piece| xml_write::piece(self, piece, &mut writer))
+    pub fn write_xml(&self, writer: impl io::Write) -> io::Result<()> {
+        let mut out = ByteWriter::new(writer);
+        let result = self
+            .pieces()
+            .try_for_each(|piece| write_piece(&mut out, self, piece));
+        out.finish(result)
     }
 
     /// Returns the pieces that the document consists of, in order.
@@ -301,14 +278,14 @@ impl UnifiedPrompt {
     /// Returns one piece's share of the document: its element and the tags around it that fall to it.
     #[must_use]
     pub fn piece_xml(&self, piece: Piece) -> String {
-        let mut bytes = Vec::new();
-        self.append_piece(piece, &mut bytes);
-        xml_write::into_text(bytes)
+        let mut xml = String::new();
+        self.append_piece(piece, &mut xml);
+        xml
     }
 
-    fn append_piece(&self, piece: Piece, bytes: &mut Vec<u8>) {
-        // Writing to a vector has no way to fail.
-        let _infallible = xml_write::piece(self, piece, bytes);
+    fn append_piece(&self, piece: Piece, xml: &mut String) {
+        // Writing to a string cannot fail.
+        let _infallible = write_piece(xml, self, piece);
     }
 
     /// Returns the JSON Schema of a prompt.
@@ -326,7 +303,7 @@ impl UnifiedPrompt {
     ///
     /// `XmlInvalid` with line and column for anything that would not be written again to the same bytes.
     pub fn from_xml(xml: &str) -> Result<Self> {
-        xml_read::read(xml)
+        read_prompt(xml)
     }
 }
 
@@ -341,25 +318,7 @@ pub enum Piece {
     Instructions,
 }
 
-/// Replaces characters that XML 1.0 forbids: control characters by their pictures, the others by U+FFFD.
+/// Replaces characters that XML 1.0 forbids, without copying a text that has none.
 fn visible(text: String) -> String {
-    if text.as_bytes().chunks(64).all(is_surely_legal) {
-        return text;
-    }
-    text.chars().map(|c| picture(c).unwrap_or(c)).collect()
-}
-
-/// Tells that a run of bytes holds no forbidden character, without a branch per byte. 0xEF starts U+FFFE and U+FFFF.
-fn is_surely_legal(bytes: &[u8]) -> bool {
-    let suspicious = |b: u8| (b < 0x20) & (b != b'\t') & (b != b'\n') & (b != b'\r') | (b == 0xEF);
-    !bytes.iter().fold(false, |found, &b| found | suspicious(b))
-}
-
-fn picture(c: char) -> Option<char> {
-    match c {
-        '\t' | '\n' | '\r' => None,
-        '\0'..'\u{20}' => char::from_u32(0x2400 + u32::from(c)),
-        '\u{FFFE}' | '\u{FFFF}' => Some(char::REPLACEMENT_CHARACTER),
-        _ => None,
-    }
+    replace_forbidden(text).into_owned()
 }

@@ -1,10 +1,11 @@
 //! A reply as it came, and as it was read.
 
+use std::fmt;
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Action, End, Marker, Problem, ReviewResult, UsageMetrics};
+use super::{Action, CallOutcome, Marker, Problem, ReviewResult, UsageMetrics};
 
 /// What an agent answered: the raw text, how it ended and what it cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub struct Reply {
     /// What the call used.
     pub usage: UsageMetrics,
     /// How the call ended.
-    pub end: End,
+    pub end: CallOutcome,
     /// What the agent said of a failure.
     pub detail: String,
     /// How many processes the agent had left behind; none is alive any more.
@@ -29,7 +30,7 @@ impl Default for Reply {
         Self {
             text: String::new(),
             usage: UsageMetrics::default(),
-            end: End::default(),
+            end: CallOutcome::default(),
             detail: String::new(),
             left_behind: 0,
             tool_calls: Some(0),
@@ -68,7 +69,7 @@ pub struct Response {
     /// Questions to a person that the reply asks instead of sending documents.
     pub questions: Vec<String>,
     /// What was asked for but not clearly enough to be done.
-    pub proposals: Vec<Proposal>,
+    pub proposals: Vec<RejectedEffect>,
     /// What was tolerated.
     pub problems: Vec<Problem>,
     /// Whether all of it is there: the agent came to its end, and nothing was left open.
@@ -109,6 +110,7 @@ pub struct Update {
 }
 
 /// How an update is written: its attribute `format`.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UpdateFormat {
@@ -132,11 +134,88 @@ impl UpdateFormat {
     }
 }
 
+/// The part of a reply by which an agent asks for something, with its name as far as that could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EffectKind {
+    /// `<review>`.
+    Review,
+    /// `<task_status>` with the number of its task.
+    TaskStatus(Option<String>),
+    /// `<content_update>` with its target.
+    Update(Option<String>),
+    /// `<action>` with its type.
+    Action(Option<String>),
+}
+
+impl EffectKind {
+    /// Returns the report on a task.
+    #[must_use]
+    pub fn task_status(id: &str) -> Self {
+        Self::TaskStatus(non_blank(id))
+    }
+
+    /// Returns the update of a target.
+    #[must_use]
+    pub fn update(target: &str) -> Self {
+        Self::Update(non_blank(target))
+    }
+
+    /// Returns the action of a type.
+    #[must_use]
+    pub fn action(name: &str) -> Self {
+        Self::Action(non_blank(name))
+    }
+
+    /// Returns true for actions, also for those without a readable type.
+    #[must_use]
+    pub fn is_action(&self) -> bool {
+        matches!(self, Self::Action(_))
+    }
+
+    /// Replaces the name.
+    #[must_use]
+    pub fn map_name(self, replace: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Review => Self::Review,
+            Self::TaskStatus(id) => Self::TaskStatus(id.map(replace)),
+            Self::Update(target) => Self::Update(target.map(replace)),
+            Self::Action(name) => Self::Action(name.map(replace)),
+        }
+    }
+}
+
+fn non_blank(name: &str) -> Option<String> {
+    (!name.trim().is_empty()).then(|| name.to_owned())
+}
+
+impl fmt::Display for EffectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tag, name) = match self {
+            Self::Review => ("review", &None),
+            Self::TaskStatus(id) => ("task_status", id),
+            Self::Update(target) => ("content_update", target),
+            Self::Action(name) => ("action", name),
+        };
+        f.write_str(tag)?;
+        match name {
+            Some(name) => write!(f, " {name}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Serialize for EffectKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// Something an agent asked for that is shown to people and never carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Proposal {
-    /// What it would have been, such as `content_update proposal.md`.
-    pub what: String,
+pub struct RejectedEffect {
+    /// The part of the reply that asks for it, such as `content_update proposal.md`.
+    pub what: EffectKind,
     /// Why it is not carried out.
     pub reason: String,
     /// Its text, as the agent wrote it; empty if the proposal before it has the same.

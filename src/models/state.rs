@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
-    BlobId, Decision, End, Event, Marker, Mode, NOTE_FINDINGS, Opened, ReviewResult, Settlement,
-    TaskStatus, Why, Work,
+    BlobId, CallOutcome, Decision, Event, Marker, Mode, Opened, OperationId, ReviewResult,
+    StepOutcome, StepResult, TaskStatus, Why, Work,
 };
 
 /// What is true of a session now.
@@ -21,7 +21,7 @@ pub struct State {
     /// How many of them in the current mode.
     pub mode_turns: u64,
     /// What was done in the current mode: how often, by operation.
-    pub done: BTreeMap<String, u64>,
+    pub done: BTreeMap<OperationId, u64>,
     /// The first turn of the history that the last prompt showed, from 0.
     pub first_turn: Option<usize>,
     /// What the session works on.
@@ -40,7 +40,7 @@ pub struct State {
     /// or failed; one that was interrupted does not.
     pub fruitless: u64,
     /// What operations came to in the current mode.
-    pub results: BTreeMap<String, Settlement>,
+    pub results: BTreeMap<OperationId, StepResult>,
     /// The last list of findings of each mode, as JSON in the ledger.
     pub findings: BTreeMap<Mode, BlobId>,
     /// What people said to it, in order.
@@ -57,7 +57,7 @@ pub struct Left {
     /// The verdict of its last turn.
     pub verdict: Option<ReviewResult>,
     /// What operations came to in it.
-    pub results: BTreeMap<String, Settlement>,
+    pub results: BTreeMap<OperationId, StepResult>,
 }
 
 /// How far the last turn has come.
@@ -89,12 +89,12 @@ pub struct Progress {
     unclear: u64,
     /// Those of them that were settled as not done.
     #[serde(skip)]
-    failed: BTreeSet<(String, String)>,
+    failed: BTreeSet<(OperationId, String)>,
 }
 
 impl Progress {
     /// Returns the operations and targets of effects that were settled as not done.
-    pub fn failed(&self) -> impl Iterator<Item = &(String, String)> {
+    pub fn failed(&self) -> impl Iterator<Item = &(OperationId, String)> {
         self.failed.iter()
     }
 
@@ -109,6 +109,12 @@ impl Progress {
 }
 
 impl State {
+    /// Returns the state of a session that has entered a mode and taken no turn.
+    #[must_use]
+    pub fn in_mode(mode: Mode) -> Self {
+        Self::default().after([&Event::Entered { mode }])
+    }
+
     /// Returns the state that a list of events leads to.
     #[must_use]
     pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
@@ -122,6 +128,27 @@ impl State {
             self.take(event);
         }
         self
+    }
+
+    /// Returns the state in which the next turn has begun, for a session without a ledger.
+    #[must_use]
+    pub fn begin_turn(mut self) -> Self {
+        self.count_start();
+        self
+    }
+
+    /// Returns the state after an effect of the current turn was carried out, or was not.
+    #[must_use]
+    pub fn settled(mut self, settlement: &StepResult) -> Self {
+        self.settle(settlement);
+        self
+    }
+
+    fn count_start(&mut self) {
+        self.turns += 1;
+        self.mode_turns += 1;
+        self.approved = false;
+        self.progress = Progress::default();
     }
 
     fn take(&mut self, event: &Event) {
@@ -156,12 +183,10 @@ impl State {
                 }
             }
             Event::Started(started) => {
+                self.count_start();
                 self.first_turn = started.first_turn;
                 self.turns = started.turn;
                 self.pack = Some(started.pack.clone());
-                self.mode_turns += 1;
-                self.approved = false;
-                self.progress = Progress::default();
             }
             Event::Replied {
                 markers,
@@ -198,7 +223,7 @@ impl State {
             Event::Launched { .. } => {}
             // An agent that fails in a repair takes nothing back; a user who stops it there stops the turn.
             Event::Answered(answered)
-                if answered.end == End::Stopped
+                if answered.end == CallOutcome::Stopped
                     || (!answered.end.is_ok() && self.progress.repairs == 0) =>
             {
                 self.progress.fault = Some(format!("the agent's reply: {}", answered.end.name()));
@@ -222,7 +247,7 @@ impl State {
     }
 
     /// Takes in what became of an effect.
-    fn settle(&mut self, settlement: &Settlement) {
+    fn settle(&mut self, settlement: &StepResult) {
         self.progress.open = self.progress.open.saturating_sub(1);
         if settlement.done {
             *self.done.entry(settlement.operation.clone()).or_default() += 1;
@@ -233,10 +258,10 @@ impl State {
             false => self.progress.failed.insert(key),
         };
         self.progress.undone = self.progress.unclear + self.progress.failed.len() as u64;
-        if settlement.result.as_deref() == Some("PROGRESS") {
+        if settlement.result == Some(StepOutcome::Progress) {
             self.fruitless = 0;
         }
-        if settlement.operation == NOTE_FINDINGS
+        if settlement.operation == OperationId::FindingsNote
             && let (Some(mode), Some(report)) = (&self.mode, &settlement.report)
         {
             self.findings.insert(mode.clone(), report.clone());

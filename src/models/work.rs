@@ -3,8 +3,10 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::{Mode, yaml};
+use super::Mode;
+
 use crate::error::{ErrorKind, Result};
+use crate::text::yaml;
 
 /// What a session works on, as a state file gives it. Any other key is an error. In a prompt it becomes
 /// `<session_state>`, with `<current_mode>`, `<completion_pct>` and an element for each key that is not empty.

@@ -4,14 +4,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::evidence::{NO_TREE, ShowDiff, short};
+use super::evidence::{NO_TREE, short};
 use super::files::{read_project_text, write_text};
 use super::git::{LandRequest, Landed, WorktreeCommit};
-use super::{ChangeSite, Closing, Operation, Planned, Site, change};
+use super::{ChangeSite, Operation, Site, Step, TurnEnd, change};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::file;
-use crate::models::{BlobId, SessionId, Settlement};
+use crate::models::{BlobId, OperationId, SessionId, StepOutcome, StepResult};
 use crate::store::blob_id;
 
 /// The folder of archived changes.
@@ -20,27 +20,24 @@ pub const ARCHIVE: &str = "agentd/changes/archive";
 /// The project's own list of what is new, and the change's part of it.
 const CHANGELOG: &str = "CHANGELOG.md";
 
-/// The operation that archives a change.
-pub const ARCHIVED: &str = "change.archive";
-
 /// `change.archive`: moves the change's folder to the archive, at once, and adds its entry to the changelog.
 pub(super) struct Archive;
 
 impl Operation for Archive {
-    fn name(&self) -> &'static str {
-        ARCHIVED
+    fn id(&self) -> OperationId {
+        OperationId::ChangeArchive
     }
 
     fn needs_change(&self) -> bool {
         true
     }
 
-    fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
+    fn closing(&self, site: &Site<'_>, closing: &TurnEnd<'_>) -> Option<Step> {
         site.change
-            .map(|_| Planned::always(self, ARCHIVE, closing.today))
+            .map(|_| Step::always(self, ARCHIVE, closing.today))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let Some(session) = site.change.and(site.session) else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };
@@ -126,15 +123,15 @@ fn with_entry(log: &str, entry: &str) -> String {
 pub(super) struct Commit;
 
 impl Operation for Commit {
-    fn name(&self) -> &'static str {
-        "git.commit"
+    fn id(&self) -> OperationId {
+        OperationId::GitCommit
     }
 
     fn needs_change(&self) -> bool {
         true
     }
 
-    fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
+    fn closing(&self, site: &Site<'_>, closing: &TurnEnd<'_>) -> Option<Step> {
         let (change, session) = (site.change?, site.session?);
         let mode = &closing.started.mode;
         let verdict = closing
@@ -148,13 +145,13 @@ impl Operation for Commit {
         );
         // What the agent has committed itself counts as well.
         let before = closing.started.commit.clone().unwrap_or_default();
-        Some(Planned {
+        Some(Step {
             before: Some(BlobId(before)),
-            ..Planned::always(self, change.opened.branch.clone(), message)
+            ..Step::always(self, change.opened.branch.clone(), message)
         })
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let Some(change) = &site.change else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };
@@ -169,11 +166,19 @@ impl Operation for Commit {
 
         let is_as_before = planned.before == Some(BlobId(commit.clone()));
         let (detail, result) = match (is_new, is_as_before) {
-            (true, _) => (format!("committed {}", short(&commit)), "COMMITTED"),
-            (false, false) => ("the agent has committed it".to_owned(), "COMMITTED"),
-            (false, true) => ("nothing to commit".to_owned(), "NOTHING"),
+            (true, _) => (
+                format!("committed {}", short(&commit)),
+                StepOutcome::Committed,
+            ),
+            (false, false) => (
+                "the agent has committed it".to_owned(),
+                StepOutcome::Committed,
+            ),
+            (false, true) => ("nothing to commit".to_owned(), StepOutcome::Nothing),
         };
-        Ok(planned.settled(true, detail).found(result, Some(commit)))
+        Ok(planned
+            .settled(true, detail)
+            .with_outcome(result, Some(commit)))
     }
 }
 
@@ -183,17 +188,12 @@ pub(super) struct Merge {
     pub(super) squash: bool,
 }
 
-impl Merge {
-    pub(super) const MERGE: &str = "git.merge";
-    pub(super) const SQUASH: &str = "git.squash";
-}
-
 impl Operation for Merge {
-    fn name(&self) -> &'static str {
+    fn id(&self) -> OperationId {
         if self.squash {
-            Self::SQUASH
+            OperationId::GitSquash
         } else {
-            Self::MERGE
+            OperationId::GitMerge
         }
     }
 
@@ -201,7 +201,7 @@ impl Operation for Merge {
         true
     }
 
-    fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
+    fn closing(&self, site: &Site<'_>, closing: &TurnEnd<'_>) -> Option<Step> {
         let (change, session) = (site.change?, site.session?);
         let title = change
             .opened
@@ -219,14 +219,14 @@ impl Operation for Merge {
                 change.opened.branch
             ),
         };
-        Some(Planned::always(
+        Some(Step::always(
             self,
             change.opened.onto.clone().unwrap_or_default(),
             message,
         ))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let Some(change) = &site.change else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };
@@ -256,10 +256,10 @@ fn check_tip(change: &ChangeSite<'_>, squash: bool, tip: &str) -> Result<()> {
     let (branch, results) = (&change.opened.branch, &change.state.results);
     let is_right = match squash {
         true => results
-            .get(ShowDiff::NAME)
+            .get(&OperationId::GitDiff)
             .is_some_and(|seen| seen.target == tip),
         false => results
-            .get("git.commit")
+            .get(&OperationId::GitCommit)
             .is_some_and(|made| made.report == Some(blob_id(tip.as_bytes()))),
     };
     if !is_right {
@@ -272,7 +272,7 @@ fn check_tip(change: &ChangeSite<'_>, squash: bool, tip: &str) -> Result<()> {
     Ok(())
 }
 
-fn land(change: &ChangeSite<'_>, planned: &Planned, squash: bool) -> Result<String> {
+fn land(change: &ChangeSite<'_>, planned: &Step, squash: bool) -> Result<String> {
     let branch = &change.opened.branch;
     let Some(onto) = change.opened.onto.as_deref().filter(|_| change.merges) else {
         return Ok(format!("the branch {branch} is left for you to merge"));

@@ -25,7 +25,7 @@ const GIT: [&str; 3] = ["HEAD", "config", "hooks"];
 
 /// Every file of a project, and what would show that it was touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Census(BTreeMap<String, Stamp>);
+pub struct TreeSnapshot(BTreeMap<String, Stamp>);
 
 /// What would show that a file was touched. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ struct Stamp {
 
 /// What belongs to a census.
 #[derive(Clone, Copy, Debug)]
-pub struct Counted<'a> {
+pub struct SnapshotScope<'a> {
     /// The project's root.
     pub root: &'a Path,
     /// The session whose call it is; the folders of others are theirs.
@@ -51,14 +51,14 @@ pub struct Counted<'a> {
     pub always: fn(&Path) -> bool,
 }
 
-impl Census {
+impl TreeSnapshot {
     /// Looks at every file of a project: what git does not ignore, what is always looked at, and what of git's own
     /// folder could do harm. Folders that git ignores are not looked into.
     ///
     /// # Errors
     ///
     /// `FileUnusable` if the root cannot be listed.
-    pub fn take(counted: &Counted<'_>) -> Result<Self> {
+    pub fn take(counted: &SnapshotScope<'_>) -> Result<Self> {
         let root = counted.root;
         let (mut stamps, mut gits) = (BTreeMap::new(), Vec::new());
         let mut rules = rules_above(root);
@@ -149,7 +149,7 @@ impl Census {
     }
 }
 
-impl Counted<'_> {
+impl SnapshotScope<'_> {
     /// Tells what belongs to the program or to another session.
     fn is_ours(&self, path: &Path) -> bool {
         let inside: Vec<_> = path
@@ -220,7 +220,7 @@ fn list(folder: &Path, mut take: impl FnMut(PathBuf, Metadata)) -> io::Result<()
 }
 
 /// Returns where git keeps what belongs to a project: in a folder of it or above it, or where a worktree's file says.
-fn git_folders(root: &Path) -> Vec<PathBuf> {
+pub(super) fn git_folders(root: &Path) -> Vec<PathBuf> {
     let Some(git) = root
         .ancestors()
         .map(|folder| folder.join(".git"))

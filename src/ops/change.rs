@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::files::{LARGEST, read_project_text};
 use super::tree::visible_name;
-use super::{Found, Operation, Planned, Site};
+use super::{Inspection, Operation, Site, Step};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::models::{BlobId, SessionId, Settlement, matches_pattern};
+use crate::models::{BlobId, OperationId, SessionId, StepResult, matches_pattern};
 use crate::spec::Tasks;
 use crate::store::blob_id;
 
@@ -171,11 +171,11 @@ pub fn task_ids(tasks: &str) -> Vec<String> {
 pub(super) struct Require;
 
 impl Operation for Require {
-    fn name(&self) -> &'static str {
-        "change.require"
+    fn id(&self) -> OperationId {
+        OperationId::ChangeRequire
     }
 
-    fn before(&self, site: &Site<'_>) -> Result<Found> {
+    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
         let Some(session) = site.session else {
             return Err(Error::new(
                 ErrorKind::ChangeNotFound,
@@ -187,10 +187,10 @@ impl Operation for Require {
             let message = format!("the change `{session}` has no proposal.md");
             return Err(Error::new(ErrorKind::ChangeNotFound, message).with_hint("plan it first"));
         }
-        Ok(Found::default())
+        Ok(Inspection::default())
     }
 
-    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         Ok(planned.settled(false, "this operation only checks".to_owned()))
     }
 }

@@ -1,21 +1,18 @@
 //! Edits of the work tree by replies, for agents that have no tools of their own.
 
 use super::files::{LARGEST, UNNAMED, current, settle};
-use super::{Operation, Planned, Site};
+use super::{Operation, Site, Step};
 use crate::error::Result;
 use crate::file;
-use crate::models::{Effect, Settlement, Started, UpdateFormat};
+use crate::models::{Effect, OperationId, Started, StepResult, UpdateFormat};
 use crate::store::blob_id;
-
-/// The operation's name.
-pub(super) const NAME: &str = "files.edit";
 
 /// `files.edit`: writes and removes files of the work tree.
 pub(super) struct Edit;
 
 impl Operation for Edit {
-    fn name(&self) -> &'static str {
-        NAME
+    fn id(&self) -> OperationId {
+        OperationId::FilesEdit
     }
 
     fn plan(
@@ -23,13 +20,13 @@ impl Operation for Edit {
         site: &Site<'_>,
         effect: Effect,
         started: &Started,
-        earlier: Option<&Planned>,
-    ) -> Planned {
+        earlier: Option<&Step>,
+    ) -> Step {
         if site.session.is_none() {
-            return Planned::whole(effect, None);
+            return Step::whole(effect, None);
         }
         if let Some(earlier) = earlier {
-            return within(Planned::on(
+            return within(Step::on(
                 unfenced(effect),
                 earlier.content.as_deref(),
                 earlier.after(),
@@ -42,22 +39,22 @@ impl Operation for Edit {
             .cloned();
         let now = match current(site.root, &effect.target) {
             Ok(now) => now,
-            Err(error) => return Planned::whole(effect, shown).refuse(error.to_string()),
+            Err(error) => return Step::whole(effect, shown).refuse(error.to_string()),
         };
         if shown.is_none() && now.is_some() {
-            return Planned::whole(effect, None).refuse(UNSEEN);
+            return Step::whole(effect, None).refuse(UNSEEN);
         }
         if shown != now.as_deref().map(blob_id) {
-            return Planned::whole(effect, shown).refuse("it is not as the prompt shows it");
+            return Step::whole(effect, shown).refuse("it is not as the prompt shows it");
         }
         let effect = unfenced(effect);
         if now.is_some() && effect.format == UpdateFormat::Whole && leaves_out(&effect.content) {
-            return Planned::whole(effect, shown).refuse(ELIDED);
+            return Step::whole(effect, shown).refuse(ELIDED);
         }
-        within(Planned::on_bytes(effect, now, shown))
+        within(Step::on_bytes(effect, now, shown))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let Some(session) = site.session else {
             return Ok(planned.settled(false, UNNAMED.to_owned()));
         };
@@ -70,7 +67,7 @@ impl Operation for Edit {
 const UNSEEN: &str = "it is there, and the prompt did not show it; show it with --file";
 
 /// Refuses what is larger than a file may be.
-fn within(planned: Planned) -> Planned {
+fn within(planned: Step) -> Step {
     let size = planned
         .content
         .as_ref()

@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::change::NOTES;
-use super::checks::{checks_report, run_checks};
+use super::checks::{CheckJob, checks_report, run_checks};
 use super::files::read_project_text;
 use super::git::{Changed, Diff, DiffLimits, LeftOut, LeftOutKind, Snapshot, Status};
-use super::{ChangeSite, Closing, Found, Operation, Planned, Site, change, spec_merge};
+use super::{
+    ChangeSite, Inspection, Operation, ReviewSite, Site, Step, TurnEnd, change, spec_merge,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    BLOCKING, Check, CheckEnd, ContextItem, ContextKind, NOTE_FINDINGS, ReviewResult, SessionId,
-    Settlement, all_passed, matches_pattern, shown_name,
+    Check, CheckEnd, ContextItem, ContextKind, OperationId, ReviewResult, SessionId, StepOutcome,
+    StepResult, all_passed, matches_pattern, shown_name,
 };
 
 /// How much of a diff a prompt shows: of one file, and in all.
@@ -23,35 +25,28 @@ pub const DIFF_LIMITS: DiffLimits = DiffLimits {
 pub(super) struct Checks;
 
 impl Checks {
-    pub(super) const NAME: &str = "checks.run";
-
     /// Runs the checks, and tells what they came to: `PASSED`, `FAILED` or `NONE`.
-    fn run(&self, change: &ChangeSite<'_>, planned: &Planned) -> Result<Settlement> {
-        let checks = run_checks(&change.checks)?;
+    fn run(&self, job: &CheckJob<'_>, planned: &Step, hint: &str) -> Result<StepResult> {
+        let checks = run_checks(job)?;
         if checks.iter().any(|check| check.end == CheckEnd::Stopped) {
-            return Err(
-                Error::new(ErrorKind::AgentStopped, "the checks were stopped")
-                    .with_hint("go on with `agentd run`: they are run again"),
-            );
+            let stopped = Error::new(ErrorKind::AgentStopped, "the checks were stopped");
+            return Err(stopped.with_hint(hint));
         }
         Ok(checked(planned, &checks))
     }
 }
 
-fn checked(planned: &Planned, checks: &[Check]) -> Settlement {
+fn checked(planned: &Step, checks: &[Check]) -> StepResult {
     planned
         .settled(true, detail(checks))
-        .found(word(checks), Some(checks_report(checks)))
+        .with_outcome(outcome(checks), Some(checks_report(checks)))
 }
 
-/// Returns the result of `checks.run` for checks that were run without it.
-#[must_use]
-pub fn checks_settlement(checks: &[Check]) -> Settlement {
-    checked(&Planned::always(&Checks, "", ""), checks)
-}
+/// Hint for checks of a change that were stopped.
+const RUN_AGAIN: &str = "go on with `agentd run`: they are run again";
 
-/// What checks came to if one of them failed.
-pub(super) const FAILED: &str = "FAILED";
+/// Hint for checks of a review that were stopped.
+const REVIEW_AGAIN: &str = "`agentd review` runs them again";
 
 /// Returns in a few words what checks came to, with the names of those that failed.
 fn detail(checks: &[Check]) -> String {
@@ -70,42 +65,47 @@ fn detail(checks: &[Check]) -> String {
     }
 }
 
-/// Returns in one word what checks came to.
-fn word(checks: &[Check]) -> &'static str {
+fn outcome(checks: &[Check]) -> StepOutcome {
     match checks {
-        [] => "NONE",
-        checks if all_passed(checks) => "PASSED",
-        _ => FAILED,
+        [] => StepOutcome::None,
+        checks if all_passed(checks) => StepOutcome::Passed,
+        _ => StepOutcome::Failed,
     }
 }
 
 impl Operation for Checks {
-    fn name(&self) -> &'static str {
-        Self::NAME
+    fn id(&self) -> OperationId {
+        OperationId::ChecksRun
     }
 
     fn needs_change(&self) -> bool {
         true
     }
 
-    fn before(&self, site: &Site<'_>) -> Result<Found> {
-        let (change, _) = site.opened(self)?;
-        let settlement = self.run(change, &Planned::always(self, "", ""))?;
+    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
+        let planned = Step::always(self, "", "");
+        let settlement = match &site.review {
+            Some(review) => match &review.checks {
+                Some(job) => self.run(job, &planned, REVIEW_AGAIN)?,
+                None => return Ok(Inspection::default()),
+            },
+            None => self.run(&site.opened(self)?.0.checks, &planned, RUN_AGAIN)?,
+        };
         let text = settlement.text.clone().unwrap_or_default();
         let item = ContextItem::new(ContextKind::Artifact, CHECKS, text);
-        Ok(Found {
+        Ok(Inspection {
             items: vec![(item, "checks that were run".to_owned())],
             settlement: Some(settlement),
         })
     }
 
-    fn closing(&self, site: &Site<'_>, _closing: &Closing<'_>) -> Option<Planned> {
-        site.change.map(|_| Planned::always(self, "", ""))
+    fn closing(&self, site: &Site<'_>, _closing: &TurnEnd<'_>) -> Option<Step> {
+        site.change.map(|_| Step::always(self, "", ""))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         match &site.change {
-            Some(change) => self.run(change, planned),
+            Some(change) => self.run(&change.checks, planned, RUN_AGAIN),
             None => Ok(planned.settled(false, NO_TREE.to_owned())),
         }
     }
@@ -116,32 +116,32 @@ impl Operation for Checks {
 pub(super) struct ChecksAgain;
 
 impl Operation for ChecksAgain {
-    fn name(&self) -> &'static str {
-        "checks.again"
+    fn id(&self) -> OperationId {
+        OperationId::ChecksAgain
     }
 
     fn needs_change(&self) -> bool {
         true
     }
 
-    fn closing(&self, site: &Site<'_>, _closing: &Closing<'_>) -> Option<Planned> {
-        site.change.map(|_| Planned::always(self, "", ""))
+    fn closing(&self, site: &Site<'_>, _closing: &TurnEnd<'_>) -> Option<Step> {
+        site.change.map(|_| Step::always(self, "", ""))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let Some(change) = &site.change else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };
-        let merged = change.state.results.get(spec_merge::Merge::NAME);
-        if merged.is_none_or(|merged| merged.result.as_deref() != Some(spec_merge::MOVED)) {
+        let merged = change.state.results.get(&OperationId::SpecsMerge);
+        if merged.is_none_or(|merged| merged.result != Some(StepOutcome::Moved)) {
             return Ok(planned.settled(true, "nothing has changed since the review".to_owned()));
         }
-        let settlement = Checks.run(change, planned)?;
-        if settlement.result.as_deref() != Some(FAILED) {
+        let settlement = Checks.run(&change.checks, planned, RUN_AGAIN)?;
+        if settlement.result != Some(StepOutcome::Failed) {
             return Ok(settlement);
         }
         let detail = format!("with what has changed meanwhile, {}", settlement.detail);
-        Ok(Settlement {
+        Ok(StepResult {
             done: false,
             detail,
             ..settlement
@@ -153,25 +153,25 @@ impl Operation for ChecksAgain {
 pub(super) struct ShowChecks;
 
 impl Operation for ShowChecks {
-    fn name(&self) -> &'static str {
-        "checks.show"
+    fn id(&self) -> OperationId {
+        OperationId::ChecksShow
     }
 
-    fn before(&self, site: &Site<'_>) -> Result<Found> {
+    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
         let report = site.change.and_then(|change| change.failed);
         let item = |text: &str| ContextItem::new(ContextKind::Artifact, CHECKS, text);
         let items = report.map(|text| (item(text), "checks that were run".to_owned()));
-        Ok(Found {
+        Ok(Inspection {
             items: items.into_iter().collect(),
             settlement: None,
         })
     }
 
-    fn preview(&self, site: &Site<'_>) -> Result<Found> {
+    fn preview(&self, site: &Site<'_>) -> Result<Inspection> {
         self.before(site)
     }
 
-    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         Ok(planned.settled(false, "this operation only looks".to_owned()))
     }
 }
@@ -184,7 +184,7 @@ pub(super) const NO_TREE: &str = "the session has no work tree of its own";
 
 /// Findings of `git.diff`.
 struct Looked {
-    found: Found,
+    found: Inspection,
     /// Set if no file of the project has changed.
     is_empty: bool,
     /// Set if none of the changed files is shown.
@@ -192,12 +192,6 @@ struct Looked {
     /// Files of the project that are not shown.
     hidden: Vec<LeftOut>,
 }
-
-/// Result of `git.diff` if all that matters is shown.
-const SEEN: &str = "SEEN";
-
-/// Result of `git.diff` if a person has to look at files that are not shown.
-const PARTLY_SHOWN: &str = "PARTLY_SHOWN";
 
 /// Images, which no reviewer reads. Only files that are in fact binary and not executable count as one.
 const IMAGES: [&str; 8] = [
@@ -254,17 +248,18 @@ fn needs_person(file: &LeftOut, accepted: &[String]) -> bool {
 
 /// Returns the result of `git.diff` for a diff of `commit`: `PARTLY_SHOWN` with the files that a person has to look at,
 /// or `SEEN`.
-#[must_use]
-pub fn diff_settlement(commit: &str, base: &str, diff: &Diff, accepted: &[String]) -> Settlement {
+fn diff_settlement(commit: &str, base: &str, diff: &Diff, accepted: &[String]) -> StepResult {
     let unseen: Vec<&LeftOut> = diff
         .left_out
         .iter()
         .filter(|file| needs_person(file, accepted))
         .collect();
-    let planned = Planned::always(&ShowDiff, commit, "");
+    let planned = Step::always(&ShowDiff, commit, "");
     if unseen.is_empty() {
         let detail = format!("{} files differ from {}", diff.files.len(), short(base));
-        return planned.settled(true, detail).found(SEEN, None);
+        return planned
+            .settled(true, detail)
+            .with_outcome(StepOutcome::Seen, None);
     }
     let noun = if unseen.len() == 1 {
         "file was"
@@ -276,7 +271,9 @@ pub fn diff_settlement(commit: &str, base: &str, diff: &Diff, accepted: &[String
         unseen.len(),
         some_left_out(&unseen).join(", ")
     );
-    planned.settled(true, detail).found(PARTLY_SHOWN, None)
+    planned
+        .settled(true, detail)
+        .with_outcome(StepOutcome::PartlyShown, None)
 }
 
 /// Returns a text for each of some files that are not shown: its path and the reason, and a last text for all that are
@@ -298,8 +295,6 @@ pub fn some_left_out(files: &[&LeftOut]) -> Vec<String> {
 pub(super) struct ShowDiff;
 
 impl ShowDiff {
-    pub(super) const NAME: &str = "git.diff";
-
     /// Returns what has changed since the change was opened. `committed` is the commit that holds all of the work tree;
     /// without one, the work tree is looked at as it is now.
     fn look(&self, site: &Site<'_>, committed: Option<String>) -> Result<Looked> {
@@ -349,7 +344,7 @@ impl ShowDiff {
                 .collect(),
         };
         let settlement = diff_settlement(&commit, base, &judged, change.accept_unshown);
-        let found = Found {
+        let found = Inspection {
             items: vec![(item, "what has changed".to_owned())],
             settlement: Some(settlement),
         };
@@ -380,15 +375,18 @@ impl ShowDiff {
 }
 
 impl Operation for ShowDiff {
-    fn name(&self) -> &'static str {
-        Self::NAME
+    fn id(&self) -> OperationId {
+        OperationId::GitDiff
     }
 
     fn needs_change(&self) -> bool {
         true
     }
 
-    fn before(&self, site: &Site<'_>) -> Result<Found> {
+    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
+        if let Some(review) = &site.review {
+            return compared(review);
+        }
         let (change, session) = site.opened(self)?;
         // What a person has changed in the tree belongs to what is judged.
         let message = format!("agentd({session}): what was changed by hand");
@@ -421,20 +419,39 @@ impl Operation for ShowDiff {
         Ok(looked.found)
     }
 
-    fn preview(&self, site: &Site<'_>) -> Result<Found> {
+    fn preview(&self, site: &Site<'_>) -> Result<Inspection> {
         if site.change.is_none() {
-            return Ok(Found::default());
+            return Ok(Inspection::default());
         }
         Ok(self.look(site, None)?.found)
     }
 
-    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         Ok(planned.settled(false, "this operation only looks".to_owned()))
     }
 }
 
+/// Returns the inspection of the user's working tree.
+///
+/// # Errors
+///
+/// `NothingToReview` if none of its changed files can be shown.
+fn compared(review: &ReviewSite<'_>) -> Result<Inspection> {
+    let diff = review.diff;
+    if diff.text.trim().is_empty() {
+        return Err(nothing_shown(&diff.left_out).with_hint("review these files yourself"));
+    }
+    let text = diff_text(diff, |_| false);
+    let item = ContextItem::new(ContextKind::Artifact, "changes.diff", text);
+    let settlement = diff_settlement(review.head, review.base, diff, review.accept_unshown);
+    Ok(Inspection {
+        items: vec![(item, "what has changed".to_owned())],
+        settlement: Some(settlement),
+    })
+}
+
 /// Returns the error for changes of which a reviewer would see nothing; `hidden` are the files and the reasons.
-pub fn nothing_shown(hidden: &[LeftOut]) -> Error {
+fn nothing_shown(hidden: &[LeftOut]) -> Error {
     let files: Vec<&LeftOut> = hidden.iter().collect();
     let named: String = some_left_out(&files)
         .iter()
@@ -448,7 +465,7 @@ pub fn nothing_shown(hidden: &[LeftOut]) -> Error {
 const MOST_HIDDEN: usize = 20;
 
 /// Returns a diff as a prompt shows it: what is not shown is named.
-pub fn diff_text(diff: &Diff, own: impl Fn(&str) -> bool) -> String {
+fn diff_text(diff: &Diff, own: impl Fn(&str) -> bool) -> String {
     let left_out = diff.left_out.iter().filter(|file| !own(&file.path));
     let named =
         left_out.map(|file| format!("# not shown: {} ({})\n", shown_name(&file.path), file.why));
@@ -467,44 +484,41 @@ pub fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
-/// The operation that refuses a turn without a review.
-pub const REVIEWED: &str = "review.require";
-
 /// `review.require`: refuses a turn unless the last review passed what is there now.
 pub(super) struct ReviewRequire;
 
 impl Operation for ReviewRequire {
-    fn name(&self) -> &'static str {
-        REVIEWED
+    fn id(&self) -> OperationId {
+        OperationId::ReviewRequire
     }
 
     fn needs_change(&self) -> bool {
         true
     }
 
-    fn before(&self, site: &Site<'_>) -> Result<Found> {
+    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
         let (change, session) = site.opened(self)?;
         let hint = format!("`agentd review {session}` reviews it as it is now");
         let refused =
             |why: String| Error::new(ErrorKind::VerdictStale, why).with_hint(hint.clone());
         let left = change.state.left.as_ref();
-        let came_to = |operation: &str, word: &str| {
-            let found = left.and_then(|left| left.results.get(operation));
-            found.is_some_and(|found| found.result.as_deref() == Some(word))
+        let came_to = |operation: OperationId, outcome: StepOutcome| {
+            let found = left.and_then(|left| left.results.get(&operation));
+            found.is_some_and(|found| found.result == Some(outcome))
         };
         let seen = left.filter(|left| left.verdict == Some(ReviewResult::Pass));
         let Some(commit) = seen
-            .and_then(|left| left.results.get(ShowDiff::NAME))
+            .and_then(|left| left.results.get(&OperationId::GitDiff))
             .map(|found| &found.target)
         else {
             return Err(refused(format!("no review has passed `{session}`")));
         };
-        if came_to(Checks::NAME, FAILED) {
+        if came_to(OperationId::ChecksRun, StepOutcome::Failed) {
             return Err(refused(format!(
                 "the checks of `{session}` failed when it was reviewed"
             )));
         }
-        if came_to(NOTE_FINDINGS, BLOCKING) {
+        if came_to(OperationId::FindingsNote, StepOutcome::Blocking) {
             return Err(refused(format!(
                 "the review of `{session}` has open findings"
             )));
@@ -512,7 +526,7 @@ impl Operation for ReviewRequire {
         let snapshot = change.worktree.snapshot(commit)?;
         let changed = snapshot.changed(commit)?;
         // A run that was interrupted may have moved the folder and not said so.
-        let archived = change.state.done.contains_key(super::ARCHIVED)
+        let archived = change.state.done.contains_key(&OperationId::ChangeArchive)
             || !change::has_change(site.root, session);
         let mut stale: Vec<&str> = paths(&changed)
             .filter(|path| is_judged(site, session, path, archived))
@@ -522,7 +536,7 @@ impl Operation for ReviewRequire {
             stale.retain(|path| !brought(path));
         }
         match stale.first() {
-            None => Ok(Found::default()),
+            None => Ok(Inspection::default()),
             Some(first) => Err(refused(format!(
                 "{} files have changed since the review passed {}, such as {first}",
                 stale.len(),
@@ -531,7 +545,7 @@ impl Operation for ReviewRequire {
         }
     }
 
-    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         Ok(planned.settled(false, "this operation only checks".to_owned()))
     }
 }

@@ -6,11 +6,11 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::beneath::{self, Missing, OpenFolder};
-use super::{CHANGED, Operation, Planned, Site, change, edit};
+use super::{CHANGED, Operation, Site, Step, change};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::file;
-use crate::models::{Effect, SessionId, Settlement, Started, UpdateFormat};
+use crate::models::{Effect, OperationId, SessionId, Started, StepResult, UpdateFormat};
 use crate::store::blob_id;
 
 /// The largest file that can be part of a prompt.
@@ -188,7 +188,7 @@ fn write_whole(
 }
 
 /// Removes what writes that were interrupted have left: in the session's folder, and beside what was to be edited.
-pub fn sweep(site: &Site<'_>, planned: &[Planned]) {
+pub fn sweep(site: &Site<'_>, planned: &[Step]) {
     let Some(session) = site.session else { return };
     let mut waiting = vec![site.root.join(change::folder(session))];
     while let Some(folder) = waiting.pop() {
@@ -196,7 +196,7 @@ pub fn sweep(site: &Site<'_>, planned: &[Planned]) {
     }
     let folders: BTreeSet<PathBuf> = planned
         .iter()
-        .filter(|planned| planned.operation == edit::NAME)
+        .filter(|planned| planned.operation == OperationId::FilesEdit)
         .filter_map(|planned| Some(site.root.join(&planned.target).parent()?.to_path_buf()))
         .collect();
     // Others may be writing there, too.
@@ -235,15 +235,12 @@ fn unfinished(session: &SessionId) -> String {
     format!("{UNFINISHED}{session}~")
 }
 
-/// The operation's name.
-pub(super) const NAME: &str = "files.write";
-
 /// `files.write`: writes updates into the session's folder.
 pub(super) struct Write;
 
 impl Operation for Write {
-    fn name(&self) -> &'static str {
-        NAME
+    fn id(&self) -> OperationId {
+        OperationId::FilesWrite
     }
 
     fn plan(
@@ -251,10 +248,10 @@ impl Operation for Write {
         site: &Site<'_>,
         effect: Effect,
         started: &Started,
-        earlier: Option<&Planned>,
-    ) -> Planned {
+        earlier: Option<&Step>,
+    ) -> Step {
         let Some(session) = site.session else {
-            return Planned::whole(effect, None);
+            return Step::whole(effect, None);
         };
         let path = relative(session, &effect.target);
         // What cannot be read now is told when it is to be written.
@@ -265,15 +262,15 @@ impl Operation for Write {
             (None, None) => now().map(|bytes| blob_id(&bytes)),
         };
         match (effect.format, earlier) {
-            (UpdateFormat::Whole, _) => Planned::whole(effect, before),
+            (UpdateFormat::Whole, _) => Step::whole(effect, before),
             (UpdateFormat::Diff, Some(earlier)) => {
-                Planned::on(effect, earlier.content.as_deref(), before)
+                Step::on(effect, earlier.content.as_deref(), before)
             }
-            (UpdateFormat::Diff, None) => Planned::on_bytes(effect, now(), before),
+            (UpdateFormat::Diff, None) => Step::on_bytes(effect, now(), before),
         }
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         Ok(match site.session {
             None => planned.settled(false, UNNAMED.to_owned()),
             Some(session) => settle(
@@ -304,8 +301,8 @@ pub(super) fn settle(
     root: &Path,
     relative: &str,
     session: &SessionId,
-    planned: &Planned,
-) -> Settlement {
+    planned: &Step,
+) -> StepResult {
     match make(root, relative, session, planned) {
         Ok(words) => planned.settled(true, format!("{words} {relative}")),
         Err(error) => planned.settled(false, format!("cannot write {relative}: {error}")),
@@ -317,7 +314,7 @@ fn make(
     root: &Path,
     relative: &str,
     session: &SessionId,
-    planned: &Planned,
+    planned: &Step,
 ) -> io::Result<&'static str> {
     let now = current(root, relative)?.map(|bytes| blob_id(&bytes));
     if now == planned.after() {

@@ -1,10 +1,10 @@
 //! `findings.note` and `findings.show`: the findings of a reviewer, kept in the ledger and shown to the next agent.
 
 use super::files::read_project_text;
-use super::{Closing, Found, Operation, Planned, Site, change};
+use super::{Inspection, Operation, Site, Step, TurnEnd, change};
 use crate::error::Result;
 use crate::models::{
-    ContextItem, ContextKind, Finding, NOTE_FINDINGS, Settlement, findings_result, findings_summary,
+    ContextItem, ContextKind, Finding, OperationId, StepResult, findings_result, findings_summary,
 };
 use crate::spec;
 
@@ -15,16 +15,16 @@ const FINDINGS: &str = "findings.md";
 pub(super) struct Note;
 
 impl Operation for Note {
-    fn name(&self) -> &'static str {
-        NOTE_FINDINGS
+    fn id(&self) -> OperationId {
+        OperationId::FindingsNote
     }
 
-    fn closing(&self, _site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
+    fn closing(&self, _site: &Site<'_>, closing: &TurnEnd<'_>) -> Option<Step> {
         let list = serde_json::to_string(closing.findings?).ok()?;
-        Some(Planned::always(self, "", list))
+        Some(Step::always(self, "", list))
     }
 
-    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let content = planned.content.as_deref().unwrap_or_default();
         Ok(match serde_json::from_str::<Vec<Finding>>(content) {
             Ok(findings) => noted(&findings),
@@ -35,11 +35,11 @@ impl Operation for Note {
 
 /// Returns the result of noting findings.
 #[must_use]
-pub fn noted(findings: &[Finding]) -> Settlement {
+pub fn noted(findings: &[Finding]) -> StepResult {
     let text = serde_json::to_string(findings).ok();
-    Planned::always(&Note, "", "")
+    Step::always(&Note, "", "")
         .settled(true, findings_summary(findings))
-        .found(findings_result(findings), text)
+        .with_outcome(findings_result(findings), text)
 }
 
 /// Records of each finding whether its place exists: in the project, or in the folder of the session.
@@ -66,28 +66,28 @@ pub fn find_places(site: &Site<'_>, findings: &mut [Finding]) {
 pub(super) struct Show;
 
 impl Operation for Show {
-    fn name(&self) -> &'static str {
-        "findings.show"
+    fn id(&self) -> OperationId {
+        OperationId::FindingsShow
     }
 
-    fn before(&self, site: &Site<'_>) -> Result<Found> {
+    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
         let findings = site.change.map_or(&[][..], |change| change.findings);
         if findings.is_empty() {
-            return Ok(Found::default());
+            return Ok(Inspection::default());
         }
         let list: Vec<String> = findings.iter().map(spec::write_finding).collect();
         let item = ContextItem::new(ContextKind::Artifact, FINDINGS, list.join("\n"));
-        Ok(Found {
+        Ok(Inspection {
             items: vec![(item, "open findings".to_owned())],
             settlement: None,
         })
     }
 
-    fn preview(&self, site: &Site<'_>) -> Result<Found> {
+    fn preview(&self, site: &Site<'_>) -> Result<Inspection> {
         self.before(site)
     }
 
-    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         Ok(planned.settled(false, "this operation only looks".to_owned()))
     }
 }

@@ -3,17 +3,18 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
+use super::Step;
 use super::files::make_folder;
-use super::{Planned, archive, spec_merge};
 use crate::error::{Error, ErrorKind, Result};
+use crate::models::OperationId;
 
 /// The right to merge into a branch of the user's; it ends with this value, or with its process.
 #[derive(Debug)]
-pub struct Landing {
+pub struct MergeLock {
     _held: File,
 }
 
-impl Landing {
+impl MergeLock {
     /// Takes the right for the project with this root; `None` if another process has it.
     ///
     /// # Errors
@@ -49,15 +50,13 @@ impl Landing {
     }
 }
 
-impl Planned {
+impl Step {
     /// Tells whether it belongs to the merging of a change, which one change does at a time.
     #[must_use]
     pub fn is_landing(&self) -> bool {
-        let names = [
-            spec_merge::Merge::NAME,
-            archive::Merge::MERGE,
-            archive::Merge::SQUASH,
-        ];
-        names.contains(&self.operation.as_str())
+        matches!(
+            self.operation,
+            OperationId::SpecsMerge | OperationId::GitMerge | OperationId::GitSquash
+        )
     }
 }

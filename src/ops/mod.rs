@@ -15,27 +15,24 @@ mod git;
 mod landing;
 mod listing;
 mod private;
+mod registry;
 mod spec_merge;
 mod specs;
 mod survey;
 mod tasks;
 mod tree;
 
-use std::collections::HashMap;
 use std::path::Path;
 
-pub use archive::{ARCHIVE, ARCHIVED};
-pub use census::{Census, Counted};
+pub use archive::ARCHIVE;
+pub use census::{SnapshotScope, TreeSnapshot};
 pub use change::{
     NOTES, OpenTasks, artifacts, folder as change_folder, has_change, notes_text, open_tasks,
     targets, task_ids,
 };
 pub use checks::{CheckJob, checks_report, run_checks};
 pub use detect::{check_commands, check_commands_in, detected};
-pub use evidence::{
-    DIFF_LIMITS, REVIEWED, checks_settlement, diff_settlement, diff_text, nothing_shown, short,
-    some_left_out,
-};
+pub use evidence::{DIFF_LIMITS, short, some_left_out};
 pub use files::{
     create_new, make_folder, read_project_text, read_reply, read_text, sweep, temporary_folder,
     write_text,
@@ -45,9 +42,10 @@ pub use git::{
     Changed, CommitListing, Diff, DiffLimits, Git, Head, LandRequest, Landed, LeftOut, LeftOutKind,
     Leftover, Merged, Repository, Snapshot, Status, Worktree, WorktreeCommit,
 };
-pub use landing::Landing;
+pub use landing::MergeLock;
 pub use listing::ProjectListing;
 pub use private::{check_own, private_names, write_private};
+pub use registry::Operations;
 pub use spec_merge::SPECS;
 pub use specs::{specs, wanted_specs};
 pub use survey::{Survey, survey};
@@ -55,8 +53,8 @@ pub use tree::{structure, visible_path};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    BlobId, ContextItem, Effect, Finding, Intent, Marker, Opened, ReviewResult, SessionId,
-    Settlement, Started, State, UpdateFormat,
+    BlobId, ContextItem, Effect, Finding, Intent, Marker, Opened, OperationId, ReviewResult,
+    SessionId, Started, State, StepResult, UpdateFormat,
 };
 use crate::store::blob_id;
 
@@ -69,6 +67,23 @@ pub struct Site<'a> {
     pub session: Option<&'a SessionId>,
     /// The branch and work tree of the session's own, if it has some: the root is that tree then.
     pub change: Option<ChangeSite<'a>>,
+    /// The comparison under review, if the turn reviews the user's working tree instead of a change.
+    pub review: Option<ReviewSite<'a>>,
+}
+
+/// The user's working tree compared with a commit: the subject of a review without a change.
+#[derive(Clone, Copy, Debug)]
+pub struct ReviewSite<'a> {
+    /// Commit that is checked out.
+    pub head: &'a str,
+    /// Commit that the working tree is compared with.
+    pub base: &'a str,
+    /// The differences, taken before any check ran: a check runs project code, which may edit files.
+    pub diff: &'a Diff,
+    /// How the project's own checks are run; `None` if the user asked for a review without them.
+    pub checks: Option<CheckJob<'a>>,
+    /// Patterns of files that a review may pass without having been shown them.
+    pub accept_unshown: &'a [String],
 }
 
 impl<'a> Site<'a> {
@@ -91,10 +106,7 @@ impl<'a> Site<'a> {
             ),
             None => ("none was named".to_owned(), "NAME"),
         };
-        let message = format!(
-            "{} needs the branch of a change, and {why}",
-            operation.name()
-        );
+        let message = format!("{} needs the branch of a change, and {why}", operation.id());
         Err(
             Error::new(ErrorKind::ChangeNotFound, message).with_hint(format!(
                 "`agentd review` judges your working tree; `agentd run {name} \"…\"` opens a change"
@@ -132,16 +144,16 @@ pub struct ChangeSite<'a> {
 
 /// What an operation found before a turn.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Inspection {
     /// What the prompt shall show of it, each with where it came from.
     pub items: Vec<(ContextItem, String)>,
     /// What it came to.
-    pub settlement: Option<Settlement>,
+    pub settlement: Option<StepResult>,
 }
 
 /// What operations may know of a turn after which they are carried out.
 #[derive(Clone, Copy, Debug)]
-pub struct Closing<'a> {
+pub struct TurnEnd<'a> {
     /// The turn as it began.
     pub started: &'a Started,
     /// The markers that count.
@@ -160,7 +172,7 @@ pub struct Closing<'a> {
 /// an error only if the turn cannot go on at all.
 pub trait Operation {
     /// Returns the name by which packs call it.
-    fn name(&self) -> &'static str;
+    fn id(&self) -> OperationId;
 
     /// Returns whether it can only be carried out for a session that was opened as a change.
     fn needs_change(&self) -> bool {
@@ -172,8 +184,8 @@ pub trait Operation {
     /// # Errors
     ///
     /// Whatever keeps the turn from being taken.
-    fn before(&self, _site: &Site<'_>) -> Result<Found> {
-        Ok(Found::default())
+    fn before(&self, _site: &Site<'_>) -> Result<Inspection> {
+        Ok(Inspection::default())
     }
 
     /// Returns what it would show before a turn, as far as that can be told without running or writing anything.
@@ -181,12 +193,12 @@ pub trait Operation {
     /// # Errors
     ///
     /// Whatever keeps it from being told.
-    fn preview(&self, _site: &Site<'_>) -> Result<Found> {
-        Ok(Found::default())
+    fn preview(&self, _site: &Site<'_>) -> Result<Inspection> {
+        Ok(Inspection::default())
     }
 
     /// Returns what is always to be done after a turn; `None` if it is done only when a reply asks for it.
-    fn closing(&self, _site: &Site<'_>, _closing: &Closing<'_>) -> Option<Planned> {
+    fn closing(&self, _site: &Site<'_>, _closing: &TurnEnd<'_>) -> Option<Step> {
         None
     }
 
@@ -196,9 +208,9 @@ pub trait Operation {
         _site: &Site<'_>,
         effect: Effect,
         _started: &Started,
-        _earlier: Option<&Planned>,
-    ) -> Planned {
-        Planned::whole(effect, None)
+        _earlier: Option<&Step>,
+    ) -> Step {
+        Step::whole(effect, None)
     }
 
     /// Carries out what is planned, once: what was carried out already is left as it is.
@@ -206,14 +218,14 @@ pub trait Operation {
     /// # Errors
     ///
     /// Whatever keeps the turn from going on.
-    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement>;
+    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult>;
 }
 
 /// What an effect comes to, and what its target held when that was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
-    /// The operation's name.
-    pub operation: String,
+pub struct Step {
+    /// The operation that does it.
+    pub operation: OperationId,
     /// What it is done to.
     pub target: String,
     /// What the target shall hold; `None` if it shall be gone.
@@ -224,14 +236,14 @@ pub struct Planned {
     pub refused: Option<String>,
 }
 
-impl Planned {
+impl Step {
     /// Makes one of an operation that is always carried out after a turn.
     fn always(
         operation: &dyn Operation,
         target: impl Into<String>,
         content: impl Into<String>,
     ) -> Self {
-        let (operation, target) = (operation.name().to_owned(), target.into());
+        let (operation, target) = (operation.id(), target.into());
         Self {
             operation,
             target,
@@ -297,7 +309,10 @@ impl Planned {
     /// Tells whether it is done whatever the reply asks for.
     #[must_use]
     pub fn is_closing(&self) -> bool {
-        !matches!(self.operation.as_str(), files::NAME | edit::NAME)
+        !matches!(
+            self.operation,
+            OperationId::FilesWrite | OperationId::FilesEdit
+        )
     }
 
     /// Returns the hash of what the target shall hold.
@@ -321,9 +336,9 @@ impl Planned {
 
     /// Returns what became of it.
     #[must_use]
-    pub fn settled(&self, done: bool, detail: String) -> Settlement {
+    pub fn settled(&self, done: bool, detail: String) -> StepResult {
         let (operation, target) = (self.operation.clone(), self.target.clone());
-        Settlement {
+        StepResult {
             operation,
             target,
             done,
@@ -337,97 +352,3 @@ impl Planned {
 
 /// Why something is not done to a target that holds something else by now.
 const CHANGED: &str = "it has changed since the prompt was made";
-
-/// Decides what effects come to, each on what its target held when the prompt was made, if that is known, or on what is
-/// there now; or on what an earlier effect puts there.
-///
-/// # Errors
-///
-/// `UnknownOperation`.
-pub fn plan(site: &Site<'_>, effects: Vec<Effect>, started: &Started) -> Result<Vec<Planned>> {
-    let mut planned: Vec<Planned> = Vec::new();
-    let mut last: HashMap<(String, String), usize> = HashMap::new();
-    for effect in effects {
-        let key = (effect.operation.clone(), effect.target.clone());
-        let earlier = last.get(&key).map(|&index| &planned[index]);
-        let next = operation(&effect.operation)?.plan(site, effect, started, earlier);
-        if next.refused.is_none() {
-            last.insert(key, planned.len());
-        }
-        planned.push(next);
-    }
-    Ok(planned)
-}
-
-/// Carries out what is planned, if nothing speaks against it.
-///
-/// # Errors
-///
-/// `UnknownOperation`, and whatever keeps the turn from going on.
-pub fn carry_out(site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
-    let operation = operation(&planned.operation)?;
-    match &planned.refused {
-        Some(reason) => {
-            Ok(planned.settled(false, format!("cannot write {}: {reason}", planned.target)))
-        }
-        None => operation.carry_out(site, planned),
-    }
-}
-
-/// The operations that there are.
-const OPERATIONS: [&dyn Operation; 17] = [
-    &change::Require,
-    &files::Write,
-    &edit::Edit,
-    &evidence::Checks,
-    &evidence::ChecksAgain,
-    &evidence::ShowChecks,
-    &evidence::ShowDiff,
-    &evidence::ReviewRequire,
-    &spec_merge::Show,
-    &spec_merge::Merge,
-    &tasks::Tick,
-    &archive::Archive,
-    &archive::Commit,
-    &archive::Merge { squash: false },
-    &archive::Merge { squash: true },
-    &findings::Note,
-    &findings::Show,
-];
-
-/// Returns those of some operations that a session which was not opened as a change cannot have.
-///
-/// # Errors
-///
-/// `UnknownOperation`.
-pub fn needing_change<'n>(names: impl Iterator<Item = &'n str>) -> Result<Vec<&'n str>> {
-    let mut needing = Vec::new();
-    for name in names {
-        if operation(name)?.needs_change() {
-            needing.push(name);
-        }
-    }
-    Ok(needing)
-}
-
-/// Returns the operation with a name.
-///
-/// # Errors
-///
-/// `UnknownOperation` naming those there are.
-pub fn operation(name: &str) -> Result<&'static dyn Operation> {
-    OPERATIONS
-        .into_iter()
-        .find(|operation| operation.name() == name)
-        .ok_or_else(|| {
-            let known: Vec<_> = OPERATIONS
-                .iter()
-                .map(|operation| operation.name())
-                .collect();
-            Error::new(
-                ErrorKind::UnknownOperation,
-                format!("there is no operation `{name}`"),
-            )
-            .with_hint(format!("there are {}", known.join(", ")))
-        })
-}

@@ -5,10 +5,10 @@ use super::change::{self, artifacts};
 use super::evidence::NO_TREE;
 use super::files::write_text;
 use super::git::Merged;
-use super::{ChangeSite, Closing, Found, Operation, Planned, Site, specs};
+use super::{ChangeSite, Inspection, Operation, Site, Step, TurnEnd, specs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
-use crate::models::{ContextItem, ContextKind, SessionId, Settlement};
+use crate::models::{ContextItem, ContextKind, OperationId, SessionId, StepOutcome, StepResult};
 use crate::spec::{self, Conflict};
 
 /// The folder of the project's specs: what is true now.
@@ -19,11 +19,11 @@ pub const SPECS: &str = "agentd/specs";
 pub(super) struct Show;
 
 impl Operation for Show {
-    fn name(&self) -> &'static str {
-        "specs.show"
+    fn id(&self) -> OperationId {
+        OperationId::SpecsShow
     }
 
-    fn before(&self, site: &Site<'_>) -> Result<Found> {
+    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
         let specs = match &site.change {
             Some(change) => {
                 let is_spec = |name: &str| name.ends_with(".md");
@@ -33,7 +33,7 @@ impl Operation for Show {
             }
             None => specs::specs(site.root)?.into_iter().collect(),
         };
-        let mut found = Found::default();
+        let mut found = Inspection::default();
         for (path, text) in specs {
             let item = ContextItem::new(ContextKind::File, path, text);
             found.items.push((item, "the project's specs".to_owned()));
@@ -41,11 +41,11 @@ impl Operation for Show {
         Ok(found)
     }
 
-    fn preview(&self, site: &Site<'_>) -> Result<Found> {
+    fn preview(&self, site: &Site<'_>) -> Result<Inspection> {
         self.before(site)
     }
 
-    fn carry_out(&self, _site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         Ok(planned.settled(false, "this operation only looks".to_owned()))
     }
 }
@@ -53,16 +53,9 @@ impl Operation for Show {
 /// `specs.merge`: merges the specs of a change into those of the project, section by section.
 pub(super) struct Merge;
 
-/// What merging came to if the target had changed meanwhile.
-pub(super) const MOVED: &str = "MOVED";
-
-impl Merge {
-    pub(super) const NAME: &str = "specs.merge";
-}
-
 impl Operation for Merge {
-    fn name(&self) -> &'static str {
-        Self::NAME
+    fn id(&self) -> OperationId {
+        OperationId::SpecsMerge
     }
 
     fn needs_change(&self) -> bool {
@@ -70,19 +63,19 @@ impl Operation for Merge {
     }
 
     /// A conflict is told before anything is spent.
-    fn before(&self, site: &Site<'_>) -> Result<Found> {
+    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
         let (change, session) = site.opened(self)?;
         let target = target_commit(change)?;
         merged(site, change, session, target.as_deref(), "1970-01-01")?;
-        Ok(Found::default())
+        Ok(Inspection::default())
     }
 
-    fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
+    fn closing(&self, site: &Site<'_>, closing: &TurnEnd<'_>) -> Option<Step> {
         site.change
-            .map(|_| Planned::always(self, SPECS, closing.today))
+            .map(|_| Step::always(self, SPECS, closing.today))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let (Some(change), Some(session)) = (&site.change, site.session) else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };
@@ -103,10 +96,14 @@ impl Operation for Merge {
         };
         Ok(match merge() {
             Ok((count, moved)) => {
-                let result = if moved { MOVED } else { "MERGED" };
+                let result = if moved {
+                    StepOutcome::Moved
+                } else {
+                    StepOutcome::Merged
+                };
                 planned
                     .settled(true, format!("specs that are merged: {count}"))
-                    .found(result, None)
+                    .with_outcome(result, None)
             }
             Err(error) => planned.settled(false, with_hint(&error)),
         })

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{Checks, FAILED, NO_TREE};
+use super::evidence::NO_TREE;
 use super::files::{clear_path, read_project_text, remove_file, write_text};
 use super::git::{Changed, Status};
-use super::{ChangeSite, Closing, Operation, Planned, Site, change};
+use super::{ChangeSite, Operation, Site, Step, TurnEnd, change};
 use crate::error::Result;
 use crate::fail;
-use crate::models::{Marker, SessionId, Settlement, TaskStatus};
+use crate::models::{Marker, OperationId, SessionId, StepOutcome, StepResult, TaskStatus};
 use crate::spec::{Tasks, tick};
 
 /// The list of tasks, in the change's folder.
@@ -36,15 +36,15 @@ struct Claims {
 }
 
 impl Operation for Tick {
-    fn name(&self) -> &'static str {
-        "tasks.tick"
+    fn id(&self) -> OperationId {
+        OperationId::TasksTick
     }
 
     fn needs_change(&self) -> bool {
         true
     }
 
-    fn closing(&self, site: &Site<'_>, closing: &Closing<'_>) -> Option<Planned> {
+    fn closing(&self, site: &Site<'_>, closing: &TurnEnd<'_>) -> Option<Step> {
         let (change, session) = (site.change?, site.session?);
         let status = |marker: &Marker| match marker {
             Marker::TaskStatus { id, status } => Some((id.clone(), *status)),
@@ -60,14 +60,14 @@ impl Operation for Tick {
                 .or_else(|| change.worktree.head().ok())?,
             tasks: closing.markers.iter().filter_map(status).collect(),
         };
-        Some(Planned::always(
+        Some(Step::always(
             self,
             TASKS,
             serde_json::to_string(&claims).ok()?,
         ))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Planned) -> Result<Settlement> {
+    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let (Some(change), Some(session)) = (&site.change, site.session) else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };
@@ -88,9 +88,9 @@ fn settle(
     site: &Site<'_>,
     change: &ChangeSite<'_>,
     session: &SessionId,
-    planned: &Planned,
+    planned: &Step,
     claims: &Claims,
-) -> Result<Settlement> {
+) -> Result<StepResult> {
     let folder = change::folder(session);
     let (tasks_file, record_file) = (format!("{folder}/{TASKS}"), format!("{folder}/{RECORD}"));
     let own = format!("{folder}/");
@@ -103,12 +103,12 @@ fn settle(
     let checks = change
         .state
         .results
-        .get(Checks::NAME)
-        .and_then(|found| found.result.as_deref());
-    let checks = checks.unwrap_or("NONE");
+        .get(&OperationId::ChecksRun)
+        .and_then(|found| found.result.clone())
+        .unwrap_or(StepOutcome::None);
     let text = read_project_text(site.root, &tasks_file)?.unwrap_or_default();
     let tasks = Tasks::read(&text);
-    let counts = !changed.is_empty() && checks != FAILED;
+    let counts = !changed.is_empty() && checks != StepOutcome::Failed;
     let claimed = |id: &str| claims.tasks.get(id) == Some(&TaskStatus::Completed);
     // As the turn began: a run that was interrupted may have ticked some of them.
     let before = change.repository.text_at(&claims.from, &tasks_file)?;
@@ -133,18 +133,18 @@ fn settle(
         .into_iter()
         .filter(|task| !ticked.contains(task.id.as_str()));
     let unclaimed = left.clone().filter(|task| !claimed(&task.id)).count();
-    let result = match (changed.is_empty(), unclaimed, checks) {
-        (true, ..) => "UNCHANGED",
-        (false, 0, FAILED) => "UNVERIFIED",
-        (false, 0, _) => "DONE",
-        (false, ..) if !ticked.is_empty() => "PROGRESS",
-        (false, ..) => "OPEN",
+    let result = match (changed.is_empty(), unclaimed, &checks) {
+        (true, ..) => StepOutcome::Unchanged,
+        (false, 0, StepOutcome::Failed) => StepOutcome::Unverified,
+        (false, 0, _) => StepOutcome::Done,
+        (false, ..) if !ticked.is_empty() => StepOutcome::Progress,
+        (false, ..) => StepOutcome::Open,
     };
     let block = block(
         claims,
         &changed,
         &restored,
-        checks,
+        &checks,
         &tasks,
         (&was_done, &ticked),
     );
@@ -156,7 +156,9 @@ fn settle(
         tasks.tasks.len(),
         left.count()
     );
-    Ok(planned.settled(true, detail).found(result, Some(block)))
+    Ok(planned
+        .settled(true, detail)
+        .with_outcome(result, Some(block)))
 }
 
 /// Puts back what an agent has changed of the change's own folder, its record excepted: what was planned, challenged
@@ -204,7 +206,7 @@ fn block(
     claims: &Claims,
     changed: &[&Changed],
     restored: &[String],
-    checks: &str,
+    checks: &StepOutcome,
     tasks: &Tasks,
     (was_done, ticked): (&BTreeSet<&str>, &BTreeSet<&str>),
 ) -> String {
@@ -231,7 +233,7 @@ fn block(
     let _infallible = writeln!(
         text,
         "- changed: {files}\n- checks: {}\n",
-        checks.to_lowercase()
+        checks.as_str().to_lowercase()
     );
     if !restored.is_empty() {
         let names: Vec<String> = restored.iter().map(|name| format!("`{name}`")).collect();

@@ -10,12 +10,12 @@ use crate::models::Nonce;
     clippy::disallowed_methods,
     reason = "chance comes in here and is handed on as a value"
 )]
-pub(super) fn nonce() -> Nonce {
+pub(crate) fn nonce() -> Nonce {
     let random = || u128::from(RandomState::new().build_hasher().finish());
     Nonce::from_number((random() << 64) | random())
 }
 
 /// Returns a word that nothing else goes by.
-pub(super) fn word() -> String {
+pub(crate) fn word() -> String {
     nonce().as_str().to_owned()
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
     clippy::disallowed_methods,
     reason = "the wall clock is read here and handed on as a value"
 )]
-pub(super) fn now() -> SystemTime {
+pub(crate) fn now() -> SystemTime {
     SystemTime::now()
 }
 
 /// Returns the day, such as `2026-11-16`.
-pub(super) fn today() -> String {
+pub(crate) fn today() -> String {
     utc(now()).chars().take(10).collect()
 }
 

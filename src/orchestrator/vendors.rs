@@ -1,6 +1,9 @@
 //! The orchestrators of three agents by name: thin types over one driver each.
 
-use super::{Desk, Orchestrator};
+use std::sync::Arc;
+
+use super::Orchestrator;
+use super::TurnContext;
 use crate::agent::Driver;
 use crate::error::Result;
 use crate::models::{AgentName, Marker, Mode, UsageMetrics};
@@ -11,20 +14,20 @@ macro_rules! orchestrator {
         $(#[$doc])*
         #[allow(missing_debug_implementations, reason = "a driver has nothing to show")]
         pub struct $name<'a> {
-            desk: Desk<'a>,
+            context: TurnContext<'a>,
             agent: AgentName,
-            driver: Box<dyn Driver>,
+            driver: Arc<dyn Driver>,
         }
 
         impl<'a> $name<'a> {
-            /// Finds the agent's driver among those of a desk.
+            /// Finds the agent's driver among those of a context.
             ///
             /// # Errors
             ///
-            /// `UnknownAgent` if the definitions of the desk lack it.
-            pub fn new(desk: Desk<'a>) -> Result<Self> {
+            /// `UnknownAgent` if the definitions of the context lack it.
+            pub fn new(context: TurnContext<'a>) -> Result<Self> {
                 let agent = AgentName::new($agent)?;
-                Ok(Self { desk, driver: desk.drivers.find($agent)?, agent })
+                Ok(Self { context, driver: context.drivers.find($agent)?, agent })
             }
 
             /// Takes one turn of a change, as [`Orchestrator::run_phase`] does.
@@ -38,8 +41,8 @@ macro_rules! orchestrator {
                 phase: &Mode,
                 instructions: &str,
             ) -> Result<(String, Vec<Marker>, UsageMetrics)> {
-                let Self { desk, agent, driver } = self;
-                Orchestrator { desk: *desk, agent, driver: driver.as_ref() }
+                let Self { context, agent, driver } = self;
+                Orchestrator { context: *context, agent, driver: driver.as_ref() }
                     .run_phase(change_id, phase, instructions)
             }
         }

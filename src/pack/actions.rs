@@ -6,7 +6,9 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use crate::error::{ErrorKind, Result};
-use crate::models::{ActionSpec, Tier, yaml};
+use crate::models::{ActionSpec, Tier};
+use crate::text::escape::escape_text;
+use crate::text::yaml;
 
 /// What stands in a mode's rules for the list of its actions.
 pub const PLACEHOLDER: &str = "AVAILABLE_ACTIONS";
@@ -33,7 +35,7 @@ pub(super) fn available_actions<'a>(
         let _infallible = match tier {
             Tier::Full => write_full(&mut out, name, action),
             Tier::Medium => {
-                let description = escaped(&action.description);
+                let description = escape_text(&action.description);
                 writeln!(
                     out,
                     "<action type=\"{name}\">{description}: {}</action>",
@@ -51,7 +53,7 @@ fn write_full(out: &mut String, name: &str, action: &ActionSpec) -> std::fmt::Re
     writeln!(
         out,
         "<action type=\"{name}\">\n  <description>{}</description>\n  <parameters>",
-        escaped(&action.description)
+        escape_text(&action.description)
     )?;
     for (name, parameter) in &action.parameters {
         let meaning = match (&parameter.description, parameter.one_of.as_slice()) {
@@ -63,17 +65,10 @@ fn write_full(out: &mut String, name: &str, action: &ActionSpec) -> std::fmt::Re
             out,
             "    <param name=\"{name}\" required=\"{}\">{}</param>",
             parameter.required,
-            escaped(&meaning)
+            escape_text(&meaning)
         )?;
     }
     writeln!(out, "  </parameters>\n</action>")
-}
-
-/// Returns a text in which no markup stands.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 /// Returns the parameters in a line; those that may be left out have a question mark.

@@ -162,9 +162,6 @@ pub const DEMO: &[(&str, &str)] = &[
 /// What the agent of a demonstration says.
 pub const DEMO_SCRIPT: &str = include_str!("../../data/demo/script.yaml");
 
-/// The catalogue of models.
-pub const MODELS: &str = include_str!("../../data/models.yaml");
-
 /// The definitions of agents, and what holds for all of them.
 pub const AGENTS: &str = include_str!("../../data/agents.yaml");
 

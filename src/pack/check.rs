@@ -13,7 +13,8 @@ use super::sections::Section;
 use super::source::{Places, Prose};
 use super::{Pack, actions, check_layers, reply, template};
 use crate::error::{ErrorKind, Result};
-use crate::models::{ActionSpec, ArtifactStatus, Mode, Permission, ReviewResult, yaml};
+use crate::models::{ActionSpec, ArtifactStatus, Mode, OperationId, Permission, TurnResult};
+use crate::text::yaml;
 
 /// The newest form of `pack.yaml` that is understood.
 const FORMAT: u64 = 1;
@@ -92,6 +93,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
         skeletons,
         texts,
         places: places.clone(),
+        prompts: None,
         tags: manifest
             .tags
             .into_iter()
@@ -285,12 +287,7 @@ impl Faults<'_> {
                 format!("`edits` of mode `{mode}` needs `permission: edit`"),
             );
         }
-        if spec.edits.is_some()
-            != spec
-                .after
-                .iter()
-                .any(|operation| operation.as_str() == "files.edit")
-        {
+        if spec.edits.is_some() != spec.after.contains(&OperationId::FilesEdit) {
             let message =
                 format!("`edits` of mode `{mode}` and `files.edit` in its `after` need each other");
             self.add(location, message);
@@ -370,11 +367,10 @@ impl Faults<'_> {
                 format!("`revise` leads to `{mode}`, which is no mode"),
             );
         }
-        let can_be = |result: &str| {
-            let verdict = result.parse::<ReviewResult>().ok();
-            result == "otherwise"
-                || (result == "FAILED" && (spec.task_status || !spec.evidence.is_empty()))
-                || verdict.is_some_and(|verdict| spec.verdicts.contains(&verdict))
+        let can_be = |result: TurnResult| match result {
+            TurnResult::Otherwise => true,
+            TurnResult::Failed => spec.task_status || !spec.evidence.is_empty(),
+            TurnResult::Verdict(verdict) => spec.verdicts.contains(&verdict),
         };
         self.check_evidence(mode, spec, location, can_be);
         for operation in spec.needs_person.keys() {
@@ -382,7 +378,7 @@ impl Faults<'_> {
                 spec.before
                     .iter()
                     .chain(&spec.after)
-                    .any(|run| run.as_str() == operation)
+                    .any(|run| run == operation)
             };
             if !manifest.modes.values().any(|spec| runs(&spec.value)) {
                 let message = format!(
@@ -392,7 +388,7 @@ impl Faults<'_> {
             }
         }
         for (result, target) in &spec.next {
-            if !can_be(result) {
+            if !can_be(*result) {
                 self.add(
                     location,
                     format!("`next` of mode `{mode}` names {result}, which no turn of it can have"),
@@ -411,8 +407,8 @@ impl Faults<'_> {
             && spec
                 .verdicts
                 .iter()
-                .all(|verdict| spec.next.contains_key(verdict.name()));
-        if !total && !spec.next.contains_key("otherwise") {
+                .all(|verdict| spec.next.contains_key(&TurnResult::Verdict(*verdict)));
+        if !total && !spec.next.contains_key(&TurnResult::Otherwise) {
             self.add(
                 location,
                 format!("`next` of mode `{mode}` leaves a result open; add `otherwise`"),
@@ -432,17 +428,17 @@ impl Faults<'_> {
         mode: &Mode,
         spec: &ModeSpec,
         location: Location,
-        can_be: impl Fn(&str) -> bool,
+        can_be: impl Fn(TurnResult) -> bool,
     ) {
         for (operation, found) in &spec.evidence {
             let mut runs = spec.before.iter().chain(&spec.after);
-            if !runs.any(|run| run.as_str() == operation) {
+            if !runs.any(|run| run == operation) {
                 let message = format!(
                     "`evidence` of mode `{mode}` asks for `{operation}`, which it does not run"
                 );
                 self.add(location, message);
             }
-            for result in found.values().filter(|result| !can_be(result)) {
+            for result in found.values().filter(|result| !can_be(**result)) {
                 let message = format!(
                     "`evidence` of mode `{mode}` names {result}, which no turn of it can have"
                 );

@@ -9,8 +9,8 @@ use super::layer::{Holds, Layer, file_for};
 use super::manifest::Manifest;
 use super::source::{Places, is_plain};
 use super::text::Text;
-use crate::models::yaml::Placed;
 use crate::models::{Class, Mode, Tier};
+use crate::text::yaml::Placed;
 
 /// What a layer's condition may ask for, beside the pack's variables.
 const FACTS: [&str; 9] = [
@@ -67,13 +67,30 @@ pub(super) fn check(manifest: &Manifest, faults: &mut Faults<'_>) {
             .conditions()
             .for_each(|condition| faults.check_condition(condition, known));
         for (name, fact) in value.choose.iter().flat_map(|choice| &choice.value.values) {
-            if !manifest.variables.contains(name) || !known(fact, None) {
-                let message = format!(
-                    "layer `{}` gives `{name}` the value of `{fact}`: not both are known",
-                    value.id
-                );
-                faults.add(place, message);
-            }
+            let unknown = if !manifest.variables.contains(name) {
+                format!("`{name}` is not in `variables`")
+            } else if !known(fact, None) {
+                format!("there is no fact `{fact}`")
+            } else {
+                continue;
+            };
+            let message = format!(
+                "layer `{}` gives `{name}` the value of `{fact}`: {unknown}",
+                value.id
+            );
+            faults.add(place, message);
+        }
+        for name in value
+            .choose
+            .iter()
+            .flat_map(|choice| choice.value.defaults.keys())
+            .filter(|name| !manifest.variables.contains(*name))
+        {
+            let message = format!(
+                "layer `{}` has a default for `{name}`, which is not in `variables`",
+                value.id
+            );
+            faults.add(place, message);
         }
         for mode in value
             .adds
@@ -193,7 +210,7 @@ pub(super) fn read_texts(
     let mut texts = BTreeMap::new();
     let (mut bytes, mut looked_for) = (0, 0);
     for layer in &manifest.layers {
-        for (file, location) in layer.value.files() {
+        for (file, location) in layer.value.placed_files() {
             if !is_file_name(file) {
                 faults.add(
                     location,

@@ -1,12 +1,14 @@
 //! A rule as it stands in a manifest: its text, its place, and what was read from it.
 
+use std::fmt;
+
 use serde::{Deserialize, Deserializer};
 
 use super::rule::{Facts, Rule, RuleFault};
-use crate::models::yaml::Placed;
+use crate::text::yaml::Placed;
 
 /// A rule and its place in the manifest. One that cannot be read never holds, and keeps its pack from loading.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Condition {
     written: Placed<String>,
     rule: Result<Rule, RuleFault>,
@@ -46,6 +48,18 @@ impl Condition {
 
     pub(super) fn location(&self) -> serde_saphyr::Location {
         self.written.referenced
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Condition").field(&self.text()).finish()
     }
 }
 

@@ -5,7 +5,7 @@ use serde_saphyr::Location;
 use super::condition::Condition;
 use super::source::Prose;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::models::yaml;
+use crate::text::yaml;
 
 /// The most faults that are told.
 const MOST: usize = 100;

@@ -5,18 +5,19 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::models::yaml::{self, Placed};
+use crate::text::front_matter::{FrontMatterSplit, split_front_matter};
+use crate::text::yaml::{self, Placed};
 
 /// The head of a template, as it is written. Any other key is an error.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FrontMatter {
     /// The agent; must agree with the file's name.
-    pub agent: Option<Placed<String>>,
+    pub(crate) agent: Option<Placed<String>>,
     /// The mode; must agree with the file's name.
-    pub phase: Option<Placed<String>>,
+    pub(crate) phase: Option<Placed<String>>,
     /// The variables that the template may use. Without a list they are detected.
-    pub variables: Option<Vec<Placed<VariableSpec>>>,
+    pub(crate) variables: Option<Vec<Placed<VariableSpec>>>,
     /// A name for people.
     pub name: Option<String>,
     /// A category for people.
@@ -38,44 +39,21 @@ pub struct VariableSpec {
     pub required: bool,
 }
 
-/// A file cut into its head and its body.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Split<'a> {
-    /// The YAML between the two lines of `---`.
-    pub(super) head: Option<&'a str>,
-    /// Everything after the head.
-    pub(super) body: &'a str,
-}
-
-/// Cuts a file.
-pub(super) fn split<'a>(text: &'a str, origin: &str) -> Result<Split<'a>> {
-    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
-    let Some(rest) = after_fence(text) else {
-        return Ok(Split {
-            head: None,
-            body: text,
-        });
-    };
-    let mut start = 0;
-    for line in rest.split_inclusive('\n') {
-        if line.trim_end() == "---" {
-            return Ok(Split {
-                head: Some(&rest[..start]),
-                body: &rest[start + line.len()..],
-            });
-        }
-        start += line.len();
+/// Splits a file into its front matter and its body.
+///
+/// # Errors
+///
+/// `TemplateInvalid` if the front matter does not end.
+pub(super) fn split<'a>(text: &'a str, origin: &str) -> Result<FrontMatterSplit<'a>> {
+    let split = split_front_matter(text);
+    if split.is_unclosed {
+        return Err(
+            Error::new(ErrorKind::TemplateInvalid, "the front matter is not closed")
+                .with_place(Place::at_line(origin, split.body, 1, 1))
+                .with_hint("end it with a line of `---`, or start the file with something else"),
+        );
     }
-    Err(
-        Error::new(ErrorKind::TemplateInvalid, "the front matter is not closed")
-            .with_place(Place::at_line(origin, text, 1, 1))
-            .with_hint("end it with a line of `---`, or start the file with something else"),
-    )
-}
-
-fn after_fence(text: &str) -> Option<&str> {
-    let line = text.split_inclusive('\n').next()?;
-    (line.trim_end() == "---").then(|| &text[line.len()..])
+    Ok(split)
 }
 
 /// Reads a head that starts at line 2 of its file.

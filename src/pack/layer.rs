@@ -6,8 +6,8 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::condition::Condition;
-use crate::models::yaml::Placed;
 use crate::models::{Class, ContextKind, Mode, Tier, Zone};
+use crate::text::yaml::Placed;
 
 /// A slot of the prompt.
 #[derive(Clone, Debug, Deserialize)]
@@ -26,19 +26,19 @@ pub struct Layer {
     pub when: Option<Condition>,
     /// Its file in the pack; `{mode}` stands for the mode.
     #[serde(default)]
-    pub text: Option<Placed<String>>,
+    pub(crate) text: Option<Placed<String>>,
     /// Files to choose from: the first whose condition holds.
     #[serde(default)]
-    pub choose: Vec<Placed<Choice>>,
+    pub(crate) choose: Vec<Placed<Choice>>,
     /// Files that follow the text, or the instructions, in certain modes.
     #[serde(default)]
-    pub adds: IndexMap<Mode, Vec<Placed<String>>>,
+    pub(crate) adds: IndexMap<Mode, Vec<Placed<String>>>,
     /// The user's part of an example turn.
     #[serde(default)]
-    pub user: Option<Placed<String>>,
+    pub(crate) user: Option<Placed<String>>,
     /// The agent's part of an example turn.
     #[serde(default)]
-    pub assistant: Option<Placed<String>>,
+    pub(crate) assistant: Option<Placed<String>>,
     /// The largest tier at which the layer is empty.
     #[serde(default)]
     pub none_at: Option<Tier>,
@@ -71,17 +71,21 @@ pub struct Layer {
 /// A file that is taken if its condition holds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// When it is taken.
-    pub when: Condition,
+    pub(crate) when: Condition,
     /// The file.
-    pub text: String,
+    pub(crate) text: String,
     /// Variables that have the value of a fact.
     #[serde(default)]
-    pub values: IndexMap<String, String>,
+    pub(crate) values: IndexMap<String, String>,
+    /// Texts for variables that the request has no value for, unless it is strict.
+    #[serde(default)]
+    pub(crate) defaults: IndexMap<String, String>,
 }
 
 /// What fills a layer.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Holds {
@@ -147,8 +151,13 @@ impl<T: Copy> PerTier<T> {
 }
 
 impl Layer {
-    /// Returns the files that the layer names, each with its place in the manifest; `{mode}` is not replaced.
-    pub(super) fn files(&self) -> impl Iterator<Item = (&str, serde_saphyr::Location)> {
+    /// Returns the names of the prose files of the layer, such as `identity.md`; `{mode}` is not replaced.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.placed_files().map(|(file, _)| file)
+    }
+
+    /// Returns the files of the layer, each with its place in the manifest.
+    pub(super) fn placed_files(&self) -> impl Iterator<Item = (&str, serde_saphyr::Location)> {
         let own = [&self.text, &self.user, &self.assistant]
             .into_iter()
             .flatten();

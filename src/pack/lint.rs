@@ -7,6 +7,7 @@ use super::manifest::ModeSpec;
 use super::placeholder::{Token, tokens};
 use super::template::Template;
 use crate::models::{Permission, ReviewResult};
+use crate::text::markdown::{LineKind, markdown_lines};
 
 /// Something that a template lacks, or has and should not have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -246,19 +247,36 @@ impl Lint<'_> {
 
 /// Returns the text under the heading with a title, up to the next heading of level 1 or 2.
 fn section_text<'a>(body: &'a str, title: &str) -> Option<&'a str> {
-    let is_heading = |line: &str| line.starts_with("## ") || line.starts_with("# ");
-    let mut start = None;
-    let mut offset = 0;
-    for line in body.split_inclusive('\n') {
-        if let Some(start) = start
-            && is_heading(line)
-        {
-            return Some(&body[start..offset]);
-        }
-        offset += line.len();
-        if start.is_none() && is_heading(line) && line.trim_start_matches('#').trim() == title {
-            start = Some(offset);
-        }
+    let lines = markdown_lines(body, 1);
+    let mut headings = lines
+        .iter()
+        .enumerate()
+        .filter_map(|(index, line)| match line.kind {
+            LineKind::Heading(1 | 2, title) => Some((index, title)),
+            _ => None,
+        });
+
+    let (heading, _) = headings.find(|(_, found)| *found == title)?;
+    let start_of = |index: usize| lines.get(index).map_or(body.len(), |line| line.start);
+    let end = headings
+        .next()
+        .map_or(body.len(), |(index, _)| start_of(index));
+    Some(&body[start_of(heading + 1)..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_ends_at_the_next_heading_outside_of_code() {
+        let body = "# Plan\n## Rules\n```sh\n# install\n```\n### More\nx\n## End\ny";
+        let rules = "```sh\n# install\n```\n### More\nx\n";
+        assert_eq!(section_text(body, "Rules"), Some(rules));
+        assert_eq!(section_text(body, "Plan"), Some(""));
+        assert_eq!(section_text(body, "End"), Some("y"));
+        assert_eq!(section_text(body, "install"), None, "a comment in code");
+        assert_eq!(section_text(body, "More"), None, "level 3");
+        assert_eq!(section_text("## A", "A"), Some(""));
     }
-    start.map(|start| &body[start..])
 }

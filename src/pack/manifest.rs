@@ -1,13 +1,13 @@
 //! `pack.yaml` as it is written.
 
 use indexmap::IndexMap;
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::condition::Condition;
 use super::layer::{Layer, PerTier};
 use super::sections::StateSections;
-use crate::models::yaml::Placed;
-use crate::models::{Format, Mode, Permission, ReviewResult};
+use crate::models::{Format, Mode, OperationId, Permission, ReviewResult, StepOutcome, TurnResult};
+use crate::text::yaml::Placed;
 
 /// A process as data: `pack.yaml`.
 #[derive(Debug, Deserialize)]
@@ -77,7 +77,7 @@ pub struct ActionUse {
     pub modes: Vec<Mode>,
     /// The operation that carries it out; without one it is listed and not done.
     #[serde(default)]
-    pub operation: Option<OperationName>,
+    pub operation: Option<OperationId>,
 }
 
 /// A mode of the process.
@@ -115,7 +115,7 @@ pub struct ModeSpec {
     pub approval: bool,
     /// Results of operations in the mode before after which a person must approve the mode, also with `--auto`.
     #[serde(default)]
-    pub needs_person: IndexMap<String, String>,
+    pub needs_person: IndexMap<OperationId, StepOutcome>,
     /// Where a person's objection in this mode leads; without one, to the mode itself.
     #[serde(default)]
     pub revise: Option<Mode>,
@@ -136,7 +136,7 @@ pub struct ModeSpec {
     pub documents: IndexMap<String, Document>,
     /// What operations found, and the result of the turn that it makes of any better one.
     #[serde(default)]
-    pub evidence: IndexMap<String, IndexMap<String, String>>,
+    pub evidence: IndexMap<OperationId, IndexMap<StepOutcome, TurnResult>>,
     /// Whether a reply reports on tasks.
     #[serde(default)]
     pub task_status: bool,
@@ -163,18 +163,19 @@ pub struct ModeSpec {
     pub sentences: IndexMap<String, Vec<String>>,
     /// Operations to run before the prompt is made.
     #[serde(default)]
-    pub before: Vec<OperationName>,
+    pub before: Vec<OperationId>,
     /// Operations that carry out what a reply asks for, or what is always done after it.
     #[serde(default)]
-    pub after: Vec<OperationName>,
+    pub after: Vec<OperationId>,
     /// Operations that are carried out if the session ends well with the turn.
     #[serde(default)]
-    pub finish: Vec<OperationName>,
+    pub finish: Vec<OperationId>,
     /// Where a turn leads, by its result: a verdict, `FAILED`, or `otherwise`.
-    pub next: IndexMap<String, Target>,
+    pub next: IndexMap<TurnResult, Target>,
 }
 
 /// How a file is written.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Document {
@@ -187,38 +188,12 @@ pub enum Document {
 }
 
 /// What a reply may change that an agent with tools changes itself.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Edits {
     /// The files of the work tree.
     Tree,
-}
-
-/// The name of an operation, such as `files.write`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OperationName(String);
-
-impl OperationName {
-    /// Returns the name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'de> Deserialize<'de> for OperationName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let well_formed = text
-            .split_once('.')
-            .is_some_and(|(room, verb)| Mode::new(room).is_ok() && Mode::new(verb).is_ok());
-        if well_formed {
-            return Ok(Self(text));
-        }
-        Err(de::Error::custom(format!(
-            "{text:?} is not an operation's name, like `files.write`"
-        )))
-    }
 }
 
 /// Where a turn leads.

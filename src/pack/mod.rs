@@ -12,6 +12,7 @@ mod layer;
 mod lint;
 mod manifest;
 mod placeholder;
+mod prompts;
 mod reply;
 mod rule;
 mod sections;
@@ -20,29 +21,31 @@ mod template;
 mod templates;
 mod text;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 
 pub use actions::PLACEHOLDER as ACTIONS_PLACEHOLDER;
 pub(crate) use builtin::{BUILDER_PACK, MISSING_VARIABLE};
 use indexmap::IndexMap;
 
 pub use builtin::{
-    AGENTS, CONFIG_DRAFT, DEFAULT_AGENTS, DEFAULT_PACK, DEMO, DEMO_SCRIPT, MODELS, NOTES_NOTICE,
+    AGENTS, CONFIG_DRAFT, DEFAULT_AGENTS, DEFAULT_PACK, DEMO, DEMO_SCRIPT, NOTES_NOTICE,
     PACK_DRAFT, PROBE_PACK, PROJECT_DRAFT, REQUEST_NOTICE, SECRET_FILES, SECRET_NAMES,
     UNANSWERED_NOTICE, names as builtin_names,
 };
 pub use condition::Condition;
 pub use front_matter::{FrontMatter, VariableSpec};
 pub use headings::Headings;
-pub use layer::{Choice, Holds, Layer, PerTier, file_for};
+pub use layer::{Holds, Layer, PerTier, file_for};
 pub use lint::{Finding, lint};
-pub use manifest::{ActionUse, Document, Edits, ModeSpec, OperationName, Target};
+pub use manifest::{ActionUse, Document, Edits, ModeSpec, Target};
 pub use placeholder::{Token, tokens};
 pub use rule::{Facts, Rule, RuleFault, Value};
 pub use sections::{Section, StateSections};
 pub use source::{Candidate, DEFINITIONS, Owner, Places, Prose, is_definition, is_read_definition};
 pub use template::{SystemTemplateMetadata, Template};
-pub use templates::{Found, Listed, Templates};
+pub use templates::{FoundTemplate, Listed, Templates};
 pub use text::Text;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -100,6 +103,8 @@ pub struct Pack {
     /// The headings of its prompts.
     pub headings: Headings,
     places: Places,
+    /// Folder of prompts that the pack was made from, if it has no manifest.
+    prompts: Option<PathBuf>,
 }
 
 impl Pack {
@@ -132,6 +137,44 @@ impl Pack {
         check::check(name.as_str(), &prose, places)
     }
 
+    /// Loads a pack from memory: its files with their paths inside the pack's folder, such as `pack.yaml`.
+    ///
+    /// No file is opened. A file that is not given is taken from the shipped pack of the same name, if there is one.
+    ///
+    /// ```
+    /// use agentd::Pack;
+    ///
+    /// let manifest = "
+    /// format: 1
+    /// name: greeter
+    /// description: Greets people.
+    /// start: greet
+    /// layers:
+    ///   - {id: identity, holds: text, text: identity.md, class: pinned, zone: stable}
+    ///   - {id: request, holds: instructions, class: pinned, zone: turn}
+    /// modes:
+    ///   greet: {permission: read-only, next: {otherwise: done}}
+    /// ";
+    /// let files = [("pack.yaml", manifest), ("identity.md", "You greet people.")];
+    /// let pack = Pack::from_files("greeter", files)?;
+    /// assert_eq!(pack.start.as_str(), "greet");
+    /// # Ok::<(), agentd::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Pack::load`].
+    pub fn from_files<P, T>(name: &str, files: impl IntoIterator<Item = (P, T)>) -> Result<Self>
+    where
+        P: AsRef<str>,
+        T: Into<Cow<'static, str>>,
+    {
+        let files = files
+            .into_iter()
+            .map(|(path, text)| (format!("packs/{name}/{}", path.as_ref()), text));
+        Self::load(name, &Places::default().with_files(files))
+    }
+
     /// Returns the names of the packs at every place, sorted.
     #[must_use]
     pub fn names(places: &Places) -> Vec<String> {
@@ -146,9 +189,12 @@ impl Pack {
     ///
     /// # Errors
     ///
-    /// Those of [`Pack::load`].
+    /// Those of [`Pack::load`], or of [`Pack::from_prompts`] if it was made from a folder of prompts.
     pub fn reloaded(&self) -> Result<Self> {
-        Self::load(&self.name, &self.places)
+        match &self.prompts {
+            Some(folder) => Self::from_prompts(folder.clone()),
+            None => Self::load(&self.name, &self.places),
+        }
     }
 
     /// Reads the prose files of the pack's folder that no layer names. One that cannot be read is no part of the pack.

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use crate::models::Tier;
 
 /// A section of the session state.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Section {

@@ -1,4 +1,4 @@
-//! The one door to prose files: the project's first, then the user's, then the compiled-in ones.
+//! The one door to prose files: the project's first, then the user's, those in memory, and the compiled-in ones.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +54,8 @@ pub struct Places {
     pub user: Option<PathBuf>,
     /// The project's files by path where they are those of a commit; `None` if they are those of the project's folder.
     at_commit: Option<Arc<BTreeMap<String, String>>>,
+    /// Files that the calling program brings along, by path.
+    memory: Arc<BTreeMap<String, Cow<'static, str>>>,
     used: Arc<Mutex<Used>>,
 }
 
@@ -61,13 +63,16 @@ pub struct Places {
 type Used = BTreeSet<(String, Arc<str>)>;
 
 /// Who a prose file belongs to.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The project, which is not trusted to run things.
     Project,
     /// The user.
     User,
-    /// The program.
+    /// The program that uses this library.
+    Memory,
+    /// This library.
     BuiltIn,
 }
 
@@ -76,6 +81,7 @@ impl fmt::Display for Owner {
         f.write_str(match self {
             Self::Project => "project",
             Self::User => "user",
+            Self::Memory => "memory",
             Self::BuiltIn => "built-in",
         })
     }
@@ -102,6 +108,18 @@ pub struct Candidate {
     path: PathBuf,
 }
 
+/// Start of the origin of a file in memory.
+const MEMORY_PREFIX: &str = "memory:";
+
+impl Candidate {
+    /// Returns the path by which a file in memory is known.
+    fn memory_path(&self) -> &str {
+        self.origin
+            .strip_prefix(MEMORY_PREFIX)
+            .unwrap_or(&self.origin)
+    }
+}
+
 impl Places {
     /// Makes places of a project's root and of the user's folder for this program.
     #[must_use]
@@ -110,6 +128,7 @@ impl Places {
             project,
             user,
             at_commit: None,
+            memory: Arc::default(),
             used: Arc::default(),
         }
     }
@@ -126,6 +145,24 @@ impl Places {
             at_commit: Some(Arc::new(files)),
             ..Self::new(Some(project), user)
         }
+    }
+
+    /// Adds files from memory, such as those of `include_str!`, each with its path: `packs/NAME/pack.yaml`,
+    /// `templates/system/BASE-plan.md`. A file of the project or the user takes precedence over them, and they take
+    /// precedence over the compiled-in ones.
+    #[must_use]
+    pub fn with_files<P, T>(mut self, files: impl IntoIterator<Item = (P, T)>) -> Self
+    where
+        P: Into<String>,
+        T: Into<Cow<'static, str>>,
+    {
+        let added = files
+            .into_iter()
+            .map(|(path, text)| (path.into(), text.into()));
+        let mut memory = Arc::unwrap_or_clone(self.memory);
+        memory.extend(added);
+        self.memory = Arc::new(memory);
+        self
     }
 
     /// Returns the files of the project that were used so far, each with every text that it then had.
@@ -165,6 +202,9 @@ impl Places {
             let origin = path.display().to_string();
             add(Owner::User, path, origin);
         }
+        if !self.memory.is_empty() {
+            add(Owner::Memory, PathBuf::from(name), format!("memory:{name}"));
+        }
         add(
             Owner::BuiltIn,
             PathBuf::from(name),
@@ -194,6 +234,7 @@ impl Places {
     pub(super) fn look(&self, candidate: &Candidate) -> Result<Option<Prose>> {
         let text = match (candidate.owner, &self.at_commit, &self.project) {
             (Owner::BuiltIn, ..) => builtin::find(&candidate.path).map(Cow::Borrowed),
+            (Owner::Memory, ..) => self.memory.get(candidate.memory_path()).cloned(),
             (Owner::Project, Some(files), _) => {
                 files.get(&candidate.origin).cloned().map(Cow::Owned)
             }
@@ -319,7 +360,7 @@ impl Places {
                 Owner::BuiltIn => {
                     names.extend(builtin::folders_with(folder, file).map(str::to_owned))
                 }
-                Owner::Project | Owner::User => {
+                Owner::Project | Owner::User | Owner::Memory => {
                     let holds = |name: &String| {
                         let place = Candidate {
                             path: candidate.path.join(name).join(file),
@@ -343,7 +384,7 @@ impl Places {
         for candidate in self.candidates(folder) {
             match candidate.owner {
                 Owner::BuiltIn => names.extend(builtin::names_in(folder).map(str::to_owned)),
-                Owner::Project | Owner::User => {
+                Owner::Project | Owner::User | Owner::Memory => {
                     names.extend(self.names_at(&candidate));
                 }
             }
@@ -356,19 +397,64 @@ impl Places {
     /// that is asked for says why.
     fn names_at(&self, folder: &Candidate) -> BTreeSet<String> {
         if let (Owner::Project, Some(files)) = (folder.owner, &self.at_commit) {
-            let prefix = format!("{}/", folder.origin);
-            let below = files.keys().filter_map(|path| path.strip_prefix(&prefix));
-            return below
-                .filter_map(|path| path.split('/').next())
-                .map(str::to_owned)
-                .collect();
+            return names_below(files.keys(), &folder.origin);
         }
+        if folder.owner == Owner::Memory {
+            return names_below(self.memory.keys(), folder.memory_path());
+        }
+
         let names = file::names_in(&folder.path).unwrap_or_default();
         names
             .into_iter()
             .filter_map(|name| name.into_string().ok())
             .collect()
     }
+}
+
+/// Reads the Markdown files directly in a folder, each with its name; hidden files are left out.
+///
+/// # Errors
+///
+/// `FileUnusable` if the folder or a file cannot be read, or if there are too many.
+pub(super) fn markdown_files(folder: &Path) -> Result<Vec<(String, Prose)>> {
+    let names = file::names_in(folder)?;
+    let names: Vec<String> = names
+        .into_iter()
+        .filter_map(|name| name.into_string().ok())
+        .filter(|name| is_plain(name) && name.ends_with(".md"))
+        .collect();
+    if names.len() > MOST_ENTRIES {
+        let message = format!("{} has over {MOST_ENTRIES} files", folder.display());
+        return Err(Error::new(ErrorKind::FileUnusable, message));
+    }
+
+    let mut found = Vec::new();
+    for name in names {
+        let path = folder.join(&name);
+        let Some(text) = file::read_text(&path, LARGEST)? else {
+            continue;
+        };
+        let prose = Prose {
+            owner: Owner::User,
+            origin: path.display().to_string(),
+            text: Cow::Owned(text),
+        };
+        found.push((name, prose));
+    }
+    Ok(found)
+}
+
+/// Returns the first part, below a folder, of every path in it.
+fn names_below<'a>(paths: impl Iterator<Item = &'a String>, folder: &str) -> BTreeSet<String> {
+    paths
+        .filter_map(|path| {
+            path.strip_prefix(folder)?
+                .strip_prefix('/')?
+                .split('/')
+                .next()
+        })
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Tells names that a file or folder of a pack or a template can have.

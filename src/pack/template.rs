@@ -6,7 +6,7 @@ use super::source::Prose;
 use super::text::Text;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::Mode;
-use crate::models::yaml;
+use crate::text::yaml;
 
 /// A system template that was found and understood.
 #[derive(Clone, Debug)]

@@ -15,12 +15,12 @@ const FOLDER: &str = "templates/system";
 #[derive(Debug)]
 pub struct Templates {
     places: Places,
-    cache: RwLock<HashMap<(String, Mode), Arc<Found>>>,
+    cache: RwLock<HashMap<(String, Mode), Arc<FoundTemplate>>>,
 }
 
 /// A template, and how it was found.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundTemplate {
     /// The template that won.
     pub template: Template,
     /// Every place that was searched, in order; the last one is where the template is.
@@ -71,7 +71,7 @@ impl Templates {
     ///
     /// `TemplateNotFound` naming every place searched, in order; `TemplateInvalid` or `FileUnusable` for a file that
     /// is there and cannot be used.
-    pub fn find(&self, agent: &AgentName, mode: &Mode) -> Result<Arc<Found>> {
+    pub fn find(&self, agent: &AgentName, mode: &Mode) -> Result<Arc<FoundTemplate>> {
         let key = (agent.file_stem(), mode.clone());
         if let Some(found) = self
             .cache
@@ -139,7 +139,7 @@ impl Templates {
         })
     }
 
-    fn search(&self, stem: &str, mode: &Mode) -> Result<Found> {
+    fn search(&self, stem: &str, mode: &Mode) -> Result<FoundTemplate> {
         let mut searched = Vec::new();
         let own = format!("{stem}-{mode}");
         let base = format!("BASE-{mode}");
@@ -161,7 +161,7 @@ impl Templates {
                 } else {
                     self.shadowed(&base, candidate.owner)
                 };
-                return Ok(Found {
+                return Ok(FoundTemplate {
                     template,
                     searched,
                     fallback,

@@ -40,7 +40,7 @@ impl Text {
     /// a `variables` list does not name.
     pub fn read(name: &str, prose: &Prose) -> Result<Self> {
         let cut = front_matter::split(&prose.text, &prose.origin)?;
-        let front_matter = match cut.head {
+        let front_matter = match cut.yaml {
             Some(head) => front_matter::read(head, &prose.origin)?,
             None => FrontMatter::default(),
         };
@@ -77,7 +77,7 @@ impl Text {
     pub(super) fn head(&self) -> &str {
         front_matter::split(&self.file, &self.origin)
             .ok()
-            .and_then(|cut| cut.head)
+            .and_then(|cut| cut.yaml)
             .unwrap_or_default()
     }
 

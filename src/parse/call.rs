@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
-use super::loose;
 use super::tag::{Attributes, Call, attributes};
 use crate::models::{Action, Code, Grammar};
+use crate::text::lenient_json::parse_lenient_json;
 
 /// The largest action.
 const LARGEST: usize = 1024 * 1024;
@@ -45,7 +45,7 @@ pub(super) fn read(
 /// Returns the name of an action, as far as it can be read.
 pub(super) fn name(call: Call, text: &str, body: &str, grammar: &Grammar) -> Option<String> {
     if call == Call::Tool {
-        let read = loose::read(body.trim())?;
+        let read = parse_lenient_json(body.trim())?;
         return Some(named(read.value.as_object()?)?.0.to_owned());
     }
     match parts(call, text, body, grammar) {
@@ -146,7 +146,7 @@ fn known<'a>(name: &str, grammar: &'a Grammar) -> Result<&'a crate::models::Acti
 
 fn read_json(body: &str, grammar: &Grammar) -> Result<(Action, Vec<Code>), String> {
     let text = body.trim();
-    let read = loose::read(text).filter(|read| !read.cut && read.end == text.len());
+    let read = parse_lenient_json(text).filter(|read| !read.is_cut && read.end == text.len());
     match read.map(|read| read.value) {
         Some(Value::Object(object)) => from_object(&object, text, grammar),
         _ => Err("it is no tool call that can be read".to_owned()),
@@ -192,8 +192,8 @@ pub(super) fn from_object(
     let mut values = match nested.map(|key| &object[*key]) {
         Some(Value::Object(values)) => values.clone(),
         Some(Value::String(text)) => {
-            let read =
-                loose::read(text).filter(|read| !read.cut && read.end == text.trim_end().len());
+            let read = parse_lenient_json(text)
+                .filter(|read| !read.is_cut && read.end == text.trim_end().len());
             match read.map(|read| read.value) {
                 Some(Value::Object(values)) => values,
                 _ => return Err("its arguments cannot be read".to_owned()),

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::convert;
-use super::line::Fence;
 use super::source::{Source, escape_sequences};
 use crate::models::{Code, Problem};
+use crate::text::markdown::{Fence, FenceRules};
 
 /// The shortest reply that may stand twice.
 const SHORTEST_REPEATED: usize = 40;
@@ -100,7 +100,7 @@ fn repeated(text: &str) -> Option<Range<usize>> {
 fn fenced(reply: &str) -> Option<Range<usize>> {
     let trimmed = reply.trim();
     let (first, rest) = trimmed.split_once('\n')?;
-    let fence = Fence::opened_by(first).filter(|_| first.starts_with(['`', '~']))?;
+    let fence = Fence::open(first, FenceRules::Reply).filter(|_| first.starts_with(['`', '~']))?;
     // A fence around code of another language is a quote, even if nothing else is said.
     let language = first
         .trim_start_matches(['`', '~'])

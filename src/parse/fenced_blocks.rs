@@ -4,11 +4,11 @@
 use std::ops::Range;
 
 use super::foreign::contains;
-use super::line::Fence;
 use super::scan::{Found, scan};
 use super::source::Source;
 use super::tag::Names;
 use crate::models::Grammar;
+use crate::text::markdown::{Fence, FenceRules};
 
 /// Returns a reply without the fences around its blocks, if all of its blocks are in fences that hold nothing else.
 ///
@@ -79,7 +79,7 @@ fn block_fences(text: &str, names: &Names) -> Vec<BlockFence> {
                     let tag = names.read(text[span.end..].trim_start());
                     tag.is_some_and(|tag| !tag.closes && tag.complete)
                 };
-                open = Fence::opened_by(line)
+                open = Fence::open(line, FenceRules::Reply)
                     .filter(|_| starts_block())
                     .map(|fence| (fence, span));
             }

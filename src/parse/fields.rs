@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::loose;
 use super::tag::Attributes;
 use crate::error::ErrorKind;
-use crate::models::{ActionSpec, Code, Parameter, ValueKind, yaml};
+use crate::models::{ActionSpec, Code, Parameter, ValueKind};
+use crate::text::lenient_json::parse_lenient_json;
+use crate::text::yaml;
 
 /// The most fields of an action.
 const MOST_FIELDS: usize = 100;
@@ -74,7 +75,8 @@ impl Fields {
             return Ok(());
         }
         if body.starts_with('{') {
-            let read = loose::read(body).filter(|read| !read.cut && read.end == body.len());
+            let read =
+                parse_lenient_json(body).filter(|read| !read.is_cut && read.end == body.len());
             let Some(Value::Object(values)) = read.map(|read| read.value) else {
                 return Err(listed());
             };
@@ -418,7 +420,8 @@ fn from_text(kind: ValueKind, items: Option<ValueKind>, text: &str, depth: usize
             nested(kind, items, text, depth)
         }
         ValueKind::Array | ValueKind::Object => {
-            let read = loose::read(text).filter(|read| !read.cut && read.end == text.len())?;
+            let read =
+                parse_lenient_json(text).filter(|read| !read.is_cut && read.end == text.len())?;
             from_value(kind, items, &read.value)
         }
     }

@@ -16,7 +16,9 @@ use super::placeholder::{Examples, is_blank};
 use super::scan::{Cut, Found, FoundEffect, Kind, MarkerValue, Message, Place};
 use super::source::Source;
 use super::tag::Names;
-use crate::models::{Action, Code, Grammar, Problem, Proposal, Response, Update, UpdateFormat};
+use crate::models::{
+    Action, Code, EffectKind, Grammar, Problem, RejectedEffect, Response, Update, UpdateFormat,
+};
 
 /// The most actions of a reply.
 const MOST_ACTIONS: usize = 64;
@@ -166,7 +168,7 @@ struct Judge<'a> {
     shaky_to_end: bool,
     /// Where each task's marker is among those of the response.
     tasks: HashMap<String, usize>,
-    refused: Vec<(Range<usize>, Proposal)>,
+    refused: Vec<(Range<usize>, RejectedEffect)>,
     problems: Vec<(Code, Range<usize>)>,
     response: Response,
 }
@@ -224,7 +226,7 @@ impl<'a> Judge<'a> {
             if contains(&self.foreign, place.span.start) {
                 // An element that is not of the protocol quotes what it holds.
                 self.problems.push((Code::QuotedEffect, place.span.clone()));
-                if place.what.starts_with("action") {
+                if place.what.is_action() {
                     found.hidden_action.get_or_insert(place.span);
                 }
                 continue;
@@ -232,9 +234,11 @@ impl<'a> Judge<'a> {
             let doubt = self.doubt(&place.span, *echo);
             match (kind, doubt) {
                 (Kind::Refused(reason), _) => {
-                    let known = place.what.strip_prefix("action ");
-                    let known = known.is_none_or(|name| self.grammar.actions.contains_key(name));
-                    let again = known && place.what != "review";
+                    let again = match &place.what {
+                        EffectKind::Review => false,
+                        EffectKind::Action(Some(name)) => self.grammar.actions.contains_key(name),
+                        _ => true,
+                    };
                     self.refuse(place, reason, again);
                 }
                 (_, Some((code, reason))) => {
@@ -359,7 +363,7 @@ impl<'a> Judge<'a> {
             };
             let span = self.source.raw_span(&place.span);
             let line = Some(self.line_of(place.span.start));
-            let proposal = Proposal {
+            let proposal = RejectedEffect {
                 what: place.what,
                 reason: reason.into(),
                 text,

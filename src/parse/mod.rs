@@ -11,7 +11,6 @@ mod fields;
 mod foreign;
 mod judge;
 mod line;
-mod loose;
 mod placeholder;
 mod repair;
 mod review;
@@ -36,7 +35,7 @@ use scan::{Found, scan};
 use source::Source;
 pub use stream::Stream;
 use tag::Names;
-pub use verdict::{required_markers, verdict};
+pub use verdict::{parse_review_marker, required_markers, verdict};
 
 /// Reads a reply. It returns for every input.
 #[must_use]

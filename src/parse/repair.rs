@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use super::verdict::{required_markers, verdict};
 use crate::models::{
-    ActionSpec, Consequence, ContextItem, ContextKind, Grammar, Marker, Proposal, Response,
-    ReviewResult, UnifiedPrompt, VerdictDoubt,
+    ActionSpec, Consequence, ContextItem, ContextKind, EffectKind, Grammar, Marker, RejectedEffect,
+    Response, ReviewResult, UnifiedPrompt, VerdictDoubt,
 };
 
 /// Most parts that are asked for again at once.
@@ -18,6 +18,7 @@ const MAX_PARTS: usize = 16;
 const REPLY_NAME: &str = "your reply";
 
 /// Extent of a repair.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RepairKind {
     /// Only the verdict, or another required marker.
@@ -90,7 +91,7 @@ pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
     if !response.questions.is_empty() {
         return None;
     }
-    let broken: Vec<&Proposal> = response
+    let broken: Vec<&RejectedEffect> = response
         .proposals
         .iter()
         .filter(|proposal| proposal.again)
@@ -115,8 +116,7 @@ pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
         }
         forms.push(review_form(response, grammar));
         // An action that could not be read may have been meant as one of these.
-        let is_unread =
-            |proposal: &Proposal| proposal.what.starts_with("action") && !proposal.again;
+        let is_unread = |proposal: &RejectedEffect| proposal.what.is_action() && !proposal.again;
         if response.proposals.iter().any(is_unread) {
             forms.extend(
                 grammar
@@ -168,27 +168,31 @@ fn holds_something(response: &Response) -> bool {
             .any(|proposal| !proposal.text.is_empty())
 }
 
-fn complaint(proposal: &Proposal) -> String {
-    let Proposal {
+fn complaint(proposal: &RejectedEffect) -> String {
+    let RejectedEffect {
         what, reason, line, ..
     } = proposal;
-    match (what.strip_prefix("content_update "), line) {
-        (Some(target), _) => format!("{target}: {reason}"),
-        (None, Some(line)) => format!("line {line}: {what}: {reason}"),
-        (None, None) => format!("{what}: {reason}"),
+    match (what, line) {
+        (EffectKind::Update(Some(target)), _) => format!("{target}: {reason}"),
+        (_, Some(line)) => format!("line {line}: {what}: {reason}"),
+        (_, None) => format!("{what}: {reason}"),
     }
 }
 
 /// Returns the form of a part, with the values it may have.
-fn form(proposal: &Proposal, grammar: &Grammar) -> String {
-    match proposal.what.split_once(' ') {
-        Some(("action", name)) => match grammar.actions.get(name) {
+fn form(proposal: &RejectedEffect, grammar: &Grammar) -> String {
+    match &proposal.what {
+        EffectKind::Action(Some(name)) => match grammar.actions.get(name) {
             Some(spec) => action_form(name, spec),
             None => format!("<action type=\"{name}\">…</action>"),
         },
-        Some((tag @ "content_update", target)) => format!("<{tag} target=\"{target}\">…</{tag}>"),
-        Some((tag @ "task_status", id)) => format!("<{tag} id=\"{id}\">COMPLETED|FAILED</{tag}>"),
-        _ => format!("<{0}>…</{0}>", proposal.what),
+        EffectKind::Update(Some(target)) => {
+            format!("<content_update target=\"{target}\">…</content_update>")
+        }
+        EffectKind::TaskStatus(Some(id)) => {
+            format!("<task_status id=\"{id}\">COMPLETED|FAILED</task_status>")
+        }
+        nameless => format!("<{nameless}>…</{nameless}>"),
     }
 }
 
@@ -247,16 +251,13 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
         if is_known {
             continue;
         }
-        let is_asked = take_proposal(&mut merged.proposals, &format!("action {}", action.name));
+        let is_asked = take_proposal(&mut merged.proposals, &EffectKind::action(&action.name));
         if is_asked || has_verdicts {
             merged.actions.push(action);
         }
     }
     for update in answer.updates {
-        if take_proposal(
-            &mut merged.proposals,
-            &format!("content_update {}", update.target),
-        ) {
+        if take_proposal(&mut merged.proposals, &EffectKind::update(&update.target)) {
             merged.updates.push(update);
         }
     }
@@ -264,7 +265,7 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
         let is_wanted = match &marker {
             Marker::Review { .. } => false,
             Marker::TaskStatus { id, .. } => {
-                take_proposal(&mut merged.proposals, &format!("task_status {id}"))
+                take_proposal(&mut merged.proposals, &EffectKind::task_status(id))
             }
             Marker::Named { name, .. } => {
                 let is_same = |known: &Marker| matches!(known, Marker::Named { name: known, .. } if known == name);
@@ -277,10 +278,10 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
     }
 
     // A finding of the answer that cannot be read keeps a PASS unclear, as in a first reply.
-    let is_action = |proposal: &Proposal| proposal.what.starts_with("action");
+    let is_action = |proposal: &RejectedEffect| proposal.what.is_action();
     merged
         .proposals
-        .retain(|proposal| proposal.what != "review");
+        .retain(|proposal| proposal.what != EffectKind::Review);
     if kind == Some(RepairKind::Verdict) && !markers.is_empty() {
         // The repair was about these as well, and the agent stays with its verdict.
         merged
@@ -376,9 +377,9 @@ fn verdict_of(marker: &Marker) -> Option<ReviewResult> {
 }
 
 /// Removes the first proposal that was asked for again under a name; returns whether there was one.
-fn take_proposal(proposals: &mut Vec<Proposal>, what: &str) -> bool {
+fn take_proposal(proposals: &mut Vec<RejectedEffect>, what: &EffectKind) -> bool {
     let index = proposals
         .iter()
-        .position(|proposal| proposal.again && proposal.what == what);
+        .position(|proposal| proposal.again && proposal.what == *what);
     index.map(|index| proposals.remove(index)).is_some()
 }

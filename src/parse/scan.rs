@@ -15,7 +15,7 @@ use super::code::{CodeSpans, LineCode};
 use super::line::{Masked, masked};
 use super::review::{ReviewTag, find_review_tags};
 use super::tag::{Name, Names, Tag, attributes};
-use crate::models::{Action, Code, Grammar, ReviewResult, TaskStatus, Update};
+use crate::models::{Action, Code, EffectKind, Grammar, ReviewResult, TaskStatus, Update};
 use calls::Elements;
 pub(super) use messages::Message;
 
@@ -81,7 +81,7 @@ pub(super) struct FoundEffect {
 /// What something would be, such as `action save`, and where it stands.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    pub(super) what: String,
+    pub(super) what: EffectKind,
     pub(super) span: Range<usize>,
 }
 

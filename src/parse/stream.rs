@@ -14,9 +14,10 @@ use memchr::{memchr, memchr3};
 
 use super::call;
 use super::context::Context;
-use super::line::{Fence, Masked, masked};
+use super::line::{Masked, masked};
 use super::tag::{Call, Name, Names, Tag};
 use crate::models::{Grammar, Response};
+use crate::text::markdown::{Fence, FenceRules};
 use code::Code;
 use held::{COMMENT, DATA, Held};
 use shown::Shown;
@@ -262,7 +263,7 @@ impl Reader {
                 first,
             } => {
                 let fence = if first && c != '^' {
-                    Fence::opened_by(&self.line)
+                    Fence::open(&self.line, FenceRules::Reply)
                 } else {
                     None
                 };

@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use super::call;
 use super::fields::yaml_values;
 use super::scan::{Found, FoundEffect, Kind, Place};
-use super::{call, loose};
-use crate::models::{Code, Grammar, ReviewResult, THOUGHT_TAGS, Update, UpdateFormat};
+use crate::models::{Code, EffectKind, Grammar, ReviewResult, THOUGHT_TAGS, Update, UpdateFormat};
+use crate::text::lenient_json::{LenientValue, parse_lenient_json};
 
 /// The largest reply that is read as a value.
 const LARGEST: usize = 4 * 1024 * 1024;
@@ -50,10 +51,10 @@ pub(super) fn read_whole(text: &str, found: &Found, grammar: &Grammar) -> Option
     if rest.len() > LARGEST {
         return None;
     }
-    let value = loose::read(rest)?;
+    let value = parse_lenient_json(rest)?;
     let whole = value.end == rest.len();
     whole
-        .then(|| read(of_loose(value, from, true), grammar))
+        .then(|| read(of_lenient(value, from, true), grammar))
         .flatten()
 }
 
@@ -65,13 +66,13 @@ pub(super) fn read_quoted(text: &str, found: &Found, grammar: &Grammar) -> Optio
         if inner.starts_with('{') {
             let start = at + line.len() - inner.len();
             let rest = &text[start..text.floor_char_boundary(start + LARGEST)];
-            let value = loose::read(rest)?;
+            let value = parse_lenient_json(rest)?;
             let alone = rest[value.end..]
                 .split('\n')
                 .next()
                 .is_some_and(|end| end.trim().is_empty());
             return alone
-                .then(|| read(of_loose(value, start, false), grammar))
+                .then(|| read(of_lenient(value, start, false), grammar))
                 .flatten();
         }
         at += line.len();
@@ -134,8 +135,8 @@ struct Candidate {
     clear: bool,
 }
 
-fn of_loose(read: loose::Loose, from: usize, clear: bool) -> Candidate {
-    let code = if read.python {
+fn of_lenient(read: LenientValue, from: usize, clear: bool) -> Candidate {
+    let code = if read.is_python {
         Code::PythonReply
     } else {
         Code::JsonReply
@@ -144,7 +145,7 @@ fn of_loose(read: loose::Loose, from: usize, clear: bool) -> Candidate {
         value: read.value,
         span: from..from + read.end,
         code,
-        cut: read.cut,
+        cut: read.is_cut,
         clear,
     }
 }
@@ -253,12 +254,12 @@ impl Reader<'_> {
             let verdict = value.as_str().and_then(super::review::named_verdict);
             self.values.verdict = self.values.verdict.max(verdict);
             self.push(
-                "review".to_owned(),
+                EffectKind::Review,
                 Err("a verdict must stand in <review>".to_owned()),
             );
         } else if key == "task_status" {
             self.push(
-                "task_status".to_owned(),
+                EffectKind::TaskStatus(None),
                 Err("it must stand in <task_status>".to_owned()),
             );
         }
@@ -270,14 +271,11 @@ impl Reader<'_> {
         }
         let Value::Object(object) = item else {
             return self.push(
-                "action".to_owned(),
+                EffectKind::Action(None),
                 Err("it names no type, or not clearly".to_owned()),
             );
         };
-        let what = format!(
-            "action {}",
-            call::named(object).map_or("", |(name, _)| name)
-        );
+        let what = EffectKind::action(call::named(object).map_or("", |(name, _)| name));
         let read =
             call::from_object(object, &item.to_string(), self.grammar).map(|(action, problems)| {
                 let span = self.span.clone();
@@ -286,13 +284,13 @@ impl Reader<'_> {
                     .extend(problems.into_iter().map(|code| (code, span.clone())));
                 Kind::Action(action)
             });
-        self.push(what.trim().to_owned(), read);
+        self.push(what, read);
     }
 
     fn update(&mut self, item: &Value) {
         let text = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
         let target = text("target").filter(|target| !target.trim().is_empty());
-        let what = format!("content_update {}", target.as_deref().unwrap_or_default());
+        let what = EffectKind::update(target.as_deref().unwrap_or_default());
         let format = match item.get("format") {
             None | Some(Value::Null) => Some(UpdateFormat::Whole),
             Some(format) => format.as_str().and_then(UpdateFormat::read),
@@ -308,10 +306,10 @@ impl Reader<'_> {
             (_, None, _) => Err("it holds no text".to_owned()),
             (.., None) => Err("its format is neither `whole` nor `diff`".to_owned()),
         };
-        self.push(what.trim().to_owned(), update);
+        self.push(what, update);
     }
 
-    fn push(&mut self, what: String, read: Result<Kind, String>) {
+    fn push(&mut self, what: EffectKind, read: Result<Kind, String>) {
         let kind = match read {
             Ok(_) if self.cut => Kind::Refused("it may be cut off".to_owned()),
             Ok(_) if !self.clear => Kind::Refused("other text stands around it".to_owned()),

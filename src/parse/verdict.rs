@@ -1,7 +1,32 @@
 //! Which verdict a response holds, or why it holds none.
 
+use super::{Context, parse};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Grammar, Marker, Proposal, Response, ReviewResult};
+use crate::models::{Grammar, Marker, RejectedEffect, Response, ReviewResult};
+
+/// Returns the most severe verdict of an agent's output, of all that there are, whatever the mode.
+///
+/// Verdicts in thoughts, quotes and code do not count, and PASS counts only as the last line. No `run` is asked for: to
+/// read the reply to a prompt that had one, use [`parse()`] with [`Context::nonce`].
+///
+/// ```
+/// use agentd::models::ReviewResult;
+/// use agentd::parse::parse_review_marker;
+///
+/// let reply = "The tests pass.\n\n<review>PASS</review>";
+/// assert_eq!(parse_review_marker(reply)?, ReviewResult::Pass);
+/// assert!(parse_review_marker("Looks fine to me.").is_err());
+/// # Ok::<(), agentd::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// `MissingReviewMarker` if the output has no verdict, or only an unclear one.
+pub fn parse_review_marker(output: &str) -> Result<ReviewResult> {
+    let grammar = Grammar::any_review();
+    let response = parse(output, &grammar, &Context::default());
+    verdict(&response, &grammar)?.ok_or_else(missing)
+}
 
 /// Returns the verdict of a response.
 ///
@@ -33,11 +58,11 @@ pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewRe
 }
 
 /// Returns an action of the response that could not be read. In a mode with verdicts it may be a finding.
-fn unread_action(response: &Response) -> Option<&Proposal> {
+fn unread_action(response: &Response) -> Option<&RejectedEffect> {
     response
         .proposals
         .iter()
-        .find(|proposal| proposal.what.starts_with("action"))
+        .find(|proposal| proposal.what.is_action())
 }
 
 /// Checks that a response holds the markers that its grammar requires.

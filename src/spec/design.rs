@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::Fault;
 use super::head::{Flags, line};
-use super::lines::{Kind, Line};
-use super::{Fault, schema};
+use crate::text::json_schema::{SchemaDraft, check_schema, looks_like_schema};
+use crate::text::markdown::{LineKind, MarkdownLine};
 
 /// Which kinds of design elements a body holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,16 +28,16 @@ const API_KEYS: [&str; 3] = ["openapi", "asyncapi", "swagger"];
 
 impl Design {
     /// Looks at the fences among some lines of a text; what is wrong with one is a fault.
-    pub(super) fn of(text: &str, lines: &[Line<'_>], faults: &mut Vec<Fault>) -> Self {
+    pub(super) fn of(text: &str, lines: &[MarkdownLine<'_>], faults: &mut Vec<Fault>) -> Self {
         let mut design = Self::default();
-        let mut open: Option<(&Line<'_>, &str, usize)> = None;
+        let mut open: Option<(&MarkdownLine<'_>, &str, usize)> = None;
         for (index, line) in lines.iter().enumerate() {
             match (line.kind, open) {
-                (Kind::Open(language), _) => {
+                (LineKind::FenceOpen(language), _) => {
                     let start = lines.get(index + 1).map_or(text.len(), |next| next.start);
                     open = Some((line, language, start));
                 }
-                (Kind::Close, Some((first, language, start))) => {
+                (LineKind::FenceClose, Some((first, language, start))) => {
                     design.add(language, &text[start..line.start], first.number, faults);
                     open = None;
                 }
@@ -72,13 +73,12 @@ impl Design {
         };
         if API_KEYS.iter().any(|key| value.get(key).is_some()) {
             self.api_spec = true;
-        } else if schema::is_schema(&value) {
+        } else if looks_like_schema(&value) {
             self.json_schema = true;
-            if let Some(message) = schema::fault(&value) {
+            if let Err(fault) = check_schema(&value, SchemaDraft::Draft07) {
                 let hint = "an example that is no schema goes into a fence of `jsonc`";
-                faults.push(
-                    Fault::new(line, format!("not a JSON Schema: {message}")).with_hint(hint),
-                );
+                faults
+                    .push(Fault::new(line, format!("not a JSON Schema: {fault}")).with_hint(hint));
             }
         }
     }

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::Fault;
 use super::design::Design;
 use super::head::{Head, is_placeholder, line, line_from, read_yaml, shown};
-use super::lines::{Kind, Line, split};
 use super::parts::{Body, Part, PartKind, looks_special, special};
-use crate::models::yaml::Placed;
+use crate::text::front_matter::split_front_matter;
+use crate::text::markdown::{LineKind, MarkdownLine};
+use crate::text::yaml::Placed;
 
 /// A spec: what is true of a part of a system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -84,7 +85,7 @@ impl Spec {
     pub fn read(text: &str) -> Result<Self, Vec<Fault>> {
         let mut faults = Vec::new();
         let head = read_head(text, &mut faults);
-        if split(text).is_open {
+        if split_front_matter(text).is_unclosed {
             // Where the body starts cannot be known.
             return Err(faults);
         }
@@ -142,11 +143,11 @@ impl Spec {
 }
 
 fn read_head(text: &str, faults: &mut Vec<Fault>) -> Option<Head> {
-    let split = split(text);
-    match split.head.map(Head::read) {
+    let split = split_front_matter(text);
+    match split.yaml.map(Head::read) {
         Some(Ok(head)) => return Some(head),
         Some(Err(fault)) => faults.push(fault),
-        None if split.is_open => {
+        None if split.is_unclosed => {
             faults.push(
                 Fault::new(1, "the front matter is not closed")
                     .with_hint("end it with a line of `---`"),
@@ -228,7 +229,7 @@ impl Reader<'_, '_> {
         // An open fence hides the end; it is told of by itself.
         let ends_in_code = lines
             .last()
-            .is_some_and(|line| matches!(line.kind, Kind::Open(_) | Kind::Code));
+            .is_some_and(|line| matches!(line.kind, LineKind::FenceOpen(_) | LineKind::Code));
         if self.body.close.is_none() && !ends_in_code {
             self.faults
                 .push(Fault::new(last, "there is no `</spec>`").with_hint("it is the last line"));
@@ -244,7 +245,10 @@ impl Reader<'_, '_> {
         {
             self.fault(line.number, "this stands outside of `<spec>`");
         }
-        for line in lines[inside].iter().filter(|line| line.kind == Kind::Text) {
+        for line in lines[inside]
+            .iter()
+            .filter(|line| line.kind == LineKind::Text)
+        {
             let tag = line.text.trim();
             if matches!(tag, "<spec>" | "</spec>") {
                 self.fault(line.number, format!("a second `{tag}`"));
@@ -257,7 +261,7 @@ impl Reader<'_, '_> {
         let inside = &self.body.lines[self.body.inside()];
         let mut titles = 0;
         for line in inside {
-            let Kind::Heading(level, title) = line.kind else {
+            let LineKind::Heading(level, title) = line.kind else {
                 continue;
             };
             titles += usize::from(level == 1);
@@ -365,12 +369,12 @@ impl Reader<'_, '_> {
         let Some(open) = lines.iter().position(|line| !line.is_blank()) else {
             return none;
         };
-        if lines[open].kind != Kind::Open("yaml") {
+        if lines[open].kind != LineKind::FenceOpen("yaml") {
             return none;
         }
         let Some(close) = lines[open..]
             .iter()
-            .position(|line| line.kind == Kind::Close)
+            .position(|line| line.kind == LineKind::FenceClose)
         else {
             return none;
         };
@@ -415,10 +419,10 @@ impl Reader<'_, '_> {
     }
 
     /// A scenario has at least one WHEN, and a THEN after each.
-    fn steps(&mut self, heading: usize, lines: &[Line<'_>]) {
+    fn steps(&mut self, heading: usize, lines: &[MarkdownLine<'_>]) {
         let mut waiting: Option<usize> = None;
         let (mut whens, mut thens, mut steps) = (0, 0, 0);
-        for line in lines.iter().filter(|line| line.kind == Kind::Text) {
+        for line in lines.iter().filter(|line| line.kind == LineKind::Text) {
             let Some((word, text)) = step(line.text) else {
                 continue;
             };

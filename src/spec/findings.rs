@@ -14,8 +14,8 @@
 //! A heading counts if it starts with an id, a letter and a number other than a requirement's `R1`, or if it has a
 //! severity. So do a list item and a row of a table that start with an id and name a severity.
 
-use super::lines::{Kind, Line, lines};
 use crate::models::{Finding, FindingWords, WrittenFinding};
+use crate::text::markdown::{LineKind, MarkdownLine, markdown_lines};
 
 /// The longest id, in bytes.
 const MAX_ID_BYTES: usize = 24;
@@ -31,11 +31,11 @@ pub fn read_findings(text: &str, words: &FindingWords, earlier: &[&str]) -> Vec<
     let mut found = Vec::new();
     let mut current: Option<Section> = None;
 
-    for line in lines(text, 1) {
+    for line in markdown_lines(text, 1) {
         if line.is_code() {
             continue;
         }
-        let is_heading = matches!(line.kind, Kind::Heading(..));
+        let is_heading = matches!(line.kind, LineKind::Heading(..));
         if let Some(row) = reader.row(line.text) {
             found.push(row);
         } else if let Some(section) = reader.section(&line) {
@@ -63,7 +63,10 @@ pub fn rename_finding(text: &str, words: &FindingWords, from: &str, to: &str) ->
     };
     let mut renamed = String::with_capacity(text.len());
     let mut copied = 0;
-    for line in lines(text, 1).iter().filter(|line| !line.is_code()) {
+    for line in markdown_lines(text, 1)
+        .iter()
+        .filter(|line| !line.is_code())
+    {
         let starts = reader.section(line).and_then(|section| section.finding.id);
         let id = starts.or_else(|| reader.row(line.text).and_then(|row| row.id));
         if id.is_some_and(|id| id.eq_ignore_ascii_case(from)) {
@@ -256,10 +259,10 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// Returns the section that a line starts: a heading, a line in bold with an id, or a list item with an id and a
     /// severity.
-    fn section(&self, line: &Line<'_>) -> Option<Section> {
+    fn section(&self, line: &MarkdownLine<'_>) -> Option<Section> {
         let title = match line.kind {
-            Kind::Heading(_, title) => title,
-            Kind::Text => {
+            LineKind::Heading(_, title) => title,
+            LineKind::Text => {
                 let text = line.text.trim();
                 let (id, rest) = self.short_id(list_item(text).unwrap_or(text))?;
                 let is_bold = text.starts_with("**") && text.ends_with("**");
@@ -277,7 +280,7 @@ impl Reader<'_> {
         match self.short_id(title) {
             Some((id, rest)) => Some(Section::new(Some(id), rest, true)),
             // The title of the report is no finding.
-            None if matches!(line.kind, Kind::Heading(1, _)) => None,
+            None if matches!(line.kind, LineKind::Heading(1, _)) => None,
             None => {
                 // `Findings (2 minor)` counts findings, and is none.
                 let remark = split_remark(title)
@@ -650,6 +653,18 @@ mod tests {
             "open",
         ];
         assert_eq!(found, [expected.map(str::to_owned)], "{text}");
+    }
+
+    #[test]
+    fn code_in_a_list_and_the_underline_of_a_compiler_hide_no_finding() {
+        let finding = "### V1 - Late\n- Severity: major\n";
+        for before in ["- ```sh\n  ls\n  ```\n", "  x = y;\n  ~~~^~~~\n"] {
+            assert_eq!(
+                told(&format!("{before}{finding}"), &[]).len(),
+                1,
+                "{before}"
+            );
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::design::Design;
 use super::{Fault, is_requirement_id, is_spec_id};
 use crate::error::{Error, ErrorKind};
-use crate::models::yaml::{self, Placed};
+use crate::text::yaml::{self, Placed};
 
 /// The line at which every head starts.
 const FIRST: usize = 2;

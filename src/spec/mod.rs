@@ -2,15 +2,14 @@
 
 mod design;
 mod document;
+mod filler;
 mod findings;
 mod head;
-mod lines;
 mod merge;
 mod parts;
 mod plan;
 mod proposal;
 mod questions;
-mod schema;
 mod tasks;
 
 use serde::Serialize;

@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 
 use super::is_requirement_id;
-use super::lines::{Kind, Line, Split, lines, split};
+use crate::text::front_matter::{FrontMatterSplit, split_front_matter};
+use crate::text::markdown::{LineKind, MarkdownLine, markdown_lines};
 
 /// A body, and where in it what counts starts and ends.
 pub(super) struct Body<'a> {
     /// The whole body, with its tags.
     pub(super) text: &'a str,
     /// All its lines.
-    pub(super) lines: Vec<Line<'a>>,
+    pub(super) lines: Vec<MarkdownLine<'a>>,
     /// The index of the line `<spec>`, if there is one.
     pub(super) open: Option<usize>,
     /// The index of the last line `</spec>`, if there is one.
@@ -60,9 +61,12 @@ pub(super) struct Part<'a> {
 impl<'a> Body<'a> {
     /// Finds the body of a document.
     pub(super) fn of(text: &'a str) -> Self {
-        let Split { body, first, .. } = split(text);
-        let lines = lines(body, first);
-        let is_tag = |line: &Line<'_>, tag| line.kind == Kind::Text && line.text.trim() == tag;
+        let FrontMatterSplit {
+            body, body_line, ..
+        } = split_front_matter(text);
+        let lines = markdown_lines(body, body_line);
+        let is_tag =
+            |line: &MarkdownLine<'_>, tag| line.kind == LineKind::Text && line.text.trim() == tag;
         let open = lines.iter().position(|line| is_tag(line, "<spec>"));
         let close = lines.iter().rposition(|line| is_tag(line, "</spec>"));
         Self {
@@ -94,7 +98,7 @@ impl<'a> Body<'a> {
     /// Returns the indices of a part's lines below its heading, up to the next heading of level 3 if there is one.
     pub(super) fn below(&self, part: &Part<'_>) -> std::ops::Range<usize> {
         let start = part.lines.start + 1;
-        let is_next = |line: &Line<'_>| matches!(line.kind, Kind::Heading(3, _));
+        let is_next = |line: &MarkdownLine<'_>| matches!(line.kind, LineKind::Heading(3, _));
         let end = self.lines[start..part.lines.end].iter().position(is_next);
         start..end.map_or(part.lines.end, |end| start + end)
     }
@@ -105,9 +109,9 @@ impl<'a> Body<'a> {
         let mut starts: Vec<(usize, PartKind<'a>)> = vec![(inside.start, PartKind::Preamble)];
         for index in inside.clone() {
             let kind = match self.lines[index].kind {
-                Kind::Heading(2, _) => PartKind::Section,
+                LineKind::Heading(2, _) => PartKind::Section,
                 // Another heading belongs to what it follows, and is merged with that.
-                Kind::Heading(3, title) => match special(title) {
+                LineKind::Heading(3, title) => match special(title) {
                     Some(kind) => kind,
                     None => continue,
                 },
@@ -149,15 +153,15 @@ impl<'a> Body<'a> {
         range: std::ops::Range<usize>,
     ) -> (usize, &'a str, &'a str) {
         let lines = &self.lines[range.clone()];
-        let is_heading = |line: &&Line<'a>| match line.kind {
-            Kind::Heading(level, _) => kind != PartKind::Preamble || level == 1,
+        let is_heading = |line: &&MarkdownLine<'a>| match line.kind {
+            LineKind::Heading(level, _) => kind != PartKind::Preamble || level == 1,
             _ => false,
         };
         match lines.iter().find(is_heading) {
-            Some(Line {
+            Some(MarkdownLine {
                 number,
                 text,
-                kind: Kind::Heading(_, title),
+                kind: LineKind::Heading(_, title),
                 ..
             }) => (*number, text.trim(), title),
             _ => {

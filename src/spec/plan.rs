@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::head::{Head, line};
-use super::lines::split;
 use super::parts::{Body, PartKind};
 use super::proposal::check_proposal;
 use super::tasks::{Tasks, check_tasks, reference};
 use super::{Fault, check_spec};
+use crate::text::front_matter::split_front_matter;
 
 /// What a file is, by its name.
 enum FileKind<'a> {
@@ -36,7 +36,9 @@ pub fn check_file(name: &str, text: &str) -> Vec<Fault> {
         FileKind::Spec(id) => id,
     };
     let mut faults = check_spec(text);
-    let head = split(text).head.and_then(|head| Head::read(head).ok());
+    let head = split_front_matter(text)
+        .yaml
+        .and_then(|head| Head::read(head).ok());
     if let Some((head, id)) = head.as_ref().zip(id)
         && head.id.value != id
     {

@@ -1,36 +1,37 @@
 //! A proposal: whether it is one.
 
 use super::Fault;
+use super::filler::filler_fault;
 use super::head::{ProposalHead, shown};
-use super::lines::{Kind, Line, filler_fault, lines, split};
+use crate::text::front_matter::split_front_matter;
+use crate::text::markdown::{LineKind, MarkdownLine, markdown_lines};
 
 /// Checks a proposal.
 #[must_use]
 pub fn check_proposal(text: &str) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let split = split(text);
-    if split.is_open {
+    let split = split_front_matter(text);
+    if split.is_unclosed {
         faults.push(
             Fault::new(1, "the front matter is not closed")
                 .with_hint("end it with a line of `---`"),
         );
     }
-    if let Some(head) = split.head {
+    if let Some(head) = split.yaml {
         ProposalHead::check(head, &mut faults);
     }
-    let lines = lines(split.body, split.first);
-    let is_title =
-        |line: &&Line<'_>| matches!(line.kind, Kind::Heading(1, title) if !title.is_empty());
+    let lines = markdown_lines(split.body, split.body_line);
+    let is_title = |line: &&MarkdownLine<'_>| matches!(line.kind, LineKind::Heading(1, title) if !title.is_empty());
     let first = lines.iter().find(|line| !line.is_blank());
     match first {
-        None => faults.push(Fault::new(split.first, "the proposal is empty")),
+        None => faults.push(Fault::new(split.body_line, "the proposal is empty")),
         Some(first) if !lines.iter().any(|line| is_title(&line)) => {
             faults.push(Fault::new(first.number, "there is no `# Title`"));
         }
         Some(first)
             if !lines
                 .iter()
-                .any(|line| !line.is_blank() && !matches!(line.kind, Kind::Heading(..))) =>
+                .any(|line| !line.is_blank() && !matches!(line.kind, LineKind::Heading(..))) =>
         {
             faults.push(Fault::new(
                 first.number,

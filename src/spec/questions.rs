@@ -1,17 +1,18 @@
 //! Questions to a person: those that a proposal leaves open, and those that a reply asks instead of planning.
 
-use super::lines::{Kind, Line, lines, split};
+use crate::text::front_matter::split_front_matter;
+use crate::text::markdown::{LineKind, MarkdownLine, markdown_lines};
 
 /// Returns the questions of a proposal that have no answer: items of `## Open questions` that end with `?`. A remark in
 /// parentheses after it, such as a recommendation, is part of the question.
 #[must_use]
 pub fn open_questions(proposal: &str) -> Vec<String> {
-    let split = split(proposal);
+    let split = split_front_matter(proposal);
     let mut is_inside = false;
-    let section: Vec<Line<'_>> = lines(split.body, split.first)
+    let section: Vec<MarkdownLine<'_>> = markdown_lines(split.body, split.body_line)
         .into_iter()
         .filter(|line| {
-            if let Kind::Heading(level, title) = line.kind {
+            if let LineKind::Heading(level, title) = line.kind {
                 let is_section = level == 2 && title.eq_ignore_ascii_case("open questions");
                 is_inside = is_section || (is_inside && level > 2);
             }
@@ -26,7 +27,7 @@ pub fn open_questions(proposal: &str) -> Vec<String> {
 /// Returns the questions that a text asks: the items of its lists that hold one, or else its sentences.
 #[must_use]
 pub fn asked_questions(text: &str) -> Vec<String> {
-    let lines = lines(text, 1);
+    let lines = markdown_lines(text, 1);
     let mut items = list_items(&lines);
     items.retain(|item| sentences(item).any(|sentence| sentence.ends_with('?')));
     if !items.is_empty() {
@@ -48,14 +49,14 @@ pub fn asked_questions(text: &str) -> Vec<String> {
 }
 
 /// Returns the items of lists, each with the lines that belong to it. Code is left out.
-fn list_items(lines: &[Line<'_>]) -> Vec<String> {
+fn list_items(lines: &[MarkdownLine<'_>]) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     // Indentation of the items; set while the last one may continue.
     let (mut indent, mut goes_on) = (0, false);
 
     for line in lines.iter().filter(|line| !line.is_code()) {
         let text = line.text.trim();
-        if matches!(line.kind, Kind::Heading(..)) || line.is_blank() {
+        if matches!(line.kind, LineKind::Heading(..)) || line.is_blank() {
             goes_on = false;
             continue;
         }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::filler::filler_fault;
 use super::head::shown;
-use super::lines::{Kind, Line, filler_fault, lines};
 use super::{Fault, is_requirement_id, is_spec_id};
+use crate::text::markdown::{LineKind, MarkdownLine, markdown_lines};
 
 /// A task: a box with a number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -61,7 +62,7 @@ impl Tasks {
         let mut current: Option<(Task, usize)> = None;
         let mut list: Option<(Field, usize)> = None;
         let mut blanks = 0;
-        for line in lines(text, 1) {
+        for line in markdown_lines(text, 1) {
             if line.is_blank() {
                 blanks += 1;
                 continue;
@@ -206,11 +207,11 @@ pub fn check_tasks(text: &str) -> Vec<Fault> {
         if task.text.is_empty() {
             faults.push(Fault::new(task.line, format!("`{}` says nothing", task.id)));
         }
-        let text = Line {
+        let text = MarkdownLine {
             number: task.line,
             start: 0,
             text: &task.text,
-            kind: Kind::Text,
+            kind: LineKind::Text,
         };
         faults.extend(filler_fault(&text));
         for spec in task.specs.iter().filter(|spec| reference(spec).is_none()) {
@@ -243,7 +244,7 @@ pub fn tick(text: &str, ids: &[&str]) -> String {
     let ids: BTreeSet<&str> = ids.iter().copied().collect();
     let mut ticked = String::with_capacity(text.len());
     let mut copied = 0;
-    for line in lines(text, 1) {
+    for line in markdown_lines(text, 1) {
         let open = boxed(&line).filter(|found| !found.done);
         if open
             .and_then(|found| number(found.rest))
@@ -261,12 +262,12 @@ pub fn tick(text: &str, ids: &[&str]) -> String {
 }
 
 /// Tells a line with a box.
-fn boxed<'a>(line: &Line<'a>) -> Option<Boxed<'a>> {
+fn boxed<'a>(line: &MarkdownLine<'a>) -> Option<Boxed<'a>> {
     let text = line.text.trim_start().strip_prefix(['-', '*', '+'])?;
     let rest = ["[ ]", "[x]", "[X]"]
         .iter()
         .find_map(|mark| Some((text.strip_prefix(' ')?.strip_prefix(mark)?, mark)));
-    let (rest, mark) = rest.filter(|_| line.kind == Kind::Text)?;
+    let (rest, mark) = rest.filter(|_| line.kind == LineKind::Text)?;
     Some(Boxed {
         done: *mark != "[ ]",
         rest,
@@ -282,10 +283,10 @@ fn number(rest: &str) -> Option<(&str, &str)> {
 }
 
 /// Tells whether a line belongs to a task that stands so far in.
-fn belongs(line: &Line<'_>, indent: usize) -> bool {
+fn belongs(line: &MarkdownLine<'_>, indent: usize) -> bool {
     match line.kind {
         // Code keeps its own indent.
-        Kind::Code | Kind::Close => true,
+        LineKind::Code | LineKind::FenceClose => true,
         _ => line.indent() > indent,
     }
 }
@@ -293,7 +294,7 @@ fn belongs(line: &Line<'_>, indent: usize) -> bool {
 /// Reads a line of a task; returns the list that may go on below it.
 fn detail(
     task: &mut Task,
-    line: &Line<'_>,
+    line: &MarkdownLine<'_>,
     list: Option<(Field, usize)>,
 ) -> Option<(Field, usize)> {
     let text = line.text.trim();

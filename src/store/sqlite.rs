@@ -24,7 +24,7 @@ use self::tables::{KeptTurn, SessionTables, TURNS};
 use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Marks, Scope, Store, Turns, tally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    BlobId, End, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow,
+    BlobId, CallOutcome, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow,
 };
 
 /// Maximum size in bytes of all events of a session; of a long change they are some megabytes.
@@ -281,7 +281,7 @@ impl Store for SqliteStore {
         let passing = entry.events.iter().all(|event| match event {
             Event::Launched { .. } => true,
             // Whoever finds the call once more finds it lost once more.
-            Event::Answered(answered) => answered.end == End::Lost,
+            Event::Answered(answered) => answered.end == CallOutcome::Lost,
             _ => false,
         });
         let outlasts = if passing {

@@ -14,6 +14,7 @@
 mod support;
 
 mod agent;
+mod apply;
 mod change;
 mod cli;
 mod compose;

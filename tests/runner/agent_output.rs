@@ -2,8 +2,8 @@
 
 use agentd::ErrorKind;
 use agentd::agent::{Cause, Exit};
-use agentd::models::yaml;
-use agentd::models::{End, Reply, UsageMetrics};
+use agentd::models::{CallOutcome, Reply, UsageMetrics};
+use agentd::text::yaml;
 use libtest_mimic::Trial;
 use serde::Deserialize;
 
@@ -42,7 +42,7 @@ struct OutputCase {
     code: i32,
     #[serde(default)]
     cause: Option<Cause>,
-    end: End,
+    end: CallOutcome,
     #[serde(default)]
     text: String,
     #[serde(default)]

@@ -1,8 +1,8 @@
 //! HTTP models: answers of a server with the reply they must give, and prompts with the request they must cause.
 
 use agentd::ErrorKind;
-use agentd::models::yaml;
-use agentd::models::{End, Format, Reply, UsageMetrics};
+use agentd::models::{CallOutcome, Format, Reply, UsageMetrics};
+use agentd::text::yaml;
 use libtest_mimic::Trial;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ struct AnswerCase {
     content_type: String,
     body: String,
     #[serde(default)]
-    end: End,
+    end: CallOutcome,
     #[serde(default)]
     text: String,
     #[serde(default)]

@@ -5,10 +5,10 @@ use std::fs;
 use agentd::ErrorKind;
 use agentd::agent::{Cause, Exit, Limits, OutputReader};
 use agentd::config::{AgentSpec, Agents};
-use agentd::models::yaml;
-use agentd::models::{End, Reply, UsageMetrics};
+use agentd::models::{CallOutcome, Reply, UsageMetrics};
 use agentd::pack::{AGENTS, SECRET_NAMES};
 use agentd::secret::Secrets;
+use agentd::text::yaml;
 use serde::Deserialize;
 
 use super::{read_data, repository};
@@ -77,7 +77,7 @@ pub(crate) struct Recording {
     pub(crate) case: String,
     format: String,
     pub(crate) exit: i32,
-    pub(crate) end: End,
+    pub(crate) end: CallOutcome,
     #[serde(default)]
     pub(crate) text: String,
     #[serde(default)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agentd::models::{AgentName, Mode, SessionId};
-use agentd::orchestrator::{Ask, TurnReport, Workspace};
+use agentd::orchestrator::{TurnReport, TurnRequest, Workspace};
 
 use super::{TestProject, files_below, write};
 
@@ -24,12 +24,12 @@ pub(crate) fn workspace(project: &TestProject) -> Workspace {
     Workspace::open(project.root(), Some(project.user_folder()), None).unwrap()
 }
 
-pub(crate) fn ask(agent: &str, files: impl IntoIterator<Item = PathBuf>) -> Ask {
-    Ask {
+pub(crate) fn ask(agent: &str, files: impl IntoIterator<Item = PathBuf>) -> TurnRequest {
+    TurnRequest {
         agent: Some(AgentName::new(agent).unwrap()),
         session: Some(SessionId::new("x").unwrap()),
         files: files.into_iter().collect(),
-        ..Ask::new(Mode::new("implement").unwrap(), "Do it")
+        ..TurnRequest::new(Mode::new("implement").unwrap(), "Do it")
     }
 }
 

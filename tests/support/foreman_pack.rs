@@ -3,7 +3,6 @@
 use agentd::Pack;
 use agentd::compose::{AssemblyConfig, PromptAssembler};
 use agentd::models::{Catalogue, KnowledgeEntry, Mode, ModelSpec, Reliability, Tier, Turn, Work};
-use agentd::pack::MODELS;
 use roxmltree::{Document, Node};
 
 use crate::support::{repository, shipped_pack};
@@ -101,7 +100,7 @@ pub(crate) fn turns_shown(prompt: &str) -> Vec<usize> {
 
 /// The shipped catalogue, and a model called `mine` whose tokens are counted exactly.
 pub(crate) fn mine(window: u64, tier: Tier, reliability: Reliability) -> Catalogue {
-    let mut catalogue = Catalogue::read(MODELS, "models.yaml").unwrap();
+    let mut catalogue = Catalogue::built_in().unwrap().clone();
     let model = ModelSpec {
         id: "mine".into(),
         window,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentd::agent::{Call, Containment, Drivers, Limits};
 use agentd::config::{Agents, Environment};
-use agentd::models::{End, Format, Mode, Permission, Reply};
+use agentd::models::{CallOutcome, Format, Mode, Permission, Reply};
 use agentd::secret::Secrets;
 use serde_json::{Value, json};
 
@@ -51,6 +51,7 @@ pub(crate) fn drivers(agents: Agents, variables: &[(&str, &str)]) -> Drivers {
         secrets,
         guard,
         containment: Containment::Guard,
+        ..Drivers::default()
     }
 }
 
@@ -100,7 +101,7 @@ pub(crate) fn ask(drivers: &Drivers, ask: &Ask<'_>) -> Result<Reply, agentd::Err
 
 /// Clears the text of a failure that has none: there it holds the output lines of the sender.
 pub(crate) fn forget_lines(reply: &mut Reply) {
-    if matches!(reply.end, End::Crashed { .. }) && reply.text.starts_with("{\"type\":\"") {
+    if matches!(reply.end, CallOutcome::Crashed { .. }) && reply.text.starts_with("{\"type\":\"") {
         reply.text.clear();
     }
 }

@@ -22,7 +22,8 @@ use std::sync::{Mutex, Once, OnceLock};
 
 use agentd::agent::{Driver, Drivers};
 use agentd::models::{Event, SessionId};
-use agentd::orchestrator::{self, Ask, Desk, TurnReport, Workspace};
+use agentd::ops::Operations;
+use agentd::orchestrator::{self, TurnContext, TurnReport, TurnRequest, Workspace};
 use agentd::store::Store;
 use agentd::{Pack, Places};
 use log::{LevelFilter, Log, Metadata, Record};
@@ -55,19 +56,19 @@ pub(crate) fn sdd_without_branch() -> String {
 
 /// Commits all of a desk's project, opens a change on it, and writes files into the worktree of the change.
 pub(crate) fn open_change(
-    desk: &Desk<'_>,
+    context: &TurnContext<'_>,
     change: &str,
     request: &str,
     files: &[(&str, &str)],
 ) -> PathBuf {
-    let root = &desk.workspace.root;
+    let root = &context.workspace.root;
     change_script::git(root, "add -A");
     change_script::git(
         root,
         "-c user.name=Test -c user.email=test@example.invalid commit -q -m start",
     );
     let session = SessionId::new(change).unwrap();
-    let tree = orchestrator::open_change(desk, &session, Some(request))
+    let tree = orchestrator::open_change(context, &session, Some(request))
         .unwrap()
         .tree;
     for (path, content) in files {
@@ -422,14 +423,15 @@ pub(crate) fn take(
     workspace: &Workspace,
     store: &dyn Store,
     driver: &dyn Driver,
-    ask: &Ask,
+    ask: &TurnRequest,
 ) -> agentd::Result<TurnReport> {
     let (drivers, run) = (Drivers::default(), orchestrator::Run::new("test"));
-    orchestrator::take(
-        &Desk {
+    orchestrator::take_turn(
+        &TurnContext {
             workspace,
             store,
             drivers: &drivers,
+            operations: &Operations::shipped(),
             run: &run,
         },
         driver,

@@ -162,9 +162,7 @@ fn found(key: &str, response: &Response, grammar: &Grammar) -> String {
         "updates" => {
             let updates = response.updates.iter().map(|u| match u.format {
                 UpdateFormat::Whole => json!({"target": u.target, "content": u.content}),
-                UpdateFormat::Diff => {
-                    json!({"target": u.target, "content": u.content, "format": "diff"})
-                }
+                format => json!({"target": u.target, "content": u.content, "format": format}),
             });
             Value::from(updates.collect::<Vec<_>>()).to_string()
         }
@@ -192,7 +190,11 @@ fn found(key: &str, response: &Response, grammar: &Grammar) -> String {
             Value::from(tasks.collect::<serde_json::Map<_, _>>()).to_string()
         }
         "refused" => joined(
-            response.proposals.iter().map(|p| p.what.clone()).collect(),
+            response
+                .proposals
+                .iter()
+                .map(|p| p.what.to_string())
+                .collect(),
             "; ",
         ),
         "proposals" => joined(

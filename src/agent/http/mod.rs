@@ -23,7 +23,7 @@ use super::ready::Ready;
 use super::{Call, CommandAgent, Driver, Drivers, Running, Salvaged, guard};
 use crate::config::{AgentSpec, Argument, Dialect, Failure, NamePattern, Permissions, Provider};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{End, Reply};
+use crate::models::{CallOutcome, Reply};
 use messages::Message;
 
 /// A model of a server.
@@ -60,6 +60,7 @@ impl HttpAgent {
             secrets,
             guard,
             containment,
+            registered: _,
         } = drivers;
         let key = provider.key.as_deref();
         let has_key = key.is_none_or(|key| {
@@ -127,7 +128,7 @@ impl Driver for HttpAgent {
             let name = self.provider.key.as_deref().unwrap_or_default();
             let detail = format!("the variable {name}, which is to hold the key, is not set");
             return Ok(Ready::boxed(Reply {
-                end: End::Auth,
+                end: CallOutcome::Auth,
                 detail,
                 ..Reply::default()
             }));

@@ -4,11 +4,11 @@ mod args;
 mod commands;
 mod exit;
 mod hidden;
-mod out;
+mod human_time;
+mod progress_view;
 mod project;
 mod signals;
-mod watch;
-mod when;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -18,13 +18,13 @@ fn main() -> ExitCode {
     agentd::agent::guard_main();
     let words = match hidden::take() {
         Ok(words) => words,
-        Err(error) => return ExitCode::from(out::report(&error.into(), false)),
+        Err(error) => return ExitCode::from(terminal::report(&error.into(), false)),
     };
     let args = match args::Args::try_parse_from(words) {
         Ok(args) => args,
-        Err(error) => return ExitCode::from(out::usage(&error)),
+        Err(error) => return ExitCode::from(terminal::usage(&error)),
     };
-    out::log_to_stderr(args.verbose);
+    terminal::log_to_stderr(args.verbose);
     let hidden = if args.command.may_run_project_code() {
         hidden::hide(&args)
     } else {
@@ -35,6 +35,6 @@ fn main() -> ExitCode {
         .and_then(|()| commands::run(&args))
     {
         Ok(code) => ExitCode::from(code),
-        Err(failure) => ExitCode::from(out::report(&failure, args.command.wants_json())),
+        Err(failure) => ExitCode::from(terminal::report(&failure, args.command.wants_json())),
     }
 }

@@ -14,7 +14,7 @@ use agentd::{Error, ErrorKind, Places, Result, ops};
 use etcetera::BaseStrategy;
 
 use crate::args::Args;
-use crate::{hidden, out};
+use crate::{hidden, terminal};
 
 /// Returns the folder that the command was told to work in, or the current one.
 ///
@@ -94,7 +94,7 @@ fn equip(mut workspace: Workspace) -> Result<Workspace> {
     workspace.path = path_of(&environment).map(ToOwned::to_owned);
     workspace.worktrees = worktrees(&workspace.root);
     workspace.secrets = Secrets::new(workspace.secret_values(&environment)?);
-    out::keep_back(&workspace.secrets);
+    terminal::keep_back(&workspace.secrets);
     Ok(workspace)
 }
 
@@ -196,6 +196,7 @@ pub(crate) fn drivers(workspace: &Workspace) -> Result<Drivers> {
         guard: own_file()?,
         containment: workspace.settings.containment,
         agents: workspace.agents()?.clone(),
+        ..Drivers::default()
     })
 }
 

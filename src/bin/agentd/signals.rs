@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use agentd::orchestrator::Stop;
+use agentd::orchestrator::StopFlag;
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::{exit, out};
+use crate::{exit, terminal};
 
 /// How long a run may take to its end after it was stopped at once. Without us the agent ends too, and the ledger knows
 /// how to go on.
@@ -42,7 +42,7 @@ impl Over {
 
 /// Lets SIGINT, SIGTERM and SIGHUP stop a run instead of ending the program; after the second the program ends even if
 /// nobody reads what it has to tell. Call it before any thread is started.
-pub(crate) fn stop_on(stop: &Stop) -> Over {
+pub(crate) fn stop_on(stop: &StopFlag) -> Over {
     let over = Over::default();
     let mut set = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -58,7 +58,7 @@ pub(crate) fn stop_on(stop: &Stop) -> Over {
             match stop.asked() {
                 // From a thread of its own, as it would hold up the second signal if nobody read it.
                 1 => drop(thread::spawn(move || {
-                    out::note(format_args!(
+                    terminal::note(format_args!(
                         "{signal}: the agent is asked to end; once more ends it at once"
                     ));
                 })),

@@ -205,7 +205,7 @@ impl Repository {
     }
 
     /// Returns the files that differ between two commits.
-    fn steps(&self, from: &str, to: &str) -> Result<Vec<Step>> {
+    fn steps(&self, from: &str, to: &str) -> Result<Vec<PathChange>> {
         let words = [
             "diff-tree",
             "-r",
@@ -226,7 +226,7 @@ impl Repository {
                 return Err(not_understood("diff-tree"));
             };
             let before = format!("{mode} {id}\t");
-            steps.push(Step {
+            steps.push(PathChange {
                 path: path.to_vec(),
                 before,
                 new: status == "A",
@@ -236,7 +236,7 @@ impl Repository {
     }
 
     /// Returns the files that would be written, and that hold what is in no commit.
-    fn in_the_way(&self, steps: &[Step]) -> Result<Vec<String>> {
+    fn in_the_way(&self, steps: &[PathChange]) -> Result<Vec<String>> {
         // Of a folder that git does not know only those files count that are there, and these are found below.
         let dirty = self
             .uncommitted()?
@@ -253,14 +253,14 @@ impl Repository {
                 .any(|other| inside(name, other) || inside(other, name))
         };
         // What is ignored is not told as uncommitted.
-        let is_there = |step: &Step| {
+        let is_there = |step: &PathChange| {
             self.root
                 .join(path_of(&step.path))
                 .symlink_metadata()
                 .is_ok()
         };
         let in_the_way =
-            |step: &&Step| is_dirty(&lossy(&step.path)) || (step.new && is_there(step));
+            |step: &&PathChange| is_dirty(&lossy(&step.path)) || (step.new && is_there(step));
         Ok(steps
             .iter()
             .filter(in_the_way)
@@ -444,7 +444,7 @@ impl Worktree {
 }
 
 /// A file that differs between two commits.
-struct Step {
+struct PathChange {
     path: Vec<u8>,
     /// What the index holds of it before, as git reads it.
     before: String,
@@ -457,7 +457,7 @@ struct Step {
     clippy::disallowed_methods,
     reason = "this is the door to git, and git has written them"
 )]
-fn put_back(dir: &Dir, steps: &[Step]) -> Result<()> {
+fn put_back(dir: &Dir, steps: &[PathChange]) -> Result<()> {
     let (mut entries, mut paths) = (Vec::new(), Vec::new());
     for step in steps {
         let path = dir.work_tree.join(path_of(&step.path));

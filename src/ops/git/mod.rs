@@ -8,6 +8,7 @@ mod create;
 mod diff;
 mod land;
 mod listing;
+mod pipes;
 mod refs;
 mod run;
 mod scratch;

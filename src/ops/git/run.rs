@@ -14,7 +14,8 @@ use memchr::memmem;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use super::wait::wait_for_exit;
+use super::pipes::PipeSearch;
+use super::wait::{Stopped, wait_for_exit};
 use crate::agent::ChildWatcher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
@@ -143,6 +144,8 @@ pub(super) struct Dir {
     pub(super) common: PathBuf,
     pub(super) git_dir: PathBuf,
     pub(super) work_tree: PathBuf,
+    /// Folders of other repositories whose objects the commands read, too.
+    pub(super) borrows_from: Vec<PathBuf>,
     settings: Vec<OsString>,
 }
 
@@ -153,6 +156,7 @@ impl Dir {
             common: common.to_path_buf(),
             git_dir: git_dir.to_path_buf(),
             work_tree: work_tree.to_path_buf(),
+            borrows_from: Vec::new(),
             settings: Vec::new(),
         }
     }
@@ -165,6 +169,8 @@ impl Dir {
             join("--work-tree=", &self.work_tree),
         ]
         .to_vec();
+        call.git_dirs = vec![self.git_dir.clone(), self.common.clone()];
+        call.git_dirs.extend(self.borrows_from.iter().cloned());
         call.settings.clone_from(&self.settings);
         call
     }
@@ -181,10 +187,8 @@ impl Dir {
     ///
     /// # Errors
     ///
-    /// `GitFailed` if the configuration cannot be read, or names a filter that cannot be switched off; `FileUnusable`
-    /// if git would wait for a named pipe.
+    /// `GitFailed` if the configuration cannot be read, or names a filter that cannot be switched off.
     pub(super) fn guarded(&self) -> Result<Self> {
-        self.check_pipes()?;
         let mut guarded = self.clone();
         let own = self.git_dir.join("config.worktree");
         for config in [
@@ -217,26 +221,6 @@ impl Dir {
         }
         Ok(guarded)
     }
-
-    /// Refuses named pipes and devices where git reads a file before it looks at any other: it would wait for a writer
-    /// until its time is over. Those in folders below the top of the work tree are left to that limit.
-    fn check_pipes(&self) -> Result<()> {
-        let in_tree = [".gitignore", ".gitattributes", ".agentd/.gitignore"]
-            .map(|name| self.work_tree.join(name));
-        let in_common = ["info/exclude", "info/attributes"].map(|name| self.common.join(name));
-        for path in in_tree.into_iter().chain(in_common) {
-            if path
-                .metadata()
-                .is_ok_and(|found| !found.is_file() && !found.is_dir())
-            {
-                let shown = path.display().to_string();
-                let message = format!("`{}` is not a regular file", shown.escape_debug());
-                return Err(Error::new(ErrorKind::FileUnusable, message)
-                    .with_hint("git would wait for it: remove it"));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Longest configuration that is searched here; a longer one is left to git.
@@ -266,6 +250,8 @@ pub(super) struct Call {
     git: Git,
     folder: PathBuf,
     place: Vec<OsString>,
+    /// Folders in which git reads; empty if it looks for the repository itself.
+    git_dirs: Vec<PathBuf>,
     settings: Vec<OsString>,
     words: Vec<OsString>,
     env: Vec<(&'static str, OsString)>,
@@ -279,6 +265,7 @@ impl Call {
             git: git.clone(),
             folder: folder.to_path_buf(),
             place: Vec::new(),
+            git_dirs: Vec::new(),
             settings: Vec::new(),
             words: words.iter().map(OsString::from).collect(),
             env: Vec::new(),
@@ -399,26 +386,34 @@ impl Call {
             .first()
             .map(|word| word.to_string_lossy().into_owned())
             .unwrap_or_default();
-        self.run().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                failed("git is not installed").with_hint("install git 2.25 or newer")
-            }
-            io::ErrorKind::TimedOut => {
+        self.run().map_err(|stopped| match stopped {
+            Stopped::TimedOut => {
                 let seconds = self.git.limit.as_secs_f32();
                 failed(format!(
                     "git {name} was ended: it took more than {seconds} s"
                 ))
                 .with_hint("see what it waits for: a hook, a filter, a slow disk")
             }
-            io::ErrorKind::FileTooLarge => failed(format!(
+            Stopped::TooMuchOutput => failed(format!(
                 "git {name} was ended: it printed more than {}",
                 file::in_units(MOST_OUTPUT)
             )),
-            _ => failed(format!("git {name} cannot be run")).with_source(error),
+            Stopped::Pipe(path) => {
+                let shown = path.display().to_string();
+                let message = format!("`{}` is not a regular file", shown.escape_debug());
+                Error::new(ErrorKind::FileUnusable, message)
+                    .with_hint(format!("git {name} would wait for it: remove it"))
+            }
+            Stopped::Failed(error) if error.kind() == io::ErrorKind::NotFound => {
+                failed("git is not installed").with_hint("install git 2.25 or newer")
+            }
+            Stopped::Failed(error) => {
+                failed(format!("git {name} cannot be run")).with_source(error)
+            }
         })
     }
 
-    fn run(&self) -> io::Result<Output> {
+    fn run(&self) -> Result<Output, Stopped> {
         // Files, as a pipe could be held open by what a hook leaves behind.
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut command = self.command();
@@ -432,13 +427,20 @@ impl Call {
             .watcher
             .as_ref()
             .map(|watcher| watcher.watch(child.id()));
-        let status = match wait_for_exit(&mut child, self.git.limit, || {
-            Ok(stdout.metadata()?.len() > MOST_OUTPUT)
-        }) {
+        let mut pipes = PipeSearch::new(&self.folder, &self.git_dirs);
+        let check = || {
+            if stdout.metadata()?.len() > MOST_OUTPUT {
+                return Err(Stopped::TooMuchOutput);
+            }
+            pipes
+                .advance()
+                .map_or(Ok(()), |pipe| Err(Stopped::Pipe(pipe)))
+        };
+        let status = match wait_for_exit(&mut child, self.git.limit, check) {
             Ok(status) => status,
-            Err(error) => {
+            Err(stopped) => {
                 end(&mut child);
-                return Err(error);
+                return Err(stopped);
             }
         };
         let stdout = read_from_start(&mut stdout, MOST_OUTPUT)?;

@@ -51,7 +51,8 @@ impl Scratch {
             quoted(&of.common.join("objects")),
         )?;
         let work_tree = folder.path().join("tree");
-        let dir = Dir::new(&of.git, &git_dir, &git_dir, &work_tree);
+        let mut dir = Dir::new(&of.git, &git_dir, &git_dir, &work_tree);
+        dir.borrows_from.push(of.common.clone());
         Ok(Self { folder, dir })
     }
 
@@ -65,12 +66,10 @@ impl Scratch {
     )]
     pub(super) fn copy_index(&self, from: &Path) -> Result<()> {
         let copy = || {
-            let modified = from.metadata()?.modified()?;
-            fs::copy(from, self.index())?;
-            fs::File::options()
-                .write(true)
-                .open(self.index())?
-                .set_modified(modified)
+            let mut original = file::open(from)?;
+            let mut copy = fs::File::create(self.index())?;
+            io::copy(&mut original, &mut copy)?;
+            copy.set_modified(original.metadata()?.modified()?)
         };
         match copy() {
             Err(error) if !file::is_missing(&error) => {

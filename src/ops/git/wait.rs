@@ -1,22 +1,41 @@
 //! Waiting for a command to exit, without polling it.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Waits for a command to exit, and reaps it.
+/// Reason for giving up on a command. It still runs then, unless it could not be started.
+#[derive(Debug)]
+pub(super) enum Stopped {
+    /// Its time limit is exceeded.
+    TimedOut,
+    /// It has printed too much.
+    TooMuchOutput,
+    /// It would wait for this named pipe.
+    Pipe(PathBuf),
+    /// It could not be started, fed or waited for.
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Waits for a command to exit, and reaps it. Meanwhile `check` is called every few milliseconds.
 ///
 /// # Errors
 ///
-/// `TimedOut` after `limit`, and `FileTooLarge` once `is_too_long` says that it has printed too much. The command still
-/// runs then, and the caller ends it.
+/// `TimedOut` after `limit`, and what `check` returns. The caller ends the command then.
 pub(super) fn wait_for_exit(
     child: &mut Child,
     limit: Duration,
-    is_too_long: impl Fn() -> io::Result<bool>,
-) -> io::Result<ExitStatus> {
+    mut check: impl FnMut() -> Result<(), Stopped>,
+) -> Result<ExitStatus, Stopped> {
     let begun = Instant::now();
     let mut notice = ExitNotice::for_child(child);
 
@@ -25,11 +44,9 @@ pub(super) fn wait_for_exit(
             return Ok(status);
         }
         let Some(left) = limit.checked_sub(begun.elapsed()) else {
-            return Err(io::ErrorKind::TimedOut.into());
+            return Err(Stopped::TimedOut);
         };
-        if is_too_long()? {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
+        check()?;
         notice.wait(left);
     }
 }
@@ -45,7 +62,7 @@ struct ExitNotice {
 }
 
 impl ExitNotice {
-    /// Longest time between two checks of the output size.
+    /// Longest time between two checks.
     const CHECK_INTERVAL: Duration = Duration::from_millis(10);
     /// First pause of a child that is polled; it doubles up to `CHECK_INTERVAL`.
     const FIRST_PAUSE: Duration = Duration::from_micros(500);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use crate::parse::foreign::{contains, join_spans};
-use crate::parse::line::strictly_fenced;
+use crate::text::markdown::{FenceRules, fenced_spans};
 
 /// Distance in which the start of a line is searched, in bytes.
 const BACK: usize = 1000;
@@ -34,7 +34,7 @@ impl<'a> Readings<'a> {
     pub(super) fn of(text: &'a str, unclear: Vec<Range<usize>>) -> Self {
         let mut fenced = loosely_fenced(text);
         if !fenced.is_empty() {
-            fenced.extend(strictly_fenced(text));
+            fenced.extend(fenced_spans(text, FenceRules::TopLevel));
             fenced.sort_by_key(|span| span.start);
         }
         Self {

@@ -1,9 +1,7 @@
 //! Which markers of tasks and of the pack's own count: those that are clear and do not repeat the prompt.
 
-use std::ops::Range;
-
 use super::Judge;
-use crate::models::{Code, Marker, TaskStatus};
+use crate::models::{Code, EffectKind, Marker, TaskStatus};
 use crate::parse::echo::Echo;
 use crate::parse::scan::{FoundMarker, MarkerValue, Place};
 
@@ -65,7 +63,10 @@ impl Judge<'_> {
             self.problems.push((code, found.span.clone()));
             let again = self.grammar.task_status && !matches!(code, Code::Echo | Code::UnknownTask);
             return self.refuse(
-                place(&format!("task_status {id}"), found.span.clone()),
+                Place {
+                    what: EffectKind::task_status(id),
+                    span: found.span.clone(),
+                },
                 reason,
                 again,
             );
@@ -99,12 +100,5 @@ impl Judge<'_> {
                     .extend(worst.and_then(|rank| spec.marker(rank)));
             }
         }
-    }
-}
-
-fn place(what: &str, span: Range<usize>) -> Place {
-    Place {
-        what: what.to_owned(),
-        span,
     }
 }

@@ -6,7 +6,7 @@
 use std::ops::{Deref, Range};
 
 use super::Judge;
-use crate::models::{Code, Marker, ReviewResult, VerdictDoubt, is_invisible};
+use crate::models::{Code, EffectKind, Marker, ReviewResult, VerdictDoubt, is_invisible};
 use crate::parse::call;
 use crate::parse::echo::Echo;
 use crate::parse::foreign::contains;
@@ -295,9 +295,7 @@ impl Judge<'_> {
         let again = name
             .as_ref()
             .is_some_and(|name| self.grammar.actions.contains_key(name));
-        let what = format!("action {}", name.unwrap_or_default())
-            .trim()
-            .to_owned();
+        let what = EffectKind::action(&name.unwrap_or_default());
         self.refuse(
             Place {
                 what,
@@ -508,7 +506,7 @@ fn is_indented(line: &str) -> bool {
 
 fn review_place(span: &Range<usize>) -> Place {
     Place {
-        what: "review".to_owned(),
+        what: EffectKind::Review,
         span: span.clone(),
     }
 }

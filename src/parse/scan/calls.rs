@@ -6,7 +6,7 @@ use foldhash::HashMap;
 use memchr::memmem;
 
 use super::{FoundEffect, Kind, Place, Scanner};
-use crate::models::{Code, Update, UpdateFormat};
+use crate::models::{Code, EffectKind, Update, UpdateFormat};
 use crate::parse::call;
 use crate::parse::judge::MOST_PROPOSALS;
 use crate::parse::tag::{Attributes, Call, Name, Tag, attributes};
@@ -207,11 +207,7 @@ impl<'a> Scanner<'a> {
                 problems
                     .into_iter()
                     .for_each(|code| self.problem(code, span.clone()));
-                self.push(
-                    format!("action {}", action.name),
-                    span,
-                    Kind::Action(action),
-                );
+                self.push(EffectKind::action(&action.name), span, Kind::Action(action));
             }
             // What only looks like a call of ours is text.
             Err(_) if matches!(call, Call::Named(_)) && body.is_empty() => self.at = body.start,
@@ -241,14 +237,12 @@ impl<'a> Scanner<'a> {
             &self.text[body.clone()],
             self.grammar,
         );
-        let what = format!("action {}", name.unwrap_or_default())
-            .trim()
-            .to_owned();
+        let what = EffectKind::action(&name.unwrap_or_default());
         self.found.refused += 1;
         self.push(what, span, Kind::Refused(reason.to_owned()));
     }
 
-    fn push(&mut self, what: String, span: Range<usize>, kind: Kind) {
+    fn push(&mut self, what: EffectKind, span: Range<usize>, kind: Kind) {
         self.cut(span.clone(), true, true);
         self.at = span.end;
         self.found.effects.push(FoundEffect {
@@ -314,10 +308,8 @@ impl<'a> Scanner<'a> {
                 .push(start + closer.end..start + last.end);
         }
         self.found.open |= closers.is_empty() && region == rest.len();
-        let (what, span) = (
-            format!("content_update {target}").trim().to_owned(),
-            self.at..start + closer.end,
-        );
+        let what = EffectKind::update(target);
+        let span = self.at..start + closer.end;
         if reason.is_empty() {
             self.note_attributes(&opener);
             if read.is_some_and(|read| read.pairs.iter().any(|(name, _)| !is_known(name))) {

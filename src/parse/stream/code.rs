@@ -1,7 +1,8 @@
 //! A code span that may not be one: only the run that closes it tells.
 
 use super::{Inside, Reader, State};
-use crate::parse::line::{Fence, starts_block};
+use crate::parse::line::starts_block;
+use crate::text::markdown::Fence;
 
 /// The longest code span that is waited for.
 const LONGEST_SPAN: usize = 2000;

@@ -99,6 +99,7 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     if found.len() == 0 {
         return Err(damaged("is empty"));
     }
+    place::check_companions(folder)?;
     let (mut connection, deadline) = connect(&path)?;
     let marked: i32 = connection
         .pragma_query_value(None, "application_id", |row| row.get(0))

@@ -58,6 +58,16 @@ pub(super) fn has_ledger(folder: &Path) -> Result<bool> {
     check(&folder.join(FILE), &ledger(), Metadata::is_file)
 }
 
+/// Refuses anything but files of ours in the places of the files that SQLite opens with the ledger. It would wait for a
+/// named pipe without a limit.
+pub(super) fn check_companions(folder: &Path) -> Result<()> {
+    for suffix in ["-journal", "-wal", "-shm"] {
+        let path = folder.join(format!("{FILE}{suffix}"));
+        check(&path, &format!("{}{suffix}", ledger()), Metadata::is_file)?;
+    }
+    Ok(())
+}
+
 /// Makes a database the ledger of a folder, and tells whether it has become that: not if the folder has one.
 #[expect(
     clippy::disallowed_methods,

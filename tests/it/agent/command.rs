@@ -10,7 +10,7 @@ use agentd::agent::{
     Call, CommandAgent, Containment, Driver, Echo, Limits, Replay, Running, Scripted,
 };
 use agentd::config::{Agents, Environment};
-use agentd::models::{End, Format, Mode, Permission, Reply, UsageMetrics};
+use agentd::models::{CallOutcome, Format, Mode, Permission, Reply, UsageMetrics};
 use agentd::secret::Secrets;
 use tempfile::TempDir;
 
@@ -132,7 +132,7 @@ fn a_command_gets_its_arguments_and_the_prompt_by_stdin() {
         reply.text,
         format!("--read|--only|{given}/x|{given}||<p>ü\n{tree}\n")
     );
-    assert_eq!((reply.end, reply.left_behind), (End::Ok, 0));
+    assert_eq!((reply.end, reply.left_behind), (CallOutcome::Ok, 0));
 
     let (root, folder) = (place.tree(), place.folder.path().join("second"));
     let call = Call {
@@ -184,7 +184,7 @@ fn a_permission_that_an_agent_cannot_be_held_to_is_refused() {
             .ask(&driver(&agents, &[]), "", Permission::Edit)
             .unwrap()
             .end,
-        End::Empty
+        CallOutcome::Empty
     );
     assert!(place.tree().join("ran").exists());
 }
@@ -204,7 +204,7 @@ fn a_command_sees_the_variables_that_it_may_and_its_secrets_stay_inside() {
         .unwrap();
     assert_eq!(
         reply.end,
-        End::Crashed {
+        CallOutcome::Crashed {
             code: Some(3),
             signal: None
         }
@@ -249,7 +249,7 @@ fn what_is_said_is_heard_while_the_command_runs() {
     let half = driver.salvage(&folder, call.marker).unwrap().unwrap().reply;
     assert_eq!(
         (half.end, half.text.as_str()),
-        (End::Lost, "one "),
+        (CallOutcome::Lost, "one "),
         "there is no whole reply yet"
     );
     fs::write(place.tree().join("go"), "").unwrap();
@@ -295,7 +295,10 @@ fn a_command_that_is_stopped_or_missing_says_so() {
     });
     running.stop(false);
     let reply = wait(running.as_mut()).unwrap();
-    assert_eq!((reply.end, reply.text.as_str()), (End::Stopped, "begun\n"));
+    assert_eq!(
+        (reply.end, reply.text.as_str()),
+        (CallOutcome::Stopped, "begun\n")
+    );
     let half = driver_of_sleep
         .salvage(&folder, call.marker)
         .unwrap()
@@ -303,7 +306,7 @@ fn a_command_that_is_stopped_or_missing_says_so() {
         .reply;
     assert_eq!(
         (half.end, half.text.as_str()),
-        (End::Lost, "begun\n"),
+        (CallOutcome::Lost, "begun\n"),
         "half a reply is kept, and does not count"
     );
     assert_eq!(
@@ -326,7 +329,7 @@ fn a_command_that_is_stopped_or_missing_says_so() {
     let reply = wait(driver_of_sleep.start(&call).unwrap().as_mut()).unwrap();
     assert_eq!(
         reply.end,
-        End::TimedOut {
+        CallOutcome::TimedOut {
             idle: true,
             seconds: 1
         }
@@ -336,7 +339,7 @@ fn a_command_that_is_stopped_or_missing_says_so() {
     let reply = Place::new()
         .ask(&driver(&missing, &[]), "x", Permission::Edit)
         .unwrap();
-    assert_eq!(reply.end, End::NotInstalled);
+    assert_eq!(reply.end, CallOutcome::NotInstalled);
 }
 
 #[test]
@@ -353,7 +356,7 @@ fn an_echo_answers_with_the_prompt_and_a_replay_with_its_reply() {
         Reply::of("<p>")
     );
     let recorded = Reply {
-        end: End::Cut,
+        end: CallOutcome::Cut,
         detail: "why".to_owned(),
         ..Reply::of("half")
     };
@@ -384,7 +387,7 @@ fn a_scripted_turn_edits_files_reports_usage_and_fails_as_told() {
     let reply = place
         .ask(&script(turn).unwrap(), "", Permission::Edit)
         .unwrap();
-    assert_eq!((reply.end, reply.text.as_str()), (End::Ok, "done"));
+    assert_eq!((reply.end, reply.text.as_str()), (CallOutcome::Ok, "done"));
     assert_eq!(
         (reply.usage.tokens(), reply.usage.micro_dollars),
         (Some(12), Some(500_000))
@@ -399,34 +402,34 @@ fn a_scripted_turn_edits_files_reports_usage_and_fails_as_told() {
     );
 
     for (turn, end) in [
-        ("end: auth", End::Auth),
+        ("end: auth", CallOutcome::Auth),
         (
             "end: quota, resets: 3pm",
-            End::Quota {
+            CallOutcome::Quota {
                 resets: Some("3pm".to_owned()),
             },
         ),
         (
             "end: rate-limited, retry_after: 1",
-            End::RateLimited {
+            CallOutcome::RateLimited {
                 retry_after: Some(1),
             },
         ),
         (
             "end: crashed, signal: 9",
-            End::Crashed {
+            CallOutcome::Crashed {
                 code: None,
                 signal: Some(9),
             },
         ),
         (
             "end: timed-out",
-            End::TimedOut {
+            CallOutcome::TimedOut {
                 idle: false,
                 seconds: 3600,
             },
         ),
-        ("end: cut, reply: half", End::Cut),
+        ("end: cut, reply: half", CallOutcome::Cut),
     ] {
         assert_eq!(
             place

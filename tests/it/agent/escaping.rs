@@ -1,10 +1,10 @@
 //! Agents that would expand something in a prompt find nothing there to expand. The judge of XML is roxmltree.
 
 use agentd::compose::{Request, compose};
-use agentd::models::prompt::without_at_signs;
 use agentd::models::{
     ContextItem, ContextKind, Expands, Format, Mode, State, Turn, UnifiedPrompt, Work,
 };
+use agentd::text::xml::escape_at_signs;
 use agentd::{Pack, Places};
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ proptest! {
             .with_system(system)
             .with_item(ContextItem::new(ContextKind::File, name, body));
         let written = prompt.to_xml();
-        let sent = without_at_signs(&written);
+        let sent = escape_at_signs(&written);
         prop_assert!(!sent.contains('@'), "{}", sent);
         let texts = |xml: &str| -> Vec<String> {
             let document = roxmltree::Document::parse(xml).unwrap();
@@ -155,7 +155,7 @@ fn a_text_that_starts_like_a_command_is_sent_inside_one_element_to_who_would_tak
         compose(
             &pack,
             &state,
-            Request {
+            &Request {
                 instructions,
                 expands,
                 ..Request::default()
@@ -193,7 +193,7 @@ fn a_history_full_of_at_signs_stays_within_the_window_as_it_is_sent() {
         work,
         ..State::default()
     };
-    let catalogue = agentd::models::Catalogue::read(agentd::pack::MODELS, "models").unwrap();
+    let catalogue = agentd::models::Catalogue::built_in().unwrap();
     for (format, window) in [Format::Flat, Format::Xml]
         .into_iter()
         .flat_map(|format| [(format, 3_000), (format, 9_000)])
@@ -210,7 +210,7 @@ fn a_history_full_of_at_signs_stays_within_the_window_as_it_is_sent() {
             ..Request::default()
         };
         let kept = |request| {
-            let draft = compose(&pack, &state, request).unwrap();
+            let draft = compose(&pack, &state, &request).unwrap();
             let tokens = bpe_openai::o200k_base().count(&draft.rendered()) as u64;
             assert!(tokens <= window, "{format:?} {window}: {tokens}");
             draft

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 
 use agentd::ErrorKind;
 use agentd::config::{Agents, Environment};
-use agentd::models::{End, UsageMetrics};
+use agentd::models::{CallOutcome, UsageMetrics};
 use serde_json::{Value, json};
 
 use crate::support::agent_output::shipped;
@@ -30,7 +30,7 @@ fn every_dialect_gives_text_usage_and_sends_its_key_in_a_header_alone() {
         let reply = ask(&drivers, &Ask::of(&format!("my-{dialect}:m"))).unwrap();
         assert_eq!(
             (reply.end, reply.text.as_str()),
-            (End::Ok, text.as_str()),
+            (CallOutcome::Ok, text.as_str()),
             "{dialect}"
         );
         let UsageMetrics {
@@ -72,17 +72,17 @@ fn every_dialect_gives_text_usage_and_sends_its_key_in_a_header_alone() {
 /// How every failure ends, in each of the dialects' own forms.
 #[test]
 fn every_failure_is_told_apart_in_each_dialect() {
-    let crashed = End::Crashed {
+    let crashed = CallOutcome::Crashed {
         code: None,
         signal: None,
     };
-    let wait = |retry_after| End::RateLimited { retry_after };
-    let large = End::TooLarge {
+    let wait = |retry_after| CallOutcome::RateLimited { retry_after };
+    let large = CallOutcome::TooLarge {
         tokens: Some(14_031),
         limit: Some(8_192),
     };
     let too_long = "prompt is too long: 14031 tokens > 8192 maximum";
-    let table: Vec<(Value, End, &str, &str)> = vec![
+    let table: Vec<(Value, CallOutcome, &str, &str)> = vec![
         (
             json!({"status": 400, "message": "no such field"}),
             crashed.clone(),
@@ -97,19 +97,19 @@ fn every_failure_is_told_apart_in_each_dialect() {
         ),
         (
             json!({"status": 401, "message": "who?"}),
-            End::Auth,
+            CallOutcome::Auth,
             "status 401 Unauthorized",
             "",
         ),
         (
             json!({"status": 403, "message": "not you"}),
-            End::Auth,
+            CallOutcome::Auth,
             "status 403 Forbidden",
             "",
         ),
         (
             json!({"status": 402, "message": "pay"}),
-            End::Quota { resets: None },
+            CallOutcome::Quota { resets: None },
             "402 Payment Required",
             "",
         ),
@@ -121,7 +121,7 @@ fn every_failure_is_told_apart_in_each_dialect() {
         ),
         (
             json!({"status": 413, "message": "too big"}),
-            End::TooLarge {
+            CallOutcome::TooLarge {
                 tokens: None,
                 limit: None,
             },
@@ -142,7 +142,7 @@ fn every_failure_is_told_apart_in_each_dialect() {
         ),
         (
             json!({"status": 429, "message": "insufficient_quota"}),
-            End::Quota { resets: None },
+            CallOutcome::Quota { resets: None },
             "insufficient_quota",
             "",
         ),
@@ -164,22 +164,22 @@ fn every_failure_is_told_apart_in_each_dialect() {
             "overloaded",
             "",
         ),
-        (json!({"text": ""}), End::Empty, "", ""),
+        (json!({"text": ""}), CallOutcome::Empty, "", ""),
         (
             json!({"text": "a refusal", "stop": "refusal"}),
-            End::Refused,
+            CallOutcome::Refused,
             "refusal",
             "a refusal",
         ),
         (
             json!({"text": "cut off here", "stop": "length"}),
-            End::Cut,
+            CallOutcome::Cut,
             "as many tokens",
             "cut off here",
         ),
         (
             json!({"text": "abcdef", "chunk": 2, "cut_after": 2}),
-            End::Cut,
+            CallOutcome::Cut,
             "broke off",
             "abcd",
         ),
@@ -239,7 +239,7 @@ fn without_its_key_nothing_is_sent() {
     ] {
         let drivers = drivers(providers(server.url(), &json!({})), variables);
         let reply = ask(&drivers, &Ask::of("my-openai:m")).unwrap();
-        assert_eq!(reply.end, End::Auth);
+        assert_eq!(reply.end, CallOutcome::Auth);
         assert_eq!(
             reply.detail,
             "the variable UNLOCKER, which is to hold the key, is not set"
@@ -255,7 +255,7 @@ fn without_its_key_nothing_is_sent() {
             reply.end,
             reply.detail.contains("characters that cannot be sent")
         ),
-        (End::Auth, true)
+        (CallOutcome::Auth, true)
     );
     assert_eq!(server.requests().len(), 0);
 }
@@ -268,7 +268,7 @@ fn a_server_that_repeats_the_key_does_not_spread_it() {
     ]));
     let drivers = drivers(providers(server.url(), &json!({})), &[("UNLOCKER", KEY)]);
     let refused = ask(&drivers, &Ask::of("my-anthropic:m")).unwrap();
-    assert_eq!(refused.end, End::Auth);
+    assert_eq!(refused.end, CallOutcome::Auth);
     assert!(
         refused
             .detail
@@ -296,7 +296,7 @@ fn a_server_that_is_not_there_is_named() {
     let reply = ask(&drivers, &Ask::of("my-openai:m")).unwrap();
     assert_eq!(
         reply.end,
-        End::Crashed {
+        CallOutcome::Crashed {
             code: None,
             signal: None
         }
@@ -329,7 +329,7 @@ fn no_proxy_leads_to_this_machine() {
     let reply = ask(&far, &Ask::of("my-openai:m")).unwrap();
     assert_eq!(
         reply.end,
-        End::Crashed {
+        CallOutcome::Crashed {
             code: None,
             signal: None
         },
@@ -380,7 +380,7 @@ fn a_long_reply_and_a_long_prompt_arrive_whole() {
             },
         )
         .unwrap();
-        assert_eq!((reply.end, reply.text == text), (End::Ok, true));
+        assert_eq!((reply.end, reply.text == text), (CallOutcome::Ok, true));
         assert_eq!(server.requests()[at]["prompt"], "whole");
     }
 }

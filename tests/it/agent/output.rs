@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use agentd::ErrorKind;
 use agentd::agent::{Cause, Exit, Limits, OutputReader};
-use agentd::models::End;
+use agentd::models::CallOutcome;
 use agentd::orchestrator::parse_review_marker;
 use agentd::secret::Secrets;
 
@@ -86,12 +86,15 @@ fn a_recording_that_is_cut_anywhere_is_no_success() {
         let agents = vendors();
         for cut in (0..last).rev().step_by(7).chain([last - 1]) {
             let reply = read(&agents, agent, &whole[..cut], b"", &exited(0));
-            let fails = matches!(reply.end, End::Cut | End::Empty | End::UnknownOutput);
+            let fails = matches!(
+                reply.end,
+                CallOutcome::Cut | CallOutcome::Empty | CallOutcome::UnknownOutput
+            );
             assert!(fails, "{agent} cut at {cut}: {:?}", reply.end);
         }
         assert_eq!(
             read(&agents, agent, &whole[..last], b"", &exited(0)).end,
-            End::Ok
+            CallOutcome::Ok
         );
     }
 }
@@ -107,7 +110,7 @@ fn what_is_long_is_kept_at_both_ends_and_details_are_short() {
         noise.as_bytes(),
         &exited(0),
     );
-    assert_eq!(reply.end, End::UnknownOutput);
+    assert_eq!(reply.end, CallOutcome::UnknownOutput);
     assert!(reply.text.len() < 200_000, "{}", reply.text.len());
     assert!(reply.text.starts_with("not JSON\n") && reply.text.ends_with("not JSON\n"));
     assert!(
@@ -126,7 +129,7 @@ fn what_is_long_is_kept_at_both_ends_and_details_are_short() {
     let reply = read(&plain, "plain", noise.as_bytes(), b"", &exited(0));
     assert_eq!(
         (reply.end, reply.text.len()),
-        (End::Ok, noise.len()),
+        (CallOutcome::Ok, noise.len()),
         "a good reply is kept whole"
     );
     let exit = Exit {
@@ -157,7 +160,7 @@ fn a_line_that_is_too_long_is_no_event_and_the_next_one_is() {
     ]
     .concat();
     let reply = read(&agents, "codex", stdout.as_bytes(), b"", &exited(0));
-    assert_eq!((reply.end, reply.text.as_str()), (End::Ok, "short"));
+    assert_eq!((reply.end, reply.text.as_str()), (CallOutcome::Ok, "short"));
 }
 
 #[test]
@@ -175,7 +178,10 @@ fn bytes_that_are_no_text_are_replaced_and_nothing_else_is() {
     assert_eq!(reply.text, "\u{FEFF}a\u{FFFD}ü\0\r\nb\u{FFFD}");
     let line = b"\xEF\xBB\xBF{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"a\xFFb\"}}\r\n{\"type\":\"turn.completed\"}";
     let reply = read(&vendors(), "codex", line, b"", &exited(0));
-    assert_eq!((reply.end, reply.text.as_str()), (End::Ok, "a\u{FFFD}b"));
+    assert_eq!(
+        (reply.end, reply.text.as_str()),
+        (CallOutcome::Ok, "a\u{FFFD}b")
+    );
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use agentd::ErrorKind;
 use agentd::agent::{Drivers, Scripted};
 use agentd::models::{AgentName, Condition, FigureKind, Share, Task};
-use agentd::orchestrator::{Asked, Desk, Help, Origin, Probe, ProbeReport, Run, Workspace, probe};
+use agentd::ops::Operations;
+use agentd::orchestrator::{
+    Asked, Help, Origin, Probe, ProbeReport, Run, TurnContext, Workspace, probe,
+};
 use agentd::store::{Figures, MemoryStore, Store};
 use serde_json::json;
 
@@ -79,10 +82,11 @@ impl Bench {
     ) -> agentd::Result<ProbeReport> {
         let driver = Scripted::read(&script(turns), "script.yaml").unwrap();
         let drivers = Drivers::default();
-        let desk = Desk {
+        let context = TurnContext {
             workspace: &self.workspace,
             store: &self.store,
             drivers: &drivers,
+            operations: &Operations::shipped(),
             run: &self.run,
         };
         let wanted = Probe {
@@ -90,7 +94,7 @@ impl Bench {
             model: model.map(str::to_owned),
             turns: Some(turns.len() / 3),
         };
-        probe(&desk, &driver, &wanted, &mut |asked, _, all| {
+        probe(&context, &driver, &wanted, &mut |asked, _, all| {
             assert_eq!(all, turns.len());
             told(asked);
         })
@@ -317,10 +321,11 @@ fn what_keeps_the_first_turn_from_being_taken_is_an_error() {
     let bench = Bench::new();
     let driver = Scripted::read("format: 1\nturns: []\n", "script.yaml").unwrap();
     let drivers = Drivers::default();
-    let desk = Desk {
+    let context = TurnContext {
         workspace: &bench.workspace,
         store: &bench.store,
         drivers: &drivers,
+        operations: &Operations::shipped(),
         run: &bench.run,
     };
     let wanted = Probe {
@@ -328,7 +333,7 @@ fn what_keeps_the_first_turn_from_being_taken_is_an_error() {
         model: None,
         turns: None,
     };
-    let error = probe(&desk, &driver, &wanted, &mut |_, _, _| {}).unwrap_err();
+    let error = probe(&context, &driver, &wanted, &mut |_, _, _| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ScriptMismatch);
 }
 

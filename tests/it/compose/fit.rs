@@ -172,7 +172,7 @@ impl Case {
     }
 
     fn draft(&self, pack: &Pack, window: u64) -> agentd::Result<Draft> {
-        compose(pack, &self.state(), self.request(window))
+        compose(pack, &self.state(), &self.request(window))
     }
 }
 
@@ -262,7 +262,7 @@ proptest! {
     fn counting_changes_nothing_but_the_report(case in case()) {
         let (_folder, pack) = case.pack();
         let counted = Request { count: true, ..case.request(4_000) };
-        let counted = compose(&pack, &case.state(), counted).unwrap();
+        let counted = compose(&pack, &case.state(), &counted).unwrap();
         let not_counted = case.draft(&pack, 4_000).unwrap();
         prop_assert_eq!(&counted.segments, &not_counted.segments);
         prop_assert!(counted.fit_report.tokens.is_some());
@@ -350,7 +350,7 @@ proptest! {
         state.work.history = vec![Turn { user: hostile.clone(), assistant: hostile.clone() }];
         state.work.project.insert("title".to_owned(), hostile.clone());
         let request = Request { instructions: Some(hostile.clone()), ..case.request(4_000) };
-        let text = compose(&pack, &state, request).unwrap().text();
+        let text = compose(&pack, &state, &request).unwrap().text();
         let is_end = |c: char| "\n\r\u{B}\u{C}\u{85}\u{2028}\u{2029}".contains(c);
         let count = |wanted: &dyn Fn(&str) -> bool| text.split(is_end).filter(|line| wanted(line.trim())).count();
         let role = |line: &str| ["user:", "assistant:"].iter().any(|role| line.to_lowercase().starts_with(role));

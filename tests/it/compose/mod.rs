@@ -1,5 +1,6 @@
 //! Prompts: layers, fit, rendering, token counts.
 
 mod fit;
+mod request;
 mod tokens;
 mod xml;

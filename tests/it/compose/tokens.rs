@@ -2,12 +2,11 @@
 
 use agentd::compose::Counter;
 use agentd::models::{Catalogue, CountKind, Reliability, Tier, TokenizerSpec};
-use agentd::pack::MODELS;
 
 use crate::support::TestProject;
 
-fn catalogue() -> Catalogue {
-    Catalogue::read(MODELS, "models.yaml").unwrap()
+fn catalogue() -> &'static Catalogue {
+    Catalogue::built_in().unwrap()
 }
 
 /// Counts that the vocabulary's publisher documents.

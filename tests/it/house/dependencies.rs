@@ -79,13 +79,27 @@ fn packages<'a>(metadata: &'a Value, ids: &'a BTreeSet<String>) -> impl Iterator
 
 #[test]
 fn the_pure_build_is_small() {
-    let metadata = metadata(&["--no-default-features"]);
+    let metadata = metadata(&["--no-default-features", "--features=tokenizer"]);
     let used = used(&metadata, false);
     assert!(
         used.len() > 10 && used.len() <= MOST_PURE,
         "{} crates",
         used.len()
     );
+}
+
+/// The vocabulary takes 30 MB of a program, so it can be left out of the pure build and of `run`.
+#[test]
+fn only_the_feature_tokenizer_links_a_vocabulary() {
+    let links_vocabulary = |features: &[&str]| {
+        let metadata = metadata(&[&["--no-default-features"], features].concat());
+        let used = used(&metadata, false);
+        packages(&metadata, &used).any(|package| package["name"] == "bpe-openai")
+    };
+    assert!(!links_vocabulary(&[]));
+    assert!(!links_vocabulary(&["--features=run"]));
+    assert!(links_vocabulary(&["--features=tokenizer"]));
+    assert!(links_vocabulary(&["--features=cli"]));
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn pipes(project: &TestProject) {
     }
 }
 
-fn pipe(path: &Path) {
+pub(super) fn pipe(path: &Path) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     mkfifo(path, Mode::S_IRWXU).unwrap();
 }
@@ -227,7 +227,7 @@ fn mark(project: &TestProject) -> PathBuf {
 }
 
 /// Runs git as anyone would, before the repository is hostile.
-fn git(project: &TestProject, args: &[&str]) {
+pub(super) fn git(project: &TestProject, args: &[&str]) {
     let mut git = Command::new("git");
     git.args(args)
         .current_dir(project.root())
@@ -240,7 +240,7 @@ fn git(project: &TestProject, args: &[&str]) {
     );
 }
 
-fn commit(project: &TestProject, message: &str) {
+pub(super) fn commit(project: &TestProject, message: &str) {
     let identity = ["-c", "user.name=T", "-c", "user.email=t@example.invalid"];
     git(
         project,
@@ -249,7 +249,7 @@ fn commit(project: &TestProject, message: &str) {
 }
 
 /// Runs the program, with a key in its environment, and fails if it takes too long.
-fn run(project: &TestProject, args: &[&str], answers: bool) -> Run {
+pub(super) fn run(project: &TestProject, args: &[&str], answers: bool) -> Run {
     let script = project.home().join("script.yaml");
     write(&script, SCRIPT);
     let mut words = args.to_vec();
@@ -361,44 +361,4 @@ fn no_command_obeys_a_repository_with_every_trick() {
         check(&project, args, &run);
     }
     assert_eq!(project.read("a.txt"), "two\n");
-}
-
-#[test]
-fn no_pipe_makes_a_command_wait_for_git() {
-    let names = [
-        ".gitignore",
-        ".gitattributes",
-        ".git/info/exclude",
-        ".git/info/attributes",
-        ".agentd/.gitignore",
-    ];
-    for name in names {
-        let project = TestProject::new();
-        project.write("a.txt", "one\n");
-        git(&project, &["add", "-A"]);
-        commit(&project, "start");
-        project.write("a.txt", "two\n");
-        pipe(&project.root().join(name));
-        for args in [
-            &["review", "--trust"][..],
-            &["run", "c", "Go", "--trust"],
-            &["fix", "Go", "--trust"],
-        ] {
-            let run = run(&project, args, true);
-            assert_eq!(run.code, 3, "{name}: {args:?}: {run:?}");
-            assert!(
-                run.stderr.contains("is not a regular file"),
-                "{name}: {args:?}: {run:?}"
-            );
-        }
-        for args in [
-            &["status"][..],
-            &["log"],
-            &["doctor"],
-            &["prompt", "plan", "Go"],
-        ] {
-            let run = run(&project, args, false);
-            assert!((0..=3).contains(&run.code), "{name}: {args:?}: {run:?}");
-        }
-    }
 }

@@ -8,5 +8,6 @@ mod git_snapshots;
 mod hidden_keys;
 mod hostile_repository;
 mod killed_git;
+mod pipes;
 mod project_tree;
 mod secret_files;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentd::agent::{Call, Driver, Limits, Replay, Running, Salvaged, Scripted};
 use agentd::compose::Counter;
 use agentd::models::{Mode, Nonce, Permission, Reply, State, TokenizerSpec};
-use agentd::orchestrator::{Ask, Workspace, assemble, parse_review_marker};
+use agentd::orchestrator::{TurnRequest, Workspace, assemble, parse_review_marker};
 use agentd::store::MemoryStore;
 use agentd::{ErrorKind, Result, UnifiedPrompt};
 
@@ -210,7 +210,7 @@ fn the_settings_turn_it_off_and_other_values_are_refused() {
         &workspace,
         &MemoryStore::default(),
         &recorder,
-        &Ask::new(mode("plan"), "Go"),
+        &TurnRequest::new(mode("plan"), "Go"),
     )
     .unwrap();
     assert!(!recorder.0.lock().unwrap()[0].contains("run="));
@@ -275,9 +275,9 @@ fn every_turn_has_its_own_and_nothing_else_changes() {
     let workspace = Workspace::open(project.root(), None, None).unwrap();
     let recorder = Recorder::default();
     // What a caller gives is for prompts that are looked at; a turn makes its own.
-    let ask = Ask {
+    let ask = TurnRequest {
         nonce: Some(Nonce::preview()),
-        ..Ask::new(mode("plan"), "Go")
+        ..TurnRequest::new(mode("plan"), "Go")
     };
     for _ in 0..20 {
         take(&workspace, &MemoryStore::default(), &recorder, &ask).unwrap();
@@ -302,9 +302,9 @@ fn the_same_nonce_gives_the_same_bytes_and_the_draft_says_whether_it_is_told() {
     let nonce = Nonce::new("k3f9x2ab").unwrap();
     let draft = |pack: &str, name: &str| {
         let workspace = Workspace::open(project.root(), None, Some(pack)).unwrap();
-        let ask = Ask {
+        let ask = TurnRequest {
             nonce: Some(nonce.clone()),
-            ..Ask::new(mode(name), "Go")
+            ..TurnRequest::new(mode(name), "Go")
         };
         let state = State {
             mode: Some(mode(name)),

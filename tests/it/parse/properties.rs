@@ -194,7 +194,7 @@ proptest! {
         let whole = parse::parse(&reply, &grammar, &Context::default());
         let known = effects(&whole);
         // Two updates of one target with two texts refuse each other; before the second, the first stands alone.
-        let refused: Vec<&str> = whole.proposals.iter().map(|proposal| proposal.what.as_str()).collect();
+        let refused: Vec<String> = whole.proposals.iter().map(|proposal| proposal.what.to_string()).collect();
         for end in (0..reply.len()).filter(|&end| reply.is_char_boundary(end)) {
             let part = parse::parse(&reply[..end], &grammar, &Context::default());
             for effect in effects(&part) {

@@ -9,8 +9,9 @@ use std::path::Path;
 use agentd::agent::Drivers;
 use agentd::config::Environment;
 use agentd::models::{Marker, Mode, UsageMetrics};
+use agentd::ops::Operations;
 use agentd::orchestrator::{
-    ClaudeOrchestrator, CodexOrchestrator, Desk, GeminiOrchestrator, Run, Workspace,
+    ClaudeOrchestrator, CodexOrchestrator, GeminiOrchestrator, Run, TurnContext, Workspace,
     parse_review_marker,
 };
 use agentd::store::{MemoryStore, Store};
@@ -73,25 +74,25 @@ fn stage(answer: &str) -> Stage {
 impl Stage {
     /// Runs a phase with the orchestrator of an agent, as a service would.
     fn run(&self, agent: &str, phase: &str, store: &dyn Store) -> Phase {
-        self.with_desk(store, |desk| {
+        self.with_context(store, |context| {
             let phase = Mode::new(phase).unwrap();
             let (change, words) = ("feature-x", "Do feature-x.");
             match agent {
-                "claude" => ClaudeOrchestrator::new(desk)?.run_phase(change, &phase, words),
-                "codex" => CodexOrchestrator::new(desk)?.run_phase(change, &phase, words),
-                _ => GeminiOrchestrator::new(desk)?.run_phase(change, &phase, words),
+                "claude" => ClaudeOrchestrator::new(context)?.run_phase(change, &phase, words),
+                "codex" => CodexOrchestrator::new(context)?.run_phase(change, &phase, words),
+                _ => GeminiOrchestrator::new(context)?.run_phase(change, &phase, words),
             }
         })
     }
 
     /// Opens the change and builds something, as a review needs it.
     fn build(&self, store: &dyn Store) {
-        self.with_desk(store, |desk| {
-            open_change(&desk, "feature-x", "Do feature-x.", &[("x.txt", "X\n")])
+        self.with_context(store, |context| {
+            open_change(&context, "feature-x", "Do feature-x.", &[("x.txt", "X\n")])
         });
     }
 
-    fn with_desk<T>(&self, store: &dyn Store, work: impl FnOnce(Desk<'_>) -> T) -> T {
+    fn with_context<T>(&self, store: &dyn Store, work: impl FnOnce(TurnContext<'_>) -> T) -> T {
         let mut workspace =
             Workspace::open(self.0.root(), Some(self.0.user_folder()), None).unwrap();
         workspace.worktrees = Some(self.0.home().join("worktrees"));
@@ -119,10 +120,11 @@ impl Stage {
             ..Drivers::default()
         };
         let run = Run::new("test");
-        work(Desk {
+        work(TurnContext {
             workspace: &workspace,
             store,
             drivers: &drivers,
+            operations: &Operations::shipped(),
             run: &run,
         })
     }

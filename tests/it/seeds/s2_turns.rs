@@ -6,8 +6,9 @@ use std::path::Path;
 use agentd::agent::{Drivers, Limits};
 use agentd::config::Environment;
 use agentd::models::{AgentName, Marker, Mode, SessionId, UsageMetrics};
+use agentd::ops::Operations;
 use agentd::orchestrator::{
-    Ask, Desk, Orchestrator, Run, Workspace, assemble, assemble_context, next_state,
+    Orchestrator, Run, TurnContext, TurnRequest, Workspace, assemble, assemble_context, next_state,
     parse_review_marker,
 };
 use agentd::store::{MemoryStore, Store, Turns};
@@ -46,11 +47,11 @@ fn run_phase(
     phase: &str,
     instructions: &str,
 ) -> Phase {
-    with_desk(project, store, |desk| {
+    with_context(project, store, |context| {
         let agent = AgentName::new(agent).unwrap();
-        let driver = desk.drivers.find(agent.as_str())?;
+        let driver = context.drivers.find(agent.as_str())?;
         let orchestrator = Orchestrator {
-            desk: *desk,
+            context: *context,
             agent: &agent,
             driver: driver.as_ref(),
         };
@@ -62,12 +63,16 @@ fn run_phase(
 fn open_feature(project: &TestProject, store: &dyn Store) {
     let plan = ("agentd/changes/feature-x/proposal.md", "# X\n");
     let built = ("src/main.rs", "fn main() { sell() }\n");
-    with_desk(project, store, |desk| {
-        open_change(desk, "feature-x", "Sell things", &[plan, built])
+    with_context(project, store, |context| {
+        open_change(context, "feature-x", "Sell things", &[plan, built])
     });
 }
 
-fn with_desk<T>(project: &TestProject, store: &dyn Store, work: impl FnOnce(&Desk<'_>) -> T) -> T {
+fn with_context<T>(
+    project: &TestProject,
+    store: &dyn Store,
+    work: impl FnOnce(&TurnContext<'_>) -> T,
+) -> T {
     let workspace = workspace(project);
     let given = [
         ("HOME", project.home().into_os_string()),
@@ -90,10 +95,11 @@ fn with_desk<T>(project: &TestProject, store: &dyn Store, work: impl FnOnce(&Des
         limits: Limits::default(),
         ..Run::new("test")
     };
-    work(&Desk {
+    work(&TurnContext {
         workspace: &workspace,
         store,
         drivers: &drivers,
+        operations: &Operations::shipped(),
         run: &run,
     })
 }
@@ -298,10 +304,10 @@ fn r5_centralized_prompt_assembly_logic() {
     );
     project.write("notes.md", "Note.\n");
     let workspace = workspace(&project);
-    let ask = Ask {
+    let ask = TurnRequest {
         session: Some(SessionId::new("feature-x").unwrap()),
         files: vec![project.root().join("notes.md")],
-        ..Ask::new(mode("implement"), "Do it")
+        ..TurnRequest::new(mode("implement"), "Do it")
     };
     let context = assemble_context(&workspace, &ask).unwrap();
     assert_eq!(context.variables["PROJECT_CONTEXT"], "A shop & more.");
@@ -349,15 +355,15 @@ fn r5_centralized_prompt_assembly_logic() {
     assert_eq!(shown.context(), prompt.context());
 
     // A change that is not there is an error here, before anything else is done.
-    let ask = Ask {
+    let ask = TurnRequest {
         session: Some(SessionId::new("nope").unwrap()),
-        ..Ask::new(mode("implement"), "Do it")
+        ..TurnRequest::new(mode("implement"), "Do it")
     };
     assert_eq!(
         assemble_context(&workspace, &ask).unwrap_err().kind(),
         ErrorKind::ChangeNotFound
     );
-    let ask = Ask::new(mode("no-such-mode"), "Do it");
+    let ask = TurnRequest::new(mode("no-such-mode"), "Do it");
     assert_eq!(
         assemble_context(&workspace, &ask).unwrap_err().kind(),
         ErrorKind::TemplateNotFound

@@ -1,6 +1,6 @@
 //! Every concept, interface and invariant of Prompt Builder, by its own title.
 
-use std::cell::RefCell;
+use std::sync::Mutex;
 
 use agentd::compose::{ProjectMemory, PromptBuilder, RelevantRules, Variables};
 use agentd::orchestrator::ProjectFiles;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{TestProject, logged, repository};
 
-const SEPARATOR: &str = "\n\n---\n\n";
+pub(crate) const SEPARATOR: &str = "\n\n---\n\n";
 pub(crate) const OWN_AGENT: &str = "agentd/packs/taskqueue/task-agent.md";
 
 pub(crate) fn builder<'m>() -> PromptBuilder<'m> {
@@ -44,7 +44,7 @@ pub(crate) fn object(value: Value) -> Map<String, Value> {
 }
 
 /// A block of layer 4 as the pack writes it.
-fn block(name: &str, content: &str) -> String {
+pub(crate) fn block(name: &str, content: &str) -> String {
     format!("## Context: {name}\n\n{content}")
 }
 
@@ -78,11 +78,11 @@ impl ProjectMemory for Broken {
 }
 
 #[derive(Debug, Default)]
-struct Asked(RefCell<Vec<Option<String>>>);
+struct Asked(Mutex<Vec<Option<String>>>);
 
 impl ProjectMemory for Asked {
     fn project_context(&self, project_id: Option<&str>) -> Result<Option<String>> {
-        self.0.borrow_mut().push(project_id.map(str::to_owned));
+        self.0.lock().unwrap().push(project_id.map(str::to_owned));
         Ok(None)
     }
 }
@@ -232,7 +232,7 @@ fn layer_2_the_memory_is_asked_for_the_project() {
         PromptBuilder::new(id, Some(&memory), None)
             .unwrap()
             .load_project_context();
-        assert_eq!(memory.0.take(), [id.map(str::to_owned)]);
+        assert_eq!(*memory.0.lock().unwrap(), [id.map(str::to_owned)]);
     }
 }
 
@@ -420,76 +420,6 @@ fn add_context_section_renders_markdown() {
     }
 }
 
-#[test]
-fn depth_0_loads_the_plan_structure_guide_with_max_steps() {
-    let text = depth(json!({"depth": 0, "max_depth": 3, "max_steps": 5})).unwrap();
-    let rules = body("plan-structure-guide").replace("{{max_steps}}", "5");
-    assert!(rules.contains("a plan of at most 5 steps"));
-    assert_eq!(text, block("execution_rules", &rules));
-}
-
-#[test]
-fn depths_between_load_controlled_splitting_with_both_numbers() {
-    for (now, most) in [(1, 3), (2, 3), (1, 2)] {
-        let text = depth(json!({"depth": now, "max_depth": most, "max_steps": 5})).unwrap();
-        let rules = body("controlled-splitting")
-            .replace("{{current_depth}}", &now.to_string())
-            .replace("{{max_depth}}", &most.to_string());
-        assert!(rules.contains(&format!("at depth {now} of at most {most}")));
-        assert_eq!(text, block("execution_rules", &rules));
-    }
-}
-
-#[test]
-fn the_greatest_depth_and_more_load_the_execution_focus() {
-    for (now, most) in [(3, 3), (4, 3), (1, 1), (1, 0)] {
-        let text = depth(json!({"depth": now, "max_depth": most, "max_steps": 5})).unwrap();
-        assert_eq!(
-            text,
-            block("execution_rules", &body("execution-focus")),
-            "{now} of {most}"
-        );
-    }
-}
-
-#[test]
-fn depth_0_is_the_root_whatever_the_maximum() {
-    for most in [
-        json!({}),
-        json!({"max_depth": 0}),
-        json!({"max_depth": 1}),
-        json!({"max_depth": 9}),
-    ] {
-        let mut data = object(most);
-        data.extend(object(json!({"depth": 0, "max_steps": 5})));
-        let text = depth(Value::from(data.clone())).unwrap();
-        assert!(text.contains("a plan of at most 5 steps"), "{data:?}");
-    }
-}
-
-#[test]
-fn a_task_depth_from_which_no_rules_follow_is_an_error() {
-    for data in [
-        json!({}),
-        json!({"max_depth": 3}),
-        json!({"depth": 1}),
-        json!({"depth": "x", "max_depth": 3}),
-    ] {
-        assert_eq!(
-            depth(data.clone()).unwrap_err().kind(),
-            ErrorKind::MissingVariable,
-            "{data}"
-        );
-    }
-}
-
-#[test]
-fn only_add_context_section_turns_task_depth_into_rules() {
-    let mut builder = builder();
-    builder.add_context("task_depth", "depth 0 of 3");
-    assert_eq!(system(&builder), block("task_depth", "depth 0 of 3"));
-}
-
 pub(crate) fn tool(name: &str, schema: impl Into<Value>) -> Value {
     json!({"name": name, "description": "A tool.", "input_schema": schema.into()})
 }
@@ -607,18 +537,26 @@ fn build_task_prompt_is_one_flat_text() {
     assert_eq!(builder.build_task_prompt().unwrap(), expected);
 }
 
-/// A builder is for one thread: this does not compile if it can be shared or sent.
+/// A builder is for one prompt: it can be sent to another thread. This does not compile if it can be shared.
 #[test]
 fn invariant_a_builder_is_not_thread_safe() {
-    trait NotBoth<Which> {
+    fn assert_send<T: Send>(_: &T) {}
+    trait NotShared<Which> {
         const HOLDS: () = ();
     }
-    struct Sent;
     struct Shared;
-    impl<T: ?Sized> NotBoth<()> for T {}
-    impl<T: ?Sized + Send> NotBoth<Sent> for T {}
-    impl<T: ?Sized + Sync> NotBoth<Shared> for T {}
-    <PromptBuilder<'_> as NotBoth<_>>::HOLDS
+    impl<T: ?Sized> NotShared<()> for T {}
+    impl<T: ?Sized + Sync> NotShared<Shared> for T {}
+    let () = <PromptBuilder<'_> as NotShared<_>>::HOLDS;
+
+    let memory = Knows(Some("A notes app."));
+    let mut builder = PromptBuilder::new(None, Some(&memory), None).unwrap();
+    assert_send(&builder);
+    let text = std::thread::scope(|scope| {
+        let built = scope.spawn(move || system(builder.load_project_context()));
+        built.join().unwrap()
+    });
+    assert_eq!(text, "A notes app.");
 }
 
 #[test]

@@ -141,8 +141,15 @@ fn a_missing_variable_is_empty_if_not_strict() {
         text.trim(),
         body("plan-structure-guide").replace("{{max_steps}}", "")
     );
+}
+
+/// The rules for a root task have a text in place of a number that is not given.
+#[test]
+fn task_depth_without_max_steps_leaves_no_gap() {
     let text = depth(json!({"depth": 0})).unwrap();
-    assert!(text.contains("a plan of at most  steps"), "{text}");
+    assert!(text.contains("a plan of at most a few steps."), "{text}");
+    let text = depth(json!({"depth": 0, "max_steps": 7})).unwrap();
+    assert!(text.contains("a plan of at most 7 steps."), "{text}");
 }
 
 #[test]
@@ -206,4 +213,86 @@ fn reload_without_the_file_goes_back_to_the_shipped_template() {
         builder.get_template("task-agent").map(str::trim),
         Some(body("task-agent").as_str())
     );
+}
+
+/// `src/prompts/*.md`: no `pack.yaml`, no folders.
+#[test]
+fn a_plain_folder_of_prompts_is_enough() {
+    let project = TestProject::new();
+    project
+        .write(
+            "prompts/chat_agent_system.md",
+            "---\nname: chat_agent_system\ncategory: identity\nvariables: [tone]\n---\nYou chat in a {{tone}} tone.\n",
+        )
+        .write("prompts/task-agent.md", "You bake {{bread}}.\n")
+        .write("prompts/execution-focus.md", "Bake it now.\n")
+        .write("prompts/Notes.md", "Notes for bakers.\n")
+        .write("prompts/.hidden.md", "Nothing.\n")
+        .write("prompts/data.json", "{}\n");
+    let pack = Pack::from_prompts(project.root().join("prompts")).unwrap();
+    let mut builder = builder().with_pack(pack);
+
+    builder
+        .set_identity("task-agent", variables(&[("bread", "rye")]))
+        .unwrap();
+    assert_eq!(system(&builder), "You bake rye.");
+    for name in ["supervisor", "chat_agent_system"] {
+        builder
+            .set_identity(name, variables(&[("tone", "dry")]))
+            .unwrap();
+        assert_eq!(system(&builder), "You chat in a dry tone.");
+    }
+    let data = object(json!({"depth": 2, "max_depth": 2}));
+    builder.add_context_section("task_depth", &data).unwrap();
+    assert_eq!(
+        system(&builder),
+        "You chat in a dry tone.\n\n---\n\n## Context: execution_rules\n\nBake it now."
+    );
+
+    assert_eq!(
+        builder.get_template("Notes").map(str::trim),
+        Some("Notes for bakers.")
+    );
+    for name in [".hidden", "hook-executor", "plan-structure-guide", "data"] {
+        assert_eq!(builder.get_template(name), None, "{name}");
+    }
+    let error = builder
+        .set_identity("hook-executor", Variables::new())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TemplateNotFound);
+}
+
+#[test]
+fn a_folder_of_prompts_is_read_again_by_reload() {
+    let project = TestProject::new();
+    project.write("prompts/cook.md", "You cook.\n");
+    let pack = Pack::from_prompts(project.root().join("prompts")).unwrap();
+    let mut builder = builder().with_pack(pack);
+    project
+        .write("prompts/cook.md", "You cook well.\n")
+        .write("prompts/baker.md", "You bake.\n");
+    assert!(builder.set_identity("baker", Variables::new()).is_err());
+
+    builder.reload().unwrap();
+    builder.set_identity("baker", Variables::new()).unwrap();
+    assert_eq!(system(&builder), "You bake.");
+    assert_eq!(
+        builder.get_template("cook").map(str::trim),
+        Some("You cook well.")
+    );
+}
+
+#[test]
+fn a_folder_without_prompts_is_an_error() {
+    let project = TestProject::new();
+    project.write("prompts/README.txt", "Nothing here.\n");
+    for folder in ["prompts", "nowhere"] {
+        let error = Pack::from_prompts(project.root().join(folder)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TemplateNotFound, "{folder}");
+        assert!(error.message().contains(folder), "{error}");
+    }
+    project.write("prompts/cook.md", "---\nname: [\n---\nYou cook.\n");
+    let error = Pack::from_prompts(project.root().join("prompts")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TemplateInvalid);
+    assert!(error.place().is_some());
 }

@@ -91,7 +91,10 @@ fn section_7_3_malformed_action_is_skipped_and_shown() {
     let response = read("architect", reply);
     assert!(response.actions.is_empty());
     assert_eq!(response.message, "Saved.");
-    assert_eq!(response.proposals[0].what, "action save_decision");
+    assert_eq!(
+        response.proposals[0].what.to_string(),
+        "action save_decision"
+    );
     assert_eq!(response.proposals[0].reason, "`category` is missing");
     assert!(
         response.proposals[0].text.contains("<key>a</key>"),

@@ -2,7 +2,6 @@
 
 use agentd::compose::{Counter, Request};
 use agentd::models::{ArtifactStatus, Catalogue, State, Status, Work};
-use agentd::pack::MODELS;
 use agentd::{ErrorKind, compose};
 use roxmltree::Node;
 use serde_json::{Value, json};
@@ -656,7 +655,7 @@ fn section_6_the_schema_of_a_state_file() {
 #[test]
 fn section_6_compose_and_the_assembler_agree() {
     let work = work("section_6_1");
-    let catalogue = Catalogue::read(MODELS, "models.yaml").unwrap();
+    let catalogue = Catalogue::built_in().unwrap();
     for (mode, model) in MODES
         .into_iter()
         .flat_map(|mode| MODEL_OF_TIER.map(|model| (mode, model)))
@@ -664,7 +663,9 @@ fn section_6_compose_and_the_assembler_agree() {
         let spec = catalogue.find(model).unwrap().clone();
         let request = Request {
             instructions: Some("Go on.".into()),
-            counter: std::sync::Arc::new(Counter::new(catalogue.tokenizer(&spec))),
+            counter: Some(std::sync::Arc::new(Counter::new(
+                catalogue.tokenizer(&spec),
+            ))),
             model: Some(spec),
             ..Request::default()
         };
@@ -674,7 +675,7 @@ fn section_6_compose_and_the_assembler_agree() {
             work: work.clone(),
             ..State::default()
         };
-        let draft = compose(&pack(), &state, request).unwrap();
+        let draft = compose(&pack(), &state, &request).unwrap();
         assert_eq!(draft.text(), prompt(model, mode, &work), "{mode}, {model}");
     }
 }

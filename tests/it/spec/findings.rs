@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use agentd::apply::{collect_findings, worse};
-use agentd::models::{Finding, FindingWords, Mode};
+use agentd::models::{Finding, FindingWords, Mode, TurnResult};
 use agentd::ops::noted;
 use agentd::spec::read_findings;
 use agentd::{Pack, Places, ReviewResult};
@@ -70,7 +70,8 @@ fn counts_as(pack: &Pack, mode: &str, said: ReviewResult, report: &str) -> Revie
     let spec = pack.mode(&Mode::new(mode).unwrap()).unwrap();
     let settlement = noted(&findings(pack, report));
     let results = BTreeMap::from([(settlement.operation.clone(), settlement)]);
-    worse(spec, said.name(), &results).map_or(said, |(_, result)| result.parse().unwrap())
+    worse(spec, TurnResult::Verdict(said), &results)
+        .map_or(said, |(_, result)| result.verdict().unwrap())
 }
 
 #[test]

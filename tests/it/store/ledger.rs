@@ -16,9 +16,9 @@ use std::time::{Duration, SystemTime};
 
 use agentd::ErrorKind;
 use agentd::models::{
-    Amount, Answered, BlobId, Decision, End, Event, Format, Held, Holder, Intent, Marker, Mode,
-    Nonce, Opened, Permission, Process, ReviewResult, SegmentRef, SessionId, Settlement, Started,
-    TurnRow, UsageMetrics, UsageRow, Why, Work,
+    Amount, Answered, BlobId, CallOutcome, Decision, Event, Format, Held, Holder, Intent, Marker,
+    Mode, Nonce, Opened, OperationId, Permission, Process, ReviewResult, SegmentRef, SessionId,
+    Started, StepOutcome, StepResult, TurnRow, UsageMetrics, UsageRow, Why, Work,
 };
 use agentd::store::{Claim, Entry, Lease, MemoryStore, SqliteStore, Store, Turns, blob_id};
 
@@ -131,7 +131,7 @@ fn answered(turn: u64, call: u64, spent: Amount, milliseconds: u64) -> Answered 
     Answered {
         turn,
         call,
-        end: End::Ok,
+        end: CallOutcome::Ok,
         detail: String::new(),
         reply: blob_id(b"reply"),
         usage: UsageMetrics::default(),
@@ -297,7 +297,7 @@ fn every_event() -> Vec<Event> {
     let mut work = Work::default();
     work.project
         .insert("title".to_owned(), "Ünïcode\u{0} \"quoted\" ".repeat(500));
-    let end = End::RateLimited {
+    let end = CallOutcome::RateLimited {
         retry_after: Some(3),
     };
     let usage = UsageMetrics {
@@ -336,7 +336,7 @@ fn every_event() -> Vec<Event> {
         Event::Intended {
             turn: 1,
             intent: Intent {
-                operation: "files.write".to_owned(),
+                operation: OperationId::FilesWrite,
                 target: "proposal.md".to_owned(),
                 content: Some(blob_id(b"reply")),
                 before: Some(BlobId("not a text".to_owned())),
@@ -345,12 +345,12 @@ fn every_event() -> Vec<Event> {
         },
         Event::Settled {
             turn: 1,
-            settlement: Settlement {
-                operation: "files.write".to_owned(),
+            settlement: StepResult {
+                operation: OperationId::FilesWrite,
                 target: "proposal.md".to_owned(),
                 done: true,
                 detail: "wrote it".to_owned(),
-                result: Some("DONE".to_owned()),
+                result: Some(StepOutcome::Done),
                 report: Some(blob_id(b"reply")),
                 text: None,
             },
@@ -434,7 +434,7 @@ fn every_text_that_an_event_names_must_be_there() {
         prompt.push(segment("once more"));
     }
     let intent = Intent {
-        operation: "files.write".to_owned(),
+        operation: OperationId::FilesWrite,
         target: "x".to_owned(),
         content: Some(blob_id(b"content")),
         before: Some(blob_id(b"never kept")),
@@ -573,7 +573,7 @@ fn a_turn_stands_on_one_line_from_its_start_to_its_reply() {
             micro_dollars: 7,
         };
         let first = Answered {
-            end: End::Cut,
+            end: CallOutcome::Cut,
             ..answered(1, 1, spent, 1_500)
         };
         step(Event::Answered(Box::new(first)), &|row| {
@@ -581,7 +581,7 @@ fn a_turn_stands_on_one_line_from_its_start_to_its_reply() {
                 tokens: 40,
                 micro_dollars: 7,
             };
-            (row.end, row.spent, row.milliseconds) = (Some(End::Cut), spent, 1_500);
+            (row.end, row.spent, row.milliseconds) = (Some(CallOutcome::Cut), spent, 1_500);
         });
         step(called(1, 2, "later run", tokens(100)), &|row| {
             (row.calls, row.end) = (2, None)
@@ -593,7 +593,7 @@ fn a_turn_stands_on_one_line_from_its_start_to_its_reply() {
                     tokens: 80,
                     micro_dollars: 14,
                 };
-                (row.end, row.spent, row.milliseconds) = (Some(End::Ok), spent, 2_900);
+                (row.end, row.spent, row.milliseconds) = (Some(CallOutcome::Ok), spent, 2_900);
             },
         );
         step(

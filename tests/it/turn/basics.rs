@@ -2,7 +2,7 @@
 
 use agentd::agent::Scripted;
 use agentd::models::{Event, Mode, SessionId, State, Turn, Work};
-use agentd::orchestrator::{Ask, Workspace};
+use agentd::orchestrator::{TurnRequest, Workspace};
 use agentd::store::{MemoryStore, Store};
 use agentd::{ErrorKind, ReviewResult};
 
@@ -12,10 +12,10 @@ fn workspace(project: &TestProject) -> Workspace {
     Workspace::open(project.root(), None, None).unwrap()
 }
 
-fn ask(mode: &str, text: &str) -> Ask {
-    Ask {
+fn ask(mode: &str, text: &str) -> TurnRequest {
+    TurnRequest {
         session: Some(SessionId::new("add-login").unwrap()),
-        ..Ask::new(Mode::new(mode).unwrap(), text)
+        ..TurnRequest::new(Mode::new(mode).unwrap(), text)
     }
 }
 
@@ -301,7 +301,7 @@ fn a_mode_is_not_left_while_something_asked_for_is_not_done() {
         &workspace,
         &store,
         &driver,
-        &Ask {
+        &TurnRequest {
             session: None,
             ..ask("plan", "Add login")
         },
@@ -400,7 +400,7 @@ fn the_start_of_the_history_stays_from_turn_to_turn() {
             &workspace,
             &store,
             &driver,
-            &Ask {
+            &TurnRequest {
                 work,
                 ..ask("architect", "Go")
             },

@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
 
 use agentd::ReviewResult;
-use agentd::models::{Answered, End, Event, Mode, SessionId, State};
+use agentd::models::{Answered, CallOutcome, Event, Mode, SessionId, State};
 use agentd::store::{Scope, SqliteStore, Store};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -410,7 +410,7 @@ fn answers(events: &[(SystemTime, Event)]) -> Vec<Answered> {
 fn ends(events: &[(SystemTime, Event)]) -> Vec<&'static str> {
     answers(events)
         .iter()
-        .map(|answered: &Answered| End::name(&answered.end))
+        .map(|answered: &Answered| CallOutcome::name(&answered.end))
         .collect()
 }
 

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use agentd::Places;
 use agentd::agent::Replay;
 use agentd::models::{Mode, Reply};
-use agentd::orchestrator::{Ask, TurnReport};
+use agentd::orchestrator::{TurnReport, TurnRequest};
 use agentd::pack::Pack;
 use agentd::parse::{self, Context};
 use agentd::store::MemoryStore;
@@ -98,12 +98,12 @@ fn an_agent_with_tools_edits_the_tree_itself() {
     let proposals: Vec<_> = report
         .proposals
         .iter()
-        .map(|p| (p.what.as_str(), p.reason.as_str()))
+        .map(|p| (p.what.to_string(), p.reason.as_str()))
         .collect();
     assert_eq!(
         proposals,
         [(
-            "content_update a.txt",
+            "content_update a.txt".to_owned(),
             "this mode may update IMPLEMENTATION.md"
         )]
     );
@@ -117,7 +117,7 @@ fn no_reply_edits_the_tree_in_a_mode_that_reads() {
     let driver = Replay::new(Reply::of(
         "<content_update target=\"a.txt\">\ntwo\n</content_update>\n",
     ));
-    let ask = Ask {
+    let ask = TurnRequest {
         mode: Mode::new("plan").unwrap(),
         ..ask("pipe", [])
     };

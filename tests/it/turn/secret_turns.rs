@@ -392,6 +392,92 @@ fn no_canary_that_an_agent_prints_in_pieces_is_put_together_again() {
     }
 }
 
+/// The canary's base64 in lines, as `fold` breaks it, and the same after one more byte. No line may be found anywhere.
+const LINES: [&str; 3] = ["YzRuImFyeV", "wvKz9rM3km", "PTA4MTU"];
+const LINES_OF_LONGER: [&str; 3] = ["biJhcnlcLy", "s/azN5Jj0w", "ODE1eQ"];
+
+/// In a prompt, in a diff, in plain replies, in the JSON that an agent writes, and in what it says of a failure.
+#[test]
+fn no_canary_in_base64_of_several_lines_gets_anywhere() {
+    let project = TestProject::new();
+    let forms = |line_break: &str| {
+        format!(
+            "data: {}{line_break}end eGM0{}{line_break}end",
+            LINES.join(line_break),
+            LINES_OF_LONGER.join(line_break)
+        )
+    };
+    let breaks = ["\n", "\r\n", "\n      ", "\n+", "\n> ", "\\n"];
+    let text: String = breaks
+        .iter()
+        .map(|line_break| forms(line_break) + "\n")
+        .collect();
+    project.write("notes.md", &text);
+    let reply = format!(
+        "{text}<content_update target=\"proposal.md\">\n{text}</content_update>\n<review>PASS</review>\n"
+    );
+    let plain = answer(&project, "plain", &reply);
+    let event = serde_json::json!({"type": "text", "text": reply}).to_string() + "\n";
+    let in_json = answer(&project, "json", &event);
+    let jsonl = format!(
+        "{ALLOWED}    output: {{kind: jsonl, text: [{{path: text}}], final: {{type: end}}}}\n"
+    );
+    let failing = [
+        &in_json,
+        "err error: YzRuImFyeV",
+        "err wvKz9rM3km",
+        "err PTA4MTU",
+        "exit 3",
+    ];
+    describe(
+        &project,
+        &[
+            ("plain", &[&plain], ALLOWED),
+            ("json", &[&in_json], &jsonl),
+            ("fails", &failing, &jsonl),
+        ],
+    );
+
+    for agent in ["plain", "json", "fails"] {
+        for more in [&[][..], &["--json"]] {
+            let args = [
+                "turn",
+                "plan",
+                "Go",
+                "--file",
+                "notes.md",
+                "--session",
+                agent,
+            ];
+            let run = run(&project, &[&args[..], &["--agent", agent], more].concat());
+            assert_no_line(run.stdout.as_bytes(), "stdout");
+            assert_no_line(run.stderr.as_bytes(), "stderr");
+        }
+        assert_no_line(call(&project, agent, 1).stdin.as_bytes(), "the prompt");
+        for part in ["--prompt", "--reply", "--json"] {
+            let shown = project.run(&["show", &format!("{agent}/1"), part]);
+            assert_no_line(shown.stdout.as_bytes(), part);
+        }
+    }
+    assert_no_line(project.run(&["export"]).stdout.as_bytes(), "the export");
+    assert_none_is_kept(&project);
+
+    let written = project.read("agentd/changes/plain/proposal.md");
+    assert_no_line(written.as_bytes(), "a written file");
+    assert_eq!(
+        written.matches(SHOWN).count(),
+        2 * breaks.len(),
+        "{written}"
+    );
+}
+
+fn assert_no_line(bytes: &[u8], place: &str) {
+    let text = String::from_utf8_lossy(bytes);
+    for line in LINES.iter().chain(&LINES_OF_LONGER) {
+        assert!(!text.contains(line), "{line} is in {place}: {text}");
+    }
+}
+
 /// What an agent prints stands in a file while it runs; what a killed run has left of it goes with the next one.
 #[test]
 fn no_canary_is_left_after_a_crash_and_a_resume() {

@@ -250,6 +250,29 @@ fn a_secret_that_markup_keeps_in_pieces_is_found_in_a_whole_reply() {
     }
 }
 
+/// Marks of the value and marks of the reply look the same, so the search leaves out both.
+#[test]
+fn a_secret_with_marks_in_it_is_found_in_pieces() {
+    let secrets = Secrets::new([("KEY".to_owned(), b"s3<cr>et[-can]ary".to_vec())]);
+    for (text, expected) in [
+        (
+            "s3<cr<b></b>>et[-can]ary.",
+            "[secret KEY]<[secret KEY]<b></b>>[secret KEY][[secret KEY]][secret KEY].",
+        ),
+        (
+            "x s3<think>why</think><cr>et[-can]ary",
+            "x [secret KEY]<think>why</think><[secret KEY]>[secret KEY][[secret KEY]][secret KEY]",
+        ),
+        ("s3<cr<b></b>>et[-can]arx", "s3<cr<b></b>>et[-can]arx"),
+    ] {
+        assert_eq!(secrets.redact_markup(text), expected, "{text:?}");
+    }
+
+    // Less than 8 characters without the marks are in too many texts.
+    let short = Secrets::new([("KEY".to_owned(), b"<<abc>[defg]>".to_vec())]);
+    assert_eq!(short.redact_markup("abc<b></b>defg"), "abc<b></b>defg");
+}
+
 #[test]
 fn a_secret_is_found_as_json_and_xml_write_it() {
     let canary = "k3y&<\"a'/b>+=ü-0815";
@@ -275,7 +298,133 @@ fn a_secret_is_found_as_json_and_xml_write_it() {
     }
 }
 
+/// Line breaks as encoders write them, indented, in JSON, in a diff, in a quote and in a comment.
+const BREAKS: [&str; 12] = [
+    "\n", "\r\n", "\r", "\n    ", "\r\n\t", r"\n", r"\r\n", r"\\n", "\n+", "\r\n-  ", "\n> ",
+    r"\n# ",
+];
+
+/// Encodes bytes in base64 without padding: an implementation that shares nothing with the program's.
+fn in_base64(bytes: &[u8]) -> String {
+    let symbols = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bits: Vec<u8> = bytes
+        .iter()
+        .flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1))
+        .collect();
+    bits.chunks(6)
+        .map(|bits| {
+            let value = (0..6).fold(0, |value, at| value << 1 | bits.get(at).unwrap_or(&0));
+            char::from(symbols[usize::from(value)])
+        })
+        .collect()
+}
+
+/// Breaks a text into lines of so many characters.
+fn broken(text: &str, width: usize, line_break: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let lines: Vec<String> = chars
+        .chunks(width)
+        .map(|line| line.iter().collect())
+        .collect();
+    lines.join(line_break)
+}
+
+#[test]
+fn base64_in_lines_is_found_at_every_offset() {
+    assert_eq!(
+        in_base64(b"any carnal pleasure"),
+        "YW55IGNhcm5hbCBwbGVhc3VyZQ"
+    );
+    let secrets = secrets();
+    for offset in 0..=80 {
+        let text = format!("{}{CANARY}, and more after it", "x".repeat(offset));
+        let whole = in_base64(text.as_bytes());
+        let expected = secrets.redact(&whole).into_owned();
+        assert!(expected.contains("[secret KEY]"), "{offset}: {expected}");
+        for line_break in BREAKS {
+            for width in [1, 7, 64, 76] {
+                let shown = secrets
+                    .redact(&broken(&whole, width, line_break))
+                    .into_owned();
+                // A break in the secret goes with it, the others stay.
+                assert_eq!(
+                    shown.replace(line_break, ""),
+                    expected,
+                    "{line_break:?} after {width}, offset {offset}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn base64_whose_lines_start_with_a_plus_is_found() {
+    // Twelve bytes are a line of sixteen symbols, and the first six bits of 0xFB are the symbol `+`.
+    let value: Vec<u8> = (0..60)
+        .map(|at| if at % 12 == 0 { 0xFB } else { at })
+        .collect();
+    let secrets = Secrets::new([("KEY".to_owned(), value.clone())]);
+    for line_break in BREAKS {
+        let lines = broken(&in_base64(&value), 16, line_break);
+        let text = format!("key:{line_break}{lines}");
+        let expected = format!("key:{line_break}[secret KEY]");
+        assert_eq!(secrets.redact(&text), expected, "{line_break:?}");
+    }
+}
+
+#[test]
+fn a_key_of_several_lines_is_found_in_json_and_in_a_diff() {
+    let pem = "-----BEGIN KEY-----\nMC4CAQAwBQYDK2Vw\nBCIEIEl0ZGlz\n-----END KEY-----\n";
+    let secrets = Secrets::new([("KEY".to_owned(), pem.as_bytes().to_vec())]);
+    for (text, expected) in [
+        (format!("a\n{pem}b"), "a\n[secret KEY]\nb"),
+        (pem.replace('\n', "\r\n"), "[secret KEY]\r\n"),
+        (
+            format!(" {}", pem.replace('\n', "\n  ")),
+            " [secret KEY]\n  ",
+        ),
+        (
+            format!("@@\n+{}c", pem.replace('\n', "\n+")),
+            "@@\n+[secret KEY]\n+c",
+        ),
+        (
+            format!("{{\"key\": \"{}\"}}", pem.replace('\n', "\\n")),
+            "{\"key\": \"[secret KEY]\"}",
+        ),
+    ] {
+        assert_eq!(secrets.redact(&text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn line_breaks_and_backslashes_stay_where_no_secret_is() {
+    let text = "c2stYzRu\n  ImFy\r\n+eVwv\\nKz, C:\\new\n\n- sk-c4n\n\"arx\n";
+    assert!(matches!(secrets().redact(text), Cow::Borrowed(same) if same == text));
+}
+
 proptest! {
+    /// Base64 in lines is redacted like base64 in one line, wherever it is broken and however it comes in.
+    #[test]
+    fn no_base64_in_lines_comes_through(
+        value in proptest::collection::vec(any::<u8>(), 8..60),
+        before in proptest::collection::vec(any::<u8>(), 0..90),
+        after in proptest::collection::vec(any::<u8>(), 0..20),
+        width in 1_usize..80,
+        line_break in 0_usize..BREAKS.len(),
+        cuts in proptest::collection::vec(0_usize..400, 0..6),
+    ) {
+        let secrets = Secrets::new([("S".to_owned(), value.clone())]);
+        let whole = in_base64(&[before, value, after].concat());
+        let text = broken(&whole, width, BREAKS[line_break]);
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).chain([0, text.len()]).collect();
+        cuts.sort_unstable();
+        let mut stream = secrets.stream();
+        let mut shown: String = cuts.windows(2).map(|cut| stream.push(&text[cut[0]..cut[1]])).collect();
+        shown.push_str(&stream.finish());
+        prop_assert_eq!(&shown, &secrets.redact(&text));
+        prop_assert_eq!(shown.replace(BREAKS[line_break], ""), secrets.redact(&whole));
+    }
+
     /// However a text is split and whatever unseen is in it, what a reader sees of it holds no secret.
     #[test]
     fn no_secret_is_put_together_again(

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use agentd::models::{AgentName, Mode, State};
-use agentd::orchestrator::{Ask, Workspace, assemble, check_trust};
+use agentd::orchestrator::{TurnRequest, Workspace, assemble, check_trust};
 use agentd::{Error, ErrorKind};
 
 use crate::support::recording_agent::{calls, describe};
@@ -33,9 +33,9 @@ fn prompt(workspace: &Workspace, mode: &str) -> String {
     assemble(
         workspace,
         &state,
-        &Ask {
+        &TurnRequest {
             agent,
-            ..Ask::new(mode, "Go")
+            ..TurnRequest::new(mode, "Go")
         },
     )
     .unwrap()

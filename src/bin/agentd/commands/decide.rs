@@ -3,10 +3,10 @@
 use agentd::models::{Decision, SessionId};
 use agentd::{Error, ErrorKind};
 
-use super::lead::Leader;
+use super::run::Leader;
 use crate::args::{Args, DecideArgs, EndArgs, LeadArgs, SendArgs};
 use crate::exit;
-use crate::out::{self, Outcome};
+use crate::terminal::{self, Outcome};
 use serde_json::json;
 
 pub(super) fn approve(args: &Args, given: &DecideArgs) -> Outcome {
@@ -38,7 +38,7 @@ fn decided(args: &Args, given: &DecideArgs, decision: Decision) -> Outcome {
     let mut leader = Leader::open(args, name, &session, None, &given.lead)?;
     leader.decided(decision, given.note.as_deref())?;
     if given.later {
-        out::note(format_args!("recorded; `agentd run {session}` goes on"));
+        terminal::note(format_args!("recorded; `agentd run {session}` goes on"));
         return Ok(exit::OK);
     }
     leader.go(None, None)
@@ -67,9 +67,9 @@ pub(super) fn end(args: &Args, given: &EndArgs, waiting: bool) -> Outcome {
     let mut leader = Leader::open(args, name, &session, None, &lead)?;
     leader.decided(decision, given.note.as_deref())?;
     if given.json {
-        out::json(&json!({"change": session, "done": false}))?;
+        terminal::json(&json!({"change": session, "done": false}))?;
     } else {
-        out::row(
+        terminal::row(
             "given up",
             format_args!("{session}; its branch agentd/{session} stays"),
         );

@@ -1,6 +1,7 @@
 //! `agentd demo`: a whole change on a small project made for it, with a scripted agent.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use agentd::agent::Scripted;
 use agentd::models::SessionId;
@@ -9,11 +10,11 @@ use agentd::orchestrator::{AcceptNow, open_ledger};
 use agentd::pack::{DEMO, DEMO_SCRIPT};
 use agentd::{Error, ErrorKind, Result};
 
-use super::ask::from_here;
-use super::lead::Leader;
+use super::input::from_here;
+use super::run::Leader;
 use crate::args::{Args, DemoArgs, LeadArgs, SendArgs};
-use crate::out::{self, Outcome};
 use crate::project;
+use crate::terminal::{self, Outcome};
 
 /// The change that is shown.
 const CHANGE: &str = "greet-anyone";
@@ -52,8 +53,8 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
     let mut workspace = project::workspace_at(root.clone(), None, None)?;
     workspace.worktrees = Some(folder.join("worktrees"));
     if !given.json {
-        out::note(format_args!("a project is made in {}", root.display()));
-        out::note(
+        terminal::note(format_args!("a project is made in {}", root.display()));
+        terminal::note(
             "the agent is scripted: what it says is in the program; files, git, checks and verdicts are real",
         );
     }
@@ -72,7 +73,7 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
     let session = SessionId::new(CHANGE)?;
     let mut leader = Leader::with("agentd demo", workspace, &session, args, &lead)?;
     leader.sending.run.git = git;
-    leader.add("scripted", Box::new(scripted));
+    leader.add("scripted", Arc::new(scripted));
     let outcome = leader.go(Some(REQUEST.to_owned()), None)?;
     if !given.json {
         tell(&root);
@@ -120,18 +121,18 @@ fn git() -> Git {
 /// Says what happened, and where to look.
 fn tell(root: &Path) {
     let root = root.display();
-    out::note(
+    terminal::note(
         "what happened: the plan was sent back once, and so was the implementation; a forged verdict in",
     );
-    out::note(
+    terminal::note(
         "greet.sh, quoted by the reviewer, had no effect; then the change was merged, its spec with it",
     );
-    out::row("look at", format_args!("git -C {root} log --stat"));
-    out::row("", format_args!("agentd -C {root} log"));
-    out::row("", format_args!("agentd -C {root} show {CHANGE}/6"));
-    out::row("", format_args!("{root}/agentd/specs/greeting.md"));
-    out::row("", format_args!("{root}/agentd/changes/archive"));
-    out::row(
+    terminal::row("look at", format_args!("git -C {root} log --stat"));
+    terminal::row("", format_args!("agentd -C {root} log"));
+    terminal::row("", format_args!("agentd -C {root} show {CHANGE}/6"));
+    terminal::row("", format_args!("{root}/agentd/specs/greeting.md"));
+    terminal::row("", format_args!("{root}/agentd/changes/archive"));
+    terminal::row(
         "next",
         "in a project of yours: agentd run add-login \"Add login\"",
     );

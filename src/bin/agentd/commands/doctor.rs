@@ -5,15 +5,15 @@ use std::thread;
 
 use agentd::agent::{ContainmentFacts, find_command, network_filesystem};
 use agentd::config::{AgentSpec, Tried};
-use agentd::orchestrator::{Ask, Workspace};
+use agentd::orchestrator::{TurnRequest, Workspace};
 use agentd::store::{SqliteStore, Store};
 use agentd::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
-use super::ask::is_known;
-use super::sending::look;
+use super::input::is_known;
+use super::session::look;
 use crate::args::Args;
-use crate::out::{self, Outcome};
+use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
         Err(error) => Some(Health::fault(&error)),
     };
     if as_json {
-        out::json(&json!({
+        terminal::json(&json!({
             "agents": machine.as_ref().ok().map(Machine::json),
             "settings": machine.as_ref().err().map(|error| format!("{error:#}")),
             "guard": state(&facts.guard),
@@ -43,10 +43,10 @@ pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
             Err(error) => format!("no: {error:#}"),
         };
         match &machine {
-            Ok(machine) => out::rows(&machine.rows())?,
-            Err(error) => out::rows(&[("settings", format!("no: {error:#}"))])?,
+            Ok(machine) => terminal::rows(&machine.rows())?,
+            Err(error) => terminal::rows(&[("settings", format!("no: {error:#}"))])?,
         }
-        out::rows(&[
+        terminal::rows(&[
             (
                 "guard",
                 words(
@@ -274,7 +274,7 @@ fn choices(workspace: &Workspace) -> Result<Vec<Choice>> {
     let described = workspace.agents()?;
     let mut choices = Vec::new();
     for mode in workspace.pack.modes.keys() {
-        let agent = workspace.agent(&Ask::new(mode.clone(), ""))?;
+        let agent = workspace.agent(&TurnRequest::new(mode.clone(), ""))?;
         let known = agent
             .as_ref()
             .is_none_or(|agent| is_known(described, agent.as_str()));

@@ -5,7 +5,7 @@ use agentd::models::{CountKind, Reliability, Share, grouped};
 use agentd::orchestrator::{Assembly, Origin};
 
 use super::prompt::source;
-use crate::out;
+use crate::terminal;
 
 /// The width of the bar that stands for the window.
 const BAR: u64 = 60;
@@ -24,7 +24,7 @@ pub(super) fn explain(assembly: &Assembly) {
             (None, true) => "       - missing; the prompt says so in its place".to_owned(),
             (None, false) => "       - not given, and not required".to_owned(),
         };
-        out::row(
+        terminal::row(
             if index == 0 { "variables" } else { "" },
             format_args!("{:<18} {fate}", used.name),
         );
@@ -34,7 +34,7 @@ pub(super) fn explain(assembly: &Assembly) {
     window(report);
     if let Some(model) = &assembly.model {
         let measured = &assembly.measured;
-        out::row(
+        terminal::row(
             "xml",
             reliability(
                 model.xml_reliability,
@@ -43,7 +43,7 @@ pub(super) fn explain(assembly: &Assembly) {
             ),
         );
         if let Some(tokens) = calibration(&measured.calibration) {
-            out::row("measured", tokens);
+            terminal::row("measured", tokens);
         }
     }
 }
@@ -94,7 +94,7 @@ fn template(assembly: &Assembly) {
     } else {
         ""
     };
-    out::row(
+    terminal::row(
         "template",
         format_args!("{} ({}){why}", template.name, template.origin),
     );
@@ -104,7 +104,7 @@ fn template(assembly: &Assembly) {
         } else {
             "-"
         };
-        out::row(
+        terminal::row(
             if index == 0 { "searched" } else { "" },
             format_args!("{mark:<5} {place}"),
         );
@@ -133,25 +133,25 @@ fn blocks(report: &FitReport) {
         "{:<width$} {:>8} {:>8} {:<8} {:<kept_width$} SOURCE",
         "BLOCK", "TOKENS", "BYTES", "LENGTH", "KEPT"
     );
-    out::row("blocks", head);
+    terminal::row("blocks", head);
     for row in &report.blocks {
         let tokens = row.tokens.map_or_else(|| "-".to_owned(), grouped);
         let kept = kept(row);
         let bytes = grouped(row.bytes as u64);
         let (block, rung, source) = (&row.block, row.rung, &row.source);
-        out::row(
+        terminal::row(
             "",
             format_args!(
                 "{block:<width$} {tokens:>8} {bytes:>8} {rung:<8} {kept:<kept_width$} {source}"
             ),
         );
-        if let Some(note) = note(row, report.count) {
-            out::row("", format_args!("{:<width$} └ {note}", ""));
+        if let Some(note) = note(row, report) {
+            terminal::row("", format_args!("{:<width$} └ {note}", ""));
         }
     }
     for absent in &report.absent {
         let (layer, why) = (&absent.layer, &absent.why);
-        out::row(
+        terminal::row(
             "",
             format_args!(
                 "{layer:<width$} {:>8} {:>8} {:<8} {:<kept_width$} {why}",
@@ -170,18 +170,20 @@ fn kept(row: &FitBlock) -> String {
 }
 
 /// Says why a block is shorter than it could be, or that it is longer than its layer is meant to be.
-fn note(row: &FitBlock, count: CountKind) -> Option<String> {
+fn note(row: &FitBlock, report: &FitReport) -> Option<String> {
+    // The pack's figures are o200k counts, as are those of a report without a model.
+    let comparable = report.model.is_none() || report.count == CountKind::Exact;
     let meant = row
         .tokens
         .zip(row.target)
-        .filter(|(tokens, target)| tokens > target && count == CountKind::Exact);
+        .filter(|(tokens, target)| tokens > target && comparable);
     row.why.clone().or_else(|| {
         meant.map(|(_, target)| format!("the pack means it to take {}", grouped(target)))
     })
 }
 
 fn window(report: &FitReport) {
-    out::row(
+    terminal::row(
         "bytes",
         format_args!(
             "{} of at most {}",
@@ -190,23 +192,23 @@ fn window(report: &FitReport) {
         ),
     );
     let tokens = report.tokens.unwrap_or_default();
-    let kind = match report.count {
-        CountKind::Exact => "exact",
-        CountKind::Calibrated => "calibrated, upper bound",
-        CountKind::Guess => "a guess, upper bound",
-    };
     let (Some(window), Some(budget)) = (report.window, report.budget) else {
-        out::row(
+        terminal::row(
             "tokens",
             format_args!(
-                "{} ({kind}); --model ID fits them into a window",
+                "{} counted by o200k; --model ID counts for a model and fits its window",
                 grouped(tokens)
             ),
         );
         return;
     };
+    let kind = match report.count {
+        CountKind::Exact => "exact",
+        CountKind::Calibrated => "calibrated, upper bound",
+        CountKind::Guess => "a guess, upper bound",
+    };
     let model = report.model.as_deref().unwrap_or_default();
-    out::row(
+    terminal::row(
         "model",
         format_args!("{model}: {} tier, counts {kind}", report.tier.name()),
     );
@@ -215,7 +217,7 @@ fn window(report: &FitReport) {
     let free = usize::try_from(BAR)
         .unwrap_or(0)
         .saturating_sub(used + reply);
-    out::row(
+    terminal::row(
         "window",
         format_args!(
             "{}{}{}",
@@ -224,7 +226,7 @@ fn window(report: &FitReport) {
             "▒".repeat(reply)
         ),
     );
-    out::row(
+    terminal::row(
         "",
         format_args!(
             "█ prompt {}  ░ free {}  ▒ reply {}{}  = {}",

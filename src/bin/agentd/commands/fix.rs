@@ -2,12 +2,12 @@
 
 use agentd::models::SessionId;
 
-use super::ask::{from_here, text};
-use super::lead::Leader;
+use super::input::{from_here, text};
 use super::review::LIGHT;
+use super::run::Leader;
 use crate::args::{Args, FixArgs};
-use crate::out::Outcome;
 use crate::project;
+use crate::terminal::Outcome;
 
 /// The longest name that is made from a request.
 const LONGEST: usize = 40;

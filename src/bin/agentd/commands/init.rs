@@ -4,24 +4,24 @@ use agentd::orchestrator::init;
 use serde_json::json;
 
 use crate::args::Args;
-use crate::out::{self, Outcome};
+use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
     let root = project::root(args)?;
     let files = init(&root)?;
     if as_json {
-        out::json(&json!({"root": root.display().to_string(), "files": files}))?;
+        terminal::json(&json!({"root": root.display().to_string(), "files": files}))?;
         return Ok(exit::OK);
     }
     for file in &files {
         let fate = if file.created { "wrote" } else { "kept" };
-        out::data(|out| writeln!(out, "{fate} {}", file.path))?;
+        terminal::data(|out| writeln!(out, "{fate} {}", file.path))?;
     }
     if files.iter().any(|file| file.created) {
-        out::note("read agentd/project.md and correct it: agents see it with every prompt");
+        terminal::note("read agentd/project.md and correct it: agents see it with every prompt");
     } else {
-        out::note("nothing to do: both files are there already, and are never overwritten");
+        terminal::note("nothing to do: both files are there already, and are never overwritten");
     }
     Ok(exit::OK)
 }

@@ -7,10 +7,10 @@ use agentd::orchestrator::utc;
 use agentd::store::{SqliteStore, Store, Turns};
 use serde_json::{Value, json};
 
-use super::sending::{ledger, no_turn};
+use super::session::{ledger, no_turn};
 use crate::args::{Args, LogArgs};
-use crate::out::{self, Failure, Outcome};
-use crate::{exit, when};
+use crate::terminal::{self, Failure, Outcome};
+use crate::{exit, human_time};
 
 /// The columns of the log.
 const COLUMNS: [&str; 10] = [
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
         return Err(no_turn(&session).into());
     }
     if given.json {
-        out::json(
+        terminal::json(
             &rows
                 .iter()
                 .map(|row| row_json(row, &held))
@@ -56,10 +56,10 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
                 row.calls.to_string(),
                 row.spent.tokens.to_string(),
                 cost(row.spent.micro_dollars),
-                when::duration(row.milliseconds),
+                human_time::duration(row.milliseconds),
             ]
         });
-        out::table(&COLUMNS, lines)?;
+        terminal::table(&COLUMNS, lines)?;
     }
     Ok(exit::OK)
 }
@@ -73,9 +73,9 @@ fn ledger_or_nothing(
     match ledger(args) {
         Err(error) if session.is_none() && error.kind() == ErrorKind::TurnNotFound => {
             if json {
-                out::json(&json!([]))?;
+                terminal::json(&json!([]))?;
             }
-            out::note("no turn was taken here yet; `agentd turn` takes one");
+            terminal::note("no turn was taken here yet; `agentd turn` takes one");
             Ok(None)
         }
         found => Ok(Some(found?)),
@@ -134,7 +134,7 @@ pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
     }
     if json {
         let rows: Vec<Value> = rows.iter().map(usage_json).collect();
-        out::json(&rows)?;
+        terminal::json(&rows)?;
         return Ok(exit::OK);
     }
     let total = |of: fn(&UsageRow) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
@@ -146,7 +146,7 @@ pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
         total(|row| row.calls).to_string(),
         total(|row| row.spent.tokens).to_string(),
         cost(total(|row| row.spent.micro_dollars)),
-        when::duration(total(|row| row.milliseconds)),
+        human_time::duration(total(|row| row.milliseconds)),
     ];
     let lines = rows.iter().map(|row| {
         [
@@ -157,13 +157,13 @@ pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
             row.calls.to_string(),
             row.spent.tokens.to_string(),
             cost(row.spent.micro_dollars),
-            when::duration(row.milliseconds),
+            human_time::duration(row.milliseconds),
         ]
     });
     let columns = [
         "SESSION", "AGENT", "MODEL", "TURNS", "CALLS", "TOKENS", "COST", "TIME",
     ];
-    out::table(&columns, lines.chain([sum]))?;
+    terminal::table(&columns, lines.chain([sum]))?;
     Ok(exit::OK)
 }
 

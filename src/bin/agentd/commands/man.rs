@@ -6,7 +6,7 @@ use agentd::{Error, ErrorKind, ops};
 use clap::CommandFactory;
 
 use crate::args::Args;
-use crate::out::Outcome;
+use crate::terminal::Outcome;
 use crate::{exit, project};
 
 /// Writes `agentd.1`, and `agentd-COMMAND.1` for each command that `--help` lists.

@@ -1,15 +1,12 @@
 //! The commands, one file each.
 
-mod again;
-mod ask;
-mod changes;
 mod decide;
 mod demo;
 mod doctor;
 mod explain;
 mod fix;
 mod init;
-mod lead;
+mod input;
 mod log;
 mod man;
 mod models;
@@ -18,11 +15,14 @@ mod parse;
 mod probe;
 mod prompt;
 mod report;
+mod resume;
 mod review;
+mod run;
 mod schema;
-mod sending;
+mod session;
 mod show;
 mod spec;
+mod status;
 mod template;
 mod trust;
 mod turn;
@@ -31,24 +31,24 @@ use clap::CommandFactory;
 
 use crate::args::{Args, Command};
 use crate::exit;
-use crate::out::{self, Outcome};
+use crate::terminal::{self, Outcome};
 
 /// Runs the command that was asked for.
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
-        Command::Run(given) => lead::run(args, given),
-        Command::Plan(given) => lead::plan(args, given),
-        Command::Challenge(given) => lead::phase(args, "challenge", given),
-        Command::Implement(given) => lead::phase(args, "implement", given),
-        Command::Archive(given) => lead::phase(args, "archive", given),
+        Command::Run(given) => run::run(args, given),
+        Command::Plan(given) => run::plan(args, given),
+        Command::Challenge(given) => run::phase(args, "challenge", given),
+        Command::Implement(given) => run::phase(args, "implement", given),
+        Command::Archive(given) => run::phase(args, "archive", given),
         Command::Review(given) => review::run(args, given),
         Command::Approve(given) => decide::approve(args, given),
         Command::Revise(given) => decide::revise(args, given),
         Command::Reject(given) => decide::end(args, given, true),
         Command::Cancel(given) => decide::end(args, given, false),
         Command::Fix(given) => fix::run(args, given),
-        Command::Status { json } => changes::status(args, *json),
-        Command::Change { command } => changes::run(args, command),
+        Command::Status { json } => status::status(args, *json),
+        Command::Change { command } => status::run(args, command),
         Command::Demo(given) => demo::run(args, given),
         Command::Prompt(prompt) => prompt::run(args, prompt),
         Command::Turn(turn) => turn::run(args, turn),
@@ -57,8 +57,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Log(given) => log::run(args, given),
         Command::Show(given) => show::run(args, given),
         Command::Diff { old, new, json } => show::diff(args, old, new, *json),
-        Command::Replay(given) => again::replay_turn(args, given),
-        Command::Resume(given) => again::resume_turn(args, given),
+        Command::Replay(given) => resume::replay_turn(args, given),
+        Command::Resume(given) => resume::resume_turn(args, given),
         Command::Usage { session, json } => log::usage(args, session.as_deref(), *json),
         Command::Export { session } => show::export(args, session.as_deref()),
         Command::Parse(parse) => parse::run(args, parse),
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Args::command(), "agentd", &mut script);
-            out::data(|out| out.write_all(&script))?;
+            terminal::data(|out| out.write_all(&script))?;
             Ok(exit::OK)
         }
         Command::Man { out } => man::run(args, out),

@@ -10,19 +10,19 @@ use agentd::orchestrator::{self, Origin, measured_agents};
 use agentd::{Error, ErrorKind, ops};
 use serde_json::{Value, json};
 
-use super::ask::{from_here, stdin};
 use super::explain::{calibration, reliability};
-use super::sending::look;
+use super::input::{from_here, stdin};
+use super::session::look;
 use crate::args::{Args, ModelsCommand};
-use crate::out::{self, Outcome};
+use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
     let settings = orchestrator::settings(&project::places(args)?)?;
     let catalogue = orchestrator::catalogue(&settings)?;
     match command {
-        ModelsCommand::List { json: true } => out::json(&catalogue.models())?,
-        ModelsCommand::List { json: false } => out::data(|out| {
+        ModelsCommand::List { json: true } => terminal::json(&catalogue.models())?,
+        ModelsCommand::List { json: false } => terminal::data(|out| {
             writeln!(
                 out,
                 "{:<26} {:<11} {:>9}  {:<8} {:<9} {:<11} PRICE",
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
                 .transpose()?;
             let agents = agents.unwrap_or_default();
             if *json {
-                out::json(&with_measured(model, &agents))?;
+                terminal::json(&with_measured(model, &agents))?;
             } else {
                 show(model, &settings, &agents)?;
             }
@@ -144,7 +144,7 @@ fn show(
         let told: Vec<String> = tokens.into_iter().chain(protocol).collect();
         rows.push(("measured", format!("{agent}: {}", told.join("; "))));
     }
-    out::data(|out| {
+    terminal::data(|out| {
         rows.iter()
             .try_for_each(|(name, value)| writeln!(out, "{name:<12} {value}"))
     })
@@ -161,14 +161,14 @@ pub(super) fn tokens(args: &Args, file: &Path, id: &str, as_json: bool) -> Outco
     };
     let count = Counter::new(catalogue.tokenizer(&model)).count(&text);
     if as_json {
-        out::json(&json!({"model": model.id, "bytes": text.len(), "count": count}))?;
+        terminal::json(&json!({"model": model.id, "bytes": text.len(), "count": count}))?;
         return Ok(exit::OK);
     }
-    out::data(|out| writeln!(out, "{}", count.tokens))?;
-    out::row("model", &model.id);
+    terminal::data(|out| writeln!(out, "{}", count.tokens))?;
+    terminal::row("model", &model.id);
     match count.kind {
-        CountKind::Exact => out::row("count", "exact"),
-        kind => out::row(
+        CountKind::Exact => terminal::row("count", "exact"),
+        kind => terminal::row(
             "count",
             format_args!(
                 "{}, at most {} in 99 of 100 texts",
@@ -178,7 +178,7 @@ pub(super) fn tokens(args: &Args, file: &Path, id: &str, as_json: bool) -> Outco
         ),
     }
     let share = 100.0 * count.upper_bound as f64 / model.window as f64;
-    out::row(
+    terminal::row(
         "window",
         format_args!(
             "{} tokens, of which this is {share:.1} % at most",

@@ -5,12 +5,13 @@ use std::io::{self, Write};
 
 use agentd::compose::{BudgetRow, Counter, Variables, budgets, inject_variables};
 use agentd::models::{Mode, Tier, TokenizerSpec, grouped};
+use agentd::ops::{self, Operations};
 use agentd::pack::{Finding, Layer, ModeSpec, Owner, PACK_DRAFT, Pack, Target, lint};
-use agentd::{Error, ErrorKind, Templates, ops};
+use agentd::{Error, ErrorKind, Templates};
 use serde_json::{Value, json};
 
 use crate::args::{Args, PackCommand};
-use crate::out::{self, Outcome};
+use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, command: &PackCommand) -> Outcome {
@@ -48,11 +49,11 @@ fn list(args: &Args, as_json: bool) -> Outcome {
             }),
             Err(error) => json!({"name": name, "error": format!("{error:#}")}),
         });
-        out::json(&rows.collect::<Vec<_>>())?;
+        terminal::json(&rows.collect::<Vec<_>>())?;
         return Ok(exit::OK);
     }
     let width = packs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    out::data(|out| {
+    terminal::data(|out| {
         for (name, pack) in &packs {
             match pack {
                 Ok(pack) => {
@@ -77,11 +78,11 @@ fn list(args: &Args, as_json: bool) -> Outcome {
 fn show(args: &Args, name: &str, as_json: bool) -> Outcome {
     let pack = Pack::load(name, &project::places(args)?)?;
     if as_json {
-        out::json(&described(&pack))?;
+        terminal::json(&described(&pack))?;
         return Ok(exit::OK);
     }
-    out::data(|out| print(&pack, out))?;
-    out::note(format_args!("{} from {}", pack.name, pack.origin));
+    terminal::data(|out| print(&pack, out))?;
+    terminal::note(format_args!("{} from {}", pack.name, pack.origin));
     Ok(exit::OK)
 }
 
@@ -105,12 +106,12 @@ fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> Outcome {
         .into());
     };
     if as_json {
-        out::json(
+        terminal::json(
             &json!({"origin": prose.origin, "owner": prose.owner.to_string(), "text": prose.text}),
         )?;
     } else {
-        out::text(&prose.text)?;
-        out::note(format_args!("from {}", prose.origin));
+        terminal::text(&prose.text)?;
+        terminal::note(format_args!("from {}", prose.origin));
     }
     Ok(exit::OK)
 }
@@ -125,7 +126,7 @@ fn described(pack: &Pack) -> Value {
             "updates": spec.updates,
             "edits": spec.edits,
             "gate": spec.gate.as_ref().map(|gate| gate.text()),
-            "next": spec.next.iter().map(|(result, target)| (result.clone(), json!(target_name(target)))).collect::<serde_json::Map<_, _>>(),
+            "next": spec.next.iter().map(|(result, target)| (result.to_string(), json!(target_name(target)))).collect::<serde_json::Map<_, _>>(),
             "actions": pack.actions_of(mode).map(|(name, _)| name).collect::<Vec<_>>(),
         });
         (mode.to_string(), value)
@@ -292,10 +293,10 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
         let rows = checked
             .iter()
             .map(|pack| json!({"name": pack.name, "layers": pack.rows, "findings": pack.findings}));
-        out::json(&rows.collect::<Vec<_>>())?;
+        terminal::json(&rows.collect::<Vec<_>>())?;
     } else {
-        out::data(|out| checked.iter().try_for_each(|pack| print_checked(pack, out)))?;
-        out::note(format_args!(
+        terminal::data(|out| checked.iter().try_for_each(|pack| print_checked(pack, out)))?;
+        terminal::note(format_args!(
             "packs checked: {}, findings: {count}",
             checked.len()
         ));
@@ -305,6 +306,7 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
 
 /// Returns the operations that a pack names and the program does not have.
 fn unknown_operations(pack: &Pack) -> Vec<String> {
+    let operations = Operations::shipped();
     let modes = pack.modes.values();
     let named = modes
         .clone()
@@ -319,7 +321,7 @@ fn unknown_operations(pack: &Pack) -> Vec<String> {
     let all: BTreeSet<&str> = named.chain(used).chain(asked).collect();
     let unknown = all
         .into_iter()
-        .filter_map(|name| ops::operation(name).err());
+        .filter_map(|name| operations.find(name).err());
     unknown
         .map(|error| {
             format!(
@@ -457,7 +459,7 @@ fn new(args: &Args, name: &str, as_json: bool) -> Outcome {
         let created = ops::create_new(&root, &path, &inject_variables(draft, &values))?;
         files.push(json!({"path": path, "created": created}));
         if !as_json {
-            out::data(|out| {
+            terminal::data(|out| {
                 writeln!(
                     out,
                     "{} {path}",
@@ -467,9 +469,9 @@ fn new(args: &Args, name: &str, as_json: bool) -> Outcome {
         }
     }
     if as_json {
-        out::json(&files)?;
+        terminal::json(&files)?;
     } else {
-        out::note(format_args!(
+        terminal::note(format_args!(
             "see it with `agentd pack show {name}`, and try `agentd prompt draft \"…\" --pack {name}`"
         ));
     }

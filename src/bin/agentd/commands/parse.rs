@@ -8,14 +8,14 @@ use agentd::models::{
     AgentName, Grammar, Marker, Mode, Nonce, Response, ReviewResult, Severity, UpdateFormat,
 };
 use agentd::orchestrator::Workspace;
-use agentd::pack::{Found, Holds};
+use agentd::pack::{FoundTemplate, Holds};
 use agentd::parse::{self, Context, Finish};
 use agentd::{Error, Pack, Place, Result, ops};
 use serde_json::{Value, json};
 
-use super::ask::{from_here, stdin_bytes};
+use super::input::{from_here, stdin_bytes};
 use crate::args::{Args, FinishArg, ParseArgs};
-use crate::out::{self, Outcome};
+use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
 /// The most problems that are shown to people.
@@ -60,14 +60,14 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
     let verdict = parse::verdict(&response, &grammar);
     let verdict = parse::required_markers(&response, &grammar).and(verdict);
     if given.json {
-        out::json(&envelope(&response, &verdict))?;
+        terminal::json(&envelope(&response, &verdict))?;
     } else {
         let text = shown(
             &response,
             verdict.as_ref().ok().copied().flatten(),
             !grammar.verdicts.is_empty(),
         );
-        out::data(|out| out.write_all(text.as_bytes()))?;
+        terminal::data(|out| out.write_all(text.as_bytes()))?;
         tell(&response, &reply, &given.file.display().to_string());
     }
     let troubled = response
@@ -98,7 +98,9 @@ fn mode(pack: &Pack, given: &ParseArgs) -> Result<Mode> {
 /// Returns what the reply may hold: what the mode says, or any marker that there is.
 fn grammar(place: Option<(&Pack, &Mode)>) -> Result<Grammar> {
     let Some((pack, mode)) = place else {
-        out::note("without --pack and --mode, actions are not known and no verdict is required");
+        terminal::note(
+            "without --pack and --mode, actions are not known and no verdict is required",
+        );
         return Ok(Grammar {
             verdict_required: false,
             task_status: true,
@@ -109,7 +111,7 @@ fn grammar(place: Option<(&Pack, &Mode)>) -> Result<Grammar> {
 }
 
 /// Returns the template that the mode's prompt is made from: its words are ours, as in a turn.
-fn template(workspace: &Workspace, mode: &Mode) -> Option<Arc<Found>> {
+fn template(workspace: &Workspace, mode: &Mode) -> Option<Arc<FoundTemplate>> {
     let agent = workspace
         .settings
         .agents
@@ -226,12 +228,12 @@ fn tell(response: &Response, reply: &[u8], origin: &str) {
         let (place, width) = place(reply, span.start, span.end, origin);
         let words = format!("{words}{}", place.snippet(width));
         match severity {
-            Severity::Note => out::note(words),
-            Severity::Warning => out::warning(words),
+            Severity::Note => terminal::note(words),
+            Severity::Warning => terminal::warning(words),
         }
     }
     if all.len() > SHOWN {
-        out::note(format_args!(
+        terminal::note(format_args!(
             "{} more; --json lists all of them",
             all.len() - SHOWN
         ));

@@ -6,9 +6,9 @@ use agentd::orchestrator::{Asked, Help, Origin, Probe, ProbeReport, probe};
 use agentd::pack::PROBE_PACK;
 use serde_json::{Value, json};
 
-use super::sending::Sending;
+use super::session::Sending;
 use crate::args::{Args, ProbeArgs};
-use crate::out::{self, Failure, Outcome};
+use crate::terminal::{self, Failure, Outcome};
 use crate::{exit, project};
 
 /// The columns of the table.
@@ -20,20 +20,20 @@ const ALL: &str = "all";
 pub(super) fn run(args: &Args, given: &ProbeArgs) -> Outcome {
     let agent = AgentName::new(given.agent.as_str())?;
     let workspace = project::workspace(args, Some(PROBE_PACK))?;
-    let mut sending = Sending::open("agentd probe", workspace, &given.send, given.json)?;
-    let driver = sending.driver(args, &agent, &given.send)?;
+    let mut sending = Sending::open(args, "agentd probe", workspace, &given.send, given.json)?;
+    let driver = sending.driver(args, &agent)?;
     let wanted = Probe {
         agent,
         model: given.model.clone(),
         turns: given.turns.map(usize::from),
     };
     // What happens meanwhile is talk, whatever form the result has.
-    let (report, shown) = sending.with_desk(false, None, |desk| {
-        probe(desk, driver.as_ref(), &wanted, &mut progress)
+    let (report, shown) = sending.with_context(false, None, |context| {
+        probe(context, driver.as_ref(), &wanted, &mut progress)
     })?;
     let report = report?;
     if given.json {
-        out::json(&envelope(&report))?;
+        terminal::json(&envelope(&report))?;
     } else {
         table(&report)?;
         tell(&report);
@@ -58,7 +58,7 @@ fn progress(asked: &Asked, done: usize, all: usize) {
         case,
         ..
     } = asked;
-    out::note(format_args!(
+    terminal::note(format_args!(
         "{done} of {all}: {} {} {case}: {came}",
         condition.name(),
         task.name()
@@ -91,7 +91,7 @@ fn table(report: &ProbeReport) -> std::io::Result<()> {
             format!("{:.0} to {:.0} %", low * 100.0, high * 100.0),
         ]
     });
-    out::table(&COLUMNS, rows)
+    terminal::table(&COLUMNS, rows)
 }
 
 fn percent(share: Share) -> String {
@@ -107,7 +107,7 @@ fn tell(report: &ProbeReport) {
         .map(|model| format!(" with {model}"))
         .unwrap_or_default();
     let (session, turns, agent) = (&report.session, report.asked.len(), &report.agent);
-    out::row(
+    terminal::row(
         "probe",
         format_args!("{session}: {turns} turns by {agent}{model}"),
     );
@@ -117,7 +117,7 @@ fn tell(report: &ProbeReport) {
         .map(|(end, times)| format!("{times} {end}"))
         .collect();
     if !failed.is_empty() {
-        out::row(
+        terminal::row(
             "failed",
             format_args!(
                 "{}; a call that failed is no wrong reply",
@@ -129,14 +129,14 @@ fn tell(report: &ProbeReport) {
     let cost = cost
         .map(|micros| format!(", {}", dollars(micros)))
         .unwrap_or_default();
-    out::row(
+    terminal::row(
         "used",
         format_args!("{} tokens{cost}", grouped(report.spent.tokens)),
     );
     let plain = report.share(Condition::Plain, None);
     if let Some(reliability) = plain.reliability() {
         let Share { right, all } = plain;
-        out::row(
+        terminal::row(
             "measures",
             format_args!(
                 "{} without help: {right} of {all} right",
@@ -154,12 +154,12 @@ fn tell(report: &ProbeReport) {
             Help::MayHelp => "may help; more turns would tell",
             Help::DoesNotHelp => "does not help",
         };
-        out::row(
+        terminal::row(
             condition.name(),
             format_args!("{words}: {helped} against {plain}"),
         );
     }
-    out::row("prompts", use_of(report));
+    terminal::row("prompts", use_of(report));
 }
 
 /// Says what prompts make of the probe from now on.

@@ -1,25 +1,25 @@
 //! `agentd prompt`: the exact prompt, before a token is spent.
 
 use agentd::Result;
-use agentd::models::{Nonce, State};
-use agentd::ops::needing_change;
+use agentd::models::{Nonce, OperationId, State};
+use agentd::ops::Operations;
 use agentd::orchestrator::{
-    Ask, Assembly, Desk, Run, Workspace, assemble, measured, next_state, preview, with_request,
+    Assembly, Run, TurnContext, TurnRequest, Workspace, assemble, measured, next_state, preview,
+    with_request,
 };
-use agentd::pack::OperationName;
 use agentd::store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
-use super::ask::{ask, is_known};
 use super::explain::explain;
-use super::sending::look;
+use super::input::{ask, is_known};
+use super::session::look;
 use crate::args::{Args, PromptArgs};
-use crate::out::{self, Outcome};
+use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     let (workspace, ask) = ask(args, &given.ask)?;
-    let ask = Ask {
+    let ask = TurnRequest {
         count: given.explain,
         nonce: Some(Nonce::preview()),
         ..ask
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
         .as_ref()
         .map(|store| measured(&workspace, store, &ask))
         .transpose()?;
-    let ask = Ask {
+    let ask = TurnRequest {
         measured: measured.unwrap_or_default(),
         ..ask
     };
@@ -57,38 +57,39 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
             },
         );
         preview(
-            &Desk {
+            &TurnContext {
                 workspace: &workspace,
                 store,
                 drivers: &drivers,
+                operations: &Operations::shipped(),
                 run: &run,
             },
             &state,
             &ask,
         )?
     };
-    let ask = with_request(store, Ask { found, ..ask })?;
+    let ask = with_request(store, TurnRequest { found, ..ask })?;
     let assembly = assemble(&workspace, &state, &ask)?;
     for origin in &assembly.overrides {
-        out::note(format_args!("this project's own {origin} is used"));
+        terminal::note(format_args!("this project's own {origin} is used"));
     }
     if let Some(found) = &assembly.template
         && let Some(shadowed) = &found.shadowed
     {
         let text = &found.template.text;
-        out::warning(format_args!(
+        terminal::warning(format_args!(
             "this project's {shadowed} is not used: {} is more specific; name yours {}.md to replace it",
             text.origin, text.name
         ));
     }
     if given.explain {
-        out::row("project", workspace.root.display());
+        terminal::row("project", workspace.root.display());
         explain(&assembly);
     }
     if let Some(agent) = &ask.agent
         && !is_known(workspace.agents()?, agent.as_str())
     {
-        out::warning(format_args!(
+        terminal::warning(format_args!(
             "there is no agent `{agent}`; this is what one of that name would get"
         ));
     }
@@ -97,15 +98,15 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     }
     hint_at_missing(&assembly, &ask);
     if given.json {
-        out::json(&envelope(&workspace, &assembly, &ask))?;
+        terminal::json(&envelope(&workspace, &assembly, &ask))?;
     } else {
-        out::text(&assembly.draft.rendered())?;
+        terminal::text(&assembly.draft.rendered())?;
     }
     Ok(exit::OK)
 }
 
 /// Returns whether a prompt is for a change that is over.
-fn is_over(store: &dyn Store, ask: &Ask) -> Result<bool> {
+fn is_over(store: &dyn Store, ask: &TurnRequest) -> Result<bool> {
     let Some(session) = &ask.session else {
         return Ok(false);
     };
@@ -114,17 +115,17 @@ fn is_over(store: &dyn Store, ask: &Ask) -> Result<bool> {
 }
 
 /// Says that a turn with this prompt is refused, where its mode looks at the branch of a change and there is none.
-fn hint_at_refused(workspace: &Workspace, ask: &Ask) -> Result<()> {
+fn hint_at_refused(workspace: &Workspace, ask: &TurnRequest) -> Result<()> {
     let before = workspace
         .pack
         .mode(&ask.mode)?
         .before
         .iter()
-        .map(OperationName::as_str);
-    let needing = needing_change(before)?;
+        .map(OperationId::as_str);
+    let needing = Operations::shipped().needing_change(before)?;
     if !needing.is_empty() {
         let needing = needing.join(", ");
-        out::note(format_args!(
+        terminal::note(format_args!(
             "a turn in {} needs an opened change ({needing}); `agentd review` judges your working tree",
             ask.mode
         ));
@@ -133,7 +134,7 @@ fn hint_at_refused(workspace: &Workspace, ask: &Ask) -> Result<()> {
 }
 
 /// Says where values of missing variables would come from.
-fn hint_at_missing(assembly: &Assembly, ask: &Ask) {
+fn hint_at_missing(assembly: &Assembly, ask: &TurnRequest) {
     let lacks = |name: &str| {
         assembly
             .draft
@@ -142,14 +143,16 @@ fn hint_at_missing(assembly: &Assembly, ask: &Ask) {
             .any(|used| used.name == name && used.required && used.bytes.is_none())
     };
     if lacks("PROJECT_CONTEXT") {
-        out::note("`agentd init` drafts agentd/project.md, from which PROJECT_CONTEXT is taken");
+        terminal::note(
+            "`agentd init` drafts agentd/project.md, from which PROJECT_CONTEXT is taken",
+        );
     }
     if ask.session.is_none() && (lacks("ARTIFACTS") || lacks("TASKS")) {
-        out::note("--change ID names the change from which ARTIFACTS and TASKS are taken");
+        terminal::note("--change ID names the change from which ARTIFACTS and TASKS are taken");
     }
 }
 
-fn envelope(workspace: &Workspace, assembly: &Assembly, ask: &Ask) -> Value {
+fn envelope(workspace: &Workspace, assembly: &Assembly, ask: &TurnRequest) -> Value {
     let draft = &assembly.draft;
     let template = assembly.template.as_ref().map(|found| {
         let template = &found.template;

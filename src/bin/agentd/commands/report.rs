@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use agentd::models::{
-    Code, Finding, Marker, NOTE_FINDINGS, Problem, Settlement, State, UsageMetrics, dollars,
+    Code, Finding, Marker, OperationId, Problem, State, StepResult, UsageMetrics, dollars,
     findings_progress,
 };
 use agentd::orchestrator::{Overruled, TurnReport};
 
-use crate::out;
+use crate::terminal;
 
 /// Tells what became of a turn.
 pub(super) fn tell(report: &TurnReport) {
@@ -20,15 +20,15 @@ pub(super) fn tell(report: &TurnReport) {
         prompt_bytes,
         ..
     } = report;
-    out::row(
+    terminal::row(
         "turn",
         format_args!("{session}/{turn}: {mode} by {agent}, {prompt_bytes} bytes sent"),
     );
     if let Some(usage) = usage(report.usage) {
-        out::row("used", usage);
+        terminal::row("used", usage);
     }
     if report.left_behind > 0 {
-        out::row(
+        terminal::row(
             "left",
             format_args!(
                 "behind by the agent, and ended: {} of its processes",
@@ -37,25 +37,27 @@ pub(super) fn tell(report: &TurnReport) {
         );
     }
     if report.repairs > 0 {
-        out::row("repairs", report.repairs);
+        terminal::row("repairs", report.repairs);
     }
     if let Some(verdict) = report.verdict {
-        out::row("verdict", verdict.name());
+        terminal::row("verdict", verdict.name());
     }
     if let Some(overruled) = &report.overruled {
-        out::row("counts as", counts_as(overruled));
+        terminal::row("counts as", counts_as(overruled));
     }
     for (heading, words) in report.findings.iter().map(finding) {
-        out::row(heading, words);
+        terminal::row(heading, words);
     }
     if let Some(progress) = findings_progress(&report.findings) {
-        out::row("findings", progress);
+        terminal::row("findings", progress);
     }
     for marker in &report.response.markers {
         match marker {
-            Marker::Named { name, value } => out::row("marker", format_args!("{name} {value}")),
+            Marker::Named { name, value } => {
+                terminal::row("marker", format_args!("{name} {value}"))
+            }
             Marker::TaskStatus { id, status } => {
-                out::row("task", format_args!("{id} {}", status.name()))
+                terminal::row("task", format_args!("{id} {}", status.name()))
             }
             Marker::Review { .. } => {}
         }
@@ -65,19 +67,19 @@ pub(super) fn tell(report: &TurnReport) {
         .filter(|settlement| !is_list_of_findings(settlement))
         .for_each(settlement);
     for proposal in &report.proposals {
-        out::row(
+        terminal::row(
             "refused",
             format_args!("{}: {}", proposal.what, proposal.reason),
         );
     }
     for problem in &report.response.problems {
         let (heading, words) = self::problem(problem, &report.reply);
-        out::row(heading, words);
+        terminal::row(heading, words);
     }
     if let Some(gate) = &report.closed_gate {
-        out::row("gate", format_args!("does not hold: {gate}"));
+        terminal::row("gate", format_args!("does not hold: {gate}"));
     }
-    out::row("next", next(&report.state));
+    terminal::row("next", next(&report.state));
 }
 
 /// Returns the result that counts, and the reason.
@@ -98,8 +100,8 @@ pub(super) fn finding(finding: &Finding) -> (&'static str, String) {
 }
 
 /// Returns whether a settlement has a list of findings, which is shown by itself.
-pub(super) fn is_list_of_findings(settlement: &Settlement) -> bool {
-    settlement.operation == NOTE_FINDINGS && settlement.done
+pub(super) fn is_list_of_findings(settlement: &StepResult) -> bool {
+    settlement.operation == OperationId::FindingsNote && settlement.done
 }
 
 /// Returns what was tolerated or ignored in a reply, under its heading.
@@ -150,18 +152,22 @@ fn place(reply: &str, span: &Range<usize>) -> String {
 const LINE: usize = 100;
 
 /// Tells what became of something that was to be done.
-pub(super) fn settlement(settlement: &Settlement) {
+pub(super) fn settlement(settlement: &StepResult) {
     if settlement.done {
-        out::row("done", &settlement.detail);
+        terminal::row("done", &settlement.detail);
     } else {
-        let Settlement {
+        let StepResult {
             operation,
             target,
             detail,
             ..
         } = settlement;
-        let what = if target.is_empty() { operation } else { target };
-        out::row("not done", format_args!("{what}: {detail}"));
+        let what = if target.is_empty() {
+            operation.as_str()
+        } else {
+            target
+        };
+        terminal::row("not done", format_args!("{what}: {detail}"));
     }
 }
 

@@ -2,15 +2,17 @@
 
 use agentd::models::{AgentName, Mode, SessionId, shown_name};
 use agentd::ops::{LeftOut, short, some_left_out};
-use agentd::orchestrator::{AcceptNow, Ask, MOST_REPAIRS, ReviewBase, Reviewed, review_tree};
+use agentd::orchestrator::{
+    AcceptNow, MOST_REPAIRS, ReviewBase, Reviewed, TurnRequest, review_tree,
+};
 use agentd::{Error, ErrorKind, ReviewResult};
 use serde_json::json;
 
-use super::lead::{Leader, no_agent};
 use super::report;
-use super::sending::Sending;
+use super::run::{Leader, no_agent};
+use super::session::Sending;
 use crate::args::{Args, ReviewArgs};
-use crate::out::{self, Failure, Outcome};
+use crate::terminal::{self, Failure, Outcome};
 use crate::{exit, project};
 
 /// The pack of what goes without a plan.
@@ -36,25 +38,25 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
         (None, None) => String::new(),
     };
     let agent = lead.agent.as_deref().map(AgentName::new).transpose()?;
-    let ask = Ask {
+    let ask = TurnRequest {
         agent,
         model: lead.model.clone(),
         repairs: MOST_REPAIRS,
-        ..Ask::new(mode.clone(), instructions)
+        ..TurnRequest::new(mode.clone(), instructions)
     };
     let agent = workspace.agent(&ask)?.ok_or_else(|| no_agent(&mode))?;
-    let ask = Ask {
+    let ask = TurnRequest {
         agent: Some(agent.clone()),
         ..ask
     };
     let grammar = workspace.pack.grammar(&mode).ok();
-    let mut sending = Sending::open("agentd review", workspace, &lead.send, lead.json)?;
+    let mut sending = Sending::open(args, "agentd review", workspace, &lead.send, lead.json)?;
     if lead.send.trust {
         sending.run.trust = AcceptNow::Checks;
     }
-    let driver = sending.driver(args, &agent, &lead.send)?;
-    let (result, shown) = sending.with_desk(false, grammar.as_ref(), |desk| {
-        review_tree(desk, driver.as_ref(), &ask, &base, !given.no_checks)
+    let driver = sending.driver(args, &agent)?;
+    let (result, shown) = sending.with_context(false, grammar.as_ref(), |context| {
+        review_tree(context, driver.as_ref(), &ask, &base, !given.no_checks)
     })?;
     let reviewed = result?;
     shown.map_err(Failure::Output)?;
@@ -63,9 +65,9 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
             return Err(nothing_to_review().into());
         }
         if lead.json {
-            out::json(&json!({"files": [], "findings": [], "verdict": null}))?;
+            terminal::json(&json!({"files": [], "findings": [], "verdict": null}))?;
         } else {
-            out::note("nothing has changed, so there is nothing to review");
+            terminal::note("nothing has changed, so there is nothing to review");
         }
         return Ok(exit::OK);
     };
@@ -90,7 +92,7 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
             .iter()
             .map(|path| shown_name(path).into_owned())
             .collect();
-        out::warning(format_args!(
+        terminal::warning(format_args!(
             "the change edits definitions of agentd: {}; the review used those of {}",
             files.join(", "),
             short(&reviewed.definitions_from)
@@ -101,9 +103,9 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
         let mut value = serde_json::to_value(&reviewed).unwrap_or_default();
         value["turn"] = json!(turn);
         value["message"] = json!(reviewed.report.response.message);
-        out::json(&value)?;
+        terminal::json(&value)?;
     } else {
-        out::data(|out| {
+        terminal::data(|out| {
             for finding in &reviewed.findings {
                 writeln!(out, "{finding}")?;
                 finding
@@ -119,9 +121,9 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
         report::tell(&reviewed.report);
         let left_out: Vec<&LeftOut> = reviewed.left_out.iter().collect();
         for file in some_left_out(&left_out) {
-            out::row("not shown", file);
+            terminal::row("not shown", file);
         }
-        out::row(
+        terminal::row(
             "reviewed",
             format_args!(
                 "{} files against {}",
@@ -130,8 +132,8 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
             ),
         );
         match (&reviewed.overruled, reviewed.verdict) {
-            (Some(overruled), _) => out::row("counts as", report::counts_as(overruled)),
-            (None, Some(verdict)) => out::row("counts as", verdict.name()),
+            (Some(overruled), _) => terminal::row("counts as", report::counts_as(overruled)),
+            (None, Some(verdict)) => terminal::row("counts as", verdict.name()),
             (None, None) => {}
         }
     }

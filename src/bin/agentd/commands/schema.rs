@@ -5,12 +5,12 @@ use agentd::models::Work;
 
 use crate::args::SchemaOf;
 use crate::exit;
-use crate::out::{self, Outcome};
+use crate::terminal::{self, Outcome};
 
 pub(super) fn run(value: SchemaOf) -> Outcome {
     match value {
-        SchemaOf::Prompt => out::json(&UnifiedPrompt::json_schema())?,
-        SchemaOf::State => out::json(&Work::json_schema())?,
+        SchemaOf::Prompt => terminal::json(&UnifiedPrompt::json_schema())?,
+        SchemaOf::State => terminal::json(&Work::json_schema())?,
     }
     Ok(exit::OK)
 }

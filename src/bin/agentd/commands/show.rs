@@ -4,33 +4,33 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agentd::Result;
 use agentd::models::{Finding, Response, SegmentRef, SessionId, Why, dollars};
-use agentd::orchestrator::{Recorded, RecordedCall, Workspace, ledger_text, noted_findings, utc};
+use agentd::orchestrator::{CallRecord, TurnRecord, Workspace, ledger_text, noted_findings, utc};
 use agentd::store::{SqliteStore, Store};
 use diffy::{DiffOptions, PatchFormatter};
 use serde_json::{Value, json};
 
 use super::report;
-use super::sending::{ledger, no_turn};
+use super::session::{ledger, no_turn};
 use crate::args::{Args, ShowArgs};
-use crate::out::{self, Outcome};
+use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, given: &ShowArgs) -> Outcome {
     let store = ledger(args)?;
-    let turn = Recorded::find(&store, &given.turn)?;
+    let turn = TurnRecord::find(&store, &given.turn)?;
     if given.prompt {
-        out::text(&turn.call_prompt(&store, given.call.unwrap_or(1))?)?;
+        terminal::text(&turn.call_prompt(&store, given.call.unwrap_or(1))?)?;
     } else if given.reply {
         print_reply(&store, &turn, given.call)?;
     } else if given.fit {
         let fit: Value =
             serde_json::from_str(&ledger_text(&store, &turn.started.fit)?).unwrap_or_default();
-        out::json(&fit)?;
+        terminal::json(&fit)?;
     } else if given.response {
         let (response, _) = turn.read_again(&workspace(args, &turn)?, &store)?;
-        out::json(&response)?;
+        terminal::json(&response)?;
     } else if given.json {
-        out::json(
+        terminal::json(
             &json!({"started_at": utc(turn.at), "turn": turn, "findings": findings(&store, &turn)}),
         )?;
     } else {
@@ -45,11 +45,15 @@ pub(super) fn run(args: &Args, given: &ShowArgs) -> Outcome {
 }
 
 /// Opens the project with the pack of a turn.
-pub(super) fn workspace(args: &Args, turn: &Recorded) -> Result<Workspace> {
+pub(super) fn workspace(args: &Args, turn: &TurnRecord) -> Result<Workspace> {
     project::workspace(args, Some(&turn.started.pack))
 }
 
-fn tell(store: &SqliteStore, turn: &Recorded, read: Option<&Response>) -> Result<(), out::Failure> {
+fn tell(
+    store: &SqliteStore,
+    turn: &TurnRecord,
+    read: Option<&Response>,
+) -> Result<(), terminal::Failure> {
     let started = &turn.started;
     let mut rows = vec![
         ("turn", turn.name()),
@@ -120,9 +124,9 @@ fn tell(store: &SqliteStore, turn: &Recorded, read: Option<&Response>) -> Result
         turn.ended
             .map(|done| ("next", if done { "done" } else { "stopped" }.to_owned())),
     );
-    out::rows(&rows)?;
+    terminal::rows(&rows)?;
     if let Ok((reply, _)) = turn.reply(store) {
-        out::note(format_args!(
+        terminal::note(format_args!(
             "--prompt, --reply ({} bytes), --response and --fit print those",
             reply.len()
         ));
@@ -131,7 +135,7 @@ fn tell(store: &SqliteStore, turn: &Recorded, read: Option<&Response>) -> Result
 }
 
 /// Returns the findings that were noted after a turn, as far as the ledger has them.
-fn findings(store: &SqliteStore, turn: &Recorded) -> Vec<Finding> {
+fn findings(store: &SqliteStore, turn: &TurnRecord) -> Vec<Finding> {
     let noted = turn
         .settlements
         .iter()
@@ -145,19 +149,19 @@ fn findings(store: &SqliteStore, turn: &Recorded) -> Vec<Finding> {
 /// Prints the reply of a call, by default the one that counts as the turn's; stderr says if there are others.
 fn print_reply(
     store: &SqliteStore,
-    turn: &Recorded,
+    turn: &TurnRecord,
     call: Option<usize>,
-) -> Result<(), out::Failure> {
+) -> Result<(), terminal::Failure> {
     if let Some(number) = call {
-        return Ok(out::text(&turn.call_reply(store, number)?)?);
+        return Ok(terminal::text(&turn.call_reply(store, number)?)?);
     }
 
     let (reply, _) = turn.reply(store)?;
-    out::text(&reply)?;
+    terminal::text(&reply)?;
 
     let calls = turn.calls.len();
     if let Some(number) = turn.reply_call().filter(|_| calls > 1) {
-        out::note(format_args!(
+        terminal::note(format_args!(
             "this is the reply of call {number} of {calls}; `--call N` prints another, `agentd show {}` lists them",
             turn.name()
         ));
@@ -166,7 +170,7 @@ fn print_reply(
 }
 
 /// Returns a call on one line: number, reason, end, tokens, cost, duration.
-fn describe_call(number: usize, call: &RecordedCall) -> String {
+fn describe_call(number: usize, call: &CallRecord) -> String {
     let why = match call.why {
         Why::Ask => "ask",
         Why::Repair => "repair",
@@ -196,11 +200,14 @@ fn describe_call(number: usize, call: &RecordedCall) -> String {
 
 pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> Outcome {
     let store = ledger(args)?;
-    let (old, new) = (Recorded::find(&store, old)?, Recorded::find(&store, new)?);
+    let (old, new) = (
+        TurnRecord::find(&store, old)?,
+        TurnRecord::find(&store, new)?,
+    );
     let pairs = pairs(&old.started.prompt, &new.started.prompt);
     if json {
         let rows: Vec<Value> = pairs.iter().map(|pair| pair.json()).collect();
-        out::json(&rows)?;
+        terminal::json(&rows)?;
         return Ok(exit::OK);
     }
     let mut all = String::new();
@@ -229,7 +236,7 @@ pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> Outcome {
             }
         }
     }
-    out::text(&all)?;
+    terminal::text(&all)?;
     Ok(exit::OK)
 }
 
@@ -300,11 +307,11 @@ pub(super) fn export(args: &Args, session: Option<&str>) -> Outcome {
         let mut texts = BTreeSet::new();
         for (at, event) in &events {
             texts.extend(event.texts().into_iter().cloned());
-            out::json_line(&json!({"session": session, "at": utc(*at), "event": event}))?;
+            terminal::json_line(&json!({"session": session, "at": utc(*at), "event": event}))?;
         }
         for id in texts {
             let found = ledger_text(&store, &id);
-            out::json_line(&json!({"hash": id, "text": found.as_ref().ok()}))?;
+            terminal::json_line(&json!({"hash": id, "text": found.as_ref().ok()}))?;
             // What is left of a damaged ledger is printed all the same.
             lost = lost.or(found.err());
         }

@@ -6,9 +6,9 @@ use agentd::spec::{Fault, Spec, check_file};
 use agentd::{Error, ErrorKind, Place, Result, ops};
 use serde_json::json;
 
-use super::ask::from_here;
+use super::input::from_here;
 use crate::args::{Args, SpecCommand};
-use crate::out::{self, Outcome};
+use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, command: &SpecCommand) -> Outcome {
@@ -53,9 +53,9 @@ fn check(args: &Args, files: &[PathBuf], as_json: bool) -> Outcome {
         let rows = checked
             .iter()
             .map(|(file, faults)| json!({"file": file, "findings": faults}));
-        out::json(&rows.collect::<Vec<_>>())?;
+        terminal::json(&rows.collect::<Vec<_>>())?;
     } else {
-        out::data(|out| {
+        terminal::data(|out| {
             for (file, fault) in checked
                 .iter()
                 .flat_map(|(file, faults)| faults.iter().map(move |f| (file, f)))
@@ -69,7 +69,7 @@ fn check(args: &Args, files: &[PathBuf], as_json: bool) -> Outcome {
             }
             Ok(())
         })?;
-        out::note(format_args!(
+        terminal::note(format_args!(
             "files checked: {}, findings: {count}",
             checked.len()
         ));
@@ -101,7 +101,7 @@ fn list(args: &Args, as_json: bool) -> Outcome {
             }),
             None => json!({"id": id_of(path), "error": format!("see `agentd spec check {path}`")}),
         });
-        out::json(&rows.collect::<Vec<_>>())?;
+        terminal::json(&rows.collect::<Vec<_>>())?;
         return Ok(exit::OK);
     }
     let rows = specs.iter().map(|(path, spec)| match spec {
@@ -124,9 +124,9 @@ fn list(args: &Args, as_json: bool) -> Outcome {
         }
     });
     if specs.is_empty() {
-        out::note("there is no spec in agentd/specs");
+        terminal::note("there is no spec in agentd/specs");
     } else {
-        out::table(
+        terminal::table(
             &["id", "version", "requirements", "scenarios", "title"],
             rows,
         )?;
@@ -170,10 +170,10 @@ fn read(path: &str, text: &str) -> Result<Spec> {
 fn show(args: &Args, id: &str, as_json: bool) -> Outcome {
     let (path, text) = find(&project::root(args)?, id)?;
     if as_json {
-        out::json(&read(&path, &text)?)?;
+        terminal::json(&read(&path, &text)?)?;
     } else {
-        out::text(&text)?;
-        out::note(format_args!("from {path}"));
+        terminal::text(&text)?;
+        terminal::note(format_args!("from {path}"));
     }
     Ok(exit::OK)
 }
@@ -198,10 +198,10 @@ fn show_requirement(args: &Args, id: &str, requirement: &str, as_json: bool) -> 
     };
     let scenarios = spec.scenarios_of(requirement);
     if as_json {
-        out::json(&json!({"requirement": found, "scenarios": scenarios}))?;
+        terminal::json(&json!({"requirement": found, "scenarios": scenarios}))?;
         return Ok(exit::OK);
     }
-    out::data(|out| {
+    terminal::data(|out| {
         writeln!(out, "### {} - {}\n\n{}", found.id, found.title, found.text)?;
         if !scenarios.is_empty() {
             writeln!(out)?;
@@ -210,6 +210,6 @@ fn show_requirement(args: &Args, id: &str, requirement: &str, as_json: bool) -> 
             .iter()
             .try_for_each(|scenario| writeln!(out, "### Scenario: {}", scenario.title))
     })?;
-    out::note(format_args!("from {path}:{}", found.line));
+    terminal::note(format_args!("from {path}:{}", found.line));
     Ok(exit::OK)
 }

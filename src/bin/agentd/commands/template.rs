@@ -6,7 +6,7 @@ use agentd::{Error, ErrorKind, Places, Templates};
 use serde_json::{Value, json};
 
 use crate::args::{Args, TemplateCommand};
-use crate::out::{self, Failure, Outcome};
+use crate::terminal::{self, Failure, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, command: &TemplateCommand) -> Outcome {
@@ -25,10 +25,10 @@ pub(super) fn run(args: &Args, command: &TemplateCommand) -> Outcome {
 fn list(args: &Args, as_json: bool) -> Outcome {
     let listing = Templates::new(project::places(args)?).list();
     if as_json {
-        out::json(&listing.iter().map(described).collect::<Vec<_>>())?;
+        terminal::json(&listing.iter().map(described).collect::<Vec<_>>())?;
         return Ok(exit::OK);
     }
-    out::data(|out| {
+    terminal::data(|out| {
         let width = listing
             .iter()
             .map(|listed| listed.name.len())
@@ -85,7 +85,7 @@ fn show(args: &Args, mode: &str, agent: Option<&str>, built_in: bool, as_json: b
     let found = templates.find(&agent, &mode)?;
     let template = &found.template;
     if as_json {
-        out::json(&json!({
+        terminal::json(&json!({
             "name": template.text.name,
             "owner": template.text.owner.to_string(),
             "origin": template.text.origin,
@@ -93,8 +93,8 @@ fn show(args: &Args, mode: &str, agent: Option<&str>, built_in: bool, as_json: b
             "text": template.text.file,
         }))?;
     } else {
-        out::text(&template.text.file)?;
-        out::note(format_args!(
+        terminal::text(&template.text.file)?;
+        terminal::note(format_args!(
             "{} from {}",
             template.text.name, template.text.origin
         ));
@@ -140,10 +140,10 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
         let rows = checked.iter().map(
             |(listed, findings)| json!({"name": listed.name, "origin": listed.origin, "findings": findings}),
         );
-        out::json(&rows.collect::<Vec<_>>())?;
+        terminal::json(&rows.collect::<Vec<_>>())?;
     } else {
         print_findings(&checked)?;
-        out::note(format_args!(
+        terminal::note(format_args!(
             "templates checked: {}, findings: {count}",
             checked.len()
         ));
@@ -152,7 +152,7 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
 }
 
 fn print_findings(checked: &[(&Listed, Vec<Finding>)]) -> std::io::Result<()> {
-    out::data(|out| {
+    terminal::data(|out| {
         for (listed, findings) in checked {
             for finding in findings {
                 let line = finding

@@ -6,12 +6,12 @@ use std::path::Path;
 use agentd::agent::find_command;
 use agentd::config::CheckCommand;
 use agentd::models::{AgentName, BlobId};
-use agentd::orchestrator::{Definition, Standing, Trust, definitions, settings};
+use agentd::orchestrator::{Definition, Trust, TrustStatus, definitions, settings};
 use agentd::{Places, Result, ops};
 use serde_json::{Value, json};
 
 use crate::args::Args;
-use crate::out::{self, Outcome};
+use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, show: bool, as_json: bool) -> Outcome {
@@ -25,19 +25,21 @@ pub(super) fn run(args: &Args, show: bool, as_json: bool) -> Outcome {
     }
     if as_json {
         let files: Vec<Value> = files.iter().map(|file| described(file, !show)).collect();
-        out::json(&json!({"root": root.display().to_string(), "files": files}))?;
+        terminal::json(&json!({"root": root.display().to_string(), "files": files}))?;
     } else {
         print(&files, !show)?;
     }
     for file in &files {
         if let Err(error) = &file.found {
-            out::warning(format_args!("{} cannot be accepted: {error}", file.file));
+            terminal::warning(format_args!("{} cannot be accepted: {error}", file.file));
         }
     }
     if files.is_empty() {
-        out::note("this project has no templates, packs, agents, settings or checks of its own");
+        terminal::note(
+            "this project has no templates, packs, agents, settings or checks of its own",
+        );
     } else if show && !open.is_empty() {
-        out::note("read them; `agentd trust` accepts them as they are now");
+        terminal::note("read them; `agentd trust` accepts them as they are now");
     }
     let readable = files.iter().all(|file| file.found.is_ok());
     let accepted = !show || open.is_empty();
@@ -81,16 +83,16 @@ fn checks(places: &Places, root: &Path) -> Vec<CheckCommand> {
 /// Returns the files that are not accepted as they are.
 fn open(files: &[Definition]) -> Vec<(String, BlobId)> {
     let open = files.iter().filter_map(|file| match &file.found {
-        Ok((content, Standing::New | Standing::Changed)) => {
+        Ok((content, TrustStatus::New | TrustStatus::Changed)) => {
             Some((file.file.clone(), content.clone()))
         }
-        Ok((_, Standing::Accepted)) | Err(_) => None,
+        Ok((_, TrustStatus::Accepted)) | Err(_) => None,
     });
     open.collect()
 }
 
 fn print(files: &[Definition], accepted: bool) -> std::io::Result<()> {
-    out::data(|out| {
+    terminal::data(|out| {
         for file in files {
             let now = state(file);
             if accepted && matches!(now, "new" | "changed") {
@@ -145,9 +147,9 @@ fn described(file: &Definition, accepted: bool) -> Value {
 /// Returns how a file stood with the user when the command began.
 fn state(file: &Definition) -> &'static str {
     match &file.found {
-        Ok((_, Standing::Accepted)) => "accepted",
-        Ok((_, Standing::New)) => "new",
-        Ok((_, Standing::Changed)) => "changed",
+        Ok((_, TrustStatus::Accepted)) => "accepted",
+        Ok((_, TrustStatus::New)) => "new",
+        Ok((_, TrustStatus::Changed)) => "changed",
         Err(_) => "unusable",
     }
 }

@@ -2,33 +2,33 @@
 
 use agentd::Result;
 use agentd::models::AgentName;
-use agentd::orchestrator::{Ask, Workspace, take};
+use agentd::orchestrator::{TurnRequest, Workspace, take_turn};
 use agentd::store::{SqliteStore, Store};
 
-use super::ask::ask;
-use super::lead::{no_agent, warn_of_own_work};
-use super::sending::Sending;
+use super::input::ask;
+use super::run::{no_agent, warn_of_own_work};
+use super::session::Sending;
 use crate::args::{Args, TurnArgs};
-use crate::out::Outcome;
+use crate::terminal::Outcome;
 
 pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
     let (workspace, ask) = ask(args, &given.ask)?;
     let agent = agent(&workspace, &ask)?;
     let grammar = workspace.pack.grammar(&ask.mode).ok();
-    let sending = Sending::open("agentd turn", workspace, &given.send, given.json)?;
-    let driver = sending.driver(args, &agent, &given.send)?;
-    let ask = Ask {
+    let sending = Sending::open(args, "agentd turn", workspace, &given.send, given.json)?;
+    let driver = sending.driver(args, &agent)?;
+    let ask = TurnRequest {
         repairs: given.repairs,
         agent: Some(agent),
         ..ask
     };
-    sending.run(grammar.as_ref(), |desk| {
-        take(desk, driver.as_ref(), &ask).map(Some)
+    sending.run(grammar.as_ref(), |context| {
+        take_turn(context, driver.as_ref(), &ask).map(Some)
     })
 }
 
 /// Returns the agent that was named, or the mode's.
-fn agent(workspace: &Workspace, ask: &Ask) -> Result<AgentName> {
+fn agent(workspace: &Workspace, ask: &TurnRequest) -> Result<AgentName> {
     let agent = workspace.agent(ask)?.ok_or_else(|| no_agent(&ask.mode))?;
     let writes = workspace
         .pack

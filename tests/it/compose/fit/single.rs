@@ -56,7 +56,7 @@ fn reserve_and_overhead_are_kept_free() {
         overhead: 200,
         ..case.request(1_500)
     };
-    let draft = compose(&pack, &case.state(), request).unwrap();
+    let draft = compose(&pack, &case.state(), &request).unwrap();
     assert_eq!(draft.fit_report.budget, Some(800));
     assert!(tokens(&draft) <= 800 && tokens(&free) > 800);
 }
@@ -73,7 +73,7 @@ fn a_hundred_thousand_turns_and_entries_are_cut_and_the_cut_is_told() {
     let draft = compose(
         &pack,
         &case.state(),
-        Request {
+        &Request {
             limits,
             ..case.request(8_192)
         },
@@ -154,12 +154,12 @@ fn with_hysteresis_the_history_keeps_its_start_for_a_while() {
             previous: first,
             ..case.request(900)
         };
-        let now = compose(&pack, &case.state(), request).unwrap();
+        let now = compose(&pack, &case.state(), &request).unwrap();
         assert!(tokens(&now) <= 900);
         moves += usize::from(first.is_some() && now.fit_report.first_turn != first);
         first = now.fit_report.first_turn;
         pack.hysteresis = None;
-        let sliding = compose(&pack, &case.state(), case.request(900))
+        let sliding = compose(&pack, &case.state(), &case.request(900))
             .unwrap()
             .fit_report
             .first_turn;
@@ -205,10 +205,10 @@ fn a_counter_may_be_shared_between_threads() {
     let texts: Vec<String> = std::thread::scope(|scope| {
         let one = || {
             let request = Request {
-                counter: Arc::clone(&counter),
+                counter: Some(Arc::clone(&counter)),
                 ..case.request(900)
             };
-            compose(&pack, &state, request).unwrap().text()
+            compose(&pack, &state, &request).unwrap().text()
         };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(one)).collect();
         threads
@@ -278,7 +278,7 @@ fn xml_that_grows_in_cdata_stays_within_the_window() {
         let draft = compose(
             &pack,
             &case.state(),
-            Request {
+            &Request {
                 project,
                 ..case.request(window)
             },
@@ -300,7 +300,7 @@ fn no_spelling_of_a_frame_passes() {
     let text = |value: &str| {
         let mut state = case.state();
         state.work.history[0].user = value.to_owned();
-        compose(&pack, &state, case.request(1 << 40))
+        compose(&pack, &state, &case.request(1 << 40))
             .unwrap()
             .text()
     };
@@ -362,7 +362,7 @@ fn an_elastic_layer_may_be_the_first() {
         mode: Some(Mode::new("go").unwrap()),
         ..State::default()
     };
-    let draft = compose(&pack, &state, request).unwrap();
+    let draft = compose(&pack, &state, &request).unwrap();
     let expected = "# file: a.rs\n\ncode\n\n# file: a.rs\n\ncode\n\n---\n\nRules.\n\n---\n\n# instructions\n\nGo";
     assert_eq!(draft.text(), expected);
     let blocks: Vec<&str> = draft
@@ -408,7 +408,7 @@ fn a_named_file_is_shown_or_the_prompt_is_refused() {
             mode: Some(Mode::new("go").unwrap()),
             ..State::default()
         };
-        compose(&pack, &state, request)
+        compose(&pack, &state, &request)
     };
     let chosen_and_named = composed(&[("chosen.rs", false), ("named.rs", true)])
         .unwrap()
@@ -440,7 +440,7 @@ fn hysteresis_never_loses_what_fits() {
             previous: Some(previous),
             ..case.request(window)
         };
-        let draft = compose(&pack, &case.state(), request).unwrap();
+        let draft = compose(&pack, &case.state(), &request).unwrap();
         draft
             .fit_report
             .blocks
@@ -474,10 +474,10 @@ fn an_estimated_count_leaves_room_for_its_margin() {
         base: 100,
     };
     let request = Request {
-        counter: Arc::new(Counter::new(spec)),
+        counter: Some(Arc::new(Counter::new(spec))),
         ..case.request(1_500)
     };
-    let draft = compose(&pack, &case.state(), request).unwrap();
+    let draft = compose(&pack, &case.state(), &request).unwrap();
     let most = (tokens(&draft) as f64 * 1.5 * 1.2).ceil() as u64;
     assert_eq!(
         draft.fit_report.budget,

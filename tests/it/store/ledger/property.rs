@@ -1,6 +1,6 @@
 //! Whatever is asked of them in whatever order, the stores give the same answers.
 
-use agentd::models::{Amount, Answered, Budget, Caps, End, Event, SessionId};
+use agentd::models::{Amount, Answered, Budget, CallOutcome, Caps, Event, SessionId};
 use agentd::store::{Claim, Entry, Lease, MemoryStore, Scope, SqliteStore, Store, Turns, blob_id};
 use proptest::collection::vec;
 use proptest::option;
@@ -43,9 +43,9 @@ fn event() -> impl Strategy<Value = Event> {
     let place = || (1..4_u64, 1..3_u64);
     let call = (place(), 0..RUNS.len(), amount());
     let end = prop_oneof![
-        Just(End::Ok),
-        Just(End::Lost),
-        Just(End::TimedOut {
+        Just(CallOutcome::Ok),
+        Just(CallOutcome::Lost),
+        Just(CallOutcome::TimedOut {
             idle: true,
             seconds: 3
         })

@@ -70,7 +70,9 @@ fn held(stage: &Stage, edit: &Edit) -> Option<String> {
 /// Returns what became of the effects.
 fn settlements(stage: &Stage) -> Vec<(String, bool)> {
     let settled = |event: Event| match event {
-        Event::Settled { settlement, .. } => Some((settlement.operation, settlement.done)),
+        Event::Settled { settlement, .. } => {
+            Some((settlement.operation.to_string(), settlement.done))
+        }
         _ => None,
     };
     stage

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use agentd::fail::POINTS;
-use agentd::models::{End, Event};
+use agentd::models::{CallOutcome, Event};
 
 use super::{Stage, TURN, answers, until};
 use crate::support::{repository, write};
@@ -137,7 +137,7 @@ fn kill_turns(chance: &mut Chance, kills: usize, figures: &Mutex<Figures>) {
     figures.salvaged += answers.iter().filter(|answered| answered.salvaged).count();
     figures.lost += answers
         .iter()
-        .filter(|answered| answered.end == End::Lost)
+        .filter(|answered| answered.end == CallOutcome::Lost)
         .count();
 }
 

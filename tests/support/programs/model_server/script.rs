@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use agentd::models::Nonce;
-use agentd::models::yaml::{self, Placed};
+use agentd::text::yaml::{self, Placed};
 use agentd::{Error, ErrorKind};
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,0 +1,183 @@
+//! What commands that send a prompt have in common: the ledger, the agents, the live view, and how they are stopped.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use agentd::agent::{Driver, Drivers, REPLAY_PREFIX, SCRIPTED, Scripted};
+use agentd::models::{AgentName, SessionId};
+use agentd::ops::{self, Operations};
+use agentd::orchestrator::{
+    AcceptNow, Run, TurnContext, TurnReport, Workspace, find_driver, knows_ledger, open_ledger,
+    progress_channel, recover_all,
+};
+use agentd::parse::Grammar;
+use agentd::store::SqliteStore;
+use agentd::{Error, ErrorKind, Result};
+use serde_json::json;
+
+use super::input::from_here;
+use super::report;
+use crate::args::{Args, SendArgs};
+use crate::terminal::{self, Failure, Outcome};
+use crate::{exit, progress_view, project, signals};
+
+/// What a command that sends a prompt works with.
+pub(super) struct Sending {
+    pub(super) workspace: Workspace,
+    drivers: Drivers,
+    operations: Operations,
+    pub(super) run: Run,
+    json: bool,
+}
+
+impl Sending {
+    /// Finds the agents.
+    pub(super) fn open(
+        args: &Args,
+        name: &str,
+        workspace: Workspace,
+        given: &SendArgs,
+        json: bool,
+    ) -> Result<Self> {
+        project::check_ledger_place(&workspace.root)?;
+        let mut drivers = project::drivers(&workspace)?;
+        if let Some(script) = &given.script {
+            let scripted = read_script(args, script)?;
+            drivers.registered.register(SCRIPTED, scripted);
+        }
+        let (budget, limits) = (workspace.settings.budget, workspace.settings.limits);
+        let trust = if given.trust {
+            AcceptNow::Everything
+        } else {
+            AcceptNow::Nothing
+        };
+        let run = Run {
+            budget,
+            limits,
+            trust,
+            git: project::git(),
+            ..Run::new(name)
+        };
+        Ok(Self {
+            workspace,
+            drivers,
+            operations: Operations::shipped(),
+            run,
+            json,
+        })
+    }
+
+    /// Returns the driver of an agent.
+    pub(super) fn driver(&self, args: &Args, agent: &AgentName) -> Result<Arc<dyn Driver>> {
+        if agent.as_str().starts_with(REPLAY_PREFIX) {
+            return find_driver(&self.drivers, &ledger(args)?, agent);
+        }
+        self.drivers.find(agent.as_str())
+    }
+
+    /// Takes a turn with a desk, and tells of it.
+    pub(super) fn run(
+        mut self,
+        grammar: Option<&Grammar>,
+        work: impl FnOnce(&TurnContext<'_>) -> Result<Option<TurnReport>>,
+    ) -> Outcome {
+        let (result, shown) = self.with_context(self.json, grammar, work)?;
+        let outcome = match result? {
+            Some(report) => self.tell(report),
+            None => Ok(exit::OK),
+        };
+        // A reader that went away does not undo the turn.
+        shown.map_err(Failure::Output).and(outcome)
+    }
+
+    /// Does something with a desk: what earlier runs have left is brought to an end first, what happens is shown while
+    /// it happens, and signals stop it. Returns what came of it, and of showing it.
+    pub(super) fn with_context<T>(
+        &mut self,
+        json: bool,
+        grammar: Option<&Grammar>,
+        work: impl FnOnce(&TurnContext<'_>) -> Result<T>,
+    ) -> Result<(Result<T>, io::Result<()>)> {
+        let store = open_ledger(&self.workspace, self.run.trust)?;
+        let (signs, seen) = progress_channel();
+        self.run.signs = Some(signs);
+        let over = signals::stop_on(&self.run.stop);
+        let view = progress_view::View::new(json, grammar);
+        let watcher = thread::spawn(move || view.show(&seen));
+        let context = TurnContext {
+            workspace: &self.workspace,
+            store: &store,
+            drivers: &self.drivers,
+            operations: &self.operations,
+            run: &self.run,
+        };
+        let result = recover_all(&context).and_then(|_| work(&context));
+        over.tell();
+        self.run.signs = None;
+        Ok((result, watcher.join().unwrap_or(Ok(()))))
+    }
+
+    /// Tells what became of a turn.
+    pub(super) fn tell(&self, report: TurnReport) -> Outcome {
+        if self.json {
+            let fault = report.fault.as_ref().map(|fault| {
+                json!({"kind": fault.kind().name(), "message": fault.message(), "hint": fault.hint()})
+            });
+            terminal::json_line(&json!({"event": "report", "report": report, "fault": fault}))?;
+        } else {
+            if !report.response.message.is_empty() {
+                terminal::data(|out| writeln!(out, "{}", report.response.message))?;
+            }
+            report::tell(&report);
+        }
+        match report.fault {
+            Some(fault) => Err(fault.into()),
+            None => Ok(exit::OK),
+        }
+    }
+}
+
+/// Reads the script of the agent `scripted`.
+fn read_script(args: &Args, script: &Path) -> Result<Scripted> {
+    let path = from_here(args, script)?;
+    Scripted::read(&ops::read_text(&path)?, &path.display().to_string())
+}
+
+/// Returns the error for a session of which the ledger has nothing.
+pub(super) fn no_turn(session: &SessionId) -> Error {
+    Error::new(
+        ErrorKind::TurnNotFound,
+        format!("no turn of `{session}` was taken yet"),
+    )
+    .with_hint("`agentd log` lists the turns")
+}
+
+/// Returns the ledger of a project if there is one, to be looked at, and says so if it was not made here.
+pub(super) fn look(root: &Path, user: Option<&Path>) -> Result<Option<SqliteStore>> {
+    project::check_ledger_place(root)?;
+    let store = SqliteStore::open_existing(root)?;
+    if let Some(store) = &store
+        && !knows_ledger(root, user, store).unwrap_or(false)
+    {
+        terminal::note(
+            "this ledger was not made here, or the project was moved; no turn is taken with it until you accept it with `agentd trust`",
+        );
+    }
+    Ok(store)
+}
+
+/// Returns the ledger of the project if there is one; a command that only looks makes none.
+pub(super) fn ledger(args: &Args) -> Result<SqliteStore> {
+    let places = project::places(args)?;
+    let root = project::root(args)?;
+    look(&root, places.user.as_deref())?.ok_or_else(|| {
+        let message = format!(
+            "no turn was taken in `{}` yet",
+            root.display().to_string().escape_debug()
+        );
+        Error::new(ErrorKind::TurnNotFound, message)
+            .with_hint("`agentd turn` takes one, and `agentd log` lists them")
+    })
+}

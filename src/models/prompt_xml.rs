@@ -1,0 +1,152 @@
+//! The XML of a unified prompt.
+
+use std::fmt::{self, Write};
+use std::io;
+
+use super::prompt::{ContextItem, ContextKind, Piece, UnifiedPrompt};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::text::xml::{escape_at_signs, read_elements, write_element};
+
+/// Writes the part of the document that belongs to one piece.
+pub(super) fn write_piece(
+    out: &mut impl Write,
+    prompt: &UnifiedPrompt,
+    piece: Piece,
+) -> fmt::Result {
+    let items = prompt.context();
+    let system = prompt.system_prompt();
+    match piece {
+        Piece::System => {
+            out.write_str("<prompt>\n")?;
+            write_element(out, "system_prompt", None, system)
+        }
+        Piece::Item(index) => {
+            if index == 0 && system.is_empty() {
+                out.write_str("<prompt>\n")?;
+            }
+            if index == 0 {
+                out.write_str("<context>\n")?;
+            }
+            let Some(item) = items.get(index) else {
+                return Ok(());
+            };
+            let name = Some((item.kind().attribute(), item.name()));
+            write_element(out, item.kind().element(), name, item.content())?;
+            if index + 1 == items.len() {
+                out.write_str("</context>\n")?;
+            }
+            Ok(())
+        }
+        Piece::Instructions => {
+            if items.is_empty() && system.is_empty() {
+                out.write_str("<prompt>\n")?;
+            }
+            write_element(out, "instructions", None, prompt.instructions())?;
+            out.write_str("</prompt>\n")
+        }
+    }
+}
+
+/// Returns the size of the document in bytes if nothing in it has to be escaped: in most cases enough to allocate once.
+pub(super) fn estimated_size(prompt: &UnifiedPrompt) -> usize {
+    /// Tags, attribute and CDATA marks of one element.
+    const FRAME: usize = 64;
+    let items = prompt
+        .context()
+        .iter()
+        .map(|item| item.name().len() + item.content().len() + FRAME);
+    items.sum::<usize>() + prompt.system_prompt().len() + prompt.instructions().len() + 4 * FRAME
+}
+
+/// Writes text to a byte writer and keeps the error that `fmt` cannot carry.
+pub(super) struct ByteWriter<W> {
+    writer: W,
+    error: Option<io::Error>,
+}
+
+impl<W: io::Write> ByteWriter<W> {
+    pub(super) fn new(writer: W) -> Self {
+        Self {
+            writer,
+            error: None,
+        }
+    }
+
+    /// Returns the result of writing with the error of the byte writer.
+    pub(super) fn finish(self, result: fmt::Result) -> io::Result<()> {
+        result.map_err(|error| self.error.unwrap_or_else(|| io::Error::other(error)))
+    }
+}
+
+impl<W: io::Write> Write for ByteWriter<W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.writer.write_all(text.as_bytes()).map_err(|error| {
+            self.error = Some(error);
+            fmt::Error
+        })
+    }
+}
+
+/// Reads a document strictly: anything that would not be written again to the same bytes is refused.
+///
+/// The elements are read leniently and the prompt is written again. The first byte that differs is the fault, so no
+/// rule of the written form is stated twice.
+pub(super) fn read_prompt(xml: &str) -> Result<UnifiedPrompt> {
+    let prompt =
+        read_leniently(xml).map_err(|(offset, message)| invalid_xml(xml, offset, message))?;
+
+    let written = prompt.to_xml();
+    let is_exact = written == xml
+        // Written for an agent that expands `@name`.
+        || escape_at_signs(&written) == xml;
+    if is_exact {
+        return Ok(prompt);
+    }
+
+    let offset = written
+        .bytes()
+        .zip(xml.bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
+    Err(invalid_xml(
+        xml,
+        offset,
+        "this is not how a prompt is written".to_owned(),
+    ))
+}
+
+fn read_leniently(xml: &str) -> Result<UnifiedPrompt, (usize, String)> {
+    let mut system_prompt = String::new();
+    let mut context = Vec::new();
+    let mut instructions = None;
+    for element in read_elements(xml, &["prompt", "context"])? {
+        let kind = match element.name.as_str() {
+            "file" => ContextKind::File,
+            "artifact" => ContextKind::Artifact,
+            "thought" => ContextKind::Thought,
+            "system_prompt" => {
+                system_prompt = element.body;
+                continue;
+            }
+            "instructions" => {
+                instructions = Some(element.body);
+                continue;
+            }
+            // Not an element of a prompt. It is missing when the prompt is written again, and refused there.
+            _ => continue,
+        };
+        context.push(ContextItem::new(kind, element.attribute, element.body));
+    }
+
+    let at_end = |message: &str| (xml.len(), message.to_owned());
+    let instructions = instructions.ok_or_else(|| at_end("there are no <instructions>"))?;
+    let prompt = UnifiedPrompt::new(instructions).map_err(|error| at_end(error.message()))?;
+    let prompt = prompt.with_system(system_prompt);
+    Ok(context.into_iter().fold(prompt, UnifiedPrompt::with_item))
+}
+
+fn invalid_xml(xml: &str, offset: usize, message: String) -> Error {
+    Error::new(ErrorKind::XmlInvalid, message)
+        .with_place(Place::at_offset("prompt.xml", xml, offset))
+        .with_hint("only documents that `to_xml` has written can be read back")
+}

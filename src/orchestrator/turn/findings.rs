@@ -1,0 +1,223 @@
+//! The findings of a turn: read from its reply, compared with the last round's, written into its report.
+
+use super::ActiveTurn;
+use super::record::text;
+use crate::apply;
+use crate::error::Result;
+use crate::models::{
+    BlobId, Finding, FindingWords, Mode, OperationId, Response, SessionId, State, UpdateFormat,
+    WrittenFinding,
+};
+use crate::ops::{self, Site, Step};
+use crate::orchestrator::workspace::Workspace;
+use crate::pack::ModeSpec;
+use crate::spec;
+use crate::store::Store;
+
+impl Workspace {
+    /// Returns whether the findings of a mode's turns are noted.
+    pub(crate) fn notes_findings(&self, mode: &Mode) -> bool {
+        let spec = self.pack.modes.get(mode);
+        spec.is_some_and(|spec| spec.after.contains(&OperationId::FindingsNote))
+    }
+
+    /// Returns the name of the action that reports findings, and the words that the pack knows for them.
+    pub(crate) fn finding_action(&self, mode: &Mode) -> Option<(&String, FindingWords)> {
+        let is_finding = |name: &str| {
+            let operation = self
+                .pack
+                .uses
+                .get(name)
+                .and_then(|used| used.operation.as_ref());
+            operation.is_some_and(|operation| *operation == OperationId::FindingsNote)
+        };
+        let mut actions = self.pack.actions_of(mode);
+        actions
+            .find(|(name, _)| is_finding(name))
+            .map(|(name, action)| (name, FindingWords::new(action)))
+    }
+
+    /// Returns the findings that a response reports, in actions and in its reports, and those of the last round that
+    /// are still open.
+    pub(crate) fn findings(
+        &self,
+        mode: &Mode,
+        response: &Response,
+        reports: &[&str],
+        earlier: &[Finding],
+    ) -> Vec<Finding> {
+        let action = self.finding_action(mode);
+        let actions = response.actions.iter();
+        let reported = actions.filter(|given| {
+            action
+                .as_ref()
+                .is_some_and(|(name, _)| **name == given.name)
+        });
+        let mut written: Vec<WrittenFinding> = reported.map(apply::finding_of_action).collect();
+
+        let words = action.map(|(_, words)| words).unwrap_or_default();
+        let ids: Vec<&str> = earlier.iter().map(|finding| finding.id.as_str()).collect();
+        for report in reports {
+            written.extend(spec::read_findings(report, &words, &ids));
+        }
+        apply::collect_findings(&words, written, earlier)
+    }
+}
+
+impl ActiveTurn<'_> {
+    /// Returns the findings of the turn; `None` in a mode that notes none.
+    pub(crate) fn findings(
+        &self,
+        response: &Response,
+        planned: &[Step],
+    ) -> Result<Option<Vec<Finding>>> {
+        let (workspace, started) = (self.context.workspace, &self.prepared.started);
+        if !workspace.notes_findings(&started.mode) {
+            return Ok(None);
+        }
+        let earlier = match &started.for_change {
+            Some(change) => earlier_of_change(self.context.store, change, &started.mode)?,
+            None => earlier(self.context.store, &self.state, &started.mode)?,
+        };
+        let reports: Vec<&str> = match started.for_change {
+            // Nothing is planned for an opinion, so its report is read as it was sent.
+            Some(_) => whole_updates(response).collect(),
+            None => planned
+                .iter()
+                .filter_map(|planned| planned.content.as_deref())
+                .collect(),
+        };
+        Ok(Some(workspace.findings(
+            &started.mode,
+            response,
+            &reports,
+            &earlier,
+        )))
+    }
+
+    /// Records of each finding whether its place exists in the tree.
+    pub(crate) fn find_places(&self, findings: &mut [Finding]) {
+        let site = self.site(&self.state);
+        let session = self.prepared.started.for_change.as_ref().or(site.session);
+        ops::find_places(&Site { session, ..site }, findings);
+    }
+}
+
+/// Returns the texts that a response wants files to hold.
+pub(crate) fn whole_updates(response: &Response) -> impl Iterator<Item = &str> {
+    let whole = response
+        .updates
+        .iter()
+        .filter(|update| update.format == UpdateFormat::Whole);
+    whole.map(|update| update.content.as_str())
+}
+
+/// Returns the open findings of a change's last round in a mode.
+pub(crate) fn earlier_of_change(
+    store: &dyn Store,
+    change: &SessionId,
+    mode: &Mode,
+) -> Result<Vec<Finding>> {
+    let events = store.events(change)?;
+    earlier(
+        store,
+        &State::fold(events.iter().map(|(_, event)| event)),
+        mode,
+    )
+}
+
+/// Returns the open findings of a session's last round in a mode.
+pub(crate) fn earlier(store: &dyn Store, state: &State, mode: &Mode) -> Result<Vec<Finding>> {
+    let noted = state
+        .findings
+        .get(mode)
+        .map(|report| noted_findings(store, report))
+        .transpose()?;
+    Ok(noted
+        .unwrap_or_default()
+        .into_iter()
+        .filter(Finding::is_open)
+        .collect())
+}
+
+/// Returns the open findings of all modes of a session, each with its mode.
+///
+/// # Errors
+///
+/// `LedgerUnusable` if the ledger lacks them.
+pub fn open_findings(store: &dyn Store, state: &State) -> Result<Vec<(Mode, Finding)>> {
+    let mut open = Vec::new();
+    for mode in state.findings.keys() {
+        open.extend(
+            earlier(store, state, mode)?
+                .into_iter()
+                .map(|finding| (mode.clone(), finding)),
+        );
+    }
+    Ok(open)
+}
+
+/// Reads a list of findings from the ledger; one in another form is empty.
+///
+/// # Errors
+///
+/// `LedgerUnusable` if the ledger lacks it.
+pub fn noted_findings(store: &dyn Store, report: &BlobId) -> Result<Vec<Finding>> {
+    Ok(serde_json::from_str(&text(store, report)?).unwrap_or_default())
+}
+
+/// Adds to the mode's report those findings that it does not have, so that the next agent sees them. A reply without a
+/// report gets one if there are findings.
+pub(crate) fn complete_report(
+    spec: &ModeSpec,
+    findings: &[Finding],
+    words: &FindingWords,
+    planned: &mut Vec<Step>,
+    write: impl FnOnce(&str, String) -> Result<Vec<Step>>,
+) -> Result<()> {
+    let Some(target) = spec.updates.iter().find(|target| !target.contains('*')) else {
+        return Ok(());
+    };
+    let report = planned
+        .iter_mut()
+        .rev()
+        .find(|planned| planned.target == *target && planned.refused.is_none());
+    let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
+    let text = report
+        .as_ref()
+        .and_then(|planned| planned.content.as_deref())
+        .unwrap_or_default();
+    let listed = spec::read_findings(text, words, &ids);
+    let is_listed = |finding: &&Finding| {
+        listed.iter().any(|known| {
+            let has_id = known
+                .id
+                .as_deref()
+                .is_some_and(|id| id.eq_ignore_ascii_case(&finding.id));
+            let is_described = known.title.is_some() || known.problem.is_some();
+            let is_same =
+                known.id.is_none() && known.title == finding.title && known.title.is_some();
+            (has_id && is_described) || is_same
+        })
+    };
+    let missing: Vec<String> = findings
+        .iter()
+        .filter(|finding| !is_listed(finding))
+        .map(spec::write_finding)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+
+    let missing = missing.join("\n");
+    match report {
+        Some(Step {
+            content: Some(content),
+            ..
+        }) => {
+            *content = format!("{}\n\n## Other findings\n\n{missing}", content.trim_end());
+        }
+        _ => planned.extend(write(target, format!("## Findings\n\n{missing}"))?),
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! Taking a turn once more: the same prompt, byte for byte.
+
+use super::prepare::{self, PreparedTurn};
+use super::record::{CallRecord, TurnRecord};
+use super::recover;
+use super::site::TurnSite;
+use super::{ActiveTurn, TurnContext, TurnReport};
+use crate::agent::Driver;
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{AgentName, CallOutcome, Event, Mode, Permission, SessionId, State};
+use crate::orchestrator::chance;
+use crate::orchestrator::workspace::check_trust;
+
+/// Brings the last turn of a session to an end, and calls its agent again if it gave no whole reply. `None` if there
+/// was nothing left to do. With `again` also if the agent could have edited files.
+///
+/// # Errors
+///
+/// `NotResumable` if the agent could have done half of its work, or the pack is not the one of the prompt any more;
+/// whatever keeps a turn from being taken.
+pub fn resume(
+    context: &TurnContext<'_>,
+    driver: &dyn Driver,
+    session: &SessionId,
+    again: bool,
+) -> Result<Option<TurnReport>> {
+    recover::holding(context, session, |lease| {
+        let (_, state) = recover::recover(context, lease)?;
+        let Some(turn) = TurnRecord::last(session, &context.store.events(session)?) else {
+            return Ok(None);
+        };
+        if turn.replied.is_some() {
+            return Ok(None);
+        }
+        let other = context.workspace.with_pack(&turn.started.pack)?;
+        let context = &TurnContext {
+            workspace: other.as_ref().unwrap_or(context.workspace),
+            ..*context
+        };
+        check(context, driver, &turn, again)?;
+        let prepared = prepared(context, driver, &turn)?;
+        let grounds = TurnSite::of(
+            context,
+            Some(session).filter(|_| prepared.started.named),
+            &state,
+        )?;
+        ActiveTurn::new(context, driver, lease, state, &prepared, &grounds)
+            .carry_on(Vec::new())
+            .map(Some)
+    })
+}
+
+/// Returns a turn, ready to be sent once more at what its model costs now.
+fn prepared(
+    context: &TurnContext<'_>,
+    driver: &dyn Driver,
+    turn: &TurnRecord,
+) -> Result<PreparedTurn> {
+    let model = match &turn.started.model {
+        Some(id) => Some(context.workspace.catalogue()?.find_or_assume(id)),
+        None => None,
+    };
+    let price = prepare::price(context, driver, model.as_ref())?;
+    let max_output = model.and_then(|model| model.max_output);
+    Ok(PreparedTurn {
+        max_output,
+        price,
+        ..turn.prepared(context.store)?
+    })
+}
+
+fn check(
+    context: &TurnContext<'_>,
+    driver: &dyn Driver,
+    turn: &TurnRecord,
+    again: bool,
+) -> Result<()> {
+    let name = turn.name();
+    if !turn.has_its_pack(context.workspace)? {
+        let message = format!(
+            "the pack `{}` has changed since {name} was sent",
+            turn.started.pack
+        );
+        return Err(Error::new(ErrorKind::NotResumable, message).with_hint("take a new turn"));
+    }
+    let has_edited = |call: &CallRecord| {
+        call.answered
+            .as_ref()
+            .is_some_and(|answered| matches!(answered.end, CallOutcome::Edited { .. }))
+    };
+    if turn.calls.last().is_some_and(has_edited) && !again {
+        let message =
+            format!("the agent of {name} may only read, and files were changed while it ran");
+        return Err(Error::new(ErrorKind::NotResumable, message).with_hint(
+            "look at `git status`, then `agentd resume SESSION --again`, or take a new turn",
+        ));
+    }
+    if turn.started.permission == Permission::Edit && driver.spends() && !again {
+        let message =
+            format!("the agent of {name} could edit files, and may have done half of its work");
+        return Err(Error::new(ErrorKind::NotResumable, message).with_hint(
+            "look at `git status`, then `agentd resume SESSION --again`, or take a new turn",
+        ));
+    }
+    if driver.spends() {
+        let own = Some(&turn.session).filter(|_| turn.started.named);
+        let tree = context
+            .workspace
+            .tree(turn.started.for_change.as_ref().or(own));
+        check_trust(
+            context.workspace,
+            &tree,
+            &turn.started.agent,
+            context.run.trust.covers_definitions(),
+        )?;
+    }
+    Ok(())
+}
+
+/// Sends the prompt of a turn to another agent, as the first turn of a session of its own that no effect follows from.
+///
+/// # Errors
+///
+/// Whatever keeps a turn from being taken.
+pub fn replay(
+    context: &TurnContext<'_>,
+    driver: &dyn Driver,
+    agent: &AgentName,
+    turn: &TurnRecord,
+) -> Result<TurnReport> {
+    let other = context.workspace.with_pack(&turn.started.pack)?;
+    let context = &TurnContext {
+        workspace: other.as_ref().unwrap_or(context.workspace),
+        ..*context
+    };
+    context.workspace.template(agent, &turn.started.mode)?;
+    if driver.spends() {
+        check_trust(
+            context.workspace,
+            &context.workspace.root,
+            agent.as_str(),
+            context.run.trust.covers_definitions(),
+        )?;
+    }
+    let session = SessionId::new(format!("replay-{}", chance::word()))?;
+    let mode: Mode = turn.started.mode.clone();
+    recover::holding(context, &session, |lease| {
+        let mut turn = turn.clone();
+        if agent.as_str() != turn.started.agent {
+            // The prompt stays as it is; another agent may not know the model that it was written for.
+            turn.started.model = context
+                .workspace
+                .agents()?
+                .model(agent.as_str())
+                .map(str::to_owned);
+        }
+        // Nothing follows from a replay, whatever the turn was allowed to do.
+        turn.started.permission = Permission::ReadOnly;
+        turn.started.commands.clear();
+        let mut prepared = prepared(context, driver, &turn)?;
+        agent.as_str().clone_into(&mut prepared.started.agent);
+        prepared.started.turn = 1;
+        prepared.started.named = false;
+        prepared.calls = 0;
+        let opening = vec![Event::Entered { mode }];
+        let state = State::default();
+        let grounds = TurnSite::of(context, None, &state)?;
+        ActiveTurn::new(context, driver, lease, state, &prepared, &grounds).carry_on(opening)
+    })
+}

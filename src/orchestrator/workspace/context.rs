@@ -1,0 +1,295 @@
+//! What a prompt is made from: the project's own words, its tree, a change's artifacts, and what the caller gives.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::ProjectFiles;
+use super::Workspace;
+use super::secret_files;
+use crate::compose::{Given, Variables};
+use crate::error::Result;
+use crate::models::{ContextItem, ContextKind, SessionId, Work};
+use crate::ops;
+use crate::orchestrator::turn::TurnRequest;
+use crate::orchestrator::turn::redacted::redacted_value;
+use crate::pack::{Holds, ModeSpec, Owner, Prose, Template};
+use crate::secret::Secrets;
+
+/// Where the project describes itself.
+pub(crate) const PROJECT_FILE: &str = "agentd/project.md";
+
+/// Variable with the forms of the files that a mode writes.
+const SKELETON: &str = "SKELETON";
+
+/// Placeholder in skeletons for the id of the change.
+const CHANGE_ID: &str = "<change-id>";
+
+/// What a prompt is made from: values, items and where each came from, without anything that no prompt may hold.
+#[derive(Debug, Default)]
+pub struct PromptContext {
+    /// The values of variables.
+    pub variables: Variables,
+    /// Texts of the pack by variable, such as skeletons, which are inserted verbatim.
+    pub pack_texts: Variables,
+    /// For each variable with a value, where it came from.
+    pub sources: Vec<(String, String)>,
+    /// The numbers of the change's tasks, if it has a list of them.
+    pub tasks: Option<Vec<String>>,
+    /// Context items.
+    pub items: Vec<Given>,
+    /// What the project says of itself, and where.
+    pub project: Option<(String, String)>,
+}
+
+impl PromptContext {
+    /// Adds an item that the program chose.
+    fn add(&mut self, item: ContextItem, source: impl Into<String>) {
+        self.items.push(Given {
+            item,
+            source: source.into(),
+            own: false,
+            named: false,
+        });
+    }
+
+    /// Adds an item that the caller named.
+    fn add_named(&mut self, item: ContextItem) {
+        let source = "given by the caller".to_owned();
+        self.items.push(Given {
+            item,
+            source,
+            own: false,
+            named: true,
+        });
+    }
+
+    /// Takes out what no prompt may hold.
+    fn without(mut self, secrets: &Secrets) -> Self {
+        let clean = |text: &mut String| {
+            if let Cow::Owned(clean) = secrets.redact(text) {
+                *text = clean;
+            }
+        };
+        self.variables
+            .values_mut()
+            .chain(self.pack_texts.values_mut())
+            .for_each(clean);
+        self.project.iter_mut().for_each(|(text, _)| clean(text));
+        for given in &mut self.items {
+            let (name, content) = (
+                secrets.redact(given.item.name()),
+                secrets.redact(given.item.content()),
+            );
+            if let (Cow::Owned(_), _) | (_, Cow::Owned(_)) = (&name, &content) {
+                given.item = ContextItem::new(given.item.kind(), name, content);
+            }
+        }
+        self
+    }
+
+    fn set(&mut self, name: &str, value: String, source: impl Into<String>) {
+        self.variables.insert(name.to_owned(), value);
+        self.sources.push((name.to_owned(), source.into()));
+    }
+}
+
+impl TurnRequest {
+    /// Returns the same without what no prompt may hold and no ledger may keep.
+    pub(crate) fn without(&self, secrets: &Secrets) -> Self {
+        let clean = |text: &String| secrets.redact(text).into_owned();
+        Self {
+            instructions: clean(&self.instructions),
+            thoughts: self.thoughts.iter().map(clean).collect(),
+            variables: self
+                .variables
+                .iter()
+                .map(|(name, value)| (name.clone(), clean(value)))
+                .collect(),
+            work: self.work.as_ref().map(|work| clean_work(work, secrets)),
+            ..self.clone()
+        }
+    }
+}
+
+/// Returns a description of work without secrets, wherever in it they stand.
+fn clean_work(work: &Work, secrets: &Secrets) -> Work {
+    let clean = |value| serde_json::from_value(redacted_value(value, secrets));
+    // A description is made of names and texts, and stays one whatever they are.
+    serde_json::to_value(work)
+        .and_then(clean)
+        .unwrap_or_default()
+}
+
+/// Gathers what a template uses; what it does not use is not looked for.
+pub(crate) fn gather(
+    workspace: &Workspace,
+    ask: &TurnRequest,
+    spec: &ModeSpec,
+    template: Option<&Template>,
+) -> Result<PromptContext> {
+    let tree = workspace.tree(ask.works_on());
+    let root = tree.as_path();
+    let uses = |name: &str| match template {
+        Some(template) => template
+            .text
+            .variables
+            .iter()
+            .any(|variable| variable.name == name),
+        None => workspace
+            .pack
+            .variables
+            .iter()
+            .any(|variable| variable == name),
+    };
+    let mut found = PromptContext::default();
+    if workspace.pack.holds(Holds::Project) {
+        found.project = ProjectFiles {
+            root: workspace.root.clone(),
+        }
+        .read()?;
+    }
+    if uses("PROJECT_CONTEXT")
+        && let Some(text) = project_text(workspace)?
+        && !text.trim().is_empty()
+    {
+        found.set("PROJECT_CONTEXT", text.trim().to_owned(), PROJECT_FILE);
+    }
+    if uses("PROJECT_STRUCTURE") {
+        let tree = ops::structure(root, workspace.settings.structure)?;
+        found.set("PROJECT_STRUCTURE", tree, "the project's tree");
+    }
+    let skeletons: Vec<&Prose> = workspace.pack.skeletons_of(spec).collect();
+    if uses(SKELETON) && !skeletons.is_empty() {
+        let texts: Vec<&str> = skeletons
+            .iter()
+            .map(|skeleton| skeleton.text.trim_end())
+            .collect();
+        let named = |(name, skeleton): (&String, &&Prose)| match skeleton.owner {
+            Owner::BuiltIn => name.clone(),
+            Owner::Project | Owner::User | Owner::Memory => skeleton.origin.clone(),
+        };
+        let names: Vec<String> = spec.skeletons.iter().zip(&skeletons).map(named).collect();
+        let source = format!(
+            "skeletons of the pack {}: {}",
+            workspace.pack.name,
+            names.join(", ")
+        );
+        let text = texts.join("\n\n");
+        let text = ask
+            .works_on()
+            .map_or_else(|| text.clone(), |id| text.replace(CHANGE_ID, id.as_str()));
+        found.pack_texts.insert(SKELETON.to_owned(), text);
+        found.sources.push((SKELETON.to_owned(), source));
+    }
+    let is_new = |id: &SessionId| ask.mode == workspace.pack.start && !ops::has_change(root, id);
+    match ask.works_on() {
+        Some(session) if is_new(session) => log::debug!("`{session}` has no folder yet"),
+        // A mode that shows no artifacts works on a session that needs no folder.
+        Some(session) if spec.artifacts.is_empty() && !ops::has_change(root, session) => {}
+        Some(session) => gather_change(root, session, spec, &mut found)?,
+        None => {}
+    }
+    ask.found
+        .iter()
+        .for_each(|(item, source)| found.add(item.clone(), source));
+    gather_given(root, ask, &mut found)?;
+    if let Some(index) = artifact_index(&found.items) {
+        found.set("ARTIFACTS", index, "the artifacts in the context");
+    }
+    for (name, value) in &ask.variables {
+        found.sources.retain(|(known, _)| known != name);
+        found.set(name, value.clone(), "the caller");
+    }
+    Ok(found.without(&workspace.secrets))
+}
+
+/// Returns what the project says of itself: what the user says, not what an agent may have made of it in a work tree,
+/// and in a review not what is reviewed.
+fn project_text(workspace: &Workspace) -> Result<Option<String>> {
+    match &workspace.base {
+        Some(base) => Ok(base.project_text.clone()),
+        None => ops::read_project_text(&workspace.root, PROJECT_FILE),
+    }
+}
+
+fn gather_change(
+    root: &Path,
+    session: &SessionId,
+    spec: &ModeSpec,
+    found: &mut PromptContext,
+) -> Result<()> {
+    for (name, text) in ops::artifacts(root, session, &spec.artifacts)? {
+        let source = format!("the change {session}");
+        found.add(ContextItem::new(ContextKind::Artifact, name, text), source);
+    }
+    let tasks = ops::artifacts(root, session, &["tasks.md".to_owned()])?;
+    if let Some((_, text)) = tasks.first() {
+        found.tasks = Some(ops::task_ids(text));
+        let open = ops::open_tasks(text);
+        if open.skipped > 0 {
+            log::warn!(
+                "left out of `{session}`: {} open tasks not written as `- [ ] 1.1 text`",
+                open.skipped
+            );
+        }
+        let source = format!("tasks.md of the change {session}, open: {}", open.count);
+        // Who does them over after a review sees them all.
+        let tasks = if open.count > 0 {
+            open.text
+        } else {
+            text.trim().to_owned()
+        };
+        found.set("TASKS", tasks, source);
+    }
+    Ok(())
+}
+
+fn gather_given(root: &Path, ask: &TurnRequest, found: &mut PromptContext) -> Result<()> {
+    let given = [
+        (ContextKind::Artifact, &ask.artifacts),
+        (ContextKind::File, &ask.files),
+    ];
+    for (kind, paths) in given {
+        for path in paths {
+            if !ask.secret_files {
+                secret_files::refuse(path)?;
+            }
+            let item = ContextItem::new(kind, shown_path(root, path), ops::read_text(path)?);
+            found.add_named(item);
+        }
+    }
+    for (index, thought) in ask.thoughts.iter().enumerate() {
+        let item = ContextItem::new(
+            ContextKind::Thought,
+            format!("thought {}", index + 1),
+            thought.as_str(),
+        );
+        found.add_named(item);
+    }
+    Ok(())
+}
+
+/// Returns a path as the agent shall know it: relative to the project if it lies in it.
+fn shown_path(root: &Path, path: &Path) -> String {
+    let inside = || {
+        let (root, full) = (root.canonicalize().ok()?, path.canonicalize().ok()?);
+        full.strip_prefix(root).map(PathBuf::from).ok()
+    };
+    ops::visible_path(&inside().unwrap_or_else(|| path.to_path_buf()))
+}
+
+/// Returns a line for each artifact; its text stands in the context.
+fn artifact_index(items: &[Given]) -> Option<String> {
+    let mut index = String::new();
+    for item in items
+        .iter()
+        .map(|given| &given.item)
+        .filter(|item| item.kind() == ContextKind::Artifact)
+    {
+        let lines = item.content().lines().count();
+        let noun = if lines == 1 { "line" } else { "lines" };
+        let _infallible = writeln!(index, "- `{}` ({lines} {noun})", item.name());
+    }
+    (!index.is_empty()).then(|| index.trim_end().to_owned())
+}

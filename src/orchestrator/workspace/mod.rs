@@ -1,0 +1,347 @@
+//! The opened project: settings, pack, templates, agents, and what the project may contribute to a prompt.
+
+mod agents;
+mod checks;
+mod context;
+mod init;
+mod project_memory;
+mod secret_files;
+mod trust;
+
+pub use checks::{accept_checks, check_checks};
+pub use context::PromptContext;
+pub(crate) use context::{PROJECT_FILE, gather};
+pub use init::{Created, init};
+pub use project_memory::ProjectFiles;
+pub(crate) use secret_files::names_secrets;
+pub use trust::{
+    Definition, Trust, TrustStatus, check_trust, definitions, knows_ledger, open_ledger,
+};
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use crate::config::{Agents, CheckCommand, Environment, Known, Settings};
+use crate::error::{ErrorKind, Result};
+use crate::models::{AgentName, Catalogue, Expands, Format, Mode, SessionId};
+use crate::ops::{Git, Repository};
+use crate::orchestrator::turn::TurnRequest;
+use crate::pack::{
+    AGENTS, DEFAULT_PACK, FoundTemplate, Holds, Owner, Pack, Places, Prose, SECRET_NAMES, Templates,
+};
+use crate::secret::Secrets;
+
+/// The settings file, in the project's `agentd/` and in the user's folder.
+const SETTINGS: &str = "config.toml";
+
+/// A project, its settings, its pack and its templates.
+#[derive(Debug)]
+pub struct Workspace {
+    /// The project's root.
+    pub root: PathBuf,
+    /// The settings in force.
+    pub settings: Settings,
+    /// The pack in use.
+    pub pack: Pack,
+    /// The templates.
+    pub templates: Templates,
+    /// Where all of these were looked for, and what of the project's was used.
+    pub places: Places,
+    /// The user's and the project's definitions of agents, as they were read.
+    own_agents: Vec<Prose>,
+    /// All definitions of agents, once someone has asked for one.
+    agents: OnceLock<Agents>,
+    /// What no prompt may hold.
+    pub secrets: Secrets,
+    /// The folder of work trees that sessions have of their own, outside of the project.
+    pub worktrees: Option<PathBuf>,
+    /// Where commands are looked for: an agent that is there is taken if nothing names one.
+    pub path: Option<OsString>,
+    /// The catalogue of models, once someone has asked for one.
+    catalogue: OnceLock<Catalogue>,
+    /// The agents that were found there.
+    pub(crate) present: OnceLock<Vec<AgentName>>,
+    /// The repository, once someone has asked for it.
+    repository: OnceLock<Repository>,
+    /// Where definitions are taken from in a review; `None` where they are those of the project's folder.
+    pub(crate) base: Option<BaseDefinitions>,
+}
+
+/// Definitions that a review takes from the commit it compares with.
+#[derive(Clone, Debug)]
+pub(crate) struct BaseDefinitions {
+    /// The commit.
+    pub(crate) commit: String,
+    /// The commands of the project's checks, as the settings and files of that commit name them.
+    pub(crate) checks: Vec<CheckCommand>,
+    /// Text of `agentd/project.md` at that commit.
+    pub(crate) project_text: Option<String>,
+}
+
+impl Workspace {
+    /// Opens a project: reads the user's and the project's settings and agents, and loads the pack that is named or set.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid`, `PackNotFound` or `PackInvalid`, with the place.
+    pub fn open(root: PathBuf, user: Option<PathBuf>, pack: Option<&str>) -> Result<Self> {
+        let places = Places::new(Some(root.clone()), user);
+        Self::open_at(root, places, pack)
+    }
+
+    /// Opens a project with what is found at some places.
+    pub(crate) fn open_at(root: PathBuf, places: Places, pack: Option<&str>) -> Result<Self> {
+        let settings = settings(&places)?;
+        let is_default = pack.is_none();
+        let pack = Pack::load(
+            pack.or(settings.pack.as_deref()).unwrap_or(DEFAULT_PACK),
+            &places,
+        )?;
+        // The settings name agents for a process, and a probe is none.
+        let named = settings.modes.keys().filter(|_| is_default);
+        for mode in named.filter(|mode| !pack.modes.contains_key(*mode)) {
+            log::warn!(
+                "the settings speak of `{mode}`, which is no mode of the pack `{}`",
+                pack.name
+            );
+        }
+        let (templates, secrets) = (Templates::new(places.clone()), Secrets::default());
+        let own_agents = places.layers("agents.yaml")?;
+        // One that cannot be used is told of at once, not when an agent of it is called.
+        overlaid(Agents::default(), &own_agents)?;
+        let agents = OnceLock::new();
+        let (path, present, worktrees, catalogue) = (None, OnceLock::new(), None, OnceLock::new());
+        let repository = OnceLock::new();
+        Ok(Self {
+            root,
+            settings,
+            pack,
+            templates,
+            places,
+            own_agents,
+            agents,
+            secrets,
+            worktrees,
+            path,
+            catalogue,
+            present,
+            repository,
+            base: None,
+        })
+    }
+
+    /// Returns the repository of the project.
+    pub(crate) fn repository(&self, git: &Git) -> Result<&Repository> {
+        if let Some(repository) = self.repository.get() {
+            return Ok(repository);
+        }
+        let opened = Repository::open(&self.root, git)?;
+        Ok(self.repository.get_or_init(|| opened))
+    }
+
+    /// Returns the tree that a session works in: its own if it has one, or else the project's.
+    #[must_use]
+    pub fn tree(&self, session: Option<&SessionId>) -> PathBuf {
+        let own = self
+            .worktrees
+            .as_ref()
+            .zip(session)
+            .map(|(folder, session)| folder.join(session.as_str()));
+        own.filter(|own| own.is_dir())
+            .unwrap_or_else(|| self.root.clone())
+    }
+
+    /// Returns the definitions of agents that are commands: the shipped ones, overlaid by the user's and the project's.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn agents(&self) -> Result<&Agents> {
+        if let Some(agents) = self.agents.get() {
+            return Ok(agents);
+        }
+        let shipped = Agents::read(AGENTS, "built-in:data/agents.yaml")?;
+        let all = overlaid(shipped, &self.own_agents)?.switched(&self.settings.switches)?;
+        Ok(self.agents.get_or_init(|| all))
+    }
+
+    /// Returns the user's and the project's definitions of agents alone.
+    pub(crate) fn own_agents(&self) -> Result<Agents> {
+        overlaid(Agents::default(), &self.own_agents)
+    }
+
+    /// Tells whether an agent is defined by the project itself, whom nobody may have accepted.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn is_defined_by_project(&self, name: &str) -> Result<bool> {
+        let of_project = self
+            .own_agents
+            .iter()
+            .filter(|file| file.owner == Owner::Project);
+        let of_project = of_project.cloned().collect::<Vec<_>>();
+        Ok(overlaid(Agents::default(), &of_project)?
+            .find(name)
+            .is_some())
+    }
+
+    /// Returns the names and values of an environment, and of what is set for agents, that must not be seen.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn secret_values(&self, environment: &Environment) -> Result<Vec<(String, Vec<u8>)>> {
+        Ok(overlaid(shipped_secrets(), &self.own_agents)?.secrets(environment))
+    }
+
+    /// Returns the same project with another pack; `None` if it is the same one.
+    pub(crate) fn with_pack(&self, name: &str) -> Result<Option<Self>> {
+        if self.pack.name == name {
+            return Ok(None);
+        }
+        let other = match &self.base {
+            // A review has its definitions from a commit, whichever pack it is about.
+            Some(_) => Self::open_at(self.root.clone(), self.places.clone(), Some(name))?,
+            None => Self::open(self.root.clone(), self.places.user.clone(), Some(name))?,
+        };
+        let (secrets, path, worktrees) = (
+            self.secrets.clone(),
+            self.path.clone(),
+            self.worktrees.clone(),
+        );
+        Ok(Some(Self {
+            secrets,
+            path,
+            worktrees,
+            base: self.base.clone(),
+            ..other
+        }))
+    }
+
+    /// Returns the catalogue: the shipped models and those of the settings.
+    pub(crate) fn catalogue(&self) -> Result<&Catalogue> {
+        if let Some(catalogue) = self.catalogue.get() {
+            return Ok(catalogue);
+        }
+        let catalogue = catalogue(&self.settings)?;
+        Ok(self.catalogue.get_or_init(|| catalogue))
+    }
+
+    /// Returns what an agent would expand in a prompt.
+    pub(crate) fn expands(&self, agent: &AgentName) -> Result<Vec<Expands>> {
+        // Nobody sends a prompt to BASE, so the definitions need not be read for it.
+        if *agent == AgentName::base() {
+            Ok(Vec::new())
+        } else {
+            Ok(self.agents()?.expands(agent.as_str()))
+        }
+    }
+
+    /// Returns the rendering if it is not the pack's: the one that is named, or a chat for a model of a server where the
+    /// pack writes flat text.
+    pub(crate) fn format(&self, ask: &TurnRequest) -> Result<Option<Format>> {
+        match self.agent(ask)? {
+            Some(agent) if ask.format.is_none() && self.pack.rendering == Format::Flat => {
+                let known = self.agents()?.known(agent.as_str());
+                Ok(matches!(known, Some((Known::Http(_), _))).then_some(Format::Chat))
+            }
+            _ => Ok(ask.format),
+        }
+    }
+
+    /// Tells whether the agent that is asked has tools of its own to read and edit files with.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn has_tools(&self, ask: &TurnRequest) -> Result<bool> {
+        self.agent(ask)?.map_or(Ok(true), |agent| {
+            Ok(self.agents()?.has_tools(agent.as_str()))
+        })
+    }
+
+    /// Returns what replies of a mode may update.
+    pub(crate) fn updates(&self, mode: &Mode) -> &[String] {
+        self.pack.modes.get(mode).map_or(&[], |spec| &spec.updates)
+    }
+
+    /// Returns the template for an agent and a mode, if the pack has a layer for one.
+    pub(crate) fn template(
+        &self,
+        agent: &AgentName,
+        mode: &Mode,
+    ) -> Result<Option<Arc<FoundTemplate>>> {
+        self.pack
+            .holds(Holds::Template)
+            .then(|| template(self, agent, mode))
+            .transpose()
+    }
+}
+
+/// Returns the settings in force: the user's, overlaid by the project's.
+///
+/// # Errors
+///
+/// `ConfigInvalid` with the place.
+pub fn settings(places: &Places) -> Result<Settings> {
+    let mut files = places.layers(SETTINGS)?.into_iter();
+    files.try_fold(Settings::default(), |settings, file| {
+        settings.overlaid(&file.text, &file.origin)
+    })
+}
+
+/// Returns the names of the secret variables in an environment, before a project is opened. Definitions of agents that
+/// cannot be used name none; opening the project reports them.
+#[must_use]
+pub fn secret_names(places: &Places, environment: &Environment) -> Vec<String> {
+    let files = places.layers("agents.yaml").unwrap_or_default();
+    let known = overlaid(shipped_secrets(), &files).unwrap_or_else(|_| shipped_secrets());
+    known
+        .secrets(environment)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// Returns definitions that know which variables are secret by their name, and no agent.
+fn shipped_secrets() -> Agents {
+    Agents::default().with_secrets(SECRET_NAMES)
+}
+
+fn overlaid(agents: Agents, files: &[Prose]) -> Result<Agents> {
+    files.iter().try_fold(agents, |agents, file| {
+        agents.overlaid(&file.text, &file.origin)
+    })
+}
+
+/// Returns the catalogue: the shipped models and those of the settings.
+///
+/// # Errors
+///
+/// `ConfigInvalid` for a model of the settings that cannot be used.
+pub fn catalogue(settings: &Settings) -> Result<Catalogue> {
+    let mut catalogue = Catalogue::built_in()?.clone();
+    for model in &settings.models {
+        catalogue.add(model.clone())?;
+    }
+    Ok(catalogue)
+}
+
+fn template(workspace: &Workspace, agent: &AgentName, mode: &Mode) -> Result<Arc<FoundTemplate>> {
+    workspace
+        .templates
+        .find(agent, mode)
+        .map_err(|error| match error.kind() {
+            ErrorKind::TemplateNotFound => {
+                let modes: Vec<_> = workspace.pack.modes.keys().map(Mode::as_str).collect();
+                error.with_hint(format!(
+                    "the modes of the pack `{}` are {}",
+                    workspace.pack.name,
+                    modes.join(", ")
+                ))
+            }
+            _ => error,
+        })
+}

@@ -1,0 +1,95 @@
+//! A plain folder of prompts, taken as a pack.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+
+use super::builtin::BUILDER_PACK;
+use super::headings::Headings;
+use super::source::{self, Owner};
+use super::{Layer, Pack, Places, Text};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::Mode;
+
+/// Name of every pack that was made from a folder of prompts.
+const NAME: &str = "prompts";
+
+impl Pack {
+    /// Makes a pack for [`PromptBuilder`](crate::compose::PromptBuilder) from a folder of Markdown files, without a
+    /// `pack.yaml`.
+    ///
+    /// Each `NAME.md` is a template, and an identity if NAME is a mode's name such as `task-agent`. The other layers are
+    /// those of the shipped pack `taskqueue`, and so are the other names of its identities: `chat_agent_system.md` is
+    /// also found as `supervisor`.
+    ///
+    /// # Errors
+    ///
+    /// `TemplateNotFound` for a folder without a usable file, `FileUnusable` for a file that cannot be read, and
+    /// `TemplateInvalid` with the place, for one with broken front matter.
+    pub fn from_prompts(folder: impl Into<PathBuf>) -> Result<Self> {
+        let folder = folder.into();
+        let mut texts = BTreeMap::new();
+        for (name, prose) in source::markdown_files(&folder)? {
+            let text = Text::read(&name, &prose)?;
+            texts.insert(name, text);
+        }
+
+        let shipped = Self::load(BUILDER_PACK, &Places::default())?;
+        let spec = &shipped.modes[&shipped.start];
+        let identities = texts
+            .keys()
+            .filter_map(|file| Mode::new(file.strip_suffix(".md")?).ok());
+        let modes: IndexMap<Mode, _> = identities.map(|mode| (mode, spec.clone())).collect();
+        let Some(start) = modes.keys().next().cloned() else {
+            let message = format!("no prompt such as `task-agent.md` in {}", folder.display());
+            return Err(Error::new(ErrorKind::TemplateNotFound, message));
+        };
+
+        // Only the layer that names its file by the mode can be filled from the folder.
+        let layers: Vec<Layer> = shipped
+            .layers
+            .iter()
+            .filter(|layer| layer.files().all(|file| file.contains("{mode}")))
+            .cloned()
+            .collect();
+        let used = texts
+            .values()
+            .flat_map(|text| &text.variables)
+            .map(|variable| variable.name.clone());
+        let mut variables = shipped.variables.clone();
+        variables.extend(used);
+
+        Ok(Self {
+            name: NAME.to_owned(),
+            description: format!("Prompts of {}.", folder.display()),
+            origin: folder.display().to_string(),
+            owner: Owner::User,
+            start,
+            aliases: aliases(&shipped, &modes),
+            variables,
+            headings: Headings::of(&shipped.separator, &shipped.sections, &layers, &texts),
+            layers,
+            modes,
+            texts,
+            prompts: Some(folder),
+            ..shipped
+        })
+    }
+}
+
+/// Returns the shipped names of identities that the folder has under their other name.
+fn aliases<T>(shipped: &Pack, modes: &IndexMap<Mode, T>) -> IndexMap<String, Mode> {
+    let mut aliases = IndexMap::new();
+    for (alias, mode) in &shipped.aliases {
+        let Ok(other) = Mode::new(alias.as_str()) else {
+            continue;
+        };
+        match (modes.contains_key(mode), modes.contains_key(&other)) {
+            (true, false) => aliases.insert(alias.clone(), mode.clone()),
+            (false, true) => aliases.insert(mode.to_string(), other),
+            (true, true) | (false, false) => None,
+        };
+    }
+    aliases
+}

@@ -1,0 +1,343 @@
+//! JSON as agents write it: with comments, trailing commas, single quotes, raw line ends and Python's words.
+
+use serde_json::{Map, Number, Value};
+
+/// Deepest nesting of a value.
+const MAX_DEPTH: usize = 64;
+
+/// A value, and what had to be tolerated.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LenientValue {
+    /// The value. Objects, lists and strings that the text ends in are closed.
+    pub(crate) value: Value,
+    /// Offset of its end.
+    pub(crate) end: usize,
+    /// Whether the text ended before the value did.
+    pub(crate) is_cut: bool,
+    /// Whether it has single quotes or words of Python.
+    pub(crate) is_python: bool,
+}
+
+/// Parses the value that a text starts with. Returns `None` if it starts with none.
+pub(crate) fn parse_lenient_json(text: &str) -> Option<LenientValue> {
+    let mut reader = Reader {
+        text,
+        at: 0,
+        cut: false,
+        python: false,
+    };
+    let value = reader.value(0)?;
+    Some(LenientValue {
+        value,
+        end: reader.at,
+        is_cut: reader.cut,
+        is_python: reader.python,
+    })
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    cut: bool,
+    python: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self, depth: usize) -> Option<Value> {
+        self.skip_blanks();
+        match self.peek()? {
+            '{' if depth < MAX_DEPTH => self.object(depth).map(Value::from),
+            '[' if depth < MAX_DEPTH => self.array(depth).map(Value::from),
+            '"' | '\'' => self.string().map(Value::from),
+            _ => self.word(),
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Option<Map<String, Value>> {
+        self.at += 1;
+        let mut object = Map::new();
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                None => {
+                    self.cut = true;
+                    return Some(object);
+                }
+                Some('}') => {
+                    self.at += 1;
+                    return Some(object);
+                }
+                Some(_) => {}
+            }
+            let key = self.key()?;
+            self.skip_blanks();
+            if self.cut || self.peek().is_none() {
+                self.cut = true;
+                return Some(object);
+            }
+            if !self.take(':') {
+                return None;
+            }
+            self.skip_blanks();
+            if self.peek().is_none() {
+                self.cut = true;
+                return Some(object);
+            }
+            let value = self.value(depth + 1)?;
+            // Which of two values for one key is meant is unknown.
+            if object.insert(key, value).is_some() {
+                return None;
+            }
+            self.separator('}')?;
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Option<Vec<Value>> {
+        self.at += 1;
+        let mut items = Vec::new();
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                None => {
+                    self.cut = true;
+                    return Some(items);
+                }
+                Some(']') => {
+                    self.at += 1;
+                    return Some(items);
+                }
+                Some(_) => items.push(self.value(depth + 1)?),
+            }
+            self.separator(']')?;
+        }
+    }
+
+    /// Reads a comma, unless the end follows.
+    fn separator(&mut self, end: char) -> Option<()> {
+        self.skip_blanks();
+        let done = self.cut || self.take(',') || self.peek().is_none_or(|c| c == end);
+        done.then_some(())
+    }
+
+    fn key(&mut self) -> Option<String> {
+        if matches!(self.peek()?, '"' | '\'') {
+            return self.string();
+        }
+        let rest = &self.text[self.at..];
+        let end = rest
+            .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-')))
+            .unwrap_or(rest.len());
+        self.at += end;
+        (end > 0).then(|| rest[..end].to_owned())
+    }
+
+    /// Reads a string. An unescaped quote ends it only if the text after it can follow a string.
+    fn string(&mut self) -> Option<String> {
+        let quote = self.peek()?;
+        self.python |= quote == '\'';
+        self.at += 1;
+        let mut out = String::new();
+        loop {
+            let rest = &self.text[self.at..];
+            let Some(stop) = rest.find([quote, '\\']) else {
+                self.cut = true;
+                out.push_str(rest);
+                self.at = self.text.len();
+                return Some(out);
+            };
+            out.push_str(&rest[..stop]);
+            self.at += stop;
+            if rest[stop..].starts_with('\\') {
+                self.escape(&mut out)?;
+                continue;
+            }
+            self.at += 1;
+            if self.ends_string() {
+                return Some(out);
+            }
+            // Two adjacent strings are not a value.
+            let next = self.text[self.at..].trim_start();
+            if next.starts_with(['"', '\'']) {
+                return None;
+            }
+            out.push(quote);
+        }
+    }
+
+    /// Returns whether the text after a quote can follow a string.
+    fn ends_string(&self) -> bool {
+        let after = self.text[self.at..].trim_start();
+        after.is_empty() || after.starts_with([',', '}', ']', ':'])
+    }
+
+    /// Reads an escape. An unknown one is a fault: it would lose a character.
+    fn escape(&mut self, out: &mut String) -> Option<()> {
+        let mut rest = self.text[self.at + 1..].chars();
+        let Some(c) = rest.next() else {
+            self.cut = true;
+            self.at = self.text.len();
+            return Some(());
+        };
+        self.at += 1 + c.len_utf8();
+        match c {
+            'n' => out.push('\n'),
+            't' => out.push('\t'),
+            'r' => out.push('\r'),
+            'b' => out.push('\u{8}'),
+            'f' => out.push('\u{C}'),
+            'u' => out.push(self.unicode()),
+            '\n' => {}
+            '"' | '\'' | '\\' | '/' => out.push(c),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Reads the digits after `\u`; a lone surrogate becomes the replacement character.
+    fn unicode(&mut self) -> char {
+        let Some(first) = self.hex() else {
+            return char::REPLACEMENT_CHARACTER;
+        };
+        if (0xD800..0xDC00).contains(&first) && self.text[self.at..].starts_with("\\u") {
+            let before = self.at;
+            self.at += 2;
+            if let Some(second) = self
+                .hex()
+                .filter(|second| (0xDC00..0xE000).contains(second))
+            {
+                let joined = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+                return char::from_u32(joined).unwrap_or(char::REPLACEMENT_CHARACTER);
+            }
+            self.at = before;
+        }
+        char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER)
+    }
+
+    fn hex(&mut self) -> Option<u32> {
+        let digits = self.text.get(self.at..self.at + 4)?;
+        let value = u32::from_str_radix(digits, 16).ok()?;
+        self.at += 4;
+        Some(value)
+    }
+
+    /// Reads a number or a word of JSON or Python. A number at the very end of the text may be cut.
+    fn word(&mut self) -> Option<Value> {
+        let rest = &self.text[self.at..];
+        let end =
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | '_')));
+        self.cut |= end.is_none();
+        let word = &rest[..end.unwrap_or(rest.len())];
+        self.at += word.len();
+        self.python |= matches!(word, "None" | "True" | "False");
+        match word {
+            "null" | "None" => Some(Value::Null),
+            "true" | "True" => Some(true.into()),
+            "false" | "False" => Some(false.into()),
+            _ if self.cut && may_be_cut(word) => Some(Value::Null),
+            _ => word.parse::<Number>().ok().map(Value::from),
+        }
+    }
+
+    fn skip_blanks(&mut self) {
+        loop {
+            let rest = &self.text[self.at..];
+            let inner = rest.trim_start();
+            self.at += rest.len() - inner.len();
+            let comment = if inner.starts_with("//") || inner.starts_with('#') {
+                inner.find('\n').unwrap_or(inner.len())
+            } else if inner.starts_with("/*") {
+                inner.find("*/").map_or(inner.len(), |end| end + 2)
+            } else {
+                return;
+            };
+            self.at += comment;
+        }
+    }
+
+    fn take(&mut self, c: char) -> bool {
+        let found = self.peek() == Some(c);
+        self.at += if found { c.len_utf8() } else { 0 };
+        found
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+}
+
+/// Returns whether a word at the end of the text may be the start of a number or of a known word.
+fn may_be_cut(word: &str) -> bool {
+    let known = ["null", "None", "true", "True", "false", "False"];
+    let number = word
+        .bytes()
+        .all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
+    !word.is_empty() && (number || known.iter().any(|known| known.starts_with(word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn malformed_json_is_parsed_and_cut_json_is_marked() {
+        let whole = |text: &str| {
+            parse_lenient_json(text)
+                .filter(|read| !read.is_cut && read.end == text.len())
+                .map(|r| r.value)
+        };
+        let cases = [
+            (
+                r#"{"a": 1, "b": [true, null, "x"]}"#,
+                json!({"a": 1, "b": [true, null, "x"]}),
+            ),
+            (
+                "{\"a\": 1, /* c */ \"b\": 2, // d\n}",
+                json!({"a": 1, "b": 2}),
+            ),
+            ("{'a': None, 'b': True}", json!({"a": null, "b": true})),
+            ("{a: \"x\ny\"}", json!({"a": "x\ny"})),
+            (
+                r#"{"a": "She said "no" and left"}"#,
+                json!({"a": "She said \"no\" and left"}),
+            ),
+            (
+                r#"{"a": "\ud83d\ude00 \ud800 \n"}"#,
+                json!({"a": "😀 \u{FFFD} \n"}),
+            ),
+            (r#"{"a": "see "b" # c"}"#, json!({"a": "see \"b\" # c"})),
+            ("[1.5, -2,]", json!([1.5, -2])),
+        ];
+        for (text, value) in cases {
+            assert_eq!(whole(text), Some(value), "{text}");
+        }
+        for text in [
+            r#"{"a": "x"#,
+            r#"{"a": 12"#,
+            "{\"a\"",
+            "[1, 2",
+            "{",
+            r#"{"a": "x\"#,
+            "{\"a\":",
+        ] {
+            assert!(
+                parse_lenient_json(text).is_some_and(|read| read.is_cut),
+                "{text}"
+            );
+        }
+        for text in [
+            r#"["a" "b"]"#,
+            r#"{"a": "\d"}"#,
+            "",
+            "x",
+            "{1 2}",
+            r#"{"a": 1, "a": 2}"#,
+            r#"{"a" "b"}"#,
+            "{\"a\": bare}",
+            "}",
+        ] {
+            assert_eq!(parse_lenient_json(text), None, "{text}");
+        }
+        assert_eq!(parse_lenient_json(&"[".repeat(100_000)), None);
+    }
+}

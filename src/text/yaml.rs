@@ -1,0 +1,187 @@
+//! YAML as people write it in packs, front matter and scripts: plain data, parsed strictly and within limits.
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Error as Fault, Location, MergeKeyPolicy, Options, Spanned, budget, options};
+
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// A value together with its place in the file.
+pub type Placed<T> = Spanned<T>;
+
+/// Deepest nesting of a file.
+const MAX_DEPTH: usize = 64;
+
+/// Most nodes of a file, unless the caller gives another limit.
+const MAX_NODES: usize = 50_000;
+
+/// Parses a text; anchors, aliases, merge keys, duplicate and unknown keys are errors.
+///
+/// `first_line` is the line of the origin at which the text starts, from 1: front matter starts at line 2.
+///
+/// # Errors
+///
+/// An error of the given kind, with the place in the origin.
+pub fn read<T: DeserializeOwned>(
+    text: &str,
+    origin: &str,
+    first_line: usize,
+    kind: ErrorKind,
+) -> Result<T> {
+    read_within(text, origin, first_line, kind, MAX_NODES)
+}
+
+/// Parses a text with a given limit of nodes.
+///
+/// # Errors
+///
+/// Those of [`read`].
+pub fn read_within<T: DeserializeOwned>(
+    text: &str,
+    origin: &str,
+    first_line: usize,
+    kind: ErrorKind,
+    nodes: usize,
+) -> Result<T> {
+    serde_saphyr::from_str_with_options(text, strict(nodes)).map_err(|error| {
+        let placed = match error.location() {
+            Some(location) if location != Location::UNKNOWN => {
+                place(text, origin, first_line, location)
+            }
+            _ => Place::at_line(origin, text, first_line, 1),
+        };
+        Error::new(kind, message(error.without_snippet())).with_place(placed)
+    })
+}
+
+/// Returns the place of a location that [`read`] reported.
+#[must_use]
+pub fn place(text: &str, origin: &str, first_line: usize, location: Location) -> Place {
+    let line = usize::try_from(location.line()).unwrap_or(1);
+    let column = usize::try_from(location.column()).unwrap_or(1);
+    let mut place = Place::at_line(origin, text, line, column);
+    place.line = line + first_line.saturating_sub(1);
+    place
+}
+
+fn strict(nodes: usize) -> Options {
+    options! {
+        merge_keys: MergeKeyPolicy::Error,
+        strict_booleans: true,
+        budget: budget! {
+            max_aliases: 0,
+            max_anchors: 0,
+            max_merge_keys: 0,
+            max_documents: 1,
+            max_depth: MAX_DEPTH,
+            flow_nesting_limit: MAX_DEPTH,
+            max_nodes: nodes,
+            max_events: 4 * nodes,
+        },
+    }
+}
+
+/// Returns the message of a fault without its place, which is printed separately.
+fn message(error: &Fault) -> String {
+    match error {
+        Fault::Budget { breach, .. } => match breach {
+            BudgetBreach::Anchors { .. }
+            | BudgetBreach::Aliases { .. }
+            | BudgetBreach::MergeKeys { .. } => {
+                return "anchors, aliases and merge keys are not allowed here".to_owned();
+            }
+            BudgetBreach::Depth { .. } => {
+                return format!("nested more than {MAX_DEPTH} levels deep");
+            }
+            _ => return "more than this file may hold".to_owned(),
+        },
+        Fault::DuplicateMappingKey { key: Some(key), .. } => {
+            return format!("duplicate key `{key}`");
+        }
+        _ => {}
+    }
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or(&message);
+    let message = message.lines().next().unwrap_or(message).trim();
+    let plain = PLAIN.iter().find(|(words, _)| message.contains(words));
+    plain.map_or(message, |(_, plain)| plain).to_owned()
+}
+
+/// Messages of the YAML library about types, and the same in plain words.
+const PLAIN: [(&str, &str); 8] = [
+    (
+        "cannot deserialize null into string",
+        "a text is missing here",
+    ),
+    ("expected sequence start", "a list is expected here"),
+    (
+        "expected mapping start",
+        "named values are expected here, like `key: value`",
+    ),
+    (
+        "expected string scalar",
+        "a text is expected here; one that starts with `{` or `[` needs quotes",
+    ),
+    (
+        "strict mode expects true/false",
+        "true or false is expected here",
+    ),
+    ("invalid u", "a whole number is expected here"),
+    ("invalid i", "a whole number is expected here"),
+    ("invalid f", "a number is expected here"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn fault(text: &str) -> (String, usize) {
+        let error =
+            read::<BTreeMap<String, u8>>(text, "x.yaml", 2, ErrorKind::PackInvalid).unwrap_err();
+        (error.message().to_owned(), error.place().unwrap().line)
+    }
+
+    #[test]
+    fn plain_data_is_parsed_and_everything_clever_is_refused() {
+        let data: BTreeMap<String, u8> =
+            read("a: 1\nb: 2\n", "x.yaml", 1, ErrorKind::PackInvalid).unwrap();
+        assert_eq!(
+            data,
+            BTreeMap::from([("a".to_owned(), 1), ("b".to_owned(), 2)])
+        );
+
+        assert_eq!(fault("a: 1\na: 2\n"), ("duplicate key `a`".to_owned(), 3));
+        let no_anchors = "anchors, aliases and merge keys are not allowed here";
+        assert_eq!(fault("a: &x 1\n").0, no_anchors);
+        assert_eq!(
+            fault("a: one\n"),
+            ("a whole number is expected here".to_owned(), 2)
+        );
+    }
+
+    #[test]
+    fn nesting_is_limited() {
+        let nested: String = (0..80)
+            .map(|depth| format!("{}a:\n", " ".repeat(depth)))
+            .collect();
+        let read = read::<serde_json::Value>(&nested, "x.yaml", 1, ErrorKind::PackInvalid);
+        assert_eq!(
+            read.unwrap_err().message(),
+            "nested more than 64 levels deep"
+        );
+    }
+
+    #[test]
+    fn the_number_of_nodes_is_limited() {
+        let list = |nodes| {
+            let text = "- 1\n".repeat(10);
+            read_within::<Vec<u8>>(&text, "x.yaml", 1, ErrorKind::PackInvalid, nodes)
+        };
+        assert_eq!(list(20).unwrap().len(), 10);
+        assert_eq!(
+            list(5).unwrap_err().message(),
+            "more than this file may hold"
+        );
+    }
+}

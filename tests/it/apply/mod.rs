@@ -1,0 +1,3 @@
+//! What follows from a reply: gates and the next mode.
+
+mod gates;

@@ -1,0 +1,130 @@
+//! Requests: which counter a prompt is counted with, and how sure its counts are.
+
+use agentd::compose::{
+    AssemblyConfig, Counter, FitReport, PromptAssembler, Request, check_tools, compose,
+};
+use agentd::models::{Catalogue, CountKind, Mode, ModelSpec, State, Work};
+use agentd::{ErrorKind, Pack, Places};
+
+fn report(request: &Request) -> FitReport {
+    let pack = Pack::load("foreman", &Places::default()).unwrap();
+    let state = State::in_mode(Mode::new("architect").unwrap());
+    compose(&pack, &state, request).unwrap().fit_report
+}
+
+fn catalogue() -> &'static Catalogue {
+    Catalogue::built_in().unwrap()
+}
+
+fn counted(request: Request) -> Request {
+    Request {
+        count: true,
+        ..request
+    }
+}
+
+/// claude-sonnet-5 counts as claude-4.7: 1.55 tokens for each of o200k, and a margin of 1.23 above that.
+#[test]
+fn a_request_counts_with_the_family_of_its_model() {
+    let o200k = report(&counted(
+        Request::new("Hello").with_model(catalogue(), "gpt-4o"),
+    ));
+    assert_eq!(o200k.count, CountKind::Exact);
+
+    let claude = report(&counted(
+        Request::new("Hello").with_model(catalogue(), "claude-sonnet-5"),
+    ));
+    assert_eq!(claude.count, CountKind::Calibrated);
+    let ratio = claude.tokens.unwrap() as f64 / o200k.tokens.unwrap() as f64;
+    assert!((1.85..2.0).contains(&ratio), "{ratio}");
+}
+
+/// A model that is set by hand brings its counter along.
+#[test]
+fn a_model_without_a_counter_is_not_counted_as_o200k() {
+    let model = catalogue().find("claude-sonnet-5").unwrap().clone();
+    let by_hand = report(&counted(Request {
+        model: Some(model.clone()),
+        ..Request::new("Hello")
+    }));
+    let built = report(&counted(
+        Request::new("Hello").with_model(catalogue(), "claude-sonnet-5"),
+    ));
+    assert_eq!(by_hand, built);
+
+    let unheard_of = report(&counted(Request {
+        model: Some(ModelSpec {
+            tokenizer: "unheard-of".to_owned(),
+            ..model
+        }),
+        ..Request::new("Hello")
+    }));
+    assert_eq!(unheard_of.count, CountKind::Guess);
+}
+
+#[test]
+fn a_count_without_a_model_is_a_guess() {
+    let report = report(&counted(Request::new("Hello")));
+    assert_eq!(
+        (report.model, report.budget, report.count),
+        (None, None, CountKind::Guess)
+    );
+}
+
+#[test]
+fn an_unknown_model_is_a_medium_one_and_its_counts_are_a_guess() {
+    let report = report(&Request::new("Hello").with_model(catalogue(), "nobody-7b"));
+    assert_eq!(
+        (report.window, report.count),
+        (Some(32_768), CountKind::Guess)
+    );
+}
+
+#[test]
+fn a_request_can_be_composed_again() {
+    let pack = Pack::load("foreman", &Places::default()).unwrap();
+    let request = Request::new("Hello").with_model(catalogue(), "qwen-max");
+    let [architect, director] = ["architect", "director"].map(|mode| {
+        let state = State::in_mode(Mode::new(mode).unwrap());
+        compose(&pack, &state, &request).unwrap().text()
+    });
+    assert!(architect.contains("<current_mode>ARCHITECT</current_mode>"));
+    assert!(director.contains("<current_mode>DIRECTOR</current_mode>"));
+    assert!(architect.ends_with("Hello") && director.ends_with("Hello"));
+}
+
+#[test]
+fn a_missing_template_names_where_to_get_one() {
+    let pack = Pack::load("sdd", &Places::default()).unwrap();
+    let error = compose(&pack, &State::default(), &Request::new("Hello")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TemplateNotFound);
+    assert!(error.hint().unwrap().contains("Templates::find"));
+}
+
+/// A caller needs no dependency of its own for the types in signatures.
+#[test]
+fn types_of_other_crates_are_re_exported() {
+    use agentd::indexmap::IndexMap;
+    use agentd::serde_json::json;
+
+    let pack = Pack::load("foreman", &Places::default()).unwrap();
+    let assembler = PromptAssembler::new(pack, Vec::new()).unwrap();
+    let config = AssemblyConfig::new("gpt-4o", Mode::new("architect").unwrap());
+    let focus = IndexMap::from([("active_file".to_owned(), "beats.md".to_owned())]);
+    let text = assembler
+        .assemble(&config, &Work::default(), &[], "Go on", Some(&focus))
+        .unwrap();
+    assert!(text.contains("beats.md"));
+
+    check_tools(&[json!({"name": "ls", "input_schema": {"type": "object"}})]).unwrap();
+    let schema: agentd::schemars::Schema = Work::json_schema();
+    assert!(schema.as_object().is_some());
+}
+
+#[test]
+fn requests_and_counters_can_be_shared_between_threads() {
+    fn assert_send_and_sync<T: Send + Sync>() {}
+    assert_send_and_sync::<Request>();
+    assert_send_and_sync::<Counter>();
+    assert_send_and_sync::<Catalogue>();
+}

@@ -1,0 +1,177 @@
+//! Named pipes in place of files that git, SQLite or agentd itself would wait for.
+
+use std::thread;
+
+use super::canary::{commit, git, pipe, run};
+use crate::support::{TestProject, write};
+
+/// Makes a repository with uncommitted changes and a ledger.
+fn project() -> TestProject {
+    let project = TestProject::new();
+    project
+        .write("a.txt", "one\n")
+        .write("sub/deep/b.txt", "one\n");
+    git(&project, &["add", "-A"]);
+    commit(&project, "start");
+    run(&project, &["turn", "plan", "Go"], true);
+    project
+        .write("a.txt", "two\n")
+        .write("sub/deep/b.txt", "two\n");
+    project
+}
+
+/// Puts a pipe in the place of a file.
+fn replace_by_pipe(project: &TestProject, name: &str) {
+    let path = project.root().join(name);
+    let _missing = std::fs::remove_file(&path);
+    pipe(&path);
+}
+
+/// Each of these made git wait for its whole time limit of two minutes.
+#[test]
+fn no_pipe_makes_a_command_wait_for_git() {
+    let names = [
+        ".gitignore",
+        "sub/deep/.gitignore",
+        "sub/deep/.gitattributes",
+        "sub/nested/.git/HEAD",
+        ".agentd/.gitignore",
+        ".git/HEAD",
+        ".git/config",
+        ".git/index",
+        ".git/info/exclude",
+        ".git/info/attributes",
+    ];
+    thread::scope(|scope| {
+        for name in names {
+            scope.spawn(move || {
+                let project = project();
+                if name.contains("nested") {
+                    std::fs::create_dir_all(project.root().join("sub/nested/.git/refs")).unwrap();
+                    std::fs::create_dir_all(project.root().join("sub/nested/.git/objects"))
+                        .unwrap();
+                }
+                replace_by_pipe(&project, name);
+                let reviewed = run(&project, &["review", "--trust"], true);
+                assert!([3, 7].contains(&reviewed.code), "{name}: {reviewed:?}");
+                assert!(
+                    reviewed.stderr.contains(name),
+                    "the pipe is not named: {reviewed:?}"
+                );
+                assert!(
+                    reviewed.stderr.contains("is not a regular file"),
+                    "{name}: {reviewed:?}"
+                );
+                for args in [
+                    &["status"][..],
+                    &["log"],
+                    &["doctor"],
+                    &["prompt", "plan", "Go"],
+                ] {
+                    let run = run(&project, args, false);
+                    assert!((0..=3).contains(&run.code), "{name}: {args:?}: {run:?}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn no_pipe_in_a_subfolder_makes_a_change_wait_for_git() {
+    thread::scope(|scope| {
+        for args in [
+            &["run", "c", "Go", "--trust"][..],
+            &["fix", "Go", "--trust"],
+        ] {
+            scope.spawn(move || {
+                let project = project();
+                replace_by_pipe(&project, "sub/deep/.gitignore");
+                run(&project, args, true).fails(
+                    3,
+                    &[
+                        "FileUnusable",
+                        "sub/deep/.gitignore",
+                        "is not a regular file",
+                    ],
+                );
+            });
+        }
+    });
+}
+
+/// Describes an agent for the user that runs a line of `sh` before it answers.
+fn describe_agent(project: &TestProject, line: &str, answer: &str) {
+    let line = format!("cat > /dev/null; {line}; echo '{answer}'");
+    let words = ["sh", "-c", &line];
+    let argv = serde_json::to_string(&words).unwrap();
+    write(
+        &project.user_folder().join("agents.yaml"),
+        format!("format: 1\nagents:\n  piper:\n    argv: {argv}\n"),
+    );
+}
+
+#[test]
+fn a_pipe_that_an_agent_makes_during_its_call_ends_the_turn() {
+    let project = project();
+    describe_agent(
+        &project,
+        "mkdir -p sub/deep; mkfifo sub/deep/.gitignore",
+        "Done.",
+    );
+    let args = ["fix", "Go", "--trust", "--agent", "piper"];
+    let fixed = run(&project, &args, false);
+    assert_eq!(fixed.code, 5, "{fixed:?}");
+    assert!(
+        fixed
+            .stderr
+            .contains("sub/deep/.gitignore` is not a regular file"),
+        "{fixed:?}"
+    );
+    assert_eq!(project.read("a.txt"), "two\n");
+}
+
+/// The agent finds the files of its call in the project, and can replace them.
+#[test]
+fn a_pipe_in_place_of_what_an_agent_wrote_fails_the_turn() {
+    for name in ["stdout", "stderr"] {
+        let project = project();
+        let replace = format!("for f in .agentd/calls/*/{name}; do rm $f; mkfifo $f; done");
+        describe_agent(&project, &replace, "<review>PASS</review>");
+        let turn = run(&project, &["turn", "plan", "Go", "--agent", "piper"], false);
+        // What the agent wrote to the file that it removed may have been read before.
+        let is_refused = turn.stderr.contains("is not a regular file");
+        assert!(
+            is_refused || (turn.code == 0 && name == "stdout"),
+            "{turn:?}"
+        );
+    }
+}
+
+/// SQLite opens these files with the ledger, and would wait for them without any limit.
+#[test]
+fn a_pipe_in_place_of_a_file_of_the_ledger_is_refused() {
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        let name = format!(".agentd/ledger.db{suffix}");
+        let project = project();
+        replace_by_pipe(&project, &name);
+        for (args, answers) in [
+            (&["status"][..], false),
+            (&["log"], false),
+            (&["review", "--trust"], true),
+            (&["run", "c", "Go", "--trust"], true),
+            (&["fix", "Go", "--trust"], true),
+        ] {
+            run(&project, args, answers).fails(
+                7,
+                &["LedgerUnusable", &format!("{name} is not what agentd made")],
+            );
+        }
+        let checked = run(&project, &["doctor"], false);
+        assert_eq!(checked.code, 1, "{checked:?}");
+        assert!(
+            checked.stdout.contains("is not what agentd made"),
+            "{checked:?}"
+        );
+        run(&project, &["prompt", "plan", "Go"], false).ok();
+    }
+}
