@@ -10,8 +10,9 @@ mod vendors;
 mod workspace;
 
 pub use change::{
-    ChangeRow, ChangeStatus, ReviewBase, Reviewed, changes, decide, judge, leave, next_ask,
-    open_change, retry, review_tree, with_files,
+    ApproveAll, ChangeEvent, ChangeOutcome, ChangeRequest, ChangeRow, ChangeStatus, Decider,
+    LeaveWaiting, PersonDecision, ReviewBase, Reviewed, changes, check_change_start, decide,
+    no_agent, open_change, review_tree, run_change, warn_of_own_work,
 };
 pub use clock::utc;
 pub use probe::{Asked, Help, Probe, ProbeReport, probe};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::turn::TurnRequest;
+use super::turn::request::TurnRequest;
+use super::turn::resolved::ResolvedTurn;
 use super::workspace::{PromptContext, Workspace, gather};
 use crate::compose::{self, Counter, Draft, Measured, Missing, Request, TURN_VARIABLES, Variables};
 use crate::config::Settings;
@@ -62,120 +63,108 @@ pub struct Assembly {
     pub overrides: Vec<String>,
 }
 
-/// Gathers what the prompt of a change is made from: project.md, the project's tree, the change's artifacts and tasks,
-/// and the files that are given. The change is the session of the ask; what the template does not use is not looked for.
+/// Gathers what the prompt of a request is made from: project.md, the project's tree, the artifacts and tasks of the
+/// change, and the files that are given. Parts that the template does not use are not looked for.
 ///
 /// # Errors
 ///
 /// `TemplateNotFound`, `ChangeNotFound`, and those of files that cannot be read.
-pub fn assemble_context(workspace: &Workspace, ask: &TurnRequest) -> Result<PromptContext> {
-    let agent = workspace.agent(ask)?.unwrap_or_else(AgentName::base);
-    let template = workspace.template(&agent, &ask.mode)?;
-    let spec = workspace.pack.mode(&ask.mode)?;
-    gather(
-        workspace,
-        ask,
-        spec,
-        template.as_deref().map(|found| &found.template),
-    )
+pub fn assemble_context(workspace: &Workspace, request: &TurnRequest) -> Result<PromptContext> {
+    gather_context(workspace, &ResolvedTurn::new(workspace, request)?)
 }
 
 /// Assembles a prompt: template, variables, context, layers, fit, render.
 ///
 /// # Errors
 ///
-/// `TemplateNotFound` also for a mode that the pack does not have, and whatever else keeps the prompt from being whole.
-pub fn assemble(workspace: &Workspace, state: &State, ask: &TurnRequest) -> Result<Assembly> {
+/// `TemplateNotFound` also for a mode that the pack does not have, and anything that keeps the prompt from being
+/// complete.
+pub fn assemble(workspace: &Workspace, state: &State, request: &TurnRequest) -> Result<Assembly> {
+    assemble_turn(workspace, state, &ResolvedTurn::new(workspace, request)?)
+}
+
+/// Assembles the prompt of a turn.
+pub(crate) fn assemble_turn(
+    workspace: &Workspace,
+    state: &State,
+    turn: &ResolvedTurn<'_>,
+) -> Result<Assembly> {
     let pack = &workspace.pack;
-    let agent = workspace.agent(ask)?.unwrap_or_else(AgentName::base);
-    let template = workspace.template(&agent, &ask.mode)?;
-    let spec = pack.mode(&ask.mode)?;
-    let PromptContext {
-        variables,
-        pack_texts,
-        mut sources,
-        tasks,
-        items,
-        project,
-    } = assemble_context(workspace, ask)?;
-    let written_for = WrittenFor::of(workspace, ask)?;
-    check_variables(pack, template.as_deref(), &ask.variables)?;
-    if ask.work.is_some() && !pack.holds(Holds::State) && !pack.holds(Holds::History) {
-        log::warn!(
-            "the pack `{}` has no layer for what the state file says",
-            pack.name
-        );
+    let asked = &turn.request;
+    let context = gather_context(workspace, turn)?;
+    let target = PromptTarget::new(workspace, turn)?;
+    check_variables(pack, turn.template.as_deref(), &asked.variables)?;
+    if asked.work.is_some() && !pack.holds(Holds::State) && !pack.holds(Holds::History) {
+        let name = &pack.name;
+        log::warn!("the pack `{name}` has no layer for what the state file says");
     }
-    let strict = ask.strict || workspace.settings.strict;
-    // A fact may be told in the prompt as well, so it is the value without secrets.
-    let told = |name: &String| Some((name.clone(), variables.get(name)?.clone()));
+
+    let is_strict = asked.strict || workspace.settings.strict;
+    let has_nonce = workspace.settings.verdict_nonce != NoncePolicy::Off;
+    // A fact may be shown in the prompt as well, so it is the value without secrets.
+    let fact = |name: &String| Some((name.clone(), context.variables.get(name)?.clone()));
     let request = Request {
-        template: template.clone(),
-        facts: ask.variables.keys().filter_map(told).collect(),
-        variables,
-        pack_texts,
-        missing: if strict {
+        template: turn.template.clone(),
+        facts: asked.variables.keys().filter_map(fact).collect(),
+        variables: context.variables,
+        pack_texts: context.pack_texts,
+        missing: if is_strict {
             Missing::Error
         } else {
             Missing::Notice
         },
-        context: items,
-        project,
-        instructions: Some(workspace.secrets.redact(&ask.instructions).into_owned()),
-        nonce: ask
-            .nonce
-            .clone()
-            .filter(|_| workspace.settings.verdict_nonce != NoncePolicy::Off),
-        format: workspace.format(ask)?,
+        context: context.items,
+        project: context.project,
+        instructions: Some(workspace.secrets.redact(&asked.instructions).into_owned()),
+        nonce: asked.nonce.clone().filter(|_| has_nonce),
+        format: turn.format,
         max_bytes: workspace.settings.max_prompt_bytes,
-        agent: Some(agent.clone()),
-        has_tools: workspace.has_tools(ask)?,
-        model: written_for.model.clone(),
-        counter: written_for.counter.map(Arc::new),
-        overhead: written_for.overhead,
+        agent: Some(turn.agent.clone()),
+        has_tools: turn.has_tools,
+        model: target.model.clone(),
+        counter: target.counter.map(Arc::new),
+        overhead: target.overhead,
         previous: state.first_turn,
-        expands: workspace.expands(&agent)?,
-        count: ask.count,
+        expands: turn.expands.clone(),
+        count: asked.count,
         ..Request::default()
     };
     let draft = compose::compose(pack, state, &request)?;
-    let filled_from = ["this turn", "the mode"].map(str::to_owned);
-    sources.extend(
-        TURN_VARIABLES
-            .map(str::to_owned)
-            .into_iter()
-            .zip(filled_from),
-    );
-    let overrides = overrides(pack, template.as_deref(), spec);
-    let WrittenFor {
-        model, reliability, ..
-    } = written_for;
-    let measured = ask.measured;
+
+    let filled = ["this turn", "the mode"].map(str::to_owned);
+    let filled = TURN_VARIABLES.map(str::to_owned).into_iter().zip(filled);
+    let sources = context.sources.into_iter().chain(filled).collect();
     Ok(Assembly {
         draft,
-        agent,
-        model,
-        measured,
-        reliability,
-        template,
+        agent: turn.agent.clone(),
+        model: target.model,
+        measured: asked.measured,
+        reliability: target.reliability,
+        template: turn.template.clone(),
         sources,
-        tasks,
-        overrides,
+        tasks: context.tasks,
+        overrides: overrides(pack, turn.template.as_deref(), turn.spec),
     })
 }
 
-/// What is known of the model that a prompt is written for, and of the agent that it goes to.
-struct WrittenFor {
+fn gather_context(workspace: &Workspace, turn: &ResolvedTurn<'_>) -> Result<PromptContext> {
+    let template = turn.template.as_deref().map(|found| &found.template);
+    gather(workspace, &turn.request, turn.spec, template)
+}
+
+/// The model that a prompt is written for, and how its tokens are counted.
+struct PromptTarget {
     model: Option<ModelSpec>,
     reliability: Origin,
     counter: Option<Counter>,
+    /// Tokens that the agent adds to every prompt.
     overhead: u64,
 }
 
-impl WrittenFor {
-    /// Returns what the catalogue and the settings say, and what was measured.
-    fn of(workspace: &Workspace, ask: &TurnRequest) -> Result<Self> {
-        let Some(id) = workspace.model(ask)? else {
+impl PromptTarget {
+    /// Combines the catalogue and the settings with the measurements of the turn.
+    fn new(workspace: &Workspace, turn: &ResolvedTurn<'_>) -> Result<Self> {
+        let Some(id) = &turn.model else {
             return Ok(Self {
                 model: None,
                 reliability: Origin::Guessed,
@@ -184,14 +173,17 @@ impl WrittenFor {
             });
         };
         let catalogue = workspace.catalogue()?;
-        let model = catalogue.find_or_assume(&id);
-        let (mut counter, mut overhead) = (Counter::new(catalogue.tokenizer(&model)), 0);
-        if let Some(calibration) = ask.measured.calibration.used() {
+        let measured = &turn.request.measured;
+        let model = catalogue.find_or_assume(id);
+
+        let mut counter = Counter::new(catalogue.tokenizer(&model));
+        let mut overhead = 0;
+        if let Some(calibration) = measured.calibration.used() {
             counter = counter.corrected(calibration.factor);
-            // However wrong a figure is, it shall not keep every prompt from being sent.
+            // A wrong figure must not keep every prompt from being sent.
             overhead = calibration.overhead.min(model.window / 2);
         }
-        let (xml_reliability, reliability) = Origin::of(&workspace.settings, &model, &ask.measured);
+        let (xml_reliability, reliability) = Origin::of(&workspace.settings, &model, measured);
         Ok(Self {
             model: Some(ModelSpec {
                 xml_reliability,

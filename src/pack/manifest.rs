@@ -174,6 +174,13 @@ pub struct ModeSpec {
     pub next: IndexMap<TurnResult, Target>,
 }
 
+impl ModeSpec {
+    /// Returns true if a verdict keeps a session in the mode, whose own name is `mode`.
+    pub(crate) fn stays_after(&self, mode: &Mode, verdict: ReviewResult) -> bool {
+        self.next.get(&TurnResult::Verdict(verdict)) == Some(&Target::Mode(mode.clone()))
+    }
+}
+
 /// How a file is written.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ pub use sqlite::SqliteStore;
 
 use crate::error::Result;
 use crate::models::{
-    BlobId, Budget, Event, FigureKind, Held, Holder, Measurement, SessionId, Spent, TurnRow,
+    BlobId, Budget, Event, FigureKind, Held, Holder, Measurement, SessionId, Spent, State, TurnRow,
     UsageRow,
 };
 
@@ -146,6 +146,16 @@ pub trait Store {
     ///
     /// Those of the database.
     fn events(&self, session: &SessionId) -> Result<Vec<(SystemTime, Event)>>;
+
+    /// Returns the state of a session: the fold of its events.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    fn state(&self, session: &SessionId) -> Result<State> {
+        let events = self.events(session)?;
+        Ok(State::fold(events.iter().map(|(_, event)| event)))
+    }
 
     /// Returns the bytes of a text; `None` if the ledger has none of that name.
     ///

@@ -12,7 +12,8 @@ pub(crate) use ask::{
     AskArgs, FinishArg, ParseArgs, ProbeArgs, PromptArgs, SchemaOf, SendArgs, TurnArgs,
 };
 pub(crate) use change::{
-    ChangeCommand, DecideArgs, DemoArgs, EndArgs, FixArgs, LeadArgs, PhaseArgs, ReviewArgs, RunArgs,
+    ChangeCommand, DecideArgs, DemoArgs, EndArgs, FixArgs, PhaseArgs, ReviewArgs, RunArgs,
+    RunOptions,
 };
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -444,12 +445,14 @@ impl Command {
     /// Tells whether failures shall be told as JSON too.
     pub(crate) fn wants_json(&self) -> bool {
         match self {
-            Self::Run(args) | Self::Plan(args) => args.lead.json,
-            Self::Challenge(args) | Self::Implement(args) | Self::Archive(args) => args.lead.json,
-            Self::Review(args) => args.lead.json,
-            Self::Approve(args) | Self::Revise(args) => args.lead.json,
+            Self::Run(args) | Self::Plan(args) => args.options.json,
+            Self::Challenge(args) | Self::Implement(args) | Self::Archive(args) => {
+                args.options.json
+            }
+            Self::Review(args) => args.options.json,
+            Self::Approve(args) | Self::Revise(args) => args.options.json,
             Self::Reject(args) | Self::Cancel(args) => args.json,
-            Self::Fix(args) => args.lead.json,
+            Self::Fix(args) => args.options.json,
             Self::Status { json } => *json,
             Self::Change { command } => match command {
                 ChangeCommand::List { json } | ChangeCommand::Show { json, .. } => *json,

@@ -1,9 +1,13 @@
 //! The live view of a run: lines that change on a terminal, plain lines elsewhere, JSON lines if asked for.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use agentd::models::Mode;
 use agentd::orchestrator::{ProgressEvent, ProgressReceiver, tokens_roughly};
 use agentd::parse::{Grammar, Stream};
 
@@ -26,7 +30,12 @@ const LONGEST: usize = 4096;
 pub(crate) struct View {
     json: bool,
     terminal: bool,
+    /// Grammar of each mode's replies: it says which part of a reply is its message.
+    grammars: BTreeMap<Mode, Grammar>,
+    /// Grammar of the current turn.
     grammar: Grammar,
+    /// Set once stdout cannot be written to any more.
+    has_failed: Arc<AtomicBool>,
     stream: Option<Stream>,
     head: String,
     called: Option<Instant>,
@@ -36,12 +45,13 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Makes a view; a grammar tells what of a reply is its message.
-    pub(crate) fn new(json: bool, grammar: Option<&Grammar>) -> Self {
+    pub(crate) fn new(json: bool, grammars: BTreeMap<Mode, Grammar>) -> Self {
         Self {
             json,
             terminal: !json && terminal::talks_to_terminal(),
-            grammar: grammar.cloned().unwrap_or_default(),
+            grammars,
+            grammar: Grammar::default(),
+            has_failed: Arc::default(),
             stream: None,
             head: String::new(),
             called: None,
@@ -51,16 +61,22 @@ impl View {
         }
     }
 
-    /// Shows signs until there are no more.
-    pub(crate) fn show(mut self, signs: &ProgressReceiver) -> io::Result<()> {
+    /// Returns a flag that is set once stdout cannot be written to any more.
+    pub(crate) fn failure_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_failed)
+    }
+
+    /// Shows events until there are no more.
+    pub(crate) fn show(mut self, events: &ProgressReceiver) -> io::Result<()> {
         let mut result = Ok(());
         loop {
-            match signs.recv_timeout(TICK) {
-                Ok(sign) if self.json => {
-                    // If nobody reads any more, the run goes on all the same.
-                    result = result.and(terminal::json_line(&sign));
+            match events.recv_timeout(TICK) {
+                Ok(event) if self.json => {
+                    // A turn goes on even if nobody reads its progress any more.
+                    result = result.and(terminal::json_line(&event));
+                    self.has_failed.store(result.is_err(), Ordering::SeqCst);
                 }
-                Ok(sign) => self.take(sign),
+                Ok(event) => self.take(event),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -70,8 +86,8 @@ impl View {
         result
     }
 
-    fn take(&mut self, sign: ProgressEvent) {
-        match sign {
+    fn take(&mut self, event: ProgressEvent) {
+        match event {
             ProgressEvent::Recovered { what, .. } => what.iter().for_each(terminal::note),
             ProgressEvent::Started {
                 session,
@@ -81,6 +97,7 @@ impl View {
                 ..
             } => {
                 self.head = format!("{session}/{turn} {mode} by {agent}");
+                self.grammar = self.grammars.get(&mode).cloned().unwrap_or_default();
             }
             ProgressEvent::Called { .. } => {
                 self.called = Some(Instant::now());

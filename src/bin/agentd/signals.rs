@@ -21,6 +21,17 @@ const LONGEST_TALK: Duration = Duration::from_secs(1);
 /// How often is looked whether the run is over.
 const TICK: Duration = Duration::from_millis(20);
 
+/// Set while a question waits for its answer on the terminal.
+static IS_ASKING: AtomicBool = AtomicBool::new(false);
+
+/// Runs something that waits for a person on the terminal; a signal ends the program at once meanwhile.
+pub(crate) fn while_asking<T>(ask: impl FnOnce() -> T) -> T {
+    IS_ASKING.store(true, Ordering::SeqCst);
+    let answer = ask();
+    IS_ASKING.store(false, Ordering::SeqCst);
+    answer
+}
+
 /// Whether a run is over, so that all that is left is to tell of it.
 #[derive(Clone, Default)]
 pub(crate) struct Over(Arc<AtomicBool>);
@@ -54,6 +65,10 @@ pub(crate) fn stop_on(stop: &StopFlag) -> Over {
     let (stop, run) = (stop.clone(), over.clone());
     thread::spawn(move || {
         while let Ok(signal) = set.wait() {
+            if IS_ASKING.load(Ordering::SeqCst) {
+                // Nothing runs while a question waits for its answer, and everything is recorded.
+                end_now();
+            }
             stop.ask();
             match stop.asked() {
                 // From a thread of its own, as it would hold up the second signal if nobody read it.
@@ -81,5 +96,11 @@ pub(crate) fn stop_on(stop: &StopFlag) -> Over {
 fn end(run: &Over) {
     run.wait(LONGEST_END);
     thread::sleep(LONGEST_TALK);
+    process::exit(i32::from(exit::STOPPED));
+}
+
+/// Ends the program while it waits for an answer.
+#[expect(clippy::exit, reason = "the main thread waits for a line on stdin")]
+fn end_now() -> ! {
     process::exit(i32::from(exit::STOPPED));
 }

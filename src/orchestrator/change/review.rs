@@ -12,9 +12,7 @@ use crate::ops::{Changed, DIFF_LIMITS, Git, LeftOut, Repository, Status, check_c
 use crate::orchestrator::turn::{
     Overruled, ReviewTree, TurnContext, TurnReport, TurnRequest, take_turn,
 };
-use crate::orchestrator::workspace::PROJECT_FILE;
-use crate::orchestrator::workspace::names_secrets;
-use crate::orchestrator::workspace::{BaseDefinitions, Workspace};
+use crate::orchestrator::workspace::{BaseDefinitions, PROJECT_FILE, Workspace, names_secrets};
 use crate::pack::{DEFINITIONS, Places, is_definition, is_read_definition};
 
 /// Base of a review, and the commit that its definitions come from.

@@ -1,31 +1,35 @@
-//! Several agents judge the same at once, each in a session of its own; the most severe verdict counts.
+//! Several agents review a change at the same time, each in its own session; the most severe verdict counts.
 
+use std::sync::Arc;
 use std::thread;
 
-use crate::agent::{Driver, Echo};
+use crate::agent::Driver;
 use crate::apply;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
     AgentName, Event, Finding, Format, Marker, Mode, Permission, Response, ReviewResult, SessionId,
     Started, State, Update, UpdateFormat, UsageMetrics,
 };
-use crate::orchestrator::turn::TurnRequest;
-use crate::orchestrator::turn::findings::{earlier, earlier_of_change, whole_updates};
-use crate::orchestrator::turn::prepare::{self, PreparedTurn, hash_of};
+use crate::orchestrator::turn::findings::{
+    earlier, earlier_of_change, finding_action, findings_of, notes_findings, whole_updates,
+};
+use crate::orchestrator::turn::prepare::{PreparedTurn, hash_of};
 use crate::orchestrator::turn::record::TurnRecord;
-use crate::orchestrator::turn::recover;
+use crate::orchestrator::turn::recover::{recover, with_lease};
 use crate::orchestrator::turn::reply_reader::ReplyReader;
+use crate::orchestrator::turn::resolved::opening_events;
 use crate::orchestrator::turn::site::TurnSite;
-use crate::orchestrator::turn::{ActiveTurn, TurnContext, TurnReport, take_turn};
-use crate::orchestrator::workspace::Workspace;
-use crate::orchestrator::workspace::open_ledger;
+use crate::orchestrator::turn::{
+    ActiveTurn, TurnContext, TurnReport, TurnRequest, apply_and_run, take_turn,
+};
+use crate::orchestrator::workspace::{Workspace, open_ledger};
 use crate::spec;
 use crate::store::blob_id;
 
-/// The name that several agents have together.
+/// Name of several reviewers together.
 const PANEL: &str = "panel";
 
-/// What one of several agents said.
+/// The opinion of one reviewer.
 struct Opinion {
     agent: String,
     verdict: ReviewResult,
@@ -35,37 +39,34 @@ struct Opinion {
     turn: String,
 }
 
-/// Asks several agents at once for a judgement, and takes a turn of the session with the most severe of their verdicts.
-/// One that has judged already, before the program was interrupted, is not asked again.
+/// Asks several agents at the same time for a review, and takes a turn of the change with the most severe of their
+/// verdicts. An agent that has answered before the program was interrupted is not asked again.
 ///
 /// # Errors
 ///
-/// Whatever keeps one of them from judging: no verdict counts unless there are all.
-pub fn judge(
+/// Anything that prevents one of them from answering: no verdict counts unless all are there.
+pub(super) fn ask_reviewers(
     context: &TurnContext<'_>,
-    judges: &[(&AgentName, &dyn Driver)],
-    ask: &TurnRequest,
+    reviewers: &[(AgentName, Arc<dyn Driver>)],
+    request: &TurnRequest,
 ) -> Result<TurnReport> {
-    let Some(session) = &ask.session else {
-        return Err(Error::new(
-            ErrorKind::ChangeNotFound,
-            "several agents judge a change, and none was named",
-        ));
+    let Some(change) = &request.session else {
+        let message = "several agents review a change, and none was named";
+        return Err(Error::new(ErrorKind::ChangeNotFound, message));
     };
-    let events = context.store.events(session)?;
-    let state = State::fold(events.iter().map(|(_, event)| event));
-    let commit = TurnSite::of(context, Some(session), &state)?.commit()?;
+    let state = context.store.state(change)?;
+    let commit = TurnSite::for_session(context, Some(change), &state)?.commit()?;
+    let commit = commit.as_deref();
+    // The store of the context belongs to this thread.
     let workspace = context.workspace;
     let drivers = context.drivers;
     let operations = context.operations;
     let run = context.run;
-    let commit = commit.as_deref();
 
     let opinions: Vec<Result<Opinion>> = thread::scope(|scope| {
-        let asked = judges.iter().map(|(agent, driver)| {
-            let own = own_session(session, &ask.mode, agent, state.turns);
+        let asked = reviewers.iter().map(|(agent, driver)| {
+            let own = own_session(change, &request.mode, agent, state.turns);
             scope.spawn(move || {
-                // A connection to the ledger belongs to one thread.
                 let store = open_ledger(workspace, run.trust)?;
                 let context = TurnContext {
                     workspace,
@@ -74,24 +75,24 @@ pub fn judge(
                     operations,
                     run,
                 };
-                opinion(&context, *driver, agent, &own?, ask, commit)
+                opinion(&context, driver.as_ref(), agent, &own?, request, commit)
             })
         });
         let asked: Vec<_> = asked.collect();
         asked
             .into_iter()
-            .map(|judge| judge.join().unwrap_or_else(|_| Err(gone())))
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(gone())))
             .collect()
     });
     let opinions = opinions.into_iter().collect::<Result<Vec<Opinion>>>()?;
-    conclude(context, session, ask, opinions)
+    conclude(context, change, request, opinions)
 }
 
 fn gone() -> Error {
     Error::new(ErrorKind::AgentLost, "one of several agents was lost")
 }
 
-/// Returns the session in which an agent judges: the same one again after an interruption.
+/// Returns the session of a reviewer: the same one again after an interruption.
 fn own_session(
     session: &SessionId,
     mode: &Mode,
@@ -107,7 +108,7 @@ fn own_session(
     })
 }
 
-/// Returns what an agent has said, or asks it.
+/// Returns the opinion of an agent: its recorded one, or the answer to a new turn.
 fn opinion(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
@@ -134,9 +135,13 @@ fn opinion(
         return Ok(Opinion {
             agent: agent.to_string(),
             verdict,
-            findings: context
-                .workspace
-                .findings(&ask.mode, &response, &reports, &earlier),
+            findings: findings_of(
+                &context.workspace.pack,
+                &ask.mode,
+                &response,
+                &reports,
+                &earlier,
+            ),
             text: words(&response),
             usage: UsageMetrics::default(),
             turn: turn.name(),
@@ -191,25 +196,25 @@ fn conclude(
     ask: &TurnRequest,
     mut opinions: Vec<Opinion>,
 ) -> Result<TurnReport> {
-    recover::holding(context, session, |lease| {
-        let (_, state) = recover::recover(context, lease)?;
-        let mut opening = prepare::opening(&state, ask);
-        let started = started(context.workspace, &state, ask)?;
+    with_lease(context, session, |lease| {
+        let mut session = recover(context, lease)?;
+        let workspace = context.workspace;
+        let earlier = earlier(context.store, &session.state, &ask.mode)?;
+        let findings = join_findings(workspace, &ask.mode, &mut opinions, &earlier);
+        let response = together(workspace, ask, &opinions)?;
+        let usages = opinions.iter().map(|opinion| opinion.usage);
+        let usage = usages.fold(UsageMetrics::default(), UsageMetrics::plus);
+
+        let started = started(workspace, &session.state, ask)?;
+        let mut opening = opening_events(&session.state, ask);
         opening.push(Event::Started(Box::new(started.clone())));
-        let grounds = TurnSite::of(context, Some(session), &state)?;
+        let named = Some(&lease.session);
+        let site = TurnSite::for_session(context, named, &session.state)?;
+        session.defer(opening);
         let prepared = PreparedTurn::without_call(started);
-        let reading = ReplyReader::of(context.workspace, &prepared.started, &[])?;
-        let earlier = earlier(context.store, &state, &ask.mode)?;
-        let findings = join_findings(context.workspace, &ask.mode, &mut opinions, &earlier);
-        let response = together(context.workspace, ask, &opinions)?;
-        let usage = opinions
-            .iter()
-            .fold(UsageMetrics::default(), |all, opinion| {
-                all.plus(opinion.usage)
-            });
-        let mut turning = ActiveTurn::new(context, &Echo, lease, state, &prepared, &grounds);
-        turning.open(opening);
-        let report = turning.decide(&reading, response, None, findings)?;
+        let reader = ReplyReader::new(workspace, &prepared.started, &[])?;
+        let mut active = ActiveTurn::new(session, &prepared, &site);
+        let report = apply_and_run(&mut active, &reader, response, findings)?;
         Ok(TurnReport { usage, ..report })
     })
 }
@@ -222,7 +227,7 @@ fn join_findings(
     opinions: &mut [Opinion],
     earlier: &[Finding],
 ) -> Option<Vec<Finding>> {
-    if !workspace.notes_findings(mode) {
+    if !notes_findings(&workspace.pack, mode) {
         return None;
     }
     let lists: Vec<&[Finding]> = opinions
@@ -230,10 +235,8 @@ fn join_findings(
         .map(|opinion| opinion.findings.as_slice())
         .collect();
     let joined = apply::join_findings(&lists, earlier);
-    let words = workspace
-        .finding_action(mode)
-        .map(|(_, words)| words)
-        .unwrap_or_default();
+    let action = finding_action(&workspace.pack, mode);
+    let words = action.map(|(_, words)| words).unwrap_or_default();
     for (opinion, renamed) in opinions.iter_mut().zip(joined.renamed) {
         for (from, to) in renamed {
             opinion.text = spec::rename_finding(&opinion.text, &words, &from, &to);

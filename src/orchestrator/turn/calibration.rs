@@ -1,8 +1,8 @@
-//! Figures that are measured: taken from calls, and looked up for prompts.
+//! Measurements of agents and models: recorded after calls, looked up for prompts.
 
 use std::collections::BTreeMap;
 
-use super::ActiveTurn;
+use super::active_turn::ActiveTurn;
 use super::request::TurnRequest;
 use crate::compose::{Counter, Measured, seems_cut};
 use crate::error::Result;
@@ -13,19 +13,35 @@ use crate::orchestrator::clock;
 use crate::orchestrator::workspace::Workspace;
 use crate::store::{Figures, Store};
 
-/// Returns what was measured of the agent and the model that a prompt is asked for. Where no agent is named, that is
-/// how well the model keeps to the protocol, whoever speaks to it.
+/// Returns the measurements of the agent and the model of a request. Without an agent, these are the model's with any
+/// agent, and only how well it follows the protocol.
 ///
 /// # Errors
 ///
 /// Those of the ledger, and `ConfigInvalid`.
-pub fn measured(workspace: &Workspace, store: &dyn Store, ask: &TurnRequest) -> Result<Measured> {
-    let Some(model) = workspace.model(ask)? else {
+pub fn measured(
+    workspace: &Workspace,
+    store: &dyn Store,
+    request: &TurnRequest,
+) -> Result<Measured> {
+    let model = workspace.model(request)?;
+    let agent = workspace.agent(request)?;
+    measured_of(workspace, store, agent.as_ref(), model.as_deref())
+}
+
+/// Returns the measurements of an agent and a model.
+pub(crate) fn measured_of(
+    workspace: &Workspace,
+    store: &dyn Store,
+    agent: Option<&AgentName>,
+    model: Option<&str>,
+) -> Result<Measured> {
+    let Some(model) = model else {
         return Ok(Measured::default());
     };
-    let model = known(workspace.catalogue()?, &model);
-    let agent = workspace.agent(ask)?;
-    let agent = agent.as_ref().map(AgentName::as_str).map(bare);
+    let model = known(workspace.catalogue()?, model);
+    let agent = agent.map(AgentName::as_str).map(bare);
+
     let mut all = found(store, FigureKind::Protocol, agent, &model)?;
     if agent.is_some() {
         all.extend(found(store, FigureKind::Tokens, agent, &model)?);
@@ -109,53 +125,56 @@ pub(crate) fn keep(
     }
 }
 
-impl ActiveTurn<'_> {
-    /// Compares the tokens that an agent reports of a prompt with our own count, keeps both if they are of one request,
-    /// and warns if the prompt seems to have been cut.
-    pub(crate) fn compare(&mut self, why: Why, prompt: &str, reply: &Reply) {
-        let started = &self.prepared.started;
-        let reported = reply.usage.input_tokens.and(reply.usage.prompt_tokens());
-        let (Some(model), Some(reported), true) = (&started.model, reported, reply.end.is_ok())
-        else {
-            return;
-        };
-        let Ok(ours) = self.count(model, why, prompt) else {
-            return;
-        };
-        if reply.tool_calls == Some(0) {
-            let figure = Figure::Tokens { ours, reported };
-            keep(
-                self.context.workspace,
-                self.context.store,
-                &started.agent,
-                Some(model),
-                figure,
-            );
-        }
-        if seems_cut(ours, reported) {
-            let (agent, reported, ours) = (&started.agent, grouped(reported), grouped(ours));
-            let cut = "it may have been cut before it reached the model";
-            let warning =
-                format!("{agent} reports {reported} tokens for a prompt of about {ours}: {cut}");
-            log::warn!("{warning}");
-            self.warnings.push(warning);
-        }
+/// Compares the tokens that an agent reports for a prompt with our own count, and records both if they are those of one
+/// request. Returns a warning if the prompt seems to have been cut.
+pub(crate) fn compare_tokens(
+    turn: &ActiveTurn<'_>,
+    why: Why,
+    prompt: &str,
+    reply: &Reply,
+) -> Option<String> {
+    let started = turn.started();
+    let model = started.model.as_ref()?;
+    let reported = reply.usage.input_tokens.and(reply.usage.prompt_tokens())?;
+    if !reply.end.is_ok() {
+        return None;
     }
+    let ours = count_tokens(turn, model, why, prompt).ok()?;
 
-    /// Returns how many tokens a prompt has for a model, most likely, and without what was measured before.
-    fn count(&self, model: &str, why: Why, prompt: &str) -> Result<u64> {
-        let catalogue = self.context.workspace.catalogue()?;
-        let tokenizer = catalogue
-            .find(model)
-            .map(|known| catalogue.tokenizer(known))
-            .unwrap_or_default();
-        let counter = Counter::new(tokenizer);
-        // Of a prompt that is sent as JSON, its texts are what the model reads.
-        let is_text = matches!(self.prepared.started.format, Format::Xml | Format::Flat);
-        let tokens = match why {
-            Why::Ask if !is_text => counter.count(&self.prepared.texts.concat()).tokens,
-            Why::Ask | Why::Repair => counter.count(prompt).tokens,
-        };
-        Ok(tokens)
+    if reply.tool_calls == Some(0) {
+        let context = turn.session.context;
+        let figure = Figure::Tokens { ours, reported };
+        let agent = &started.agent;
+        keep(context.workspace, context.store, agent, Some(model), figure);
     }
+    if !seems_cut(ours, reported) {
+        return None;
+    }
+    let reported = grouped(reported);
+    let counts = format!(
+        "{} reports {reported} tokens for a prompt of about {}",
+        started.agent,
+        grouped(ours)
+    );
+    let warning = format!("{counts}: it may have been cut before it reached the model");
+    log::warn!("{warning}");
+    Some(warning)
+}
+
+/// Returns the most likely number of tokens of a prompt for a model, without calibration.
+fn count_tokens(turn: &ActiveTurn<'_>, model: &str, why: Why, prompt: &str) -> Result<u64> {
+    let catalogue = turn.session.context.workspace.catalogue()?;
+    let tokenizer = catalogue
+        .find(model)
+        .map(|known| catalogue.tokenizer(known))
+        .unwrap_or_default();
+    let counter = Counter::new(tokenizer);
+
+    // A prompt that is sent as JSON is counted by its texts: the model reads these.
+    let is_text = matches!(turn.started().format, Format::Xml | Format::Flat);
+    let count = match why {
+        Why::Ask if !is_text => counter.count(&turn.prepared.texts.concat()),
+        Why::Ask | Why::Repair => counter.count(prompt),
+    };
+    Ok(count.tokens)
 }

@@ -1,34 +1,31 @@
 //! One call of an agent: recorded before it is made, watched while it runs, recorded when it ends.
 
-use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use super::ActiveTurn;
+use super::active_turn::ActiveTurn;
+use super::calibration::compare_tokens;
+use super::call_files::{folder, marker};
 use super::chunking::pieces;
 use super::prepare::roughly;
 use super::progress::ProgressEvent;
-use crate::agent::{self, Call, Limits, Running, Tools};
+use super::session::Heartbeat;
+use crate::agent::{self, Call, Driver, Limits, Running, Tools};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
-    Amount, Answered, CallOutcome, Event, Format, Permission, Reply, SegmentRef, SessionId,
-    StepResult, UsageMetrics, Why,
+    Amount, Answered, CallOutcome, Event, Format, Permission, Reply, SegmentRef, StepResult,
+    UsageMetrics, Why,
 };
-use crate::orchestrator::clock;
 use crate::parse::RepairKind;
 use crate::store::{Marks, Scope, blob_id};
 
-/// How long a look at a running agent takes.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Poll interval while an agent runs.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often the ledger is told that we are still there.
-const HEARTBEAT: Duration = Duration::from_secs(5);
+/// Seconds to wait for a rate-limited agent that does not say how long; doubled each time.
+const DEFAULT_RETRY_SECONDS: u64 = 20;
 
-/// How long to wait for an agent that does not say how long; twice as long the next time.
-const PAUSE: u64 = 20;
-
-/// A call that came to its end, and is not recorded yet.
+/// A call that has ended, and is not recorded yet.
 #[derive(Debug)]
 pub(crate) struct Answer {
     turn: u64,
@@ -39,7 +36,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Returns it as the ledger keeps it.
+    /// Returns the call as the ledger keeps it.
     pub(crate) fn answered(&self) -> Answered {
         Answered {
             turn: self.turn,
@@ -67,124 +64,128 @@ struct CallRequest<'a> {
     reserved: Amount,
 }
 
-/// Returns what the processes of a call are marked with.
-pub(crate) fn marker(run: &str, turn: u64, call: u64) -> String {
-    format!("{run}.{turn}.{call}")
+/// The calls of a turn to its agent.
+pub(crate) struct AgentCalls<'t, 'a> {
+    pub(crate) turn: &'t mut ActiveTurn<'a>,
+    driver: &'t dyn Driver,
 }
 
-/// The folder of what is kept of calls, below the project's root.
-pub(crate) const CALLS: &str = ".agentd/calls";
+impl<'t, 'a> AgentCalls<'t, 'a> {
+    pub(crate) fn new(turn: &'t mut ActiveTurn<'a>, driver: &'t dyn Driver) -> Self {
+        Self { turn, driver }
+    }
 
-/// Returns the folder of a call, below the project's root.
-pub(crate) fn folder(session: &SessionId, turn: u64, call: u64) -> PathBuf {
-    PathBuf::from(format!("{CALLS}/{session}.{turn}.{call}"))
-}
-
-impl ActiveTurn<'_> {
-    /// Calls the agent for the turn's reply, and again if it asks to wait and that is not too long.
+    /// Calls the agent for the turn's reply. Calls it again if it is rate limited and the wait is short enough.
     pub(crate) fn ask(&mut self, mut opening: Vec<Event>) -> Result<Answer> {
-        let prepared = self.prepared;
-        let mut blobs: Vec<&[u8]> = Vec::new();
-        if prepared.calls == 0 {
-            opening.push(Event::Started(Box::new(prepared.started.clone())));
-            let turn = prepared.started.turn;
-            for finding in &prepared.findings {
-                let report = finding.text.as_ref().map(|text| blob_id(text.as_bytes()));
-                let settlement = StepResult {
-                    report,
-                    ..finding.clone()
-                };
-                self.context
-                    .run
-                    .tell(ProgressEvent::Settled(settlement.clone()));
-                opening.push(Event::Settled { turn, settlement });
-            }
-            blobs.extend(
-                prepared
-                    .findings
-                    .iter()
-                    .filter_map(|finding| finding.text.as_deref())
-                    .map(str::as_bytes),
-            );
-            let fresh = prepared.started.nonce.as_ref().map(|nonce| nonce.as_str());
-            blobs.extend(
-                prepared
-                    .texts
-                    .iter()
-                    .flat_map(|text| pieces(text, fresh))
-                    .map(str::as_bytes),
-            );
-            blobs.extend([prepared.fit.as_bytes()]);
-            blobs.extend(
-                prepared
-                    .started
-                    .sent
-                    .as_ref()
-                    .map(|_| prepared.prompt.as_bytes()),
-            );
+        let prepared = self.turn.prepared;
+        let started = &prepared.started;
+        let run = self.turn.session.context.run;
+        let is_first = prepared.calls == 0;
+        if is_first {
+            opening.extend(self.start_events());
         }
-        self.context.run.tell(ProgressEvent::Started {
-            session: self.lease.session.clone(),
-            turn: prepared.started.turn,
-            mode: prepared.started.mode.clone(),
-            agent: prepared.started.agent.clone(),
-            model: prepared.started.model.clone(),
-            prompt_bytes: prepared.started.prompt_bytes,
+        let mut blobs = if is_first {
+            self.start_blobs()
+        } else {
+            Vec::new()
+        };
+        run.report(ProgressEvent::Started {
+            session: self.turn.session.lease.session.clone(),
+            turn: started.turn,
+            mode: started.mode.clone(),
+            agent: started.agent.clone(),
+            model: started.model.clone(),
+            prompt_bytes: started.prompt_bytes,
         });
-        let (mut waited, mut pause) = (0_u64, PAUSE);
+
+        let mut waited = 0_u64;
+        let mut pause = DEFAULT_RETRY_SECONDS;
         loop {
-            let reserved = prepared.reserve(prepared.prompt_tokens);
-            let events = std::mem::take(&mut opening);
             let request = CallRequest {
                 why: Why::Ask,
                 tools: Tools::Own,
                 prompt: &prepared.prompt,
                 segments: Vec::new(),
-                reserved,
+                reserved: prepared.reserve(prepared.prompt_tokens),
             };
-            let answer = self.call(request, events, &blobs)?;
+            let answer = self.call(request, std::mem::take(&mut opening), &blobs)?;
             blobs.clear();
             let CallOutcome::RateLimited { retry_after } = answer.reply.end else {
                 return Ok(answer);
             };
-            // One that could edit files and has said something may have done half of its work.
-            if prepared.started.permission == Permission::Edit
-                && !answer.reply.text.trim().is_empty()
-            {
+            // An agent that could edit files and has said something may have done half of its work.
+            let has_said_something = !answer.reply.text.trim().is_empty();
+            if started.permission == Permission::Edit && has_said_something {
                 return Ok(answer);
             }
+
+            // An agent may name any time, any number of times.
             let wait = retry_after.unwrap_or(pause).max(1);
-            // An agent may ask for any time, and as often as it likes.
             waited = waited.saturating_add(wait);
             pause = pause.saturating_mul(2);
-            if waited > self.context.run.limits.max_wait.as_secs()
-                || self.context.run.stop.asked() > 0
-            {
+            if waited > run.limits.max_wait.as_secs() || run.stop.asked() > 0 {
                 return Ok(answer);
             }
             self.record(&answer)?;
-            self.context.run.tell(ProgressEvent::Waiting {
+            run.report(ProgressEvent::Waiting {
                 seconds: wait,
                 why: answer.reply.detail.clone(),
             });
-            if !self.pause(Duration::from_secs(wait))? {
-                // The call is over and recorded; it is the wait that is stopped.
-                return self.stopped("it had asked to wait").map_or(Ok(answer), Err);
+            if !self.turn.session.pause(Duration::from_secs(wait))? {
+                // The call is recorded already; only the wait is stopped.
+                let stopped = self.stopped_error("it had asked to wait");
+                return stopped.map_or(Ok(answer), Err);
             }
         }
     }
 
-    /// Returns the error of a run that the user has stopped where no agent is at work.
-    fn stopped(&self, why: &str) -> Option<Error> {
-        let started = &self.prepared.started;
-        let turn = format!("{}/{}", self.lease.session, started.turn);
-        CallOutcome::Stopped
-            .error(&started.agent, &turn, why)
-            .filter(|_| self.context.run.stop.asked() > 0)
+    /// Returns the events that start the turn: the turn itself, and the results of the operations before it.
+    fn start_events(&self) -> Vec<Event> {
+        let prepared = self.turn.prepared;
+        let turn = prepared.started.turn;
+        let mut events = vec![Event::Started(Box::new(prepared.started.clone()))];
+        for inspection in &prepared.inspections {
+            let text = inspection.text.as_ref();
+            let settlement = StepResult {
+                report: text.map(|text| blob_id(text.as_bytes())),
+                ..inspection.clone()
+            };
+            let run = self.turn.session.context.run;
+            run.report(ProgressEvent::Settled(settlement.clone()));
+            events.push(Event::Settled { turn, settlement });
+        }
+        events
     }
 
-    /// Calls the agent for what its reply lacked. A verdict is asked for without tools: the reply in the prompt is all
-    /// that it may rest on.
+    /// Returns the texts that the events at the start of the turn name.
+    fn start_blobs(&self) -> Vec<&'a [u8]> {
+        let prepared = self.turn.prepared;
+        let fresh = prepared.started.nonce.as_ref().map(|nonce| nonce.as_str());
+        let inspections = prepared.inspections.iter();
+        let reports = inspections.filter_map(|inspection| inspection.text.as_deref());
+        let segments = prepared.texts.iter().flat_map(|text| pieces(text, fresh));
+        let sent = prepared.started.sent.as_ref();
+
+        reports
+            .chain(segments)
+            .chain([prepared.fit.as_str()])
+            .chain(sent.map(|_| prepared.prompt.as_str()))
+            .map(str::as_bytes)
+            .collect()
+    }
+
+    /// Returns an error if the user stopped the run while no agent was running.
+    fn stopped_error(&self, why: &str) -> Option<Error> {
+        let started = self.turn.started();
+        let session = &self.turn.session;
+        let turn = format!("{}/{}", session.lease.session, started.turn);
+        CallOutcome::Stopped
+            .error(&started.agent, &turn, why)
+            .filter(|_| session.context.run.stop.asked() > 0)
+    }
+
+    /// Calls the agent for something that its reply lacks. A verdict is asked for without tools: it may depend on
+    /// nothing but the reply in the prompt.
     pub(crate) fn repair(&mut self, prompt: &str, kind: RepairKind) -> Result<Answer> {
         let segment = SegmentRef {
             block: "repair".to_owned(),
@@ -193,7 +194,6 @@ impl ActiveTurn<'_> {
             texts: vec![blob_id(prompt.as_bytes())],
             bytes: prompt.len() as u64,
         };
-        let reserved = self.prepared.reserve(roughly(prompt));
         let tools = if kind == RepairKind::Verdict {
             Tools::None
         } else {
@@ -204,37 +204,14 @@ impl ActiveTurn<'_> {
             tools,
             prompt,
             segments: vec![segment],
-            reserved,
+            reserved: self.turn.prepared.reserve(roughly(prompt)),
         };
         self.call(request, Vec::new(), &[prompt.as_bytes()])
     }
 
-    /// Records a call that came to its end.
+    /// Records a call that has ended.
     pub(crate) fn record(&mut self, answer: &Answer) -> Result<()> {
-        let answered = Event::Answered(Box::new(answer.answered()));
-        self.commit(&[answered], &[answer.reply.text.as_bytes()])
-    }
-
-    /// Waits, and says meanwhile that we are still there; tells whether nobody has stopped us.
-    pub(crate) fn pause(&self, pause: Duration) -> Result<bool> {
-        let start = Instant::now();
-        let mut beat = Instant::now();
-        while start.elapsed() < pause {
-            if self.context.run.stop.asked() > 0 {
-                return Ok(false);
-            }
-            self.heartbeat(&mut beat)?;
-            thread::sleep(PATIENCE.min(pause.saturating_sub(start.elapsed())));
-        }
-        Ok(true)
-    }
-
-    fn heartbeat(&self, beat: &mut Instant) -> Result<()> {
-        if beat.elapsed() >= HEARTBEAT {
-            self.context.store.heartbeat(self.lease, clock::now())?;
-            *beat = Instant::now();
-        }
-        Ok(())
+        record_answer(self.turn, answer)
     }
 
     fn call(
@@ -243,106 +220,81 @@ impl ActiveTurn<'_> {
         mut events: Vec<Event>,
         blobs: &[&[u8]],
     ) -> Result<Answer> {
-        let CallRequest {
-            why,
-            tools,
-            prompt,
-            segments,
-            reserved,
-        } = request;
-        if let Some(stopped) = self.stopped("it was not called yet") {
+        if let Some(stopped) = self.stopped_error("it was not called yet") {
             return Err(stopped);
         }
-        let started = &self.prepared.started;
-        let (turn, call) = (started.turn, self.calls + 1);
-        let run = self.context.run;
-        let reserved = if self.driver.spends() {
-            reserved
-        } else {
-            Amount::default()
-        };
+        let context = self.turn.session.context;
+        let run = context.run;
+        let started = self.turn.started();
+        let turn = started.turn;
+        let call = self.turn.calls + 1;
         let limits = self.limits()?;
-        let watched = self.watched(turn, call);
-        let census = if self.driver.works_in_tree() {
-            watched.before(started.permission)?
+        let guard = self.turn.read_only_guard(call);
+        let snapshot = if self.driver.works_in_tree() {
+            guard.before(started.permission)?
         } else {
             None
         };
-        let secrets = self
-            .context
-            .drivers
-            .secrets
-            .names()
-            .map(str::to_owned)
-            .collect();
-        let id = run.id.clone();
+
+        // record the call
+        let secrets = context.drivers.secrets.names();
+        let reserved = if self.driver.spends() {
+            request.reserved
+        } else {
+            Amount::default()
+        };
         events.push(Event::Called {
             turn,
             call,
-            why,
-            prompt: segments,
-            run: id,
+            why: request.why,
+            prompt: request.segments,
+            run: run.id.clone(),
             reserved,
-            secrets,
+            secrets: secrets.map(str::to_owned).collect(),
         });
-        self.commit(&events, blobs)?;
-        let marks = self.context.store.marks()?;
-        self.calls = call;
+        self.turn.commit(&events, blobs)?;
+        let marks = context.store.marks()?;
+        self.turn.calls = call;
         fail::point("called")?;
-        run.tell(ProgressEvent::Called { call, why });
+        let why = request.why;
+        run.report(ProgressEvent::Called { call, why });
 
-        let folder = self
-            .context
-            .workspace
-            .root
-            .join(folder(&self.lease.session, turn, call));
+        // start the agent
+        let session = &self.turn.session.lease.session;
+        let folder = context.workspace.root.join(folder(session, turn, call));
         let start = Instant::now();
         let call_to_agent = Call {
-            prompt,
+            prompt: request.prompt,
             format: if why == Why::Repair {
                 Format::Xml
             } else {
                 started.format
             },
             mode: &started.mode,
-            permission: if tools == Tools::None {
+            permission: if request.tools == Tools::None {
                 Permission::ReadOnly
             } else {
                 started.permission
             },
-            tools,
+            tools: request.tools,
             commands: &started.commands,
             model: started.model.as_deref(),
-            max_output: self.prepared.max_output,
-            root: &self.grounds.tree,
+            max_output: self.turn.prepared.max_output,
+            root: &self.turn.site.tree,
             folder: &folder,
             marker: &marker(&run.id, turn, call),
             limits,
         };
-        let driver = self.driver;
-        let mut running = match driver.start(&call_to_agent) {
+        let mut running = match self.driver.start(&call_to_agent) {
             Ok(running) => running,
             Err(error) => {
-                // The call is over before it began, and has cost nothing.
-                let reply = Reply {
-                    end: CallOutcome::Crashed {
-                        code: None,
-                        signal: None,
-                    },
-                    detail: error.to_string(),
-                    ..Reply::default()
-                };
-                self.record(&Answer {
-                    turn,
-                    call,
-                    reply,
-                    spent: Amount::default(),
-                    milliseconds: 0,
-                })?;
+                self.record(&not_started(turn, call, &error))?;
                 agent::discard(&folder);
                 return Err(error);
             }
         };
+
+        // wait for its end
         let reply = match self.follow(running.as_mut(), call, &marks) {
             Err(error) if error.kind() == ErrorKind::LedgerChanged => {
                 // A recovery of the session must not find a reply that counts.
@@ -352,29 +304,28 @@ impl ActiveTurn<'_> {
             }
             followed => followed?,
         };
-        let reply = watched.after(census.as_ref(), reply, None)?;
-        let text = self
-            .context
-            .workspace
-            .secrets
-            .redact_markup(&reply.text)
-            .into_owned();
-        let reply = Reply { text, ..reply };
+        let reply = guard.after(snapshot.as_ref(), reply, None)?;
+        let text = context.workspace.secrets.redact_markup(&reply.text);
+        let reply = Reply {
+            text: text.into_owned(),
+            ..reply
+        };
+
         let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        run.tell(ProgressEvent::Answered {
+        run.report(ProgressEvent::Answered {
             call,
             end: reply.end.clone(),
             usage: reply.usage,
             milliseconds,
             left_behind: reply.left_behind,
         });
-        let spent = self.spent(prompt, &reply);
-        self.compare(why, prompt, &reply);
+        let warning = compare_tokens(self.turn, why, request.prompt, &reply);
+        self.turn.warnings.extend(warning);
         Ok(Answer {
             turn,
             call,
+            spent: self.spent(request.prompt, &reply),
             reply,
-            spent,
             milliseconds,
         })
     }
@@ -383,75 +334,78 @@ impl ActiveTurn<'_> {
     fn follow(&mut self, running: &mut dyn Running, call: u64, marks: &Marks) -> Result<Reply> {
         fail::point("launched")?;
         if let Some(process) = running.process() {
-            let process = process.clone();
-            let turn = self.prepared.started.turn;
-            self.commit(
-                &[Event::Launched {
-                    turn,
-                    call,
-                    process,
-                }],
-                &[],
-            )?;
+            let launched = Event::Launched {
+                turn: self.turn.started().turn,
+                call,
+                process: process.clone(),
+            };
+            self.turn.commit(&[launched], &[])?;
         }
         fail::point("recorded")?;
-        let reply = self.watch(running)?;
-        self.context.store.check_unchanged(self.lease, marks)?;
+
+        let reply = self.wait_for_end(running)?;
+        let session = &self.turn.session;
+        session
+            .context
+            .store
+            .check_unchanged(session.lease, marks)?;
         Ok(reply)
     }
 
-    /// Waits for the agent's end, hands on what it says, and stops it when the run is stopped.
-    fn watch(&self, running: &mut dyn Running) -> Result<Reply> {
-        let run = self.context.run;
-        let mut beat = Instant::now();
+    /// Waits for the agent's end, hands its text to the watcher, and stops it when the run is stopped.
+    fn wait_for_end(&self, running: &mut dyn Running) -> Result<Reply> {
+        let session = &self.turn.session;
+        let run = session.context.run;
+        let mut heartbeat = Heartbeat::new();
         let mut stopped = 0;
         loop {
-            let reply = running.wait(PATIENCE)?;
+            let reply = running.wait(POLL_INTERVAL)?;
             let text = running.said();
             if !text.is_empty() {
-                run.tell(ProgressEvent::Said { text });
+                run.report(ProgressEvent::Said { text });
             }
             if let Some(reply) = reply {
                 return Ok(reply);
             }
+
             let asked = run.stop.asked();
             if asked > stopped {
                 running.stop(asked > 1);
                 stopped = asked;
             }
-            self.heartbeat(&mut beat)?;
+            heartbeat.beat(session)?;
         }
     }
 
     /// Returns the limits of a call: those of the mode or the run, and no more time than its budgets leave.
     fn limits(&self) -> Result<Limits> {
-        let run = self.context.run;
-        let scopes = [
-            (run.budget.run.seconds, Scope::Run(&run.id)),
-            (
-                run.budget.session.seconds,
-                Scope::Session(&self.lease.session),
-            ),
-        ];
-        let mode = self
-            .context
+        let session = &self.turn.session;
+        let context = session.context;
+        let run = context.run;
+        let mode = context
             .workspace
             .settings
             .modes
-            .get(&self.prepared.started.mode);
+            .get(&self.turn.started().mode);
         let mut limits = mode.map_or(run.limits, |mode| mode.limits(run.limits));
-        for (cap, scope) in scopes {
+
+        let of_run = (run.budget.run.seconds, Scope::Run(&run.id));
+        let of_session = (
+            run.budget.session.seconds,
+            Scope::Session(&session.lease.session),
+        );
+        for (cap, scope) in [of_run, of_session] {
             if let Some(cap) = cap {
-                let left = cap.saturating_sub(self.context.store.spent(&scope)?.seconds);
+                let left = cap.saturating_sub(context.store.spent(&scope)?.seconds);
                 limits.wall = limits.wall.min(Duration::from_secs(left.max(1)));
             }
         }
         Ok(limits)
     }
 
-    /// Returns what the budgets count for a call: what the agent reports, or else what its texts come to.
+    /// Returns the amount that budgets count for a call: the one that the agent reports, otherwise an estimate.
     fn spent(&self, prompt: &str, reply: &Reply) -> Amount {
-        let refused = matches!(
+        let was_refused = matches!(
             reply.end,
             CallOutcome::NotInstalled
                 | CallOutcome::Auth
@@ -459,22 +413,43 @@ impl ActiveTurn<'_> {
                 | CallOutcome::RateLimited { .. }
                 | CallOutcome::TooLarge { .. }
         );
-        if !self.driver.spends() || (refused && reply.usage == UsageMetrics::default()) {
+        let has_no_usage = reply.usage == UsageMetrics::default();
+        if !self.driver.spends() || (was_refused && has_no_usage) {
             return Amount::default();
         }
-        let amount = self.prepared.amount(
-            reply
-                .usage
-                .prompt_tokens()
-                .unwrap_or_else(|| roughly(prompt)),
-            reply
-                .usage
-                .output_tokens
-                .unwrap_or_else(|| roughly(&reply.text)),
-        );
+
+        let usage = &reply.usage;
+        let prompt_tokens = usage.prompt_tokens().unwrap_or_else(|| roughly(prompt));
+        let reply_tokens = usage.output_tokens.unwrap_or_else(|| roughly(&reply.text));
+        let estimate = self.turn.prepared.amount(prompt_tokens, reply_tokens);
         Amount {
-            micro_dollars: reply.usage.micro_dollars.unwrap_or(amount.micro_dollars),
-            ..amount
+            micro_dollars: usage.micro_dollars.unwrap_or(estimate.micro_dollars),
+            ..estimate
         }
+    }
+}
+
+/// Records a call that has ended.
+pub(crate) fn record_answer(turn: &mut ActiveTurn<'_>, answer: &Answer) -> Result<()> {
+    let answered = Event::Answered(Box::new(answer.answered()));
+    turn.commit(&[answered], &[answer.reply.text.as_bytes()])
+}
+
+/// Returns the end of a call whose agent could not be started; it has cost nothing.
+fn not_started(turn: u64, call: u64, error: &Error) -> Answer {
+    let reply = Reply {
+        end: CallOutcome::Crashed {
+            code: None,
+            signal: None,
+        },
+        detail: error.to_string(),
+        ..Reply::default()
+    };
+    Answer {
+        turn,
+        call,
+        reply,
+        spent: Amount::default(),
+        milliseconds: 0,
     }
 }

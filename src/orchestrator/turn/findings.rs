@@ -1,7 +1,7 @@
 //! The findings of a turn: read from its reply, compared with the last round's, written into its report.
 
-use super::ActiveTurn;
-use super::record::text;
+use super::active_turn::ActiveTurn;
+use super::ledger_text::ledger_text;
 use crate::apply;
 use crate::error::Result;
 use crate::models::{
@@ -9,101 +9,94 @@ use crate::models::{
     WrittenFinding,
 };
 use crate::ops::{self, Site, Step};
-use crate::orchestrator::workspace::Workspace;
-use crate::pack::ModeSpec;
+use crate::pack::{ModeSpec, Pack};
 use crate::spec;
 use crate::store::Store;
 
-impl Workspace {
-    /// Returns whether the findings of a mode's turns are noted.
-    pub(crate) fn notes_findings(&self, mode: &Mode) -> bool {
-        let spec = self.pack.modes.get(mode);
-        spec.is_some_and(|spec| spec.after.contains(&OperationId::FindingsNote))
-    }
-
-    /// Returns the name of the action that reports findings, and the words that the pack knows for them.
-    pub(crate) fn finding_action(&self, mode: &Mode) -> Option<(&String, FindingWords)> {
-        let is_finding = |name: &str| {
-            let operation = self
-                .pack
-                .uses
-                .get(name)
-                .and_then(|used| used.operation.as_ref());
-            operation.is_some_and(|operation| *operation == OperationId::FindingsNote)
-        };
-        let mut actions = self.pack.actions_of(mode);
-        actions
-            .find(|(name, _)| is_finding(name))
-            .map(|(name, action)| (name, FindingWords::new(action)))
-    }
-
-    /// Returns the findings that a response reports, in actions and in its reports, and those of the last round that
-    /// are still open.
-    pub(crate) fn findings(
-        &self,
-        mode: &Mode,
-        response: &Response,
-        reports: &[&str],
-        earlier: &[Finding],
-    ) -> Vec<Finding> {
-        let action = self.finding_action(mode);
-        let actions = response.actions.iter();
-        let reported = actions.filter(|given| {
-            action
-                .as_ref()
-                .is_some_and(|(name, _)| **name == given.name)
-        });
-        let mut written: Vec<WrittenFinding> = reported.map(apply::finding_of_action).collect();
-
-        let words = action.map(|(_, words)| words).unwrap_or_default();
-        let ids: Vec<&str> = earlier.iter().map(|finding| finding.id.as_str()).collect();
-        for report in reports {
-            written.extend(spec::read_findings(report, &words, &ids));
-        }
-        apply::collect_findings(&words, written, earlier)
-    }
+/// Returns true if a mode notes the findings of its turns.
+pub(crate) fn notes_findings(pack: &Pack, mode: &Mode) -> bool {
+    let spec = pack.modes.get(mode);
+    spec.is_some_and(|spec| spec.after.contains(&OperationId::FindingsNote))
 }
 
-impl ActiveTurn<'_> {
-    /// Returns the findings of the turn; `None` in a mode that notes none.
-    pub(crate) fn findings(
-        &self,
-        response: &Response,
-        planned: &[Step],
-    ) -> Result<Option<Vec<Finding>>> {
-        let (workspace, started) = (self.context.workspace, &self.prepared.started);
-        if !workspace.notes_findings(&started.mode) {
-            return Ok(None);
-        }
-        let earlier = match &started.for_change {
-            Some(change) => earlier_of_change(self.context.store, change, &started.mode)?,
-            None => earlier(self.context.store, &self.state, &started.mode)?,
-        };
-        let reports: Vec<&str> = match started.for_change {
-            // Nothing is planned for an opinion, so its report is read as it was sent.
-            Some(_) => whole_updates(response).collect(),
-            None => planned
-                .iter()
-                .filter_map(|planned| planned.content.as_deref())
-                .collect(),
-        };
-        Ok(Some(workspace.findings(
-            &started.mode,
-            response,
-            &reports,
-            &earlier,
-        )))
-    }
-
-    /// Records of each finding whether its place exists in the tree.
-    pub(crate) fn find_places(&self, findings: &mut [Finding]) {
-        let site = self.site(&self.state);
-        let session = self.prepared.started.for_change.as_ref().or(site.session);
-        ops::find_places(&Site { session, ..site }, findings);
-    }
+/// Returns the name of the action that reports findings, and the words that the pack knows for them.
+pub(crate) fn finding_action<'p>(
+    pack: &'p Pack,
+    mode: &'p Mode,
+) -> Option<(&'p String, FindingWords)> {
+    let is_finding = |name: &str| {
+        let action = pack.uses.get(name);
+        let operation = action.and_then(|action| action.operation.as_ref());
+        operation == Some(&OperationId::FindingsNote)
+    };
+    let mut actions = pack.actions_of(mode);
+    actions
+        .find(|(name, _)| is_finding(name))
+        .map(|(name, action)| (name, FindingWords::new(action)))
 }
 
-/// Returns the texts that a response wants files to hold.
+/// Returns the findings that a response reports, in actions and in its reports, and those of the last round that are
+/// still open.
+pub(crate) fn findings_of(
+    pack: &Pack,
+    mode: &Mode,
+    response: &Response,
+    reports: &[&str],
+    earlier: &[Finding],
+) -> Vec<Finding> {
+    let action = finding_action(pack, mode);
+    let name = action.as_ref().map(|(name, _)| name.as_str());
+    let reported = response
+        .actions
+        .iter()
+        .filter(|action| Some(action.name.as_str()) == name);
+    let mut written: Vec<WrittenFinding> = reported.map(apply::finding_of_action).collect();
+
+    let words = action.map(|(_, words)| words).unwrap_or_default();
+    let ids: Vec<&str> = earlier.iter().map(|finding| finding.id.as_str()).collect();
+    for report in reports {
+        written.extend(spec::read_findings(report, &words, &ids));
+    }
+    apply::collect_findings(&words, written, earlier)
+}
+
+/// Returns the findings of a turn; `None` in a mode that notes none.
+pub(crate) fn find(
+    turn: &ActiveTurn<'_>,
+    response: &Response,
+    steps: &[Step],
+) -> Result<Option<Vec<Finding>>> {
+    let context = turn.session.context;
+    let pack = &context.workspace.pack;
+    let started = turn.started();
+    if !notes_findings(pack, &started.mode) {
+        return Ok(None);
+    }
+
+    let earlier = match &started.for_change {
+        Some(change) => earlier_of_change(context.store, change, &started.mode)?,
+        None => earlier(context.store, &turn.session.state, &started.mode)?,
+    };
+    let reports: Vec<&str> = match started.for_change {
+        // No step is planned for an opinion, so its report is read as it was sent.
+        Some(_) => whole_updates(response).collect(),
+        None => steps
+            .iter()
+            .filter_map(|step| step.content.as_deref())
+            .collect(),
+    };
+    let found = findings_of(pack, &started.mode, response, &reports, &earlier);
+    Ok(Some(found))
+}
+
+/// Records of each finding whether its place exists in the tree.
+pub(crate) fn find_places(turn: &ActiveTurn<'_>, findings: &mut [Finding]) {
+    let site = turn.operation_site(&turn.session.state);
+    let session = turn.started().for_change.as_ref().or(site.session);
+    ops::find_places(&Site { session, ..site }, findings);
+}
+
+/// Returns the contents of the updates that replace whole files.
 pub(crate) fn whole_updates(response: &Response) -> impl Iterator<Item = &str> {
     let whole = response
         .updates
@@ -118,12 +111,7 @@ pub(crate) fn earlier_of_change(
     change: &SessionId,
     mode: &Mode,
 ) -> Result<Vec<Finding>> {
-    let events = store.events(change)?;
-    earlier(
-        store,
-        &State::fold(events.iter().map(|(_, event)| event)),
-        mode,
-    )
+    earlier(store, &store.state(change)?, mode)
 }
 
 /// Returns the open findings of a session's last round in a mode.
@@ -163,7 +151,7 @@ pub fn open_findings(store: &dyn Store, state: &State) -> Result<Vec<(Mode, Find
 ///
 /// `LedgerUnusable` if the ledger lacks it.
 pub fn noted_findings(store: &dyn Store, report: &BlobId) -> Result<Vec<Finding>> {
-    Ok(serde_json::from_str(&text(store, report)?).unwrap_or_default())
+    Ok(serde_json::from_str(&ledger_text(store, report)?).unwrap_or_default())
 }
 
 /// Adds to the mode's report those findings that it does not have, so that the next agent sees them. A reply without a

@@ -1,4 +1,4 @@
-//! The instructions of a change: what is asked for in the phase, the request, and what people have decided since.
+//! The instructions of a turn on a change: the task of the phase, the request, and what people have said since.
 
 use std::time::SystemTime;
 
@@ -10,16 +10,26 @@ use crate::orchestrator::clock;
 use crate::pack::{NOTES_NOTICE, REQUEST_NOTICE};
 use crate::store::Store;
 
-/// Completes the instructions of a turn on a change: below the task of the phase it adds the request of the change
-/// and what people have said to it since, with dates. A phase that is asked for with the bare request, and to which nobody
-/// has said anything, stays as it is; so does a session that was not opened as a change.
+/// Returns a request with the instructions of [`add_request`].
 ///
 /// # Errors
 ///
 /// Those of the ledger.
-pub fn with_request(store: &dyn Store, ask: TurnRequest) -> Result<TurnRequest> {
-    let Some(session) = ask.works_on() else {
-        return Ok(ask);
+pub fn with_request(store: &dyn Store, request: TurnRequest) -> Result<TurnRequest> {
+    let instructions = add_request(store, &request)?;
+    Ok(TurnRequest {
+        instructions,
+        ..request
+    })
+}
+
+/// Returns the instructions of a turn on a change: the task of the phase, then the request of the change, then what
+/// people have said about it, with dates. They stay as they are if the phase is asked for with the bare request and
+/// nobody has said anything, and in a session that is not a change.
+pub(crate) fn add_request(store: &dyn Store, turn: &TurnRequest) -> Result<String> {
+    let mut instructions = turn.instructions.clone();
+    let Some(session) = turn.works_on() else {
+        return Ok(instructions);
     };
     let events = store.events(session)?;
     let request = events.iter().find_map(|(_, event)| match event {
@@ -27,20 +37,16 @@ pub fn with_request(store: &dyn Store, ask: TurnRequest) -> Result<TurnRequest> 
         _ => None,
     });
     let Some(request) = request else {
-        return Ok(ask);
+        return Ok(instructions);
     };
 
-    let mut instructions = ask.instructions.clone();
     if instructions.trim() != request.trim() {
         add(&mut instructions, REQUEST_NOTICE, "REQUEST", request.trim());
     }
     if let Some(notes) = notes(&events) {
         add(&mut instructions, NOTES_NOTICE, "NOTES", &notes);
     }
-    Ok(TurnRequest {
-        instructions,
-        ..ask
-    })
+    Ok(instructions)
 }
 
 /// Adds a paragraph in which a variable has a value.

@@ -1,18 +1,19 @@
-//! What is settled before an agent is called: that it may be, and the turn as the ledger will keep it.
+//! The turn as the ledger keeps it, made from an assembled prompt before the agent is called.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::TurnContext;
 use super::chunking::pieces;
+use super::context::TurnContext;
 use super::request::TurnRequest;
+use super::resolved::{ResolvedTurn, opening_events};
 use crate::agent::Driver;
 use crate::compose::Draft;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Amount, BlobId, ContextItem, ContextKind, Event, Format, ModelSpec, Part,
-    Permission, Price, Segment, SegmentRef, SessionId, Started, State, StepResult,
+    Amount, BlobId, ContextItem, ContextKind, Format, ModelSpec, Part, Permission, Price, Segment,
+    SegmentRef, Started, State, StepResult,
 };
 use crate::ops;
 use crate::orchestrator::prompts::Assembly;
@@ -21,10 +22,10 @@ use crate::orchestrator::workspace::check_trust;
 use crate::pack::Edits;
 use crate::store::{Store, blob_id};
 
-/// What of a reply is set aside if nothing else is known of its length, in tokens.
-pub(crate) const REPLY_TOKENS: u64 = 8_000;
+/// Tokens reserved for a reply whose maximum length is not known.
+pub(crate) const DEFAULT_REPLY_TOKENS: u64 = 8_000;
 
-/// How many bytes a token has, where nothing was counted.
+/// Bytes per token, for texts that were not counted.
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// A turn that is ready to be sent.
@@ -32,97 +33,42 @@ const BYTES_PER_TOKEN: u64 = 4;
 pub(crate) struct PreparedTurn {
     /// The turn as the ledger keeps it.
     pub(crate) started: Started,
-    /// The texts of the prompt's segments.
+    /// Texts of the prompt's segments.
     pub(crate) texts: Vec<String>,
-    /// The prompt, as it is sent.
+    /// The prompt as it is sent.
     pub(crate) prompt: String,
-    /// The fit report, as JSON.
+    /// The fit report as JSON.
     pub(crate) fit: String,
-    /// What is set aside for a call with this prompt, beside the prompt's own tokens.
+    /// Tokens reserved for the reply.
     pub(crate) reply_tokens: u64,
-    /// The prompt's tokens.
     pub(crate) prompt_tokens: u64,
-    /// The most tokens that a reply may have, if that is known.
+    /// Maximum tokens of a reply, if known.
     pub(crate) max_output: Option<u64>,
-    /// What the model costs, if that is known.
+    /// Price of the model, if known.
     pub(crate) price: Option<Price>,
-    /// How often the agent was called for this turn before.
+    /// Calls that were made for this turn before.
     pub(crate) calls: u64,
-    /// What operations found before the turn, not recorded yet.
-    pub(crate) findings: Vec<StepResult>,
+    /// Results of the operations that looked before the turn, not recorded yet.
+    pub(crate) inspections: Vec<StepResult>,
 }
 
-/// Refuses a turn in a mode without a template, or that names an operation which does not exist.
-pub(crate) fn check(context: &TurnContext<'_>, ask: &TurnRequest) -> Result<()> {
-    let pack = &context.workspace.pack;
-    // A mode that there is no template for is told as that, as it is for a prompt.
-    let agent = context
-        .workspace
-        .agent(ask)?
-        .unwrap_or_else(AgentName::base);
-    context.workspace.template(&agent, &ask.mode)?;
-    let spec = pack.mode(&ask.mode)?;
-    let used = pack
-        .uses
-        .values()
-        .filter(|used| used.modes.contains(&ask.mode));
-    let named = spec.before.iter().chain(&spec.after).chain(&spec.finish);
-    let named = named.chain(used.filter_map(|used| used.operation.as_ref()));
-    for name in named {
-        context.operations.find(name.as_str())?;
-    }
-    Ok(())
-}
-
-/// Refuses a turn of a session that another pack leads.
-pub(crate) fn check_pack(
+/// Returns the state of the session whose files a turn works with: its own, or that of the change it judges.
+pub(crate) fn judged_state(
     context: &TurnContext<'_>,
-    state: &State,
-    session: &SessionId,
-) -> Result<()> {
-    let pack = &context.workspace.pack.name;
-    match state.pack.as_ref().filter(|led| *led != pack) {
-        None => Ok(()),
-        Some(led) => {
-            let message = format!("`{session}` is led by the pack `{led}`, not by `{pack}`");
-            Err(Error::new(ErrorKind::OtherPack, message)
-                .with_hint(format!("say --pack {led}, or name another session")))
-        }
-    }
+    turn: &ResolvedTurn<'_>,
+    own: &State,
+) -> Result<State> {
+    let Some(change) = &turn.request.for_change else {
+        return Ok(own.clone());
+    };
+    let state = context.store.state(change)?;
+    Ok(State {
+        mode: Some(turn.request.mode.clone()),
+        ..state
+    })
 }
 
-/// Returns what is true of the session whose files a turn works with.
-pub(crate) fn judged(context: &TurnContext<'_>, ask: &TurnRequest, state: &State) -> Result<State> {
-    match &ask.for_change {
-        None => Ok(state.clone()),
-        Some(change) => {
-            let events = context.store.events(change)?;
-            let state = State::fold(events.iter().map(|(_, event)| event));
-            Ok(State {
-                mode: Some(ask.mode.clone()),
-                ..state
-            })
-        }
-    }
-}
-
-/// Returns what is recorded at the start of a turn, before the turn itself.
-pub(crate) fn opening(state: &State, ask: &TurnRequest) -> Vec<Event> {
-    let mut events = Vec::new();
-    if state.mode.as_ref() != Some(&ask.mode) || state.ended.is_some() {
-        events.push(Event::Entered {
-            mode: ask.mode.clone(),
-        });
-    }
-    if let Some(work) = &ask.work {
-        events.push(Event::Described {
-            work: Box::new(work.clone()),
-        });
-    }
-    events
-}
-
-/// Returns the state with which the next turn of a session begins: what the ledger has of it, and what the caller says.
+/// Returns the state with which the next turn of a session starts: what the ledger has, and what the request adds.
 ///
 /// # Errors
 ///
@@ -130,122 +76,113 @@ pub(crate) fn opening(state: &State, ask: &TurnRequest) -> Vec<Event> {
 pub fn next_state(
     workspace: &Workspace,
     store: Option<&dyn Store>,
-    ask: &TurnRequest,
+    request: &TurnRequest,
 ) -> Result<State> {
-    let ask = ask.without(&workspace.secrets);
-    let events = match (store, &ask.session) {
-        (Some(store), Some(session)) => store.events(session)?,
-        _ => Vec::new(),
+    let state = match (store, &request.session) {
+        (Some(store), Some(session)) => store.state(session)?,
+        _ => State::default(),
     };
-    let state = State::fold(events.iter().map(|(_, event)| event));
-    let opening = opening(&state, &ask);
+    let opening = opening_events(&state, &request.redacted(&workspace.secrets));
     Ok(state.after(&opening))
 }
 
-/// Makes of a prompt a turn that is ready to be sent.
-pub(crate) fn prepared(
+/// Returns the turn of an assembled prompt, ready to be sent. Refuses to spend anything on definitions of the project
+/// that the user has not accepted.
+pub(crate) fn prepare_turn(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
     state: &State,
-    ask: &TurnRequest,
+    turn: &ResolvedTurn<'_>,
     assembly: &Assembly,
 ) -> Result<PreparedTurn> {
-    let tree = context.workspace.tree(ask.works_on());
+    let workspace = context.workspace;
+    let request = &turn.request;
+    let tree = workspace.tree(request.works_on());
     if driver.spends() {
-        check_trust(
-            context.workspace,
-            &tree,
-            assembly.agent.as_str(),
-            context.run.trust.covers_definitions(),
-        )?;
+        let accepts_definitions = context.run.trust.covers_definitions();
+        check_trust(workspace, &tree, turn.agent.as_str(), accepts_definitions)?;
     }
+
     let draft = &assembly.draft;
-    let price = price(context, driver, assembly.model.as_ref())?;
+    let model = assembly.model.as_ref();
+    let price = price(context, driver, model)?;
+    let max_output = model.and_then(|model| model.max_output);
     let prompt = draft.rendered();
+    let prompt_bytes = prompt.len() as u64;
+    let fit = serde_json::to_string(&draft.fit_report).unwrap_or_default();
     let texts: Vec<String> = draft
         .segments
         .iter()
         .map(|segment| segment.text.clone())
         .collect();
-    let fit = serde_json::to_string(&draft.fit_report).unwrap_or_default();
-    let sent = (draft.text() != prompt).then(|| blob_id(prompt.as_bytes()));
-    let prompt_bytes = prompt.len() as u64;
-    let max_output = assembly.model.as_ref().and_then(|model| model.max_output);
-    let fresh = draft.nonce.as_ref().map(|nonce| nonce.as_str());
-    let spec = context.workspace.pack.mode(&ask.mode)?;
-    let has_tools = context.workspace.has_tools(ask)?;
-    // What an agent has no tools for is no matter of permission.
-    let allowed = context.workspace.permission(&ask.mode, spec);
-    let permission = if has_tools {
-        allowed
+
+    // An agent without tools needs no permission to edit: its reply is applied by agentd.
+    let permission = if turn.has_tools {
+        turn.permission
     } else {
         Permission::ReadOnly
     };
-    // An agent that edits files itself may well have edited these.
-    let session = ask
-        .session
-        .as_ref()
-        .filter(|_| permission == Permission::ReadOnly);
-    let targets = session.map(|session| ops::targets(&tree, session, &spec.updates));
-    let edits = spec
+    // An agent that edits files itself may have edited the targets of its updates.
+    let session = request.session.as_ref();
+    let targets = session
+        .filter(|_| permission == Permission::ReadOnly)
+        .map(|session| ops::targets(&tree, session, &turn.spec.updates));
+    let edits_by_reply = !turn.has_tools && turn.permission == Permission::Edit;
+    let shown = turn
+        .spec
         .edits
-        .filter(|_| !has_tools && allowed == Permission::Edit);
-    let shown = edits.map(|Edits::Tree| shown(draft));
+        .filter(|_| edits_by_reply)
+        .map(|Edits::Tree| shown_files(draft));
+
+    let fresh = draft.nonce.as_ref().map(|nonce| nonce.as_str());
+    let segments = draft.segments.iter();
+    let commands = workspace.settings.commands.get(&request.mode);
     let started = Started {
         turn: state.turns + 1,
-        mode: ask.mode.clone(),
-        agent: assembly.agent.as_str().to_owned(),
-        model: ask.model.clone(),
-        pack: context.workspace.pack.name.clone(),
-        pack_hash: pack_hash(context.workspace, assembly),
+        mode: request.mode.clone(),
+        agent: turn.agent.as_str().to_owned(),
+        model: turn.model.clone(),
+        pack: workspace.pack.name.clone(),
+        pack_hash: hash_of(workspace, turn.template_text()),
         permission,
-        commands: context
-            .workspace
-            .settings
-            .commands
-            .get(&ask.mode)
-            .cloned()
-            .unwrap_or_default(),
-        named: ask.session.is_some() && ask.for_change.is_none(),
-        for_change: ask.for_change.clone(),
+        commands: commands.cloned().unwrap_or_default(),
+        named: request.session.is_some() && request.for_change.is_none(),
+        for_change: request.for_change.clone(),
         commit: None,
-        prompt: draft
-            .segments
-            .iter()
+        prompt: segments
             .map(|segment| segment_ref(segment, fresh))
             .collect(),
-        sent,
+        sent: (draft.text() != prompt).then(|| blob_id(prompt.as_bytes())),
         format: draft.format,
         prompt_bytes,
         fit: blob_id(fit.as_bytes()),
         first_turn: draft.fit_report.first_turn,
         nonce: draft.nonce.clone(),
         tasks: assembly.tasks.clone(),
-        repairs: ask.repairs,
+        repairs: request.repairs,
         targets,
         shown,
     };
+
+    let prompt_tokens = draft.fit_report.tokens;
     Ok(PreparedTurn {
-        findings: Vec::new(),
+        inspections: Vec::new(),
         started,
         texts,
         prompt,
         fit,
         reply_tokens: max_output
-            .unwrap_or(REPLY_TOKENS)
-            .min(draft.fit_report.reserve.max(REPLY_TOKENS)),
-        prompt_tokens: draft
-            .fit_report
-            .tokens
-            .unwrap_or(tokens_roughly(prompt_bytes)),
+            .unwrap_or(DEFAULT_REPLY_TOKENS)
+            .min(draft.fit_report.reserve.max(DEFAULT_REPLY_TOKENS)),
+        prompt_tokens: prompt_tokens.unwrap_or(tokens_roughly(prompt_bytes)),
         max_output,
         price,
         calls: 0,
     })
 }
 
-/// Returns the hashes of the files that a prompt shows as they are, by their paths.
-fn shown(draft: &Draft) -> BTreeMap<String, BlobId> {
+/// Returns the hash of each file that a prompt shows unchanged, by path.
+fn shown_files(draft: &Draft) -> BTreeMap<String, BlobId> {
     // In flat text, a line that could pass for a heading is changed; in XML nothing is.
     let is_whole = |item: &&ContextItem| {
         let content = item.content().trim_end();
@@ -309,16 +246,7 @@ fn segment_ref(segment: &Segment, fresh: Option<&str>) -> SegmentRef {
     }
 }
 
-/// Returns the hash of all that a reply's reading and its effects rest on.
-fn pack_hash(workspace: &Workspace, assembly: &Assembly) -> BlobId {
-    let template = assembly
-        .template
-        .as_ref()
-        .map(|found| found.template.text.body());
-    hash_of(workspace, template)
-}
-
-/// Returns the hash of a workspace's pack with a template.
+/// Returns the hash of everything that the reading and the effects of a reply depend on: the pack and its template.
 pub(crate) fn hash_of(workspace: &Workspace, template: Option<&str>) -> BlobId {
     let pack = &workspace.pack;
     let rules = (
@@ -355,7 +283,7 @@ impl PreparedTurn {
             max_output: None,
             price: None,
             calls: 0,
-            findings: Vec::new(),
+            inspections: Vec::new(),
         }
     }
 

@@ -1,278 +1,211 @@
-//! A run: one invocation of the program, what it is held to, how it is watched, and how it is stopped.
+//! Progress of a run while it goes on: events, and the channel that carries them to whoever watches.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::agent::Limits;
-use crate::models::{
-    Budget, CallOutcome, CheckEnd, Mode, SessionId, StepResult, UsageMetrics, Why,
-};
-use crate::ops::Git;
-use crate::orchestrator::chance;
+use crate::models::{CallOutcome, CheckEnd, Mode, SessionId, StepResult, UsageMetrics, Why};
 
-/// Parts of a project that count as accepted for one run, without being kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AcceptNow {
-    /// Only what the user has accepted before.
-    #[default]
-    Nothing,
-    /// The commands of the project's checks in addition, and nothing else: for a review of somebody else's work.
-    Checks,
-    /// All that the project holds.
-    Everything,
-}
+/// Maximum bytes of an agent's text that wait for the watcher; further text is dropped.
+const MAX_WAITING_TEXT_BYTES: usize = 1 << 20;
 
-impl AcceptNow {
-    /// Returns true if the commands of checks count as accepted.
-    #[must_use]
-    pub fn covers_checks(self) -> bool {
-        self != Self::Nothing
-    }
+/// Poll interval of [`ProgressSender::flush`].
+const FLUSH_POLL: Duration = Duration::from_millis(1);
 
-    /// Returns true if settings, agents, packs, templates, files that an agent obeys, and a ledger that came with the
-    /// project count as accepted.
-    #[must_use]
-    pub fn covers_definitions(self) -> bool {
-        self == Self::Everything
-    }
-}
-
-/// One invocation of the program.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// What it does, as others who want the same session are told.
-    pub name: String,
-    /// What tells it from all others.
-    pub id: String,
-    /// What its calls are held to.
-    pub budget: Budget,
-    /// How long a call may take, how much an agent may write, and how long it is waited for.
-    pub limits: Limits,
-    /// Parts that count as accepted for this run, as with `--trust`.
-    pub trust: AcceptNow,
-    /// Where it tells what happens, if someone wants to know.
-    pub signs: Option<ProgressSender>,
-    /// What git is run with.
-    pub git: Git,
-    /// The changes whose trees were looked after already.
-    pub tended: CommittedTrees,
-    /// How it is stopped.
-    pub stop: StopFlag,
-}
-
-impl Run {
-    /// Begins a run without a budget.
-    #[must_use]
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            id: chance::word(),
-            budget: Budget::default(),
-            limits: Limits::default(),
-            trust: AcceptNow::Nothing,
-            signs: None,
-            git: Git::default(),
-            tended: CommittedTrees::default(),
-            stop: StopFlag::default(),
-        }
-    }
-
-    /// Tells whether it is the first time that the run looks after a change's tree.
-    pub(crate) fn tends(&self, session: &SessionId) -> bool {
-        self.tended
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(session.clone())
-    }
-
-    /// Tells whoever watches. Nobody has to.
-    pub(crate) fn tell(&self, sign: ProgressEvent) {
-        if let Some(signs) = &self.signs {
-            signs.send(sign);
-        }
-    }
-}
-
-/// How many bytes of an agent's words wait for whoever watches; further ones are not told.
-const LONGEST_WAIT: usize = 1 << 20;
-
-/// Returns the two ends of a way from a run to whoever watches it. The run never waits for the watcher: one that lags
-/// behind misses words of the agent, and nothing else.
+/// Returns a channel from a run to its watcher. The run never waits for the watcher: a slow one misses text of the
+/// agent, and nothing else.
 #[must_use]
 pub fn progress_channel() -> (ProgressSender, ProgressReceiver) {
     let (sender, receiver) = mpsc::channel();
-    let waiting = Arc::new(AtomicUsize::new(0));
-    (
-        ProgressSender {
-            sender,
-            waiting: Arc::clone(&waiting),
-        },
-        ProgressReceiver { receiver, waiting },
-    )
+    let counters = Arc::new(Counters::default());
+
+    let sender = ProgressSender {
+        sender,
+        counters: Arc::clone(&counters),
+    };
+    let receiver = ProgressReceiver {
+        receiver,
+        received: Cell::new(0),
+        counters,
+    };
+    (sender, receiver)
 }
 
-/// Where a run tells what happens.
+/// State that both ends of a channel share.
+#[derive(Debug, Default)]
+struct Counters {
+    /// Bytes of an agent's text that the watcher has not received yet.
+    waiting_text: AtomicUsize,
+    sent: AtomicU64,
+    /// Events that the watcher has received and dealt with.
+    handled: AtomicU64,
+    is_closed: AtomicBool,
+}
+
+/// The run's end of a progress channel.
 #[derive(Clone, Debug)]
 pub struct ProgressSender {
     sender: Sender<ProgressEvent>,
-    /// How many bytes of an agent's words are not seen yet.
-    waiting: Arc<AtomicUsize>,
+    counters: Arc<Counters>,
 }
 
 impl ProgressSender {
-    pub(crate) fn send(&self, sign: ProgressEvent) {
-        if sign.words() > 0 {
-            if self.waiting.load(Ordering::SeqCst) >= LONGEST_WAIT {
+    pub(crate) fn send(&self, event: ProgressEvent) {
+        let text_bytes = event.text_bytes();
+        if text_bytes > 0 {
+            if self.counters.waiting_text.load(Ordering::SeqCst) >= MAX_WAITING_TEXT_BYTES {
                 return;
             }
-            self.waiting.fetch_add(sign.words(), Ordering::SeqCst);
+            self.counters
+                .waiting_text
+                .fetch_add(text_bytes, Ordering::SeqCst);
         }
-        let _unwatched = self.sender.send(sign);
+
+        self.counters.sent.fetch_add(1, Ordering::SeqCst);
+        let _unwatched = self.sender.send(event);
+    }
+
+    /// Waits until the watcher has dealt with everything that was sent, so that what the caller prints next comes after
+    /// it. Returns at once if there is no watcher any more.
+    pub fn flush(&self) {
+        let sent = self.counters.sent.load(Ordering::SeqCst);
+        while self.counters.handled.load(Ordering::SeqCst) < sent
+            && !self.counters.is_closed.load(Ordering::SeqCst)
+        {
+            thread::sleep(FLUSH_POLL);
+        }
     }
 }
 
-/// Where it is seen.
+/// The watcher's end of a progress channel.
 #[derive(Debug)]
 pub struct ProgressReceiver {
     receiver: Receiver<ProgressEvent>,
-    waiting: Arc<AtomicUsize>,
+    received: Cell<u64>,
+    counters: Arc<Counters>,
 }
 
 impl ProgressReceiver {
-    /// Waits for the next sign, for so long at most.
+    /// Waits for the next event. Calling it says that the event before was dealt with.
     ///
     /// # Errors
     ///
-    /// `Timeout` if none came, `Disconnected` if none will come.
-    pub fn recv_timeout(&self, patience: Duration) -> Result<ProgressEvent, RecvTimeoutError> {
-        let sign = self.receiver.recv_timeout(patience)?;
-        self.waiting.fetch_sub(sign.words(), Ordering::SeqCst);
-        Ok(sign)
+    /// `Timeout` if none came in time, `Disconnected` if none will come.
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<ProgressEvent, RecvTimeoutError> {
+        let received = self.received.get();
+        self.counters.handled.store(received, Ordering::SeqCst);
+
+        let event = self.receiver.recv_timeout(timeout)?;
+        self.counters
+            .waiting_text
+            .fetch_sub(event.text_bytes(), Ordering::SeqCst);
+        self.received.set(received + 1);
+        Ok(event)
     }
 }
 
-/// Something that can be seen of a run while it goes on.
+impl Drop for ProgressReceiver {
+    fn drop(&mut self) {
+        self.counters.is_closed.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Something that happens in a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum ProgressEvent {
-    /// What an earlier run had left was brought to an end.
+    /// Work that an interrupted run left in a session was finished.
     Recovered {
         /// The session.
         session: SessionId,
-        /// What was found and done, in words.
+        /// Sentences about what was found and done.
         what: Vec<String>,
     },
-    /// A turn begins.
+    /// A turn starts.
     Started {
         /// The session.
         session: SessionId,
-        /// The turn's number in it.
+        /// Number of the turn in the session.
         turn: u64,
         /// The mode.
         mode: Mode,
         /// The agent.
         agent: String,
-        /// The model, if one was named.
+        /// The model, if one is known.
         model: Option<String>,
-        /// The prompt's length in bytes.
+        /// Size of the prompt.
         prompt_bytes: u64,
     },
     /// The agent is called.
     Called {
         /// The call's number in the turn.
         call: u64,
-        /// Why.
+        /// The reason for the call.
         why: Why,
     },
     /// The agent is asked again for what its reply lacks.
     AskingAgain {
         /// Number of the repair, counted from 1.
         number: u8,
-        /// Most repairs of the turn.
+        /// Maximum number of repairs.
         of: u8,
-        /// Faults of the reply.
+        /// What the reply lacks.
         complaints: Vec<String>,
     },
-    /// The agent says something.
+    /// The agent writes.
     Said {
-        /// What is new of it.
+        /// The text since the last event of this kind.
         text: String,
     },
-    /// The agent asks to wait, and is waited for.
+    /// The agent is rate limited, and the run waits before it calls again.
     Waiting {
-        /// How long, in seconds.
+        /// Time to wait.
         seconds: u64,
-        /// What it said.
+        /// The agent's own message.
         why: String,
     },
-    /// A call came to its end.
+    /// A call ended.
     Answered {
         /// The call's number in the turn.
         call: u64,
-        /// How.
+        /// The way it ended.
         #[serde(flatten)]
         end: CallOutcome,
-        /// What the agent reports to have used.
+        /// Usage that the agent reports.
         usage: UsageMetrics,
-        /// How long it took.
+        /// Duration.
         milliseconds: u64,
-        /// How many processes the agent had left behind.
+        /// Number of processes that the agent left running, and that were killed.
         left_behind: u64,
     },
-    /// Something that the reply asked for was done, or was not.
+    /// A step of the turn was run or refused.
     Settled(StepResult),
-    /// One of the project's own checks is run, or has ended.
+    /// One of the project's checks starts or has ended.
     Check {
-        /// Its name.
+        /// Name of the check.
         name: String,
-        /// How it ended; `None` while it runs.
+        /// Its result; `None` while it runs.
         end: Option<CheckEnd>,
-        /// How long it took.
+        /// Duration.
         milliseconds: u64,
-        /// Names of the secret variables that it did not see, if it failed.
+        /// Names of the secret variables that it could not read, if it failed.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         withheld: Vec<String>,
     },
 }
 
 impl ProgressEvent {
-    /// Returns how many bytes of an agent's words it holds.
-    fn words(&self) -> usize {
+    /// Returns the length of the agent's text in it.
+    fn text_bytes(&self) -> usize {
         match self {
             Self::Said { text } => text.len(),
             _ => 0,
         }
-    }
-}
-
-/// The changes whose trees a run has looked after.
-#[derive(Clone, Debug, Default)]
-pub struct CommittedTrees(Arc<Mutex<BTreeSet<SessionId>>>);
-
-/// How a run is stopped: once for a graceful end, twice for one at once.
-#[derive(Clone, Debug, Default)]
-pub struct StopFlag(Arc<AtomicU8>);
-
-impl StopFlag {
-    /// Asks the run to stop; asked again, at once.
-    pub fn ask(&self) {
-        let _before = self
-            .0
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |times| {
-                Some(times.saturating_add(1))
-            });
-    }
-
-    /// Returns how often that was asked.
-    #[must_use]
-    pub fn asked(&self) -> u8 {
-        self.0.load(Ordering::SeqCst)
     }
 }
 
@@ -281,48 +214,73 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watcher_that_lags_behind_misses_words_and_nothing_else() {
-        let (signs, seen) = progress_channel();
-        let run = Run {
-            signs: Some(signs),
-            ..Run::new("test")
-        };
-        let words = |length: usize| ProgressEvent::Said {
+    fn slow_watcher_misses_text_and_nothing_else() {
+        let (sender, receiver) = progress_channel();
+        let text = |length: usize| ProgressEvent::Said {
             text: "x".repeat(length),
         };
-        run.tell(words(LONGEST_WAIT - 1));
-        run.tell(words(3));
-        run.tell(words(5));
-        run.tell(ProgressEvent::Waiting {
+        sender.send(text(MAX_WAITING_TEXT_BYTES - 1));
+        sender.send(text(3));
+        sender.send(text(5));
+        sender.send(ProgressEvent::Waiting {
             seconds: 7,
             why: String::new(),
         });
-        let next = || match seen.recv_timeout(Duration::ZERO).unwrap() {
+
+        let next = || match receiver.recv_timeout(Duration::ZERO).unwrap() {
             ProgressEvent::Waiting { seconds, .. } => format!("waiting {seconds}"),
-            sign => format!("words {}", sign.words()),
+            event => format!("text {}", event.text_bytes()),
         };
         assert_eq!(
             [next(), next(), next()],
             [
-                &format!("words {}", LONGEST_WAIT - 1),
-                "words 3",
+                &format!("text {}", MAX_WAITING_TEXT_BYTES - 1),
+                "text 3",
                 "waiting 7"
             ]
         );
         assert_eq!(
-            seen.recv_timeout(Duration::ZERO).unwrap_err(),
+            receiver.recv_timeout(Duration::ZERO).unwrap_err(),
             RecvTimeoutError::Timeout
         );
-        run.tell(words(11));
+
+        sender.send(text(11));
+        assert_eq!(next(), "text 11", "a watcher that caught up gets all text");
+        drop(sender);
         assert_eq!(
-            next(),
-            "words 11",
-            "one that has caught up hears everything again"
-        );
-        drop(run);
-        assert_eq!(
-            seen.recv_timeout(Duration::ZERO).unwrap_err(),
+            receiver.recv_timeout(Duration::ZERO).unwrap_err(),
             RecvTimeoutError::Disconnected
         );
+    }
+
+    #[test]
+    fn flush_returns_once_every_event_was_handled() {
+        let (sender, receiver) = progress_channel();
+        let handled = Arc::new(AtomicU64::new(0));
+        for seconds in 0..3 {
+            let why = String::new();
+            sender.send(ProgressEvent::Waiting { seconds, why });
+        }
+
+        let counter = Arc::clone(&handled);
+        let watcher = thread::spawn(move || {
+            while receiver.recv_timeout(Duration::from_secs(60)).is_ok() {
+                counter.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        sender.flush();
+        assert_eq!(handled.load(Ordering::SeqCst), 3);
+
+        drop(sender);
+        watcher.join().unwrap();
+    }
+
+    #[test]
+    fn flush_does_not_wait_for_a_watcher_that_is_gone() {
+        let (sender, receiver) = progress_channel();
+        drop(receiver);
+        let why = String::new();
+        sender.send(ProgressEvent::Waiting { seconds: 1, why });
+        sender.flush();
     }
 }

@@ -1,60 +1,61 @@
-//! An agent that may only read is not taken at its word: the work tree is compared before and after.
+//! Compares the worktree before and after the call of an agent that may only read.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::call::CALLS;
+use super::call_files::CALLS_FOLDER;
 use crate::error::Result;
 use crate::models::{CallOutcome, Permission, Reply, SessionId};
 use crate::ops::{SnapshotScope, TreeSnapshot};
 use crate::orchestrator::workspace::names_secrets;
 
-/// How many changed files are told by name.
-const TOLD: usize = 5;
+/// Maximum number of changed files that are named.
+const MAX_NAMED_FILES: usize = 5;
 
-/// The call of an agent in a work tree.
+/// Compares the tree of one call before and after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadOnlyGuard<'a> {
-    /// The project's root, where what is known of calls is kept.
+    /// The project's root, where snapshots are kept.
     pub(crate) home: &'a Path,
     /// The tree that the agent works in.
     pub(crate) root: &'a Path,
     pub(crate) session: &'a SessionId,
     pub(crate) turn: u64,
     pub(crate) call: u64,
-    /// What the reply may update.
+    /// Patterns of files that the reply may update.
     pub(crate) updates: &'a [String],
 }
 
 impl ReadOnlyGuard<'_> {
-    /// Looks at the work tree before a call, and keeps what is there in case we do not see its end.
+    /// Takes a snapshot before a call, and stores it in case this process does not see the end of the call.
     pub(crate) fn before(&self, permission: Permission) -> Result<Option<TreeSnapshot>> {
         if permission != Permission::ReadOnly {
             return Ok(None);
         }
-        let census = self.look()?;
-        // Where nothing can be kept, the call cannot be started either, which tells it.
-        let _told_later = census.keep(&self.home.join(CALLS), &self.name());
-        Ok(Some(census))
+        let snapshot = self.take_snapshot()?;
+        // If it cannot be stored, the call cannot be started either, and reports that.
+        let _reported_later = snapshot.keep(&self.home.join(CALLS_FOLDER), &self.name());
+        Ok(Some(snapshot))
     }
 
-    /// Returns a reply as it counts after a look at the work tree. What was touched after a moment is someone else's.
+    /// Returns the reply with the outcome `Edited` if files have changed since the snapshot. Changes after `until` are
+    /// not the agent's.
     pub(crate) fn after(
         &self,
-        census: Option<&TreeSnapshot>,
+        snapshot: Option<&TreeSnapshot>,
         reply: Reply,
         until: Option<SystemTime>,
     ) -> Result<Reply> {
-        let Some(census) = census else {
+        let Some(snapshot) = snapshot else {
             return Ok(reply);
         };
-        let changes = census.changes(&self.look()?, until);
+        let changes = snapshot.changes(&self.take_snapshot()?, until);
         if changes.is_empty() {
             return Ok(reply);
         }
         let edited = CallOutcome::Edited {
             files: changes.len() as u64,
-            first: changes.into_iter().take(TOLD).collect(),
+            first: changes.into_iter().take(MAX_NAMED_FILES).collect(),
         };
         Ok(Reply {
             end: edited,
@@ -62,17 +63,17 @@ impl ReadOnlyGuard<'_> {
         })
     }
 
-    /// Returns what was kept before a call whose end nobody saw.
+    /// Returns the stored snapshot of a call whose end no process saw.
     pub(crate) fn kept(&self) -> Option<TreeSnapshot> {
         TreeSnapshot::kept(self.home, &self.path())
     }
 
-    /// Removes what was kept.
+    /// Removes the stored snapshot.
     pub(crate) fn forget(&self) {
         TreeSnapshot::forget(&self.path());
     }
 
-    fn look(&self) -> Result<TreeSnapshot> {
+    fn take_snapshot(&self) -> Result<TreeSnapshot> {
         let Self {
             root,
             session,
@@ -88,7 +89,7 @@ impl ReadOnlyGuard<'_> {
     }
 
     fn path(&self) -> PathBuf {
-        self.home.join(CALLS).join(self.name())
+        self.home.join(CALLS_FOLDER).join(self.name())
     }
 
     fn name(&self) -> String {

@@ -4,7 +4,8 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::prepare::{PreparedTurn, REPLY_TOKENS, hash_of, roughly};
+use super::ledger_text::ledger_text;
+use super::prepare::{DEFAULT_REPLY_TOKENS, PreparedTurn, hash_of, roughly};
 use super::reply_reader::ReplyReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
@@ -268,7 +269,7 @@ impl TurnRecord {
         let joined = |texts: &[BlobId]| {
             texts
                 .iter()
-                .map(|id| text(store, id))
+                .map(|id| ledger_text(store, id))
                 .collect::<Result<String>>()
         };
         self.started
@@ -285,7 +286,7 @@ impl TurnRecord {
     /// `LedgerUnusable` if the ledger lacks a part of it.
     pub fn prompt(&self, store: &dyn Store) -> Result<String> {
         match &self.started.sent {
-            Some(sent) => text(store, sent),
+            Some(sent) => ledger_text(store, sent),
             None => Ok(self.segments(store)?.concat()),
         }
     }
@@ -303,7 +304,7 @@ impl TurnRecord {
         call.prompt
             .iter()
             .flat_map(|segment| &segment.texts)
-            .map(|id| text(store, id))
+            .map(|id| ledger_text(store, id))
             .collect()
     }
 
@@ -319,7 +320,7 @@ impl TurnRecord {
                 "`agentd resume` ends calls that were interrupted",
             ));
         };
-        text(store, &answered.reply)
+        ledger_text(store, &answered.reply)
     }
 
     fn call(&self, number: usize) -> Result<&CallRecord> {
@@ -367,7 +368,7 @@ impl TurnRecord {
                 "`agentd resume` asks for one",
             ));
         };
-        Ok((text(store, &answered.reply)?, answered.end.clone()))
+        Ok((ledger_text(store, &answered.reply)?, answered.end.clone()))
     }
 
     /// Returns the texts of the reply and of the repairs that followed it; none if there is no whole reply.
@@ -375,14 +376,14 @@ impl TurnRecord {
         let Some(asked) = self.answered() else {
             return Ok(Vec::new());
         };
-        let mut replies = vec![text(store, &asked.reply)?];
+        let mut replies = vec![ledger_text(store, &asked.reply)?];
 
         let repairs = self.calls.iter().filter(|call| call.why == Why::Repair);
         let answers = repairs.filter_map(|call| call.answered.as_ref());
         for answered in
             answers.filter(|answered| answered.call > asked.call && answered.end.is_ok())
         {
-            replies.push(text(store, &answered.reply)?);
+            replies.push(ledger_text(store, &answered.reply)?);
         }
         Ok(replies)
     }
@@ -398,7 +399,7 @@ impl TurnRecord {
         store: &dyn Store,
     ) -> Result<(Response, Result<Option<ReviewResult>>)> {
         let sent = self.segments(store)?;
-        let reading = ReplyReader::of(workspace, &self.started, &sent)?;
+        let reading = ReplyReader::new(workspace, &self.started, &sent)?;
         let replies = self.replies(store)?;
         let response = if replies.is_empty() {
             let (reply, end) = self.reply(store)?;
@@ -443,16 +444,16 @@ impl TurnRecord {
             started: self.started.clone(),
             texts,
             prompt,
-            fit: text(store, &self.started.fit)?,
+            fit: ledger_text(store, &self.started.fit)?,
             reply_tokens: reserved
                 .tokens
                 .saturating_sub(prompt_tokens)
-                .max(REPLY_TOKENS),
+                .max(DEFAULT_REPLY_TOKENS),
             prompt_tokens,
             max_output: None,
             price: None,
             calls: self.calls.len() as u64,
-            findings: Vec::new(),
+            inspections: Vec::new(),
         })
     }
 }
@@ -471,24 +472,4 @@ fn turn_number(name: &str, number: &str) -> Result<u64> {
 
 fn not_found(message: &str, hint: &str) -> Error {
     Error::new(ErrorKind::TurnNotFound, message).with_hint(hint)
-}
-
-/// Returns a text of the ledger.
-///
-/// # Errors
-///
-/// `LedgerUnusable` if the ledger lacks it, or if it is no text.
-pub fn text(store: &dyn Store, id: &BlobId) -> Result<String> {
-    let bytes = store.blob(id)?.ok_or_else(|| {
-        Error::new(
-            ErrorKind::LedgerUnusable,
-            format!("the ledger lacks the text {id}, which it names"),
-        )
-    })?;
-    String::from_utf8(bytes).map_err(|_| {
-        Error::new(
-            ErrorKind::LedgerUnusable,
-            format!("the text {id} of the ledger is not UTF-8"),
-        )
-    })
 }

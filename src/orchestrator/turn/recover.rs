@@ -1,16 +1,27 @@
-//! Holding a session, and bringing to an end what an earlier run has left: its processes, its reply, its effects.
+//! Holding a session, and finishing what an interrupted run left in it: processes, a reply, steps.
+//!
+//! A run that is killed leaves a lease, and perhaps a running agent, an unread reply or steps that were intended and not
+//! run. The next run that takes the session finds its holder dead, kills the processes of the call by their marker, and
+//! salvages the reply from the files of the call. A reply that is whole is read as if it had just arrived, and intended
+//! steps are run again; operations leave what is done already. Nothing is asked of the agent a second time.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::call::{folder, marker};
+use super::active_turn::ActiveTurn;
+use super::apply_reply::apply_and_run;
+use super::call_files::{folder, marker};
+use super::context::TurnContext;
+use super::document_checks::check_documents;
+use super::ledger_text::ledger_text;
 use super::progress::ProgressEvent;
 use super::read_only::ReadOnlyGuard;
-use super::record::{TurnRecord, text};
+use super::record::TurnRecord;
 use super::reply_reader::ReplyReader;
+use super::session::Session;
 use super::site::TurnSite;
-use super::{ActiveTurn, TurnContext};
-use crate::agent::{self, Echo, Salvaged};
+use super::steps::{refuse_steps, run_steps, stale_reason};
+use crate::agent::{self, Salvaged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
@@ -21,11 +32,20 @@ use crate::ops::{self, Step};
 use crate::orchestrator::clock;
 use crate::store::{Claim, Entry, Lease, Store, blob_id};
 
-/// How long a holder whose process cannot be seen may be silent before it counts as gone.
-const SILENCE: Duration = Duration::from_secs(60);
+/// Time without a heartbeat after which a holder in another container or from before a reboot counts as dead.
+const DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// Takes a session, does something with it, and gives it back, whatever came of it.
-pub(crate) fn holding<T>(
+/// Which left-over work a recovery does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Everything.
+    Everything,
+    /// Everything but the steps of a change: these are left to the run that continues the change.
+    NoSteps,
+}
+
+/// Takes the lease of a session, runs `work`, and releases the lease, whatever came of it.
+pub(crate) fn with_lease<T>(
     context: &TurnContext<'_>,
     session: &SessionId,
     work: impl FnOnce(&Lease) -> Result<T>,
@@ -33,35 +53,36 @@ pub(crate) fn holding<T>(
     let lease = claim(context, session)?;
     fail::point("claimed")?;
     let result = work(&lease);
+
     if let Err(error) = &result
         && error.kind() != ErrorKind::SessionBusy
-        && let Err(cause) = look_after(context, &lease)
+        && let Err(cause) = recover_without_steps(context, &lease)
     {
         if cause.message() != error.message() {
-            log::warn!("`{session}` cannot be brought to an end: {cause:#}");
+            log::warn!("cannot finish the interrupted work of `{session}`: {cause:#}");
         }
-        // Nobody looks for what was begun once the session is given back, so it is left to one who is gone.
-        let gone = Process {
+        // Nobody looks for interrupted work in a session that is free, so it is left to a dead holder.
+        let dead = Process {
             pid: 0,
             started: 0,
             ..agent::this_process()
         };
         let holder = Holder {
             name: context.run.name.clone(),
-            process: gone,
+            process: dead,
         };
-        context
-            .store
-            .claim(session, &holder, Some(lease.fence), clock::now())?;
+        let over = Some(lease.fence);
+        context.store.claim(session, &holder, over, clock::now())?;
         return result;
     }
+
     let released = context.store.release(&lease);
     fail::point("released")?;
     let value = result?;
     released.map(|()| value)
 }
 
-/// Takes a session: a free one, or one whose holder is gone.
+/// Takes the lease of a session that is free, or whose holder is dead.
 fn claim(context: &TurnContext<'_>, session: &SessionId) -> Result<Lease> {
     let holder = Holder {
         name: context.run.name.clone(),
@@ -71,7 +92,7 @@ fn claim(context: &TurnContext<'_>, session: &SessionId) -> Result<Lease> {
     loop {
         match context.store.claim(session, &holder, over, clock::now())? {
             Claim::Granted(lease) => return Ok(lease),
-            Claim::Busy(held) if over != Some(held.fence) && is_gone(&held) => {
+            Claim::Busy(held) if over != Some(held.fence) && is_abandoned(&held) => {
                 over = Some(held.fence)
             }
             Claim::Busy(held) => return Err(busy(&held)),
@@ -79,26 +100,24 @@ fn claim(context: &TurnContext<'_>, session: &SessionId) -> Result<Lease> {
     }
 }
 
-/// Tells whether the holder of a session is gone: by its process, or, if that is of another boot or container, by its
-/// silence.
-fn is_gone(held: &Held) -> bool {
-    let (process, this) = (&held.holder.process, agent::this_process());
-    if (&process.boot, &process.namespace) == (&this.boot, &this.namespace) {
+/// Returns true if the holder of a session is dead. A process of another boot or container cannot be looked up, so its
+/// heartbeat decides.
+fn is_abandoned(held: &Held) -> bool {
+    let process = &held.holder.process;
+    let this = agent::this_process();
+    if process.boot == this.boot && process.namespace == this.namespace {
         return !agent::is_alive(process);
     }
     clock::now()
         .duration_since(held.seen)
-        .is_ok_and(|silence| silence > SILENCE)
+        .is_ok_and(|silence| silence > DEAD_AFTER)
 }
 
 fn busy(held: &Held) -> Error {
-    let seconds = clock::now()
-        .duration_since(held.since)
-        .unwrap_or_default()
-        .as_secs();
-    let Held {
-        session, holder, ..
-    } = held;
+    let since = clock::now().duration_since(held.since);
+    let seconds = since.unwrap_or_default().as_secs();
+    let session = &held.session;
+    let holder = &held.holder;
     let message = format!(
         "`{session}` has been held by `{}` (process {}) for {seconds} s",
         holder.name, holder.process.pid
@@ -107,126 +126,120 @@ fn busy(held: &Held) -> Error {
         .with_hint("wait for it, stop it, or work on another session")
 }
 
-/// Returns what is true of a session now.
-fn state(context: &TurnContext<'_>, lease: &Lease) -> Result<State> {
-    let events = context.store.events(&lease.session)?;
-    Ok(State::fold(events.iter().map(|(_, event)| event)))
-}
-
-/// Brings to an end what runs that are gone have left in any session. Returns what was found and done.
+/// Finishes what dead runs have left in any session. Returns what was found and done, by session.
 ///
 /// # Errors
 ///
-/// Those of the ledger. A session that cannot be brought to an end is told of, and left as it is.
+/// Those of the ledger. A session that cannot be finished is logged, and left as it is.
 pub fn recover_all(context: &TurnContext<'_>) -> Result<Vec<(SessionId, Vec<String>)>> {
-    let mut all = Vec::new();
-    let held: Vec<Held> = context.store.held()?.into_iter().filter(is_gone).collect();
-    // Looked for once: of many sessions few have left something that runs.
-    let running = if held.len() > 1 {
-        agent::marked_calls()
-    } else {
-        None
+    let held = context.store.held()?;
+    let abandoned: Vec<Held> = held.into_iter().filter(is_abandoned).collect();
+    // Processes are listed once: of many sessions few have left a running one.
+    let running = match abandoned.len() {
+        0 | 1 => None,
+        _ => agent::marked_calls(),
     };
-    for held in held {
-        match holding(context, &held.session, |lease| {
-            recover_from(context, lease, running.as_ref(), false)
-        }) {
-            Ok((what, _)) => all.push((held.session, what)),
-            // Someone else may have been quicker.
+
+    let mut all = Vec::new();
+    for held in abandoned {
+        let session = held.session;
+        let recovered = with_lease(context, &session, |lease| {
+            recover_from(context, lease, running.as_ref(), Scope::NoSteps)
+        });
+        match recovered {
+            Ok((done, _)) => all.push((session, done)),
+            // Another process was faster.
             Err(error) if error.kind() == ErrorKind::SessionBusy => {}
-            Err(error) => log::warn!("`{}` cannot be brought to an end: {error:#}", held.session),
+            Err(error) => {
+                log::warn!("cannot finish the interrupted work of `{session}`: {error:#}");
+            }
         }
     }
     Ok(all)
 }
 
-/// Brings to an end what an earlier run has left in a session: nothing, if that run came to its own end. Returns what
-/// was found and done, and what is true of the session then.
-pub(crate) fn recover(context: &TurnContext<'_>, lease: &Lease) -> Result<(Vec<String>, State)> {
-    recover_from(context, lease, None, true)
+/// Finishes what an interrupted run left in a session, and returns the session. There is nothing to do if the last run
+/// ended normally.
+pub(crate) fn recover<'a>(context: &'a TurnContext<'a>, lease: &'a Lease) -> Result<Session<'a>> {
+    let (_, state) = recover_from(context, lease, None, Scope::Everything)?;
+    Ok(Session::new(context, lease, state))
 }
 
-/// The same for one who does not lead the session on: the steps of a change that are left to be done stay so.
-pub(crate) fn look_after(context: &TurnContext<'_>, lease: &Lease) -> Result<(Vec<String>, State)> {
-    recover_from(context, lease, None, false)
+/// Like [`recover`], for a caller that does not continue the session: steps of a change stay to be run.
+pub(crate) fn recover_without_steps<'a>(
+    context: &'a TurnContext<'a>,
+    lease: &'a Lease,
+) -> Result<Session<'a>> {
+    let (_, state) = recover_from(context, lease, None, Scope::NoSteps)?;
+    Ok(Session::new(context, lease, state))
 }
 
-/// Records that nothing of what is left of a session's last turn will be done.
-pub(crate) fn give_up(context: &TurnContext<'_>, lease: &Lease) -> Result<()> {
+/// Records that the steps which are left of a session's last turn will not be run.
+pub(crate) fn abandon_steps(context: &TurnContext<'_>, lease: &Lease) -> Result<()> {
     let events = context.store.events(&lease.session)?;
     let Some(turn) = TurnRecord::last(&lease.session, &events) else {
         return Ok(());
     };
-    let left = turn
-        .intents
-        .get(turn.settlements.len()..)
-        .unwrap_or_default();
     let number = turn.started.turn;
-    let given_up = planned(context.store, left)?.into_iter().map(|planned| {
-        let settlement = planned.settled(false, "the change was given up".to_owned());
-        Event::Settled {
-            turn: number,
-            settlement,
-        }
+    let steps = steps_of(context.store, unsettled_intents(&turn))?;
+    let abandoned = steps.into_iter().map(|step| Event::Settled {
+        turn: number,
+        settlement: step.settled(false, "the change was given up".to_owned()),
     });
-    let events: Vec<Event> = given_up.collect();
-    context.store.commit(
-        lease,
-        &Entry {
-            events: &events,
-            ..Entry::default()
-        },
-        clock::now(),
-    )
+
+    let events: Vec<Event> = abandoned.collect();
+    let entry = Entry {
+        events: &events,
+        ..Entry::default()
+    };
+    context.store.commit(lease, &entry, clock::now())
 }
 
-/// The same, where the markers of all calls that run are known, and it is said who asks.
+/// Finishes what an interrupted run left in a session. `running` are the markers of all running calls, if they are
+/// known. Returns what was found and done, and the state afterwards.
 fn recover_from(
     context: &TurnContext<'_>,
     lease: &Lease,
     running: Option<&BTreeSet<String>>,
-    leads: bool,
+    scope: Scope,
 ) -> Result<(Vec<String>, State)> {
     let events = context.store.events(&lease.session)?;
     let last = TurnRecord::last(&lease.session, &events);
     last.iter().for_each(|turn| discard_recorded(context, turn));
     forget_trees(context, lease, last.as_ref());
     let Some(mut turn) = last.filter(TurnRecord::is_unfinished) else {
-        return Ok((
-            Vec::new(),
-            State::fold(events.iter().map(|(_, event)| event)),
-        ));
+        let state = State::fold(events.iter().map(|(_, event)| event));
+        return Ok((Vec::new(), state));
     };
-    let mut what = Vec::new();
-    end_call(context, lease, &mut turn, running, &mut what)?;
+
+    let mut done = Vec::new();
+    end_call(context, lease, &mut turn, running, &mut done)?;
+    let state = finish_turn(context, lease, &turn, scope, &mut done)?;
+    context.run.report(ProgressEvent::Recovered {
+        session: lease.session.clone(),
+        what: done.clone(),
+    });
+    Ok((done, state))
+}
+
+/// Reads the reply of a turn whose call has ended, or runs the steps that are left of it.
+fn finish_turn(
+    context: &TurnContext<'_>,
+    lease: &Lease,
+    turn: &TurnRecord,
+    scope: Scope,
+    done: &mut Vec<String>,
+) -> Result<State> {
+    let name = turn.name();
     let replies = turn.replies(context.store)?;
-    let unread = !replies.is_empty() && turn.replied.is_none();
+    let is_unread = !replies.is_empty() && turn.replied.is_none();
     let other = match context.workspace.with_pack(&turn.started.pack) {
         Ok(other) => other,
-        Err(error)
-            if unread
-                && matches!(
-                    error.kind(),
-                    ErrorKind::PackNotFound | ErrorKind::PackInvalid
-                ) =>
-        {
-            what.push(format!(
-                "the reply of {} is kept; its pack is gone",
-                turn.name()
-            ));
-            context.store.commit(
-                lease,
-                &Entry {
-                    events: &[not_read(&turn)],
-                    ..Entry::default()
-                },
-                clock::now(),
-            )?;
-            context.run.tell(ProgressEvent::Recovered {
-                session: lease.session.clone(),
-                what: what.clone(),
-            });
-            return Ok((what, state(context, lease)?));
+        Err(error) if is_unread && is_missing_pack(&error) => {
+            done.push(format!("the reply of {name} is kept; its pack is gone"));
+            let mut session = Session::load(context, lease)?;
+            session.commit(&[not_read(turn)], &[])?;
+            return Ok(session.state);
         }
         Err(error) => return Err(error),
     };
@@ -234,55 +247,50 @@ fn recover_from(
         workspace: other.as_ref().unwrap_or(context.workspace),
         ..*context
     };
+
+    let session = Session::load(context, lease)?;
+    if session.state.change.is_some() && scope == Scope::NoSteps {
+        let change = &lease.session;
+        done.push(format!(
+            "`agentd run {change}` goes on with what is left of {name}"
+        ));
+        return Ok(session.state);
+    }
+
     let prepared = turn.prepared(context.store)?;
-    let state = state(context, lease)?;
-    if state.change.is_some() && !leads {
-        what.push(format!(
-            "`agentd run {}` goes on with what is left of {}",
-            lease.session,
-            turn.name()
-        ));
-        context.run.tell(ProgressEvent::Recovered {
-            session: lease.session.clone(),
-            what: what.clone(),
-        });
-        return Ok((what, state));
-    }
-    let session = Some(&lease.session).filter(|_| prepared.started.named);
-    let grounds = TurnSite::of(context, session, &state)?;
-    let mut turning = ActiveTurn::new(context, &Echo, lease, state, &prepared, &grounds);
-    if unread {
-        what.push(format!(
-            "the reply of {} was there and is read now",
-            turn.name()
-        ));
-        turning.read_late(&turn, &replies)?;
+    let named = Some(&lease.session).filter(|_| prepared.started.named);
+    let site = TurnSite::for_session(context, named, &session.state)?;
+    let mut active = ActiveTurn::new(session, &prepared, &site);
+    if is_unread {
+        done.push(format!("the reply of {name} was there and is read now"));
+        read_late(&mut active, turn, &replies)?;
     } else if turn.intents.len() > turn.settlements.len() {
-        // Those that are settled were recorded in the same order.
-        let left = turn
-            .intents
-            .get(turn.settlements.len()..)
-            .unwrap_or_default();
-        let planned = planned(context.store, left)?;
-        ops::sweep(&turning.site(&turning.state), &planned);
-        match turning.stale(&planned)? {
-            Some(why) => turning.refuse_all(&planned, &why)?,
-            None => drop(turning.settle(&planned)?),
+        let steps = steps_of(context.store, unsettled_intents(turn))?;
+        ops::sweep(&active.operation_site(&active.session.state), &steps);
+        match stale_reason(&active, &steps)? {
+            Some(reason) => refuse_steps(&mut active, &steps, &reason)?,
+            None => drop(run_steps(&mut active, &steps)?),
         }
-        what.push(format!(
-            "{} effects of {} are settled now",
-            planned.len(),
-            turn.name()
-        ));
+        done.push(format!("{} effects of {name} are settled now", steps.len()));
     }
-    context.run.tell(ProgressEvent::Recovered {
-        session: lease.session.clone(),
-        what: what.clone(),
-    });
-    Ok((what, turning.state))
+    Ok(active.session.state)
 }
 
-/// Removes the files of calls that the ledger has all of: they hold what an agent said as it said it.
+fn is_missing_pack(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::PackNotFound | ErrorKind::PackInvalid
+    )
+}
+
+/// Returns the intents of a turn that have no result; results are recorded in the order of the intents.
+fn unsettled_intents(turn: &TurnRecord) -> &[Intent] {
+    turn.intents
+        .get(turn.settlements.len()..)
+        .unwrap_or_default()
+}
+
+/// Removes the files of calls that the ledger has: they hold the agent's output without redaction.
 fn discard_recorded(context: &TurnContext<'_>, turn: &TurnRecord) {
     for (call, _) in (1..)
         .zip(&turn.calls)
@@ -296,16 +304,16 @@ fn discard_recorded(context: &TurnContext<'_>, turn: &TurnRecord) {
     }
 }
 
-/// What is told of a reply that cannot count.
+/// Detail of a reply that cannot count.
 const UNWATCHED: &str = "what the work tree held before its call is not known any more";
 
-/// Tells whether the work tree is compared around the calls of a turn.
+/// Returns true if the worktree is compared before and after the calls of a turn.
 fn is_watched(context: &TurnContext<'_>, started: &Started) -> Result<bool> {
     Ok(started.permission == Permission::ReadOnly
         && context.drivers.find(&started.agent)?.works_in_tree())
 }
 
-/// Removes what was kept of the work tree for calls that are over, or were never made.
+/// Removes snapshots of the worktree for calls that have ended, or were never made.
 fn forget_trees(context: &TurnContext<'_>, lease: &Lease, last: Option<&TurnRecord>) {
     let home = &context.workspace.root;
     let watched = |turn, call| ReadOnlyGuard {
@@ -326,7 +334,8 @@ fn forget_trees(context: &TurnContext<'_>, lease: &Lease, last: Option<&TurnReco
     forget(turn + 1, 1);
 }
 
-/// Ends a call that nobody waits for any more, its processes with it; what it has said is kept, and counts if it is whole.
+/// Ends a call that no process waits for any more: kills its processes, and records its output, which counts if it is
+/// whole.
 fn end_call(
     context: &TurnContext<'_>,
     lease: &Lease,
@@ -502,41 +511,34 @@ fn not_read(turn: &TurnRecord) -> Event {
     }
 }
 
-impl ActiveTurn<'_> {
-    /// Reads replies that are recorded and were not read, and does what follows.
-    fn read_late(&mut self, turn: &TurnRecord, replies: &[String]) -> Result<()> {
-        let prepared = self.prepared;
-        if !turn.has_its_pack(self.context.workspace)? {
-            return self.commit(&[not_read(turn)], &[]);
-        }
-        let reading = ReplyReader::of(self.context.workspace, &prepared.started, &prepared.texts)?;
-        let mut response = self
-            .checked(reading.read(replies.first().map_or("", String::as_str), &CallOutcome::Ok))?;
-        for answer in replies.iter().skip(1) {
-            response = self.checked(reading.merged(response, answer))?;
-        }
-        self.decide(&reading, response, None, None).map(|_| ())
+/// Reads replies that are recorded and were not read, and runs the steps that follow.
+fn read_late(active: &mut ActiveTurn<'_>, turn: &TurnRecord, replies: &[String]) -> Result<()> {
+    let workspace = active.session.context.workspace;
+    let prepared = active.prepared;
+    if !turn.has_its_pack(workspace)? {
+        return active.commit(&[not_read(turn)], &[]);
     }
+
+    let reader = ReplyReader::new(workspace, &prepared.started, &prepared.texts)?;
+    let first = replies.first().map_or("", String::as_str);
+    let mut response = check_documents(active, reader.read(first, &CallOutcome::Ok))?;
+    for answer in replies.iter().skip(1) {
+        response = check_documents(active, reader.merged(response, answer))?;
+    }
+    apply_and_run(active, &reader, response, None).map(drop)
 }
 
-/// Returns what was intended, as it was decided.
-pub(crate) fn planned(store: &dyn Store, intents: &[Intent]) -> Result<Vec<Step>> {
-    let planned = |intent: &Intent| {
-        let Intent {
-            operation,
-            target,
-            content,
-            before,
-            refused,
-        } = intent.clone();
-        let content = content.map(|content| text(store, &content)).transpose()?;
+/// Returns the steps of intents, with their texts.
+pub(crate) fn steps_of(store: &dyn Store, intents: &[Intent]) -> Result<Vec<Step>> {
+    let step = |intent: &Intent| {
+        let content = intent.content.as_ref();
         Ok(Step {
-            operation,
-            target,
-            content,
-            before,
-            refused,
+            operation: intent.operation.clone(),
+            target: intent.target.clone(),
+            content: content.map(|id| ledger_text(store, id)).transpose()?,
+            before: intent.before.clone(),
+            refused: intent.refused.clone(),
         })
     };
-    intents.iter().map(planned).collect()
+    intents.iter().map(step).collect()
 }

@@ -26,7 +26,7 @@ pub(crate) struct ReplyReader<'a> {
 
 impl<'a> ReplyReader<'a> {
     /// Prepares to read; `sent` are the texts of the prompt's segments.
-    pub(crate) fn of(
+    pub(crate) fn new(
         workspace: &'a Workspace,
         started: &'a Started,
         sent: &'a [String],

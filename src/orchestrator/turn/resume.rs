@@ -1,37 +1,42 @@
 //! Taking a turn once more: the same prompt, byte for byte.
 
+use super::active_turn::ActiveTurn;
+use super::context::TurnContext;
 use super::prepare::{self, PreparedTurn};
 use super::record::{CallRecord, TurnRecord};
-use super::recover;
+use super::recover::{recover, with_lease};
+use super::report::TurnReport;
+use super::session::Session;
 use super::site::TurnSite;
-use super::{ActiveTurn, TurnContext, TurnReport};
+use super::take_turn::run_turn;
 use crate::agent::Driver;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{AgentName, CallOutcome, Event, Mode, Permission, SessionId, State};
+use crate::models::{AgentName, CallOutcome, Event, Permission, SessionId, State};
 use crate::orchestrator::chance;
 use crate::orchestrator::workspace::check_trust;
 
-/// Brings the last turn of a session to an end, and calls its agent again if it gave no whole reply. `None` if there
-/// was nothing left to do. With `again` also if the agent could have edited files.
+/// Finishes the last turn of a session, and calls its agent again if it has no whole reply. Returns `None` if there was
+/// nothing left to do. With `again`, also if the agent could have edited files.
 ///
 /// # Errors
 ///
-/// `NotResumable` if the agent could have done half of its work, or the pack is not the one of the prompt any more;
-/// whatever keeps a turn from being taken.
+/// `NotResumable` if the agent could have done half of its work, or the pack has changed since the prompt was sent;
+/// anything that prevents a turn from being taken.
 pub fn resume(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
     session: &SessionId,
     again: bool,
 ) -> Result<Option<TurnReport>> {
-    recover::holding(context, session, |lease| {
-        let (_, state) = recover::recover(context, lease)?;
+    with_lease(context, session, |lease| {
+        let state = recover(context, lease)?.state;
         let Some(turn) = TurnRecord::last(session, &context.store.events(session)?) else {
             return Ok(None);
         };
         if turn.replied.is_some() {
             return Ok(None);
         }
+
         let other = context.workspace.with_pack(&turn.started.pack)?;
         let context = &TurnContext {
             workspace: other.as_ref().unwrap_or(context.workspace),
@@ -39,18 +44,15 @@ pub fn resume(
         };
         check(context, driver, &turn, again)?;
         let prepared = prepared(context, driver, &turn)?;
-        let grounds = TurnSite::of(
-            context,
-            Some(session).filter(|_| prepared.started.named),
-            &state,
-        )?;
-        ActiveTurn::new(context, driver, lease, state, &prepared, &grounds)
-            .carry_on(Vec::new())
-            .map(Some)
+        let named = Some(session).filter(|_| prepared.started.named);
+        let site = TurnSite::for_session(context, named, &state)?;
+        let session = Session::new(context, lease, state);
+        let active = ActiveTurn::new(session, &prepared, &site);
+        run_turn(active, driver, Vec::new()).map(Some)
     })
 }
 
-/// Returns a turn, ready to be sent once more at what its model costs now.
+/// Returns a recorded turn, ready to be sent once more at the current price of its model.
 fn prepared(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
@@ -117,11 +119,11 @@ fn check(
     Ok(())
 }
 
-/// Sends the prompt of a turn to another agent, as the first turn of a session of its own that no effect follows from.
+/// Sends the prompt of a turn to another agent, in a new session. The reply has no effect.
 ///
 /// # Errors
 ///
-/// Whatever keeps a turn from being taken.
+/// Anything that prevents a turn from being taken.
 pub fn replay(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
@@ -143,28 +145,27 @@ pub fn replay(
         )?;
     }
     let session = SessionId::new(format!("replay-{}", chance::word()))?;
-    let mode: Mode = turn.started.mode.clone();
-    recover::holding(context, &session, |lease| {
+    let opening = vec![Event::Entered {
+        mode: turn.started.mode.clone(),
+    }];
+    with_lease(context, &session, |lease| {
         let mut turn = turn.clone();
         if agent.as_str() != turn.started.agent {
             // The prompt stays as it is; another agent may not know the model that it was written for.
-            turn.started.model = context
-                .workspace
-                .agents()?
-                .model(agent.as_str())
-                .map(str::to_owned);
+            let model = context.workspace.agents()?.model(agent.as_str());
+            turn.started.model = model.map(str::to_owned);
         }
-        // Nothing follows from a replay, whatever the turn was allowed to do.
         turn.started.permission = Permission::ReadOnly;
         turn.started.commands.clear();
+
         let mut prepared = prepared(context, driver, &turn)?;
         agent.as_str().clone_into(&mut prepared.started.agent);
         prepared.started.turn = 1;
         prepared.started.named = false;
         prepared.calls = 0;
-        let opening = vec![Event::Entered { mode }];
         let state = State::default();
-        let grounds = TurnSite::of(context, None, &state)?;
-        ActiveTurn::new(context, driver, lease, state, &prepared, &grounds).carry_on(opening)
+        let site = TurnSite::for_session(context, None, &state)?;
+        let session = Session::new(context, lease, state);
+        run_turn(ActiveTurn::new(session, &prepared, &site), driver, opening)
     })
 }

@@ -1,180 +1,185 @@
-//! Where a session works: the project's tree, or a branch and a work tree of its own.
+//! The place where a turn works: the user's working tree, or the branch and worktree of a change.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::TurnContext;
-use super::call::CALLS;
-use super::findings::{earlier, open_findings};
+use super::call_files::CALLS_FOLDER;
+use super::context::TurnContext;
+use super::findings::{earlier, notes_findings, open_findings};
+use super::ledger_text::ledger_text;
 use super::progress::{ProgressEvent, ProgressSender};
-use super::record::text;
-use super::request::ReviewTree;
+use super::request::{ReviewTree, TurnRequest};
 use crate::config::{CheckCommand, Environment, Finish};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Check, CheckEnd, Finding, Mode, OperationId, SessionId, State, StepOutcome};
-use crate::ops::{ChangeSite, CheckJob, Repository, ReviewSite, Site, Worktree, check_commands};
-use crate::orchestrator::workspace::Workspace;
-use crate::orchestrator::workspace::check_checks;
-use crate::orchestrator::workspace::names_secrets;
+use crate::ops::{ChangeSite, CheckJob, Repository, ReviewSite, Site, Worktree};
+use crate::orchestrator::workspace::{check_checks, names_secrets};
 
-/// Where a session works.
+/// The place where a turn works.
 pub(crate) struct TurnSite {
     /// The tree that agents work in.
     pub(crate) tree: PathBuf,
-    own: Option<ChangeWorktree>,
+    change: Option<ChangeWorktree>,
     review: Option<TreeReview>,
 }
 
 /// A review of the user's working tree.
 struct TreeReview {
     tree: ReviewTree,
-    /// How the project's own checks are run; `None` in a review without them.
-    checking: Option<Checking>,
+    /// `None` in a review without checks.
+    checks: Option<CheckRunner>,
 }
 
-/// A branch and a work tree of the session's own.
+/// The branch and worktree of a change.
 struct ChangeWorktree {
     repository: Repository,
     worktree: Worktree,
-    checking: Checking,
-    /// What failed when the checks were run last.
+    checks: CheckRunner,
+    /// Output of the checks that failed last.
     failed: Option<String>,
     /// Open findings that concern the mode.
     findings: Vec<Finding>,
 }
 
-/// Who is told of a check, before and after it.
-type Tell = dyn Fn(&CheckCommand, Option<&Check>);
+/// Called before and after each check.
+type ReportCheck = dyn Fn(&CheckCommand, Option<&Check>);
 
-/// How the project's own checks are run.
-pub(crate) struct Checking {
-    pub(crate) commands: Vec<CheckCommand>,
+/// Everything that running the project's checks needs.
+struct CheckRunner {
+    commands: Vec<CheckCommand>,
     folder: PathBuf,
     marker: String,
     environment: Environment,
     stop: Box<dyn Fn() -> u8>,
-    tell: Box<Tell>,
+    report: Box<ReportCheck>,
 }
 
 impl TurnSite {
-    /// Finds where a session works; one that was opened as a change has a tree of its own.
-    pub(crate) fn of(
+    /// Returns the site of a request: that of a review of the working tree, or that of its session.
+    pub(crate) fn open(
+        context: &TurnContext<'_>,
+        request: &TurnRequest,
+        state: &State,
+    ) -> Result<Self> {
+        match &request.review {
+            Some(tree) => Self::for_review(context, tree),
+            None => Self::for_session(context, request.works_on(), state),
+        }
+    }
+
+    /// Returns the site of a session: its own worktree if it is a change, and the user's working tree if it is not.
+    pub(crate) fn for_session(
         context: &TurnContext<'_>,
         session: Option<&SessionId>,
         state: &State,
     ) -> Result<Self> {
-        let tree = context.workspace.tree(session);
+        let workspace = context.workspace;
         let (Some(session), Some(opened)) = (session, &state.change) else {
             return Ok(Self {
-                tree,
-                own: None,
+                tree: workspace.tree(session),
+                change: None,
                 review: None,
             });
         };
-        let repository = context.workspace.repository(&context.run.git)?.clone();
-        let path = context.workspace.own_tree(session)?;
+
+        let repository = workspace.repository(&context.run.git)?.clone();
+        let path = workspace.own_tree(session)?;
         let Some(worktree) = repository.worktree(&opened.branch, &path)? else {
-            let message = format!("the work tree of `{session}` is gone");
+            let message = format!("the worktree of `{session}` is missing");
             return Err(
                 Error::new(ErrorKind::ChangeNotFound, message).with_hint(format!(
-                    "`agentd run {session}` makes it again from its branch"
+                    "`agentd run {session}` creates it again from its branch"
                 )),
             );
         };
-        let failed = failed(context, state)?;
-        let findings = findings(context, state)?;
-        let checking = Checking::of(context, session.as_str())?;
+
+        let change = ChangeWorktree {
+            repository,
+            worktree,
+            checks: CheckRunner::new(context, session.as_str())?,
+            failed: failed_checks(context, state)?,
+            findings: relevant_findings(context, state)?,
+        };
         Ok(Self {
             tree: path,
-            own: Some(ChangeWorktree {
-                repository,
-                worktree,
-                checking,
-                failed,
-                findings,
-            }),
+            change: Some(change),
             review: None,
         })
     }
 
-    /// Returns the site of a review of the user's working tree.
-    pub(crate) fn of_review(context: &TurnContext<'_>, tree: &ReviewTree) -> Result<Self> {
-        let checking = match tree.runs_checks {
-            true => Some(Checking::of(context, "review")?.collected_in(&tree.checks)),
+    fn for_review(context: &TurnContext<'_>, tree: &ReviewTree) -> Result<Self> {
+        let checks = match tree.runs_checks {
+            true => Some(CheckRunner::new(context, "review")?.collecting_in(&tree.checks)),
             false => None,
         };
         Ok(Self {
             tree: context.workspace.root.clone(),
-            own: None,
+            change: None,
             review: Some(TreeReview {
                 tree: tree.clone(),
-                checking,
+                checks,
             }),
         })
     }
 
-    /// Returns the commit of the session's own tree, if it has one.
+    /// Returns the commit of a change's worktree.
     pub(crate) fn commit(&self) -> Result<Option<String>> {
-        self.own.as_ref().map(|own| own.worktree.head()).transpose()
+        let change = self.change.as_ref();
+        change.map(|change| change.worktree.head()).transpose()
     }
 
-    /// Refuses to run checks in a mode that nobody has accepted.
+    /// Refuses a mode that runs checks which the user has not accepted.
     pub(crate) fn check_trust(&self, context: &TurnContext<'_>, mode: &Mode) -> Result<()> {
-        let of_change = self.own.as_ref().map(|own| &own.checking);
-        let of_review = self.review.as_ref().and_then(|it| it.checking.as_ref());
-        let Some(checking) = of_change.or(of_review) else {
+        let of_change = self.change.as_ref().map(|change| &change.checks);
+        let of_review = self.review.as_ref().and_then(|it| it.checks.as_ref());
+        let Some(checks) = of_change.or(of_review) else {
             return Ok(());
         };
+
         let spec = context.workspace.pack.mode(mode)?;
-        let runs =
+        let runs_checks =
             |name: &OperationId| matches!(name, OperationId::ChecksRun | OperationId::ChecksAgain);
-        if !spec.before.iter().chain(&spec.after).any(runs) {
+        if !spec.before.iter().chain(&spec.after).any(runs_checks) {
             return Ok(());
         }
-        check_checks(
-            context.workspace,
-            &checking.commands,
-            context.run.trust.covers_checks(),
-        )
+        let accept_now = context.run.trust.covers_checks();
+        check_checks(context.workspace, &checks.commands, accept_now)
     }
 
-    /// Returns where operations work, with what is true then.
-    pub(crate) fn site<'a>(
+    /// Returns the site of operations, with a state of the session.
+    pub(crate) fn operation_site<'a>(
         &'a self,
         context: &'a TurnContext<'_>,
         session: Option<&'a SessionId>,
         state: &'a State,
     ) -> Site<'a> {
-        let mode = state
-            .mode
-            .as_ref()
-            .and_then(|mode| context.workspace.pack.modes.get(mode));
-        let change = self
-            .own
-            .as_ref()
-            .zip(state.change.as_ref())
-            .map(|(own, opened)| ChangeSite {
-                repository: &own.repository,
-                worktree: &own.worktree,
-                opened,
-                state,
-                artifacts: mode.map_or(&[][..], |spec| &spec.artifacts),
-                failed: own.failed.as_deref(),
-                findings: &own.findings,
-                checks: own.checking.job(context, &self.tree),
-                holds_secrets: |path| names_secrets(path.as_ref()),
-                accept_unshown: &context.workspace.settings.review.accept_unshown,
-                merges: context.workspace.settings.change.finish == Finish::Merge,
-            });
-        let accept_unshown = &context.workspace.settings.review.accept_unshown;
+        let settings = &context.workspace.settings;
+        let accept_unshown = &settings.review.accept_unshown;
+        let mode = state.mode.as_ref();
+        let spec = mode.and_then(|mode| context.workspace.pack.modes.get(mode));
+
+        let change = self.change.as_ref().zip(state.change.as_ref());
+        let change = change.map(|(change, opened)| ChangeSite {
+            repository: &change.repository,
+            worktree: &change.worktree,
+            opened,
+            state,
+            artifacts: spec.map_or(&[][..], |spec| &spec.artifacts),
+            failed: change.failed.as_deref(),
+            findings: &change.findings,
+            checks: change.checks.job(context, &self.tree),
+            holds_secrets: |path| names_secrets(path.as_ref()),
+            accept_unshown,
+            merges: settings.change.finish == Finish::Merge,
+        });
         let review = self.review.as_ref().map(|review| ReviewSite {
             head: &review.tree.head,
             base: &review.tree.base,
             diff: &review.tree.diff,
             checks: review
-                .checking
+                .checks
                 .as_ref()
-                .map(|checking| checking.job(context, &self.tree)),
+                .map(|checks| checks.job(context, &self.tree)),
             accept_unshown,
         });
         Site {
@@ -186,8 +191,8 @@ impl TurnSite {
     }
 }
 
-/// Returns what failed when the checks were run last in the current mode, or in the one before.
-fn failed(context: &TurnContext<'_>, state: &State) -> Result<Option<String>> {
+/// Returns the output of the checks that failed last, in the current mode or in the one before.
+fn failed_checks(context: &TurnContext<'_>, state: &State) -> Result<Option<String>> {
     let before = state
         .left
         .as_ref()
@@ -196,61 +201,52 @@ fn failed(context: &TurnContext<'_>, state: &State) -> Result<Option<String>> {
     let failed = last.filter(|found| found.result == Some(StepOutcome::Failed));
     failed
         .and_then(|found| found.report.as_ref())
-        .map(|report| text(context.store, report))
+        .map(|report| ledger_text(context.store, report))
         .transpose()
 }
 
-/// Returns the open findings that concern a session's mode: its own if it notes some, and else those of all modes.
-fn findings(context: &TurnContext<'_>, state: &State) -> Result<Vec<Finding>> {
-    match &state.mode {
-        Some(mode) if context.workspace.notes_findings(mode) => earlier(context.store, state, mode),
-        _ => Ok(open_findings(context.store, state)?
-            .into_iter()
-            .map(|(_, finding)| finding)
-            .collect()),
-    }
-}
-
-impl Workspace {
-    /// Returns the project's own checks: those of the settings, or those that its files speak of. They are found in the
-    /// user's tree, never in one that an agent could have edited.
-    ///
-    /// In a review they are those of the base.
-    #[must_use]
-    pub fn checks(&self) -> Vec<CheckCommand> {
-        match &self.base {
-            Some(base) => base.checks.clone(),
-            None => check_commands(&self.settings.review, &self.root),
+/// Returns the open findings that concern a session's mode: those of the mode if it notes some, otherwise those of all
+/// modes.
+fn relevant_findings(context: &TurnContext<'_>, state: &State) -> Result<Vec<Finding>> {
+    let own_mode = state
+        .mode
+        .as_ref()
+        .filter(|mode| notes_findings(&context.workspace.pack, mode));
+    match own_mode {
+        Some(mode) => earlier(context.store, state, mode),
+        None => {
+            let open = open_findings(context.store, state)?;
+            Ok(open.into_iter().map(|(_, finding)| finding).collect())
         }
     }
 }
 
-impl Checking {
-    pub(crate) fn of(context: &TurnContext<'_>, name: &str) -> Result<Self> {
-        let (stop, signs) = (context.run.stop.clone(), context.run.signs.clone());
-        let (environment, withheld) = context
-            .workspace
-            .check_environment(&context.drivers.environment)?;
+impl CheckRunner {
+    fn new(context: &TurnContext<'_>, name: &str) -> Result<Self> {
+        let workspace = context.workspace;
+        let (environment, withheld) = workspace.check_environment(&context.drivers.environment)?;
+        let stop = context.run.stop.clone();
+        let progress = context.run.progress.clone();
+
         Ok(Self {
-            commands: context.workspace.checks(),
-            folder: context
-                .workspace
-                .root
-                .join(format!("{CALLS}/{name}.checks")),
+            commands: workspace.checks(),
+            folder: workspace.root.join(format!("{CALLS_FOLDER}/{name}.checks")),
             marker: format!("{}.{name}.checks", context.run.id),
             environment,
             stop: Box::new(move || stop.asked()),
-            tell: Box::new(move |command, check| tell(signs.as_ref(), command, check, &withheld)),
+            report: Box::new(move |command, check| {
+                report_check(progress.as_ref(), command, check, &withheld);
+            }),
         })
     }
 
     /// Adds each check that has ended to a list.
-    fn collected_in(self, list: &Arc<Mutex<Vec<Check>>>) -> Self {
+    fn collecting_in(self, list: &Arc<Mutex<Vec<Check>>>) -> Self {
         let list = Arc::clone(list);
-        let tell = self.tell;
+        let report = self.report;
         Self {
-            tell: Box::new(move |command, check| {
-                tell(command, check);
+            report: Box::new(move |command, check| {
+                report(command, check);
                 list.lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .extend(check.cloned());
@@ -259,11 +255,7 @@ impl Checking {
         }
     }
 
-    pub(crate) fn job<'a>(
-        &'a self,
-        context: &'a TurnContext<'_>,
-        root: &'a std::path::Path,
-    ) -> CheckJob<'a> {
+    fn job<'a>(&'a self, context: &'a TurnContext<'_>, root: &'a Path) -> CheckJob<'a> {
         CheckJob {
             root,
             folder: &self.folder,
@@ -276,29 +268,31 @@ impl Checking {
             grace: context.run.limits.grace,
             marker: &self.marker,
             stop: &*self.stop,
-            tell: &*self.tell,
+            tell: &*self.report,
         }
     }
 }
 
-fn tell(
-    signs: Option<&ProgressSender>,
+fn report_check(
+    progress: Option<&ProgressSender>,
     command: &CheckCommand,
     check: Option<&Check>,
     withheld: &[String],
 ) {
-    if let Some(signs) = signs {
-        let end = check.map(|check| check.end);
-        let has_failed = end.is_some_and(|end| !matches!(end, CheckEnd::Passed | CheckEnd::NotRun));
-        signs.send(ProgressEvent::Check {
-            name: command.name.clone(),
-            end,
-            milliseconds: check.map_or(0, |check| check.milliseconds),
-            withheld: if has_failed {
-                withheld.to_vec()
-            } else {
-                Vec::new()
-            },
-        });
-    }
+    let Some(progress) = progress else {
+        return;
+    };
+    let end = check.map(|check| check.end);
+    let has_failed = end.is_some_and(|end| !matches!(end, CheckEnd::Passed | CheckEnd::NotRun));
+    let withheld = if has_failed {
+        withheld.to_vec()
+    } else {
+        Vec::new()
+    };
+    progress.send(ProgressEvent::Check {
+        name: command.name.clone(),
+        end,
+        milliseconds: check.map_or(0, |check| check.milliseconds),
+        withheld,
+    });
 }

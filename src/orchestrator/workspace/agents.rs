@@ -5,7 +5,7 @@ use crate::agent::{find_command, is_builtin};
 use crate::config::Known;
 use crate::error::Result;
 use crate::models::{AgentName, Event, Mode, Permission, SessionId};
-use crate::orchestrator::turn::TurnRequest;
+use crate::orchestrator::turn::request::TurnRequest;
 use crate::pack::{DEFAULT_AGENTS, ModeSpec};
 use crate::store::Store;
 

@@ -9,10 +9,9 @@ use super::Workspace;
 use super::secret_files;
 use crate::compose::{Given, Variables};
 use crate::error::Result;
-use crate::models::{ContextItem, ContextKind, SessionId, Work};
+use crate::models::{ContextItem, ContextKind, SessionId};
 use crate::ops;
-use crate::orchestrator::turn::TurnRequest;
-use crate::orchestrator::turn::redacted::redacted_value;
+use crate::orchestrator::turn::request::TurnRequest;
 use crate::pack::{Holds, ModeSpec, Owner, Prose, Template};
 use crate::secret::Secrets;
 
@@ -92,33 +91,6 @@ impl PromptContext {
         self.variables.insert(name.to_owned(), value);
         self.sources.push((name.to_owned(), source.into()));
     }
-}
-
-impl TurnRequest {
-    /// Returns the same without what no prompt may hold and no ledger may keep.
-    pub(crate) fn without(&self, secrets: &Secrets) -> Self {
-        let clean = |text: &String| secrets.redact(text).into_owned();
-        Self {
-            instructions: clean(&self.instructions),
-            thoughts: self.thoughts.iter().map(clean).collect(),
-            variables: self
-                .variables
-                .iter()
-                .map(|(name, value)| (name.clone(), clean(value)))
-                .collect(),
-            work: self.work.as_ref().map(|work| clean_work(work, secrets)),
-            ..self.clone()
-        }
-    }
-}
-
-/// Returns a description of work without secrets, wherever in it they stand.
-fn clean_work(work: &Work, secrets: &Secrets) -> Work {
-    let clean = |value| serde_json::from_value(redacted_value(value, secrets));
-    // A description is made of names and texts, and stays one whatever they are.
-    serde_json::to_value(work)
-        .and_then(clean)
-        .unwrap_or_default()
 }
 
 /// Gathers what a template uses; what it does not use is not looked for.

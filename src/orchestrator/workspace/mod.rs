@@ -23,10 +23,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::config::{Agents, CheckCommand, Environment, Known, Settings};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, Catalogue, Expands, Format, Mode, SessionId};
-use crate::ops::{Git, Repository};
-use crate::orchestrator::turn::TurnRequest;
+use crate::ops::{Git, Repository, check_commands};
+use crate::orchestrator::turn::request::TurnRequest;
 use crate::pack::{
     AGENTS, DEFAULT_PACK, FoundTemplate, Holds, Owner, Pack, Places, Prose, SECRET_NAMES, Templates,
 };
@@ -150,6 +150,37 @@ impl Workspace {
             .map(|(folder, session)| folder.join(session.as_str()));
         own.filter(|own| own.is_dir())
             .unwrap_or_else(|| self.root.clone())
+    }
+
+    /// Returns the path of the worktree of a change.
+    ///
+    /// # Errors
+    ///
+    /// `FileUnusable` if there is no folder for worktrees.
+    pub fn own_tree(&self, session: &SessionId) -> Result<PathBuf> {
+        let Some(folder) = &self.worktrees else {
+            let message = "there is no home folder for the work trees of changes";
+            return Err(Error::new(ErrorKind::FileUnusable, message)
+                .with_hint("set HOME or XDG_STATE_HOME"));
+        };
+        Ok(folder.join(session.as_str()))
+    }
+
+    /// Returns the number of rounds, and of turns without progress, after which a change waits for a person.
+    #[must_use]
+    pub fn rounds(&self) -> u64 {
+        let set = self.settings.change.rounds;
+        set.map_or(self.pack.rounds, u64::from)
+    }
+
+    /// Returns the project's checks: those of the settings, or those that its files suggest. They are those of the
+    /// user's tree, never of a tree that an agent could have edited; in a review, those of the base.
+    #[must_use]
+    pub fn checks(&self) -> Vec<CheckCommand> {
+        match &self.base {
+            Some(base) => base.checks.clone(),
+            None => check_commands(&self.settings.review, &self.root),
+        }
     }
 
     /// Returns the definitions of agents that are commands: the shipped ones, overlaid by the user's and the project's.

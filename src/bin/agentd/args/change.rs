@@ -8,7 +8,7 @@ use super::SendArgs;
 
 /// How a change is led on.
 #[derive(Debug, clap::Args)]
-pub(crate) struct LeadArgs {
+pub(crate) struct RunOptions {
     /// The agent of every phase that is taken now [default: each phase's own in agentd/config.toml, or one on PATH]
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
@@ -45,7 +45,7 @@ pub(crate) struct RunArgs {
     pub(crate) request: Option<String>,
 
     #[command(flatten)]
-    pub(crate) lead: LeadArgs,
+    pub(crate) options: RunOptions,
 }
 
 /// One phase of a change.
@@ -56,7 +56,7 @@ pub(crate) struct PhaseArgs {
     pub(crate) change: String,
 
     #[command(flatten)]
-    pub(crate) lead: LeadArgs,
+    pub(crate) options: RunOptions,
 }
 
 /// A review, of a change or of what is there.
@@ -83,7 +83,7 @@ pub(crate) struct ReviewArgs {
     pub(crate) no_checks: bool,
 
     #[command(flatten)]
-    pub(crate) lead: LeadArgs,
+    pub(crate) options: RunOptions,
 }
 
 /// A small fix.
@@ -102,7 +102,7 @@ pub(crate) struct FixArgs {
     pub(crate) files: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) lead: LeadArgs,
+    pub(crate) options: RunOptions,
 }
 
 /// What a person decides about a change.
@@ -121,7 +121,7 @@ pub(crate) struct DecideArgs {
     pub(crate) later: bool,
 
     #[command(flatten)]
-    pub(crate) lead: LeadArgs,
+    pub(crate) options: RunOptions,
 }
 
 /// The end of a change that was not brought to its goal.

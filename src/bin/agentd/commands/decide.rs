@@ -1,10 +1,11 @@
 //! `agentd approve`, `revise`, `reject` and `cancel`: what a person decides about a change.
 
 use agentd::models::{Decision, SessionId};
+use agentd::orchestrator::PersonDecision;
 use agentd::{Error, ErrorKind};
 
-use super::run::Leader;
-use crate::args::{Args, DecideArgs, EndArgs, LeadArgs, SendArgs};
+use super::run::ChangeRunner;
+use crate::args::{Args, DecideArgs, EndArgs, RunOptions, SendArgs};
 use crate::exit;
 use crate::terminal::{self, Outcome};
 use serde_json::json;
@@ -35,13 +36,17 @@ fn decided(args: &Args, given: &DecideArgs, decision: Decision) -> Outcome {
     } else {
         "agentd revise"
     };
-    let mut leader = Leader::open(args, name, &session, None, &given.lead)?;
-    leader.decided(decision, given.note.as_deref())?;
+    let mut runner = ChangeRunner::open(args, name, &session, None, &given.options)?;
+    let decision = PersonDecision {
+        decision,
+        note: given.note.clone(),
+    };
     if given.later {
+        runner.decide(&decision)?;
         terminal::note(format_args!("recorded; `agentd run {session}` goes on"));
         return Ok(exit::OK);
     }
-    leader.go(None, None)
+    runner.run_after(Some(&decision))
 }
 
 /// Gives a change up: one that waits, or any.
@@ -51,7 +56,7 @@ pub(super) fn end(args: &Args, given: &EndArgs, waiting: bool) -> Outcome {
         script: None,
         trust: false,
     };
-    let lead = LeadArgs {
+    let options = RunOptions {
         agent: None,
         model: None,
         auto: false,
@@ -64,8 +69,11 @@ pub(super) fn end(args: &Args, given: &EndArgs, waiting: bool) -> Outcome {
     } else {
         ("agentd cancel", Decision::Cancel)
     };
-    let mut leader = Leader::open(args, name, &session, None, &lead)?;
-    leader.decided(decision, given.note.as_deref())?;
+    let mut runner = ChangeRunner::open(args, name, &session, None, &options)?;
+    runner.decide(&PersonDecision {
+        decision,
+        note: given.note.clone(),
+    })?;
     if given.json {
         terminal::json(&json!({"change": session, "done": false}))?;
     } else {

@@ -1,9 +1,8 @@
 //! `agentd demo`: a whole change on a small project made for it, with a scripted agent.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use agentd::agent::Scripted;
+use agentd::agent::{SCRIPTED, Scripted};
 use agentd::models::SessionId;
 use agentd::ops::{self, Git, Repository};
 use agentd::orchestrator::{AcceptNow, open_ledger};
@@ -11,8 +10,8 @@ use agentd::pack::{DEMO, DEMO_SCRIPT};
 use agentd::{Error, ErrorKind, Result};
 
 use super::input::from_here;
-use super::run::Leader;
-use crate::args::{Args, DemoArgs, LeadArgs, SendArgs};
+use super::run::ChangeRunner;
+use crate::args::{Args, DemoArgs, RunOptions, SendArgs};
 use crate::project;
 use crate::terminal::{self, Outcome};
 
@@ -62,7 +61,7 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
         script: None,
         trust: true,
     };
-    let lead = LeadArgs {
+    let options = RunOptions {
         agent: None,
         model: None,
         auto: true,
@@ -71,10 +70,12 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
         json: given.json,
     };
     let session = SessionId::new(CHANGE)?;
-    let mut leader = Leader::with("agentd demo", workspace, &session, args, &lead)?;
-    leader.sending.run.git = git;
-    leader.add("scripted", Arc::new(scripted));
-    let outcome = leader.go(Some(REQUEST.to_owned()), None)?;
+    let mut runner =
+        ChangeRunner::with_workspace(args, "agentd demo", &session, workspace, &options)?;
+    runner.cli.run.git = git;
+    runner.cli.drivers.registered.register(SCRIPTED, scripted);
+    runner.request.request = Some(REQUEST.to_owned());
+    let outcome = runner.run()?;
     if !given.json {
         tell(&root);
     }

@@ -4,7 +4,7 @@ use agentd::models::SessionId;
 
 use super::input::{from_here, text};
 use super::review::LIGHT;
-use super::run::Leader;
+use super::run::ChangeRunner;
 use crate::args::{Args, FixArgs};
 use crate::project;
 use crate::terminal::Outcome;
@@ -23,9 +23,10 @@ pub(super) fn run(args: &Args, given: &FixArgs) -> Outcome {
         .iter()
         .map(|path| from_here(args, path))
         .collect::<agentd::Result<_>>()?;
-    let mut leader = Leader::open(args, "agentd fix", &session, Some(LIGHT), &given.lead)?;
-    leader.files = files;
-    leader.go(Some(request), None)
+    let mut runner = ChangeRunner::open(args, "agentd fix", &session, Some(LIGHT), &given.options)?;
+    runner.request.files = files;
+    runner.request.request = Some(request);
+    runner.run()
 }
 
 /// Returns a name that no session has yet: the one that is wanted, or that with a number.

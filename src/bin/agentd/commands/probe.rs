@@ -6,7 +6,7 @@ use agentd::orchestrator::{Asked, Help, Origin, Probe, ProbeReport, probe};
 use agentd::pack::PROBE_PACK;
 use serde_json::{Value, json};
 
-use super::session::Sending;
+use super::session::CliSession;
 use crate::args::{Args, ProbeArgs};
 use crate::terminal::{self, Failure, Outcome};
 use crate::{exit, project};
@@ -20,15 +20,15 @@ const ALL: &str = "all";
 pub(super) fn run(args: &Args, given: &ProbeArgs) -> Outcome {
     let agent = AgentName::new(given.agent.as_str())?;
     let workspace = project::workspace(args, Some(PROBE_PACK))?;
-    let mut sending = Sending::open(args, "agentd probe", workspace, &given.send, given.json)?;
-    let driver = sending.driver(args, &agent)?;
+    let mut cli = CliSession::open(args, "agentd probe", workspace, &given.send, given.json)?;
+    let driver = cli.driver(args, &agent)?;
     let wanted = Probe {
         agent,
         model: given.model.clone(),
         turns: given.turns.map(usize::from),
     };
     // What happens meanwhile is talk, whatever form the result has.
-    let (report, shown) = sending.with_context(false, None, |context| {
+    let (report, shown) = cli.with_context(false, |context, _| {
         probe(context, driver.as_ref(), &wanted, &mut progress)
     })?;
     let report = report?;

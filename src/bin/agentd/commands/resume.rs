@@ -7,10 +7,10 @@ use agentd::store::{SqliteStore, Store};
 use agentd::{Error, ErrorKind};
 use serde_json::json;
 
-use super::run::Leader;
-use super::session::{Sending, ledger, no_turn};
+use super::run::ChangeRunner;
+use super::session::{CliSession, ledger, no_turn};
 use super::show::workspace;
-use crate::args::{Args, LeadArgs, ReplayArgs, ResumeArgs};
+use crate::args::{Args, ReplayArgs, ResumeArgs, RunOptions};
 use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
@@ -27,7 +27,7 @@ pub(super) fn resume_turn(args: &Args, given: &ResumeArgs) -> Outcome {
     if state.change.is_some() {
         let (send, json) = (given.send.clone(), given.json);
         // An agent edits only the work tree of the change, so that nothing of anyone else's can be half done.
-        let lead = LeadArgs {
+        let options = RunOptions {
             agent: None,
             model: None,
             auto: false,
@@ -35,25 +35,22 @@ pub(super) fn resume_turn(args: &Args, given: &ResumeArgs) -> Outcome {
             send,
             json,
         };
-        return Leader::open(args, "agentd resume", &session, None, &lead)?.go(None, None);
+        return ChangeRunner::open(args, "agentd resume", &session, None, &options)?.run();
     }
     let recorded = TurnRecord::find(&store, session.as_str())?;
     let started = &recorded.started;
     let agent = AgentName::new(started.agent.as_str())?;
     let workspace = workspace(args, &recorded)?;
-    let grammar = workspace.pack.grammar(&started.mode).ok();
-    let sending = Sending::open(args, "agentd resume", workspace, &given.send, given.json)?;
+    let cli = CliSession::open(args, "agentd resume", workspace, &given.send, given.json)?;
     if recorded.replied.is_some() && !recorded.is_unfinished() {
         terminal::note(format_args!(
             "nothing is left to do: {} has its reply",
             recorded.name()
         ));
-        return sending.run(None, |_| Ok(None));
+        return cli.run(|_| Ok(None));
     }
-    let driver = sending.driver(args, &agent)?;
-    sending.run(grammar.as_ref(), |context| {
-        resume(context, driver.as_ref(), &session, given.again)
-    })
+    let driver = cli.driver(args, &agent)?;
+    cli.run(|context| resume(context, driver.as_ref(), &session, given.again))
 }
 
 /// Brings to an end what earlier runs have left in any session; where no turn was taken there is nothing to do.
@@ -78,8 +75,7 @@ fn resume_all(args: &Args, given: &ResumeArgs) -> Outcome {
             holder.name, holder.process.pid
         ));
     }
-    Sending::open(args, "agentd resume", workspace, &given.send, given.json)?
-        .run(None, |_| Ok(None))
+    CliSession::open(args, "agentd resume", workspace, &given.send, given.json)?.run(|_| Ok(None))
 }
 
 pub(super) fn replay_turn(args: &Args, given: &ReplayArgs) -> Outcome {
@@ -88,12 +84,9 @@ pub(super) fn replay_turn(args: &Args, given: &ReplayArgs) -> Outcome {
     let workspace = workspace(args, &turn)?;
     if let Some(agent) = &given.agent {
         let agent = AgentName::new(agent.as_str())?;
-        let grammar = workspace.pack.grammar(&turn.started.mode).ok();
-        let sending = Sending::open(args, "agentd replay", workspace, &given.send, given.json)?;
-        let driver = sending.driver(args, &agent)?;
-        return sending.run(grammar.as_ref(), |context| {
-            replay(context, driver.as_ref(), &agent, &turn).map(Some)
-        });
+        let cli = CliSession::open(args, "agentd replay", workspace, &given.send, given.json)?;
+        let driver = cli.driver(args, &agent)?;
+        return cli.run(|context| replay(context, driver.as_ref(), &agent, &turn).map(Some));
     }
     if turn.answered().is_none() {
         let message = format!("{} has no whole reply to be read again", turn.name());

@@ -3,14 +3,14 @@
 use agentd::models::{AgentName, Mode, SessionId, shown_name};
 use agentd::ops::{LeftOut, short, some_left_out};
 use agentd::orchestrator::{
-    AcceptNow, MOST_REPAIRS, ReviewBase, Reviewed, TurnRequest, review_tree,
+    AcceptNow, MOST_REPAIRS, ReviewBase, Reviewed, TurnRequest, no_agent, review_tree,
 };
 use agentd::{Error, ErrorKind, ReviewResult};
 use serde_json::json;
 
 use super::report;
-use super::run::{Leader, no_agent};
-use super::session::Sending;
+use super::run::ChangeRunner;
+use super::session::CliSession;
 use crate::args::{Args, ReviewArgs};
 use crate::terminal::{self, Failure, Outcome};
 use crate::{exit, project};
@@ -22,10 +22,11 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
     let mode = Mode::new("review")?;
     if let Some(change) = &given.change {
         let session = SessionId::new(change.as_str())?;
-        return Leader::open(args, "agentd review", &session, None, &given.lead)?
-            .go(None, Some(&mode));
+        let mut runner = ChangeRunner::open(args, "agentd review", &session, None, &given.options)?;
+        runner.request.only = Some(mode);
+        return runner.run();
     }
-    let lead = &given.lead;
+    let options = &given.options;
     let base = ReviewBase::find(
         &project::root(args)?,
         &project::git(),
@@ -37,10 +38,10 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
         (None, Some(request)) => request.clone(),
         (None, None) => String::new(),
     };
-    let agent = lead.agent.as_deref().map(AgentName::new).transpose()?;
+    let agent = options.agent.as_deref().map(AgentName::new).transpose()?;
     let ask = TurnRequest {
         agent,
-        model: lead.model.clone(),
+        model: options.model.clone(),
         repairs: MOST_REPAIRS,
         ..TurnRequest::new(mode.clone(), instructions)
     };
@@ -49,13 +50,18 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
         agent: Some(agent.clone()),
         ..ask
     };
-    let grammar = workspace.pack.grammar(&mode).ok();
-    let mut sending = Sending::open(args, "agentd review", workspace, &lead.send, lead.json)?;
-    if lead.send.trust {
-        sending.run.trust = AcceptNow::Checks;
+    let mut cli = CliSession::open(
+        args,
+        "agentd review",
+        workspace,
+        &options.send,
+        options.json,
+    )?;
+    if options.send.trust {
+        cli.run.trust = AcceptNow::Checks;
     }
-    let driver = sending.driver(args, &agent)?;
-    let (result, shown) = sending.with_context(false, grammar.as_ref(), |context| {
+    let driver = cli.driver(args, &agent)?;
+    let (result, shown) = cli.with_context(false, |context, _| {
         review_tree(context, driver.as_ref(), &ask, &base, !given.no_checks)
     })?;
     let reviewed = result?;
@@ -64,14 +70,14 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
         if !given.allow_empty {
             return Err(nothing_to_review().into());
         }
-        if lead.json {
+        if options.json {
             terminal::json(&json!({"files": [], "findings": [], "verdict": null}))?;
         } else {
             terminal::note("nothing has changed, so there is nothing to review");
         }
         return Ok(exit::OK);
     };
-    tell(reviewed, lead.json)
+    tell(reviewed, options.json)
 }
 
 /// Returns the error of a review without a difference. In CI that is more often a wrong base than an empty change, so it

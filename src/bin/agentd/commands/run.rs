@@ -1,476 +1,287 @@
-//! `agentd run` and its phases: a change is led on until it is done, given up, or waits for a person.
+//! `agentd run` and the commands for one phase: options in, progress and the status of the change out.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::io;
 
-use agentd::agent::Driver;
 use agentd::apply::NextStep;
-use agentd::config::Finish;
-use agentd::models::{AgentName, Decision, Mode, SessionId, State};
+use agentd::config::{CheckCommand, Finish};
+use agentd::models::{AgentName, Decision, Mode, SessionId};
 use agentd::orchestrator::{
-    ChangeStatus, TurnContext, TurnReport, TurnRequest, Workspace, accept_checks, check_checks,
-    decide, judge, leave, next_ask, open_change, retry, take_turn, with_files,
+    ChangeEvent, ChangeOutcome, ChangeRequest, ChangeStatus, Decider, PersonDecision, Workspace,
+    check_change_start, decide, run_change,
 };
-use agentd::store::{SqliteStore, Store};
-use agentd::{Error, ErrorKind, Result, ReviewResult, spec};
+use agentd::store::SqliteStore;
+use agentd::{Error, ErrorKind, Result, ReviewResult};
 use serde_json::json;
 
 use super::input::text;
 use super::report;
-use super::session::Sending;
-use crate::args::{Args, LeadArgs, PhaseArgs, RunArgs};
+use super::session::{CliSession, Watcher, print_report};
+use crate::args::{Args, PhaseArgs, RunArgs, RunOptions};
 use crate::terminal::{self, Failure, Outcome};
-use crate::{exit, project};
+use crate::{exit, project, signals};
 
 pub(super) fn run(args: &Args, given: &RunArgs) -> Outcome {
-    let session = SessionId::new(given.change.as_str())?;
-    let request = given.request.as_deref().map(text).transpose()?;
-    Leader::open(args, "agentd run", &session, None, &given.lead)?.go(request, None)
+    let change = SessionId::new(given.change.as_str())?;
+    let mut runner = ChangeRunner::open(args, "agentd run", &change, None, &given.options)?;
+    runner.request.request = given.request.as_deref().map(text).transpose()?;
+    runner.run()
 }
 
 pub(super) fn plan(args: &Args, given: &RunArgs) -> Outcome {
-    let session = SessionId::new(given.change.as_str())?;
-    let request = given.request.as_deref().map(text).transpose()?;
-    Leader::open(args, "agentd plan", &session, None, &given.lead)?
-        .go(request, Some(&Mode::new("plan")?))
+    let change = SessionId::new(given.change.as_str())?;
+    let mut runner = ChangeRunner::open(args, "agentd plan", &change, None, &given.options)?;
+    runner.request.request = given.request.as_deref().map(text).transpose()?;
+    runner.request.only = Some(Mode::new("plan")?);
+    runner.run()
 }
 
 pub(super) fn phase(args: &Args, mode: &str, given: &PhaseArgs) -> Outcome {
-    let session = SessionId::new(given.change.as_str())?;
+    let change = SessionId::new(given.change.as_str())?;
     let name = format!("agentd {mode}");
-    Leader::open(args, &name, &session, None, &given.lead)?.go(None, Some(&Mode::new(mode)?))
+    let mut runner = ChangeRunner::open(args, &name, &change, None, &given.options)?;
+    runner.request.only = Some(Mode::new(mode)?);
+    runner.run()
 }
 
-/// Leads one change.
-pub(super) struct Leader<'a> {
-    args: &'a Args,
-    given: &'a LeadArgs,
-    pub(super) sending: Sending,
-    session: SessionId,
-    /// The drivers that were used: a script goes on where it was.
-    drivers: BTreeMap<String, Arc<dyn Driver>>,
-    /// Files of the project that every agent is shown.
-    pub(super) files: Vec<PathBuf>,
-    /// Whether it was made sure that a turn can be taken.
-    begun: bool,
-    /// Set once this run has warned of an agent that judges its own work.
-    warned_of_own_work: bool,
+/// Runs a change with the options of a command, and prints its progress and its status.
+pub(super) struct ChangeRunner<'a> {
+    options: &'a RunOptions,
+    pub(super) cli: CliSession,
+    pub(super) request: ChangeRequest,
 }
 
-impl<'a> Leader<'a> {
-    /// Opens the project with the pack that leads the change, or with the one that shall.
+impl<'a> ChangeRunner<'a> {
+    /// Opens the project with the pack of the change, or of a new one.
     pub(super) fn open(
-        args: &'a Args,
+        args: &Args,
         name: &str,
-        session: &SessionId,
+        change: &SessionId,
         pack: Option<&str>,
-        given: &'a LeadArgs,
+        options: &'a RunOptions,
     ) -> Result<Self> {
-        let led = project::pack_of(args, session)?;
-        let workspace = project::workspace(args, led.as_deref().or(pack))?;
-        Self::with(name, workspace, session, args, given)
+        let used = project::pack_of(args, change)?;
+        let workspace = project::workspace(args, used.as_deref().or(pack))?;
+        Self::with_workspace(args, name, change, workspace, options)
     }
 
-    /// Leads a change of a project that is open already.
-    pub(super) fn with(
+    /// Uses a project that is open already.
+    pub(super) fn with_workspace(
+        args: &Args,
         name: &str,
+        change: &SessionId,
         workspace: Workspace,
-        session: &SessionId,
-        args: &'a Args,
-        given: &'a LeadArgs,
+        options: &'a RunOptions,
     ) -> Result<Self> {
-        let sending = Sending::open(args, name, workspace, &given.send, given.json)?;
-        let (session, drivers) = (session.clone(), BTreeMap::new());
-        let (files, begun, warned_of_own_work) = (Vec::new(), false, false);
-        Ok(Self {
-            args,
-            given,
-            sending,
-            session,
-            drivers,
-            files,
-            begun,
-            warned_of_own_work,
-        })
-    }
-
-    /// Gives an agent a driver of its own.
-    pub(super) fn add(&mut self, agent: &str, driver: Arc<dyn Driver>) {
-        self.drivers.insert(agent.to_owned(), driver);
-    }
-
-    /// Leads the change on; with a mode, only through one turn in that mode.
-    pub(super) fn go(mut self, mut request: Option<String>, only: Option<&Mode>) -> Outcome {
-        if request.is_some() && self.is_new()? {
-            // Nothing is opened that could not be begun.
-            self.begin()?;
-            let mode = self.sending.workspace.pack.start.clone();
-            let agent = self
-                .given
-                .agent
-                .as_deref()
-                .map(AgentName::new)
-                .transpose()?;
-            let agent = self.agent(&TurnRequest {
-                agent,
-                ..TurnRequest::new(mode, "")
-            })?;
-            self.prepare(&agent)?;
-        }
-        loop {
-            let session = self.session.clone();
-            let lead = self.context(None, |context| {
-                open_change(context, &session, request.take().as_deref())
-            })?;
-            match (only, &lead.standing) {
-                (Some(_), NextStep::Over { done }) => return Err(over(&session, *done).into()),
-                // Naming the phase is no approval of what nobody has seen.
-                (Some(mode), NextStep::Person { mode: next, .. }) if mode == next => {
-                    return self.tell(&lead);
-                }
-                (Some(mode), _) => {
-                    let sent_back = self.turn(&lead.state, mode)?;
-                    let code = self.stand()?;
-                    return Ok(if code == exit::OK && sent_back {
-                        exit::FINDINGS
-                    } else {
-                        code
-                    });
-                }
-                (None, _) => {}
-            }
-            match &lead.standing {
-                NextStep::Ready { mode } => {
-                    if self.tried_again(&lead.state)? {
-                        continue;
-                    }
-                    let _led_on = self.turn(&lead.state, mode)?;
-                }
-                NextStep::Approval { .. } if self.given.auto => {
-                    self.decided(Decision::Waive, None)?
-                }
-                NextStep::Answers { .. } if self.given.yes => {
-                    self.decided(Decision::Waive, None)?
-                }
-                NextStep::Answers { .. } => match answers(&lead, &session)? {
-                    Some(note) => self.decided(Decision::Revise, Some(&note))?,
-                    None => return self.tell(&lead),
-                },
-                _ => return self.tell(&lead),
-            }
-        }
-    }
-
-    /// Tells whether the ledger has nothing of the change yet.
-    fn is_new(&self) -> Result<bool> {
-        let store = SqliteStore::open_existing(&self.sending.workspace.root)?;
-        store.map_or(Ok(true), |store| {
-            Ok(store.events(&self.session)?.is_empty())
-        })
-    }
-
-    /// Makes sure, once and before anything is spent, that the project's own checks may be run: a person on a terminal
-    /// is asked.
-    fn begin(&mut self) -> Result<(), Failure> {
-        if std::mem::replace(&mut self.begun, true) {
-            return Ok(());
-        }
-        let workspace = &self.sending.workspace;
-        let commands = workspace.checks();
-        if commands.is_empty() {
-            log::warn!(
-                "no checks of this project are known; name some under [review] in agentd/config.toml"
-            );
-        }
-        let refused =
-            match check_checks(workspace, &commands, self.sending.run.trust.covers_checks()) {
-                Err(error) if error.kind() == ErrorKind::NotTrusted && terminal::can_ask() => error,
-                result => return result.map_err(Failure::from),
-            };
-        commands
-            .iter()
-            .for_each(|command| terminal::row("check", &command.run));
-        match terminal::ask(
-            "these checks of the project would be run after the agent has changed it; accept them? [y/N]",
-        )? {
-            Some(answer)
-                if answer.eq_ignore_ascii_case("y") || answer.eq_ignore_ascii_case("yes") =>
-            {
-                Ok(accept_checks(workspace, &commands)?)
-            }
-            _ => Err(refused.into()),
-        }
-    }
-
-    /// Tells how the change stands.
-    fn stand(mut self) -> Outcome {
-        let session = self.session.clone();
-        let lead = self.context(None, |context| open_change(context, &session, None))?;
-        self.tell(&lead)
-    }
-
-    /// Does something with a desk; what happens is shown as a mode's replies are read.
-    fn context<T>(
-        &mut self,
-        mode: Option<&Mode>,
-        work: impl FnOnce(&TurnContext<'_>) -> Result<T>,
-    ) -> Result<T, Failure> {
-        let grammar = mode.and_then(|mode| self.sending.workspace.pack.grammar(mode).ok());
-        let (result, shown) = self
-            .sending
-            .with_context(self.given.json, grammar.as_ref(), work)?;
-        let value = result?;
-        shown.map_err(Failure::Output)?;
-        Ok(value)
-    }
-
-    /// Records what a person has decided.
-    pub(super) fn decided(
-        &mut self,
-        decision: Decision,
-        note: Option<&str>,
-    ) -> Result<(), Failure> {
-        let session = self.session.clone();
-        self.context(None, |context| decide(context, &session, decision, note))
-            .map(|_| ())
-    }
-
-    /// Tries again what could not be done after the last turn, if that is what keeps the change.
-    fn tried_again(&mut self, state: &State) -> Result<bool, Failure> {
-        if state.progress.undone == 0 {
-            return Ok(false);
-        }
-        let session = self.session.clone();
-        let Some(settlements) = self.context(None, |context| retry(context, &session))? else {
-            return Ok(false);
-        };
-        if !self.given.json {
-            settlements.iter().for_each(report::settlement);
-        }
-        match settlements.iter().find(|settlement| !settlement.done) {
-            None => Ok(true),
-            Some(failed) => Err(undone(&session, &failed.detail).into()),
-        }
-    }
-
-    /// Takes one turn, and tells of it. Returns whether its verdict, as it counts, sends the work back.
-    fn turn(&mut self, state: &State, mode: &Mode) -> Result<bool, Failure> {
-        self.begin()?;
-        let session = self.session.clone();
-        let ask = next_ask(&self.sending.workspace, &session, state, mode)?;
-        let agent = self
-            .given
-            .agent
-            .as_deref()
-            .map(AgentName::new)
-            .transpose()?;
-        let ask = TurnRequest {
+        let agent = options.agent.as_deref().map(AgentName::new).transpose()?;
+        let request = ChangeRequest {
             agent,
-            model: self.given.model.clone(),
-            ..ask
+            model: options.model.clone(),
+            ..ChangeRequest::new(change.clone())
         };
-        let ask = with_files(&self.sending.workspace, &self.files, ask)?;
-        let mut agents = self.panel(mode);
-        let is_panel = agents.len() > 1;
-        if !is_panel {
-            agents = vec![self.agent(&TurnRequest {
-                agent: agents.pop().or(ask.agent.clone()),
-                ..ask.clone()
-            })?];
+        Ok(Self {
+            cli: CliSession::open(args, name, workspace, &options.send, options.json)?,
+            options,
+            request,
+        })
+    }
+
+    /// Records a decision, and nothing else.
+    pub(super) fn decide(&mut self, decision: &PersonDecision) -> Result<(), Failure> {
+        let change = &self.request.change;
+        let (result, shown) = self.cli.with_context(self.options.json, |context, _| {
+            decide(context, change, decision.decision, decision.note.as_deref())
+        })?;
+        result?;
+        shown.map_err(Failure::Output)
+    }
+
+    /// Runs the change, and prints its status.
+    pub(super) fn run(self) -> Outcome {
+        self.run_after(None)
+    }
+
+    /// Records a decision, then runs the change, and prints its status.
+    pub(super) fn run_after(mut self, decision: Option<&PersonDecision>) -> Outcome {
+        let options = self.options;
+        let json = options.json;
+        let request = &self.request;
+        if request.request.is_some() {
+            self.check_start()?;
         }
-        self.warn_of_own_work(&agents, &ask)?;
-        for agent in &agents {
-            self.prepare(agent)?;
-        }
-        let drivers = std::mem::take(&mut self.drivers);
-        let asked = agents
-            .iter()
-            .filter_map(|agent| Some((agent, drivers.get(agent.as_str())?.as_ref())));
-        let asked: Vec<(&AgentName, &dyn Driver)> = asked.collect();
-        let taken = match asked.as_slice() {
-            [(agent, driver)] => {
-                let ask = TurnRequest {
-                    agent: Some((*agent).clone()),
-                    ..ask
-                };
-                self.context(Some(mode), |context| take_turn(context, *driver, &ask))
+        let mut printed = Ok(());
+        let (result, shown) = self.cli.with_context(json, |context, watcher| {
+            if let Some(PersonDecision { decision, note }) = decision {
+                decide(context, &request.change, *decision, note.as_deref())?;
             }
-            judges => self.context(Some(mode), |context| judge(context, judges, &ask)),
-        };
-        self.drivers = drivers;
-        let report = taken?;
-        self.told(report)
+            let mut decider = TerminalDecider {
+                options,
+                watcher: Some(watcher),
+            };
+            let mut progress = |event: ChangeEvent<'_>| {
+                watcher.flush();
+                printed = print_event(&event, json);
+                match printed.is_err() || watcher.has_failed() {
+                    true => Err(Error::new(ErrorKind::FileUnusable, "stdout is closed")),
+                    false => Ok(()),
+                }
+            };
+            run_change(context, request, &mut decider, &mut progress)
+        })?;
+        printed.map_err(Failure::Output)?;
+        shown.map_err(Failure::Output)?;
+        let outcome = result?;
+
+        self.print_status(&outcome.status)?;
+        Ok(exit_code(&outcome, self.request.only.is_some()))
     }
 
-    /// Returns the agents that are asked at once in a mode; none if it has one of its own.
-    fn panel(&self, mode: &Mode) -> Vec<AgentName> {
-        let workspace = &self.sending.workspace;
-        let is_panel = workspace
-            .pack
-            .modes
-            .get(mode)
-            .is_some_and(|spec| spec.panel);
-        let several = is_panel && self.given.agent.is_none();
-        if several {
-            workspace.settings.change.challengers.clone()
-        } else {
-            Vec::new()
-        }
-    }
-
-    fn agent(&self, ask: &TurnRequest) -> Result<AgentName> {
-        self.sending
-            .workspace
-            .agent(ask)?
-            .ok_or_else(|| no_agent(&ask.mode))
-    }
-
-    /// Warns, once in a run, if nobody judges the work of an agent but the agent itself or others of its vendor.
-    fn warn_of_own_work(&mut self, judges: &[AgentName], ask: &TurnRequest) -> Result<()> {
-        if self.warned_of_own_work {
+    /// Refuses a change that cannot be started before a ledger is created for it.
+    fn check_start(&self) -> Result<()> {
+        let workspace = &self.cli.workspace;
+        if SqliteStore::open_existing(&workspace.root)?.is_some() {
             return Ok(());
         }
-        let store = SqliteStore::open_existing(&self.sending.workspace.root)?;
-        let store = store.as_ref().map(|store| store as &dyn Store);
-        let mut own = None;
-        for judge in judges {
-            let ask = TurnRequest {
-                agent: Some(judge.clone()),
-                ..ask.clone()
-            };
-            match self.sending.workspace.judges_own_work(store, &ask)? {
-                Some((judged, author)) => own = Some((judge, judged, author)),
-                None => return Ok(()),
-            }
+        let mut decider = TerminalDecider {
+            options: self.options,
+            watcher: None,
+        };
+        let trust = self.cli.run.trust;
+        check_change_start(
+            workspace,
+            &self.cli.drivers,
+            trust,
+            &self.request,
+            &mut decider,
+        )
+    }
+
+    fn print_status(&self, status: &ChangeStatus) -> io::Result<()> {
+        if self.options.json {
+            return terminal::json_line(&json!({
+                "event": "standing", "change": status.change, "state": status.state,
+                "tree": status.tree, "questions": status.questions(), "stands": status.next,
+            }));
         }
-        if let Some((judge, judged, author)) = own {
-            warn_of_own_work(&ask.mode, judge, &judged, &author);
-            self.warned_of_own_work = true;
-        }
+        let merges = self.cli.workspace.settings.change.finish == Finish::Merge;
+        print_next_step(status, merges);
         Ok(())
     }
+}
 
-    /// Makes the driver of an agent ready, once.
-    fn prepare(&mut self, agent: &AgentName) -> Result<()> {
-        if !self.drivers.contains_key(agent.as_str()) {
-            let driver = self.sending.driver(self.args, agent)?;
-            self.drivers.insert(agent.as_str().to_owned(), driver);
+fn print_event(event: &ChangeEvent<'_>, json: bool) -> io::Result<()> {
+    match event {
+        ChangeEvent::TurnTaken(report) => print_report(report, json),
+        ChangeEvent::StepsRetried(results) if !json => {
+            results.iter().for_each(report::settlement);
+            Ok(())
         }
-        Ok(())
+        _ => Ok(()),
     }
+}
 
-    fn told(&self, report: TurnReport) -> Result<bool, Failure> {
-        let passes = |verdict| verdict == ReviewResult::Pass;
-        let sent_back = !report.verdict.is_none_or(passes) || report.overruled.is_some();
-        let undone = report.state.progress.undone > 0;
-        let proposals = report
-            .proposals
-            .iter()
-            .map(|proposal| format!("{}: {}", proposal.what, proposal.reason));
-        let failed = report
-            .settlements
-            .iter()
-            .filter(|settlement| !settlement.done);
-        let what: Vec<String> = failed
-            .map(|settlement| settlement.detail.clone())
-            .chain(proposals)
-            .collect();
-        let session = report.session.clone();
-        self.sending.tell(report)?;
-        match what.first().filter(|_| undone) {
-            Some(what) => Err(self::undone(&session, what).into()),
-            None => Ok(sent_back),
+/// Returns the exit code of a run, or of one phase.
+fn exit_code(outcome: &ChangeOutcome, is_phase: bool) -> u8 {
+    let status = &outcome.status;
+    match status.next {
+        NextStep::Over { done: false } => match status.state.progress.verdict {
+            // A change that passed its review was stopped by its checks.
+            Some(ReviewResult::Pass | ReviewResult::NeedsChanges) => exit::FINDINGS,
+            _ => exit::GIVEN_UP,
+        },
+        NextStep::Rounds { .. } | NextStep::Answers { .. } | NextStep::Person { .. } => {
+            exit::FORBIDDEN
         }
+        _ if is_phase && outcome.sent_back => exit::FINDINGS,
+        _ => exit::OK,
     }
+}
 
-    /// Tells how the change stands, and returns the exit code of that.
-    fn tell(mut self, lead: &ChangeStatus) -> Outcome {
-        let session = self.session.clone();
-        if let NextStep::Over { done: true } = lead.standing {
-            self.context(None, |context| leave(context, &session, &lead.state))?;
-        }
-        if self.given.json {
-            terminal::json_line(&json!({
-                "event": "standing", "change": session, "state": lead.state, "tree": lead.tree,
-                "questions": questions(lead, &session), "stands": lead.standing,
-            }))?;
-        } else {
-            let merges = self.sending.workspace.settings.change.finish == Finish::Merge;
-            stands(lead, &session, merges);
-        }
-        Ok(match lead.standing {
-            NextStep::Over { done: false } => match lead.state.progress.verdict {
-                // One that passed was held up by its checks.
-                Some(ReviewResult::Pass | ReviewResult::NeedsChanges) => exit::FINDINGS,
-                _ => exit::GIVEN_UP,
-            },
-            NextStep::Rounds { .. } | NextStep::Answers { .. } | NextStep::Person { .. } => {
-                exit::FORBIDDEN
+/// Decides by the options of the command, and asks on the terminal.
+struct TerminalDecider<'a> {
+    options: &'a RunOptions,
+    /// `None` before the run has started.
+    watcher: Option<&'a Watcher>,
+}
+
+impl Decider for TerminalDecider<'_> {
+    fn decide(&mut self, status: &ChangeStatus) -> Result<Option<PersonDecision>> {
+        match status.next {
+            NextStep::Approval { .. } if self.options.auto => {
+                Ok(Some(PersonDecision::new(Decision::Waive)))
             }
-            _ => exit::OK,
+            NextStep::Answers { .. } if self.options.yes => {
+                Ok(Some(PersonDecision::new(Decision::Waive)))
+            }
+            NextStep::Answers { .. } => {
+                let answers = self.ask_all(&status.questions())?;
+                Ok(answers.map(|note| PersonDecision::new(Decision::Revise).with_note(note)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn accept_checks(&mut self, commands: &[CheckCommand]) -> Result<bool> {
+        if !terminal::can_ask() {
+            return Ok(false);
+        }
+        self.flush();
+        for command in commands {
+            terminal::row("check", &command.run);
+        }
+        let question = "these checks of the project would be run after the agent has changed it; accept them? [y/N]";
+        let answer = self.ask(question)?.unwrap_or_default();
+        Ok(answer.eq_ignore_ascii_case("y") || answer.eq_ignore_ascii_case("yes"))
+    }
+}
+
+impl TerminalDecider<'_> {
+    /// Asks questions one by one. Returns `None` if there is no terminal, or a question is not answered.
+    fn ask_all(&self, questions: &[String]) -> Result<Option<String>> {
+        if questions.is_empty() || !terminal::can_ask() {
+            return Ok(None);
+        }
+        let mut notes = Vec::new();
+        for question in questions {
+            match self.ask(question)? {
+                Some(answer) => notes.push(format!("**{question}**\n{answer}")),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(notes.join("\n\n")))
+    }
+
+    /// Waits until all progress so far is shown.
+    fn flush(&self) {
+        if let Some(watcher) = self.watcher {
+            watcher.flush();
+        }
+    }
+
+    fn ask(&self, question: &str) -> Result<Option<String>> {
+        self.flush();
+        signals::while_asking(|| terminal::ask(question)).map_err(|error| {
+            Error::new(ErrorKind::FileUnusable, "the answer cannot be read").with_source(error)
         })
     }
 }
 
-/// Warns of an agent that judges its own work, or that of its vendor.
-pub(super) fn warn_of_own_work(mode: &Mode, judge: &AgentName, judged: &Mode, author: &AgentName) {
-    if judge == author {
-        log::warn!(
-            "{mode}: {judge} judges its own work ({judged}); set another agent under [modes.{mode}]"
-        );
-    } else {
-        log::warn!(
-            "{mode}: {judge} judges the work of {author} ({judged}), which is of the same vendor"
-        );
-    }
-}
-
-/// Returns the error for a mode that no agent is there for.
-pub(super) fn no_agent(mode: &Mode) -> Error {
-    let message = format!("no agent is named for the mode `{mode}`, and none was found on PATH");
-    Error::new(ErrorKind::UnknownAgent, message).with_hint(format!(
-        "`agentd doctor` shows what was looked for; name one with --agent, or under [modes.{mode}] in \
-         agentd/config.toml; `agentd demo` needs none"
-    ))
-}
-
-/// Returns the error for a phase of a change that is over.
-fn over(session: &SessionId, done: bool) -> Error {
-    let (what, hint) = match done {
-        true => ("is done", "open another one".to_owned()),
-        false => (
-            "is given up",
-            format!("`agentd revise {session} --note \"…\"` takes it up again"),
-        ),
-    };
-    Error::new(ErrorKind::NotWaiting, format!("`{session}` {what}")).with_hint(hint)
-}
-
-fn undone(session: &SessionId, what: &str) -> Error {
-    Error::new(
-        ErrorKind::ReplyUnusable,
-        format!("not all of the turn could be done: {what}"),
-    )
-    .with_hint(format!("`agentd run {session}` tries again"))
-}
-
-/// Says how a change stands, and what to do next.
-fn stands(lead: &ChangeStatus, session: &SessionId, merges: bool) {
-    let folder = lead.tree.join("agentd/changes").join(session.as_str());
+/// Prints where a change is, and what to do next.
+fn print_next_step(status: &ChangeStatus, merges: bool) {
+    let session = &status.change;
+    let folder = status.tree.join("agentd/changes").join(session.as_str());
     let folder = if folder.is_dir() {
         folder
     } else {
-        lead.tree.clone()
+        status.tree.clone()
     };
     let folder = folder.display().to_string();
-    match &lead.standing {
+    match &status.next {
         NextStep::Ready { mode } => {
             terminal::row("next", format_args!("{mode}: `agentd run {session}`"))
         }
         NextStep::Approval { mode } | NextStep::Person { mode, .. } => {
             terminal::row("waits", format_args!("for your approval before {mode}"));
-            if let NextStep::Person { reason, .. } = &lead.standing {
+            if let NextStep::Person { reason, .. } = &status.next {
                 terminal::row("look at", reason);
             }
             terminal::row("read", folder);
@@ -483,7 +294,8 @@ fn stands(lead: &ChangeStatus, session: &SessionId, merges: bool) {
         }
         NextStep::Answers { mode, .. } => {
             terminal::row("waiting", format_args!("for your answers to {mode}"));
-            questions(lead, session)
+            status
+                .questions()
                 .iter()
                 .for_each(|question| terminal::row("question", question));
             terminal::row(
@@ -507,7 +319,7 @@ fn stands(lead: &ChangeStatus, session: &SessionId, merges: bool) {
             );
         }
         NextStep::Over { done: true } => {
-            match lead
+            match status
                 .state
                 .change
                 .as_ref()
@@ -525,7 +337,7 @@ fn stands(lead: &ChangeStatus, session: &SessionId, merges: bool) {
         }
         NextStep::Over { done: false } => {
             terminal::row("given up", format_args!("{session}; its branch stays"));
-            if lead.tree.is_dir() {
+            if status.tree.is_dir() {
                 terminal::row("read", folder);
             }
             terminal::row(
@@ -534,36 +346,4 @@ fn stands(lead: &ChangeStatus, session: &SessionId, merges: bool) {
             );
         }
     }
-}
-
-/// Returns what the agent asks.
-fn questions(lead: &ChangeStatus, session: &SessionId) -> Vec<String> {
-    let NextStep::Answers { file, .. } = &lead.standing else {
-        return Vec::new();
-    };
-    if !lead.state.progress.questions.is_empty() {
-        return lead.state.progress.questions.clone();
-    }
-    let path = format!("agentd/changes/{session}/{file}");
-    let text = agentd::ops::read_project_text(&lead.tree, &path)
-        .ok()
-        .flatten();
-    text.map(|text| spec::open_questions(&text))
-        .unwrap_or_default()
-}
-
-/// Asks a person on a terminal; `None` if nobody is there, or nobody answers.
-fn answers(lead: &ChangeStatus, session: &SessionId) -> Result<Option<String>, Failure> {
-    let asked = questions(lead, session);
-    if asked.is_empty() || !terminal::can_ask() {
-        return Ok(None);
-    }
-    let mut notes = Vec::new();
-    for question in &asked {
-        match terminal::ask(question)? {
-            Some(answer) => notes.push(format!("**{question}**\n{answer}")),
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(notes.join("\n\n")))
 }

@@ -1,16 +1,18 @@
-//! What commands that send a prompt have in common: the ledger, the agents, the live view, and how they are stopped.
+//! Everything that commands which send a prompt share: the ledger, the agents, the progress view and signals.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use agentd::agent::{Driver, Drivers, REPLAY_PREFIX, SCRIPTED, Scripted};
-use agentd::models::{AgentName, SessionId};
+use agentd::models::{AgentName, Mode, SessionId};
 use agentd::ops::{self, Operations};
 use agentd::orchestrator::{
-    AcceptNow, Run, TurnContext, TurnReport, Workspace, find_driver, knows_ledger, open_ledger,
-    progress_channel, recover_all,
+    AcceptNow, ProgressSender, Run, TurnContext, TurnReport, Workspace, find_driver, knows_ledger,
+    open_ledger, progress_channel, recover_all,
 };
 use agentd::parse::Grammar;
 use agentd::store::SqliteStore;
@@ -23,17 +25,17 @@ use crate::args::{Args, SendArgs};
 use crate::terminal::{self, Failure, Outcome};
 use crate::{exit, progress_view, project, signals};
 
-/// What a command that sends a prompt works with.
-pub(super) struct Sending {
+/// An open project with its agents, for a command that sends a prompt.
+pub(super) struct CliSession {
     pub(super) workspace: Workspace,
-    drivers: Drivers,
+    pub(super) drivers: Drivers,
     operations: Operations,
     pub(super) run: Run,
     json: bool,
 }
 
-impl Sending {
-    /// Finds the agents.
+impl CliSession {
+    /// Finds the agents of a project.
     pub(super) fn open(
         args: &Args,
         name: &str,
@@ -77,35 +79,44 @@ impl Sending {
         self.drivers.find(agent.as_str())
     }
 
-    /// Takes a turn with a desk, and tells of it.
+    /// Takes a turn, and prints its report.
     pub(super) fn run(
         mut self,
-        grammar: Option<&Grammar>,
         work: impl FnOnce(&TurnContext<'_>) -> Result<Option<TurnReport>>,
     ) -> Outcome {
-        let (result, shown) = self.with_context(self.json, grammar, work)?;
+        let (result, shown) = self.with_context(self.json, |context, _| work(context))?;
         let outcome = match result? {
-            Some(report) => self.tell(report),
+            Some(report) => {
+                print_report(&report, self.json)?;
+                match report.fault {
+                    Some(fault) => Err(fault.into()),
+                    None => Ok(exit::OK),
+                }
+            }
             None => Ok(exit::OK),
         };
-        // A reader that went away does not undo the turn.
+        // A closed stdout does not undo the turn.
         shown.map_err(Failure::Output).and(outcome)
     }
 
-    /// Does something with a desk: what earlier runs have left is brought to an end first, what happens is shown while
-    /// it happens, and signals stop it. Returns what came of it, and of showing it.
+    /// Runs `work` with an open ledger: interrupted work of earlier runs is finished first, progress is shown while it
+    /// happens, and signals stop it. Returns the result, and whether its progress could be shown.
     pub(super) fn with_context<T>(
         &mut self,
         json: bool,
-        grammar: Option<&Grammar>,
-        work: impl FnOnce(&TurnContext<'_>) -> Result<T>,
+        work: impl FnOnce(&TurnContext<'_>, &Watcher) -> Result<T>,
     ) -> Result<(Result<T>, io::Result<()>)> {
         let store = open_ledger(&self.workspace, self.run.trust)?;
-        let (signs, seen) = progress_channel();
-        self.run.signs = Some(signs);
+        let (sender, receiver) = progress_channel();
+        self.run.progress = Some(sender.clone());
         let over = signals::stop_on(&self.run.stop);
-        let view = progress_view::View::new(json, grammar);
-        let watcher = thread::spawn(move || view.show(&seen));
+        let view = progress_view::View::new(json, self.grammars());
+        let watcher = Watcher {
+            sender,
+            has_failed: view.failure_flag(),
+        };
+        let thread = thread::spawn(move || view.show(&receiver));
+
         let context = TurnContext {
             workspace: &self.workspace,
             store: &store,
@@ -113,30 +124,56 @@ impl Sending {
             operations: &self.operations,
             run: &self.run,
         };
-        let result = recover_all(&context).and_then(|_| work(&context));
+        let result = recover_all(&context).and_then(|_| work(&context, &watcher));
+
         over.tell();
-        self.run.signs = None;
-        Ok((result, watcher.join().unwrap_or(Ok(()))))
+        drop(watcher);
+        self.run.progress = None;
+        Ok((result, thread.join().unwrap_or(Ok(()))))
     }
 
-    /// Tells what became of a turn.
-    pub(super) fn tell(&self, report: TurnReport) -> Outcome {
-        if self.json {
-            let fault = report.fault.as_ref().map(|fault| {
-                json!({"kind": fault.kind().name(), "message": fault.message(), "hint": fault.hint()})
-            });
-            terminal::json_line(&json!({"event": "report", "report": report, "fault": fault}))?;
-        } else {
-            if !report.response.message.is_empty() {
-                terminal::data(|out| writeln!(out, "{}", report.response.message))?;
-            }
-            report::tell(&report);
-        }
-        match report.fault {
-            Some(fault) => Err(fault.into()),
-            None => Ok(exit::OK),
-        }
+    /// Returns the grammar of the replies in each mode.
+    fn grammars(&self) -> BTreeMap<Mode, Grammar> {
+        let pack = &self.workspace.pack;
+        let modes = pack.modes.keys();
+        modes
+            .filter_map(|mode| Some((mode.clone(), pack.grammar(mode).ok()?)))
+            .collect()
     }
+}
+
+/// The thread that shows the progress of a run.
+pub(super) struct Watcher {
+    sender: ProgressSender,
+    has_failed: Arc<AtomicBool>,
+}
+
+impl Watcher {
+    /// Waits until all progress so far is shown, so that something else can be printed.
+    pub(super) fn flush(&self) {
+        self.sender.flush();
+        terminal::clear_lines();
+    }
+
+    /// Returns true once stdout cannot be written to any more.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::SeqCst)
+    }
+}
+
+/// Prints the report of a turn: its message on stdout, the rest on stderr; or all of it as a line of JSON.
+pub(super) fn print_report(report: &TurnReport, json: bool) -> io::Result<()> {
+    if json {
+        let fault = report.fault.as_ref().map(|fault| {
+            json!({"kind": fault.kind().name(), "message": fault.message(), "hint": fault.hint()})
+        });
+        return terminal::json_line(&json!({"event": "report", "report": report, "fault": fault}));
+    }
+    if !report.response.message.is_empty() {
+        terminal::data(|out| writeln!(out, "{}", report.response.message))?;
+    }
+    report::tell(report);
+    Ok(())
 }
 
 /// Reads the script of the agent `scripted`.

@@ -2,29 +2,25 @@
 
 use agentd::Result;
 use agentd::models::AgentName;
-use agentd::orchestrator::{TurnRequest, Workspace, take_turn};
+use agentd::orchestrator::{TurnRequest, Workspace, no_agent, take_turn, warn_of_own_work};
 use agentd::store::{SqliteStore, Store};
 
 use super::input::ask;
-use super::run::{no_agent, warn_of_own_work};
-use super::session::Sending;
+use super::session::CliSession;
 use crate::args::{Args, TurnArgs};
 use crate::terminal::Outcome;
 
 pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
     let (workspace, ask) = ask(args, &given.ask)?;
     let agent = agent(&workspace, &ask)?;
-    let grammar = workspace.pack.grammar(&ask.mode).ok();
-    let sending = Sending::open(args, "agentd turn", workspace, &given.send, given.json)?;
-    let driver = sending.driver(args, &agent)?;
+    let cli = CliSession::open(args, "agentd turn", workspace, &given.send, given.json)?;
+    let driver = cli.driver(args, &agent)?;
     let ask = TurnRequest {
         repairs: given.repairs,
         agent: Some(agent),
         ..ask
     };
-    sending.run(grammar.as_ref(), |context| {
-        take_turn(context, driver.as_ref(), &ask).map(Some)
-    })
+    cli.run(|context| take_turn(context, driver.as_ref(), &ask).map(Some))
 }
 
 /// Returns the agent that was named, or the mode's.

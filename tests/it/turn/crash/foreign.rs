@@ -165,7 +165,7 @@ fn what_the_user_changes_while_the_agent_works_is_not_replaced() {
 }
 
 #[test]
-fn a_session_is_led_by_one_pack() {
+fn session_keeps_its_pack() {
     let stage = Stage::new();
     stage.run(&TURN).ok();
     let args = [
@@ -181,7 +181,7 @@ fn a_session_is_led_by_one_pack() {
     ];
     stage
         .run(&args)
-        .fails(3, &["OtherPack", "led by the pack `sdd`", "--pack sdd"]);
+        .fails(3, &["OtherPack", "uses pack `sdd`", "--pack sdd"]);
     assert_eq!(stage.calls(), 1);
 }
 

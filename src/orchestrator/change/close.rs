@@ -1,0 +1,35 @@
+//! The end of a change: its worktree is removed, and its branch if it is merged.
+
+use crate::error::Result;
+use crate::models::{SessionId, State};
+use crate::ops::Leftover;
+use crate::orchestrator::turn::TurnContext;
+
+/// Removes the worktree of a change that is over, after a commit of what is left in it. The branch is deleted if it is
+/// merged.
+///
+/// # Errors
+///
+/// Those of git.
+pub(super) fn close_change(
+    context: &TurnContext<'_>,
+    change: &SessionId,
+    state: &State,
+) -> Result<()> {
+    let Some(opened) = &state.change else {
+        return Ok(());
+    };
+    let repository = context.workspace.repository(&context.run.git)?;
+    let path = context.workspace.own_tree(change)?;
+
+    let worktree = repository.worktree(&opened.branch, &path)?;
+    if let Some(worktree) = worktree.filter(|_| path.is_dir()) {
+        worktree.commit(&format!("agentd({change}): what was left"))?;
+        repository.remove_worktree(&worktree, Leftover::Kept)?;
+    }
+    if let Some(onto) = opened.onto.as_ref().filter(|_| state.ended == Some(true)) {
+        // A branch that is not merged stays, for a pull request or for its owner.
+        let _stays = repository.delete_branch(&opened.branch, onto);
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! The request for the next turn of a change.
+
+use std::path::PathBuf;
+
+use crate::config::TaskPace;
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{Mode, SessionId, State};
+use crate::ops;
+use crate::orchestrator::turn::reply_reader::MOST_REPAIRS;
+use crate::orchestrator::turn::request::TurnRequest;
+use crate::orchestrator::workspace::{Workspace, names_secrets};
+use crate::pack::ModeSpec;
+use crate::spec::Tasks;
+
+/// Name of the task list of a change.
+const TASKS_FILE: &str = "tasks.md";
+
+/// Variable with the tasks of a change.
+const TASKS_VARIABLE: &str = "TASKS";
+
+/// Returns the request for a turn of a change in a mode. The turn itself adds the request of the change and what people
+/// have said about it.
+///
+/// # Errors
+///
+/// Those of files that cannot be read.
+pub(super) fn next_turn(
+    workspace: &Workspace,
+    change: &SessionId,
+    state: &State,
+    mode: &Mode,
+) -> Result<TurnRequest> {
+    let spec = workspace.pack.mode(mode)?;
+    let opened = state.change.as_ref();
+    let request = opened.map_or("", |opened| opened.request.as_str());
+    let instructions = spec.request.as_deref().unwrap_or(request);
+
+    let mut turn = TurnRequest {
+        session: Some(change.clone()),
+        repairs: MOST_REPAIRS,
+        ..TurnRequest::new(mode.clone(), instructions)
+    };
+    if let Some(task) = next_task(workspace, change, spec)? {
+        turn.variables.insert(TASKS_VARIABLE.to_owned(), task);
+    }
+    Ok(turn)
+}
+
+/// Returns the files that the prompt of a turn shows, as they are in the worktree of the change: those that are named,
+/// and those that open tasks name if the agent cannot open files itself.
+///
+/// # Errors
+///
+/// Those of files that cannot be read.
+pub(super) fn files_to_show(
+    workspace: &Workspace,
+    named: &[PathBuf],
+    turn: &TurnRequest,
+) -> Result<Vec<PathBuf>> {
+    let tree = workspace.tree(turn.session.as_ref());
+    let in_tree = |path: &PathBuf| {
+        let root = workspace.root.canonicalize().ok()?;
+        let full = path.canonicalize().ok()?;
+        full.strip_prefix(root).ok().map(|path| tree.join(path))
+    };
+    let mut files: Vec<PathBuf> = named
+        .iter()
+        .map(|path| in_tree(path).unwrap_or_else(|| path.clone()))
+        .collect();
+
+    let edits = workspace.pack.mode(&turn.mode)?.edits.is_some();
+    if let Some(change) = turn.session.as_ref().filter(|_| edits)
+        && !workspace.has_tools(turn)?
+    {
+        let tasks = read_tasks(workspace, change)?;
+        for file in tasks.open().into_iter().flat_map(|task| &task.files) {
+            let path = tree.join(file);
+            if !names_secrets(file.as_ref()) && path.is_file() && !files.contains(&path) {
+                files.push(path);
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Returns the text of the next task, if tasks are done one by one.
+fn next_task(workspace: &Workspace, change: &SessionId, spec: &ModeSpec) -> Result<Option<String>> {
+    if !spec.by_task || workspace.settings.change.tasks != TaskPace::Each {
+        return Ok(None);
+    }
+    let tasks = read_tasks(workspace, change)?;
+    let order = tasks
+        .order()
+        .map_err(|fault| Error::new(ErrorKind::SpecInvalid, fault.message))?;
+    let next = order.into_iter().find(|task| !task.done);
+    Ok(next.map(|task| task.block.clone()))
+}
+
+fn read_tasks(workspace: &Workspace, change: &SessionId) -> Result<Tasks> {
+    let tree = workspace.tree(Some(change));
+    let path = format!("{}/{TASKS_FILE}", ops::change_folder(change));
+    let text = ops::read_project_text(&tree, &path)?;
+    Ok(Tasks::read(&text.unwrap_or_default()))
+}

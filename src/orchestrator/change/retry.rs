@@ -1,0 +1,80 @@
+//! Running the failed steps of a change's last turn again, without asking the agent.
+
+use super::open::ensure_worktree;
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{Event, SessionId, StepResult};
+use crate::ops::Step;
+use crate::orchestrator::turn::record::TurnRecord;
+use crate::orchestrator::turn::recover::{recover, steps_of, with_lease};
+use crate::orchestrator::turn::site::TurnSite;
+use crate::orchestrator::turn::{ActiveTurn, TurnContext, run_steps, stale_reason};
+
+/// Runs the steps after a change's last turn again if one of them failed. Returns `None` if none did.
+///
+/// # Errors
+///
+/// `VerdictStale` if the reviewed commit is not the current one any more; anything that prevents the steps from being
+/// run.
+pub(super) fn retry_steps(
+    context: &TurnContext<'_>,
+    change: &SessionId,
+) -> Result<Option<Vec<StepResult>>> {
+    with_lease(context, change, |lease| {
+        let session = recover(context, lease)?;
+        let state = &session.state;
+        let progress = &state.progress;
+        if state.change.is_none()
+            || state.ended.is_some()
+            || progress.fault.is_some()
+            || progress.undone == 0
+        {
+            return Ok(None);
+        }
+        let events = context.store.events(change)?;
+        let Some(turn) = TurnRecord::last(change, &events) else {
+            return Ok(None);
+        };
+        let Some(steps) = steps_to_retry(context, &turn)? else {
+            return Ok(None);
+        };
+
+        ensure_worktree(context, change, state)?;
+        let prepared = turn.prepared(context.store)?;
+        let site = TurnSite::for_session(context, Some(change), state)?;
+        let mut active = ActiveTurn::new(session, &prepared, &site);
+        // Someone who resolved a merge conflict by hand has changed what was reviewed.
+        if let Some(reason) = stale_reason(&active, &steps)? {
+            let hint = format!("`agentd review {change}` reviews it as it is now");
+            return Err(Error::new(ErrorKind::VerdictStale, reason).with_hint(hint));
+        }
+        let intended = steps.iter().map(|step| Event::Intended {
+            turn: prepared.started.turn,
+            intent: step.intent(),
+        });
+        let intended: Vec<Event> = intended.collect();
+        active.commit(&intended, &[])?;
+        run_steps(&mut active, &steps).map(Some)
+    })
+}
+
+/// Returns all steps that are run after every turn, if one of them failed and none that the reply asked for did. They
+/// are all run again, because the result of one that succeeded may be different by now.
+fn steps_to_retry(context: &TurnContext<'_>, turn: &TurnRecord) -> Result<Option<Vec<Step>>> {
+    let steps = steps_of(context.store, &turn.intents)?;
+    let results = turn.settlements.iter().map(|result| result.done);
+    let mut last_results: Vec<(Step, bool)> = Vec::new();
+    for (step, done) in steps.into_iter().zip(results) {
+        if !step.is_closing() && !done {
+            return Ok(None);
+        }
+        match last_results.iter_mut().find(|(known, _)| *known == step) {
+            Some((_, last)) => *last = done,
+            None if step.is_closing() => last_results.push((step, done)),
+            None => {}
+        }
+    }
+
+    let has_failed = last_results.iter().any(|(_, done)| !done);
+    let steps = last_results.into_iter().map(|(step, _)| step);
+    Ok(has_failed.then(|| steps.collect()))
+}

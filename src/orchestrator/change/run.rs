@@ -1,0 +1,383 @@
+//! A change from wherever it is until it is done, abandoned, or waiting for a person.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::close::close_change;
+use super::decide::decide;
+use super::decider::{Decider, PersonDecision};
+use super::next_turn::{files_to_show, next_turn};
+use super::open::{ChangeStatus, open_change};
+use super::retry::retry_steps;
+use super::reviewers::ask_reviewers;
+use crate::agent::{Driver, Drivers, REPLAY_PREFIX};
+use crate::apply::NextStep;
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{AgentName, Mode, ReviewResult, SessionId, State, StepResult};
+use crate::orchestrator::turn::{
+    AcceptNow, TurnContext, TurnReport, TurnRequest, find_driver, take_turn,
+};
+use crate::orchestrator::workspace::{Workspace, accept_checks, check_checks};
+
+/// Which change to run, and how.
+#[derive(Clone, Debug)]
+pub struct ChangeRequest {
+    /// Name of the change.
+    pub change: SessionId,
+    /// What the change should do; needed to open a new one.
+    pub request: Option<String>,
+    /// Takes one turn in this mode, instead of running the change.
+    pub only: Option<Mode>,
+    /// Agent for all modes; `None` for those of the settings.
+    pub agent: Option<AgentName>,
+    /// Model for all modes; `None` for those of the settings.
+    pub model: Option<String>,
+    /// Files of the project that every agent is shown.
+    pub files: Vec<PathBuf>,
+}
+
+impl ChangeRequest {
+    /// Returns a request to run a change with the agents of the settings.
+    #[must_use]
+    pub fn new(change: SessionId) -> Self {
+        Self {
+            change,
+            request: None,
+            only: None,
+            agent: None,
+            model: None,
+            files: Vec::new(),
+        }
+    }
+
+    /// Says what the change should do.
+    #[must_use]
+    pub fn with_request(self, request: impl Into<String>) -> Self {
+        Self {
+            request: Some(request.into()),
+            ..self
+        }
+    }
+}
+
+/// Something that happened to a change. What happens within a turn is in the progress channel of the run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ChangeEvent<'a> {
+    /// A turn was taken.
+    TurnTaken(&'a TurnReport),
+    /// Steps that had failed after an earlier turn were run again.
+    StepsRetried(&'a [StepResult]),
+}
+
+/// The end of a run of a change.
+#[derive(Debug)]
+pub struct ChangeOutcome {
+    /// The change as it is now. `status.next` says why the run ended.
+    pub status: ChangeStatus,
+    /// Set if the last turn of this run sent the work back.
+    pub sent_back: bool,
+}
+
+/// Runs a change until it is done, abandoned, stuck, or waiting for a person whose decision `decider` does not know.
+/// With `request.only`, takes one turn.
+///
+/// Every step is recorded before the next one, so the same call continues a change that was interrupted at any point.
+/// `progress` is called after every turn; an error that it returns ends the run.
+///
+/// # Errors
+///
+/// Anything that prevents a turn from being taken, the fault of a turn's reply, and those of `decider` and `progress`.
+/// What was recorded stays.
+pub fn run_change(
+    context: &TurnContext<'_>,
+    request: &ChangeRequest,
+    decider: &mut dyn Decider,
+    progress: &mut dyn FnMut(ChangeEvent<'_>) -> Result<()>,
+) -> Result<ChangeOutcome> {
+    let change = &request.change;
+    if request.request.is_some() && context.store.events(change)?.is_empty() {
+        let accept = context.run.trust;
+        check_change_start(context.workspace, context.drivers, accept, request, decider)?;
+    }
+    let mut run = ChangeRun {
+        context,
+        request,
+        decider,
+        progress,
+        are_checks_accepted: false,
+        has_warned_of_own_work: false,
+        sent_back: false,
+    };
+    let mut status = open_change(context, change, request.request.as_deref())?;
+    if let Some(mode) = &request.only {
+        return run.run_phase(status, mode);
+    }
+
+    loop {
+        match &status.next {
+            NextStep::Ready { mode } => {
+                if !run.retry_steps(&status.state)? {
+                    run.take_turn(&status.state, mode)?;
+                }
+            }
+            NextStep::Over { .. } => return run.end(status),
+            _ => match run.decider.decide(&status)? {
+                Some(PersonDecision { decision, note }) => {
+                    decide(context, change, decision, note.as_deref())?;
+                }
+                None => return run.end(status),
+            },
+        }
+        status = open_change(context, change, None)?;
+    }
+}
+
+/// Refuses a new change whose first turn could not be taken: checks that nobody has accepted, or no agent. Creates
+/// nothing, so a program may call it before it creates a ledger; [`run_change`] does the same.
+///
+/// # Errors
+///
+/// `NotTrusted`, `UnknownAgent`, `ConfigInvalid`, and those of `decider`.
+pub fn check_change_start(
+    workspace: &Workspace,
+    drivers: &Drivers,
+    accept: AcceptNow,
+    request: &ChangeRequest,
+    decider: &mut dyn Decider,
+) -> Result<()> {
+    accept_project_checks(workspace, accept, decider)?;
+
+    let turn = TurnRequest {
+        agent: request.agent.clone(),
+        ..TurnRequest::new(workspace.pack.start.clone(), "")
+    };
+    let agent = agent_for(workspace, &turn)?;
+    // A recorded reply is looked up when its turn is taken.
+    if !agent.as_str().starts_with(REPLAY_PREFIX) {
+        drivers.find(agent.as_str())?;
+    }
+    Ok(())
+}
+
+/// Refuses checks of the project that the user has not accepted and `decider` does not accept now.
+fn accept_project_checks(
+    workspace: &Workspace,
+    accept: AcceptNow,
+    decider: &mut dyn Decider,
+) -> Result<()> {
+    let commands = workspace.checks();
+    match check_checks(workspace, &commands, accept.covers_checks()) {
+        Err(error) if error.kind() == ErrorKind::NotTrusted => {
+            if !decider.accept_checks(&commands)? {
+                return Err(error);
+            }
+            accept_checks(workspace, &commands)
+        }
+        checked => checked,
+    }
+}
+
+fn agent_for(workspace: &Workspace, turn: &TurnRequest) -> Result<AgentName> {
+    let agent = workspace.agent(turn)?;
+    agent.ok_or_else(|| no_agent(&turn.mode))
+}
+
+/// One run of a change.
+struct ChangeRun<'a> {
+    context: &'a TurnContext<'a>,
+    request: &'a ChangeRequest,
+    decider: &'a mut dyn Decider,
+    progress: &'a mut dyn FnMut(ChangeEvent<'_>) -> Result<()>,
+    are_checks_accepted: bool,
+    has_warned_of_own_work: bool,
+    sent_back: bool,
+}
+
+impl ChangeRun<'_> {
+    /// Takes one turn in a mode.
+    fn run_phase(mut self, status: ChangeStatus, mode: &Mode) -> Result<ChangeOutcome> {
+        match &status.next {
+            NextStep::Over { done } => return Err(is_over(&status.change, *done)),
+            // Naming the phase does not approve what no person has seen.
+            NextStep::Person { mode: next, .. } if mode == next => return self.end(status),
+            _ => self.take_turn(&status.state, mode)?,
+        }
+        let status = open_change(self.context, &status.change, None)?;
+        self.end(status)
+    }
+
+    /// Ends the run; a change that is done is closed.
+    fn end(self, status: ChangeStatus) -> Result<ChangeOutcome> {
+        if status.next == (NextStep::Over { done: true }) {
+            close_change(self.context, &status.change, &status.state)?;
+        }
+        Ok(ChangeOutcome {
+            status,
+            sent_back: self.sent_back,
+        })
+    }
+
+    /// Refuses to spend anything before the commands of the project's checks are accepted.
+    fn check_checks(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.are_checks_accepted, true) {
+            return Ok(());
+        }
+        let workspace = self.context.workspace;
+        if workspace.checks().is_empty() {
+            log::warn!(
+                "no checks of this project are known; name some under [review] in agentd/config.toml"
+            );
+        }
+        accept_project_checks(workspace, self.context.run.trust, self.decider)
+    }
+
+    /// Runs the failed steps of the last turn again. Returns false if there are none.
+    fn retry_steps(&mut self, state: &State) -> Result<bool> {
+        if state.progress.undone == 0 {
+            return Ok(false);
+        }
+        let Some(results) = retry_steps(self.context, &self.request.change)? else {
+            return Ok(false);
+        };
+        (self.progress)(ChangeEvent::StepsRetried(&results))?;
+        match results.iter().find(|result| !result.done) {
+            None => Ok(true),
+            Some(failed) => Err(not_all_done(&self.request.change, &failed.detail)),
+        }
+    }
+
+    /// Takes one turn in a mode, with one agent or with several reviewers.
+    fn take_turn(&mut self, state: &State, mode: &Mode) -> Result<()> {
+        self.check_checks()?;
+        let context = self.context;
+        let workspace = context.workspace;
+        let mut turn = next_turn(workspace, &self.request.change, state, mode)?;
+        turn.agent = self.request.agent.clone();
+        turn.model = self.request.model.clone();
+        turn.files = files_to_show(workspace, &self.request.files, &turn)?;
+
+        let mut agents = self.reviewers(mode);
+        if let [] | [_] = agents.as_slice() {
+            turn.agent = agents.pop().or(turn.agent);
+            agents = vec![agent_for(workspace, &turn)?];
+        }
+        self.warn_of_own_work(&agents, &turn)?;
+        let mut drivers: Vec<(AgentName, Arc<dyn Driver>)> = Vec::new();
+        for agent in agents {
+            let driver = find_driver(context.drivers, context.store, &agent)?;
+            drivers.push((agent, driver));
+        }
+
+        let report = match drivers.as_slice() {
+            [(agent, driver)] => {
+                turn.agent = Some(agent.clone());
+                take_turn(context, driver.as_ref(), &turn)?
+            }
+            reviewers => ask_reviewers(context, reviewers, &turn)?,
+        };
+        self.finish_turn(report)
+    }
+
+    /// Reports a turn, and ends the run if its reply or its steps failed.
+    fn finish_turn(&mut self, report: TurnReport) -> Result<()> {
+        (self.progress)(ChangeEvent::TurnTaken(&report))?;
+
+        let passes = report
+            .verdict
+            .is_none_or(|verdict| verdict == ReviewResult::Pass);
+        self.sent_back = !passes || report.overruled.is_some();
+        if let Some(fault) = report.fault {
+            return Err(fault);
+        }
+        if report.state.progress.undone == 0 {
+            return Ok(());
+        }
+        let failed = report.settlements.iter().find(|result| !result.done);
+        let rejected = report.proposals.first();
+        let reason = match (failed, rejected) {
+            (Some(result), _) => result.detail.clone(),
+            (None, Some(rejected)) => format!("{}: {}", rejected.what, rejected.reason),
+            (None, None) => return Ok(()),
+        };
+        Err(not_all_done(&report.session, &reason))
+    }
+
+    /// Returns the agents that review at the same time in a mode; none if the mode has one agent.
+    fn reviewers(&self, mode: &Mode) -> Vec<AgentName> {
+        let workspace = self.context.workspace;
+        let spec = workspace.pack.modes.get(mode);
+        let has_panel = spec.is_some_and(|spec| spec.panel);
+        if has_panel && self.request.agent.is_none() {
+            workspace.settings.change.challengers.clone()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Warns, once in a run, if only the agent itself or others of its vendor review its work.
+    fn warn_of_own_work(&mut self, reviewers: &[AgentName], turn: &TurnRequest) -> Result<()> {
+        if self.has_warned_of_own_work {
+            return Ok(());
+        }
+        let context = self.context;
+        let mut last = None;
+        for reviewer in reviewers {
+            let turn = TurnRequest {
+                agent: Some(reviewer.clone()),
+                ..turn.clone()
+            };
+            let own = context
+                .workspace
+                .judges_own_work(Some(context.store), &turn)?;
+            match own {
+                Some((reviewed, author)) => last = Some((reviewer, reviewed, author)),
+                None => return Ok(()),
+            }
+        }
+        if let Some((reviewer, reviewed, author)) = last {
+            warn_of_own_work(&turn.mode, reviewer, &reviewed, &author);
+            self.has_warned_of_own_work = true;
+        }
+        Ok(())
+    }
+}
+
+/// Warns of an agent that reviews its own work, or that of another agent of its vendor.
+pub fn warn_of_own_work(mode: &Mode, reviewer: &AgentName, reviewed: &Mode, author: &AgentName) {
+    if reviewer == author {
+        log::warn!(
+            "{mode}: {reviewer} judges its own work ({reviewed}); set another agent under [modes.{mode}]"
+        );
+    } else {
+        log::warn!(
+            "{mode}: {reviewer} judges the work of {author} ({reviewed}), which is of the same vendor"
+        );
+    }
+}
+
+/// Returns the error for a mode without an agent.
+#[must_use]
+pub fn no_agent(mode: &Mode) -> Error {
+    let message = format!("no agent is named for the mode `{mode}`, and none was found on PATH");
+    Error::new(ErrorKind::UnknownAgent, message).with_hint(format!(
+        "name one with --agent or under [modes.{mode}] in agentd/config.toml; `agentd doctor` lists them"
+    ))
+}
+
+fn is_over(change: &SessionId, done: bool) -> Error {
+    let (what, hint) = match done {
+        true => ("is done", "open another one".to_owned()),
+        false => (
+            "is given up",
+            format!("`agentd revise {change} --note \"…\"` takes it up again"),
+        ),
+    };
+    Error::new(ErrorKind::NotWaiting, format!("`{change}` {what}")).with_hint(hint)
+}
+
+fn not_all_done(change: &SessionId, reason: &str) -> Error {
+    let message = format!("not all of the turn could be done: {reason}");
+    Error::new(ErrorKind::ReplyUnusable, message)
+        .with_hint(format!("`agentd run {change}` tries again"))
+}

@@ -1,0 +1,18 @@
+//! Names of what a call leaves outside the ledger: its folder, and the marker of its processes.
+
+use std::path::PathBuf;
+
+use crate::models::SessionId;
+
+/// Folder of all calls, below the project's root.
+pub(crate) const CALLS_FOLDER: &str = ".agentd/calls";
+
+/// Returns the marker in the environment of every process of a call.
+pub(crate) fn marker(run: &str, turn: u64, call: u64) -> String {
+    format!("{run}.{turn}.{call}")
+}
+
+/// Returns the folder of a call, below the project's root.
+pub(crate) fn folder(session: &SessionId, turn: u64, call: u64) -> PathBuf {
+    PathBuf::from(format!("{CALLS_FOLDER}/{session}.{turn}.{call}"))
+}

@@ -1,0 +1,121 @@
+//! One invocation of the program: its identity, limits, budget, and how it is watched and stopped.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::progress::{ProgressEvent, ProgressSender};
+use crate::agent::Limits;
+use crate::models::{Budget, SessionId};
+use crate::ops::Git;
+use crate::orchestrator::chance;
+
+/// Parts of a project that count as accepted for one run, without being stored as accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AcceptNow {
+    /// Only what the user has accepted before.
+    #[default]
+    Nothing,
+    /// The commands of the project's checks in addition, and nothing else: for a review of somebody else's work.
+    Checks,
+    /// Everything in the project.
+    Everything,
+}
+
+impl AcceptNow {
+    /// Returns true if the commands of checks count as accepted.
+    #[must_use]
+    pub fn covers_checks(self) -> bool {
+        self != Self::Nothing
+    }
+
+    /// Returns true if settings, agents, packs, templates, files that an agent obeys, and a ledger that came with the
+    /// project count as accepted.
+    #[must_use]
+    pub fn covers_definitions(self) -> bool {
+        self == Self::Everything
+    }
+}
+
+/// One invocation of the program.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Command name shown to other processes that find the session locked, such as `agentd run`.
+    pub name: String,
+    /// Unique id; part of the marker in the environment of every process that the run starts.
+    pub id: String,
+    /// Maximum amounts for all calls of the run and of a session.
+    pub budget: Budget,
+    /// Timeouts and size limits of one call.
+    pub limits: Limits,
+    /// Parts that count as accepted for this run, as with `--trust`.
+    pub trust: AcceptNow,
+    /// Receives what happens while it happens; `None` if nobody watches.
+    pub progress: Option<ProgressSender>,
+    /// Environment and watcher of git commands.
+    pub git: Git,
+    /// Changes whose worktree was checked for uncommitted edits in this run.
+    pub committed_trees: CommittedTrees,
+    /// Set by whoever wants the run to end.
+    pub stop: StopFlag,
+}
+
+impl Run {
+    /// Starts a run without a budget.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            id: chance::word(),
+            budget: Budget::default(),
+            limits: Limits::default(),
+            trust: AcceptNow::Nothing,
+            progress: None,
+            git: Git::default(),
+            committed_trees: CommittedTrees::default(),
+            stop: StopFlag::default(),
+        }
+    }
+
+    /// Returns true the first time that it is called for a change.
+    pub(crate) fn is_first_look_at(&self, session: &SessionId) -> bool {
+        let mut seen = self
+            .committed_trees
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        seen.insert(session.clone())
+    }
+
+    /// Sends an event to the watcher, if there is one.
+    pub(crate) fn report(&self, event: ProgressEvent) {
+        if let Some(progress) = &self.progress {
+            progress.send(event);
+        }
+    }
+}
+
+/// Changes whose worktree a run has checked for uncommitted edits.
+#[derive(Clone, Debug, Default)]
+pub struct CommittedTrees(Arc<Mutex<BTreeSet<SessionId>>>);
+
+/// Asks a run to stop: once to end gracefully, twice to end at once.
+#[derive(Clone, Debug, Default)]
+pub struct StopFlag(Arc<AtomicU8>);
+
+impl StopFlag {
+    /// Asks the run to stop.
+    pub fn ask(&self) {
+        let _before = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |times| {
+                Some(times.saturating_add(1))
+            });
+    }
+
+    /// Returns how often the run was asked to stop.
+    #[must_use]
+    pub fn asked(&self) -> u8 {
+        self.0.load(Ordering::SeqCst)
+    }
+}

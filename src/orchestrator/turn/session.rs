@@ -1,0 +1,121 @@
+//! A session that this process holds: its lease, its state, and the only way to add events to it.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::context::TurnContext;
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{Event, State};
+use crate::orchestrator::clock;
+use crate::store::{Entry, Lease};
+
+/// Poll interval of [`Session::pause`].
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Interval at which the ledger is told that the holder of a session is alive.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A session held under a lease, with its state as the ledger has it.
+pub(crate) struct Session<'a> {
+    pub(crate) context: &'a TurnContext<'a>,
+    pub(crate) lease: &'a Lease,
+    pub(crate) state: State,
+    /// Events that go into the next commit, before its own.
+    unrecorded: Vec<Event>,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(context: &'a TurnContext<'a>, lease: &'a Lease, state: State) -> Self {
+        Self {
+            context,
+            lease,
+            state,
+            unrecorded: Vec::new(),
+        }
+    }
+
+    /// Reads the state of a session from the ledger.
+    pub(crate) fn load(context: &'a TurnContext<'a>, lease: &'a Lease) -> Result<Self> {
+        let state = context.store.state(&lease.session)?;
+        Ok(Self::new(context, lease, state))
+    }
+
+    /// Refuses a session that was started with another pack.
+    pub(crate) fn require_pack(&self) -> Result<()> {
+        let pack = &self.context.workspace.pack.name;
+        let Some(other) = self.state.pack.as_ref().filter(|other| *other != pack) else {
+            return Ok(());
+        };
+
+        let session = &self.lease.session;
+        let message = format!("session `{session}` uses pack `{other}`, not `{pack}`");
+        Err(Error::new(ErrorKind::OtherPack, message)
+            .with_hint(format!("use --pack {other}, or name another session")))
+    }
+
+    /// Adds events to the state now, and to the ledger with the next commit.
+    pub(crate) fn defer(&mut self, events: Vec<Event>) {
+        self.state = std::mem::take(&mut self.state).after(&events);
+        self.unrecorded.extend(events);
+    }
+
+    /// Returns true if events wait for the next commit.
+    pub(crate) fn has_deferred(&self) -> bool {
+        !self.unrecorded.is_empty()
+    }
+
+    /// Records events and the texts that they name, in one transaction.
+    pub(crate) fn commit(&mut self, events: &[Event], blobs: &[&[u8]]) -> Result<()> {
+        let deferred = std::mem::take(&mut self.unrecorded);
+        let all = [deferred.as_slice(), events].concat();
+        let entry = Entry {
+            events: &all,
+            blobs,
+            budget: self.context.run.budget,
+        };
+        self.context
+            .store
+            .commit(self.lease, &entry, clock::now())?;
+
+        self.state = std::mem::take(&mut self.state).after(events);
+        Ok(())
+    }
+
+    /// Waits, and keeps the lease alive meanwhile. Returns false if the run was asked to stop.
+    pub(crate) fn pause(&self, duration: Duration) -> Result<bool> {
+        let start = Instant::now();
+        let mut heartbeat = Heartbeat::new();
+        while start.elapsed() < duration {
+            if self.context.run.stop.asked() > 0 {
+                return Ok(false);
+            }
+            heartbeat.beat(self)?;
+            thread::sleep(POLL_INTERVAL.min(duration.saturating_sub(start.elapsed())));
+        }
+        Ok(true)
+    }
+}
+
+/// Tells the ledger at intervals that the holder of a session is alive.
+pub(crate) struct Heartbeat {
+    last: Instant,
+}
+
+impl Heartbeat {
+    pub(crate) fn new() -> Self {
+        Self {
+            last: Instant::now(),
+        }
+    }
+
+    pub(crate) fn beat(&mut self, session: &Session<'_>) -> Result<()> {
+        if self.last.elapsed() >= HEARTBEAT_INTERVAL {
+            session
+                .context
+                .store
+                .heartbeat(session.lease, clock::now())?;
+            self.last = Instant::now();
+        }
+        Ok(())
+    }
+}

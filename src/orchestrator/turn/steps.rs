@@ -1,0 +1,192 @@
+//! Running the steps of a turn, and recording what became of each.
+//!
+//! A step is committed as intended before it is run, and its result after it, so a crash in between is repaired by
+//! running it again: operations find what they have done already and leave it.
+
+use std::time::Duration;
+
+use super::active_turn::ActiveTurn;
+use super::progress::ProgressEvent;
+use crate::apply;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fail;
+use crate::models::{Event, Finding, Marker, OperationId, ReviewResult, StepResult};
+use crate::ops::{self, MergeLock, Step, TurnEnd};
+use crate::orchestrator::clock;
+use crate::store::blob_id;
+
+/// Poll interval while waiting for the merge lock.
+const MERGE_LOCK_POLL: Duration = Duration::from_millis(100);
+
+/// Returns the steps that are run after every turn of the mode, and at the end of the session those of `finish`.
+/// `events` are those of the reply.
+pub(crate) fn always_run(
+    turn: &ActiveTurn<'_>,
+    events: &[Event],
+    markers: &[Marker],
+    verdict: Option<ReviewResult>,
+    findings: Option<&[Finding]>,
+) -> Result<Vec<Step>> {
+    let context = turn.session.context;
+    let started = turn.started();
+    let spec = turn.mode_spec()?;
+
+    // The end of the session depends on its findings, which are noted only later.
+    let noted = findings.map(|findings| settled(started.turn, &ops::noted(findings)));
+    let state = turn.session.state.clone().after(events).after(&noted);
+    let next = apply::advance(&context.workspace.pack, &state)?;
+    let is_end = next == Some(Event::Ended { done: true });
+    let finish = spec.finish.iter().filter(|_| is_end);
+
+    let end = TurnEnd {
+        started,
+        markers,
+        verdict,
+        findings,
+        today: &clock::today(),
+    };
+    let site = turn.operation_site(&state);
+    let mut steps = Vec::new();
+    for name in spec.after.iter().chain(finish) {
+        let operation = context.operations.find(name.as_str())?;
+        steps.extend(operation.closing(&site, &end));
+    }
+    Ok(steps)
+}
+
+/// Runs steps in order, records their results, and moves the session to its next mode if nothing keeps it.
+///
+/// Steps that are run after every turn depend on those before them: once one step fails, they are not run.
+pub(crate) fn run_steps(turn: &mut ActiveTurn<'_>, steps: &[Step]) -> Result<Vec<StepResult>> {
+    if steps.is_empty() {
+        return Ok(Vec::new());
+    }
+    let context = turn.session.context;
+    let _merge_lock = take_merge_lock(turn, steps)?;
+
+    let mut results: Vec<StepResult> = Vec::new();
+    let mut recorded = 0;
+    let mut failed = failed_before(turn, steps);
+    for step in steps {
+        if step.is_closing() && recorded < results.len() {
+            // A step may change the tree that earlier results depend on, so these must not be run again.
+            record_results(turn, &results[recorded..], None)?;
+            recorded = results.len();
+            fail::point("noted")?;
+        }
+
+        let mut result = match failed.as_ref().filter(|_| step.is_closing()) {
+            Some(failed) => step.settled(false, format!("{failed} was not done")),
+            None => {
+                let site = turn.operation_site(&turn.session.state);
+                context.operations.run(&site, step)?
+            }
+        };
+        if !result.done {
+            failed.get_or_insert_with(|| result.operation.clone());
+        }
+        result.report = result.text.as_ref().map(|text| blob_id(text.as_bytes()));
+        context.run.report(ProgressEvent::Settled(result.clone()));
+        results.push(result);
+    }
+
+    // advance
+    let number = turn.started().turn;
+    let last = results[recorded..].iter();
+    let last: Vec<Event> = last.map(|result| settled(number, result)).collect();
+    let state = turn.session.state.clone().after(&last);
+    let next = apply::advance(&context.workspace.pack, &state)?;
+    fail::point("settling")?;
+    record_results(turn, &results[recorded..], next)?;
+    fail::point("settled")?;
+    Ok(results)
+}
+
+/// Returns the reason why steps that an interrupted run left must not be run: the reviewed commit is not the current
+/// one any more.
+pub(crate) fn stale_reason(turn: &ActiveTurn<'_>, steps: &[Step]) -> Result<Option<String>> {
+    if turn.session.state.change.is_none() || !steps.iter().any(Step::is_closing) {
+        return Ok(None);
+    }
+    let context = turn.session.context;
+    turn.site.check_trust(context, &turn.started().mode)?;
+    if !turn
+        .mode_spec()?
+        .before
+        .contains(&OperationId::ReviewRequire)
+    {
+        return Ok(None);
+    }
+
+    let operation = context
+        .operations
+        .find(OperationId::ReviewRequire.as_str())?;
+    match operation.before(&turn.operation_site(&turn.session.state)) {
+        Err(error) if error.kind() == ErrorKind::VerdictStale => Ok(Some(error.to_string())),
+        inspection => inspection.map(|_| None),
+    }
+}
+
+/// Records that steps are not run, with the reason.
+pub(crate) fn refuse_steps(turn: &mut ActiveTurn<'_>, steps: &[Step], reason: &str) -> Result<()> {
+    let number = turn.started().turn;
+    let refused = steps
+        .iter()
+        .map(|step| settled(number, &step.settled(false, reason.to_owned())));
+    let events: Vec<Event> = refused.collect();
+    turn.commit(&events, &[])
+}
+
+/// Waits until no other change of the project is being merged, if one of the steps merges.
+fn take_merge_lock(turn: &ActiveTurn<'_>, steps: &[Step]) -> Result<Option<MergeLock>> {
+    if !steps.iter().any(Step::is_landing) {
+        return Ok(None);
+    }
+    loop {
+        if let Some(lock) = MergeLock::take(&turn.session.context.workspace.root)? {
+            return Ok(Some(lock));
+        }
+        if !turn.session.pause(MERGE_LOCK_POLL)? {
+            let message = "another change was being merged";
+            return Err(Error::new(ErrorKind::AgentStopped, message));
+        }
+    }
+}
+
+/// Returns an operation of this turn that failed before and is not among the steps.
+fn failed_before(turn: &ActiveTurn<'_>, steps: &[Step]) -> Option<OperationId> {
+    let is_run_again = |operation: &OperationId, target: &str| {
+        steps
+            .iter()
+            .any(|step| step.operation == *operation && step.target == target)
+    };
+    let mut failed = turn.session.state.progress.failed();
+    failed
+        .find(|(operation, target)| !is_run_again(operation, target))
+        .map(|(operation, _)| operation.clone())
+}
+
+/// Records results of steps, and the event that follows from them.
+fn record_results(
+    turn: &mut ActiveTurn<'_>,
+    results: &[StepResult],
+    next: Option<Event>,
+) -> Result<()> {
+    let number = turn.started().turn;
+    let mut events: Vec<Event> = results
+        .iter()
+        .map(|result| settled(number, result))
+        .collect();
+    events.extend(next);
+
+    let texts = results.iter().filter_map(|result| result.text.as_ref());
+    let texts: Vec<&[u8]> = texts.map(String::as_bytes).collect();
+    turn.commit(&events, &texts)
+}
+
+fn settled(turn: u64, result: &StepResult) -> Event {
+    Event::Settled {
+        turn,
+        settlement: result.clone(),
+    }
+}
