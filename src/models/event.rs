@@ -247,6 +247,32 @@ pub struct Intent {
     /// Why it is not done, if that is known already; then the content is what was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// What the step is run for; `None` in ledgers of versions that did not record it. Use [`Intent::trigger`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<StepTrigger>,
+}
+
+impl Intent {
+    /// Returns what the step is run for.
+    ///
+    /// When triggers were not recorded, replies could ask only for the two operations that write files.
+    #[must_use]
+    pub fn trigger(&self) -> StepTrigger {
+        self.trigger.unwrap_or(match self.operation {
+            OperationId::FilesWrite | OperationId::FilesEdit => StepTrigger::Reply,
+            _ => StepTrigger::Always,
+        })
+    }
+}
+
+/// What a step is run for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepTrigger {
+    /// The reply asks for it.
+    Reply,
+    /// It is run after every turn of its mode, or at the end of the session.
+    Always,
 }
 
 /// What became of an effect.
@@ -302,5 +328,36 @@ impl StepResult {
             text,
             ..self
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_intent_without_a_trigger_gets_it_from_its_operation() {
+        let cases = [
+            ("files.write", StepTrigger::Reply),
+            ("files.edit", StepTrigger::Reply),
+            ("git.commit", StepTrigger::Always),
+            ("findings.note", StepTrigger::Always),
+        ];
+        for (operation, expected) in cases {
+            let json = format!(
+                r#"{{"operation":"{operation}","target":"x","content":null,"before":null}}"#
+            );
+            let intent: Intent = serde_json::from_str(&json).unwrap();
+            assert_eq!(intent.trigger(), expected, "{operation}");
+            assert_eq!(serde_json::to_string(&intent).unwrap(), json);
+        }
+    }
+
+    #[test]
+    fn a_recorded_trigger_counts_more_than_the_operation() {
+        let json = r#"{"operation":"bell.ring","target":"x","content":null,"before":null,"trigger":"reply"}"#;
+        let intent: Intent = serde_json::from_str(json).unwrap();
+        assert_eq!(intent.trigger(), StepTrigger::Reply);
+        assert_eq!(serde_json::to_string(&intent).unwrap(), json);
     }
 }

@@ -38,7 +38,7 @@ pub use catalogue::Catalogue;
 pub use change::{Decision, Opened};
 pub use check::{Check, CheckEnd, all_passed};
 pub use end::CallOutcome;
-pub use event::{Answered, Effect, Event, Intent, Started, StepResult, Why};
+pub use event::{Answered, Effect, Event, Intent, Started, StepResult, StepTrigger, Why};
 pub use expands::Expands;
 pub use finding::{
     Finding, FindingSeverity, FindingStatus, FindingWords, WrittenFinding, findings_progress,

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::evidence::{NO_TREE, short};
 use super::files::{read_project_text, write_text};
 use super::git::{LandRequest, Landed, WorktreeCommit};
-use super::{ChangeSite, Operation, Site, Step, TurnEnd, change};
+use super::{Act, ChangeSite, Operation, Site, Step, TurnEnd, change};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::file;
@@ -31,13 +31,15 @@ impl Operation for Archive {
     fn needs_change(&self) -> bool {
         true
     }
+}
 
-    fn closing(&self, site: &Site<'_>, closing: &TurnEnd<'_>) -> Option<Step> {
+impl Act for Archive {
+    fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
         site.change
-            .map(|_| Step::always(self, ARCHIVE, closing.today))
+            .map(|_| Step::always(self.id(), ARCHIVE, end.today))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
+    fn run(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let Some(session) = site.change.and(site.session) else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };
@@ -130,28 +132,30 @@ impl Operation for Commit {
     fn needs_change(&self) -> bool {
         true
     }
+}
 
-    fn closing(&self, site: &Site<'_>, closing: &TurnEnd<'_>) -> Option<Step> {
+impl Act for Commit {
+    fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
         let (change, session) = (site.change?, site.session?);
-        let mode = &closing.started.mode;
-        let verdict = closing
+        let mode = &end.started.mode;
+        let verdict = end
             .verdict
             .map(|verdict| format!(": {}", verdict.name()))
             .unwrap_or_default();
-        let turn = format!("{session}/{}", closing.started.turn);
-        let agent = &closing.started.agent;
+        let turn = format!("{session}/{}", end.started.turn);
+        let agent = &end.started.agent;
         let message = format!(
             "agentd({session}): {mode}{verdict}\n\nAgentd-Turn: {turn}\nAgentd-Agent: {agent}\n"
         );
         // What the agent has committed itself counts as well.
-        let before = closing.started.commit.clone().unwrap_or_default();
+        let before = end.started.commit.clone().unwrap_or_default();
         Some(Step {
             before: Some(BlobId(before)),
-            ..Step::always(self, change.opened.branch.clone(), message)
+            ..Step::always(self.id(), change.opened.branch.clone(), message)
         })
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
+    fn run(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let Some(change) = &site.change else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };
@@ -200,8 +204,10 @@ impl Operation for Merge {
     fn needs_change(&self) -> bool {
         true
     }
+}
 
-    fn closing(&self, site: &Site<'_>, closing: &TurnEnd<'_>) -> Option<Step> {
+impl Act for Merge {
+    fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
         let (change, session) = (site.change?, site.session?);
         let title = change
             .opened
@@ -211,7 +217,7 @@ impl Operation for Merge {
             .unwrap_or_default()
             .trim();
         let title: String = title.chars().take(TITLE).collect();
-        let turn = format!("{session}/{}", closing.started.turn);
+        let turn = format!("{session}/{}", end.started.turn);
         let message = match self.squash {
             true => format!("{title}\n\nAgentd-Turn: {turn}\n"),
             false => format!(
@@ -220,13 +226,13 @@ impl Operation for Merge {
             ),
         };
         Some(Step::always(
-            self,
+            self.id(),
             change.opened.onto.clone().unwrap_or_default(),
             message,
         ))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
+    fn run(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let Some(change) = &site.change else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };

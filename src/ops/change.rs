@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::files::{LARGEST, read_project_text};
 use super::tree::visible_name;
-use super::{Inspection, Operation, Site, Step};
+use super::{Inspect, Inspection, Operation, Site};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::models::{BlobId, OperationId, SessionId, StepResult, matches_pattern};
+use crate::models::{BlobId, OperationId, SessionId, matches_pattern};
 use crate::spec::Tasks;
 use crate::store::blob_id;
 
@@ -174,8 +174,10 @@ impl Operation for Require {
     fn id(&self) -> OperationId {
         OperationId::ChangeRequire
     }
+}
 
-    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
+impl Inspect for Require {
+    fn inspect(&self, site: &Site<'_>) -> Result<Inspection> {
         let Some(session) = site.session else {
             return Err(Error::new(
                 ErrorKind::ChangeNotFound,
@@ -188,10 +190,6 @@ impl Operation for Require {
             return Err(Error::new(ErrorKind::ChangeNotFound, message).with_hint("plan it first"));
         }
         Ok(Inspection::default())
-    }
-
-    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
-        Ok(planned.settled(false, "this operation only checks".to_owned()))
     }
 }
 

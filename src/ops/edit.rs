@@ -1,7 +1,7 @@
 //! Edits of the work tree by replies, for agents that have no tools of their own.
 
 use super::files::{LARGEST, UNNAMED, current, settle};
-use super::{Operation, Site, Step};
+use super::{Act, Operation, Site, Step};
 use crate::error::Result;
 use crate::file;
 use crate::models::{Effect, OperationId, Started, StepResult, UpdateFormat};
@@ -14,8 +14,10 @@ impl Operation for Edit {
     fn id(&self) -> OperationId {
         OperationId::FilesEdit
     }
+}
 
-    fn plan(
+impl Act for Edit {
+    fn plan_effect(
         &self,
         site: &Site<'_>,
         effect: Effect,
@@ -23,10 +25,10 @@ impl Operation for Edit {
         earlier: Option<&Step>,
     ) -> Step {
         if site.session.is_none() {
-            return Step::whole(effect, None);
+            return Step::on_request(effect, None);
         }
         if let Some(earlier) = earlier {
-            return within(Step::on(
+            return within(Step::updating(
                 unfenced(effect),
                 earlier.content.as_deref(),
                 earlier.after(),
@@ -39,22 +41,22 @@ impl Operation for Edit {
             .cloned();
         let now = match current(site.root, &effect.target) {
             Ok(now) => now,
-            Err(error) => return Step::whole(effect, shown).refuse(error.to_string()),
+            Err(error) => return Step::on_request(effect, shown).refuse(error.to_string()),
         };
         if shown.is_none() && now.is_some() {
-            return Step::whole(effect, None).refuse(UNSEEN);
+            return Step::on_request(effect, None).refuse(UNSEEN);
         }
         if shown != now.as_deref().map(blob_id) {
-            return Step::whole(effect, shown).refuse("it is not as the prompt shows it");
+            return Step::on_request(effect, shown).refuse("it is not as the prompt shows it");
         }
         let effect = unfenced(effect);
         if now.is_some() && effect.format == UpdateFormat::Whole && leaves_out(&effect.content) {
-            return Step::whole(effect, shown).refuse(ELIDED);
+            return Step::on_request(effect, shown).refuse(ELIDED);
         }
-        within(Step::on_bytes(effect, now, shown))
+        within(Step::updating_bytes(effect, now, shown))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
+    fn run(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let Some(session) = site.session else {
             return Ok(planned.settled(false, UNNAMED.to_owned()));
         };

@@ -7,7 +7,8 @@ use super::checks::{CheckJob, checks_report, run_checks};
 use super::files::read_project_text;
 use super::git::{Changed, Diff, DiffLimits, LeftOut, LeftOutKind, Snapshot, Status};
 use super::{
-    ChangeSite, Inspection, Operation, ReviewSite, Site, Step, TurnEnd, change, spec_merge,
+    Act, ChangeSite, Inspect, Inspection, Operation, ReviewSite, Site, Step, TurnEnd, change,
+    spec_merge,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
@@ -26,7 +27,7 @@ pub(super) struct Checks;
 
 impl Checks {
     /// Runs the checks, and tells what they came to: `PASSED`, `FAILED` or `NONE`.
-    fn run(&self, job: &CheckJob<'_>, planned: &Step, hint: &str) -> Result<StepResult> {
+    fn run_job(&self, job: &CheckJob<'_>, planned: &Step, hint: &str) -> Result<StepResult> {
         let checks = run_checks(job)?;
         if checks.iter().any(|check| check.end == CheckEnd::Stopped) {
             let stopped = Error::new(ErrorKind::AgentStopped, "the checks were stopped");
@@ -81,31 +82,39 @@ impl Operation for Checks {
     fn needs_change(&self) -> bool {
         true
     }
+}
 
-    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
-        let planned = Step::always(self, "", "");
+impl Inspect for Checks {
+    fn inspect(&self, site: &Site<'_>) -> Result<Inspection> {
+        let planned = Step::always(self.id(), "", "");
         let settlement = match &site.review {
             Some(review) => match &review.checks {
-                Some(job) => self.run(job, &planned, REVIEW_AGAIN)?,
+                Some(job) => self.run_job(job, &planned, REVIEW_AGAIN)?,
                 None => return Ok(Inspection::default()),
             },
-            None => self.run(&site.opened(self)?.0.checks, &planned, RUN_AGAIN)?,
+            None => self.run_job(
+                &site.require_change(&self.id())?.0.checks,
+                &planned,
+                RUN_AGAIN,
+            )?,
         };
         let text = settlement.text.clone().unwrap_or_default();
         let item = ContextItem::new(ContextKind::Artifact, CHECKS, text);
         Ok(Inspection {
             items: vec![(item, "checks that were run".to_owned())],
-            settlement: Some(settlement),
+            result: Some(settlement),
         })
     }
+}
 
-    fn closing(&self, site: &Site<'_>, _closing: &TurnEnd<'_>) -> Option<Step> {
-        site.change.map(|_| Step::always(self, "", ""))
+impl Act for Checks {
+    fn plan_always(&self, site: &Site<'_>, _end: &TurnEnd<'_>) -> Option<Step> {
+        site.change.map(|_| Step::always(self.id(), "", ""))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
+    fn run(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         match &site.change {
-            Some(change) => self.run(&change.checks, planned, RUN_AGAIN),
+            Some(change) => self.run_job(&change.checks, planned, RUN_AGAIN),
             None => Ok(planned.settled(false, NO_TREE.to_owned())),
         }
     }
@@ -123,12 +132,14 @@ impl Operation for ChecksAgain {
     fn needs_change(&self) -> bool {
         true
     }
+}
 
-    fn closing(&self, site: &Site<'_>, _closing: &TurnEnd<'_>) -> Option<Step> {
-        site.change.map(|_| Step::always(self, "", ""))
+impl Act for ChecksAgain {
+    fn plan_always(&self, site: &Site<'_>, _end: &TurnEnd<'_>) -> Option<Step> {
+        site.change.map(|_| Step::always(self.id(), "", ""))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
+    fn run(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let Some(change) = &site.change else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };
@@ -136,7 +147,7 @@ impl Operation for ChecksAgain {
         if merged.is_none_or(|merged| merged.result != Some(StepOutcome::Moved)) {
             return Ok(planned.settled(true, "nothing has changed since the review".to_owned()));
         }
-        let settlement = Checks.run(&change.checks, planned, RUN_AGAIN)?;
+        let settlement = Checks.run_job(&change.checks, planned, RUN_AGAIN)?;
         if settlement.result != Some(StepOutcome::Failed) {
             return Ok(settlement);
         }
@@ -156,23 +167,21 @@ impl Operation for ShowChecks {
     fn id(&self) -> OperationId {
         OperationId::ChecksShow
     }
+}
 
-    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
+impl Inspect for ShowChecks {
+    fn inspect(&self, site: &Site<'_>) -> Result<Inspection> {
         let report = site.change.and_then(|change| change.failed);
         let item = |text: &str| ContextItem::new(ContextKind::Artifact, CHECKS, text);
         let items = report.map(|text| (item(text), "checks that were run".to_owned()));
         Ok(Inspection {
             items: items.into_iter().collect(),
-            settlement: None,
+            result: None,
         })
     }
 
     fn preview(&self, site: &Site<'_>) -> Result<Inspection> {
-        self.before(site)
-    }
-
-    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
-        Ok(planned.settled(false, "this operation only looks".to_owned()))
+        self.inspect(site)
     }
 }
 
@@ -254,7 +263,7 @@ fn diff_settlement(commit: &str, base: &str, diff: &Diff, accepted: &[String]) -
         .iter()
         .filter(|file| needs_person(file, accepted))
         .collect();
-    let planned = Step::always(&ShowDiff, commit, "");
+    let planned = Step::always(ShowDiff.id(), commit, "");
     if unseen.is_empty() {
         let detail = format!("{} files differ from {}", diff.files.len(), short(base));
         return planned
@@ -298,7 +307,7 @@ impl ShowDiff {
     /// Returns what has changed since the change was opened. `committed` is the commit that holds all of the work tree;
     /// without one, the work tree is looked at as it is now.
     fn look(&self, site: &Site<'_>, committed: Option<String>) -> Result<Looked> {
-        let (change, session) = site.opened(self)?;
+        let (change, session) = site.require_change(&self.id())?;
         let folder = format!("{}/", change::folder(session));
         // The notes are part of the instructions; a file of that name with other content is not.
         let notes = change::notes_text(&change.state.notes);
@@ -346,7 +355,7 @@ impl ShowDiff {
         let settlement = diff_settlement(&commit, base, &judged, change.accept_unshown);
         let found = Inspection {
             items: vec![(item, "what has changed".to_owned())],
-            settlement: Some(settlement),
+            result: Some(settlement),
         };
         // The reports of earlier phases are in the change's own folder: they are no work to be judged.
         let is_work = |path: &str| !path.starts_with(&folder);
@@ -382,12 +391,14 @@ impl Operation for ShowDiff {
     fn needs_change(&self) -> bool {
         true
     }
+}
 
-    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
+impl Inspect for ShowDiff {
+    fn inspect(&self, site: &Site<'_>) -> Result<Inspection> {
         if let Some(review) = &site.review {
             return compared(review);
         }
-        let (change, session) = site.opened(self)?;
+        let (change, session) = site.require_change(&self.id())?;
         // What a person has changed in the tree belongs to what is judged.
         let message = format!("agentd({session}): what was changed by hand");
         let commit = change.worktree.commit_all(&message)?.commit;
@@ -425,10 +436,6 @@ impl Operation for ShowDiff {
         }
         Ok(self.look(site, None)?.found)
     }
-
-    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
-        Ok(planned.settled(false, "this operation only looks".to_owned()))
-    }
 }
 
 /// Returns the inspection of the user's working tree.
@@ -446,7 +453,7 @@ fn compared(review: &ReviewSite<'_>) -> Result<Inspection> {
     let settlement = diff_settlement(review.head, review.base, diff, review.accept_unshown);
     Ok(Inspection {
         items: vec![(item, "what has changed".to_owned())],
-        settlement: Some(settlement),
+        result: Some(settlement),
     })
 }
 
@@ -495,9 +502,11 @@ impl Operation for ReviewRequire {
     fn needs_change(&self) -> bool {
         true
     }
+}
 
-    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
-        let (change, session) = site.opened(self)?;
+impl Inspect for ReviewRequire {
+    fn inspect(&self, site: &Site<'_>) -> Result<Inspection> {
+        let (change, session) = site.require_change(&self.id())?;
         let hint = format!("`agentd review {session}` reviews it as it is now");
         let refused =
             |why: String| Error::new(ErrorKind::VerdictStale, why).with_hint(hint.clone());
@@ -543,10 +552,6 @@ impl Operation for ReviewRequire {
                 short(commit)
             ))),
         }
-    }
-
-    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
-        Ok(planned.settled(false, "this operation only checks".to_owned()))
     }
 }
 

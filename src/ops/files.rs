@@ -6,7 +6,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::beneath::{self, Missing, OpenFolder};
-use super::{CHANGED, Operation, Site, Step, change};
+use super::step::TARGET_CHANGED;
+use super::{Act, Operation, Site, Step, change};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::file;
@@ -242,8 +243,10 @@ impl Operation for Write {
     fn id(&self) -> OperationId {
         OperationId::FilesWrite
     }
+}
 
-    fn plan(
+impl Act for Write {
+    fn plan_effect(
         &self,
         site: &Site<'_>,
         effect: Effect,
@@ -251,7 +254,7 @@ impl Operation for Write {
         earlier: Option<&Step>,
     ) -> Step {
         let Some(session) = site.session else {
-            return Step::whole(effect, None);
+            return Step::on_request(effect, None);
         };
         let path = relative(session, &effect.target);
         // What cannot be read now is told when it is to be written.
@@ -262,15 +265,15 @@ impl Operation for Write {
             (None, None) => now().map(|bytes| blob_id(&bytes)),
         };
         match (effect.format, earlier) {
-            (UpdateFormat::Whole, _) => Step::whole(effect, before),
+            (UpdateFormat::Whole, _) => Step::on_request(effect, before),
             (UpdateFormat::Diff, Some(earlier)) => {
-                Step::on(effect, earlier.content.as_deref(), before)
+                Step::updating(effect, earlier.content.as_deref(), before)
             }
-            (UpdateFormat::Diff, None) => Step::on_bytes(effect, now(), before),
+            (UpdateFormat::Diff, None) => Step::updating_bytes(effect, now(), before),
         }
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
+    fn run(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         Ok(match site.session {
             None => planned.settled(false, UNNAMED.to_owned()),
             Some(session) => settle(
@@ -321,7 +324,7 @@ fn make(
         return Ok("left unchanged");
     }
     if now != planned.before {
-        return Err(io::Error::other(CHANGED));
+        return Err(io::Error::other(TARGET_CHANGED));
     }
     match &planned.content {
         Some(content) => {

@@ -1,7 +1,7 @@
 //! `findings.note` and `findings.show`: the findings of a reviewer, kept in the ledger and shown to the next agent.
 
 use super::files::read_project_text;
-use super::{Inspection, Operation, Site, Step, TurnEnd, change};
+use super::{Act, Inspect, Inspection, Operation, Site, Step, TurnEnd, change};
 use crate::error::Result;
 use crate::models::{
     ContextItem, ContextKind, Finding, OperationId, StepResult, findings_result, findings_summary,
@@ -18,13 +18,15 @@ impl Operation for Note {
     fn id(&self) -> OperationId {
         OperationId::FindingsNote
     }
+}
 
-    fn closing(&self, _site: &Site<'_>, closing: &TurnEnd<'_>) -> Option<Step> {
-        let list = serde_json::to_string(closing.findings?).ok()?;
-        Some(Step::always(self, "", list))
+impl Act for Note {
+    fn plan_always(&self, _site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
+        let list = serde_json::to_string(end.findings?).ok()?;
+        Some(Step::always(self.id(), "", list))
     }
 
-    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
+    fn run(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let content = planned.content.as_deref().unwrap_or_default();
         Ok(match serde_json::from_str::<Vec<Finding>>(content) {
             Ok(findings) => noted(&findings),
@@ -37,7 +39,7 @@ impl Operation for Note {
 #[must_use]
 pub fn noted(findings: &[Finding]) -> StepResult {
     let text = serde_json::to_string(findings).ok();
-    Step::always(&Note, "", "")
+    Step::always(Note.id(), "", "")
         .settled(true, findings_summary(findings))
         .with_outcome(findings_result(findings), text)
 }
@@ -69,8 +71,10 @@ impl Operation for Show {
     fn id(&self) -> OperationId {
         OperationId::FindingsShow
     }
+}
 
-    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
+impl Inspect for Show {
+    fn inspect(&self, site: &Site<'_>) -> Result<Inspection> {
         let findings = site.change.map_or(&[][..], |change| change.findings);
         if findings.is_empty() {
             return Ok(Inspection::default());
@@ -79,15 +83,11 @@ impl Operation for Show {
         let item = ContextItem::new(ContextKind::Artifact, FINDINGS, list.join("\n"));
         Ok(Inspection {
             items: vec![(item, "open findings".to_owned())],
-            settlement: None,
+            result: None,
         })
     }
 
     fn preview(&self, site: &Site<'_>) -> Result<Inspection> {
-        self.before(site)
-    }
-
-    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
-        Ok(planned.settled(false, "this operation only looks".to_owned()))
+        self.inspect(site)
     }
 }

@@ -1,23 +1,51 @@
-//! The registry of operations: a pack calls one by its name.
+//! The registry of operations: packs call an operation by its name.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use super::{
-    Operation, Site, Step, archive, change, edit, evidence, files, findings, spec_merge, tasks,
+    Act, Inspect, Operation, Site, Step, TurnEnd, archive, change, edit, evidence, files, findings,
+    spec_merge, tasks,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Effect, OperationId, Started, StepResult};
 
 /// The operations that packs may name.
 ///
+/// A program adds its own to the shipped ones:
+///
 /// ```
-/// let operations = agentd::ops::Operations::shipped();
-/// assert!(operations.find("checks.run").is_ok());
+/// use agentd::ops::{Act, Operation, Operations, Site, Step};
+/// use agentd::Result;
+/// use agentd::models::{OperationId, StepResult};
+///
+/// /// Prints what a reply asks to print.
+/// struct Print(OperationId);
+///
+/// impl Operation for Print {
+///     fn id(&self) -> OperationId {
+///         self.0.clone()
+///     }
+/// }
+///
+/// impl Act for Print {
+///     fn run(&self, _site: &Site<'_>, step: &Step) -> Result<StepResult> {
+///         println!("{}", step.content.as_deref().unwrap_or_default());
+///         Ok(step.done("printed"))
+///     }
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let mut operations = Operations::shipped();
+/// operations.register_act(Print(OperationId::new("text.print")?))?;
+/// assert!(operations.find_act("text.print").is_ok());
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Default)]
 pub struct Operations {
-    registered: Vec<Box<dyn Operation + Send + Sync>>,
+    inspecting: Vec<Box<dyn Inspect + Send + Sync>>,
+    acting: Vec<Box<dyn Act + Send + Sync>>,
 }
 
 impl Operations {
@@ -30,79 +58,154 @@ impl Operations {
     /// Returns a registry of the operations that are part of agentd.
     #[must_use]
     pub fn shipped() -> Self {
-        let shipped: [Box<dyn Operation + Send + Sync>; 17] = [
-            Box::new(change::Require),
-            Box::new(files::Write),
-            Box::new(edit::Edit),
-            Box::new(evidence::Checks),
-            Box::new(evidence::ChecksAgain),
-            Box::new(evidence::ShowChecks),
-            Box::new(evidence::ShowDiff),
-            Box::new(evidence::ReviewRequire),
-            Box::new(spec_merge::Show),
-            Box::new(spec_merge::Merge),
-            Box::new(tasks::Tick),
-            Box::new(archive::Archive),
-            Box::new(archive::Commit),
-            Box::new(archive::Merge { squash: false }),
-            Box::new(archive::Merge { squash: true }),
-            Box::new(findings::Note),
-            Box::new(findings::Show),
-        ];
-
-        let mut operations = Self::new();
-        for operation in shipped {
-            let name = operation.id();
-            let registered = operations.register_boxed(operation);
-            debug_assert!(registered.is_ok(), "{name} is registered twice");
+        Self {
+            inspecting: vec![
+                Box::new(change::Require),
+                Box::new(evidence::Checks),
+                Box::new(evidence::ShowChecks),
+                Box::new(findings::Show),
+                Box::new(evidence::ShowDiff),
+                Box::new(evidence::ReviewRequire),
+                Box::new(spec_merge::Merge),
+                Box::new(spec_merge::Show),
+            ],
+            acting: vec![
+                Box::new(archive::Archive),
+                Box::new(evidence::ChecksAgain),
+                Box::new(evidence::Checks),
+                Box::new(edit::Edit),
+                Box::new(files::Write),
+                Box::new(findings::Note),
+                Box::new(archive::Commit),
+                Box::new(archive::Merge { squash: false }),
+                Box::new(archive::Merge { squash: true }),
+                Box::new(spec_merge::Merge),
+                Box::new(tasks::Tick),
+            ],
         }
-        operations
     }
 
-    /// Adds an operation.
+    /// Adds an operation that modes may name under `before`.
     ///
     /// # Errors
     ///
-    /// `NameInvalid` if an operation of this name is registered already.
-    pub fn register(&mut self, operation: impl Operation + Send + Sync + 'static) -> Result<()> {
-        self.register_boxed(Box::new(operation))
-    }
-
-    fn register_boxed(&mut self, operation: Box<dyn Operation + Send + Sync>) -> Result<()> {
-        let name = operation.id();
-        if self.ids().any(|known| known == name) {
-            let message = format!("an operation `{name}` is already registered");
-            return Err(Error::new(ErrorKind::NameInvalid, message)
-                .with_hint("register it under another name"));
+    /// `NameInvalid` if an inspecting operation of this name is registered already.
+    pub fn register_inspect(
+        &mut self,
+        operation: impl Inspect + Send + Sync + 'static,
+    ) -> Result<()> {
+        let id = operation.id();
+        if self.find_inspect(id.as_str()).is_ok() {
+            return Err(already_registered(&id));
         }
-        self.registered.push(operation);
+
+        self.inspecting.push(Box::new(operation));
         Ok(())
     }
 
-    /// Returns the names of all operations, in the order in which they were registered.
-    pub fn ids(&self) -> impl Iterator<Item = OperationId> {
-        self.registered.iter().map(|operation| operation.id())
-    }
-
-    /// Returns the operation with a name.
+    /// Adds an operation that modes may name under `after` and `finish`, and that actions may name.
     ///
     /// # Errors
     ///
-    /// `UnknownOperation` with a hint that lists the registered ones.
-    pub fn find(&self, name: &str) -> Result<&dyn Operation> {
+    /// `NameInvalid` if an acting operation of this name is registered already.
+    pub fn register_act(&mut self, operation: impl Act + Send + Sync + 'static) -> Result<()> {
+        let id = operation.id();
+        if self.find_act(id.as_str()).is_ok() {
+            return Err(already_registered(&id));
+        }
+
+        self.acting.push(Box::new(operation));
+        Ok(())
+    }
+
+    /// Returns the names of the operations that a mode may name under `before`, sorted.
+    #[must_use]
+    pub fn inspecting_ids(&self) -> Vec<OperationId> {
+        let mut ids: Vec<OperationId> = self.inspecting.iter().map(|found| found.id()).collect();
+        ids.sort();
+        ids
+    }
+
+    /// Returns the names of the operations that a mode may name under `after` and `finish`, sorted.
+    #[must_use]
+    pub fn acting_ids(&self) -> Vec<OperationId> {
+        let mut ids: Vec<OperationId> = self.acting.iter().map(|found| found.id()).collect();
+        ids.sort();
+        ids
+    }
+
+    /// Returns the operation that a mode names under `before`.
+    ///
+    /// # Errors
+    ///
+    /// `UnknownOperation` if there is none, or it only acts; the hint lists the right ones.
+    pub fn find_inspect(&self, name: &str) -> Result<&dyn Inspect> {
         let found = self
-            .registered
+            .inspecting
             .iter()
             .find(|operation| operation.id().as_str() == name);
-        match found {
-            Some(operation) => Ok(operation.as_ref()),
-            None => {
-                let known: Vec<String> = self.ids().map(|id| id.to_string()).collect();
-                let message = format!("there is no operation `{name}`");
-                Err(Error::new(ErrorKind::UnknownOperation, message)
-                    .with_hint(format!("there are {}", known.join(", "))))
-            }
+        if let Some(operation) = found {
+            return Ok(operation.as_ref());
         }
+
+        let message = if self.is_registered(name) {
+            format!("the operation `{name}` cannot run before a turn")
+        } else {
+            format!("there is no operation `{name}`")
+        };
+        let hint = format!("`before` takes {}", join(&self.inspecting_ids()));
+        Err(Error::new(ErrorKind::UnknownOperation, message).with_hint(hint))
+    }
+
+    /// Returns the operation that a mode names under `after` or `finish`, or an action.
+    ///
+    /// # Errors
+    ///
+    /// `UnknownOperation` if there is none, or it only inspects; the hint lists the right ones.
+    pub fn find_act(&self, name: &str) -> Result<&dyn Act> {
+        let found = self
+            .acting
+            .iter()
+            .find(|operation| operation.id().as_str() == name);
+        if let Some(operation) = found {
+            return Ok(operation.as_ref());
+        }
+
+        let message = if self.is_registered(name) {
+            format!("the operation `{name}` can only run before a turn")
+        } else {
+            format!("there is no operation `{name}`")
+        };
+        let hint = format!(
+            "`after`, `finish` and actions take {}",
+            join(&self.acting_ids())
+        );
+        Err(Error::new(ErrorKind::UnknownOperation, message).with_hint(hint))
+    }
+
+    /// Returns true if there is an operation of this name, of either kind.
+    #[must_use]
+    pub fn is_registered(&self, name: &str) -> bool {
+        self.with_name(name).next().is_some()
+    }
+
+    /// Checks the names of a mode's operations: those under `before`, and those under `after` and `finish`.
+    ///
+    /// # Errors
+    ///
+    /// `UnknownOperation` for the first one that is missing or of the wrong kind.
+    pub fn check_names<'n>(
+        &self,
+        before: impl IntoIterator<Item = &'n OperationId>,
+        after: impl IntoIterator<Item = &'n OperationId>,
+    ) -> Result<()> {
+        for id in before {
+            self.find_inspect(id.as_str())?;
+        }
+        for id in after {
+            self.find_act(id.as_str())?;
+        }
+        Ok(())
     }
 
     /// Returns those of some operations that need a session which was opened as a change.
@@ -113,20 +216,40 @@ impl Operations {
     pub fn needing_change<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<Vec<&'n str>> {
         let mut needing = Vec::new();
         for name in names {
-            if self.find(name)?.needs_change() {
+            if !self.is_registered(name) {
+                let message = format!("there is no operation `{name}`");
+                return Err(Error::new(ErrorKind::UnknownOperation, message));
+            }
+            if self.with_name(name).any(Operation::needs_change) {
                 needing.push(name);
             }
         }
         Ok(needing)
     }
 
-    /// Plans the effects of a reply. Each is planned on what its target held when the prompt was made, if that is
-    /// known, or on what it holds now; a later effect on the same target is planned on the result of the earlier one.
+    /// Plans the step that an operation runs after every turn; `None` if it has nothing to do, or runs only on request.
     ///
     /// # Errors
     ///
     /// `UnknownOperation`.
-    pub fn plan(
+    pub fn plan_always(
+        &self,
+        name: &str,
+        site: &Site<'_>,
+        end: &TurnEnd<'_>,
+    ) -> Result<Option<Step>> {
+        Ok(self.find_act(name)?.plan_always(site, end))
+    }
+
+    /// Plans the steps that a reply asks for.
+    ///
+    /// Each is planned on the content that its target had when the prompt was made, if that is known, or has now. A
+    /// later effect on the same target is planned on the result of the earlier one.
+    ///
+    /// # Errors
+    ///
+    /// `UnknownOperation`.
+    pub fn plan_effects(
         &self,
         site: &Site<'_>,
         effects: Vec<Effect>,
@@ -134,11 +257,12 @@ impl Operations {
     ) -> Result<Vec<Step>> {
         let mut steps: Vec<Step> = Vec::new();
         let mut last: HashMap<(OperationId, String), usize> = HashMap::new();
+
         for effect in effects {
             let key = (effect.operation.clone(), effect.target.clone());
             let earlier = last.get(&key).map(|&index| &steps[index]);
-            let operation = self.find(effect.operation.as_str())?;
-            let step = operation.plan(site, effect, started, earlier);
+            let operation = self.find_act(effect.operation.as_str())?;
+            let step = operation.plan_effect(site, effect, started, earlier);
 
             if step.refused.is_none() {
                 last.insert(key, steps.len());
@@ -154,19 +278,44 @@ impl Operations {
     ///
     /// `UnknownOperation`, and whatever prevents the turn from continuing.
     pub fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
-        let operation = self.find(step.operation.as_str())?;
+        let operation = self.find_act(step.operation.as_str())?;
         match &step.refused {
-            Some(reason) => {
-                let detail = format!("cannot write {}: {reason}", step.target);
-                Ok(step.settled(false, detail))
-            }
-            None => operation.carry_out(site, step),
+            Some(reason) => Ok(step.not_done(format!("cannot write {}: {reason}", step.target))),
+            None => operation.run(site, step),
         }
+    }
+
+    /// Returns the operations of a name: at most one that inspects and one that acts.
+    fn with_name<'o>(&'o self, name: &'o str) -> impl Iterator<Item = &'o dyn Operation> {
+        let inspecting = self
+            .inspecting
+            .iter()
+            .map(|found| found.as_ref() as &dyn Operation);
+        let acting = self
+            .acting
+            .iter()
+            .map(|found| found.as_ref() as &dyn Operation);
+        inspecting
+            .chain(acting)
+            .filter(move |operation| operation.id().as_str() == name)
     }
 }
 
 impl fmt::Debug for Operations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.ids()).finish()
+        f.debug_struct("Operations")
+            .field("inspecting", &self.inspecting_ids())
+            .field("acting", &self.acting_ids())
+            .finish()
     }
+}
+
+fn already_registered(id: &OperationId) -> Error {
+    let message = format!("an operation `{id}` is already registered");
+    Error::new(ErrorKind::NameInvalid, message).with_hint("register it under another name")
+}
+
+fn join(ids: &[OperationId]) -> String {
+    let names: Vec<&str> = ids.iter().map(OperationId::as_str).collect();
+    names.join(", ")
 }

@@ -5,7 +5,7 @@ use super::change::{self, artifacts};
 use super::evidence::NO_TREE;
 use super::files::write_text;
 use super::git::Merged;
-use super::{ChangeSite, Inspection, Operation, Site, Step, TurnEnd, specs};
+use super::{Act, ChangeSite, Inspect, Inspection, Operation, Site, Step, TurnEnd, specs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{ContextItem, ContextKind, OperationId, SessionId, StepOutcome, StepResult};
@@ -22,8 +22,10 @@ impl Operation for Show {
     fn id(&self) -> OperationId {
         OperationId::SpecsShow
     }
+}
 
-    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
+impl Inspect for Show {
+    fn inspect(&self, site: &Site<'_>) -> Result<Inspection> {
         let specs = match &site.change {
             Some(change) => {
                 let is_spec = |name: &str| name.ends_with(".md");
@@ -42,11 +44,7 @@ impl Operation for Show {
     }
 
     fn preview(&self, site: &Site<'_>) -> Result<Inspection> {
-        self.before(site)
-    }
-
-    fn carry_out(&self, _site: &Site<'_>, planned: &Step) -> Result<StepResult> {
-        Ok(planned.settled(false, "this operation only looks".to_owned()))
+        self.inspect(site)
     }
 }
 
@@ -61,21 +59,25 @@ impl Operation for Merge {
     fn needs_change(&self) -> bool {
         true
     }
+}
 
+impl Inspect for Merge {
     /// A conflict is told before anything is spent.
-    fn before(&self, site: &Site<'_>) -> Result<Inspection> {
-        let (change, session) = site.opened(self)?;
+    fn inspect(&self, site: &Site<'_>) -> Result<Inspection> {
+        let (change, session) = site.require_change(&self.id())?;
         let target = target_commit(change)?;
         merged(site, change, session, target.as_deref(), "1970-01-01")?;
         Ok(Inspection::default())
     }
+}
 
-    fn closing(&self, site: &Site<'_>, closing: &TurnEnd<'_>) -> Option<Step> {
+impl Act for Merge {
+    fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
         site.change
-            .map(|_| Step::always(self, SPECS, closing.today))
+            .map(|_| Step::always(self.id(), SPECS, end.today))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
+    fn run(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let (Some(change), Some(session)) = (&site.change, site.session) else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::evidence::NO_TREE;
 use super::files::{clear_path, read_project_text, remove_file, write_text};
 use super::git::{Changed, Status};
-use super::{ChangeSite, Operation, Site, Step, TurnEnd, change};
+use super::{Act, ChangeSite, Operation, Site, Step, TurnEnd, change};
 use crate::error::Result;
 use crate::fail;
 use crate::models::{Marker, OperationId, SessionId, StepOutcome, StepResult, TaskStatus};
@@ -43,31 +43,33 @@ impl Operation for Tick {
     fn needs_change(&self) -> bool {
         true
     }
+}
 
-    fn closing(&self, site: &Site<'_>, closing: &TurnEnd<'_>) -> Option<Step> {
+impl Act for Tick {
+    fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
         let (change, session) = (site.change?, site.session?);
         let status = |marker: &Marker| match marker {
             Marker::TaskStatus { id, status } => Some((id.clone(), *status)),
             Marker::Review { .. } | Marker::Named { .. } => None,
         };
         let claims = Claims {
-            turn: format!("{session}/{}", closing.started.turn),
+            turn: format!("{session}/{}", end.started.turn),
             // What the agent has committed itself has changed, too.
-            from: closing
+            from: end
                 .started
                 .commit
                 .clone()
                 .or_else(|| change.worktree.head().ok())?,
-            tasks: closing.markers.iter().filter_map(status).collect(),
+            tasks: end.markers.iter().filter_map(status).collect(),
         };
         Some(Step::always(
-            self,
+            self.id(),
             TASKS,
             serde_json::to_string(&claims).ok()?,
         ))
     }
 
-    fn carry_out(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
+    fn run(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
         let (Some(change), Some(session)) = (&site.change, site.session) else {
             return Ok(planned.settled(false, NO_TREE.to_owned()));
         };

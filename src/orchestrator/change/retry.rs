@@ -64,12 +64,12 @@ fn steps_to_retry(context: &TurnContext<'_>, turn: &TurnRecord) -> Result<Option
     let results = turn.settlements.iter().map(|result| result.done);
     let mut last_results: Vec<(Step, bool)> = Vec::new();
     for (step, done) in steps.into_iter().zip(results) {
-        if !step.is_closing() && !done {
+        if !step.is_always_run() && !done {
             return Ok(None);
         }
         match last_results.iter_mut().find(|(known, _)| *known == step) {
             Some((_, last)) => *last = done,
-            None if step.is_closing() => last_results.push((step, done)),
+            None if step.is_always_run() => last_results.push((step, done)),
             None => {}
         }
     }

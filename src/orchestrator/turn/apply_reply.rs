@@ -75,7 +75,7 @@ pub(crate) fn apply_reply(
         without_findings(outcome.effects)
     };
     let site = turn.operation_site(state);
-    let mut steps = context.operations.plan(&site, effects, started)?;
+    let mut steps = context.operations.plan_effects(&site, effects, started)?;
 
     let mut findings = match findings {
         Some(findings) => Some(findings),
@@ -171,7 +171,9 @@ fn complete_report(
             format: UpdateFormat::Whole,
         };
         let site = turn.operation_site(&turn.session.state);
-        context.operations.plan(&site, vec![effect], started)
+        context
+            .operations
+            .plan_effects(&site, vec![effect], started)
     };
     findings::complete_report(turn.mode_spec()?, findings, &words, steps, write)
 }

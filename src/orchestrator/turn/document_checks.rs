@@ -102,7 +102,7 @@ fn documents_after(
         format: update.format,
     });
     let operations = turn.session.context.operations;
-    for step in operations.plan(&site, effects.collect(), turn.started())? {
+    for step in operations.plan_effects(&site, effects.collect(), turn.started())? {
         if let (Some(content), None) = (step.content, step.refused) {
             files.insert(step.target, content);
         }

@@ -34,10 +34,10 @@ pub(crate) fn inspect(
     let mut items = Vec::new();
     let mut results = Vec::new();
     for name in &turn.spec.before {
-        let operation = context.operations.find(name.as_str())?;
-        let inspection = operation.before(&operation_site)?;
+        let operation = context.operations.find_inspect(name.as_str())?;
+        let inspection = operation.inspect(&operation_site)?;
         items.extend(inspection.items);
-        results.extend(inspection.settlement);
+        results.extend(inspection.result);
     }
 
     let warning = left_out_warning(context, turn, &operation_site)?;
@@ -94,7 +94,7 @@ pub fn preview(
 
     let mut items = Vec::new();
     for name in &spec.before {
-        let operation = context.operations.find(name.as_str())?;
+        let operation = context.operations.find_inspect(name.as_str())?;
         items.extend(operation.preview(&operation_site)?.items);
     }
     Ok(items)

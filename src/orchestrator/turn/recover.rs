@@ -532,13 +532,8 @@ fn read_late(active: &mut ActiveTurn<'_>, turn: &TurnRecord, replies: &[String])
 pub(crate) fn steps_of(store: &dyn Store, intents: &[Intent]) -> Result<Vec<Step>> {
     let step = |intent: &Intent| {
         let content = intent.content.as_ref();
-        Ok(Step {
-            operation: intent.operation.clone(),
-            target: intent.target.clone(),
-            content: content.map(|id| ledger_text(store, id)).transpose()?,
-            before: intent.before.clone(),
-            refused: intent.refused.clone(),
-        })
+        let content = content.map(|id| ledger_text(store, id)).transpose()?;
+        Ok(Step::from_intent(intent, content))
     };
     intents.iter().map(step).collect()
 }

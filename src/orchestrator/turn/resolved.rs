@@ -70,12 +70,8 @@ impl<'a> ResolvedTurn<'a> {
         let of_actions = actions
             .filter(|action| action.modes.contains(&self.request.mode))
             .filter_map(|action| action.operation.as_ref());
-        let of_mode = spec.before.iter().chain(&spec.after).chain(&spec.finish);
-
-        for name in of_mode.chain(of_actions) {
-            context.operations.find(name.as_str())?;
-        }
-        Ok(())
+        let after = spec.after.iter().chain(&spec.finish).chain(of_actions);
+        context.operations.check_names(&spec.before, after)
     }
 
     /// Returns the session of the turn; one that is not named gets a new one.

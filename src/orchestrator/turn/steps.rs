@@ -48,8 +48,8 @@ pub(crate) fn always_run(
     let site = turn.operation_site(&state);
     let mut steps = Vec::new();
     for name in spec.after.iter().chain(finish) {
-        let operation = context.operations.find(name.as_str())?;
-        steps.extend(operation.closing(&site, &end));
+        let step = context.operations.plan_always(name.as_str(), &site, &end)?;
+        steps.extend(step);
     }
     Ok(steps)
 }
@@ -68,14 +68,14 @@ pub(crate) fn run_steps(turn: &mut ActiveTurn<'_>, steps: &[Step]) -> Result<Vec
     let mut recorded = 0;
     let mut failed = failed_before(turn, steps);
     for step in steps {
-        if step.is_closing() && recorded < results.len() {
+        if step.is_always_run() && recorded < results.len() {
             // A step may change the tree that earlier results depend on, so these must not be run again.
             record_results(turn, &results[recorded..], None)?;
             recorded = results.len();
             fail::point("noted")?;
         }
 
-        let mut result = match failed.as_ref().filter(|_| step.is_closing()) {
+        let mut result = match failed.as_ref().filter(|_| step.is_always_run()) {
             Some(failed) => step.settled(false, format!("{failed} was not done")),
             None => {
                 let site = turn.operation_site(&turn.session.state);
@@ -105,7 +105,7 @@ pub(crate) fn run_steps(turn: &mut ActiveTurn<'_>, steps: &[Step]) -> Result<Vec
 /// Returns the reason why steps that an interrupted run left must not be run: the reviewed commit is not the current
 /// one any more.
 pub(crate) fn stale_reason(turn: &ActiveTurn<'_>, steps: &[Step]) -> Result<Option<String>> {
-    if turn.session.state.change.is_none() || !steps.iter().any(Step::is_closing) {
+    if turn.session.state.change.is_none() || !steps.iter().any(Step::is_always_run) {
         return Ok(None);
     }
     let context = turn.session.context;
@@ -120,8 +120,8 @@ pub(crate) fn stale_reason(turn: &ActiveTurn<'_>, steps: &[Step]) -> Result<Opti
 
     let operation = context
         .operations
-        .find(OperationId::ReviewRequire.as_str())?;
-    match operation.before(&turn.operation_site(&turn.session.state)) {
+        .find_inspect(OperationId::ReviewRequire.as_str())?;
+    match operation.inspect(&turn.operation_site(&turn.session.state)) {
         Err(error) if error.kind() == ErrorKind::VerdictStale => Ok(Some(error.to_string())),
         inspection => inspection.map(|_| None),
     }

@@ -377,6 +377,26 @@ fn an_unknown_operation_is_a_finding() {
     }
 }
 
+/// An operation under `before` must inspect; one under `after` or `finish`, or of an action, must act.
+#[test]
+fn an_operation_of_the_wrong_kind_is_a_finding() {
+    let project = bakery();
+    let manifest = project.read("agentd/packs/bakery/pack.yaml");
+    let manifest = manifest.replace(
+        "after: [files.write]",
+        "before: [files.edit]\n    after: [files.write]\n    finish: [specs.show]",
+    );
+    project.write("agentd/packs/bakery/pack.yaml", manifest);
+    let run = project.run(&["pack", "check", "bakery"]);
+    assert_eq!(run.code, 1);
+    for finding in [
+        "the operation `files.edit` cannot run before a turn (`before` takes change.require,",
+        "the operation `specs.show` can only run before a turn (`after`, `finish` and actions take change.archive,",
+    ] {
+        assert!(run.stdout.contains(finding), "{}", run.stdout);
+    }
+}
+
 #[test]
 fn aliases_and_conditions_of_parameters_name_what_exists() {
     let project = bakery();

@@ -18,7 +18,7 @@ use agentd::ErrorKind;
 use agentd::models::{
     Amount, Answered, BlobId, CallOutcome, Decision, Event, Format, Held, Holder, Intent, Marker,
     Mode, Nonce, Opened, OperationId, Permission, Process, ReviewResult, SegmentRef, SessionId,
-    Started, StepOutcome, StepResult, TurnRow, UsageMetrics, UsageRow, Why, Work,
+    Started, StepOutcome, StepResult, StepTrigger, TurnRow, UsageMetrics, UsageRow, Why, Work,
 };
 use agentd::store::{Claim, Entry, Lease, MemoryStore, SqliteStore, Store, Turns, blob_id};
 
@@ -341,6 +341,7 @@ fn every_event() -> Vec<Event> {
                 content: Some(blob_id(b"reply")),
                 before: Some(BlobId("not a text".to_owned())),
                 refused: None,
+                trigger: Some(StepTrigger::Reply),
             },
         },
         Event::Settled {
@@ -439,6 +440,7 @@ fn every_text_that_an_event_names_must_be_there() {
         content: Some(blob_id(b"content")),
         before: Some(blob_id(b"never kept")),
         refused: None,
+        trigger: None,
     };
     let cases: [(&[u8], Vec<Event>); 5] = [
         (b"prompt", vec![Event::Started(Box::new(started(1)))]),

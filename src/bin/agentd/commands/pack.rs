@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use agentd::compose::{BudgetRow, Counter, Variables, budgets, inject_variables};
-use agentd::models::{Mode, Tier, TokenizerSpec, grouped};
+use agentd::models::{Mode, OperationId, Tier, TokenizerSpec, grouped};
 use agentd::ops::{self, Operations};
 use agentd::pack::{Finding, Layer, ModeSpec, Owner, PACK_DRAFT, Pack, Target, lint};
 use agentd::{Error, ErrorKind, Templates};
@@ -304,25 +304,36 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
     Ok(if count == 0 { exit::OK } else { exit::FINDINGS })
 }
 
-/// Returns the operations that a pack names and the program does not have.
+/// Returns a finding for each operation that a pack names and the program lacks, or has only for another place.
 fn unknown_operations(pack: &Pack) -> Vec<String> {
     let operations = Operations::shipped();
     let modes = pack.modes.values();
-    let named = modes
+
+    let before = modes.clone().flat_map(|spec| &spec.before);
+    let after = modes
         .clone()
-        .flat_map(|spec| spec.before.iter().chain(&spec.after))
-        .map(|name| name.as_str());
+        .flat_map(|spec| spec.after.iter().chain(&spec.finish));
     let used = pack
         .uses
         .values()
-        .filter_map(|used| used.operation.as_ref())
-        .map(|name| name.as_str());
-    let asked = modes.flat_map(|spec| spec.gate.iter().flat_map(|gate| gate.arguments("done")));
-    let all: BTreeSet<&str> = named.chain(used).chain(asked).collect();
-    let unknown = all
+        .filter_map(|used| used.operation.as_ref());
+    let counted = modes.flat_map(|spec| spec.gate.iter().flat_map(|gate| gate.arguments("done")));
+
+    let before: BTreeSet<&str> = before.map(OperationId::as_str).collect();
+    let after: BTreeSet<&str> = after.chain(used).map(OperationId::as_str).collect();
+    // A gate may count what ran before a turn, too.
+    let counted: BTreeSet<&str> = counted
+        .filter(|name| !operations.is_registered(name))
+        .collect();
+
+    let inspecting = before
         .into_iter()
-        .filter_map(|name| operations.find(name).err());
-    unknown
+        .filter_map(|name| operations.find_inspect(name).err());
+    let acting = after
+        .union(&counted)
+        .filter_map(|name| operations.find_act(name).err());
+    inspecting
+        .chain(acting)
         .map(|error| {
             format!(
                 "{}: {} ({})",

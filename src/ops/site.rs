@@ -1,0 +1,92 @@
+//! The place where an operation works: a project, and in it a session, a change or a review.
+
+use std::path::Path;
+
+use super::{CheckJob, Diff, Repository, Worktree};
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{Finding, Opened, OperationId, SessionId, State};
+
+/// The place where an operation works.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// Folder of the project: the change's worktree if there is a change, else the user's working tree.
+    pub root: &'a Path,
+    /// The session, if one was named.
+    pub session: Option<&'a SessionId>,
+    /// The change that the session was opened as, if it was.
+    pub change: Option<ChangeSite<'a>>,
+    /// The comparison under review, if the turn reviews the user's working tree instead of a change.
+    pub review: Option<ReviewSite<'a>>,
+}
+
+impl<'a> Site<'a> {
+    /// Returns the change that an operation needs, and its session.
+    ///
+    /// # Errors
+    ///
+    /// `ChangeNotFound` if the session was not opened as a change. An operation must pass it on, because skipping what
+    /// a mode declares would go unnoticed.
+    pub fn require_change(
+        &self,
+        operation: &OperationId,
+    ) -> Result<(&ChangeSite<'a>, &'a SessionId)> {
+        if let (Some(change), Some(session)) = (&self.change, self.session) {
+            return Ok((change, session));
+        }
+
+        let (why, name) = match self.session {
+            Some(session) => (
+                format!("`{session}` was not opened as one"),
+                session.as_str(),
+            ),
+            None => ("none was named".to_owned(), "NAME"),
+        };
+        let message = format!("{operation} needs the branch of a change, and {why}");
+        let hint = format!(
+            "`agentd review` judges your working tree; `agentd run {name} \"…\"` opens a change"
+        );
+        Err(Error::new(ErrorKind::ChangeNotFound, message).with_hint(hint))
+    }
+}
+
+/// A session that was opened as a change: it has a branch and a worktree.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeSite<'a> {
+    /// The user's repository.
+    pub repository: &'a Repository,
+    /// Worktree of the change.
+    pub worktree: &'a Worktree,
+    /// Request, branch and base commit that the change was opened with.
+    pub opened: &'a Opened,
+    /// Current state of the session.
+    pub state: &'a State,
+    /// Patterns of files in the change's folder that the prompt shows anyway.
+    pub artifacts: &'a [String],
+    /// Report of the last checks, if they failed.
+    pub failed: Option<&'a str>,
+    /// Open findings that concern the mode.
+    pub findings: &'a [Finding],
+    /// The project's checks and the way they are run.
+    pub checks: CheckJob<'a>,
+    /// Returns true for the path of a file whose name says that it holds secrets.
+    pub holds_secrets: fn(&str) -> bool,
+    /// Patterns of files that a review may pass without having been shown them.
+    pub accept_unshown: &'a [String],
+    /// Set if the branch is merged when the change ends.
+    pub merges: bool,
+}
+
+/// The user's working tree compared with a commit: the subject of a review without a change.
+#[derive(Clone, Copy, Debug)]
+pub struct ReviewSite<'a> {
+    /// Commit that is checked out.
+    pub head: &'a str,
+    /// Commit that the working tree is compared with.
+    pub base: &'a str,
+    /// The differences, taken before any check ran: a check runs project code, which may edit files.
+    pub diff: &'a Diff,
+    /// The project's checks and the way they are run; `None` if the user asked for a review without them.
+    pub checks: Option<CheckJob<'a>>,
+    /// Patterns of files that a review may pass without having been shown them.
+    pub accept_unshown: &'a [String],
+}

@@ -1,0 +1,168 @@
+//! A step: one operation on one target, planned before it is recorded and run.
+
+use super::diff;
+use crate::models::{BlobId, Effect, Intent, OperationId, StepResult, StepTrigger, UpdateFormat};
+use crate::store::blob_id;
+
+/// Reason why a step is refused whose target was changed by someone else.
+pub(super) const TARGET_CHANGED: &str = "it has changed since the prompt was made";
+
+/// One operation on one target, as it was planned.
+///
+/// The ledger keeps a step as an [`Intent`], with the hash of its content in place of the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The operation that runs it.
+    pub operation: OperationId,
+    /// Path or other object that it is run on; its form depends on the operation.
+    pub target: String,
+    /// New content of the target; `None` to remove it.
+    pub content: Option<String>,
+    /// Hash of the target's content when the step was planned; `None` if there was no target.
+    pub before: Option<BlobId>,
+    /// Reason why it is not run, if that was known when it was planned. `content` is then as the reply has it.
+    pub refused: Option<String>,
+    /// What it is run for.
+    pub trigger: StepTrigger,
+}
+
+impl Step {
+    /// Returns a step that is run after every turn.
+    pub fn always(
+        operation: OperationId,
+        target: impl Into<String>,
+        content: impl Into<String>,
+    ) -> Self {
+        Self {
+            operation,
+            target: target.into(),
+            content: Some(content.into()),
+            before: None,
+            refused: None,
+            trigger: StepTrigger::Always,
+        }
+    }
+
+    /// Returns a step for an effect of a reply, with the effect's content as it is.
+    ///
+    /// `before` is the hash of the target's content now; `None` if there is no target.
+    #[must_use]
+    pub fn on_request(effect: Effect, before: Option<BlobId>) -> Self {
+        Self {
+            operation: effect.operation,
+            target: effect.target,
+            content: Some(effect.content),
+            before,
+            refused: None,
+            trigger: StepTrigger::Reply,
+        }
+    }
+
+    /// Returns a step that updates a text: a diff is applied, and a whole text gets the line ends of the current one.
+    ///
+    /// The step is refused unless `current` has the hash `before`, and if the diff does not fit.
+    pub(super) fn updating(effect: Effect, current: Option<&str>, before: Option<BlobId>) -> Self {
+        if current.map(|text| blob_id(text.as_bytes())) != before {
+            return Self::on_request(effect, before).refuse(TARGET_CHANGED);
+        }
+
+        let content = match (effect.format, current) {
+            (UpdateFormat::Diff, _) => diff::apply(&effect.target, current, &effect.content),
+            (UpdateFormat::Whole, Some(current)) => {
+                Ok(Some(diff::with_line_ends_of(current, &effect.content)))
+            }
+            (UpdateFormat::Whole, None) => Ok(Some(effect.content.clone())),
+        };
+        match content {
+            Ok(content) => Self {
+                content,
+                ..Self::on_request(effect, before)
+            },
+            Err(reason) => Self::on_request(effect, before).refuse(reason),
+        }
+    }
+
+    /// Returns a step that updates a file with the given bytes, which must be UTF-8.
+    pub(super) fn updating_bytes(
+        effect: Effect,
+        current: Option<Vec<u8>>,
+        before: Option<BlobId>,
+    ) -> Self {
+        match current.map(String::from_utf8).transpose() {
+            Ok(current) => Self::updating(effect, current.as_deref(), before),
+            Err(_) => Self::on_request(effect, before).refuse("it is not a text"),
+        }
+    }
+
+    /// Returns the step marked as not to be run.
+    #[must_use]
+    pub fn refuse(self, reason: impl Into<String>) -> Self {
+        Self {
+            refused: Some(reason.into()),
+            ..self
+        }
+    }
+
+    /// Returns true if it is run after every turn, whatever the reply asks for.
+    #[must_use]
+    pub fn is_always_run(&self) -> bool {
+        self.trigger == StepTrigger::Always
+    }
+
+    /// Returns the hash of the new content; `None` if the target is removed.
+    pub(super) fn after(&self) -> Option<BlobId> {
+        self.content
+            .as_ref()
+            .map(|content| blob_id(content.as_bytes()))
+    }
+
+    /// Returns the step that the ledger records; `content` is the text of the intent's content.
+    #[must_use]
+    pub fn from_intent(intent: &Intent, content: Option<String>) -> Self {
+        Self {
+            operation: intent.operation.clone(),
+            target: intent.target.clone(),
+            content,
+            before: intent.before.clone(),
+            refused: intent.refused.clone(),
+            trigger: intent.trigger(),
+        }
+    }
+
+    /// Returns the record of this step in the ledger.
+    #[must_use]
+    pub fn intent(&self) -> Intent {
+        Intent {
+            operation: self.operation.clone(),
+            target: self.target.clone(),
+            content: self.after(),
+            before: self.before.clone(),
+            refused: self.refused.clone(),
+            trigger: Some(self.trigger),
+        }
+    }
+
+    /// Returns the result of a step that was run; `detail` says what was done.
+    pub fn done(&self, detail: impl Into<String>) -> StepResult {
+        self.settled(true, detail.into())
+    }
+
+    /// Returns the result of a step that failed or was not run; `detail` says why.
+    pub fn not_done(&self, detail: impl Into<String>) -> StepResult {
+        self.settled(false, detail.into())
+    }
+
+    /// Returns the result of this step.
+    #[must_use]
+    pub fn settled(&self, done: bool, detail: String) -> StepResult {
+        StepResult {
+            operation: self.operation.clone(),
+            target: self.target.clone(),
+            done,
+            detail,
+            result: None,
+            report: None,
+            text: None,
+        }
+    }
+}

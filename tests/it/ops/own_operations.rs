@@ -1,0 +1,299 @@
+//! Operations that a program registers: a pack names them, a turn runs them, and a later turn finishes them.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use agentd::agent::{Drivers, Scripted};
+use agentd::models::{Event, Mode, OperationId, SessionId, StepResult, StepTrigger};
+use agentd::ops::{Act, Inspect, Inspection, Operation, Operations, Site, Step, TurnEnd};
+use agentd::orchestrator::{self, TurnContext, TurnReport, TurnRequest, Workspace};
+use agentd::store::MemoryStore;
+use agentd::{Error, ErrorKind, Result};
+
+use crate::support::{TestProject, events, files_below, repository, write};
+
+/// Targets of the steps that were run, in order.
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// `bell.ring`: run when a reply asks for it. The target `broken` fails.
+struct RingBell(Log);
+
+impl Operation for RingBell {
+    fn id(&self) -> OperationId {
+        OperationId::new("bell.ring").unwrap()
+    }
+}
+
+impl Act for RingBell {
+    fn run(&self, _site: &Site<'_>, step: &Step) -> Result<StepResult> {
+        self.0.lock().unwrap().push(step.target.clone());
+        Ok(match step.target.as_str() {
+            "broken" => step.not_done("the bell is broken"),
+            _ => step.done("rang"),
+        })
+    }
+}
+
+/// `till.close`: run after every turn. It stops the turn while `is_stuck` is set.
+struct CloseTill {
+    log: Log,
+    is_stuck: Arc<AtomicBool>,
+}
+
+impl Operation for CloseTill {
+    fn id(&self) -> OperationId {
+        OperationId::new("till.close").unwrap()
+    }
+}
+
+impl Act for CloseTill {
+    fn plan_always(&self, _site: &Site<'_>, _end: &TurnEnd<'_>) -> Option<Step> {
+        Some(Step::always(self.id(), "till", ""))
+    }
+
+    fn run(&self, _site: &Site<'_>, step: &Step) -> Result<StepResult> {
+        if self.is_stuck.load(Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::AgentStopped, "the till is stuck"));
+        }
+        self.log.lock().unwrap().push(step.target.clone());
+        Ok(step.done("closed"))
+    }
+}
+
+/// `oven.check`: refuses a turn once the till was closed twice.
+struct CheckOven(Log);
+
+impl Operation for CheckOven {
+    fn id(&self) -> OperationId {
+        OperationId::new("oven.check").unwrap()
+    }
+}
+
+impl Inspect for CheckOven {
+    fn inspect(&self, _site: &Site<'_>) -> Result<Inspection> {
+        let log = self.0.lock().unwrap();
+        if log.iter().filter(|target| *target == "till").count() > 1 {
+            return Err(Error::new(ErrorKind::NothingToReview, "the oven is cold"));
+        }
+        Ok(Inspection::default())
+    }
+}
+
+/// A project whose pack names the operations above.
+struct Bakery {
+    project: TestProject,
+    store: MemoryStore,
+    operations: Operations,
+    log: Log,
+    is_stuck: Arc<AtomicBool>,
+}
+
+impl Bakery {
+    /// Opens a bakery; `sell` is the mode `sell` of its pack.
+    fn new(sell: &str) -> Self {
+        let project = TestProject::new();
+        let folder = repository().join("tests/data/packs/bakery");
+        for file in files_below(&folder) {
+            let text = fs::read_to_string(folder.join(&file)).unwrap();
+            let text = text
+                .replace(
+                    "jot: {modes: [mix], operation: files.write}",
+                    "jot: {modes: [sell], operation: bell.ring}",
+                )
+                .replace(
+                    "  sell:\n    permission: read-only\n    next: {otherwise: done}",
+                    sell,
+                );
+            let own = project.user_folder().join("packs/bakery").join(&file);
+            write(&own, text);
+        }
+        let log = Log::default();
+        let is_stuck = Arc::new(AtomicBool::new(false));
+
+        let mut operations = Operations::shipped();
+        operations.register_act(RingBell(log.clone())).unwrap();
+        operations
+            .register_act(CloseTill {
+                log: log.clone(),
+                is_stuck: is_stuck.clone(),
+            })
+            .unwrap();
+        operations.register_inspect(CheckOven(log.clone())).unwrap();
+
+        Self {
+            project,
+            store: MemoryStore::default(),
+            operations,
+            log,
+            is_stuck,
+        }
+    }
+
+    fn sell(&self, reply: &str) -> Result<TurnReport> {
+        let workspace = Workspace::open(
+            self.project.root(),
+            Some(self.project.user_folder()),
+            Some("bakery"),
+        )?;
+        let script = serde_json::json!({"format": 1, "turns": [{"mode": "sell", "reply": reply}]})
+            .to_string();
+        let driver = Scripted::read(&script, "script.yaml")?;
+        let run = orchestrator::Run::new("test");
+        orchestrator::take_turn(
+            &TurnContext {
+                workspace: &workspace,
+                store: &self.store,
+                drivers: &Drivers::default(),
+                operations: &self.operations,
+                run: &run,
+            },
+            &driver,
+            &TurnRequest {
+                session: Some(SessionId::new("monday").unwrap()),
+                ..TurnRequest::new(Mode::new("sell").unwrap(), "Two loaves")
+            },
+        )
+    }
+
+    /// Returns the operation, target and trigger of each step that the ledger holds.
+    fn intents(&self) -> Vec<(String, String, StepTrigger)> {
+        let intent = |event: Event| match event {
+            Event::Intended { intent, .. } => {
+                let trigger = intent.trigger();
+                Some((intent.operation.to_string(), intent.target, trigger))
+            }
+            _ => None,
+        };
+        events(&self.store, "monday")
+            .into_iter()
+            .filter_map(intent)
+            .collect()
+    }
+
+    fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+}
+
+const SELL: &str = "  sell:\n    permission: read-only\n    before: [oven.check]\n    after: [bell.ring, till.close]\n    next: {otherwise: done}";
+
+fn ring(target: &str) -> String {
+    format!("<action type=\"jot\"><target>{target}</target><content>Twice</content></action>\n")
+}
+
+#[test]
+fn a_turn_runs_what_a_program_registers() {
+    let bakery = Bakery::new(SELL);
+    let report = bakery.sell(&format!("{}Sold.\n", ring("door"))).unwrap();
+
+    assert_eq!(bakery.log(), ["door", "till"]);
+    let details: Vec<_> = report
+        .settlements
+        .iter()
+        .map(|result| (result.operation.as_str(), result.detail.as_str()))
+        .collect();
+    assert_eq!(details, [("bell.ring", "rang"), ("till.close", "closed")]);
+}
+
+/// A failed step on request stops what is always run, and no other request of the reply.
+#[test]
+fn a_request_that_fails_stops_what_is_always_run() {
+    let bakery = Bakery::new(SELL);
+    let reply = format!("{}{}Sold.\n", ring("broken"), ring("door"));
+    let report = bakery.sell(&reply).unwrap();
+
+    assert_eq!(bakery.log(), ["broken", "door"]);
+    let details: Vec<_> = report
+        .settlements
+        .iter()
+        .map(|result| (result.done, result.detail.as_str()))
+        .collect();
+    assert_eq!(
+        details,
+        [
+            (false, "the bell is broken"),
+            (true, "rang"),
+            (false, "bell.ring was not done"),
+        ]
+    );
+}
+
+/// The ledger says which steps the reply asked for, so that recovery treats them as the interrupted turn did.
+#[test]
+fn a_later_turn_finishes_steps_that_were_left() {
+    let bakery = Bakery::new(SELL);
+    bakery.is_stuck.store(true, Ordering::SeqCst);
+    let reply = format!("{}{}Sold.\n", ring("broken"), ring("door"));
+    let stopped = bakery
+        .sell(&format!("{}Sold.\n", ring("door")))
+        .unwrap_err();
+    assert_eq!(stopped.message(), "the till is stuck");
+    let planned = [
+        ("bell.ring", "door", StepTrigger::Reply),
+        ("till.close", "till", StepTrigger::Always),
+    ];
+    let planned = planned
+        .map(|(operation, target, trigger)| (operation.to_owned(), target.to_owned(), trigger));
+    assert_eq!(bakery.intents(), planned);
+    assert_eq!(bakery.log(), ["door"]);
+
+    bakery.is_stuck.store(false, Ordering::SeqCst);
+    bakery.sell(&reply).unwrap();
+    assert_eq!(
+        bakery.log(),
+        ["door", "till", "broken", "door"],
+        "the till of the first turn, then the second turn"
+    );
+}
+
+#[test]
+fn an_inspection_refuses_the_turn() {
+    let bakery = Bakery::new(SELL);
+    bakery.sell("Sold.\n").unwrap();
+    bakery.sell("Sold.\n").unwrap();
+    let refused = bakery.sell("Sold.\n").unwrap_err();
+    assert_eq!(refused.message(), "the oven is cold");
+    assert_eq!(bakery.log(), ["till", "till"]);
+}
+
+#[test]
+fn an_operation_of_the_wrong_kind_is_refused_before_anything_is_spent() {
+    let cases = [
+        (
+            SELL.replace("oven.check", "till.close"),
+            "the operation `till.close` cannot run before a turn",
+            "`before` takes change.require, checks.run, checks.show, findings.show, git.diff, oven.check, \
+             review.require, specs.merge, specs.show",
+        ),
+        (
+            SELL.replace("till.close", "oven.check"),
+            "the operation `oven.check` can only run before a turn",
+            "`after`, `finish` and actions take bell.ring, change.archive, checks.again, checks.run, files.edit, \
+             files.write, findings.note, git.commit, git.merge, git.squash, specs.merge, tasks.tick, till.close",
+        ),
+    ];
+    for (sell, message, hint) in cases {
+        let bakery = Bakery::new(&sell);
+        let refused = bakery.sell("Sold.\n").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::UnknownOperation);
+        assert_eq!(refused.message(), message);
+        assert_eq!(refused.hint(), Some(hint));
+        assert!(events(&bakery.store, "monday").is_empty());
+    }
+}
+
+#[test]
+fn a_name_is_registered_once_for_each_kind() {
+    let log = Log::default();
+    let mut operations = Operations::shipped();
+    operations.register_act(RingBell(log.clone())).unwrap();
+    let error = operations.register_act(RingBell(log)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NameInvalid);
+    assert_eq!(
+        error.message(),
+        "an operation `bell.ring` is already registered"
+    );
+    assert!(operations.find_act("bell.ring").is_ok());
+    assert!(operations.find_inspect("bell.ring").is_err());
+}
