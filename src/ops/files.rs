@@ -5,20 +5,18 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::beneath::{self, Missing, OpenFolder};
-use super::step::TARGET_CHANGED;
-use super::{Act, Operation, Site, Step, change};
+use super::beneath::{Missing, OpenFolder};
+use super::{Site, Step, change_folder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::file;
-use crate::models::{Effect, OperationId, SessionId, Started, StepResult, UpdateFormat};
-use crate::store::blob_id;
+use crate::models::{OperationId, SessionId};
 
-/// The largest file that can be part of a prompt.
-pub(super) const LARGEST: u64 = 16 * 1024 * 1024;
+/// Maximum size of a file that is read for a prompt or written.
+pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The largest reply that is read.
-const LARGEST_REPLY: u64 = 2 * 1024 * 1024 * 1024;
+/// Maximum size of a reply in a file.
+const MAX_REPLY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Reads a text file that the user has named.
 ///
@@ -26,7 +24,7 @@ const LARGEST_REPLY: u64 = 2 * 1024 * 1024 * 1024;
 ///
 /// `FileUnusable` if it is missing, or is not a readable text file of a sensible size.
 pub fn read_text(path: &Path) -> Result<String> {
-    file::read_text(path, LARGEST)?.ok_or_else(|| missing(path))
+    file::read_text(path, MAX_FILE_BYTES)?.ok_or_else(|| missing(path))
 }
 
 /// Reads the reply of an agent, whatever its bytes are.
@@ -35,7 +33,7 @@ pub fn read_text(path: &Path) -> Result<String> {
 ///
 /// `FileUnusable` if it is missing, or is not a readable file.
 pub fn read_reply(path: &Path) -> Result<Vec<u8>> {
-    file::read_bytes(path, LARGEST_REPLY)?.ok_or_else(|| missing(path))
+    file::read_bytes(path, MAX_REPLY_BYTES)?.ok_or_else(|| missing(path))
 }
 
 fn missing(path: &Path) -> Error {
@@ -53,7 +51,7 @@ fn missing(path: &Path) -> Error {
 ///
 /// `FileUnusable` if something is there that cannot be used.
 pub fn read_project_text(root: &Path, relative: &str) -> Result<Option<String>> {
-    file::read_text_inside(root, &root.join(relative), LARGEST)
+    file::read_text_inside(root, &root.join(relative), MAX_FILE_BYTES)
 }
 
 /// Writes a new file of the project, and its folder if need be; tells whether it did. An existing file is left alone.
@@ -100,7 +98,7 @@ pub(super) fn clear_path(root: &Path, relative: &str) -> Result<()> {
 ///
 /// `FileUnusable` if it cannot be removed.
 pub(super) fn remove_file(root: &Path, relative: &str) -> Result<()> {
-    match remove(root, relative) {
+    match remove_entry(root, relative) {
         Err(error) if !file::is_missing(&error) => Err(Error::new(
             ErrorKind::FileUnusable,
             format!("cannot remove {relative}"),
@@ -191,7 +189,7 @@ fn write_whole(
 /// Removes what writes that were interrupted have left: in the session's folder, and beside what was to be edited.
 pub fn sweep(site: &Site<'_>, planned: &[Step]) {
     let Some(session) = site.session else { return };
-    let mut waiting = vec![site.root.join(change::folder(session))];
+    let mut waiting = vec![site.root.join(change_folder::folder(session))];
     while let Some(folder) = waiting.pop() {
         waiting.extend(sweep_folder(&folder, UNFINISHED));
     }
@@ -236,113 +234,19 @@ fn unfinished(session: &SessionId) -> String {
     format!("{UNFINISHED}{session}~")
 }
 
-/// `files.write`: writes updates into the session's folder.
-pub(super) struct Write;
-
-impl Operation for Write {
-    fn id(&self) -> OperationId {
-        OperationId::FilesWrite
-    }
-}
-
-impl Act for Write {
-    fn plan_effect(
-        &self,
-        site: &Site<'_>,
-        effect: Effect,
-        started: &Started,
-        earlier: Option<&Step>,
-    ) -> Step {
-        let Some(session) = site.session else {
-            return Step::on_request(effect, None);
-        };
-        let path = relative(session, &effect.target);
-        // What cannot be read now is told when it is to be written.
-        let now = || current(site.root, &path).ok().flatten();
-        let before = match (earlier, &started.targets) {
-            (Some(earlier), _) => earlier.after(),
-            (None, Some(targets)) => targets.get(&effect.target).cloned(),
-            (None, None) => now().map(|bytes| blob_id(&bytes)),
-        };
-        match (effect.format, earlier) {
-            (UpdateFormat::Whole, _) => Step::on_request(effect, before),
-            (UpdateFormat::Diff, Some(earlier)) => {
-                Step::updating(effect, earlier.content.as_deref(), before)
-            }
-            (UpdateFormat::Diff, None) => Step::updating_bytes(effect, now(), before),
-        }
-    }
-
-    fn run(&self, site: &Site<'_>, planned: &Step) -> Result<StepResult> {
-        Ok(match site.session {
-            None => planned.settled(false, UNNAMED.to_owned()),
-            Some(session) => settle(
-                site.root,
-                &relative(session, &planned.target),
-                session,
-                planned,
-            ),
-        })
-    }
-}
-
-fn relative(session: &SessionId, target: &str) -> String {
-    format!("{}/{target}", change::folder(session))
-}
-
-/// What becomes of an effect without a session.
-pub(super) const UNNAMED: &str = "nothing is written without a session; name one with --change";
-
-/// Returns the bytes of a file of the project that is to be written; `None` if there is none. A link on its path is an
-/// error, wherever that leads: the file has another name.
-pub(super) fn current(root: &Path, relative: &str) -> io::Result<Option<Vec<u8>>> {
-    beneath::read_bytes(root, relative, LARGEST).map_err(io::Error::other)
-}
-
-/// Makes a file hold what is planned, and tells what became of that.
-pub(super) fn settle(
+/// Replaces a file of the project for a session. No folder on its path may be a link.
+pub(super) fn replace_file(
     root: &Path,
     relative: &str,
+    content: &str,
     session: &SessionId,
-    planned: &Step,
-) -> StepResult {
-    match make(root, relative, session, planned) {
-        Ok(words) => planned.settled(true, format!("{words} {relative}")),
-        Err(error) => planned.settled(false, format!("cannot write {relative}: {error}")),
-    }
+) -> io::Result<()> {
+    let prefix = unfinished(session);
+    write_whole(root, relative, content, Existing::Replace, &prefix)
 }
 
-/// Writes or removes a file if it still holds what it held when this was decided, or does nothing if that was done.
-fn make(
-    root: &Path,
-    relative: &str,
-    session: &SessionId,
-    planned: &Step,
-) -> io::Result<&'static str> {
-    let now = current(root, relative)?.map(|bytes| blob_id(&bytes));
-    if now == planned.after() {
-        return Ok("left unchanged");
-    }
-    if now != planned.before {
-        return Err(io::Error::other(TARGET_CHANGED));
-    }
-    match &planned.content {
-        Some(content) => {
-            write_whole(
-                root,
-                relative,
-                content,
-                Existing::Replace,
-                &unfinished(session),
-            )?;
-            Ok(if now.is_some() { "replaced" } else { "wrote" })
-        }
-        None => remove(root, relative).map(|()| "removed"),
-    }
-}
-
-/// Removes a file. No folder on the way may be a link.
-fn remove(root: &Path, relative: &str) -> io::Result<()> {
+/// Removes a file of the project. No folder on its path may be a link.
+pub(super) fn remove_entry(root: &Path, relative: &str) -> io::Result<()> {
     let (folder, name) = OpenFolder::of(root, relative, Missing::Fail)?;
     fail::point("writing").map_err(io::Error::other)?;
     folder.remove(name)?;

@@ -3,10 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::{
-    Act, Inspect, Operation, Site, Step, TurnEnd, archive, change, edit, evidence, files, findings,
-    spec_merge, tasks,
-};
+use super::{Act, Inspect, Operation, Site, Step, TurnEnd, operations};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Effect, OperationId, Started, StepResult};
 
@@ -60,27 +57,27 @@ impl Operations {
     pub fn shipped() -> Self {
         Self {
             inspecting: vec![
-                Box::new(change::Require),
-                Box::new(evidence::Checks),
-                Box::new(evidence::ShowChecks),
-                Box::new(findings::Show),
-                Box::new(evidence::ShowDiff),
-                Box::new(evidence::ReviewRequire),
-                Box::new(spec_merge::Merge),
-                Box::new(spec_merge::Show),
+                Box::new(operations::ChangeRequire),
+                Box::new(operations::ChecksRun),
+                Box::new(operations::ChecksShow),
+                Box::new(operations::FindingsShow),
+                Box::new(operations::GitDiff),
+                Box::new(operations::ReviewRequire),
+                Box::new(operations::SpecsMerge),
+                Box::new(operations::SpecsShow),
             ],
             acting: vec![
-                Box::new(archive::Archive),
-                Box::new(evidence::ChecksAgain),
-                Box::new(evidence::Checks),
-                Box::new(edit::Edit),
-                Box::new(files::Write),
-                Box::new(findings::Note),
-                Box::new(archive::Commit),
-                Box::new(archive::Merge { squash: false }),
-                Box::new(archive::Merge { squash: true }),
-                Box::new(spec_merge::Merge),
-                Box::new(tasks::Tick),
+                Box::new(operations::ChangeArchive),
+                Box::new(operations::ChecksAgain),
+                Box::new(operations::ChecksRun),
+                Box::new(operations::FilesEdit),
+                Box::new(operations::FilesWrite),
+                Box::new(operations::FindingsNote),
+                Box::new(operations::GitCommit),
+                Box::new(operations::GitMerge { squash: false }),
+                Box::new(operations::GitMerge { squash: true }),
+                Box::new(operations::SpecsMerge),
+                Box::new(operations::TasksTick),
             ],
         }
     }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::change::{CHANGES, names};
+use super::change_folder::{CHANGES, names};
 use super::files::read_project_text;
 use crate::error::Result;
 use crate::file;
 
-/// The folder of specs, in the project.
-const SPECS: &str = "agentd/specs";
+/// Folder of the project's specs.
+pub const SPECS: &str = "agentd/specs";
 
 /// Returns the project's specs, as paths relative to its root and texts, sorted by bytes.
 ///

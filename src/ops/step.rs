@@ -1,6 +1,7 @@
 //! A step: one operation on one target, planned before it is recorded and run.
 
 use super::diff;
+use crate::error::Error;
 use crate::models::{BlobId, Effect, Intent, OperationId, StepResult, StepTrigger, UpdateFormat};
 use crate::store::blob_id;
 
@@ -150,6 +151,20 @@ impl Step {
     /// Returns the result of a step that failed or was not run; `detail` says why.
     pub fn not_done(&self, detail: impl Into<String>) -> StepResult {
         self.settled(false, detail.into())
+    }
+
+    /// Returns the result of a step that failed with an error, with the error's hint.
+    pub(super) fn failed(&self, error: &Error) -> StepResult {
+        let hint = error
+            .hint()
+            .map(|hint| format!(" ({hint})"))
+            .unwrap_or_default();
+        self.not_done(format!("{error}{hint}"))
+    }
+
+    /// Returns the result of a step that needs a change, in a session that was not opened as one.
+    pub(super) fn without_change(&self) -> StepResult {
+        self.not_done("the session has no work tree of its own")
     }
 
     /// Returns the result of this step.

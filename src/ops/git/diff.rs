@@ -11,7 +11,7 @@ use super::worktree::Worktree;
 use super::{Repository, lossy, not_understood, split_at_tab};
 use crate::error::Result;
 use crate::file;
-use crate::ops::files::LARGEST;
+use crate::ops::files::MAX_FILE_BYTES;
 
 /// A file that has changed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -557,7 +557,7 @@ fn why_left_out(
     let size = size_of(record, sizes);
     if names.any(|path| leave_out(&lossy(path))) {
         Some("by its name it may hold secrets".to_owned())
-    } else if size > 2 * LARGEST {
+    } else if size > 2 * MAX_FILE_BYTES {
         Some(format!("it is too large: {}", file::in_units(size)))
     } else if record.binary && !is_text {
         let size = sizes.get(&record.ids[1]).copied().unwrap_or(0);

@@ -28,6 +28,15 @@ pub use worktree::{Leftover, Worktree, WorktreeCommit};
 use crate::error::{Error, ErrorKind, Result};
 use run::{Call, Dir, Output, failed, fields, path_of};
 
+/// Length of an abbreviated commit id.
+const SHORT_COMMIT_LENGTH: usize = 10;
+
+/// Returns the first characters of a commit id, for messages.
+#[must_use]
+pub fn short_commit(commit: &str) -> &str {
+    commit.get(..SHORT_COMMIT_LENGTH).unwrap_or(commit)
+}
+
 /// A repository, seen from one of the user's work trees.
 #[derive(Clone, Debug)]
 pub struct Repository {

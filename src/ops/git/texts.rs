@@ -6,7 +6,7 @@ use super::run::fields;
 use super::{Repository, lossy, not_understood, split_at_tab};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::ops::files::LARGEST;
+use crate::ops::files::MAX_FILE_BYTES;
 
 /// A file or folder at a commit.
 pub(super) struct TreeEntry {
@@ -118,8 +118,8 @@ impl Repository {
             if !entry.mode.starts_with("100") {
                 return Err(unusable(entry, "is not a regular file"));
             }
-            if entry.size.is_none_or(|size| size > LARGEST) {
-                let limit = file::in_units(LARGEST);
+            if entry.size.is_none_or(|size| size > MAX_FILE_BYTES) {
+                let limit = file::in_units(MAX_FILE_BYTES);
                 return Err(unusable(entry, &format!("is too large: over {limit}")));
             }
         }

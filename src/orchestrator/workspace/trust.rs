@@ -406,7 +406,7 @@ pub fn check_trust(
     let message =
         format!("files of this project would be used, and you have not accepted them:{files}");
     if let Some(base) = &workspace.base {
-        let commit = ops::short(&base.commit);
+        let commit = ops::short_commit(&base.commit);
         return Err(Error::new(ErrorKind::NotTrusted, message).with_hint(format!(
             "check out {commit} (the base) and run `agentd trust`; --trust covers the checks alone"
         )));

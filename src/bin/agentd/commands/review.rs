@@ -1,7 +1,7 @@
 //! `agentd review`: the review phase of a change, or one verdict on what is there.
 
 use agentd::models::{AgentName, Mode, SessionId, shown_name};
-use agentd::ops::{LeftOut, short, some_left_out};
+use agentd::ops::{LeftOut, short_commit, some_left_out};
 use agentd::orchestrator::{
     AcceptNow, MOST_REPAIRS, ReviewBase, Reviewed, TurnRequest, no_agent, review_tree,
 };
@@ -101,7 +101,7 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
         terminal::warning(format_args!(
             "the change edits definitions of agentd: {}; the review used those of {}",
             files.join(", "),
-            short(&reviewed.definitions_from)
+            short_commit(&reviewed.definitions_from)
         ));
     }
     if as_json {
@@ -134,7 +134,7 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
             format_args!(
                 "{} files against {}",
                 reviewed.files.len(),
-                short(&reviewed.base)
+                short_commit(&reviewed.base)
             ),
         );
         match (&reviewed.overruled, reviewed.verdict) {

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::files::{LARGEST, read_project_text};
+use super::files::{MAX_FILE_BYTES, read_project_text};
 use super::tree::visible_name;
-use super::{Inspect, Inspection, Operation, Site};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::models::{BlobId, OperationId, SessionId, matches_pattern};
+use crate::models::{BlobId, SessionId, matches_pattern};
 use crate::spec::Tasks;
 use crate::store::blob_id;
 
 /// The folder of changes, in the project.
 pub(super) const CHANGES: &str = "agentd/changes";
+
+/// The folder of archived changes.
+pub const ARCHIVE: &str = "agentd/changes/archive";
 
 /// File with people's notes on a change, in its folder. Agents get the notes in their instructions.
 pub const NOTES: &str = "NOTES.md";
@@ -77,8 +79,8 @@ pub fn targets(root: &Path, session: &SessionId, patterns: &[String]) -> BTreeMa
         .iter()
         .flat_map(|pattern| names(&root.join(&folder), pattern).unwrap_or_default());
     let held = |name: String| {
-        let bytes =
-            file::read_bytes_inside(root, &root.join(&folder).join(&name), LARGEST).ok()??;
+        let bytes = file::read_bytes_inside(root, &root.join(&folder).join(&name), MAX_FILE_BYTES)
+            .ok()??;
         Some((name, blob_id(&bytes)))
     };
     names.filter_map(held).collect()
@@ -165,32 +167,6 @@ pub fn task_ids(tasks: &str) -> Vec<String> {
         .into_iter()
         .map(|task| task.id)
         .collect()
-}
-
-/// `change.require`: refuses a turn on a change that has not been planned.
-pub(super) struct Require;
-
-impl Operation for Require {
-    fn id(&self) -> OperationId {
-        OperationId::ChangeRequire
-    }
-}
-
-impl Inspect for Require {
-    fn inspect(&self, site: &Site<'_>) -> Result<Inspection> {
-        let Some(session) = site.session else {
-            return Err(Error::new(
-                ErrorKind::ChangeNotFound,
-                "this mode works on a change, and none was named",
-            )
-            .with_hint("name one with --change; `agentd review` judges your working tree"));
-        };
-        if artifacts(site.root, session, &["proposal.md".to_owned()])?.is_empty() {
-            let message = format!("the change `{session}` has no proposal.md");
-            return Err(Error::new(ErrorKind::ChangeNotFound, message).with_hint("plan it first"));
-        }
-        Ok(Inspection::default())
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,65 @@
+//! Steps that write or remove one file, shared by `files.write` and `files.edit`.
+
+use std::io;
+use std::path::Path;
+
+use crate::models::{SessionId, StepResult};
+use crate::ops::Step;
+use crate::ops::beneath;
+use crate::ops::files::{MAX_FILE_BYTES, remove_entry, replace_file};
+use crate::ops::step::TARGET_CHANGED;
+use crate::store::blob_id;
+
+/// Returns the bytes of a file that is to be written; `None` if there is none.
+///
+/// A symbolic link on its path is an error even if it leads to a file of the project, because that file has another
+/// name, and the rules for that name were not asked.
+pub(super) fn current_bytes(root: &Path, relative: &str) -> io::Result<Option<Vec<u8>>> {
+    beneath::read_bytes(root, relative, MAX_FILE_BYTES).map_err(io::Error::other)
+}
+
+/// Returns the result of a step without a session.
+pub(super) fn no_session(step: &Step) -> StepResult {
+    step.not_done("nothing is written without a session; name one with --change")
+}
+
+/// Writes or removes the file of a step.
+pub(super) fn run_file_step(
+    root: &Path,
+    relative: &str,
+    session: &SessionId,
+    step: &Step,
+) -> StepResult {
+    match update_file(root, relative, session, step) {
+        Ok(verb) => step.done(format!("{verb} {relative}")),
+        Err(error) => step.not_done(format!("cannot write {relative}: {error}")),
+    }
+}
+
+/// Writes or removes the file if it holds what it held when the step was planned. Does nothing if it holds the planned
+/// content already, because an interrupted run has written it.
+fn update_file(
+    root: &Path,
+    relative: &str,
+    session: &SessionId,
+    step: &Step,
+) -> io::Result<&'static str> {
+    let current = current_bytes(root, relative)?.map(|bytes| blob_id(&bytes));
+    if current == step.after() {
+        return Ok("left unchanged");
+    }
+    if current != step.before {
+        return Err(io::Error::other(TARGET_CHANGED));
+    }
+
+    let Some(content) = &step.content else {
+        remove_entry(root, relative)?;
+        return Ok("removed");
+    };
+    replace_file(root, relative, content, session)?;
+    Ok(if current.is_some() {
+        "replaced"
+    } else {
+        "wrote"
+    })
+}

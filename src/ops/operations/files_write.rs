@@ -1,0 +1,62 @@
+//! `files.write`: writes files of the session's folder.
+
+use super::file_step::{current_bytes, no_session, run_file_step};
+use crate::error::Result;
+use crate::models::{Effect, OperationId, SessionId, Started, StepResult, UpdateFormat};
+use crate::ops::change_folder;
+use crate::ops::{Act, Operation, Site, Step};
+use crate::store::blob_id;
+
+pub(crate) struct FilesWrite;
+
+impl Operation for FilesWrite {
+    fn id(&self) -> OperationId {
+        OperationId::FilesWrite
+    }
+}
+
+impl Act for FilesWrite {
+    fn plan_effect(
+        &self,
+        site: &Site<'_>,
+        effect: Effect,
+        started: &Started,
+        earlier: Option<&Step>,
+    ) -> Step {
+        let Some(session) = site.session else {
+            return Step::on_request(effect, None);
+        };
+
+        // A file that cannot be read now is reported when it is to be written.
+        let path = project_path(session, &effect.target);
+        let current = || current_bytes(site.root, &path).ok().flatten();
+        let before = match (earlier, &started.targets) {
+            (Some(earlier), _) => earlier.after(),
+            (None, Some(targets)) => targets.get(&effect.target).cloned(),
+            (None, None) => current().map(|bytes| blob_id(&bytes)),
+        };
+
+        match (effect.format, earlier) {
+            (UpdateFormat::Whole, _) => Step::on_request(effect, before),
+            (UpdateFormat::Diff, Some(earlier)) => {
+                Step::updating(effect, earlier.content.as_deref(), before)
+            }
+            (UpdateFormat::Diff, None) => Step::updating_bytes(effect, current(), before),
+        }
+    }
+
+    fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
+        Ok(match site.session {
+            Some(session) => {
+                let path = project_path(session, &step.target);
+                run_file_step(site.root, &path, session, step)
+            }
+            None => no_session(step),
+        })
+    }
+}
+
+/// Returns the path of a file of the session's folder, relative to the project's root.
+fn project_path(session: &SessionId, target: &str) -> String {
+    format!("{}/{target}", change_folder::folder(session))
+}

@@ -1,0 +1,116 @@
+//! `git.merge` and `git.squash`: merge the change's branch into the branch that it was made from.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fail;
+use crate::models::{OperationId, StepResult};
+use crate::ops::git::{LandRequest, Landed, short_commit};
+use crate::ops::{Act, ChangeSite, Operation, Site, Step, TurnEnd};
+use crate::store::blob_id;
+
+/// Maximum length of the request in the first line of a commit message, in characters.
+const MAX_TITLE_CHARS: usize = 70;
+
+/// Merges only if the change is to be merged; else the branch is left for the user.
+pub(crate) struct GitMerge {
+    /// Set for `git.squash`, which merges the branch as one commit.
+    pub(crate) squash: bool,
+}
+
+impl Operation for GitMerge {
+    fn id(&self) -> OperationId {
+        if self.squash {
+            OperationId::GitSquash
+        } else {
+            OperationId::GitMerge
+        }
+    }
+
+    fn needs_change(&self) -> bool {
+        true
+    }
+}
+
+impl Act for GitMerge {
+    fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
+        let change = site.change?;
+        let session = site.session?;
+
+        let request = change.opened.request.lines().next().unwrap_or_default();
+        let title: String = request.trim().chars().take(MAX_TITLE_CHARS).collect();
+        let turn = format!("{session}/{}", end.started.turn);
+        let message = if self.squash {
+            format!("{title}\n\nAgentd-Turn: {turn}\n")
+        } else {
+            let branch = &change.opened.branch;
+            format!("Merge {branch}: {title}\n\nAgentd-Turn: {turn}\n")
+        };
+
+        let target = change.opened.onto.clone().unwrap_or_default();
+        Some(Step::always(self.id(), target, message))
+    }
+
+    fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
+        let Some(change) = &site.change else {
+            return Ok(step.without_change());
+        };
+
+        let merged = self.merge(change, step);
+        fail::point("landed")?;
+        Ok(match merged {
+            Ok(detail) => step.done(detail),
+            Err(error) => step.failed(&error),
+        })
+    }
+}
+
+impl GitMerge {
+    /// Merges the branch and returns a sentence about it. A branch that is merged already is left as it is.
+    fn merge(&self, change: &ChangeSite<'_>, step: &Step) -> Result<String> {
+        let branch = &change.opened.branch;
+        let Some(onto) = change.opened.onto.as_deref().filter(|_| change.merges) else {
+            return Ok(format!("the branch {branch} is left for you to merge"));
+        };
+
+        let request = LandRequest {
+            branch,
+            into: onto,
+            message: step.content.as_deref().unwrap_or_default(),
+            squash: self.squash,
+            // A small fix was reviewed alone, so it is merged onto its base and nothing newer.
+            onto: Some(change.opened.base.as_str()).filter(|_| self.squash),
+            check_tip: &|tip| self.check_tip(change, tip),
+        };
+        match change.repository.land_checked(&request) {
+            Ok(Landed::Already) => Ok(format!("{branch} is merged into {onto}")),
+            Ok(_) => Ok(format!("merged {branch} into {onto}")),
+            Err(error) if error.kind() == ErrorKind::MergeConflict => Err(error.with_hint(
+                format!("the branch {branch} has all of it; try again, or merge it by hand"),
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Refuses to merge a branch whose tip is not the commit that was reviewed, or that `git.commit` made.
+    fn check_tip(&self, change: &ChangeSite<'_>, tip: &str) -> Result<()> {
+        let results = &change.state.results;
+        let is_expected = if self.squash {
+            results
+                .get(&OperationId::GitDiff)
+                .is_some_and(|reviewed| reviewed.target == tip)
+        } else {
+            results
+                .get(&OperationId::GitCommit)
+                .is_some_and(|made| made.report == Some(blob_id(tip.as_bytes())))
+        };
+        if is_expected {
+            return Ok(());
+        }
+
+        let message = format!(
+            "{} is not what was judged any more: it is at {}",
+            change.opened.branch,
+            short_commit(tip)
+        );
+        Err(Error::new(ErrorKind::VerdictStale, message))
+    }
+}

@@ -1,0 +1,157 @@
+//! `review.require`: refuses a turn unless the last review passed the files as they are now.
+
+use std::collections::BTreeSet;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::models::{OperationId, ReviewResult, SessionId, StepOutcome};
+use crate::ops::change_folder::{self, ARCHIVE};
+use crate::ops::git::{Changed, Snapshot, Status, short_commit};
+use crate::ops::specs::SPECS;
+use crate::ops::{ChangeSite, Inspect, Inspection, Operation, Site};
+
+pub(crate) struct ReviewRequire;
+
+impl Operation for ReviewRequire {
+    fn id(&self) -> OperationId {
+        OperationId::ReviewRequire
+    }
+
+    fn needs_change(&self) -> bool {
+        true
+    }
+}
+
+impl Inspect for ReviewRequire {
+    fn inspect(&self, site: &Site<'_>) -> Result<Inspection> {
+        let (change, session) = site.require_change(&self.id())?;
+        let refuse = |reason: String| {
+            Error::new(ErrorKind::VerdictStale, reason)
+                .with_hint(format!("`agentd review {session}` reviews it as it is now"))
+        };
+
+        let commit = reviewed_commit(change, session).map_err(refuse)?;
+        let stale = changed_since_review(site, change, session, commit)?;
+        match stale.first() {
+            None => Ok(Inspection::default()),
+            Some(first) => Err(refuse(format!(
+                "{} files have changed since the review passed {}, such as {first}",
+                stale.len(),
+                short_commit(commit)
+            ))),
+        }
+    }
+}
+
+/// Returns the commit that the last review passed, or the reason why the review does not count.
+fn reviewed_commit<'a>(
+    change: &ChangeSite<'a>,
+    session: &SessionId,
+) -> std::result::Result<&'a str, String> {
+    let review = change.state.left.as_ref();
+    let has_outcome = |operation: OperationId, outcome: StepOutcome| {
+        let result = review.and_then(|review| review.results.get(&operation));
+        result.is_some_and(|result| result.result == Some(outcome))
+    };
+
+    let passed = review.filter(|review| review.verdict == Some(ReviewResult::Pass));
+    let diff = passed.and_then(|review| review.results.get(&OperationId::GitDiff));
+    let Some(diff) = diff else {
+        return Err(format!("no review has passed `{session}`"));
+    };
+    if has_outcome(OperationId::ChecksRun, StepOutcome::Failed) {
+        return Err(format!(
+            "the checks of `{session}` failed when it was reviewed"
+        ));
+    }
+    if has_outcome(OperationId::FindingsNote, StepOutcome::Blocking) {
+        return Err(format!("the review of `{session}` has open findings"));
+    }
+    Ok(&diff.target)
+}
+
+/// Returns the files that were judged and are not as the review saw them, unless the target branch brought the change.
+fn changed_since_review(
+    site: &Site<'_>,
+    change: &ChangeSite<'_>,
+    session: &SessionId,
+    commit: &str,
+) -> Result<Vec<String>> {
+    let snapshot = change.worktree.snapshot(commit)?;
+    let changed = snapshot.changed(commit)?;
+
+    // An interrupted run may have moved the folder without recording it.
+    let is_archived = change.state.done.contains_key(&OperationId::ChangeArchive)
+        || !change_folder::has_change(site.root, session);
+    let mut stale: Vec<String> = changed_paths(&changed)
+        .filter(|path| is_judged(site, session, path, is_archived))
+        .map(str::to_owned)
+        .collect();
+
+    if !stale.is_empty() {
+        let from_target = paths_from_target(change, &snapshot)?;
+        stale.retain(|path| !from_target(path));
+    }
+    Ok(stale)
+}
+
+/// Returns true for the files that a verdict is about: those of the project, and the change's proposal and specs; but
+/// not those that archiving the change writes.
+fn is_judged(site: &Site<'_>, session: &SessionId, path: &str, is_archived: bool) -> bool {
+    let folder = change_folder::folder(session);
+    if let Some(name) = path.strip_prefix(&format!("{folder}/")) {
+        return !is_archived && (name == "proposal.md" || name.starts_with("specs/"));
+    }
+
+    let is_of_change = |name: &str| site.root.join(format!("{folder}/specs/{name}")).is_file();
+    let is_merged_spec = path
+        .strip_prefix(&format!("{SPECS}/"))
+        .is_some_and(|name| is_archived || is_of_change(name));
+    let is_in_archive = is_archived && path.starts_with(&format!("{ARCHIVE}/"));
+    !(is_merged_spec || is_in_archive || path == "CHANGELOG.md")
+}
+
+/// Returns the paths of changed files, of a renamed file both.
+fn changed_paths(changed: &[Changed]) -> impl Iterator<Item = &str> {
+    changed.iter().flat_map(|changed| {
+        let from = match &changed.status {
+            Status::Renamed { from } => Some(from.as_str()),
+            _ => None,
+        };
+        std::iter::once(changed.path.as_str()).chain(from)
+    })
+}
+
+/// Returns a predicate for files that differ from the change's base, and are as the target branch has them now or had
+/// them when it was last merged: these differences came from there.
+fn paths_from_target(
+    change: &ChangeSite<'_>,
+    snapshot: &Snapshot,
+) -> Result<impl Fn(&str) -> bool + use<>> {
+    let differences = |commit: &str| -> Result<BTreeSet<String>> {
+        Ok(changed_paths(&snapshot.changed(commit)?)
+            .map(str::to_owned)
+            .collect())
+    };
+
+    let mut from_target = Vec::new();
+    if let Some(onto) = &change.opened.onto {
+        let tip = change.repository.branch_commit(onto)?;
+        let merged = match &tip {
+            Some(tip) => change
+                .repository
+                .merge_base(&change.worktree.head()?, tip)?,
+            None => None,
+        };
+
+        let mut commits: Vec<String> = tip.into_iter().chain(merged).collect();
+        commits.dedup();
+        for commit in commits {
+            from_target.push(differences(&commit)?);
+        }
+    }
+
+    let from_base = differences(&change.opened.base)?;
+    Ok(move |path: &str| {
+        from_base.contains(path) && from_target.iter().any(|paths| !paths.contains(path))
+    })
+}
