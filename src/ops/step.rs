@@ -1,6 +1,6 @@
 //! A step: one operation on one target, planned before it is recorded and run.
 
-use super::diff;
+use super::fs::{apply_patch, with_line_ends_of};
 use crate::error::Error;
 use crate::models::{BlobId, Effect, Intent, OperationId, StepResult, StepTrigger, UpdateFormat};
 use crate::store::blob_id;
@@ -68,9 +68,9 @@ impl Step {
         }
 
         let content = match (effect.format, current) {
-            (UpdateFormat::Diff, _) => diff::apply(&effect.target, current, &effect.content),
+            (UpdateFormat::Diff, _) => apply_patch(&effect.target, current, &effect.content),
             (UpdateFormat::Whole, Some(current)) => {
-                Ok(Some(diff::with_line_ends_of(current, &effect.content)))
+                Ok(Some(with_line_ends_of(current, &effect.content)))
             }
             (UpdateFormat::Whole, None) => Ok(Some(effect.content.clone())),
         };

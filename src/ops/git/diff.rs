@@ -3,15 +3,16 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::run::{Dir, path_of};
-use super::scratch::Scratch;
+use super::command::{Dir, path_of};
+use super::output::{lossy, not_understood, split_at_tab};
+use super::repository::Repository;
 use super::stage::IndexListing;
+use super::temp_repo::Scratch;
 use super::texts::next_blob;
 use super::worktree::Worktree;
-use super::{Repository, lossy, not_understood, split_at_tab};
 use crate::error::Result;
 use crate::file;
-use crate::ops::files::MAX_FILE_BYTES;
+use crate::ops::fs::MAX_FILE_BYTES;
 
 /// A file that has changed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]

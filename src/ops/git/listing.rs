@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::command::failed;
+use super::repository::Repository;
 use super::texts::TreeEntry;
-use super::{Repository, failed};
 use crate::error::Result;
-use crate::ops::detect::TEST_FOLDERS;
-use crate::ops::listing::ProjectListing;
+use crate::ops::checks::ProjectListing;
+use crate::ops::checks::TEST_FOLDERS;
 
 /// The most files that may define something at a commit.
 const MAX_DEFINITIONS: usize = 2_000;

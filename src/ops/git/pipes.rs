@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::ops::census::git_folders;
+use crate::ops::fs::git_folders;
 
 /// Files that git reads in the folders of a work tree.
 const READ_IN_WORK_TREES: [&str; 3] = [".gitignore", ".gitattributes", ".gitmodules"];

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::run::{Dir, path_of};
-use super::{lossy, not_understood};
-use crate::error::Result;
+use super::command::{Dir, path_of};
+use super::output::{lossy, not_understood};
+use crate::error::{Error, ErrorKind, Result};
 
 /// A ref that points to a commit.
 #[derive(Clone, Debug)]
@@ -77,4 +77,65 @@ impl RefRecords {
         // Git also lists refs that are below a name.
         self.0.iter().find(|record| record.name == name)
     }
+}
+
+/// Returns the branch that is checked out.
+pub(super) fn branch_of(dir: &Dir) -> Result<Option<String>> {
+    let name = dir.call(&["symbolic-ref", "-q", "HEAD"]);
+    Ok(name
+        .find()?
+        .and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned)))
+}
+
+/// Returns the whole name of a branch.
+pub(super) fn branch_ref(branch: &str) -> Result<String> {
+    if branch.is_empty() || branch.starts_with('-') || branch.contains("@{") {
+        return Err(Error::new(
+            ErrorKind::NameInvalid,
+            format!("`{}` is no branch", branch.escape_debug()),
+        ));
+    }
+    Ok(format!("refs/heads/{branch}"))
+}
+
+/// Makes a commit of a tree, in the user's name if they have told git who they are.
+pub(super) fn commit_tree(
+    dir: &Dir,
+    tree: &str,
+    parents: &[&str],
+    message: &str,
+) -> Result<String> {
+    let call = || {
+        let call = dir
+            .call(&["commit-tree", tree])
+            .args(parents.iter().flat_map(|parent| ["-p", parent]));
+        call.args(["-F", "-"])
+            .input(format!("{}\n", message.trim_end()))
+    };
+    let output = call().setting("user.useConfigOnly=true").output()?;
+    let unknown = ["auto-detection is disabled", "empty ident name"];
+    if output.code != Some(0) && unknown.iter().any(|words| output.stderr.contains(words)) {
+        return call()
+            .setting("user.name=agentd")
+            .setting("user.email=agentd@localhost")
+            .text();
+    }
+    match output.code {
+        Some(0) => Ok(lossy(&output.stdout).trim().to_owned()),
+        _ => Err(output.failure("commit-tree")),
+    }
+}
+
+/// Moves a branch from one commit to another, and fails if it has moved meanwhile.
+pub(super) fn move_branch(
+    dir: &Dir,
+    reference: &str,
+    new: &str,
+    old: &str,
+    why: &str,
+) -> Result<()> {
+    // Not through a link: somebody could have made the branch lead to another.
+    dir.call(&["update-ref", "--no-deref", "-m", why, reference, new, old])
+        .ok()
+        .map(drop)
 }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::run::{Dir, fields, join_bytes, path_of};
-use super::{lossy, not_understood, split_at_tab};
+use super::command::{Dir, fields, join_bytes, path_of};
+use super::output::{lossy, not_understood, split_at_tab};
 use crate::error::Result;
 
 /// Where the index is if not at its place, and where new objects go.

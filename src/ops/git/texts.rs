@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::run::fields;
-use super::{Repository, lossy, not_understood, split_at_tab};
+use super::command::fields;
+use super::output::{lossy, not_understood, split_at_tab};
+use super::repository::Repository;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::ops::files::MAX_FILE_BYTES;
+use crate::ops::fs::MAX_FILE_BYTES;
 
 /// A file or folder at a commit.
 pub(super) struct TreeEntry {

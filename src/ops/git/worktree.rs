@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
+use super::command::{Dir, failed};
+use super::output::some_names;
 use super::refs::{RefRecord, RefRecords};
-use super::run::{Dir, failed};
+use super::refs::{branch_of, branch_ref, commit_tree, move_branch};
+use super::repository::Repository;
 use super::stage::IndexListing;
-use super::{Repository, branch_of, branch_ref, commit_tree, move_branch, some_names};
 use crate::error::{Error, Result};
 use crate::file;
 

@@ -8,8 +8,7 @@ use crate::error::Result;
 use crate::fail;
 use crate::file;
 use crate::models::{OperationId, SessionId, StepResult};
-use crate::ops::change_folder::{self, ARCHIVE};
-use crate::ops::files::{read_project_text, write_text};
+use crate::ops::fs::{ARCHIVE, change_folder, has_change, read_project_text, write_text};
 use crate::ops::{Act, Operation, Site, Step, TurnEnd};
 
 /// Name of the project's changelog, and of the change's entry for it.
@@ -41,7 +40,7 @@ impl Act for ChangeArchive {
         let today = step.content.as_deref().unwrap_or_default();
         let to = format!("{ARCHIVE}/{today}-{session}");
 
-        if !change_folder::has_change(site.root, session) {
+        if !has_change(site.root, session) {
             return Ok(if site.root.join(&to).is_dir() {
                 step.done(format!("it is in {to}"))
             } else {
@@ -51,7 +50,7 @@ impl Act for ChangeArchive {
 
         add_changelog_entry(site.root, session)?;
         fail::point("archiving")?;
-        let moved = move_folder(site.root, &change_folder::folder(session), &to);
+        let moved = move_folder(site.root, &change_folder(session), &to);
         fail::point("archived")?;
         Ok(match moved {
             Ok(()) => step.done(format!("moved to {to}")),
@@ -85,7 +84,7 @@ fn move_folder(root: &Path, from: &str, to: &str) -> io::Result<()> {
 
 /// Adds the change's entry to the project's changelog, unless there is no changelog or it has the entry.
 fn add_changelog_entry(root: &Path, session: &SessionId) -> Result<()> {
-    let entry_path = format!("{}/{CHANGELOG}", change_folder::folder(session));
+    let entry_path = format!("{}/{CHANGELOG}", change_folder(session));
     let entry = read_project_text(root, &entry_path)?;
     let changelog = read_project_text(root, CHANGELOG)?;
     let (Some(entry), Some(changelog)) = (entry, changelog) else {

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::OperationId;
-use crate::ops::change_folder::artifacts;
+use crate::ops::fs::artifacts;
 use crate::ops::{Inspect, Inspection, Operation, Site};
 
 pub(crate) struct ChangeRequire;

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use crate::models::{SessionId, StepResult};
 use crate::ops::Step;
-use crate::ops::beneath;
-use crate::ops::files::{MAX_FILE_BYTES, remove_entry, replace_file};
+use crate::ops::fs::{MAX_FILE_BYTES, read_bytes, remove_entry, replace_file};
 use crate::ops::step::TARGET_CHANGED;
 use crate::store::blob_id;
 
@@ -15,7 +14,7 @@ use crate::store::blob_id;
 /// A symbolic link on its path is an error even if it leads to a file of the project, because that file has another
 /// name, and the rules for that name were not asked.
 pub(super) fn current_bytes(root: &Path, relative: &str) -> io::Result<Option<Vec<u8>>> {
-    beneath::read_bytes(root, relative, MAX_FILE_BYTES).map_err(io::Error::other)
+    read_bytes(root, relative, MAX_FILE_BYTES).map_err(io::Error::other)
 }
 
 /// Returns the result of a step without a session.

@@ -4,7 +4,7 @@ use super::file_step::{current_bytes, no_session, run_file_step};
 use crate::error::Result;
 use crate::file;
 use crate::models::{Effect, OperationId, Started, StepResult, UpdateFormat};
-use crate::ops::files::MAX_FILE_BYTES;
+use crate::ops::fs::MAX_FILE_BYTES;
 use crate::ops::{Act, Operation, Site, Step};
 use crate::store::blob_id;
 

@@ -3,7 +3,7 @@
 use super::file_step::{current_bytes, no_session, run_file_step};
 use crate::error::Result;
 use crate::models::{Effect, OperationId, SessionId, Started, StepResult, UpdateFormat};
-use crate::ops::change_folder;
+use crate::ops::fs::change_folder;
 use crate::ops::{Act, Operation, Site, Step};
 use crate::store::blob_id;
 
@@ -58,5 +58,5 @@ impl Act for FilesWrite {
 
 /// Returns the path of a file of the session's folder, relative to the project's root.
 fn project_path(session: &SessionId, target: &str) -> String {
-    format!("{}/{target}", change_folder::folder(session))
+    format!("{}/{target}", change_folder(session))
 }

@@ -2,8 +2,7 @@
 
 use crate::error::Result;
 use crate::models::{Finding, OperationId, StepResult, findings_result, findings_summary};
-use crate::ops::change_folder;
-use crate::ops::files::read_project_text;
+use crate::ops::fs::{change_folder, read_project_text};
 use crate::ops::{Act, Operation, Site, Step, TurnEnd};
 
 /// Its result is `BLOCKING` if a critical or major finding is open, `OPEN` if only minor ones are, or `NONE`.
@@ -46,7 +45,7 @@ pub fn find_places(site: &Site<'_>, findings: &mut [Finding]) {
 
         let in_session = site
             .session
-            .map(|session| format!("{}/{file}", change_folder::folder(session)));
+            .map(|session| format!("{}/{file}", change_folder(session)));
         let text = std::iter::once(file.clone())
             .chain(in_session)
             .find_map(|path| read_project_text(site.root, &path).ok().flatten());

@@ -4,8 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
     ContextItem, ContextKind, OperationId, StepOutcome, StepResult, matches_pattern, shown_name,
 };
-use crate::ops::change_folder::{self, NOTES};
-use crate::ops::files::read_project_text;
+use crate::ops::fs::{NOTES, change_folder, notes_text, read_project_text};
 use crate::ops::git::{Diff, DiffLimits, LeftOut, LeftOutKind, short_commit};
 use crate::ops::{Inspect, Inspection, Operation, ReviewSite, Site, Step};
 
@@ -120,10 +119,10 @@ impl GitDiff {
     /// files of the worktree are compared as they are now.
     fn compare(&self, site: &Site<'_>, committed: Option<String>) -> Result<ChangeComparison> {
         let (change, session) = site.require_change(&self.id())?;
-        let folder = format!("{}/", change_folder::folder(session));
+        let folder = format!("{}/", change_folder(session));
 
         // The notes are part of the instructions. A file of that name with another content is not.
-        let notes = change_folder::notes_text(&change.state.notes);
+        let notes = notes_text(&change.state.notes);
         let holds_notes =
             notes.is_some() && read_project_text(site.root, &format!("{folder}{NOTES}"))? == notes;
 

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{OperationId, ReviewResult, SessionId, StepOutcome};
-use crate::ops::change_folder::{self, ARCHIVE};
+use crate::ops::fs::{ARCHIVE, SPECS, change_folder, has_change};
 use crate::ops::git::{Changed, Snapshot, Status, short_commit};
-use crate::ops::specs::SPECS;
 use crate::ops::{ChangeSite, Inspect, Inspection, Operation, Site};
 
 pub(crate) struct ReviewRequire;
@@ -81,7 +80,7 @@ fn changed_since_review(
 
     // An interrupted run may have moved the folder without recording it.
     let is_archived = change.state.done.contains_key(&OperationId::ChangeArchive)
-        || !change_folder::has_change(site.root, session);
+        || !has_change(site.root, session);
     let mut stale: Vec<String> = changed_paths(&changed)
         .filter(|path| is_judged(site, session, path, is_archived))
         .map(str::to_owned)
@@ -97,7 +96,7 @@ fn changed_since_review(
 /// Returns true for the files that a verdict is about: those of the project, and the change's proposal and specs; but
 /// not those that archiving the change writes.
 fn is_judged(site: &Site<'_>, session: &SessionId, path: &str, is_archived: bool) -> bool {
-    let folder = change_folder::folder(session);
+    let folder = change_folder(session);
     if let Some(name) = path.strip_prefix(&format!("{folder}/")) {
         return !is_archived && (name == "proposal.md" || name.starts_with("specs/"));
     }

@@ -3,10 +3,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{OperationId, SessionId, StepOutcome, StepResult};
-use crate::ops::change_folder::{self, artifacts};
-use crate::ops::files::write_text;
+use crate::ops::fs::{SPECS, artifacts, has_change, write_text};
 use crate::ops::git::Merged;
-use crate::ops::specs::SPECS;
 use crate::ops::{Act, ChangeSite, Inspect, Inspection, Operation, Site, Step, TurnEnd};
 use crate::spec::{self, Conflict};
 
@@ -44,7 +42,7 @@ impl Act for SpecsMerge {
             return Ok(step.without_change());
         };
         // The folder is gone if the change was archived, and its specs were merged before that.
-        if !change_folder::has_change(site.root, session) {
+        if !has_change(site.root, session) {
             return Ok(step.done("its specs are merged"));
         }
 

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::models::{ContextItem, ContextKind, OperationId};
-use crate::ops::specs::{self, SPECS};
+use crate::ops::fs::{SPECS, specs};
 use crate::ops::{Inspect, Inspection, Operation, Site};
 
 /// Shows the specs of the commit at which the change was opened; without a change, those of the working tree.
@@ -23,7 +23,7 @@ impl Inspect for SpecsShow {
                     .repository
                     .texts_in(&change.opened.base, SPECS, is_spec)?
             }
-            None => specs::specs(site.root)?.into_iter().collect(),
+            None => specs(site.root)?.into_iter().collect(),
         };
 
         let mut inspection = Inspection::default();

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::fail;
 use crate::models::{Marker, OperationId, SessionId, StepOutcome, StepResult, TaskStatus};
-use crate::ops::change_folder;
-use crate::ops::files::{clear_path, read_project_text, remove_file, write_text};
+use crate::ops::fs::{change_folder, clear_path, read_project_text, remove_file, write_text};
 use crate::ops::git::{Changed, Status};
 use crate::ops::{Act, ChangeSite, Operation, Site, Step, TurnEnd};
 use crate::spec::{Tasks, tick};
@@ -118,7 +117,7 @@ fn tick_tasks(
     step: &Step,
     claims: &Claims,
 ) -> Result<StepResult> {
-    let folder = format!("{}/", change_folder::folder(session));
+    let folder = format!("{}/", change_folder(session));
     let tasks_path = format!("{folder}{TASKS}");
     let record_path = format!("{folder}{RECORD}");
 

@@ -13,7 +13,7 @@ use crate::spec::Tasks;
 use crate::store::blob_id;
 
 /// The folder of changes, in the project.
-pub(super) const CHANGES: &str = "agentd/changes";
+pub(in crate::ops) const CHANGES: &str = "agentd/changes";
 
 /// The folder of archived changes.
 pub const ARCHIVE: &str = "agentd/changes/archive";
@@ -35,14 +35,14 @@ pub fn notes_text(notes: &[String]) -> Option<String> {
 
 /// Returns a change's folder, relative to the project's root.
 #[must_use]
-pub fn folder(session: &SessionId) -> String {
+pub fn change_folder(session: &SessionId) -> String {
     format!("{CHANGES}/{session}")
 }
 
 /// Tells whether there is a change.
 #[must_use]
 pub fn has_change(root: &Path, session: &SessionId) -> bool {
-    root.join(folder(session)).is_dir()
+    root.join(change_folder(session)).is_dir()
 }
 
 /// Returns a change's artifacts that match some patterns, as names and texts: by pattern, then sorted by bytes.
@@ -55,7 +55,7 @@ pub fn artifacts(
     session: &SessionId,
     patterns: &[String],
 ) -> Result<Vec<(String, String)>> {
-    let folder = folder(session);
+    let folder = change_folder(session);
     if !has_change(root, session) {
         return Err(not_found(root, session));
     }
@@ -74,7 +74,7 @@ pub fn artifacts(
 /// told when it is to be written.
 #[must_use]
 pub fn targets(root: &Path, session: &SessionId, patterns: &[String]) -> BTreeMap<String, BlobId> {
-    let folder = folder(session);
+    let folder = change_folder(session);
     let names = patterns
         .iter()
         .flat_map(|pattern| names(&root.join(&folder), pattern).unwrap_or_default());
@@ -87,7 +87,7 @@ pub fn targets(root: &Path, session: &SessionId, patterns: &[String]) -> BTreeMa
 }
 
 /// Returns the names that a pattern may stand for.
-pub(super) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>> {
+pub(in crate::ops) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>> {
     let Some((parent, _)) = pattern
         .split_once("/*")
         .or_else(|| pattern.split_once('*').map(|_| ("", "")))

@@ -3,10 +3,10 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
-use super::Step;
 use super::files::make_folder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::OperationId;
+use crate::ops::Step;
 
 /// The right to merge into a branch of the user's; it ends with this value, or with its process.
 #[derive(Debug)]

@@ -46,7 +46,7 @@ pub fn structure(root: &Path, limits: StructureLimits) -> Result<String> {
 /// # Errors
 ///
 /// Those of [`structure`].
-pub(super) fn top_level(root: &Path, most: usize) -> Result<Vec<String>> {
+pub(in crate::ops) fn top_level(root: &Path, most: usize) -> Result<Vec<String>> {
     let limits = StructureLimits {
         per_folder: most,
         total: most,
@@ -104,9 +104,9 @@ impl Node {
 }
 
 /// The rules that hold in a folder: its own and those of the folders above it.
-pub(super) struct Rules {
-    pub(super) own: Gitignore,
-    pub(super) above: Option<usize>,
+pub(in crate::ops) struct Rules {
+    pub(in crate::ops) own: Gitignore,
+    pub(in crate::ops) above: Option<usize>,
 }
 
 impl Tree {
@@ -248,7 +248,12 @@ fn list(folder: &Path, rules: &[Rules], here: usize, most: usize) -> std::io::Re
 }
 
 /// Tells whether the rules of a folder, or of one above it, name an entry; the nearest rule decides.
-pub(super) fn is_ignored(path: &Path, is_folder: bool, rules: &[Rules], here: usize) -> bool {
+pub(in crate::ops) fn is_ignored(
+    path: &Path,
+    is_folder: bool,
+    rules: &[Rules],
+    here: usize,
+) -> bool {
     let mut level = Some(here);
     while let Some(rules_here) = level.and_then(|index| rules.get(index)) {
         match rules_here.own.matched(path, is_folder) {
@@ -261,7 +266,7 @@ pub(super) fn is_ignored(path: &Path, is_folder: bool, rules: &[Rules], here: us
 }
 
 /// Returns the rules of the folders above a project that is a folder of a repository.
-pub(super) fn rules_above(root: &Path) -> Vec<Rules> {
+pub(in crate::ops) fn rules_above(root: &Path) -> Vec<Rules> {
     let is_repository = |folder: &&Path| folder.join(".git").exists();
     let Some(repository) = root.ancestors().find(is_repository) else {
         return Vec::new();
@@ -283,7 +288,7 @@ pub(super) fn rules_above(root: &Path) -> Vec<Rules> {
     rules
 }
 
-pub(super) fn read_rules(root: &Path, folder: &Path) -> Gitignore {
+pub(in crate::ops) fn read_rules(root: &Path, folder: &Path) -> Gitignore {
     let mut builder = GitignoreBuilder::new(folder);
     match file::read_bytes_inside(root, &folder.join(".gitignore"), LARGEST_RULES) {
         Ok(Some(bytes)) => {
@@ -336,7 +341,7 @@ fn as_git_reads(line: &str) -> String {
 }
 
 /// Returns a file's name as text that shows every byte of it: what is not printable is escaped.
-pub(super) fn visible_name(name: &OsStr) -> String {
+pub(in crate::ops) fn visible_name(name: &OsStr) -> String {
     let mut out = String::new();
     for chunk in name.as_encoded_bytes().utf8_chunks() {
         for c in chunk.valid().chars() {

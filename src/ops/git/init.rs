@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::Repository;
-use super::run::{Call, Git};
+use super::command::{Call, Git};
+use super::repository::Repository;
 use crate::error::Result;
 
 impl Repository {

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use super::detect::{detected, has_target};
-use super::files::read_project_text;
-use super::tree::top_level;
+use super::checks::{detected, has_target};
+use super::fs::{read_project_text, top_level};
 use crate::error::Result;
 
 /// What was found at a repository's root.
@@ -108,7 +107,7 @@ pub fn survey(root: &Path) -> Result<Survey> {
 fn title(root: &Path) -> String {
     let path = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
     path.file_name()
-        .map_or_else(|| "project".to_owned(), super::tree::visible_name)
+        .map_or_else(|| "project".to_owned(), super::fs::visible_name)
 }
 
 /// Returns what a Cargo or Python manifest says of its package.

@@ -194,7 +194,11 @@ impl Drop for UnfinishedFile<'_> {
 /// # Errors
 ///
 /// `FileUnusable` for a link on the path, and for what is not a regular file of at most `limit` bytes.
-pub(super) fn read_bytes(root: &Path, relative: &str, limit: u64) -> Result<Option<Vec<u8>>> {
+pub(in crate::ops) fn read_bytes(
+    root: &Path,
+    relative: &str,
+    limit: u64,
+) -> Result<Option<Vec<u8>>> {
     let opened =
         OpenFolder::of(root, relative, Missing::Fail).and_then(|(folder, name)| folder.open(name));
     match opened {

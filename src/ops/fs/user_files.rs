@@ -92,7 +92,7 @@ pub fn write_private(folder: &Path, name: &str, content: &str) -> Result<()> {
 /// # Errors
 ///
 /// `FileUnusable` if it cannot be written.
-pub(super) fn write_own(folder: &Path, name: &str, content: &str) -> Result<()> {
+pub(in crate::ops) fn write_own(folder: &Path, name: &str, content: &str) -> Result<()> {
     let write = || {
         make_private(folder)?;
         if folder.symlink_metadata()?.is_symlink() {

@@ -1,13 +1,12 @@
 //! Merging: made apart from every work tree, and only then put where it belongs, or not at all.
 
+use super::command::{Dir, failed, fields, path_of};
+use super::output::{lossy, not_understood, some_names, split_at_tab};
 use super::refs::{RefRecord, RefRecords};
-use super::run::{Dir, failed, fields, path_of};
-use super::scratch::Scratch;
+use super::refs::{branch_ref, commit_tree, move_branch};
+use super::repository::{Repository, commit_at};
+use super::temp_repo::Scratch;
 use super::worktree::{Worktree, mark_of};
-use super::{
-    Repository, branch_ref, commit_at, commit_tree, lossy, move_branch, not_understood, some_names,
-    split_at_tab,
-};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What came of merging a branch into another that is the user's.

@@ -49,7 +49,7 @@ const PYTEST: [(&str, &str); 5] = [
 ];
 
 /// Folders in which pytest finds tests by the names of their files.
-pub(super) const TEST_FOLDERS: [&str; 2] = ["tests", "test"];
+pub(in crate::ops) const TEST_FOLDERS: [&str; 2] = ["tests", "test"];
 
 /// The script that npm writes until someone writes another one.
 const NO_SCRIPT: &str = "no test specified";
@@ -214,7 +214,7 @@ fn make(project: &dyn ProjectListing) -> Option<String> {
 }
 
 /// Tells whether a makefile has a target.
-pub(super) fn has_target(makefile: &str, target: &str) -> bool {
+pub(in crate::ops) fn has_target(makefile: &str, target: &str) -> bool {
     let is_rule = |line: &str| {
         let Some((targets, rest)) = line.split_once(':') else {
             return false;

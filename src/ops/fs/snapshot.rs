@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::private::write_own;
 use super::tree::{Rules, is_ignored, read_rules, rules_above, visible_path};
+use super::user_files::write_own;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use crate::models::{SessionId, matches_pattern};
@@ -220,7 +220,7 @@ fn list(folder: &Path, mut take: impl FnMut(PathBuf, Metadata)) -> io::Result<()
 }
 
 /// Returns where git keeps what belongs to a project: in a folder of it or above it, or where a worktree's file says.
-pub(super) fn git_folders(root: &Path) -> Vec<PathBuf> {
+pub(in crate::ops) fn git_folders(root: &Path) -> Vec<PathBuf> {
     let Some(git) = root
         .ancestors()
         .map(|folder| folder.join(".git"))

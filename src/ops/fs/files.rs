@@ -6,14 +6,15 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::beneath::{Missing, OpenFolder};
-use super::{Site, Step, change_folder};
+use super::change_folder::change_folder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::file;
 use crate::models::{OperationId, SessionId};
+use crate::ops::{Site, Step};
 
 /// Maximum size of a file that is read for a prompt or written.
-pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+pub(in crate::ops) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Maximum size of a reply in a file.
 const MAX_REPLY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
@@ -80,7 +81,7 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
     clippy::disallowed_methods,
     reason = "this is the door to project files"
 )]
-pub(super) fn clear_path(root: &Path, relative: &str) -> Result<()> {
+pub(in crate::ops) fn clear_path(root: &Path, relative: &str) -> Result<()> {
     let path = root.join(relative);
     let removed = match path.symlink_metadata() {
         Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
@@ -97,7 +98,7 @@ pub(super) fn clear_path(root: &Path, relative: &str) -> Result<()> {
 /// # Errors
 ///
 /// `FileUnusable` if it cannot be removed.
-pub(super) fn remove_file(root: &Path, relative: &str) -> Result<()> {
+pub(in crate::ops) fn remove_file(root: &Path, relative: &str) -> Result<()> {
     match remove_entry(root, relative) {
         Err(error) if !file::is_missing(&error) => Err(Error::new(
             ErrorKind::FileUnusable,
@@ -189,7 +190,7 @@ fn write_whole(
 /// Removes what writes that were interrupted have left: in the session's folder, and beside what was to be edited.
 pub fn sweep(site: &Site<'_>, planned: &[Step]) {
     let Some(session) = site.session else { return };
-    let mut waiting = vec![site.root.join(change_folder::folder(session))];
+    let mut waiting = vec![site.root.join(change_folder(session))];
     while let Some(folder) = waiting.pop() {
         waiting.extend(sweep_folder(&folder, UNFINISHED));
     }
@@ -235,7 +236,7 @@ fn unfinished(session: &SessionId) -> String {
 }
 
 /// Replaces a file of the project for a session. No folder on its path may be a link.
-pub(super) fn replace_file(
+pub(in crate::ops) fn replace_file(
     root: &Path,
     relative: &str,
     content: &str,
@@ -246,7 +247,7 @@ pub(super) fn replace_file(
 }
 
 /// Removes a file of the project. No folder on its path may be a link.
-pub(super) fn remove_entry(root: &Path, relative: &str) -> io::Result<()> {
+pub(in crate::ops) fn remove_entry(root: &Path, relative: &str) -> io::Result<()> {
     let (folder, name) = OpenFolder::of(root, relative, Missing::Fail)?;
     fail::point("writing").map_err(io::Error::other)?;
     folder.remove(name)?;

@@ -13,7 +13,7 @@ const NOTHING: &str = "/dev/null";
 ///
 /// A hunk belongs where its lines stand, and they must stand in one place only. The numbers in its head do not count:
 /// models rarely get them right, and by a wrong number a hunk would be put to the nearest lines that are alike.
-pub(super) fn apply(
+pub(in crate::ops) fn apply_patch(
     target: &str,
     before: Option<&str>,
     diff: &str,
@@ -205,7 +205,7 @@ impl LineEnds {
 }
 
 /// Returns a text with the line ends of the one whose place it takes.
-pub(super) fn with_line_ends_of(before: &str, text: &str) -> String {
+pub(in crate::ops) fn with_line_ends_of(before: &str, text: &str) -> String {
     let ends = LineEnds::of(before);
     ends.put_on(&ends.taken_off(text))
 }
@@ -217,7 +217,7 @@ mod tests {
     const OLD: &str = "one\ntwo\nthree\ntwo\n";
 
     fn applied(diff: &str) -> Result<Option<String>, String> {
-        apply("a.txt", Some(OLD), diff)
+        apply_patch("a.txt", Some(OLD), diff)
     }
 
     #[test]
@@ -260,20 +260,26 @@ mod tests {
     #[test]
     fn files_are_created_and_removed_by_the_null_device() {
         let create = "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+one\n";
-        assert_eq!(apply("a.txt", None, create), Ok(Some("one\n".to_owned())));
+        assert_eq!(
+            apply_patch("a.txt", None, create),
+            Ok(Some("one\n".to_owned()))
+        );
         assert!(applied(create).is_err(), "it exists");
 
         let remove = "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n";
-        assert_eq!(apply("a.txt", Some("one\n"), remove), Ok(None));
+        assert_eq!(apply_patch("a.txt", Some("one\n"), remove), Ok(None));
         assert!(applied(remove).unwrap_err().contains("leaves lines"));
-        assert!(apply("a.txt", None, remove).is_err(), "it does not exist");
+        assert!(
+            apply_patch("a.txt", None, remove).is_err(),
+            "it does not exist"
+        );
     }
 
     #[test]
     fn line_ends_of_the_file_are_kept() {
         let diff = "@@ -1 +1 @@\n-one\n+1\n";
         assert_eq!(
-            apply("a", Some("one\r\ntwo\r\n"), diff),
+            apply_patch("a", Some("one\r\ntwo\r\n"), diff),
             Ok(Some("1\r\ntwo\r\n".to_owned()))
         );
         assert_eq!(with_line_ends_of("a\r\n", "b\nc\n"), "b\r\nc\r\n");
@@ -286,7 +292,7 @@ mod tests {
 
         let lone = "@@ -1 +0,0 @@\n-\r\n\\ No newline at end of file\n";
         assert_eq!(
-            apply("a", Some("\r"), lone),
+            apply_patch("a", Some("\r"), lone),
             Ok(Some(String::new())),
             "a lone carriage return is text"
         );

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::files::read_project_text;
 use crate::agent::is_program;
 use crate::file;
+use crate::ops::fs::read_project_text;
 
 /// Files and folders of a project. Names are relative to its root.
 pub trait ProjectListing {
@@ -28,7 +28,7 @@ pub trait ProjectListing {
 }
 
 /// A project in a folder.
-pub(super) struct FolderListing<'a>(pub(super) &'a Path);
+pub(in crate::ops) struct FolderListing<'a>(pub(in crate::ops) &'a Path);
 
 impl ProjectListing for FolderListing<'_> {
     fn has(&self, name: &str) -> bool {

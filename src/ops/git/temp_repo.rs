@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::run::{Dir, failed};
+use super::command::{Dir, failed};
 use crate::error::Result;
 use crate::file;
 

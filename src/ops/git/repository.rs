@@ -1,0 +1,408 @@
+//! A git repository and its commits, seen from one of the user's working trees.
+
+use std::path::{Path, PathBuf};
+
+use super::command::{Call, Dir, Git, Output, failed, fields, path_of};
+use super::output::{lossy, some_names};
+use super::refs::{branch_of, branch_ref};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Length of an abbreviated commit id.
+const SHORT_COMMIT_LENGTH: usize = 10;
+
+/// Returns the first characters of a commit id, for messages.
+#[must_use]
+pub fn short_commit(commit: &str) -> &str {
+    commit.get(..SHORT_COMMIT_LENGTH).unwrap_or(commit)
+}
+
+/// A repository, seen from one of the user's work trees.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    /// The top of the user's work tree.
+    pub root: PathBuf,
+    /// The folder that holds the objects and branches.
+    pub common: PathBuf,
+    pub(super) dir: Dir,
+}
+
+/// What is checked out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The commit.
+    pub commit: String,
+    /// The branch; `None` if a commit is checked out directly.
+    pub branch: Option<String>,
+}
+
+impl Repository {
+    /// Finds the repository of a folder.
+    ///
+    /// # Errors
+    ///
+    /// `NotARepository`; `GitFailed` if git does not want to use it.
+    pub fn open(root: &Path, git: &Git) -> Result<Self> {
+        let words = ["rev-parse", "--is-bare-repository", "--is-inside-work-tree"];
+        let places = ["--show-toplevel", "--absolute-git-dir", "--git-common-dir"];
+        let all = Call::new(git, root, &words).args(places).output()?;
+        let lines: Vec<&[u8]> = all.stdout.split(|&byte| byte == b'\n').collect();
+        let [top, git_dir, common] = match lines[..] {
+            [b"false", b"true", top, git_dir, common, b""] if all.code == Some(0) => {
+                [top, git_dir, common].map(path_of)
+            }
+            // It is no repository to work in, or there are line ends in its name.
+            _ => {
+                check_kind(root, &Call::new(git, root, &words).output()?)?;
+                let place = |flag| {
+                    Call::new(git, root, &["rev-parse", flag])
+                        .line()
+                        .map(|line| path_of(&line))
+                };
+                [place(places[0])?, place(places[1])?, place(places[2])?]
+            }
+        };
+        let common = root.join(common).canonicalize();
+        let common = common.map_err(|error| {
+            failed("the repository's folder cannot be found").with_source(error)
+        })?;
+        let dir = Dir::new(git, &common, &git_dir, &top);
+        Ok(Self {
+            root: top,
+            common,
+            dir,
+        })
+    }
+
+    /// Returns what is checked out.
+    ///
+    /// # Errors
+    ///
+    /// `NoCommits`.
+    pub fn head(&self) -> Result<Head> {
+        let both = self
+            .dir
+            .call(&["rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD"])
+            .output()?;
+        let lines = lossy(&both.stdout);
+        if let (Some(0), [commit, name]) = (both.code, &*lines.lines().collect::<Vec<_>>())
+            && is_id(commit)
+        {
+            let branch = name.strip_prefix("refs/heads/").map(str::to_owned);
+            return Ok(Head {
+                commit: (*commit).to_owned(),
+                branch,
+            });
+        }
+
+        // Without a commit, or with a branch or tag that is named `HEAD`.
+        let commit = commit_at(&self.dir, "HEAD")?.ok_or_else(|| {
+            Error::new(ErrorKind::NoCommits, "the repository has no commit yet")
+                .with_hint("make the first one: `git add -A && git commit -m Start`")
+        })?;
+        Ok(Head {
+            commit,
+            branch: branch_of(&self.dir)?,
+        })
+    }
+
+    /// Returns the paths that differ from what is checked out, or are not known to git; a folder ends with `/`.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn uncommitted(&self) -> Result<Vec<String>> {
+        let words = [
+            "status",
+            "--porcelain",
+            "-z",
+            "--no-renames",
+            "--ignore-submodules=dirty",
+        ];
+        let output = self
+            .dir
+            .guarded()?
+            .call(&words)
+            .arg("--untracked-files=normal")
+            .ok()?;
+        Ok(fields(&output)
+            .filter_map(|field| field.get(3..))
+            .map(lossy)
+            .collect())
+    }
+
+    /// Tells whether there is a branch of a name.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn branch_exists(&self, branch: &str) -> Result<bool> {
+        Ok(commit_at(&self.dir, &branch_ref(branch)?)?.is_some())
+    }
+
+    /// Returns the commit at the tip of a branch; `None` if there is no such branch.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`, and `NameInvalid` if the name cannot be that of a branch.
+    pub fn branch_commit(&self, branch: &str) -> Result<Option<String>> {
+        commit_at(&self.dir, &branch_ref(branch)?)
+    }
+
+    /// Returns the commit that a person means by a name: an id, a full ref name, or a short name such as `main`,
+    /// `origin/main` or `v1.2~3`. `None` if there is no such commit.
+    ///
+    /// git itself resolves a short name that several refs have to one of them, tags first. Anyone who can push a tag
+    /// could decide what `origin/main` means; here such a name is an error. Use [`Self::branch_commit`] for names of
+    /// branches that the program itself keeps.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`, and `NameInvalid` if the name is ambiguous.
+    pub fn commit_of(&self, reference: &str) -> Result<Option<String>> {
+        if reference.is_empty() || reference.starts_with('-') {
+            return Ok(None);
+        }
+        if is_id(reference) || reference.starts_with("refs/") {
+            return commit_at(&self.dir, reference);
+        }
+
+        // A suffix of the name, as in `main~2`, `main^` or `main@{1}`, is not ambiguous.
+        let name_end = [reference.find(['~', '^', ':']), reference.find("@{")]
+            .into_iter()
+            .flatten()
+            .min();
+        let (name, rest) = reference.split_at(name_end.unwrap_or(reference.len()));
+        if name.is_empty() || name == "@" || is_pseudo_ref(name) {
+            return commit_at(&self.dir, reference);
+        }
+
+        let refs = self.refs_named(name)?;
+        let objects = if refs.is_empty() {
+            Vec::new()
+        } else {
+            self.objects_named(name)?
+        };
+        match &*[refs, objects].concat() {
+            [] => commit_at(&self.dir, reference),
+            // git does not look for a reflog or an upstream by a full name.
+            [_] if rest.starts_with("@{") => commit_at(&self.dir, reference),
+            [only] => commit_at(&self.dir, &format!("{only}{rest}")),
+            several => Err(ambiguous(name, several)),
+        }
+    }
+
+    /// Returns the full names of all refs that git could take a short name for.
+    fn refs_named(&self, name: &str) -> Result<Vec<String>> {
+        if name.contains(['*', '?', '[', '\\']) {
+            return Ok(Vec::new());
+        }
+        let full_names = [
+            format!("refs/{name}"),
+            format!("refs/tags/{name}"),
+            format!("refs/heads/{name}"),
+            format!("refs/remotes/{name}"),
+            format!("refs/remotes/{name}/HEAD"),
+        ];
+        let list = self
+            .dir
+            .call(&["for-each-ref", "--format=%(refname)"])
+            .args(&full_names)
+            .text()?;
+        // A pattern also matches all refs below it.
+        Ok(list
+            .lines()
+            .filter(|line| full_names.iter().any(|name| name == line))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Returns the ids of all objects that a name could abbreviate.
+    fn objects_named(&self, name: &str) -> Result<Vec<String>> {
+        if name.len() < 4 || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(Vec::new());
+        }
+        let list = self
+            .dir
+            .call(&["rev-parse", &format!("--disambiguate={name}")])
+            .text()?;
+        Ok(list.lines().map(str::to_owned).collect())
+    }
+
+    /// Returns the names in a folder at a commit, sorted as git does; none if there is no such folder.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`.
+    pub fn names_at(&self, commit: &str, folder: &str) -> Result<Vec<String>> {
+        let folder = folder.trim_matches('/');
+        let prefix = if folder.is_empty() {
+            String::new()
+        } else {
+            format!("{folder}/")
+        };
+        let list = self
+            .dir
+            .call(&["ls-tree", "-z", "--name-only", "--full-tree"])
+            .literal();
+        let list = list
+            .args([self.named(commit)?.as_str(), "--"])
+            .args((!prefix.is_empty()).then_some(&prefix))
+            .ok()?;
+        Ok(fields(&list)
+            .filter_map(|path| path.strip_prefix(prefix.as_bytes()))
+            .map(lossy)
+            .collect())
+    }
+
+    /// Returns the newest commit that two share; `None` if they share none.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`, also for a name that is not known.
+    pub fn merge_base(&self, a: &str, b: &str) -> Result<Option<String>> {
+        self.dir
+            .call(&["merge-base", &self.named(a)?, &self.named(b)?])
+            .find()
+    }
+
+    /// Returns the full name of the ref that the current branch is most likely to be merged into: its upstream, the
+    /// default branch of `origin`, `main` or `master`; `None` if that is the current branch itself, or if there is none.
+    ///
+    /// # Errors
+    ///
+    /// `NoCommits`.
+    pub fn default_base(&self) -> Result<Option<String>> {
+        let current = self
+            .head()?
+            .branch
+            .map(|branch| format!("refs/heads/{branch}"));
+        let mut candidates = Vec::new();
+        if let Some(current) = &current {
+            candidates.push(
+                self.dir
+                    .call(&["for-each-ref", "--format=%(upstream)", current])
+                    .text()?,
+            );
+        }
+        candidates.extend(
+            self.dir
+                .call(&["symbolic-ref", "-q", "refs/remotes/origin/HEAD"])
+                .find()?,
+        );
+        candidates.extend(
+            ["heads/", "remotes/origin/"]
+                .iter()
+                .flat_map(|place| ["main", "master"].map(|name| format!("refs/{place}{name}"))),
+        );
+        for candidate in candidates {
+            if current.as_ref() == Some(&candidate) {
+                return Ok(None);
+            }
+            if !candidate.is_empty() && commit_at(&self.dir, &candidate)?.is_some() {
+                return Ok(Some(candidate));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the commit that a name stands for, which must be known.
+    pub(super) fn known(&self, reference: &str) -> Result<String> {
+        self.commit_of(reference)?.ok_or_else(|| {
+            failed(format!("there is no commit `{}`", reference.escape_debug()))
+                .with_hint("name a branch or a commit; `git branch -a` lists the branches")
+        })
+    }
+
+    /// Returns the commit that a name stands for; an id is taken as it is, for a command that fails if it is not there.
+    pub(super) fn named(&self, reference: &str) -> Result<String> {
+        if is_id(reference) {
+            Ok(reference.to_owned())
+        } else {
+            self.known(reference)
+        }
+    }
+
+    /// Returns whether a commit, given by its id, is part of the history of another.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`, also for an id that is not known.
+    pub fn is_ancestor(&self, commit: &str, of: &str) -> Result<bool> {
+        Ok(self
+            .dir
+            .call(&["merge-base", "--is-ancestor", commit, of])
+            .find()?
+            .is_some())
+    }
+}
+
+/// Refuses a folder that is in no work tree, by what git says of it.
+fn check_kind(root: &Path, kind: &Output) -> Result<()> {
+    let shown = root.display().to_string().escape_debug().to_string();
+    if kind.code != Some(0) {
+        if !kind.stderr.contains("not a git repository")
+            && !kind.stderr.contains("cannot change to")
+        {
+            return Err(kind.failure("rev-parse"));
+        }
+        return Err(Error::new(
+            ErrorKind::NotARepository,
+            format!("`{shown}` is not in a git repository"),
+        )
+        .with_hint("make one with `git init`, and commit what is there"));
+    }
+    if !kind.stdout.ends_with(b"true\n") {
+        let bare = kind.stdout.starts_with(b"true");
+        let what = if bare {
+            "is a bare repository"
+        } else {
+            "is part of git's own folder"
+        };
+        return Err(
+            Error::new(ErrorKind::NotARepository, format!("`{shown}` {what}")).with_hint(
+                "work in a folder that has the files; of a bare repository, make a clone",
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// Returns the commit that an unambiguous name stands for.
+pub(super) fn commit_at(dir: &Dir, reference: &str) -> Result<Option<String>> {
+    let output = dir
+        .call(&[
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            &format!("{reference}^{{commit}}"),
+        ])
+        .output()?;
+    // What is there but is no commit ends with another code than what is not there, and with words.
+    Ok((output.code == Some(0))
+        .then(|| lossy(&output.stdout).trim().to_owned())
+        .filter(|id| is_id(id)))
+}
+
+/// Returns true for a ref that git itself keeps outside its folder of refs, such as `HEAD` or `FETCH_HEAD`.
+fn is_pseudo_ref(name: &str) -> bool {
+    name.ends_with("HEAD")
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+}
+
+fn ambiguous(name: &str, candidates: &[String]) -> Error {
+    let name = name.escape_debug();
+    Error::new(
+        ErrorKind::NameInvalid,
+        format!(
+            "`{name}` is ambiguous: it can be {}",
+            some_names(candidates)
+        ),
+    )
+    .with_hint("use one of these full names")
+}
+
+fn is_id(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
