@@ -1,5 +1,6 @@
 //! Which paths of the work tree a reply may edit.
 
+use crate::models::paths;
 use crate::pack::DEFINITIONS;
 
 /// The longest path.
@@ -9,10 +10,7 @@ const LONGEST: usize = 1_000;
 const MARKS: &str = " !#$%&'()+,-.;=@[]^_{}~";
 
 /// Folders that belong to others, wherever they are: the repository's own and this program's.
-const FOREIGN: [&str; 3] = [".git", "git~1", ".agentd"];
-
-/// The folder of changes: a turn reaches its own one by what its mode lists.
-const CHANGES: &str = "agentd/changes";
+const FOREIGN: [&str; 3] = [".git", "git~1", paths::LOCAL_FOLDER];
 
 /// Returns why a path may not be edited; `None` if it may.
 pub(super) fn fault(path: &str) -> Option<String> {
@@ -29,7 +27,8 @@ pub(super) fn fault(path: &str) -> Option<String> {
             .strip_prefix(*place)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    if below(&CHANGES) {
+    // A turn writes to its own change by the `updates` of its mode.
+    if below(&paths::CHANGES_FOLDER) {
         return Some("changes are not edited through the work tree".to_owned());
     }
     let definition = DEFINITIONS.iter().find(|place| below(place))?;

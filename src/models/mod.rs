@@ -19,6 +19,7 @@ mod mode;
 mod model;
 mod nonce;
 mod operation;
+pub mod paths;
 mod pattern;
 mod problem;
 pub mod prompt;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::builtin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
+use crate::models::paths;
 
 /// The largest prose file.
 const LARGEST: u64 = 1024 * 1024;
@@ -20,8 +21,8 @@ const MOST_ENTRIES: usize = 2_000;
 pub const DEFINITIONS: [&str; 5] = [
     "templates/system",
     "agentd/templates",
-    "agentd/packs",
-    "agentd/config.toml",
+    paths::PACKS_FOLDER,
+    paths::CONFIG_FILE,
     "agentd/agents.yaml",
 ];
 

@@ -7,6 +7,7 @@ use super::parts::{Body, PartKind};
 use super::proposal::check_proposal;
 use super::tasks::{Tasks, check_tasks, reference};
 use super::{Fault, check_spec};
+use crate::models::paths::{PROPOSAL_FILE, TASKS_FILE};
 use crate::text::front_matter::split_front_matter;
 
 /// What a file is, by its name.
@@ -21,8 +22,8 @@ fn kind(name: &str) -> FileKind<'_> {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     let is_among_specs = folder == "specs" || folder.ends_with("/specs");
     match file {
-        "proposal.md" if !is_among_specs => FileKind::Proposal,
-        "tasks.md" if !is_among_specs => FileKind::Tasks,
+        PROPOSAL_FILE if !is_among_specs => FileKind::Proposal,
+        TASKS_FILE if !is_among_specs => FileKind::Tasks,
         _ => FileKind::Spec(file.strip_suffix(".md").filter(|_| is_among_specs)),
     }
 }
@@ -53,7 +54,7 @@ pub fn check_file(name: &str, text: &str) -> Vec<Fault> {
 #[must_use]
 pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
     let mut found = Vec::new();
-    for needed in ["proposal.md", "tasks.md"] {
+    for needed in [PROPOSAL_FILE, TASKS_FILE] {
         if !files.iter().any(|(name, _)| *name == needed) {
             found.push((
                 needed.to_owned(),
@@ -63,7 +64,7 @@ pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
     }
     let mut specs: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let plan = files.iter().filter(|(name, _)| {
-        matches!(*name, "proposal.md" | "tasks.md") || matches!(kind(name), FileKind::Spec(Some(_)))
+        matches!(*name, PROPOSAL_FILE | TASKS_FILE) || matches!(kind(name), FileKind::Spec(Some(_)))
     });
     for &(name, text) in plan {
         found.extend(
@@ -80,7 +81,7 @@ pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
             ));
         }
     }
-    for &(name, text) in files.iter().filter(|(name, _)| *name == "tasks.md") {
+    for &(name, text) in files.iter().filter(|(name, _)| *name == TASKS_FILE) {
         let tasks = Tasks::read(text).tasks;
         for (task, written) in tasks
             .iter()

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use agentd::agent::{ChildWatcher, Drivers, path_of};
 use agentd::config::Environment;
-use agentd::models::{Catalogue, SessionId, State};
+use agentd::models::{Catalogue, SessionId, State, paths};
 use agentd::ops::Git;
 use agentd::orchestrator::{self, ReviewBase, Workspace};
 use agentd::secret::Secrets;
@@ -54,7 +54,7 @@ pub(crate) fn root(args: &Args) -> Result<PathBuf> {
     let folder = folder(args)?;
     let full = folder.canonicalize().unwrap_or_else(|_| folder.clone());
     let is_root = |path: &&Path| {
-        [".git", "agentd/project.md", "agentd/config.toml"]
+        [".git", paths::PROJECT_FILE, paths::CONFIG_FILE]
             .iter()
             .any(|mark| path.join(mark).exists())
     };

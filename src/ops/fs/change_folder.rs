@@ -8,18 +8,10 @@ use super::files::{MAX_FILE_BYTES, read_project_text};
 use super::tree::visible_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
+use crate::models::paths::{ARCHIVE_NAME, CHANGES_FOLDER, change_folder};
 use crate::models::{BlobId, SessionId, matches_pattern};
 use crate::spec::Tasks;
 use crate::store::blob_id;
-
-/// The folder of changes, in the project.
-pub(in crate::ops) const CHANGES: &str = "agentd/changes";
-
-/// The folder of archived changes.
-pub const ARCHIVE: &str = "agentd/changes/archive";
-
-/// File with people's notes on a change, in its folder. Agents get the notes in their instructions.
-pub const NOTES: &str = "NOTES.md";
 
 /// Returns the text of the file of notes; `None` if nobody has said anything.
 #[must_use]
@@ -31,12 +23,6 @@ pub fn notes_text(notes: &[String]) -> Option<String> {
         "# Notes\n\nWhat people said to this change, in order.\n\n{}\n",
         notes.join("\n\n")
     ))
-}
-
-/// Returns a change's folder, relative to the project's root.
-#[must_use]
-pub fn change_folder(session: &SessionId) -> String {
-    format!("{CHANGES}/{session}")
 }
 
 /// Tells whether there is a change.
@@ -114,14 +100,14 @@ pub(in crate::ops) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>>
 }
 
 fn not_found(root: &Path, session: &SessionId) -> Error {
-    let known = file::names_in(&root.join(CHANGES)).unwrap_or_default();
+    let known = file::names_in(&root.join(CHANGES_FOLDER)).unwrap_or_default();
     let known: Vec<String> = known
         .iter()
-        .filter(|name| *name != "archive")
+        .filter(|name| *name != ARCHIVE_NAME)
         .map(|name| visible_name(name))
         .collect();
     let hint = match known.as_slice() {
-        [] => format!("{CHANGES}/ holds no change yet"),
+        [] => format!("{CHANGES_FOLDER}/ holds no change yet"),
         [one] => format!("there is {one}"),
         names => format!("there are {}", names.join(", ")),
     };

@@ -6,10 +6,10 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::beneath::{Missing, OpenFolder};
-use super::change_folder::change_folder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::file;
+use crate::models::paths::change_folder;
 use crate::models::{OperationId, SessionId};
 use crate::ops::{Site, Step};
 

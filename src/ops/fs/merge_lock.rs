@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::files::make_folder;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::OperationId;
+use crate::models::{OperationId, paths};
 use crate::ops::Step;
 
 /// The right to merge into a branch of the user's; it ends with this value, or with its process.
@@ -25,12 +25,11 @@ impl MergeLock {
         reason = "this is the door to project files"
     )]
     pub fn take(root: &Path) -> Result<Option<Self>> {
-        let folder = root.join(".agentd");
-        make_folder(&folder)?;
-        let path = folder.join("landing.lock");
+        make_folder(&root.join(paths::LOCAL_FOLDER))?;
+        let path = root.join(paths::MERGE_LOCK_FILE);
         let unusable = |error| {
-            Error::new(ErrorKind::FileUnusable, "cannot lock .agentd/landing.lock")
-                .with_source(error)
+            let message = format!("cannot lock {}", paths::MERGE_LOCK_FILE);
+            Error::new(ErrorKind::FileUnusable, message).with_source(error)
         };
         // A link would have another file made.
         if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {

@@ -12,8 +12,7 @@ mod user_files;
 
 pub(super) use beneath::read_bytes;
 pub use change_folder::{
-    ARCHIVE, NOTES, OpenTasks, artifacts, change_folder, has_change, notes_text, open_tasks,
-    targets, task_ids,
+    OpenTasks, artifacts, has_change, notes_text, open_tasks, targets, task_ids,
 };
 pub(super) use files::{MAX_FILE_BYTES, clear_path, remove_entry, remove_file, replace_file};
 pub use files::{
@@ -24,7 +23,7 @@ pub use merge_lock::MergeLock;
 pub(super) use patch::{apply_patch, with_line_ends_of};
 pub(super) use snapshot::git_folders;
 pub use snapshot::{SnapshotScope, TreeSnapshot};
-pub use specs::{SPECS, specs, wanted_specs};
+pub use specs::{specs, wanted_specs};
 pub use tree::{structure, visible_path};
 pub(super) use tree::{top_level, visible_name};
 pub use user_files::{check_own, private_names, write_private};

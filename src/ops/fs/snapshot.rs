@@ -12,7 +12,7 @@ use super::tree::{Rules, is_ignored, read_rules, rules_above, visible_path};
 use super::user_files::write_own;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::models::{SessionId, matches_pattern};
+use crate::models::{SessionId, matches_pattern, paths};
 
 /// The largest census that is read back.
 const LARGEST: u64 = 1 << 30;
@@ -158,7 +158,7 @@ impl SnapshotScope<'_> {
             .iter()
             .collect();
         match inside[..] {
-            [first] if first == ".agentd" => true,
+            [first] if first == paths::LOCAL_FOLDER => true,
             [first, second, change, ..] if first == "agentd" && second == "changes" => {
                 let own = change == self.session.as_str();
                 let target = inside[3..].iter().collect::<PathBuf>();

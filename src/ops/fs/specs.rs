@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use super::change_folder::{CHANGES, names};
+use super::change_folder::names;
 use super::files::read_project_text;
 use crate::error::Result;
 use crate::file;
-
-/// Folder of the project's specs.
-pub const SPECS: &str = "agentd/specs";
+use crate::models::paths::{ARCHIVE_NAME, CHANGES_FOLDER, SPECS_FOLDER};
 
 /// Returns the project's specs, as paths relative to its root and texts, sorted by bytes.
 ///
@@ -16,7 +14,7 @@ pub const SPECS: &str = "agentd/specs";
 ///
 /// `FileUnusable` for one that cannot be read.
 pub fn specs(root: &Path) -> Result<Vec<(String, String)>> {
-    texts(root, SPECS)
+    texts(root, SPECS_FOLDER)
 }
 
 /// Returns the specs of open changes, as paths relative to the project's root and texts, sorted by bytes.
@@ -26,9 +24,9 @@ pub fn specs(root: &Path) -> Result<Vec<(String, String)>> {
 /// `FileUnusable` for one that cannot be read.
 pub fn wanted_specs(root: &Path) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
-    for change in file::names_in(&root.join(CHANGES))? {
-        if let Some(change) = change.to_str().filter(|change| *change != "archive") {
-            found.extend(texts(root, &format!("{CHANGES}/{change}/specs"))?);
+    for change in file::names_in(&root.join(CHANGES_FOLDER))? {
+        if let Some(change) = change.to_str().filter(|change| *change != ARCHIVE_NAME) {
+            found.extend(texts(root, &format!("{CHANGES_FOLDER}/{change}/specs"))?);
         }
     }
     Ok(found)

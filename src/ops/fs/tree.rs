@@ -12,6 +12,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use crate::config::StructureLimits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
+use crate::models::paths;
 
 /// The largest `.gitignore` that is honoured.
 const LARGEST_RULES: u64 = 1024 * 1024;
@@ -214,7 +215,7 @@ fn list(folder: &Path, rules: &[Rules], here: usize, most: usize) -> std::io::Re
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        if name == ".git" || name == ".agentd" {
+        if name == ".git" || name == paths::LOCAL_FOLDER {
             continue;
         }
         let file_type = entry.file_type()?;

@@ -7,12 +7,10 @@ use std::path::Path;
 use crate::error::Result;
 use crate::fail;
 use crate::file;
+use crate::models::paths::{ARCHIVE_FOLDER, CHANGELOG_FILE, change_file, change_folder};
 use crate::models::{OperationId, SessionId, StepResult};
-use crate::ops::fs::{ARCHIVE, change_folder, has_change, read_project_text, write_text};
+use crate::ops::fs::{has_change, read_project_text, write_text};
 use crate::ops::{Act, Operation, Site, Step, TurnEnd};
-
-/// Name of the project's changelog, and of the change's entry for it.
-const CHANGELOG: &str = "CHANGELOG.md";
 
 /// The content of its step is the date in the name of the archived folder.
 pub(crate) struct ChangeArchive;
@@ -30,7 +28,7 @@ impl Operation for ChangeArchive {
 impl Act for ChangeArchive {
     fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
         site.change
-            .map(|_| Step::always(self.id(), ARCHIVE, end.today))
+            .map(|_| Step::always(self.id(), ARCHIVE_FOLDER, end.today))
     }
 
     fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
@@ -38,7 +36,7 @@ impl Act for ChangeArchive {
             return Ok(step.without_change());
         };
         let today = step.content.as_deref().unwrap_or_default();
-        let to = format!("{ARCHIVE}/{today}-{session}");
+        let to = format!("{ARCHIVE_FOLDER}/{today}-{session}");
 
         if !has_change(site.root, session) {
             return Ok(if site.root.join(&to).is_dir() {
@@ -65,7 +63,7 @@ impl Act for ChangeArchive {
     reason = "this is the door to project files"
 )]
 fn move_folder(root: &Path, from: &str, to: &str) -> io::Result<()> {
-    let archive = root.join(ARCHIVE);
+    let archive = root.join(ARCHIVE_FOLDER);
     let is_link = archive
         .symlink_metadata()
         .is_ok_and(|found| found.is_symlink());
@@ -84,9 +82,8 @@ fn move_folder(root: &Path, from: &str, to: &str) -> io::Result<()> {
 
 /// Adds the change's entry to the project's changelog, unless there is no changelog or it has the entry.
 fn add_changelog_entry(root: &Path, session: &SessionId) -> Result<()> {
-    let entry_path = format!("{}/{CHANGELOG}", change_folder(session));
-    let entry = read_project_text(root, &entry_path)?;
-    let changelog = read_project_text(root, CHANGELOG)?;
+    let entry = read_project_text(root, &change_file(session, CHANGELOG_FILE))?;
+    let changelog = read_project_text(root, CHANGELOG_FILE)?;
     let (Some(entry), Some(changelog)) = (entry, changelog) else {
         return Ok(());
     };
@@ -97,7 +94,7 @@ fn add_changelog_entry(root: &Path, session: &SessionId) -> Result<()> {
     if entry.is_empty() || has_entry {
         return Ok(());
     }
-    write_text(root, CHANGELOG, &with_entry(&changelog, entry))
+    write_text(root, CHANGELOG_FILE, &with_entry(&changelog, entry))
 }
 
 /// Returns a changelog with an entry below its heading `Unreleased`, which is added below the title if it is missing.

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::OperationId;
+use crate::models::paths::PROPOSAL_FILE;
 use crate::ops::fs::artifacts;
 use crate::ops::{Inspect, Inspection, Operation, Site};
 
@@ -23,8 +24,8 @@ impl Inspect for ChangeRequire {
             .with_hint("name one with --change; `agentd review` judges your working tree"));
         };
 
-        if artifacts(site.root, session, &["proposal.md".to_owned()])?.is_empty() {
-            let message = format!("the change `{session}` has no proposal.md");
+        if artifacts(site.root, session, &[PROPOSAL_FILE.to_owned()])?.is_empty() {
+            let message = format!("the change `{session}` has no {PROPOSAL_FILE}");
             return Err(Error::new(ErrorKind::ChangeNotFound, message).with_hint("plan it first"));
         }
         Ok(Inspection::default())

@@ -2,8 +2,8 @@
 
 use super::file_step::{current_bytes, no_session, run_file_step};
 use crate::error::Result;
-use crate::models::{Effect, OperationId, SessionId, Started, StepResult, UpdateFormat};
-use crate::ops::fs::change_folder;
+use crate::models::paths::change_file;
+use crate::models::{Effect, OperationId, Started, StepResult, UpdateFormat};
 use crate::ops::{Act, Operation, Site, Step};
 use crate::store::blob_id;
 
@@ -28,7 +28,7 @@ impl Act for FilesWrite {
         };
 
         // A file that cannot be read now is reported when it is to be written.
-        let path = project_path(session, &effect.target);
+        let path = change_file(session, &effect.target);
         let current = || current_bytes(site.root, &path).ok().flatten();
         let before = match (earlier, &started.targets) {
             (Some(earlier), _) => earlier.after(),
@@ -48,15 +48,10 @@ impl Act for FilesWrite {
     fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
         Ok(match site.session {
             Some(session) => {
-                let path = project_path(session, &step.target);
+                let path = change_file(session, &step.target);
                 run_file_step(site.root, &path, session, step)
             }
             None => no_session(step),
         })
     }
-}
-
-/// Returns the path of a file of the session's folder, relative to the project's root.
-fn project_path(session: &SessionId, target: &str) -> String {
-    format!("{}/{target}", change_folder(session))
 }

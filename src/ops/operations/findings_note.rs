@@ -1,8 +1,9 @@
 //! `findings.note`: records the findings of a turn in the ledger.
 
 use crate::error::Result;
+use crate::models::paths::change_file;
 use crate::models::{Finding, OperationId, StepResult, findings_result, findings_summary};
-use crate::ops::fs::{change_folder, read_project_text};
+use crate::ops::fs::read_project_text;
 use crate::ops::{Act, Operation, Site, Step, TurnEnd};
 
 /// Its result is `BLOCKING` if a critical or major finding is open, `OPEN` if only minor ones are, or `NONE`.
@@ -43,9 +44,7 @@ pub fn find_places(site: &Site<'_>, findings: &mut [Finding]) {
     for finding in findings {
         let Some(file) = &finding.file else { continue };
 
-        let in_session = site
-            .session
-            .map(|session| format!("{}/{file}", change_folder(session)));
+        let in_session = site.session.map(|session| change_file(session, file));
         let text = std::iter::once(file.clone())
             .chain(in_session)
             .find_map(|path| read_project_text(site.root, &path).ok().flatten());

@@ -1,10 +1,11 @@
 //! `git.diff`: shows the difference between a change and its base, and records the commit that is judged.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::models::paths::{NOTES_FILE, change_file, change_folder};
 use crate::models::{
     ContextItem, ContextKind, OperationId, StepOutcome, StepResult, matches_pattern, shown_name,
 };
-use crate::ops::fs::{NOTES, change_folder, notes_text, read_project_text};
+use crate::ops::fs::{notes_text, read_project_text};
 use crate::ops::git::{Diff, DiffLimits, LeftOut, LeftOutKind, short_commit};
 use crate::ops::{Inspect, Inspection, Operation, ReviewSite, Site, Step};
 
@@ -123,8 +124,8 @@ impl GitDiff {
 
         // The notes are part of the instructions. A file of that name with another content is not.
         let notes = notes_text(&change.state.notes);
-        let holds_notes =
-            notes.is_some() && read_project_text(site.root, &format!("{folder}{NOTES}"))? == notes;
+        let holds_notes = notes.is_some()
+            && read_project_text(site.root, &change_file(session, NOTES_FILE))? == notes;
 
         // The prompt shows the artifacts of the change anyway. Other files in its folder must be seen in the diff.
         let is_shown_elsewhere = |path: &str| {
@@ -135,7 +136,7 @@ impl GitDiff {
                 .artifacts
                 .iter()
                 .any(|pattern| matches_pattern(pattern, name));
-            is_artifact || (holds_notes && name == NOTES)
+            is_artifact || (holds_notes && name == NOTES_FILE)
         };
         let leaves_out = |path: &str| is_shown_elsewhere(path) || (change.holds_secrets)(path);
 

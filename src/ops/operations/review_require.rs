@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::models::paths::{
+    ARCHIVE_FOLDER, CHANGELOG_FILE, PROPOSAL_FILE, SPECS_FOLDER, change_folder,
+};
 use crate::models::{OperationId, ReviewResult, SessionId, StepOutcome};
-use crate::ops::fs::{ARCHIVE, SPECS, change_folder, has_change};
+use crate::ops::fs::has_change;
 use crate::ops::git::{Changed, Snapshot, Status, short_commit};
 use crate::ops::{ChangeSite, Inspect, Inspection, Operation, Site};
 
@@ -98,15 +101,15 @@ fn changed_since_review(
 fn is_judged(site: &Site<'_>, session: &SessionId, path: &str, is_archived: bool) -> bool {
     let folder = change_folder(session);
     if let Some(name) = path.strip_prefix(&format!("{folder}/")) {
-        return !is_archived && (name == "proposal.md" || name.starts_with("specs/"));
+        return !is_archived && (name == PROPOSAL_FILE || name.starts_with("specs/"));
     }
 
     let is_of_change = |name: &str| site.root.join(format!("{folder}/specs/{name}")).is_file();
     let is_merged_spec = path
-        .strip_prefix(&format!("{SPECS}/"))
+        .strip_prefix(&format!("{SPECS_FOLDER}/"))
         .is_some_and(|name| is_archived || is_of_change(name));
-    let is_in_archive = is_archived && path.starts_with(&format!("{ARCHIVE}/"));
-    !(is_merged_spec || is_in_archive || path == "CHANGELOG.md")
+    let is_in_archive = is_archived && path.starts_with(&format!("{ARCHIVE_FOLDER}/"));
+    !(is_merged_spec || is_in_archive || path == CHANGELOG_FILE)
 }
 
 /// Returns the paths of changed files, of a renamed file both.

@@ -2,8 +2,9 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
+use crate::models::paths::{CHANGE_SPECS, SPECS_FOLDER, project_spec};
 use crate::models::{OperationId, SessionId, StepOutcome, StepResult};
-use crate::ops::fs::{SPECS, artifacts, has_change, write_text};
+use crate::ops::fs::{artifacts, has_change, write_text};
 use crate::ops::git::Merged;
 use crate::ops::{Act, ChangeSite, Inspect, Inspection, Operation, Site, Step, TurnEnd};
 use crate::spec::{self, Conflict};
@@ -34,7 +35,7 @@ impl Inspect for SpecsMerge {
 impl Act for SpecsMerge {
     fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
         site.change
-            .map(|_| Step::always(self.id(), SPECS, end.today))
+            .map(|_| Step::always(self.id(), SPECS_FOLDER, end.today))
     }
 
     fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
@@ -138,9 +139,9 @@ fn merge_specs(
     tip: Option<&str>,
     today: &str,
 ) -> Result<Vec<(String, String)>> {
-    let mut wanted = artifacts(site.root, session, &["specs/*.md".to_owned()])?;
+    let mut wanted = artifacts(site.root, session, &[CHANGE_SPECS.to_owned()])?;
     for (name, _) in &mut wanted {
-        *name = format!("{SPECS}/{}", name.trim_start_matches("specs/"));
+        *name = project_spec(name);
     }
 
     let base = change.opened.base.as_str();

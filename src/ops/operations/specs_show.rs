@@ -1,8 +1,9 @@
 //! `specs.show`: shows the project's specs.
 
 use crate::error::Result;
+use crate::models::paths::SPECS_FOLDER;
 use crate::models::{ContextItem, ContextKind, OperationId};
-use crate::ops::fs::{SPECS, specs};
+use crate::ops::fs::specs;
 use crate::ops::{Inspect, Inspection, Operation, Site};
 
 /// Shows the specs of the commit at which the change was opened; without a change, those of the working tree.
@@ -21,7 +22,7 @@ impl Inspect for SpecsShow {
                 let is_spec = |name: &str| name.ends_with(".md");
                 change
                     .repository
-                    .texts_in(&change.opened.base, SPECS, is_spec)?
+                    .texts_in(&change.opened.base, SPECS_FOLDER, is_spec)?
             }
             None => specs(site.root)?.into_iter().collect(),
         };

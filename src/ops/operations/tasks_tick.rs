@@ -7,17 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::fail;
+use crate::models::paths::{IMPLEMENTATION_FILE, TASKS_FILE, change_file, change_folder};
 use crate::models::{Marker, OperationId, SessionId, StepOutcome, StepResult, TaskStatus};
-use crate::ops::fs::{change_folder, clear_path, read_project_text, remove_file, write_text};
+use crate::ops::fs::{clear_path, read_project_text, remove_file, write_text};
 use crate::ops::git::{Changed, Status};
 use crate::ops::{Act, ChangeSite, Operation, Site, Step, TurnEnd};
 use crate::spec::{Tasks, tick};
-
-/// The list of tasks, in the change's folder.
-const TASKS: &str = "tasks.md";
-
-/// The record of an implementation, in the change's folder.
-const RECORD: &str = "IMPLEMENTATION.md";
 
 /// First words of the evidence in the record.
 const EVIDENCE: &str = "## Evidence of ";
@@ -75,7 +70,7 @@ impl Act for TasksTick {
         };
 
         let content = serde_json::to_string(&claims).ok()?;
-        Some(Step::always(self.id(), TASKS, content))
+        Some(Step::always(self.id(), TASKS_FILE, content))
     }
 
     fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
@@ -118,8 +113,8 @@ fn tick_tasks(
     claims: &Claims,
 ) -> Result<StepResult> {
     let folder = format!("{}/", change_folder(session));
-    let tasks_path = format!("{folder}{TASKS}");
-    let record_path = format!("{folder}{RECORD}");
+    let tasks_path = change_file(session, TASKS_FILE);
+    let record_path = change_file(session, IMPLEMENTATION_FILE);
 
     let all_changed: Vec<Changed> = change.worktree.changed(&claims.from)?;
     let restored = restore_folder(site, change, claims, &folder, &all_changed)?;
@@ -213,7 +208,10 @@ fn restore_folder(
         }
 
         for path in paths {
-            let Some(name) = path.strip_prefix(folder).filter(|name| *name != RECORD) else {
+            let Some(name) = path
+                .strip_prefix(folder)
+                .filter(|name| *name != IMPLEMENTATION_FILE)
+            else {
                 continue;
             };
             let before = change.repository.text_at(&claims.from, path)?;
@@ -222,7 +220,7 @@ fn restore_folder(
             let ids: Vec<&str> = claims.tasks.keys().map(String::as_str).collect();
             let ticked_before = before
                 .as_deref()
-                .filter(|_| name == TASKS)
+                .filter(|_| name == TASKS_FILE)
                 .map(|text| tick(text, &ids));
             let current = read_project_text(site.root, path).ok().flatten();
 

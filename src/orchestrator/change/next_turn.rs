@@ -4,16 +4,13 @@ use std::path::PathBuf;
 
 use crate::config::TaskPace;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Mode, SessionId, State};
+use crate::models::{Mode, SessionId, State, paths};
 use crate::ops;
 use crate::orchestrator::turn::reply_reader::MOST_REPAIRS;
 use crate::orchestrator::turn::request::TurnRequest;
 use crate::orchestrator::workspace::{Workspace, names_secrets};
 use crate::pack::ModeSpec;
 use crate::spec::Tasks;
-
-/// Name of the task list of a change.
-const TASKS_FILE: &str = "tasks.md";
 
 /// Variable with the tasks of a change.
 const TASKS_VARIABLE: &str = "TASKS";
@@ -98,7 +95,7 @@ fn next_task(workspace: &Workspace, change: &SessionId, spec: &ModeSpec) -> Resu
 
 fn read_tasks(workspace: &Workspace, change: &SessionId) -> Result<Tasks> {
     let tree = workspace.tree(Some(change));
-    let path = format!("{}/{TASKS_FILE}", ops::change_folder(change));
+    let path = paths::change_file(change, paths::TASKS_FILE);
     let text = ops::read_project_text(&tree, &path)?;
     Ok(Tasks::read(&text.unwrap_or_default()))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::apply::{self, NextStep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
-use crate::models::{Event, Opened, OperationId, SessionId, State};
+use crate::models::{Event, Opened, OperationId, SessionId, State, paths};
 use crate::ops::{self, Worktree};
 use crate::orchestrator::turn::recover::{recover, with_lease};
 use crate::orchestrator::turn::{Session, TurnContext};
@@ -13,9 +13,6 @@ use crate::spec;
 
 /// Prefix of the branch of a change.
 const BRANCH_PREFIX: &str = "agentd/";
-
-/// Folder of archived changes, next to the folders of the others.
-const ARCHIVE_FOLDER: &str = "archive";
 
 /// A change, and what may happen to it next.
 #[derive(Debug)]
@@ -41,7 +38,7 @@ impl ChangeStatus {
         if !self.state.progress.questions.is_empty() {
             return self.state.progress.questions.clone();
         }
-        let path = format!("{}/{file}", ops::change_folder(&self.change));
+        let path = paths::change_file(&self.change, file);
         let text = ops::read_project_text(&self.tree, &path);
         match text {
             Ok(Some(text)) => spec::open_questions(&text),
@@ -133,7 +130,7 @@ fn new_change(
     request: &str,
     state: &State,
 ) -> Result<Opened> {
-    if change.as_str() == ARCHIVE_FOLDER {
+    if change.as_str() == paths::ARCHIVE_NAME {
         let message = format!(
             "a change cannot be named `{change}`: archived changes are kept under that name"
         );
@@ -207,7 +204,7 @@ fn write_notes(tree: &Path, change: &SessionId, state: &State) -> Result<()> {
     let Some(text) = ops::notes_text(&state.notes) else {
         return Ok(());
     };
-    let path = format!("{}/{}", ops::change_folder(change), ops::NOTES);
+    let path = paths::change_file(change, paths::NOTES_FILE);
     if ops::read_project_text(tree, &path)?.as_deref() == Some(text.as_str()) {
         return Ok(());
     }

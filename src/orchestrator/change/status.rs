@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::apply::{self, NextStep};
 use crate::error::Result;
-use crate::models::{Amount, Event, Finding, Mode, ReviewResult, SessionId, State};
-use crate::ops::{self, Git, Repository, SPECS};
+use crate::models::{Amount, Event, Finding, Mode, ReviewResult, SessionId, State, paths};
+use crate::ops::{self, Git, Repository};
 use crate::orchestrator::clock;
 use crate::orchestrator::turn::findings::open_findings;
 use crate::orchestrator::turn::record::TurnRecord;
@@ -193,8 +193,8 @@ impl WantedSpecs {
         if !ops::has_change(&tree, session) {
             return None;
         }
-        let found = ops::artifacts(&tree, session, &["specs/*.md".to_owned()]).ok()?;
-        let path = |name: String| format!("{SPECS}/{}", name.trim_start_matches("specs/"));
+        let found = ops::artifacts(&tree, session, &[paths::CHANGE_SPECS.to_owned()]).ok()?;
+        let path = |name: String| paths::project_spec(&name);
         let specs = found
             .into_iter()
             .map(|(name, text)| (path(name), text))

@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 
 use crate::models::SessionId;
-
-/// Folder of all calls, below the project's root.
-pub(crate) const CALLS_FOLDER: &str = ".agentd/calls";
+use crate::models::paths::CALLS_FOLDER;
 
 /// Returns the marker in the environment of every process of a call.
 pub(crate) fn marker(run: &str, turn: u64, call: u64) -> String {

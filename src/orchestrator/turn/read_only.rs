@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::call_files::CALLS_FOLDER;
 use crate::error::Result;
+use crate::models::paths::CALLS_FOLDER;
 use crate::models::{CallOutcome, Permission, Reply, SessionId};
 use crate::ops::{SnapshotScope, TreeSnapshot};
 use crate::orchestrator::workspace::names_secrets;

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::call_files::CALLS_FOLDER;
 use super::context::TurnContext;
 use super::findings::{earlier, notes_findings, open_findings};
 use super::ledger_text::ledger_text;
@@ -11,6 +10,7 @@ use super::progress::{ProgressEvent, ProgressSender};
 use super::request::{ReviewTree, TurnRequest};
 use crate::config::{CheckCommand, Environment, Finish};
 use crate::error::{Error, ErrorKind, Result};
+use crate::models::paths::CALLS_FOLDER;
 use crate::models::{Check, CheckEnd, Finding, Mode, OperationId, SessionId, State, StepOutcome};
 use crate::ops::{ChangeSite, CheckJob, Repository, ReviewSite, Site, Worktree};
 use crate::orchestrator::workspace::{check_checks, names_secrets};

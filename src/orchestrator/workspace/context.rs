@@ -9,14 +9,14 @@ use super::Workspace;
 use super::secret_files;
 use crate::compose::{Given, Variables};
 use crate::error::Result;
-use crate::models::{ContextItem, ContextKind, SessionId};
+use crate::models::{ContextItem, ContextKind, SessionId, paths};
 use crate::ops;
 use crate::orchestrator::turn::request::TurnRequest;
 use crate::pack::{Holds, ModeSpec, Owner, Prose, Template};
 use crate::secret::Secrets;
 
 /// Where the project describes itself.
-pub(crate) const PROJECT_FILE: &str = "agentd/project.md";
+pub(crate) const PROJECT_FILE: &str = paths::PROJECT_FILE;
 
 /// Variable with the forms of the files that a mode writes.
 const SKELETON: &str = "SKELETON";
@@ -195,7 +195,7 @@ fn gather_change(
         let source = format!("the change {session}");
         found.add(ContextItem::new(ContextKind::Artifact, name, text), source);
     }
-    let tasks = ops::artifacts(root, session, &["tasks.md".to_owned()])?;
+    let tasks = ops::artifacts(root, session, &[paths::TASKS_FILE.to_owned()])?;
     if let Some((_, text)) = tasks.first() {
         found.tasks = Some(ops::task_ids(text));
         let open = ops::open_tasks(text);

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::compose::{Variables, inject_variables};
 use crate::config::CheckCommand;
 use crate::error::Result;
+use crate::models::paths;
 use crate::ops::{self, Survey};
 use crate::pack::{CONFIG_DRAFT, PROJECT_DRAFT};
 
@@ -31,8 +32,8 @@ pub fn init(root: &Path) -> Result<Vec<Created>> {
     let draft = inject_variables(PROJECT_DRAFT, &values(&ops::survey(root)?));
     let [config, _] = config_drafts(root);
     let files = [
-        ("agentd/project.md", draft.as_str()),
-        ("agentd/config.toml", config.as_str()),
+        (paths::PROJECT_FILE, draft.as_str()),
+        (paths::CONFIG_FILE, config.as_str()),
     ];
     files
         .into_iter()

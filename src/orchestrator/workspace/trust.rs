@@ -9,7 +9,7 @@ use super::init;
 use crate::config::CheckCommand;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::models::BlobId;
+use crate::models::{BlobId, paths};
 use crate::ops;
 use crate::orchestrator::chance;
 use crate::orchestrator::clock;
@@ -25,7 +25,7 @@ const MAX_OBEYED_FILES: usize = 1_000;
 const MAX_OBEYED_DEPTH: usize = 8;
 
 /// The ledger of a project, which its repository may have brought along.
-const LEDGER: &str = ".agentd/ledger.db";
+const LEDGER: &str = paths::LEDGER_FILE;
 
 /// What the user has accepted, as it stood when it was opened.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Trust {
             .next()
             .is_some_and(|name| name.starts_with(&start));
         // What `agentd init` writes holds comments alone, and the checks that were found, which are accepted apart.
-        let is_draft = file == "agentd/config.toml"
+        let is_draft = file == paths::CONFIG_FILE
             && init::config_drafts(root)
                 .iter()
                 .any(|draft| *content == store::blob_id(draft.as_bytes()));

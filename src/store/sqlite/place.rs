@@ -9,12 +9,13 @@ use nix::unistd;
 use tempfile::TempPath;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::models::paths;
 
 /// The folder of the ledger in a project.
-pub(super) const FOLDER: &str = ".agentd";
+pub(super) const FOLDER: &str = paths::LOCAL_FOLDER;
 
 /// The ledger in it.
-pub(super) const FILE: &str = "ledger.db";
+pub(super) const FILE: &str = paths::LEDGER_NAME;
 
 /// What tells a file from all others that there are: its device and its number there.
 pub(super) type FileId = (u64, u64);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use agentd::agent::{SCRIPTED, Scripted};
-use agentd::models::SessionId;
+use agentd::models::{SessionId, paths};
 use agentd::ops::{self, Git, Repository};
 use agentd::orchestrator::{AcceptNow, open_ledger};
 use agentd::pack::{DEMO, DEMO_SCRIPT};
@@ -131,8 +131,11 @@ fn tell(root: &Path) {
     terminal::row("look at", format_args!("git -C {root} log --stat"));
     terminal::row("", format_args!("agentd -C {root} log"));
     terminal::row("", format_args!("agentd -C {root} show {CHANGE}/6"));
-    terminal::row("", format_args!("{root}/agentd/specs/greeting.md"));
-    terminal::row("", format_args!("{root}/agentd/changes/archive"));
+    terminal::row(
+        "",
+        format_args!("{root}/{}/greeting.md", paths::SPECS_FOLDER),
+    );
+    terminal::row("", format_args!("{root}/{}", paths::ARCHIVE_FOLDER));
     terminal::row(
         "next",
         "in a project of yours: agentd run add-login \"Add login\"",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use agentd::compose::{BudgetRow, Counter, Variables, budgets, inject_variables};
-use agentd::models::{Mode, OperationId, Tier, TokenizerSpec, grouped};
+use agentd::models::{Mode, OperationId, Tier, TokenizerSpec, grouped, paths};
 use agentd::ops::{self, Operations};
 use agentd::pack::{Finding, Layer, ModeSpec, Owner, PACK_DRAFT, Pack, Target, lint};
 use agentd::{Error, ErrorKind, Templates};
@@ -466,7 +466,7 @@ fn new(args: &Args, name: &str, as_json: bool) -> Outcome {
     let values = Variables::from([("NAME".to_owned(), name.clone())]);
     let mut files = Vec::new();
     for (file, draft) in PACK_DRAFT {
-        let path = format!("agentd/packs/{name}/{file}");
+        let path = format!("{}/{name}/{file}", paths::PACKS_FOLDER);
         let created = ops::create_new(&root, &path, &inject_variables(draft, &values))?;
         files.push(json!({"path": path, "created": created}));
         if !as_json {

@@ -4,7 +4,7 @@ use std::io;
 
 use agentd::apply::NextStep;
 use agentd::config::{CheckCommand, Finish};
-use agentd::models::{AgentName, Decision, Mode, SessionId};
+use agentd::models::{AgentName, Decision, Mode, SessionId, paths};
 use agentd::orchestrator::{
     ChangeEvent, ChangeOutcome, ChangeRequest, ChangeStatus, Decider, PersonDecision, Workspace,
     check_change_start, decide, run_change,
@@ -268,7 +268,7 @@ impl TerminalDecider<'_> {
 /// Prints where a change is, and what to do next.
 fn print_next_step(status: &ChangeStatus, merges: bool) {
     let session = &status.change;
-    let folder = status.tree.join("agentd/changes").join(session.as_str());
+    let folder = status.tree.join(paths::change_folder(session));
     let folder = if folder.is_dir() {
         folder
     } else {

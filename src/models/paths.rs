@@ -1,0 +1,93 @@
+//! Layout of a project: where its own files, its changes and its ledger are.
+//!
+//! Paths are relative to the project's root and have `/` between their parts. The names of a change's documents are
+//! relative to the folder of that change.
+
+use super::SessionId;
+
+/// Description of the project, which is part of every prompt.
+pub const PROJECT_FILE: &str = "agentd/project.md";
+
+/// Settings of the project.
+pub const CONFIG_FILE: &str = "agentd/config.toml";
+
+/// Folder of the project's packs.
+pub const PACKS_FOLDER: &str = "agentd/packs";
+
+/// Folder of the project's specs.
+pub const SPECS_FOLDER: &str = "agentd/specs";
+
+/// Folder of open changes, and of the archive.
+pub const CHANGES_FOLDER: &str = "agentd/changes";
+
+/// Name of the archive in [`CHANGES_FOLDER`]; no change may have it.
+pub const ARCHIVE_NAME: &str = "archive";
+
+/// Folder of archived changes.
+pub const ARCHIVE_FOLDER: &str = "agentd/changes/archive";
+
+/// The project's changelog; in the folder of a change, its entry for that.
+pub const CHANGELOG_FILE: &str = "CHANGELOG.md";
+
+/// Proposal of a change.
+pub const PROPOSAL_FILE: &str = "proposal.md";
+
+/// Tasks of a change.
+pub const TASKS_FILE: &str = "tasks.md";
+
+/// Pattern of the specs of a change.
+pub const CHANGE_SPECS: &str = "specs/*.md";
+
+/// Record of the implementation of a change.
+pub const IMPLEMENTATION_FILE: &str = "IMPLEMENTATION.md";
+
+/// Notes of people on a change. Agents get them in their instructions.
+pub const NOTES_FILE: &str = "NOTES.md";
+
+/// Folder of the ledger and of other local files, which is not committed.
+pub const LOCAL_FOLDER: &str = ".agentd";
+
+/// Name of the ledger in [`LOCAL_FOLDER`].
+pub const LEDGER_NAME: &str = "ledger.db";
+
+/// The ledger.
+pub const LEDGER_FILE: &str = ".agentd/ledger.db";
+
+/// Folder of the files of running calls.
+pub const CALLS_FOLDER: &str = ".agentd/calls";
+
+/// Lock file that one process holds while it merges a change.
+pub const MERGE_LOCK_FILE: &str = ".agentd/landing.lock";
+
+/// Returns the folder of a change.
+#[must_use]
+pub fn change_folder(session: &SessionId) -> String {
+    format!("{CHANGES_FOLDER}/{session}")
+}
+
+/// Returns the path of a file in the folder of a change.
+#[must_use]
+pub fn change_file(session: &SessionId, name: &str) -> String {
+    format!("{CHANGES_FOLDER}/{session}/{name}")
+}
+
+/// Returns the path in the project of a spec in the folder of a change, such as `specs/login.md`.
+#[must_use]
+pub fn project_spec(name: &str) -> String {
+    format!("{SPECS_FOLDER}/{}", name.trim_start_matches("specs/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_made_of_the_parts_that_they_name() {
+        assert_eq!(ARCHIVE_FOLDER, format!("{CHANGES_FOLDER}/{ARCHIVE_NAME}"));
+        assert_eq!(LEDGER_FILE, format!("{LOCAL_FOLDER}/{LEDGER_NAME}"));
+        for path in [CALLS_FOLDER, MERGE_LOCK_FILE] {
+            assert!(path.starts_with(&format!("{LOCAL_FOLDER}/")), "{path}");
+        }
+        assert_eq!(project_spec("specs/login.md"), "agentd/specs/login.md");
+    }
+}
