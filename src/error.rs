@@ -115,6 +115,8 @@ pub enum ErrorKind {
     LedgerUnusable,
     /// A ledger that something else has edited while a session of it was held.
     LedgerChanged,
+    /// The operating system has no random bytes.
+    NoRandomness,
     /// A place that has no room left.
     StorageFull,
     /// A session that another pack leads.

@@ -49,7 +49,7 @@ pub(crate) fn run() {
             ..TurnRequest::new(Mode::new("plan").unwrap(), "Add login")
         };
         taken += 1;
-        let run = Run::new("bench");
+        let run = Run::new("bench").unwrap();
         let context = TurnContext {
             workspace: &workspace,
             store: &store,
@@ -131,7 +131,7 @@ pub(crate) fn recover() {
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::open(folder.path().to_path_buf(), None, None).unwrap();
     let store = SqliteStore::open(folder.path()).unwrap();
-    let (drivers, run) = (Drivers::default(), Run::new("bench"));
+    let (drivers, run) = (Drivers::default(), Run::new("bench").unwrap());
     let context = TurnContext {
         workspace: &workspace,
         store: &store,

@@ -1,10 +1,10 @@
 //! Where both ends meet: prompts are assembled, turns are taken.
 
-mod chance;
 mod change;
 mod clock;
 mod probe;
 mod prompts;
+mod random;
 mod turn;
 mod vendors;
 mod workspace;

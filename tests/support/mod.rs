@@ -425,7 +425,7 @@ pub(crate) fn take(
     driver: &dyn Driver,
     ask: &TurnRequest,
 ) -> agentd::Result<TurnReport> {
-    let (drivers, run) = (Drivers::default(), orchestrator::Run::new("test"));
+    let (drivers, run) = (Drivers::default(), orchestrator::Run::new("test").unwrap());
     orchestrator::take_turn(
         &TurnContext {
             workspace,

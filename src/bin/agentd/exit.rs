@@ -76,6 +76,7 @@ pub(crate) fn code(kind: ErrorKind) -> u8 {
         ErrorKind::ReplyUnusable => AGENT,
         ErrorKind::LedgerUnusable
         | ErrorKind::LedgerChanged
+        | ErrorKind::NoRandomness
         | ErrorKind::StorageFull
         | ErrorKind::GitFailed => OUTSIDE,
         ErrorKind::MergeConflict => FINDINGS,

@@ -13,8 +13,8 @@ use crate::models::{
     AgentName, Amount, CallOutcome, Catalogue, Condition, Figure, Mode, Reliability, SessionId,
     Share, Task,
 };
-use crate::orchestrator::chance;
 use crate::orchestrator::prompts::Origin;
+use crate::orchestrator::random;
 use crate::orchestrator::turn::TurnRequest;
 use crate::orchestrator::turn::calibration as measure;
 use crate::orchestrator::turn::{TurnContext, take_turn};
@@ -149,7 +149,7 @@ pub fn probe(
     };
     let cases = cases(&context.workspace.places)?;
     let turns = probe.turns.unwrap_or(cases.len());
-    let session = SessionId::new(format!("probe-{}", chance::word()))?;
+    let session = SessionId::new(format!("probe-{}", random::random_name()?))?;
     let ask = TurnRequest {
         agent: Some(probe.agent.clone()),
         model: probe.model.clone(),

@@ -8,7 +8,7 @@ use super::request::TurnRequest;
 use crate::compose::Measured;
 use crate::error::Result;
 use crate::models::{AgentName, Event, Expands, Format, Permission, SessionId, State};
-use crate::orchestrator::chance;
+use crate::orchestrator::random;
 use crate::orchestrator::workspace::Workspace;
 use crate::pack::{FoundTemplate, ModeSpec};
 
@@ -78,7 +78,7 @@ impl<'a> ResolvedTurn<'a> {
     pub(crate) fn session(&self) -> Result<SessionId> {
         match &self.request.session {
             Some(session) => Ok(session.clone()),
-            None => SessionId::new(format!("turn-{}", chance::word())),
+            None => SessionId::new(format!("turn-{}", random::random_name()?)),
         }
     }
 

@@ -12,7 +12,7 @@ use super::take_turn::run_turn;
 use crate::agent::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, CallOutcome, Event, Permission, SessionId, State};
-use crate::orchestrator::chance;
+use crate::orchestrator::random;
 use crate::orchestrator::workspace::check_trust;
 
 /// Finishes the last turn of a session, and calls its agent again if it has no whole reply. Returns `None` if there was
@@ -144,7 +144,7 @@ pub fn replay(
             context.run.trust.covers_definitions(),
         )?;
     }
-    let session = SessionId::new(format!("replay-{}", chance::word()))?;
+    let session = SessionId::new(format!("replay-{}", random::random_name()?))?;
     let opening = vec![Event::Entered {
         mode: turn.started.mode.clone(),
     }];

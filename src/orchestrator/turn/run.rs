@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::progress::{ProgressEvent, ProgressSender};
 use crate::agent::Limits;
+use crate::error::Result;
 use crate::models::{Budget, SessionId};
 use crate::ops::Git;
-use crate::orchestrator::chance;
+use crate::orchestrator::random;
 
 /// Parts of a project that count as accepted for one run, without being stored as accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,11 +63,14 @@ pub struct Run {
 
 impl Run {
     /// Starts a run without a budget.
-    #[must_use]
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
+    ///
+    /// # Errors
+    ///
+    /// `NoRandomness` if the operating system has no random bytes for its id.
+    pub fn new(name: impl Into<String>) -> Result<Self> {
+        Ok(Self {
             name: name.into(),
-            id: chance::word(),
+            id: random::random_name()?,
             budget: Budget::default(),
             limits: Limits::default(),
             trust: AcceptNow::Nothing,
@@ -74,7 +78,7 @@ impl Run {
             git: Git::default(),
             committed_trees: CommittedTrees::default(),
             stop: StopFlag::default(),
-        }
+        })
     }
 
     /// Returns true the first time that it is called for a change.

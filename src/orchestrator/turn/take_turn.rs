@@ -19,8 +19,8 @@ use crate::agent::Driver;
 use crate::error::Result;
 use crate::fail;
 use crate::models::{CallOutcome, Event, Response};
-use crate::orchestrator::chance;
 use crate::orchestrator::prompts::assemble_turn;
+use crate::orchestrator::random;
 
 /// Takes one turn of a session.
 ///
@@ -50,7 +50,7 @@ pub fn take_turn(
         turn.request.found.extend(inspected.items);
         turn.request.instructions = add_request(context.store, &turn.request)?;
         turn.request.measured = turn.measured(context)?;
-        turn.request.nonce = Some(chance::nonce());
+        turn.request.nonce = Some(random::nonce()?);
         let assembly = assemble_turn(context.workspace, &state, &turn)?;
         let mut prepared = prepare_turn(context, driver, &state, &turn, &assembly)?;
         prepared.started.commit = site.commit()?;

@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use crate::models::{BlobId, paths};
 use crate::ops;
-use crate::orchestrator::chance;
 use crate::orchestrator::clock;
+use crate::orchestrator::random;
 use crate::orchestrator::turn::AcceptNow;
 use crate::pack::{Places, Prose};
 use crate::store::{self, SqliteStore};
@@ -312,7 +312,7 @@ pub fn open_ledger(workspace: &Workspace, accept_now: AcceptNow) -> Result<Sqlit
     let store = match SqliteStore::open_existing(root)? {
         Some(store) => store,
         None => {
-            let id = chance::word();
+            let id = random::random_name()?;
             // Before it is there, or another process could find one that nobody knows.
             let known = Trust::open(user)
                 .and_then(|trust| trust.accept(root, &[(LEDGER.to_owned(), ledger_content(&id))]));

@@ -66,7 +66,7 @@ impl Bench {
             project,
             workspace,
             store: MemoryStore::default(),
-            run: Run::new("test"),
+            run: Run::new("test").unwrap(),
         }
     }
 

@@ -139,7 +139,7 @@ impl Bakery {
         let script = serde_json::json!({"format": 1, "turns": [{"mode": "sell", "reply": reply}]})
             .to_string();
         let driver = Scripted::read(&script, "script.yaml")?;
-        let run = orchestrator::Run::new("test");
+        let run = orchestrator::Run::new("test").unwrap();
         orchestrator::take_turn(
             &TurnContext {
                 workspace: &workspace,

@@ -119,7 +119,7 @@ impl Stage {
             guard: Path::new(env!("CARGO_BIN_EXE_agentd")).to_path_buf(),
             ..Drivers::default()
         };
-        let run = Run::new("test");
+        let run = Run::new("test").unwrap();
         work(TurnContext {
             workspace: &workspace,
             store,

@@ -93,7 +93,7 @@ fn with_context<T>(
     };
     let run = Run {
         limits: Limits::default(),
-        ..Run::new("test")
+        ..Run::new("test").unwrap()
     };
     work(&TurnContext {
         workspace: &workspace,

@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
             project::drivers(&workspace)?,
             Run {
                 git: project::git(),
-                ..Run::new("agentd prompt")
+                ..Run::new("agentd prompt")?
             },
         );
         preview(

@@ -60,7 +60,7 @@ impl CliSession {
             limits,
             trust,
             git: project::git(),
-            ..Run::new(name)
+            ..Run::new(name)?
         };
         Ok(Self {
             workspace,
