@@ -4,8 +4,8 @@
 
 use std::sync::LazyLock;
 
-use agentd::models::{Marker, Mode, Response};
-use agentd::parse::{self, Context, Finish, Grammar, Stream};
+use agentd::models::{CallOutcome, Marker, Mode, Response};
+use agentd::parse::{self, Context, Grammar, Stream};
 use agentd::{Pack, Places, ReviewResult};
 use libfuzzer_sys::fuzz_target;
 
@@ -37,7 +37,7 @@ fuzz_target!(|reply: &[u8]| {
 
     let contexts = [
         Context::default(),
-        Context { finish: Finish::Length, ..Context::default() },
+        Context { outcome: CallOutcome::Cut, ..Context::default() },
         Context { nonce: Some(NONCE), ..Context::default() },
     ];
     for grammar in GRAMMARS.iter() {
@@ -71,7 +71,7 @@ fn check_response(reply: &[u8], response: &Response, grammar: &Grammar, context:
         assert!(verdicts.iter().all(|other| *other <= verdict), "the most severe verdict wins");
     }
 
-    if context.finish != Finish::Stop {
+    if context.outcome != CallOutcome::Ok {
         assert!(!response.complete);
         assert!(response.actions.is_empty() && response.updates.is_empty());
         assert!(!verdicts.contains(&ReviewResult::Pass), "PASS from a reply that was cut off");

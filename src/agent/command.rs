@@ -10,8 +10,8 @@ use super::contain::{self, Contained};
 use super::listen::Listener;
 use super::output::{OutputReader, STDERR};
 use super::ready::Ready;
-use super::{Call, Cause, Containment, Driver, Exit, Job, Limits, Running, Salvaged, Tools};
-use crate::config::{AgentSpec, Agents, Blanks, Environment, Failure, Failures, PromptWay};
+use super::{Call, Containment, Driver, Exit, ExitCause, Job, Limits, Running, Salvaged, Tools};
+use crate::config::{AgentSpec, Agents, Blanks, Environment, Failures, PromptWay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{CallOutcome, Permission, Process, Reply};
 use crate::secret::Secrets;
@@ -90,9 +90,9 @@ impl CommandAgent {
         }
     }
 
-    /// Returns the same agent, of whose failures none is told to be this one.
-    pub(super) fn without(mut self, failure: Failure) -> Self {
-        self.failures.ends.retain(|rule| rule.end != failure);
+    /// Removes the rules that find this outcome in the words of an agent.
+    pub(super) fn without(mut self, outcome: &CallOutcome) -> Self {
+        self.failures.ends.retain(|rule| rule.end != *outcome);
         self
     }
 
@@ -239,12 +239,12 @@ impl Driver for CommandAgent {
             return Ok(None);
         }
         let exit = match contain::exit_record(folder)? {
-            Some(exit) if exit.cause == Cause::Ended => exit,
+            Some(exit) if exit.cause == ExitCause::Ended => exit,
             // Whoever ended it, and why, there was nobody left to take it for an end.
             ended => Exit {
                 code: None,
                 signal: None,
-                cause: Cause::Abandoned,
+                cause: ExitCause::Abandoned,
                 left_behind: ended.as_ref().map_or(0, |exit| exit.left_behind),
                 milliseconds: ended.map_or(0, |exit| exit.milliseconds),
             },
@@ -287,7 +287,7 @@ impl Running for Working<'_> {
         };
         listening.finish()?;
         // What was too much need not be heard to its end.
-        if exit.cause != Cause::Output {
+        if exit.cause != ExitCause::Output {
             self.rest = listening.listener.said();
         }
         listening.reply(&self.reader, &exit).map(Some)

@@ -77,7 +77,7 @@ pub struct Exit {
     /// The signal that ended it, if one did.
     pub signal: Option<i32>,
     /// Why it ended.
-    pub cause: Cause,
+    pub cause: ExitCause,
     /// How many processes were alive after it had ended, and had to be ended too.
     pub left_behind: u64,
     /// How long it took until nothing of it was alive, in milliseconds.
@@ -88,7 +88,7 @@ pub struct Exit {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum ExitCause {
     /// It ended by itself, or something other than its guard ended it.
     Ended,
     /// Its command is not there.
@@ -245,7 +245,7 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
         started,
         grace: job.limits.grace,
         deadline: started.checked_add(job.limits.wall + job.limits.grace + GUARD_MARGIN),
-        overdue: Cause::Wall,
+        overdue: ExitCause::Wall,
         exit: None,
     };
     match contained.first_words() {
@@ -368,7 +368,7 @@ pub struct Contained {
     /// Time at which the call is ended without its guard; `None` if the limits are too long for the clock.
     deadline: Option<Instant>,
     /// Cause of the end if the deadline passes.
-    overdue: Cause,
+    overdue: ExitCause,
     exit: Option<Exit>,
 }
 
@@ -401,9 +401,9 @@ impl Contained {
                     code: None,
                     signal: status.and_then(|status| status.signal()),
                     cause: if self.folder.is_dir() {
-                        Cause::Abandoned
+                        ExitCause::Abandoned
                     } else {
-                        Cause::Removed
+                        ExitCause::Removed
                     },
                     left_behind: reap(&self.marker, None)?,
                     milliseconds: milliseconds(self.started.elapsed()),
@@ -451,7 +451,7 @@ impl Contained {
             .is_none_or(|deadline| latest.is_some_and(|latest| latest < deadline))
         {
             self.deadline = latest;
-            self.overdue = Cause::Stopped;
+            self.overdue = ExitCause::Stopped;
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Limits;
-use super::contain::{Cause, Containment, Job, launch, prepare};
+use super::contain::{Containment, ExitCause, Job, launch, prepare};
 use super::guard;
 use super::system;
 use crate::error::{Error, ErrorKind, Result};
@@ -82,7 +82,7 @@ fn attempt(program: &Path, containment: Containment) -> Result<()> {
         containment,
     };
     match launch(&job)?.wait(PATIENCE + limits.grace)? {
-        Some(exit) if exit.cause == Cause::Ended && exit.code == Some(0) => Ok(()),
+        Some(exit) if exit.cause == ExitCause::Ended && exit.code == Some(0) => Ok(()),
         exit => Err(failed(format!(
             "a trial did not end as it should: {exit:?}"
         ))),

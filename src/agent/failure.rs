@@ -1,7 +1,7 @@
 //! Failures told apart by what an agent says of them.
 
 use super::overflow::overflow;
-use crate::config::{EndRule, Failure, Failures, WordPlace};
+use crate::config::{EndRule, Failures, WordPlace};
 use crate::models::CallOutcome;
 
 /// The longest text that tells when there is more.
@@ -27,19 +27,18 @@ pub(super) fn tell<'a>(
         said && (rule.exit_codes.is_empty()
             || code.is_some_and(|code| rule.exit_codes.contains(&code)))
     })?;
-    Some(match rule.end {
-        Failure::Auth => CallOutcome::Auth,
-        Failure::Quota => CallOutcome::Quota {
+    Some(match &rule.end {
+        CallOutcome::Quota { .. } => CallOutcome::Quota {
             resets: reset(&failures.resets, &[error, stderr]),
         },
-        Failure::RateLimited => {
+        CallOutcome::RateLimited { .. } => {
             let texts = places.iter().map(|(_, text)| text);
             let mut waits = texts.filter_map(|text| wait(&failures.retry_after, text));
             CallOutcome::RateLimited {
                 retry_after: waits.next(),
             }
         }
-        Failure::TooLarge => {
+        CallOutcome::TooLarge { .. } => {
             let lines = [error, stderr].into_iter().flat_map(str::lines);
             let (tokens, limit) = lines
                 .filter(|line| says(rule, &plain(line)))
@@ -47,10 +46,7 @@ pub(super) fn tell<'a>(
                 .unzip();
             CallOutcome::TooLarge { tokens, limit }
         }
-        Failure::Cut => CallOutcome::Cut,
-        Failure::Refused => CallOutcome::Refused,
-        Failure::Empty => CallOutcome::Empty,
-        Failure::NotInstalled => CallOutcome::NotInstalled,
+        without_details => without_details.clone(),
     })
 }
 

@@ -22,7 +22,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, setsid};
 
 use super::contain::{
-    Cause, Containment, Exit, Order, Record, create, milliseconds, open, put, read_json,
+    Containment, Exit, ExitCause, Order, Record, create, milliseconds, open, put, read_json,
 };
 use super::http;
 use super::system::{self, Family, Signals};
@@ -300,11 +300,11 @@ fn start(
     prompt: File,
     outputs: &[File; 2],
     signals: &Signals,
-) -> Result<Pid, Cause> {
+) -> Result<Pid, ExitCause> {
     let Some((name, arguments)) = order.argv.split_first() else {
-        return Err(Cause::NotInstalled);
+        return Err(ExitCause::NotInstalled);
     };
-    let not_started = |cause: io::Error| Cause::NotStarted(cause.to_string());
+    let not_started = |cause: io::Error| ExitCause::NotStarted(cause.to_string());
     let [out, err] = outputs;
     let (out, err) = (
         out.try_clone().map_err(not_started)?,
@@ -320,15 +320,15 @@ fn start(
     match signals.start(&mut command) {
         // Collected with everything else, never through this handle.
         Ok(child) => Ok(Pid::from_raw(child.id().cast_signed())),
-        Err(_) if !is_there(name) => Err(Cause::NotInstalled),
+        Err(_) if !is_there(name) => Err(ExitCause::NotInstalled),
         Err(cause) if cause.raw_os_error() == Some(Errno::E2BIG as i32) => {
             let why = "its arguments and its environment together are too long (E2BIG)";
-            Err(Cause::NotStarted(why.to_owned()))
+            Err(ExitCause::NotStarted(why.to_owned()))
         }
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Err(Cause::NotStarted(format!(
-            "{name} is there, and the program that runs it is not"
-        ))),
-        Err(cause) => Err(Cause::NotStarted(format!("{name}: {cause}"))),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Err(ExitCause::NotStarted(
+            format!("{name} is there, and the program that runs it is not"),
+        )),
+        Err(cause) => Err(ExitCause::NotStarted(format!("{name}: {cause}"))),
     }
 }
 
@@ -369,7 +369,7 @@ struct Watch {
     /// The exit code or the signal of the leader, once it has ended.
     ended: Option<(Option<i32>, Option<i32>)>,
     /// Why the agent is made to end, if it is.
-    cause: Option<Cause>,
+    cause: Option<ExitCause>,
     /// Since when it has been asked to end.
     ending: Option<Instant>,
     /// Whether it is to be ended by force.
@@ -401,7 +401,7 @@ impl Watch {
         Ok(Exit {
             code,
             signal,
-            cause: self.cause.unwrap_or(Cause::Ended),
+            cause: self.cause.unwrap_or(ExitCause::Ended),
             left_behind,
             milliseconds: milliseconds(self.started.elapsed()),
         })
@@ -436,11 +436,11 @@ impl Watch {
 
     fn hear(&mut self, heard: &Heard) {
         if heard.gone {
-            self.end_by_force(Cause::Abandoned);
+            self.end_by_force(ExitCause::Abandoned);
         } else if heard.kill || (heard.end && self.cause.is_some()) {
-            self.end_by_force(Cause::Stopped);
+            self.end_by_force(ExitCause::Stopped);
         } else if heard.end {
-            self.ask_to_end(Cause::Stopped);
+            self.ask_to_end(ExitCause::Stopped);
         }
     }
 
@@ -453,11 +453,11 @@ impl Watch {
         }
         if sizes.iter().any(|size| *size > self.order.output) {
             // What writes without end is not asked: it would go on writing.
-            self.end_by_force(Cause::Output);
+            self.end_by_force(ExitCause::Output);
         } else if self.cause.is_none() && self.started.elapsed() >= self.order.wall {
-            self.ask_to_end(Cause::Wall);
+            self.ask_to_end(ExitCause::Wall);
         } else if self.cause.is_none() && self.grown.elapsed() >= self.order.idle {
-            self.ask_to_end(Cause::Idle);
+            self.ask_to_end(ExitCause::Idle);
         } else if self
             .ending
             .is_some_and(|since| since.elapsed() >= self.order.grace)
@@ -474,13 +474,13 @@ impl Watch {
         ])
     }
 
-    fn ask_to_end(&mut self, cause: Cause) {
+    fn ask_to_end(&mut self, cause: ExitCause) {
         self.cause.get_or_insert(cause);
         self.ending = Some(Instant::now());
         self.family.signal(Signal::SIGTERM);
     }
 
-    fn end_by_force(&mut self, cause: Cause) {
+    fn end_by_force(&mut self, cause: ExitCause) {
         self.cause.get_or_insert(cause);
         self.kill = true;
     }
@@ -538,7 +538,7 @@ impl Watch {
         for (output, size) in self.outputs.iter().zip(self.sizes()?) {
             if size > self.order.output {
                 output.set_len(self.order.output)?;
-                self.cause.get_or_insert(Cause::Output);
+                self.cause.get_or_insert(ExitCause::Output);
             }
         }
         Ok(())

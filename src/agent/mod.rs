@@ -27,7 +27,7 @@ use std::time::Duration;
 
 pub use command::CommandAgent;
 pub use contain::{
-    Cause, Contained, Containment, Exit, Job, discard, ended_at, exit_record, launch, prepare,
+    Contained, Containment, Exit, ExitCause, Job, discard, ended_at, exit_record, launch, prepare,
 };
 pub use drivers::{Drivers, ECHO, REPLAY_PREFIX, RegisteredDrivers, SCRIPTED, is_builtin};
 pub use facts::{ContainmentFacts, network_filesystem};

@@ -3,7 +3,7 @@
 use super::failure;
 use super::listen::{Heard, Listener};
 use super::text::Clip;
-use super::{Cause, Exit, Limits};
+use super::{Exit, ExitCause, Limits};
 use crate::config::{AgentSpec, Failures, OutputKind};
 use crate::models::{CallOutcome, Reply};
 use crate::secret::Secrets;
@@ -70,9 +70,11 @@ impl<'a> OutputReader<'a> {
         }
         let detail = match (&end, &exit.cause) {
             (CallOutcome::Ok, _) => String::new(),
-            (_, Cause::NotStarted(why)) => why.clone(),
-            (_, Cause::NotInstalled) => format!("there is no command `{}`", self.spec.command()),
-            (_, Cause::Removed) => REMOVED.to_owned(),
+            (_, ExitCause::NotStarted(why)) => why.clone(),
+            (_, ExitCause::NotInstalled) => {
+                format!("there is no command `{}`", self.spec.command())
+            }
+            (_, ExitCause::Removed) => REMOVED.to_owned(),
             _ if heard.failed && !heard.error.trim().is_empty() => first(&error),
             _ if stderr.trim().is_empty() && !is_text => error,
             _ => last(&stderr),
@@ -89,33 +91,33 @@ impl<'a> OutputReader<'a> {
 
     fn end(&self, heard: &Heard, error: &str, stderr: &str, exit: &Exit) -> CallOutcome {
         match &exit.cause {
-            Cause::NotInstalled => return CallOutcome::NotInstalled,
-            Cause::NotStarted(_) | Cause::Removed => {
+            ExitCause::NotInstalled => return CallOutcome::NotInstalled,
+            ExitCause::NotStarted(_) | ExitCause::Removed => {
                 return CallOutcome::Crashed {
                     code: None,
                     signal: None,
                 };
             }
-            Cause::Wall => {
+            ExitCause::Wall => {
                 return CallOutcome::TimedOut {
                     idle: false,
                     seconds: self.limits.wall.as_secs(),
                 };
             }
-            Cause::Idle => {
+            ExitCause::Idle => {
                 return CallOutcome::TimedOut {
                     idle: true,
                     seconds: self.limits.idle.as_secs(),
                 };
             }
-            Cause::Output => {
+            ExitCause::Output => {
                 return CallOutcome::OutputTooLarge {
                     limit: self.limits.output,
                 };
             }
-            Cause::Stopped => return CallOutcome::Stopped,
-            Cause::Abandoned => return CallOutcome::Lost,
-            Cause::Ended => {}
+            ExitCause::Stopped => return CallOutcome::Stopped,
+            ExitCause::Abandoned => return CallOutcome::Lost,
+            ExitCause::Ended => {}
         }
         if let Some(signal) = exit.signal {
             return CallOutcome::Crashed {

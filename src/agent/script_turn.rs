@@ -28,8 +28,9 @@ pub(super) struct ScriptedTurn {
     /// What the turn says that it used.
     #[serde(default)]
     pub(super) usage: ScriptedUsage,
-    /// How the turn ends, if it is not to end well.
-    end: Option<EndName>,
+    /// Outcome of the call, if it is to fail; its details are the fields below.
+    #[serde(default, deserialize_with = "CallOutcome::deserialize_scripted")]
+    end: Option<CallOutcome>,
     /// How long a rate limit asks to wait, in seconds.
     retry_after: Option<u64>,
     /// When there is more after a quota.
@@ -65,48 +66,13 @@ impl From<ScriptedUsage> for UsageMetrics {
     }
 }
 
-/// The ends, by the names that `ends` in agents.yaml has for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum EndName {
-    Auth,
-    Quota,
-    RateLimited,
-    TooLarge,
-    Cut,
-    Refused,
-    Empty,
-    Crashed,
-    TimedOut,
-    Idle,
-    NotInstalled,
-    UnknownOutput,
-    OutputTooLarge,
-    Stopped,
-    Lost,
-}
-
 impl ScriptedTurn {
     /// Returns what is wrong with a turn, in words.
     pub(super) fn fault(&self) -> Option<String> {
         if self.reply.is_none() && self.end.is_none() {
             return Some("a turn needs a `reply`, or an `end`".to_owned());
         }
-        let of_ends = [
-            (
-                "retry_after",
-                self.retry_after.is_some(),
-                EndName::RateLimited,
-                "rate-limited",
-            ),
-            ("resets", self.resets.is_some(), EndName::Quota, "quota"),
-            ("code", self.code.is_some(), EndName::Crashed, "crashed"),
-            ("signal", self.signal.is_some(), EndName::Crashed, "crashed"),
-        ];
-        let misplaced = of_ends
-            .into_iter()
-            .find(|(_, given, end, _)| *given && self.end != Some(*end));
-        if let Some((key, .., end)) = misplaced {
+        if let Some((key, end)) = self.misplaced_detail() {
             return Some(format!("`{key}` belongs to `end: {end}`"));
         }
         let path = self.files.keys().find(|path| path.split('/').any(is_odd))?;
@@ -115,43 +81,49 @@ impl ScriptedTurn {
         ))
     }
 
-    /// Returns how the turn ends. The limits of an end are those that the call has.
-    pub(super) fn end(&self, limits: &Limits) -> CallOutcome {
-        match self.end {
-            None => CallOutcome::Ok,
-            Some(EndName::Auth) => CallOutcome::Auth,
-            Some(EndName::Quota) => CallOutcome::Quota {
+    /// Returns the first detail that is given without its end, and the name of that end.
+    fn misplaced_detail(&self) -> Option<(&'static str, &'static str)> {
+        let has_end = |end: fn(&CallOutcome) -> bool| self.end.as_ref().is_some_and(end);
+        let is_quota = has_end(|end| matches!(end, CallOutcome::Quota { .. }));
+        let is_rate_limit = has_end(|end| matches!(end, CallOutcome::RateLimited { .. }));
+        let is_crash = has_end(|end| matches!(end, CallOutcome::Crashed { .. }));
+
+        if self.retry_after.is_some() && !is_rate_limit {
+            return Some(("retry_after", "rate-limited"));
+        }
+        if self.resets.is_some() && !is_quota {
+            return Some(("resets", "quota"));
+        }
+        if self.code.is_some() && !is_crash {
+            return Some(("code", "crashed"));
+        }
+        (self.signal.is_some() && !is_crash).then_some(("signal", "crashed"))
+    }
+
+    /// Returns the outcome of the call, with the details of the script and the limits of the call.
+    pub(super) fn outcome(&self, limits: &Limits) -> CallOutcome {
+        let Some(end) = &self.end else {
+            return CallOutcome::Ok;
+        };
+        match end {
+            CallOutcome::Quota { .. } => CallOutcome::Quota {
                 resets: self.resets.clone(),
             },
-            Some(EndName::RateLimited) => CallOutcome::RateLimited {
+            CallOutcome::RateLimited { .. } => CallOutcome::RateLimited {
                 retry_after: self.retry_after,
             },
-            Some(EndName::TooLarge) => CallOutcome::TooLarge {
-                tokens: None,
-                limit: None,
-            },
-            Some(EndName::Cut) => CallOutcome::Cut,
-            Some(EndName::Refused) => CallOutcome::Refused,
-            Some(EndName::Empty) => CallOutcome::Empty,
-            Some(EndName::Crashed) => CallOutcome::Crashed {
+            CallOutcome::Crashed { .. } => CallOutcome::Crashed {
                 code: self.code,
                 signal: self.signal,
             },
-            Some(EndName::TimedOut) => CallOutcome::TimedOut {
-                idle: false,
-                seconds: limits.wall.as_secs(),
+            CallOutcome::TimedOut { idle, .. } => CallOutcome::TimedOut {
+                idle: *idle,
+                seconds: if *idle { limits.idle } else { limits.wall }.as_secs(),
             },
-            Some(EndName::Idle) => CallOutcome::TimedOut {
-                idle: true,
-                seconds: limits.idle.as_secs(),
-            },
-            Some(EndName::NotInstalled) => CallOutcome::NotInstalled,
-            Some(EndName::UnknownOutput) => CallOutcome::UnknownOutput,
-            Some(EndName::OutputTooLarge) => CallOutcome::OutputTooLarge {
+            CallOutcome::OutputTooLarge { .. } => CallOutcome::OutputTooLarge {
                 limit: limits.output,
             },
-            Some(EndName::Stopped) => CallOutcome::Stopped,
-            Some(EndName::Lost) => CallOutcome::Lost,
+            without_details => without_details.clone(),
         }
     }
 

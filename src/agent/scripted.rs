@@ -126,7 +126,7 @@ impl Scripted {
         turn.value
             .write_files(call.root)
             .map_err(|message| self.mismatch(turn, message))?;
-        let (end, usage) = (turn.value.end(&call.limits), turn.value.usage.into());
+        let (end, usage) = (turn.value.outcome(&call.limits), turn.value.usage.into());
         Ok(Reply {
             text,
             usage,

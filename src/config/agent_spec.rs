@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::argument::{Argument, OneOrMore};
 use super::{EventRule, JsonPath, NamePattern, Switch, When};
-use crate::models::{Expands, Permission};
+use crate::models::{CallOutcome, Expands, Permission};
 
 /// A command that is an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -219,8 +219,9 @@ pub struct PathList(pub Vec<JsonPath>);
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndRule {
-    /// What the failure is.
-    pub end: Failure,
+    /// Outcome of the call, without its details: those come from the agent's words.
+    #[serde(deserialize_with = "CallOutcome::deserialize_reported")]
+    pub end: CallOutcome,
     /// Words of which one must stand there, as whole words; case does not matter.
     #[serde(default)]
     pub contains: Vec<String>,
@@ -244,29 +245,6 @@ pub enum WordPlace {
     Error,
     /// At the end of its standard error.
     Stderr,
-}
-
-/// What a failure can be told to be.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Failure {
-    /// Not logged in.
-    Auth,
-    /// Nothing left on the account.
-    Quota,
-    /// Asked to wait.
-    RateLimited,
-    /// The prompt is too large.
-    TooLarge,
-    /// The reply lacks its end.
-    Cut,
-    /// The model declines.
-    Refused,
-    /// Nothing was said.
-    Empty,
-    /// The command is not there.
-    NotInstalled,
 }
 
 impl<'de> Deserialize<'de> for PathList {

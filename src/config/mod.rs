@@ -15,8 +15,8 @@ mod switch;
 use std::collections::BTreeMap;
 
 pub use agent_spec::{
-    AgentSpec, EndRule, Failure, OutputKind, OutputSpec, PathList, Permissions, PromptWay, Tried,
-    UsageSpec, WordPlace,
+    AgentSpec, EndRule, OutputKind, OutputSpec, PathList, Permissions, PromptWay, Tried, UsageSpec,
+    WordPlace,
 };
 pub use agents::{Agents, Failures, Known};
 pub use argument::{Argument, Blanks};

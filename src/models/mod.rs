@@ -3,10 +3,10 @@
 mod action;
 mod agent;
 mod block;
+mod call_outcome;
 mod catalogue;
 mod change;
 mod check;
-mod end;
 mod event;
 mod expands;
 mod finding;
@@ -35,10 +35,10 @@ mod work;
 pub use action::{Action, ActionSpec, Parameter, Returns, ValueKind};
 pub use agent::AgentName;
 pub use block::{Class, Part, Role, Segment, Zone};
+pub use call_outcome::CallOutcome;
 pub use catalogue::Catalogue;
 pub use change::{Decision, Opened};
 pub use check::{Check, CheckEnd, all_passed};
-pub use end::CallOutcome;
 pub use event::{Answered, Effect, Event, Intent, Started, StepResult, StepTrigger, Why};
 pub use expands::Expands;
 pub use finding::{

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use certain::Readings;
 
-use super::context::{Context, Finish};
+use super::context::Context;
 use super::echo::{Echo, Suspect, echoes};
 use super::foreign::{contains, foreign_elements, join_spans};
 use super::placeholder::{Examples, is_blank};
@@ -207,7 +207,7 @@ impl<'a> Judge<'a> {
         } else {
             (stray, String::new())
         };
-        if self.context.finish == Finish::Failed {
+        if !self.context.outcome.has_reply() {
             // What a failed agent prints is no message of it.
             self.problems.push((Code::FailedCall, 0..self.text.len()));
             let said = std::mem::take(&mut self.response.message);

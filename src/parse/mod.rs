@@ -26,7 +26,7 @@ use crate::models::{Code, Problem, Response, ReviewResult};
 
 pub use crate::models::{Grammar, MarkerSpec};
 use clean::{cleaned, is_wrapped};
-pub use context::{Context, Finish};
+pub use context::Context;
 use fenced_blocks::without_fences;
 use judge::{Form, judge};
 pub use repair::{Repair, RepairKind, find_repair, merge_answer};
@@ -174,7 +174,7 @@ fn of_values(
     found.problems.extend(values.problems);
     found.open |= values.cut;
     let mut response = judge(source, found, Form::default(), grammar, names, context);
-    if context.finish != Finish::Failed && (values.whole || values.message.is_some()) {
+    if context.outcome.has_reply() && (values.whole || values.message.is_some()) {
         response.message = values.message.unwrap_or_default();
     }
     response.thoughts.extend(values.thoughts);

@@ -1,7 +1,7 @@
 //! Agent output as a reply: recorded runs of real agents (`agents/`), and single outputs (`output/`).
 
 use agentd::ErrorKind;
-use agentd::agent::{Cause, Exit};
+use agentd::agent::{Exit, ExitCause};
 use agentd::models::{CallOutcome, Reply, UsageMetrics};
 use agentd::text::yaml;
 use libtest_mimic::Trial;
@@ -41,7 +41,7 @@ struct OutputCase {
     #[serde(default)]
     code: i32,
     #[serde(default)]
-    cause: Option<Cause>,
+    cause: Option<ExitCause>,
     end: CallOutcome,
     #[serde(default)]
     text: String,
@@ -62,7 +62,7 @@ fn check_output(text: &str) {
     }
 
     let exit = Exit {
-        cause: case.cause.unwrap_or(Cause::Ended),
+        cause: case.cause.unwrap_or(ExitCause::Ended),
         ..exited(case.code)
     };
     let reply = read(

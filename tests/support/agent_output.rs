@@ -3,7 +3,7 @@
 use std::fs;
 
 use agentd::ErrorKind;
-use agentd::agent::{Cause, Exit, Limits, OutputReader};
+use agentd::agent::{Exit, ExitCause, Limits, OutputReader};
 use agentd::config::{AgentSpec, Agents};
 use agentd::models::{CallOutcome, Reply, UsageMetrics};
 use agentd::pack::{AGENTS, SECRET_NAMES};
@@ -35,7 +35,7 @@ pub(crate) fn exited(code: i32) -> Exit {
     Exit {
         code,
         signal,
-        cause: Cause::Ended,
+        cause: ExitCause::Ended,
         left_behind: 0,
         milliseconds: 1,
     }

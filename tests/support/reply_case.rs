@@ -1,7 +1,7 @@
 //! Case files of replies: context, expectations and the reply itself.
 
-use agentd::models::{Marker, Mode, Response, TaskStatus, UpdateFormat};
-use agentd::parse::{self, Context, Finish, Grammar};
+use agentd::models::{CallOutcome, Marker, Mode, Response, TaskStatus, UpdateFormat};
+use agentd::parse::{self, Context, Grammar};
 use agentd::{ErrorKind, ReviewResult};
 use serde_json::{Value, json};
 
@@ -94,11 +94,14 @@ impl ReplyCase {
             } else {
                 vec![self.sent.as_str()]
             },
-            finish: match self.known("finish").unwrap_or("stop") {
-                "stop" => Finish::Stop,
-                "length" => Finish::Length,
-                "killed" => Finish::Killed,
-                "failed" => Finish::Failed,
+            outcome: match self.known("finish").unwrap_or("stop") {
+                "stop" => CallOutcome::Ok,
+                "length" => CallOutcome::Cut,
+                "killed" => CallOutcome::Stopped,
+                "failed" => CallOutcome::Crashed {
+                    code: Some(1),
+                    signal: None,
+                },
                 other => panic!("unknown finish {other}"),
             },
             exit_code: None,

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Request;
 use super::messages::apart;
-use super::told::{Stop, Told};
+use super::told::{StopReason, Told};
 
 /// The path of a request.
 pub(super) const PATH: &str = "/messages";
@@ -64,10 +64,10 @@ fn block(block: &Value, told: &mut Told) {
 fn stop(reason: &Value, told: &mut Told) {
     if let Some(reason) = reason.as_str() {
         told.stop = Some(match reason {
-            "end_turn" | "stop_sequence" => Stop::End,
-            "max_tokens" | "model_context_window_exceeded" => Stop::Length,
-            "refusal" => Stop::Refusal(reason.to_owned()),
-            other => Stop::Other(other.to_owned()),
+            "end_turn" | "stop_sequence" => StopReason::End,
+            "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
+            "refusal" => StopReason::Refusal(reason.to_owned()),
+            other => StopReason::Other(other.to_owned()),
         });
     }
 }

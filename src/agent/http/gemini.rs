@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Request;
 use super::messages::{Role, apart};
-use super::told::{Stop, Told, Usage};
+use super::told::{StopReason, Told, Usage};
 
 /// Returns the path of a request, which names the model.
 pub(super) fn path(model: &str) -> String {
@@ -71,12 +71,12 @@ pub(super) fn read(event: &Value, told: &mut Told) {
     let blocked = event["promptFeedback"]["blockReason"].as_str();
     if let Some(reason) = blocked.or(candidate["finishReason"].as_str()) {
         told.stop = Some(match reason {
-            "STOP" => Stop::End,
-            "MAX_TOKENS" => Stop::Length,
+            "STOP" => StopReason::End,
+            "MAX_TOKENS" => StopReason::Length,
             "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII"
-            | "IMAGE_SAFETY" => Stop::Refusal(reason.to_owned()),
-            other if blocked.is_some() => Stop::Refusal(other.to_owned()),
-            other => Stop::Other(other.to_owned()),
+            | "IMAGE_SAFETY" => StopReason::Refusal(reason.to_owned()),
+            other if blocked.is_some() => StopReason::Refusal(other.to_owned()),
+            other => StopReason::Other(other.to_owned()),
         });
     }
 }

@@ -21,7 +21,7 @@ pub(super) use send::send;
 
 use super::ready::Ready;
 use super::{Call, CommandAgent, Driver, Drivers, Running, Salvaged, guard};
-use crate::config::{AgentSpec, Argument, Dialect, Failure, NamePattern, Permissions, Provider};
+use crate::config::{AgentSpec, Argument, Dialect, NamePattern, Permissions, Provider};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{CallOutcome, Reply};
 use messages::Message;
@@ -87,7 +87,7 @@ impl HttpAgent {
         };
         let sender = CommandAgent::new(&spec, agents, environment, secrets, guard, *containment)
             // A cut reply is known by its missing end; words about limits are those of a refused request.
-            .without(Failure::Cut);
+            .without(&CallOutcome::Cut);
         Ok(Self {
             provider: provider.clone(),
             model: model.to_owned(),

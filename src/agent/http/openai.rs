@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Request;
-use super::told::{Stop, Told, Usage};
+use super::told::{StopReason, Told, Usage};
 
 /// The path of a request.
 pub(super) const PATH: &str = "/chat/completions";
@@ -43,16 +43,16 @@ pub(super) fn read(event: &Value, told: &mut Told) {
             .as_str()
             .is_some_and(|words| !words.is_empty())
         {
-            told.stop = Some(Stop::Refusal("refusal".to_owned()));
+            told.stop = Some(StopReason::Refusal("refusal".to_owned()));
         }
     }
-    let declined = matches!(told.stop, Some(Stop::Refusal(_)));
+    let declined = matches!(told.stop, Some(StopReason::Refusal(_)));
     if let Some(reason) = choice["finish_reason"].as_str().filter(|_| !declined) {
         told.stop = Some(match reason {
-            "stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn" => Stop::End,
-            "length" | "max_tokens" | "model_length" => Stop::Length,
-            "content_filter" | "refusal" => Stop::Refusal(reason.to_owned()),
-            other => Stop::Other(other.to_owned()),
+            "stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn" => StopReason::End,
+            "length" | "max_tokens" | "model_length" => StopReason::Length,
+            "content_filter" | "refusal" => StopReason::Refusal(reason.to_owned()),
+            other => StopReason::Other(other.to_owned()),
         });
     }
 }

@@ -16,7 +16,7 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
 use super::sse::{self, Events};
-use super::told::{Stop, Told, Usage};
+use super::told::{StopReason, Told, Usage};
 use super::{anthropic, fault, gemini, openai};
 use crate::agent::{contain, listen};
 use crate::config::Dialect;
@@ -228,10 +228,10 @@ fn hear(dialect: Dialect, body: Body, lines: &mut Lines) -> io::Result<()> {
             note(&format!("the connection broke off in mid-reply: {cause}"))
         }
         (None, None) => note("the answer ended without saying why"),
-        (None, Some(Stop::Length)) => note("the reply has as many tokens as it may have"),
-        (None, Some(Stop::End)) => lines.write(&json!({"type": "end"})),
-        (None, Some(Stop::Refusal(reason))) => lines.error(&format!("refusal: {reason}")),
-        (None, Some(Stop::Other(reason))) => {
+        (None, Some(StopReason::Length)) => note("the reply has as many tokens as it may have"),
+        (None, Some(StopReason::End)) => lines.write(&json!({"type": "end"})),
+        (None, Some(StopReason::Refusal(reason))) => lines.error(&format!("refusal: {reason}")),
+        (None, Some(StopReason::Other(reason))) => {
             lines.error(&format!("the model stopped for {reason}"))
         }
     }

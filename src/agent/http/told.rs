@@ -13,14 +13,16 @@ pub(super) struct Told {
     /// What was used.
     pub(super) usage: Usage,
     /// Why the model has stopped, once it has.
-    pub(super) stop: Option<Stop>,
+    pub(super) stop: Option<StopReason>,
     /// Whether nothing follows.
     pub(super) done: bool,
 }
 
-/// Why a model has stopped.
+/// The reason that a server gives for the end of its answer, before it is judged as a [`CallOutcome`].
+///
+/// [`CallOutcome`]: crate::models::CallOutcome
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum StopReason {
     /// It has said it all.
     End,
     /// It may say no more.

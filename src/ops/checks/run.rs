@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::agent::{self, Cause, Containment, Exit, Job, Limits, find_command, path_of};
+use crate::agent::{self, Containment, Exit, ExitCause, Job, Limits, find_command, path_of};
 use crate::config::{CheckCommand, Environment};
 use crate::error::Result;
 use crate::models::{Check, CheckEnd, grouped};
@@ -164,7 +164,7 @@ fn end_of(exit: &Exit, timeout: Duration) -> (CheckEnd, Vec<String>) {
     let mut said = Vec::new();
     let failed = CheckEnd::Failed { code: exit.code };
     let end = match &exit.cause {
-        Cause::Ended => match exit.code {
+        ExitCause::Ended => match exit.code {
             Some(0) => CheckEnd::Passed,
             Some(NOT_FOUND) => CheckEnd::NotInstalled,
             Some(_) => failed,
@@ -176,23 +176,23 @@ fn end_of(exit: &Exit, timeout: Duration) -> (CheckEnd, Vec<String>) {
                 failed
             }
         },
-        Cause::Wall | Cause::Idle => CheckEnd::TimedOut {
+        ExitCause::Wall | ExitCause::Idle => CheckEnd::TimedOut {
             seconds: timeout.as_secs(),
         },
-        Cause::Stopped => CheckEnd::Stopped,
-        Cause::NotInstalled => CheckEnd::NotInstalled,
-        Cause::Output => {
+        ExitCause::Stopped => CheckEnd::Stopped,
+        ExitCause::NotInstalled => CheckEnd::NotInstalled,
+        ExitCause::Output => {
             said.push(format!(
                 "ended, as it wrote more than {} bytes",
                 grouped(OUTPUT)
             ));
             CheckEnd::Failed { code: None }
         }
-        Cause::NotStarted(why) => {
+        ExitCause::NotStarted(why) => {
             said.push(format!("not started: {why}"));
             CheckEnd::Failed { code: None }
         }
-        Cause::Abandoned | Cause::Removed => {
+        ExitCause::Abandoned | ExitCause::Removed => {
             said.push("its guard, or the folder of what it wrote, was gone".to_owned());
             CheckEnd::Failed { code: None }
         }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::active_turn::ActiveTurn;
 use super::calibration::compare_tokens;
+use super::call_error::call_error;
 use super::call_files::{folder, marker};
 use super::chunking::pieces;
 use super::prepare::roughly;
@@ -179,8 +180,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         let started = self.turn.started();
         let session = &self.turn.session;
         let turn = format!("{}/{}", session.lease.session, started.turn);
-        CallOutcome::Stopped
-            .error(&started.agent, &turn, why)
+        call_error(&CallOutcome::Stopped, &started.agent, &turn, why)
             .filter(|_| session.context.run.stop.asked() > 0)
     }
 

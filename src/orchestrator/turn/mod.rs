@@ -8,6 +8,7 @@ mod active_turn;
 mod apply_reply;
 pub(crate) mod calibration;
 mod call;
+mod call_error;
 mod call_files;
 mod chunking;
 mod context;

@@ -10,7 +10,7 @@ use crate::models::{
     UnifiedPrompt,
 };
 use crate::orchestrator::workspace::Workspace;
-use crate::parse::{self, Context, Finish, Grammar, Repair};
+use crate::parse::{self, Context, Grammar, Repair};
 
 /// Most repairs of a turn.
 pub const MOST_REPAIRS: u8 = 2;
@@ -50,7 +50,7 @@ impl<'a> ReplyReader<'a> {
         let context = Context {
             ours: prose.chain(self.template.as_deref()).collect(),
             sent: self.sent.iter().map(String::as_str).collect(),
-            finish: finish(end),
+            outcome: end.clone(),
             nonce: self.started.nonce.as_ref().map(|nonce| nonce.as_str()),
             tasks: self.started.tasks.clone(),
             ..Context::default()
@@ -175,17 +175,5 @@ impl PromptLimits {
             && self
                 .max_bytes
                 .is_none_or(|max_bytes| prompt.len() as u64 <= max_bytes)
-    }
-}
-
-fn finish(end: &CallOutcome) -> Finish {
-    match end {
-        CallOutcome::Ok => Finish::Stop,
-        CallOutcome::Cut => Finish::Length,
-        CallOutcome::TimedOut { .. }
-        | CallOutcome::Stopped
-        | CallOutcome::Lost
-        | CallOutcome::OutputTooLarge { .. } => Finish::Killed,
-        _ => Finish::Failed,
     }
 }

@@ -3,6 +3,7 @@
 use super::active_turn::ActiveTurn;
 use super::apply_reply::apply_reply;
 use super::call::{AgentCalls, Answer, record_answer};
+use super::call_error::call_error;
 use super::context::TurnContext;
 use super::inspect::inspect;
 use super::instructions::add_request;
@@ -129,7 +130,7 @@ fn report_failed_call(turn: &mut ActiveTurn<'_>, answer: &Answer) -> Result<Turn
     let report = TurnReport::new(turn, response)?;
     let name = format!("{}/{}", report.session, report.turn);
     Ok(TurnReport {
-        fault: reply.end.error(&report.agent, &name, &reply.detail),
+        fault: call_error(&reply.end, &report.agent, &name, &reply.detail),
         reply: reply.text,
         usage: reply.usage,
         end: reply.end,

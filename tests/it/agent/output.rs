@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use agentd::ErrorKind;
-use agentd::agent::{Cause, Exit, Limits, OutputReader};
+use agentd::agent::{Exit, ExitCause, Limits, OutputReader};
 use agentd::models::CallOutcome;
 use agentd::orchestrator::parse_review_marker;
 use agentd::secret::Secrets;
@@ -133,7 +133,7 @@ fn what_is_long_is_kept_at_both_ends_and_details_are_short() {
         "a good reply is kept whole"
     );
     let exit = Exit {
-        cause: Cause::Output,
+        cause: ExitCause::Output,
         ..exited(0)
     };
     assert!(

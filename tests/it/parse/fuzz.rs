@@ -6,8 +6,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use agentd::models::{Marker, Mode, Response};
-use agentd::parse::{self, Context, Finish, Grammar};
+use agentd::models::{CallOutcome, Marker, Mode, Response};
+use agentd::parse::{self, Context, Grammar};
 use agentd::{Pack, Places, ReviewResult};
 
 use crate::support::reply_case::all_replies;
@@ -20,6 +20,12 @@ const SHORT: u64 = 3_000;
 
 /// A nonce that no reply of the corpus holds, and no piece.
 const NONCE: &str = "zq7zq7zq";
+
+/// A call whose output is no reply.
+const FAILED: CallOutcome = CallOutcome::Crashed {
+    code: Some(1),
+    signal: None,
+};
 
 /// What is put into replies: what the reader gives a meaning to, and what it must not stumble over.
 const PIECES: [&[u8]; 48] = [
@@ -169,14 +175,14 @@ pub(crate) fn check(reply: &[u8], response: &Response, grammar: &Grammar, contex
             _ => None,
         })
         .collect();
-    if context.finish != Finish::Stop {
+    if context.outcome != CallOutcome::Ok {
         assert!(!response.complete && response.actions.is_empty() && response.updates.is_empty());
         assert!(!reviews.contains(&ReviewResult::Pass) && reviews.len() == response.markers.len());
     }
     if context.nonce == Some(NONCE) && !grammar.verdicts.is_empty() {
         assert!(reviews.is_empty(), "no verdict can carry this turn's run");
     }
-    if context.finish == Finish::Failed {
+    if context.outcome == FAILED {
         assert!(response.message.is_empty());
     }
     if let Ok(Some(verdict)) = parse::verdict(response, grammar) {
@@ -212,13 +218,15 @@ fn context<'a>(chance: &mut Chance, sent: &'a str) -> Context<'a> {
         } else {
             vec![]
         },
-        finish: *chance.of(&[
-            Finish::Stop,
-            Finish::Stop,
-            Finish::Length,
-            Finish::Killed,
-            Finish::Failed,
-        ]),
+        outcome: chance
+            .of(&[
+                CallOutcome::Ok,
+                CallOutcome::Ok,
+                CallOutcome::Cut,
+                CallOutcome::Stopped,
+                FAILED,
+            ])
+            .clone(),
         nonce: Some(NONCE).filter(|_| chance.below(2) == 0),
         ..Context::default()
     }

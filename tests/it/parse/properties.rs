@@ -1,7 +1,7 @@
 //! What holds for every prefix of a reply, and for every text that a reply quotes.
 
-use agentd::models::{Marker, Response};
-use agentd::parse::{self, Context, Finish, Grammar};
+use agentd::models::{CallOutcome, Marker, Response};
+use agentd::parse::{self, Context, Grammar};
 use agentd::{ErrorKind, ReviewResult};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn a_prefix_that_is_known_to_be_cut_has_no_effect() {
         };
         let context = Context {
             sent,
-            finish: Finish::Length,
+            outcome: CallOutcome::Cut,
             ..Context::default()
         };
         for end in 0..=reply.len() {

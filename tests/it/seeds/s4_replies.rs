@@ -1,6 +1,6 @@
 //! S4, sections 7 and 8: replies in the form that the foreman is taught, and what becomes of others.
 
-use agentd::models::{Mode, Response};
+use agentd::models::{CallOutcome, Mode, Response};
 use agentd::parse::{self, Context, Grammar};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -295,13 +295,13 @@ fn replies_of_a_small_model_lead_to_no_effect_that_was_not_asked_for() {
     };
     let mut keys = Vec::new();
     for reply in &replies {
-        let finish = if reply["finish"] == "length" {
-            parse::Finish::Length
-        } else {
-            parse::Finish::Stop
-        };
+        let is_cut = reply["finish"] == "length";
         let context = Context {
-            finish,
+            outcome: if is_cut {
+                CallOutcome::Cut
+            } else {
+                CallOutcome::Ok
+            },
             ..context.clone()
         };
         let response = parse::parse(
@@ -309,9 +309,7 @@ fn replies_of_a_small_model_lead_to_no_effect_that_was_not_asked_for() {
             &grammar("architect"),
             &context,
         );
-        assert!(
-            finish == parse::Finish::Stop || (response.actions.is_empty() && !response.complete)
-        );
+        assert!(!is_cut || (response.actions.is_empty() && !response.complete));
         assert!(response.updates.is_empty() && response.markers.is_empty());
         keys.extend(
             response

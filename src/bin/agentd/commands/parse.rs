@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agentd::models::{
-    AgentName, Grammar, Marker, Mode, Nonce, Response, ReviewResult, Severity, UpdateFormat,
+    AgentName, CallOutcome, Grammar, Marker, Mode, Nonce, Response, ReviewResult, Severity,
+    UpdateFormat,
 };
 use agentd::orchestrator::Workspace;
 use agentd::pack::{FoundTemplate, Holds};
-use agentd::parse::{self, Context, Finish};
+use agentd::parse::{self, Context};
 use agentd::{Error, Pack, Place, Result, ops};
 use serde_json::{Value, json};
 
@@ -47,11 +48,14 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
     let context = Context {
         ours: texts.map(|text| text.body()).collect(),
         sent: prompt.iter().map(String::as_str).collect(),
-        finish: match given.finish {
-            FinishArg::Stop => Finish::Stop,
-            FinishArg::Length => Finish::Length,
-            FinishArg::Killed => Finish::Killed,
-            FinishArg::Failed => Finish::Failed,
+        outcome: match given.finish {
+            FinishArg::Stop => CallOutcome::Ok,
+            FinishArg::Length => CallOutcome::Cut,
+            FinishArg::Killed => CallOutcome::Stopped,
+            FinishArg::Failed => CallOutcome::Crashed {
+                code: None,
+                signal: None,
+            },
         },
         nonce: run.as_ref().map(Nonce::as_str),
         ..Context::default()

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use agentd::agent::{
-    Cause, Containment, ContainmentFacts, Limits, exit_record, is_alive, network_filesystem,
+    Containment, ContainmentFacts, ExitCause, Limits, exit_record, is_alive, network_filesystem,
     this_process,
 };
 use agentd::models::Process;
@@ -32,7 +32,7 @@ fn exit_codes_and_signals_are_told_apart() {
             let exit = call.run_agent(&[step]);
             assert_eq!(
                 (exit.code, exit.signal, &exit.cause),
-                (code, signal, &Cause::Ended),
+                (code, signal, &ExitCause::Ended),
                 "{step}"
             );
             assert_eq!(call.stdout(), b"");
@@ -45,7 +45,7 @@ fn exit_codes_and_signals_are_told_apart() {
 fn an_agent_cannot_give_orders_to_its_guard() {
     let call = Call::new();
     let exit = call.run(&["sh", "-c", "printf k >/proc/$PPID/fd/0 || echo refused"]);
-    assert_eq!((exit.code, exit.cause), (Some(0), Cause::Ended));
+    assert_eq!((exit.code, exit.cause), (Some(0), ExitCause::Ended));
     assert_eq!(call.stdout_text(), "refused\n");
 }
 
@@ -68,7 +68,7 @@ fn a_line_of_100_mb_is_kept_whole() {
         output: 128 << 20,
         ..Limits::default()
     });
-    assert_eq!(call.run_agent(&["line 104857600"]).cause, Cause::Ended);
+    assert_eq!(call.run_agent(&["line 104857600"]).cause, ExitCause::Ended);
     assert_eq!(
         fs::metadata(call.folder().join("stdout")).unwrap().len(),
         104_857_600
@@ -85,7 +85,7 @@ fn a_wait_that_is_too_short_leaves_the_agent_at_work() {
     call.wait_for("begun");
     contained.stop(false);
     let exit = contained.wait(HANG).unwrap().unwrap();
-    assert_eq!((exit.signal, &exit.cause), (Some(15), &Cause::Stopped));
+    assert_eq!((exit.signal, &exit.cause), (Some(15), &ExitCause::Stopped));
     assert_eq!(
         contained.wait(Duration::ZERO).unwrap(),
         Some(exit),
@@ -109,7 +109,7 @@ fn an_agent_that_ignores_sigterm_is_ended_after_the_grace() {
         let asked = Instant::now();
         contained.stop(false);
         let exit = call.end_of(contained);
-        assert_eq!((exit.signal, exit.cause), (Some(9), Cause::Stopped));
+        assert_eq!((exit.signal, exit.cause), (Some(9), ExitCause::Stopped));
         assert!(asked.elapsed() >= milliseconds(300), "it had no grace");
     }
 }
@@ -129,7 +129,7 @@ fn a_child_that_ignores_sigterm_is_ended_though_its_agent_ended_politely() {
         let exit = call.end_of(contained);
         assert_eq!(
             (exit.signal, exit.cause, exit.left_behind),
-            (Some(15), Cause::Stopped, 1)
+            (Some(15), ExitCause::Stopped, 1)
         );
     }
 }
@@ -159,7 +159,7 @@ fn a_stop_at_once_and_a_second_stop_have_no_grace() {
             }
             contained.stop(at_once);
             let exit = call.end_of(contained);
-            assert_eq!((exit.signal, exit.cause), (Some(9), Cause::Stopped));
+            assert_eq!((exit.signal, exit.cause), (Some(9), ExitCause::Stopped));
         }
     }
 }
@@ -181,7 +181,7 @@ fn sigterm_to_the_guard_is_a_request_to_end() {
         });
         kill(Pid::from_raw(guard.cast_signed()), Signal::SIGTERM).unwrap();
         let exit = call.end_of(contained);
-        assert_eq!((exit.signal, exit.cause), (Some(15), Cause::Stopped));
+        assert_eq!((exit.signal, exit.cause), (Some(15), ExitCause::Stopped));
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use agentd::agent::{Cause, Containment, exit_record, reap};
+use agentd::agent::{Containment, ExitCause, exit_record, reap};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -107,7 +107,7 @@ fn nothing_is_alive_a_second_after_agentd_was_killed() {
         until_nothing_is_alive(&call);
         assert_eq!(
             exit_record(&call.folder()).unwrap().unwrap().cause,
-            Cause::Abandoned
+            ExitCause::Abandoned
         );
         assert_eq!(call.stdout_text(), "begun\n", "what it said is kept");
     }
@@ -138,7 +138,7 @@ fn nothing_is_alive_a_second_after_agentd_was_killed_amid_a_stream() {
     until_nothing_is_alive(&call);
     assert_eq!(
         exit_record(&call.folder()).unwrap().unwrap().cause,
-        Cause::Abandoned
+        ExitCause::Abandoned
     );
     assert!(
         !is_open(&call.folder().join("stdout").canonicalize().unwrap()),
@@ -155,7 +155,7 @@ fn an_agent_that_had_ended_before_agentd_was_killed_has_its_record() {
     });
     victim.kill_program();
     let exit = exit_record(&call.folder()).unwrap().unwrap();
-    assert_eq!((exit.code, exit.cause), (Some(0), Cause::Ended));
+    assert_eq!((exit.code, exit.cause), (Some(0), ExitCause::Ended));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn agentd_cleans_up_after_a_guard_that_was_killed() {
         let exit = call.end_of(contained);
         assert_eq!(
             (exit.code, exit.signal, exit.cause),
-            (None, Some(9), Cause::Abandoned)
+            (None, Some(9), ExitCause::Abandoned)
         );
     }
 }
@@ -246,7 +246,7 @@ fn an_agent_that_has_stopped_its_guard_does_not_survive_agentd() {
     until_nothing_is_alive(&call);
     assert_eq!(
         exit_record(&call.folder()).unwrap().unwrap().cause,
-        Cause::Abandoned
+        ExitCause::Abandoned
     );
 }
 

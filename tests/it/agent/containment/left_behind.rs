@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use agentd::agent::Cause;
+use agentd::agent::ExitCause;
 
 use super::{Call, HANG, kinds};
 use crate::support::waiting::{Holders, until};
@@ -29,7 +29,11 @@ fn a_child_that_is_left_behind_is_counted_and_ended_however_it_was_left() {
                 &format!("{step} 600000"),
                 "exit 0",
             ]);
-            assert_eq!((exit.code, &exit.cause), (Some(0), &Cause::Ended), "{step}");
+            assert_eq!(
+                (exit.code, &exit.cause),
+                (Some(0), &ExitCause::Ended),
+                "{step}"
+            );
             // Of a child that was forked twice the one in the middle may still be there.
             assert!(
                 (1..=2).contains(&exit.left_behind),
@@ -84,7 +88,7 @@ fn what_starts_itself_over_and_over_is_caught() {
         let wait = format!("await {}", log.display());
         let fake_agent = program("fake_agent").display().to_string();
         let exit = call.run(&["sh", "-c", &agent, &fake_agent, &endless, &endless, &wait]);
-        assert_eq!(exit.cause, Cause::Ended);
+        assert_eq!(exit.cause, ExitCause::Ended);
         // A generation may be gone before it is seen, but its line is in the log.
         let count = fs::read_to_string(&log).unwrap().lines().count();
         assert!((1..2 * GENERATIONS).contains(&count), "{count} generations");
@@ -126,7 +130,7 @@ fn what_does_not_go_away_when_it_is_killed_is_left_behind_and_does_not_hold_up_t
         .expect("the guard waits for ever");
     assert_eq!(
         (exit.code, exit.cause, exit.left_behind),
-        (Some(0), Cause::Ended, 1)
+        (Some(0), ExitCause::Ended, 1)
     );
     assert_eq!(call.stdout_text(), "said\n");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use agentd::agent::{Cause, Contained, Limits};
+use agentd::agent::{Contained, ExitCause, Limits};
 
 use super::{Call, HANG, kinds, milliseconds, seconds};
 use crate::support::waiting::{GROWING_LIMITS, until, until_written};
@@ -30,7 +30,7 @@ fn a_silent_agent_is_ended_after_the_idle_time() {
                 ..Call::within(limits)
             };
             let exit = call.run_agent(&["out words", "hang"]);
-            assert_eq!((exit.signal, exit.cause), (Some(15), Cause::Idle));
+            assert_eq!((exit.signal, exit.cause), (Some(15), ExitCause::Idle));
             assert!(exit.milliseconds >= *idle);
             call.stdout_text() == "words\n"
         };
@@ -52,7 +52,7 @@ fn an_agent_that_speaks_now_and_then_is_not_idle_whichever_way_it_speaks() {
             // Longer than the idle time as a whole.
             let pause = format!("sleep {}", idle / 4);
             let exit = call.run_agent(&[speak, pause.as_str()].repeat(6));
-            exit.cause == Cause::Ended && exit.milliseconds > *idle
+            exit.cause == ExitCause::Ended && exit.milliseconds > *idle
         };
         assert!(IDLE_TIMES.iter().any(is_left_alone), "{speak}");
     }
@@ -71,7 +71,7 @@ fn an_agent_that_takes_too_long_is_ended_though_it_speaks() {
             ..Call::within(limits)
         };
         let exit = call.run_agent(&["out words", "sleep 50"].repeat(1000));
-        assert_eq!((exit.signal, exit.cause), (Some(15), Cause::Wall));
+        assert_eq!((exit.signal, exit.cause), (Some(15), ExitCause::Wall));
         assert!(exit.milliseconds >= 500);
     }
 }
@@ -86,7 +86,7 @@ fn an_agent_that_has_stopped_its_guard_is_ended_by_its_limits() {
         };
         let call = Call::within(limits);
         let exit = call.run_agent(&["stop-guard", "out begun", "hang"]);
-        assert_eq!((exit.signal, exit.cause), (Some(15), Cause::Wall));
+        assert_eq!((exit.signal, exit.cause), (Some(15), ExitCause::Wall));
         call.stdout_text() == "begun\n"
     };
     assert!(
@@ -102,7 +102,7 @@ fn an_agent_that_has_stopped_its_guard_is_ended_when_the_run_is_stopped() {
         let mut contained = call.start_agent(&["stop-guard", "out begun", "hang"]);
         call.wait_for("begun");
         contained.stop(at_once);
-        assert_eq!(call.end_of(contained).cause, Cause::Stopped);
+        assert_eq!(call.end_of(contained).cause, ExitCause::Stopped);
     }
 }
 
@@ -125,9 +125,9 @@ fn a_guard_that_does_not_answer_is_killed_together_with_the_agent() {
         }
         let exit = call.end_of(contained);
         let cause = if stop.is_some() {
-            Cause::Stopped
+            ExitCause::Stopped
         } else {
-            Cause::Wall
+            ExitCause::Wall
         };
         assert_eq!((exit.code, exit.signal, exit.cause), (None, None, cause));
         assert!(
@@ -156,7 +156,7 @@ fn an_agent_that_writes_a_gigabyte_is_ended_at_the_limit_and_needs_no_memory() {
         let contained =
             call.start_agent(&["trap-term", "setsid 600000", "bytes 1073741824", "hang"]);
         let (cause, memory) = cause_and_memory(contained);
-        assert_eq!(cause, Cause::Output);
+        assert_eq!(cause, ExitCause::Output);
         assert!(memory < MOST_MEMORY, "{memory} bytes");
         assert_eq!(
             fs::metadata(call.folder().join("stdout")).unwrap().len(),
@@ -166,7 +166,7 @@ fn an_agent_that_writes_a_gigabyte_is_ended_at_the_limit_and_needs_no_memory() {
 }
 
 /// Runs a call to its end, and returns the most memory that its guard has needed.
-fn cause_and_memory(mut contained: Contained) -> (Cause, u64) {
+fn cause_and_memory(mut contained: Contained) -> (ExitCause, u64) {
     let pid = contained.process().pid;
     let (mut exit, mut memory) = (None, 0);
     until("the agent is not ended", || {
@@ -226,7 +226,7 @@ fn too_much_on_stderr_is_too_much_output() {
         "-c",
         "echo words; head -c 100000000 /dev/zero >&2; sleep 600",
     ]);
-    assert_eq!(exit.cause, Cause::Output);
+    assert_eq!(exit.cause, ExitCause::Output);
     assert_eq!(
         fs::metadata(call.folder().join("stderr")).unwrap().len(),
         1 << 20
@@ -240,8 +240,8 @@ fn an_agent_that_ends_by_itself_right_after_too_much_output_is_still_over_the_li
         output: 1000,
         ..Limits::default()
     });
-    assert_eq!(call.run_agent(&["bytes 1000"]).cause, Cause::Ended);
+    assert_eq!(call.run_agent(&["bytes 1000"]).cause, ExitCause::Ended);
     assert_eq!(call.stdout().len(), 1000);
-    assert_eq!(call.run_agent(&["bytes 1001"]).cause, Cause::Output);
+    assert_eq!(call.run_agent(&["bytes 1001"]).cause, ExitCause::Output);
     assert_eq!(call.stdout().len(), 1000);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use agentd::agent::{Cause, Containment, Job, Limits, launch};
+use agentd::agent::{Containment, ExitCause, Job, Limits, launch};
 use agentd::{Error, ErrorKind};
 
 use super::{Call, guard, kinds};
@@ -22,7 +22,7 @@ fn an_agent_reads_its_prompt_and_its_output_and_its_exit_code_are_kept() {
         let exit = call.run_agent(&["echo", "err trouble", "exit 3"]);
         assert_eq!(
             (exit.code, exit.signal, exit.cause, exit.left_behind),
-            (Some(3), None, Cause::Ended, 0)
+            (Some(3), None, ExitCause::Ended, 0)
         );
         assert_eq!(call.stdout_text(), "hello\n");
         assert_eq!(
@@ -110,7 +110,7 @@ fn an_agent_that_does_not_read_its_prompt_is_no_failure() {
     let mut call = Call::new();
     call.prompt = vec![b'x'; 10 << 20];
     let exit = call.run_agent(&["read-stdin 1024", "close-stdin", "out done"]);
-    assert_eq!((exit.code, exit.cause), (Some(0), Cause::Ended));
+    assert_eq!((exit.code, exit.cause), (Some(0), ExitCause::Ended));
     assert_eq!(call.stdout_text(), "read 1024 bytes\ndone\n");
 }
 
@@ -121,11 +121,14 @@ fn a_command_that_is_not_there_is_not_installed() {
             containment,
             ..Call::new()
         };
-        assert_eq!(call.run(&["no-such-agent"]).cause, Cause::NotInstalled);
-        assert_eq!(call.run(&["./no-such-agent"]).cause, Cause::NotInstalled);
+        assert_eq!(call.run(&["no-such-agent"]).cause, ExitCause::NotInstalled);
+        assert_eq!(
+            call.run(&["./no-such-agent"]).cause,
+            ExitCause::NotInstalled
+        );
         // It is looked for where the agent would look, not where we would.
         call.env = vec![("PATH".into(), call.parent.path().into())];
-        assert_eq!(call.run(&["sh"]).cause, Cause::NotInstalled);
+        assert_eq!(call.run(&["sh"]).cause, ExitCause::NotInstalled);
     }
 }
 
@@ -137,7 +140,7 @@ fn a_command_that_is_there_and_cannot_be_started_says_why() {
         write_program(&path, content);
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         match call.run(&[path.to_str().unwrap()]).cause {
-            Cause::NotStarted(why) => why,
+            ExitCause::NotStarted(why) => why,
             cause => panic!("{cause:?}"),
         }
     };
@@ -159,7 +162,7 @@ fn arguments_that_the_system_does_not_take_are_told_as_such() {
     );
 
     let many: Vec<&str> = ["true"].into_iter().chain([longest.as_str(); 64]).collect();
-    let Cause::NotStarted(why) = call.run(&many).cause else {
+    let ExitCause::NotStarted(why) = call.run(&many).cause else {
         panic!()
     };
     assert!(why.contains("E2BIG"), "{why}");

@@ -1,0 +1,297 @@
+//! Outcome of a call to an agent.
+
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use crate::error::ErrorKind;
+
+/// Outcome of a call to an agent: the one type for it, from the driver to the ledger.
+///
+/// Definitions of agents (`ends` in agents.yaml) and scripts name an outcome in kebab case, such as `rate-limited`; the
+/// details are filled in by the driver. In JSON the name is the tag `end`, in snake case.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum CallOutcome {
+    /// The agent answered to the end.
+    #[default]
+    Ok,
+    /// The agent is not logged in, or its key is refused.
+    Auth,
+    /// The quota of the account is exhausted.
+    Quota {
+        /// Time of the reset, in the agent's words.
+        resets: Option<String>,
+    },
+    /// The agent asks to retry later.
+    RateLimited {
+        /// Seconds to wait.
+        retry_after: Option<u64>,
+    },
+    /// The prompt is larger than the agent accepts.
+    TooLarge {
+        /// Tokens of the prompt, as the agent counts them.
+        #[serde(default)]
+        tokens: Option<u64>,
+        /// Most tokens that the agent accepts.
+        #[serde(default)]
+        limit: Option<u64>,
+    },
+    /// The reply was cut off, for example by a token limit.
+    Cut,
+    /// The model declines to answer.
+    Refused,
+    /// The reply is empty.
+    Empty,
+    /// The agent failed with an exit code or a signal.
+    Crashed {
+        /// Exit code, if there was one.
+        code: Option<i32>,
+        /// Signal that ended the process, if one did.
+        signal: Option<i32>,
+    },
+    /// The agent took too long and was stopped.
+    TimedOut {
+        /// True if it wrote nothing for too long, false if the call as a whole took too long.
+        idle: bool,
+        /// Limit in seconds.
+        seconds: u64,
+    },
+    /// The command of the agent is not installed.
+    NotInstalled,
+    /// The output does not match the definition of the agent.
+    UnknownOutput,
+    /// The agent wrote more than the limit and was stopped.
+    OutputTooLarge {
+        /// Limit in bytes.
+        limit: u64,
+    },
+    /// The user stopped the call.
+    Stopped,
+    /// The program that made the call ended before the reply was complete.
+    Lost,
+    /// Files were changed during a read-only call.
+    Edited {
+        /// Number of files.
+        files: u64,
+        /// Paths of the first few.
+        first: Vec<String>,
+    },
+}
+
+/// Outcomes that the words of an agent can mean, by their names in `ends` of agents.yaml.
+const REPORTED: [(&str, CallOutcome); 8] = [
+    ("auth", CallOutcome::Auth),
+    ("quota", CallOutcome::Quota { resets: None }),
+    (
+        "rate-limited",
+        CallOutcome::RateLimited { retry_after: None },
+    ),
+    (
+        "too-large",
+        CallOutcome::TooLarge {
+            tokens: None,
+            limit: None,
+        },
+    ),
+    ("cut", CallOutcome::Cut),
+    ("refused", CallOutcome::Refused),
+    ("empty", CallOutcome::Empty),
+    ("not-installed", CallOutcome::NotInstalled),
+];
+
+/// Outcomes that only agentd itself can notice, by their names in scripts.
+#[cfg(feature = "run")]
+const NOTICED: [(&str, CallOutcome); 7] = [
+    (
+        "crashed",
+        CallOutcome::Crashed {
+            code: None,
+            signal: None,
+        },
+    ),
+    (
+        "timed-out",
+        CallOutcome::TimedOut {
+            idle: false,
+            seconds: 0,
+        },
+    ),
+    (
+        "idle",
+        CallOutcome::TimedOut {
+            idle: true,
+            seconds: 0,
+        },
+    ),
+    ("unknown-output", CallOutcome::UnknownOutput),
+    ("output-too-large", CallOutcome::OutputTooLarge { limit: 0 }),
+    ("stopped", CallOutcome::Stopped),
+    ("lost", CallOutcome::Lost),
+];
+
+impl CallOutcome {
+    /// Returns true if the reply may count.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        *self == Self::Ok
+    }
+
+    /// Returns true if the call was interrupted from outside or the agent never started to work: stopped by the user,
+    /// lost with the program, out of quota, not logged in or not installed. Such a call says nothing about the work.
+    #[must_use]
+    pub fn is_interruption(&self) -> bool {
+        matches!(
+            self,
+            Self::Stopped
+                | Self::Lost
+                | Self::Auth
+                | Self::Quota { .. }
+                | Self::RateLimited { .. }
+                | Self::NotInstalled
+        )
+    }
+
+    /// Returns true if the text of the call is a reply, even one that was cut off, and not the output of a failure.
+    #[must_use]
+    pub fn has_reply(&self) -> bool {
+        matches!(
+            self,
+            Self::Ok
+                | Self::Cut
+                | Self::TimedOut { .. }
+                | Self::OutputTooLarge { .. }
+                | Self::Stopped
+                | Self::Lost
+        )
+    }
+
+    /// Returns the outcome in one or two words.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Auth => "auth",
+            Self::Quota { .. } => "quota",
+            Self::RateLimited { .. } => "rate limited",
+            Self::TooLarge { .. } => "too large",
+            Self::Cut => "cut off",
+            Self::Refused => "refused",
+            Self::Empty => "empty",
+            Self::Crashed { .. } => "crashed",
+            Self::TimedOut { .. } => "timed out",
+            Self::NotInstalled => "not installed",
+            Self::UnknownOutput => "unknown output",
+            Self::OutputTooLarge { .. } => "output too large",
+            Self::Stopped => "stopped",
+            Self::Lost => "lost",
+            Self::Edited { .. } => "edited",
+        }
+    }
+
+    /// Returns the kind of error that the outcome is; `None` if the call went well.
+    #[must_use]
+    pub fn error_kind(&self) -> Option<ErrorKind> {
+        let kind = match self {
+            Self::Ok => return None,
+            Self::Auth => ErrorKind::AgentAuth,
+            Self::Quota { .. } => ErrorKind::AgentQuota,
+            Self::RateLimited { .. } => ErrorKind::AgentRateLimited,
+            Self::TooLarge { .. } => ErrorKind::AgentTooLarge,
+            Self::Cut => ErrorKind::AgentCutOff,
+            Self::Refused => ErrorKind::AgentRefused,
+            Self::Empty => ErrorKind::AgentEmpty,
+            Self::Crashed { .. } => ErrorKind::AgentCrashed,
+            Self::TimedOut { .. } => ErrorKind::AgentTimedOut,
+            Self::NotInstalled => ErrorKind::AgentNotInstalled,
+            Self::UnknownOutput => ErrorKind::AgentOutputUnknown,
+            Self::OutputTooLarge { .. } => ErrorKind::AgentOutputTooLarge,
+            Self::Stopped => ErrorKind::AgentStopped,
+            Self::Lost => ErrorKind::AgentLost,
+            Self::Edited { .. } => ErrorKind::AgentEdited,
+        };
+        Some(kind)
+    }
+
+    /// Reads the name of an outcome that an agent reports in its own words, such as `rate-limited`.
+    pub(crate) fn deserialize_reported<'de, D>(deserializer: D) -> Result<Self, D::Error>
+    where
+        D: Deserializer<'de>,
+    {
+        find_named(&String::deserialize(deserializer)?, REPORTED.iter())
+    }
+
+    /// Reads the name of any outcome that a script can play.
+    #[cfg(feature = "run")]
+    pub(crate) fn deserialize_scripted<'de, D>(deserializer: D) -> Result<Option<Self>, D::Error>
+    where
+        D: Deserializer<'de>,
+    {
+        Option::<String>::deserialize(deserializer)?
+            .map(|name| find_named(&name, REPORTED.iter().chain(&NOTICED)))
+            .transpose()
+    }
+}
+
+fn find_named<'a, E: de::Error>(
+    name: &str,
+    outcomes: impl Iterator<Item = &'a (&'a str, CallOutcome)> + Clone,
+) -> Result<CallOutcome, E> {
+    let found = outcomes.clone().find(|(known, _)| *known == name);
+    found.map(|(_, outcome)| outcome.clone()).ok_or_else(|| {
+        let known: Vec<&str> = outcomes.map(|(known, _)| *known).collect();
+        E::custom(format!(
+            "unknown end `{name}`, expected one of `{}`",
+            known.join("`, `")
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::IntoDeserializer;
+    use serde::de::value::{Error, StrDeserializer};
+
+    use super::*;
+
+    fn reported(name: &str) -> Result<CallOutcome, Error> {
+        let deserializer: StrDeserializer<'_, Error> = name.into_deserializer();
+        CallOutcome::deserialize_reported(deserializer)
+    }
+
+    #[test]
+    fn an_agent_reports_an_outcome_by_its_name() {
+        assert_eq!(reported("cut").unwrap(), CallOutcome::Cut);
+        assert_eq!(
+            reported("rate-limited").unwrap(),
+            CallOutcome::RateLimited { retry_after: None }
+        );
+    }
+
+    #[test]
+    fn an_agent_cannot_report_that_the_user_stopped_it() {
+        assert_eq!(
+            reported("stopped").unwrap_err().to_string(),
+            "unknown end `stopped`, expected one of `auth`, `quota`, `rate-limited`, `too-large`, `cut`, `refused`, \
+             `empty`, `not-installed`"
+        );
+    }
+
+    #[test]
+    fn only_a_call_that_went_well_is_no_error() {
+        assert_eq!(CallOutcome::Ok.error_kind(), None);
+
+        for (name, outcome) in REPORTED {
+            assert!(outcome.error_kind().is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn output_of_a_failed_call_is_no_reply() {
+        let crashed = CallOutcome::Crashed {
+            code: Some(1),
+            signal: None,
+        };
+        assert!(!crashed.has_reply() && !CallOutcome::Auth.has_reply());
+        assert!(CallOutcome::Cut.has_reply() && CallOutcome::Lost.has_reply());
+    }
+}
