@@ -5,6 +5,7 @@ mod contain;
 mod drivers;
 mod facts;
 mod failure;
+mod fn_driver;
 mod guard;
 mod http;
 mod listen;
@@ -31,6 +32,7 @@ pub use contain::{
 };
 pub use drivers::{Drivers, ECHO, REPLAY_PREFIX, RegisteredDrivers, SCRIPTED, is_builtin};
 pub use facts::{ContainmentFacts, network_filesystem};
+pub use fn_driver::FnDriver;
 pub use guard::guard_main;
 pub use output::OutputReader;
 pub use presence::{find_command, is_program, path_of};

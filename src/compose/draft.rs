@@ -62,9 +62,18 @@ impl Draft {
     }
 
     /// Returns the prompt as chat messages: the system's, those of earlier turns, and the user's.
+    ///
+    /// A prompt that is rendered as text ([`Format::Xml`], [`Format::Flat`]) is one message of the user: its headings
+    /// and tags make sense as a whole only. Ask for [`Format::Chat`] to get one message per turn.
     #[must_use]
     pub fn messages(&self) -> Vec<Message> {
-        messages(&self.segments)
+        match self.format {
+            Format::Xml | Format::Flat => vec![Message {
+                role: "user",
+                content: self.text(),
+            }],
+            Format::Chat | Format::Tools => messages(&self.segments),
+        }
     }
 
     /// Returns the prompt as it is sent: text, or JSON, in which the agent finds nothing to expand.

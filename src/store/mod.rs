@@ -87,7 +87,7 @@ pub struct Figures<'a> {
 ///
 /// Implementers append all of an entry or nothing, and refuse every write under a lease that is no longer the newest
 /// of its session.
-pub trait Store {
+pub trait Store: Send + Sync {
     /// Takes a session for a holder, if nobody holds it or the one with the fence `over` does.
     ///
     /// # Errors

@@ -90,8 +90,12 @@ impl Workspace {
         Self::open_at(root, places, pack)
     }
 
-    /// Opens a project with what is found at some places.
-    pub(crate) fn open_at(root: PathBuf, places: Places, pack: Option<&str>) -> Result<Self> {
+    /// Opens a project whose settings, agents and packs are read from the given places, which may hold files from memory.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Workspace::open`].
+    pub fn open_at(root: PathBuf, places: Places, pack: Option<&str>) -> Result<Self> {
         let settings = settings(&places)?;
         let is_default = pack.is_none();
         let pack = Pack::load(

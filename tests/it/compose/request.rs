@@ -1,9 +1,11 @@
 //! Requests: which counter a prompt is counted with, and how sure its counts are.
 
+use agentd::agent::Drivers;
 use agentd::compose::{
     AssemblyConfig, Counter, FitReport, PromptAssembler, Request, check_tools, compose,
 };
-use agentd::models::{Catalogue, CountKind, Mode, ModelSpec, State, Work};
+use agentd::models::{Catalogue, CountKind, Format, Mode, ModelSpec, State, Turn, Work};
+use agentd::orchestrator::TurnContext;
 use agentd::{ErrorKind, Pack, Places};
 
 fn report(request: &Request) -> FitReport {
@@ -127,4 +129,42 @@ fn requests_and_counters_can_be_shared_between_threads() {
     assert_send_and_sync::<Request>();
     assert_send_and_sync::<Counter>();
     assert_send_and_sync::<Catalogue>();
+}
+
+/// The headings of a flat prompt make sense as a whole only, so it is one message.
+#[test]
+fn a_prompt_that_is_text_is_one_message_of_the_user() {
+    let pack = Pack::load("foreman", &Places::default()).unwrap();
+    let mut state = State::in_mode(Mode::new("architect").unwrap());
+    state.work.history.push(Turn {
+        user: "Hi".to_owned(),
+        assistant: "Hello".to_owned(),
+    });
+    let draft = compose(&pack, &state, &Request::new("Go on")).unwrap();
+
+    let messages = draft.messages();
+    assert_eq!(messages.len(), 1);
+    assert_eq!(
+        (messages[0].role, &messages[0].content),
+        ("user", &draft.text())
+    );
+    assert!(messages[0].content.contains("ASSISTANT: Hello"));
+
+    let chat = Request {
+        format: Some(Format::Chat),
+        ..Request::new("Go on")
+    };
+    let chat = compose(&pack, &state, &chat).unwrap().messages();
+    let roles: Vec<&str> = chat.iter().map(|message| message.role).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user"]);
+    assert_eq!(chat[2].content, "Hello");
+}
+
+/// A server can keep all of it in its shared state and take turns on any thread.
+#[test]
+fn turns_can_be_taken_on_any_thread() {
+    fn assert_send_and_sync<T: Send + Sync>() {}
+    assert_send_and_sync::<TurnContext<'_>>();
+    assert_send_and_sync::<Pack>();
+    assert_send_and_sync::<Drivers>();
 }
