@@ -77,7 +77,7 @@ cargo fmt --check
 step "lints: cli, pure and run, with and without the tokenizer"
 cargo clippy --offline --locked --all-targets --quiet -- -D warnings
 for features in "" tokenizer run run,tokenizer; do
-    cargo clippy --offline --locked --no-default-features --features "$features" --quiet -- -D warnings
+    cargo clippy --offline --locked --no-default-features --features "$features" --lib --examples --quiet -- -D warnings
 done
 
 # Many tests wait for processes, so more of them run at a time than there are cores.

@@ -1,4 +1,5 @@
 //! Rules of the code base itself.
 
 mod dependencies;
+mod examples;
 mod tidy;

@@ -1,0 +1,81 @@
+//! Lets agents act through an operation of this program, which a pack names: `custom_operation PROJECT`.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "an example has the terminal and its arguments to itself"
+)]
+
+use std::env;
+use std::path::PathBuf;
+
+use agentd::agent::{Drivers, FnDriver};
+use agentd::models::{Mode, OperationId, Reply, StepResult};
+use agentd::ops::{Operation, Operations, Site, Step};
+use agentd::orchestrator::{Run, TurnContext, TurnRequest, Workspace, take_turn};
+use agentd::store::MemoryStore;
+use agentd::{Places, Result};
+
+/// The files of a pack can be compiled in. Its action `create_ticket` names the operation `tracker.create`.
+const PACK: [(&str, &str); 3] = [
+    (
+        "packs/support/pack.yaml",
+        include_str!("support_pack/pack.yaml"),
+    ),
+    (
+        "packs/support/actions.yaml",
+        include_str!("support_pack/actions.yaml"),
+    ),
+    (
+        "packs/support/identity.md",
+        include_str!("support_pack/identity.md"),
+    ),
+];
+
+/// What a model might reply.
+const REPLY: &str = r#"<message>I have told the team.</message>
+<action type="create_ticket"><content>Checkout shows an empty page</content></action>"#;
+
+/// Creates a ticket in a tracker. This one only prints it.
+struct CreateTicket(OperationId);
+
+impl Operation for CreateTicket {
+    fn id(&self) -> OperationId {
+        self.0.clone()
+    }
+
+    fn carry_out(&self, _site: &Site<'_>, step: &Step) -> Result<StepResult> {
+        println!(
+            "new ticket: {}",
+            step.content.as_deref().unwrap_or_default()
+        );
+        Ok(step.settled(true, "created ticket 17".to_owned()))
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let project = env::args_os()
+        .nth(1)
+        .ok_or("usage: custom_operation PROJECT")?;
+    let project = PathBuf::from(project);
+    let places = Places::new(Some(project.clone()), None).with_files(PACK);
+    let workspace = Workspace::open_at(project, places, Some("support"))?;
+
+    let mut operations = Operations::shipped();
+    operations.register(CreateTicket(OperationId::new("tracker.create")?))?;
+
+    let context = TurnContext {
+        workspace: &workspace,
+        store: &MemoryStore::default(),
+        drivers: &Drivers::default(),
+        operations: &operations,
+        run: &Run::new("custom_operation")?,
+    };
+    let agent = FnDriver::new(|_call| Ok(Reply::of(REPLY)));
+    let request = TurnRequest::new(Mode::new("answer")?, "I cannot pay!");
+    let report = take_turn(&context, &agent, &request)?;
+    println!("{}", report.response.message);
+    for step in &report.settlements {
+        println!("{}: {}", step.operation, step.detail);
+    }
+    Ok(())
+}
