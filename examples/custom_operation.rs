@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use agentd::agent::{Drivers, FnDriver};
 use agentd::models::{Mode, OperationId, Reply, StepResult};
-use agentd::ops::{Operation, Operations, Site, Step};
+use agentd::ops::{Act, Operation, Operations, Site, Step};
 use agentd::orchestrator::{Run, TurnContext, TurnRequest, Workspace, take_turn};
 use agentd::store::MemoryStore;
 use agentd::{Places, Result};
@@ -42,8 +42,10 @@ impl Operation for CreateTicket {
     fn id(&self) -> OperationId {
         self.0.clone()
     }
+}
 
-    fn carry_out(&self, _site: &Site<'_>, step: &Step) -> Result<StepResult> {
+impl Act for CreateTicket {
+    fn run(&self, _site: &Site<'_>, step: &Step) -> Result<StepResult> {
         println!(
             "new ticket: {}",
             step.content.as_deref().unwrap_or_default()
@@ -61,7 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let workspace = Workspace::open_at(project, places, Some("support"))?;
 
     let mut operations = Operations::shipped();
-    operations.register(CreateTicket(OperationId::new("tracker.create")?))?;
+    operations.register_act(CreateTicket(OperationId::new("tracker.create")?))?;
 
     let context = TurnContext {
         workspace: &workspace,

@@ -1,4 +1,15 @@
-//! The one error type: what went wrong, where, and the way out.
+//! The error type of the crate: kind, message, place, hint and cause.
+//!
+//! Errors of your own drivers, stores and operations have [`ErrorKind::Custom`]:
+//!
+//! ```
+//! use agentd::{Error, ErrorKind};
+//!
+//! let error = Error::new(ErrorKind::Custom("TrackerDown"), "the tracker does not answer")
+//!     .with_hint("see status.example.org");
+//! assert_eq!(error.kind().name(), "TrackerDown");
+//! assert_eq!(format!("{error:#}"), "the tracker does not answer\nhint: see status.example.org");
+//! ```
 
 use std::error;
 use std::fmt;

@@ -1,6 +1,19 @@
-//! How a text file is read: a regular file, within a size, inside a folder if it must be, and UTF-8.
+//! Reads text files: regular files, within a size, inside a folder if they must be, and UTF-8.
 //!
-//! The two doors to files, `pack/source.rs` and the room `ops`, both read through here, so the rules exist once.
+//! Both `pack/source.rs` and the room `ops` read files through this module, so the rules exist once.
+//!
+//! ```
+//! use agentd::file::read_text;
+//!
+//! let folder = tempfile::tempdir().unwrap();
+//! let path = folder.path().join("notes.md");
+//! assert_eq!(read_text(&path, 1024)?, None);
+//!
+//! std::fs::write(&path, "Two loaves\n").unwrap();
+//! assert_eq!(read_text(&path, 1024)?.as_deref(), Some("Two loaves\n"));
+//! assert!(read_text(&path, 4).is_err());
+//! # Ok::<(), agentd::Error>(())
+//! ```
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata};

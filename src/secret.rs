@@ -1,11 +1,18 @@
-//! Values that must not be seen: found in a text in every common form, and replaced by their names.
+//! Secrets of a run, found in a text in every common form and replaced by their names.
 //!
-//! A room of its own, as the rooms that speak to agents, keep the ledger and print all need it.
+//! ```
+//! use agentd::secret::Secrets;
 //!
-//! A secret is looked for in what a reader sees of a text: escape sequences, control characters and invisible characters
-//! are left out of the search, because showing the text removes them, and would put the secret together again.
-//! Line breaks are left out as well, with the indentation and the marks of diffs, quotes and comments that surround them:
-//! encoders break base64 into lines.
+//! let secrets = Secrets::new([("API_KEY".to_owned(), b"sk-1234567890".to_vec())]);
+//! assert_eq!(secrets.redact("key=sk-1234567890"), "key=[secret API_KEY]");
+//! assert_eq!(secrets.redact("c2stMTIzNDU2Nzg5MA=="), "[secret API_KEY]");
+//! ```
+//!
+//! Agents, the ledger and the terminal all need this module, so it belongs to none of them.
+//!
+//! The search skips what showing a text removes: escape sequences, control characters and invisible characters would
+//! otherwise hide a secret that is put together again on the screen. It skips line breaks as well, with the indentation and
+//! the marks of diffs, quotes and comments around them, because encoders break base64 into lines.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

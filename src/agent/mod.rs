@@ -1,4 +1,20 @@
-//! Agents: what receives a prompt and answers.
+//! Agents: whatever receives a prompt and answers.
+//!
+//! A [`Driver`] sends prompts to one agent: [`CommandAgent`] starts a command under a guard process, [`Drivers::find`]
+//! also knows models of HTTP servers, [`FnDriver`] calls a function, [`Scripted`] plays a script, [`Echo`] returns the
+//! prompt. [`Drivers`] finds the driver of an agent by its name. A program that starts commands calls [`guard_main`] first
+//! in its `main`.
+//!
+//! ```
+//! use agentd::agent::{Drivers, FnDriver};
+//! use agentd::models::Reply;
+//!
+//! let mut drivers = Drivers::default();
+//! let greeter = FnDriver::new(|call| Ok(Reply::of(format!("You are in {}.", call.mode))));
+//! drivers.registered.register("greeter", greeter);
+//! assert!(drivers.find("greeter").is_ok());
+//! assert!(drivers.find("nobody").is_err());
+//! ```
 
 mod command;
 mod contain;

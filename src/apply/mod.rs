@@ -1,4 +1,26 @@
-//! From a response to what shall happen: permitted effects, events, and the next mode. It touches nothing.
+//! From a parsed reply to its consequences: permitted effects, events for the ledger, and the next mode. Pure: effects are
+//! returned, and carried out by the caller.
+//!
+//! [`apply()`] decides what a reply may do, [`advance`] where the session goes. [`take_reply`] does the first for a program
+//! that keeps the [`State`] itself, without a ledger:
+//!
+//! ```
+//! use agentd::apply::{advance, closed_gate, take_reply};
+//! use agentd::models::State;
+//! use agentd::parse::{Context, parse, verdict};
+//! use agentd::{Pack, Places};
+//!
+//! let pack = Pack::load("foreman", &Places::default())?;
+//! let grammar = pack.grammar(&pack.start)?;
+//! let response = parse("<message>Who is she?</message>", &grammar, &Context::default());
+//!
+//! let (state, outcome) =
+//!     take_reply(&pack, State::default(), &response, verdict(&response, &grammar))?;
+//! assert!(outcome.effects.is_empty());
+//! assert_eq!(advance(&pack, &state)?, None);
+//! assert!(closed_gate(&pack, &state)?.is_some());
+//! # Ok::<(), agentd::Error>(())
+//! ```
 
 mod action;
 mod findings;

@@ -1,4 +1,23 @@
 //! From a pack, a state and a request to the exact prompt: layers, fit, render. Pure: the same input gives the same bytes.
+//!
+//! [`compose()`] is the whole way. [`PromptBuilder`] assembles a prompt call by call, [`PromptAssembler`] composes many for
+//! one pack, [`inject_variables`] fills in a single text.
+//!
+//! ```
+//! use agentd::compose::{Request, compose};
+//! use agentd::models::{Format, Mode, State};
+//! use agentd::{Pack, Places};
+//!
+//! let pack = Pack::load("foreman", &Places::default())?;
+//! let state = State::in_mode(Mode::new("director")?);
+//! let request = Request {
+//!     format: Some(Format::Chat),
+//!     ..Request::new("Write the first scene.")
+//! };
+//! let messages = compose(&pack, &state, &request)?.messages();
+//! assert_eq!((messages[0].role, messages[1].role), ("system", "user"));
+//! # Ok::<(), agentd::Error>(())
+//! ```
 
 mod assembler;
 mod budgets;

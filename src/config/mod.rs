@@ -1,4 +1,14 @@
-//! Settings: a text and its origin in, a typed value out. Where the text came from is the caller's business.
+//! Settings and definitions of agents: a text and its origin in, a typed value out. The caller reads the files.
+//!
+//! ```
+//! use agentd::config::Settings;
+//!
+//! let user = Settings::default().overlaid("format = 1\npack = \"light\"", "~/.config/agentd/config.toml")?;
+//! let project = user.overlaid("format = 1\n[prompt]\nstrict = true", "agentd/config.toml")?;
+//! assert_eq!(project.pack.as_deref(), Some("light"));
+//! assert!(project.strict);
+//! # Ok::<(), agentd::Error>(())
+//! ```
 
 mod agent_spec;
 mod agents;

@@ -1,4 +1,15 @@
-//! The operations that packs call by name, and the doors to project files and to git.
+//! Operations that packs call by name, such as `checks.run` and `git.diff`, and access to project files and to git.
+//!
+//! [`Operations`] is the registry. A program adds its own operations to the shipped ones; `examples/custom_operation.rs`
+//! shows one that a pack names and an agent asks for.
+//!
+//! ```
+//! use agentd::ops::Operations;
+//!
+//! let operations = Operations::shipped();
+//! assert!(operations.find_inspect("git.diff").is_ok());
+//! assert!(operations.find_act("tracker.create").is_err());
+//! ```
 
 mod checks;
 mod fs;

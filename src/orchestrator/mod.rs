@@ -1,4 +1,21 @@
-//! Where both ends meet: prompts are assembled, turns are taken.
+//! Turns, changes and reviews: where the other modules meet.
+//!
+//! A [`Workspace`] is an open project with its settings, agents and pack. A [`TurnContext`] adds the ledger, the drivers, the
+//! operations and the [`Run`]. With it, [`take_turn`] takes one turn, [`review_tree`] reviews a working tree, and
+//! [`open_change`] opens a change on a branch of its own. [`assemble`] only composes the prompt of a turn:
+//!
+//! ```
+//! use agentd::models::{Mode, State};
+//! use agentd::orchestrator::{TurnRequest, Workspace, assemble};
+//!
+//! # let project = tempfile::tempdir().unwrap();
+//! # let project = project.path().to_path_buf();
+//! let workspace = Workspace::open(project, None, Some("foreman"))?;
+//! let request = TurnRequest::new(Mode::new("architect")?, "A thief learns to trust.");
+//! let assembly = assemble(&workspace, &State::default(), &request)?;
+//! assert!(assembly.draft.text().contains("A thief learns to trust."));
+//! # Ok::<(), agentd::Error>(())
+//! ```
 
 mod change;
 mod clock;

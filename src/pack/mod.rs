@@ -1,4 +1,18 @@
-//! A process as data: modes, layers, prose, actions, permissions and verdicts, all checked when it is loaded.
+//! Packs: processes as data. Modes, layers, prose, actions, permissions and verdicts, all checked when a pack is loaded.
+//!
+//! [`Pack::load`] finds a pack in the project, in the user's folder or among the shipped ones, [`Pack::from_files`] takes one
+//! from memory, [`Pack::from_prompts`] a plain folder of prompts. [`Templates`] finds system templates of agents.
+//!
+//! ```
+//! use agentd::models::Mode;
+//! use agentd::{Pack, Places};
+//!
+//! let pack = Pack::load("sdd", &Places::default())?;
+//! assert_eq!(pack.start.as_str(), "plan");
+//! let review = pack.mode(&Mode::new("review")?)?;
+//! assert!(review.verdict_required);
+//! # Ok::<(), agentd::Error>(())
+//! ```
 
 mod actions;
 mod builtin;

@@ -1,4 +1,22 @@
-//! From a reply's bytes to a response. Text is salvaged from anything; an effect must be clearly meant.
+//! From the bytes of a reply to a [`Response`]. Text is salvaged from anything; an effect must be clearly meant.
+//!
+//! [`parse()`] takes a whole reply, [`Stream`] takes it in pieces and returns the text that can be shown already.
+//! [`verdict`] and [`required_markers`] judge the response, [`find_repair`] says what to ask the agent again.
+//!
+//! ```
+//! use agentd::ReviewResult;
+//! use agentd::parse::{Context, Grammar, Stream, parse_review_marker};
+//!
+//! assert_eq!(parse_review_marker("Fine.\n<review>PASS</review>")?, ReviewResult::Pass);
+//!
+//! let mut stream = Stream::new(&Grammar::any_review());
+//! let mut shown = stream.push(b"<message>Looks ");
+//! shown += &stream.push(b"good.</message>\n<rev");
+//! let (rest, response) = stream.finish(&Context::default());
+//! assert_eq!(shown + &rest, "Looks good.");
+//! assert!(!response.complete);
+//! # Ok::<(), agentd::Error>(())
+//! ```
 
 mod call;
 mod clean;

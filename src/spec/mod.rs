@@ -1,4 +1,15 @@
-//! Spec, task and proposal documents: read, checked, merged. It knows no file, no git and no clock.
+//! Documents of a change: specs, tasks, proposals and findings. Parsed, checked and merged without files, git or a clock.
+//!
+//! ```
+//! use agentd::spec::{Tasks, tick};
+//!
+//! let text = "# Tasks\n\n- [ ] 1.1 Add the form\n- [ ] 1.2 Check the password\n";
+//! assert_eq!(Tasks::read(text).open().len(), 2);
+//!
+//! let ticked = tick(text, &["1.1"]);
+//! let tasks = Tasks::read(&ticked);
+//! assert_eq!(tasks.open()[0].text, "Check the password");
+//! ```
 
 mod design;
 mod document;

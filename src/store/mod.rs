@@ -1,6 +1,24 @@
-//! The ledger: what happened to each session, append-only.
+//! The ledger: the events of each session, append-only.
 //!
-//! Every method takes `&self`, is one whole transaction and deals in values; ids and time are arguments.
+//! [`SqliteStore`] keeps it in the project, [`MemoryStore`] for as long as the program runs; a [`Store`] of your own can keep
+//! it elsewhere. Every method takes `&self`, is one whole transaction and deals in values; ids and time are arguments.
+//!
+//! ```
+//! use agentd::models::{Holder, SessionId};
+//! use agentd::store::{Claim, MemoryStore, Store};
+//! # use std::time::SystemTime;
+//!
+//! let store = MemoryStore::default();
+//! let session = SessionId::new("add-login")?;
+//! # let me = Holder { name: "my program".to_owned(), process: agentd::agent::this_process() };
+//! # let now = SystemTime::now();
+//! let claim = store.claim(&session, &me, None, now)?;
+//! let Claim::Granted(lease) = claim else { panic!("nobody else holds it") };
+//! // A second program does not get the session until it is released.
+//! assert!(matches!(store.claim(&session, &me, None, now)?, Claim::Busy(_)));
+//! store.release(&lease)?;
+//! # Ok::<(), agentd::Error>(())
+//! ```
 
 mod memory;
 mod sqlite;

@@ -1,4 +1,19 @@
-//! Pure text tools, each of which exists once. They know the errors of the crate and nothing else of it.
+//! Pure text tools, each of which exists once: XML, escaping, YAML, and inside the crate Markdown, front matter, JSON Schema
+//! and lenient JSON. They use the errors of the crate and nothing else of it.
+//!
+//! ```
+//! use agentd::text::escape::escape_text;
+//! use agentd::text::yaml;
+//! use agentd::ErrorKind;
+//!
+//! assert_eq!(escape_text("a < b"), "a &lt; b");
+//!
+//! let numbers: Vec<u64> = yaml::read("- 1\n- 2\n", "numbers.yaml", 1, ErrorKind::StateInvalid)?;
+//! assert_eq!(numbers, [1, 2]);
+//! let error = yaml::read::<Vec<u64>>("- 1\n- two\n", "numbers.yaml", 1, ErrorKind::StateInvalid).unwrap_err();
+//! assert_eq!(error.place().unwrap().line, 2);
+//! # Ok::<(), agentd::Error>(())
+//! ```
 
 pub mod escape;
 pub(crate) mod front_matter;

@@ -7,6 +7,9 @@ use serde_saphyr::{Error as Fault, Location, MergeKeyPolicy, Options, Spanned, b
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// A value together with its place in the file.
+///
+/// Hidden: it is a type of the YAML parser, and no part of the documented interface.
+#[doc(hidden)]
 pub type Placed<T> = Spanned<T>;
 
 /// Deepest nesting of a file.
@@ -55,6 +58,7 @@ pub fn read_within<T: DeserializeOwned>(
 }
 
 /// Returns the place of a location that [`read`] reported.
+#[doc(hidden)]
 #[must_use]
 pub fn place(text: &str, origin: &str, first_line: usize, location: Location) -> Place {
     let line = usize::try_from(location.line()).unwrap_or(1);

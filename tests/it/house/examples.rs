@@ -188,3 +188,37 @@ fn review_exits_with_the_verdict() {
     );
     assert_eq!(overruled.status.code(), Some(1));
 }
+
+/// The first page of the documentation, and that of every public module, begins with an example.
+#[test]
+fn every_page_of_a_module_has_an_example() {
+    let read = |path: &str| fs::read_to_string(repository().join("src").join(path)).ok();
+    let front_page = read("lib.rs").unwrap();
+    let mut modules = 0;
+    for module in front_page
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
+    {
+        // Fail points are not documented.
+        if module == "fail" {
+            continue;
+        }
+        let text = read(&format!("{module}/mod.rs"))
+            .or_else(|| read(&format!("{module}.rs")))
+            .unwrap();
+        let mut page = text.lines().take_while(|line| line.starts_with("//!"));
+        assert!(
+            page.any(|line| line == "//! ```"),
+            "{module} has no example"
+        );
+        modules += 1;
+    }
+    assert!(modules >= 15, "{modules}");
+
+    let page = front_page
+        .lines()
+        .take_while(|line| line.starts_with("//!"));
+    let examples = page
+        .filter(|line| *line == "//! # Ok::<(), agentd::Error>(())" || *line == "//! ```no_run");
+    assert!(examples.count() >= 4);
+}
