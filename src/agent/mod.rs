@@ -63,6 +63,7 @@ use crate::error::Result;
 use crate::models::{Format, Mode, Permission, Process, Reply};
 
 /// Tools that an agent may use in a call.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tools {
     /// Those that its permission allows.

@@ -25,6 +25,7 @@ pub struct Agents {
 }
 
 /// An agent that is known by its name.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known<'a> {
     /// It is a command.

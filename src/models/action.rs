@@ -63,6 +63,7 @@ pub struct Returns {
 }
 
 /// The types of values.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ValueKind {

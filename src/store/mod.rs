@@ -233,6 +233,7 @@ pub trait Store: Send + Sync {
 }
 
 /// What spending is counted over.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
     /// One invocation of the program.

@@ -160,7 +160,8 @@ impl View {
                     );
                 }
             }
-            ProgressEvent::Settled(_) => {}
+            // Steps are part of the report, and other events are none of the display.
+            _ => {}
         }
     }
 

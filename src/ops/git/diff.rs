@@ -78,6 +78,7 @@ pub struct LeftOut {
 }
 
 /// Kind of a file that is not shown.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeftOutKind {

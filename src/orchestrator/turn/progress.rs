@@ -116,6 +116,7 @@ impl Drop for ProgressReceiver {
 }
 
 /// Something that happens in a run.
+#[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum ProgressEvent {
