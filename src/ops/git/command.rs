@@ -404,6 +404,12 @@ impl Call {
                 Error::new(ErrorKind::FileUnusable, message)
                     .with_hint(format!("git {name} would wait for it: remove it"))
             }
+            Stopped::LargeFile(path) => {
+                let shown = path.display().to_string();
+                let message = format!("`{}` is too large", shown.escape_debug());
+                Error::new(ErrorKind::FileUnusable, message)
+                    .with_hint(format!("git {name} would read all of it: remove it"))
+            }
             Stopped::Failed(error) if error.kind() == io::ErrorKind::NotFound => {
                 failed("git is not installed").with_hint("install git 2.25 or newer")
             }
@@ -432,9 +438,7 @@ impl Call {
             if stdout.metadata()?.len() > MOST_OUTPUT {
                 return Err(Stopped::TooMuchOutput);
             }
-            pipes
-                .advance()
-                .map_or(Ok(()), |pipe| Err(Stopped::Pipe(pipe)))
+            pipes.advance()
         };
         let status = match wait_for_exit(&mut child, self.git.limit, check) {
             Ok(status) => status,

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::command::{Dir, path_of};
 use super::output::{lossy, not_understood, split_at_tab};
 use super::repository::Repository;
-use super::stage::IndexListing;
+use super::stage::{IndexListing, MAX_SNAPSHOT_FILE_BYTES, OversizedFile};
 use super::temp_repo::Scratch;
 use super::texts::next_blob;
 use super::worktree::Worktree;
@@ -90,6 +90,8 @@ pub enum LeftOutKind {
     Executable,
     /// A git repository in the work tree that is part of no commit.
     NestedRepository,
+    /// A file that was not read because of its size, so that nothing else is known about it.
+    Size,
 }
 
 /// Tells by its path whether a file is left out of a diff.
@@ -145,6 +147,7 @@ impl Worktree {
             scratch,
             tree: commit.to_owned(),
             nested: Vec::new(),
+            oversized: Vec::new(),
         }
         .diff(&from, limits, leave_out)
     }
@@ -184,6 +187,8 @@ pub struct Snapshot {
     tree: String,
     /// Repositories in the work tree that are no submodules, and are not part of the tree.
     pub(super) nested: Vec<String>,
+    /// Files that were not read because of their size, and are not part of the tree.
+    oversized: Vec<OversizedFile>,
 }
 
 /// Settings of a command whose objects are thrown away: compressing them would take more time than all the rest.
@@ -198,7 +203,7 @@ impl Snapshot {
         let dir = NO_COMPRESSION
             .iter()
             .fold(dir.clone(), |dir, setting| dir.with_setting(setting));
-        let listing = IndexListing::read(&dir, &place)?;
+        let listing = IndexListing::read(&dir, &place, MAX_SNAPSHOT_FILE_BYTES)?;
         if hidden == Hidden::Shown {
             listing.show_hidden(&dir, &place)?;
         }
@@ -209,6 +214,7 @@ impl Snapshot {
             scratch,
             tree,
             nested: listing.nested(),
+            oversized: listing.oversized().to_vec(),
         })
     }
 
@@ -218,11 +224,7 @@ impl Snapshot {
     ///
     /// `GitFailed`, also if there is no such commit.
     pub fn changed(&self, from: &str) -> Result<Vec<Changed>> {
-        Ok(Compared::new(self, from)?
-            .records
-            .iter()
-            .map(Record::changed)
-            .collect())
+        Ok(Compared::new(self, from)?.changed())
     }
 
     /// Returns how the work tree differed from a commit.
@@ -304,6 +306,31 @@ impl Record {
     }
 }
 
+impl OversizedFile {
+    fn changed(&self) -> Changed {
+        let status = if self.is_untracked {
+            Status::Added
+        } else {
+            Status::Modified
+        };
+        Changed {
+            path: lossy(&self.path),
+            status,
+            binary: true,
+            added: 0,
+            removed: 0,
+        }
+    }
+
+    fn left_out(&self) -> LeftOut {
+        LeftOut {
+            path: lossy(&self.path),
+            why: format!("it is too large: {}", file::in_units(self.size)),
+            kind: LeftOutKind::Size,
+        }
+    }
+}
+
 /// What every diff is made with. Larger files count as binary.
 const WORDS: [&str; 7] = [
     "diff-tree",
@@ -341,16 +368,34 @@ impl<'a> Compared<'a> {
         })
     }
 
+    /// Returns all files that differ, files that were not read among them.
+    fn changed(&self) -> Vec<Changed> {
+        let read = self.records.iter().map(Record::changed);
+        let is_known = |file: &&OversizedFile| !self.records.iter().any(|r| r.path == file.path);
+        let unread = self.snapshot.oversized.iter().filter(is_known);
+        read.chain(unread.map(OversizedFile::changed)).collect()
+    }
+
     fn diff(&self, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
         let sizes = self.sizes()?;
         let mut diff = Diff {
-            files: self.records.iter().map(Record::changed).collect(),
+            files: self.changed(),
             ..Diff::default()
         };
+        let oversized: HashSet<&[u8]> = self
+            .snapshot
+            .oversized
+            .iter()
+            .map(|file| file.path.as_slice())
+            .collect();
         let texts = self.disguised_texts(&sizes, limits)?;
         let mut shown = Vec::new();
         let mut disguised = Vec::new();
         for record in &self.records {
+            // The tree has the file as it was staged before.
+            if oversized.contains(record.path.as_slice()) {
+                continue;
+            }
             let is_text = record
                 .ids
                 .iter()
@@ -384,6 +429,8 @@ impl<'a> Compared<'a> {
             kind: LeftOutKind::NestedRepository,
         });
         diff.left_out.extend(nested);
+        let oversized = self.snapshot.oversized.iter().map(OversizedFile::left_out);
+        diff.left_out.extend(oversized);
         Ok(diff)
     }
 

@@ -1,4 +1,4 @@
-//! Search for named pipes that git would wait for.
+//! Search for named pipes that git would wait for, and for huge files that it would read into memory.
 
 use std::collections::VecDeque;
 use std::fs::{self, DirEntry};
@@ -7,10 +7,17 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::wait::Stopped;
 use crate::ops::fs::git_folders;
 
 /// Files that git reads in the folders of a work tree.
 const READ_IN_WORK_TREES: [&str; 3] = [".gitignore", ".gitattributes", ".gitmodules"];
+
+/// Files of a folder `.git` that git reads into memory as a whole.
+const READ_IN_GIT_DIRS: [&str; 4] = ["HEAD", "config", "exclude", "attributes"];
+
+/// Maximum size of a file that git reads into memory as a whole.
+const MAX_READ_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Running time of a command after which the search begins.
 const FIRST_SEARCH_AFTER: Duration = Duration::from_secs(1);
@@ -18,7 +25,8 @@ const FIRST_SEARCH_AFTER: Duration = Duration::from_secs(1);
 /// Longest time that the search takes at once; the command may exit meanwhile.
 const MAX_SLICE: Duration = Duration::from_millis(10);
 
-/// Searches a repository for named pipes and devices in place of files that git reads, while a git command is slow.
+/// Searches a repository for named pipes, devices and huge files in place of files that git reads, while a git command
+/// is slow.
 ///
 /// Git blocks when it opens a pipe that nobody writes to. No check before the command can exclude that cheaply: it would
 /// have to visit every folder, and a pipe can be created afterwards. Nearly all commands exit before the search begins,
@@ -53,17 +61,19 @@ impl PipeSearch {
         }
     }
 
-    /// Continues the search for a moment if the command is slow. Returns the first pipe or device that it finds.
-    pub(super) fn advance(&mut self) -> Option<PathBuf> {
+    /// Continues the search for a moment if the command is slow.
+    ///
+    /// # Errors
+    ///
+    /// `Pipe` and `LargeFile` for the first one that it finds.
+    pub(super) fn advance(&mut self) -> Result<(), Stopped> {
         let running = self.begun.elapsed();
         if self.folders.is_empty() {
             if running < self.next {
-                return None;
+                return Ok(());
             }
             self.next = running * 2;
-            if let Some(pipe) = self.start() {
-                return Some(pipe);
-            }
+            self.start()?;
         }
 
         let slice = Instant::now();
@@ -71,15 +81,15 @@ impl PipeSearch {
             && let Some(folder) = self.folders.pop_front()
         {
             // A folder that cannot be listed is left to the time limit.
-            if let Ok(Some(pipe)) = self.search(&folder) {
-                return Some(pipe);
+            if let Ok(Some(stopped)) = self.search(&folder) {
+                return Err(stopped);
             }
         }
-        None
+        Ok(())
     }
 
-    /// Starts over with the top folders. Returns one that is a pipe itself.
-    fn start(&mut self) -> Option<PathBuf> {
+    /// Starts over with the top folders, none of which may be a pipe itself.
+    fn start(&mut self) -> Result<(), Stopped> {
         let git_dirs = if self.git_dirs.is_empty() {
             git_folders(&self.work_tree)
         } else {
@@ -87,18 +97,18 @@ impl PipeSearch {
         };
         for git_dir in git_dirs {
             if is_pipe(&git_dir) {
-                return Some(git_dir);
+                return Err(Stopped::Pipe(git_dir));
             }
             self.folders.push_back(Folder::GitDir(git_dir));
         }
         self.folders
             .push_back(Folder::WorkTree(self.work_tree.clone()));
-        None
+        Ok(())
     }
 
     /// Searches one folder, and adds those in it to the ones to search.
     #[expect(clippy::disallowed_methods, reason = "this is the door to git")]
-    fn search(&mut self, folder: &Folder) -> io::Result<Option<PathBuf>> {
+    fn search(&mut self, folder: &Folder) -> io::Result<Option<Stopped>> {
         let (Folder::WorkTree(path) | Folder::GitDir(path)) = folder;
         for entry in fs::read_dir(path)? {
             let entry = entry?;
@@ -106,7 +116,9 @@ impl PipeSearch {
             if file_type.is_dir() {
                 self.folders.push_back(folder.child(&entry));
             } else if !file_type.is_file() && folder.is_read(&entry) && is_pipe(&entry.path()) {
-                return Ok(Some(entry.path()));
+                return Ok(Some(Stopped::Pipe(entry.path())));
+            } else if folder.is_read_whole(&entry) && is_huge(&entry.path()) {
+                return Ok(Some(Stopped::LargeFile(entry.path())));
             }
         }
         Ok(None)
@@ -129,6 +141,20 @@ impl Folder {
             Self::GitDir(_) => true,
         }
     }
+
+    /// Returns true for an entry that git may read into memory as a whole.
+    fn is_read_whole(&self, entry: &DirEntry) -> bool {
+        let name = entry.file_name();
+        match self {
+            Self::WorkTree(_) => self.is_read(entry),
+            Self::GitDir(_) => READ_IN_GIT_DIRS.iter().any(|read| name == *read),
+        }
+    }
+}
+
+fn is_huge(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|found| found.is_file() && found.len() > MAX_READ_BYTES)
 }
 
 /// Returns true for a path that leads to a named pipe or a character device.

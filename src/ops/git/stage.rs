@@ -3,9 +3,19 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::command::{Dir, fields, join_bytes, path_of};
+use super::command::{Dir, failed, fields, join_bytes, path_of};
 use super::output::{lossy, not_understood, split_at_tab};
 use crate::error::Result;
+use crate::file;
+
+/// Maximum size of a file that is staged for a snapshot, which is thrown away.
+pub(super) const MAX_SNAPSHOT_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Maximum size of a file that is staged for a commit.
+pub(super) const MAX_COMMIT_FILE_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// Maximum size of all files together that are staged at once.
+const MAX_STAGED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Where the index is if not at its place, and where new objects go.
 type Env = [(&'static str, PathBuf)];
@@ -18,17 +28,31 @@ pub(super) struct IndexListing {
     links: Vec<Vec<u8>>,
     /// Repositories in the work tree that are no submodules.
     nested: Vec<Vec<u8>>,
+    /// Files that are not staged because of their size.
+    oversized: Vec<OversizedFile>,
+    /// Size of all files that are staged.
+    staged_bytes: u64,
     /// The index equals the worktree, so nothing has to be staged.
     is_staged: bool,
 }
 
+/// A file of the work tree that is new or changed, and too large to be staged. It is never read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OversizedFile {
+    pub(super) path: Vec<u8>,
+    /// Size in bytes.
+    pub(super) size: u64,
+    /// Set if the file is not in the index.
+    pub(super) is_untracked: bool,
+}
+
 impl IndexListing {
-    /// Lists an index and its work tree.
+    /// Lists an index and its work tree. Files over `max_file_bytes` will not be staged.
     ///
     /// # Errors
     ///
     /// `GitFailed`.
-    pub(super) fn read(dir: &Dir, env: &Env) -> Result<Self> {
+    pub(super) fn read(dir: &Dir, env: &Env, max_file_bytes: u64) -> Result<Self> {
         let words = [
             "ls-files",
             "-z",
@@ -48,6 +72,8 @@ impl IndexListing {
             hidden: Vec::new(),
             links: Vec::new(),
             nested: Vec::new(),
+            oversized: Vec::new(),
+            staged_bytes: 0,
             is_staged: true,
         };
         let mut folders = HashSet::new();
@@ -55,9 +81,10 @@ impl IndexListing {
             // A path that is not in the index has a tag and nothing else before it.
             if let Some(path) = field.strip_prefix(b"? ") {
                 listing.is_staged = false;
-                listing
-                    .nested
-                    .extend(path.strip_suffix(b"/").map(<[u8]>::to_vec));
+                match path.strip_suffix(b"/") {
+                    Some(folder) => listing.nested.push(folder.to_vec()),
+                    None => listing.measure(dir, path, max_file_bytes, true),
+                }
                 continue;
             }
             let (meta, path) = split_at_tab(field).ok_or_else(|| not_understood("ls-files"))?;
@@ -68,11 +95,13 @@ impl IndexListing {
             }
             // A path that differs is listed once more, as changed (C) or removed (R).
             if matches!(tag.to_ascii_uppercase(), b'C' | b'R') {
+                listing.measure(dir, path, max_file_bytes, false);
                 continue;
             }
             let is_there = || dir.work_tree.join(path_of(path)).symlink_metadata().is_ok();
             if tag.is_ascii_lowercase() || (tag == b'S' && is_there()) {
                 listing.hidden.push(path.to_vec());
+                listing.measure(dir, path, max_file_bytes, false);
             }
             if is_link {
                 listing.links.push(path.to_vec());
@@ -84,6 +113,31 @@ impl IndexListing {
         let is_folder = |path: &&[u8]| is_plain_folder(&dir.work_tree.join(path_of(path)));
         listing.is_staged = listing.is_staged && folders.iter().all(is_folder);
         Ok(listing)
+    }
+
+    /// Looks at the size of a file that would be staged.
+    fn measure(&mut self, dir: &Dir, path: &[u8], max_file_bytes: u64, is_untracked: bool) {
+        let Ok(found) = dir.work_tree.join(path_of(path)).symlink_metadata() else {
+            return;
+        };
+        let size = found.len();
+        if !found.is_file() {
+            return;
+        }
+        if size <= max_file_bytes {
+            self.staged_bytes = self.staged_bytes.saturating_add(size);
+            return;
+        }
+        self.oversized.push(OversizedFile {
+            path: path.to_vec(),
+            size,
+            is_untracked,
+        });
+    }
+
+    /// Returns the files that are not staged because of their size.
+    pub(super) fn oversized(&self) -> &[OversizedFile] {
+        &self.oversized
     }
 
     /// Returns the paths of repositories that are no submodules.
@@ -103,14 +157,27 @@ impl IndexListing {
         Ok(())
     }
 
-    /// Puts all that is not ignored into the index, but for nested repositories.
+    /// Puts all that is not ignored into the index, except nested repositories and oversized files.
+    ///
+    /// # Errors
+    ///
+    /// `GitFailed`, also if the files are too large together: reading them would take minutes.
     pub(super) fn add_all(&self, dir: &Dir, env: &Env) -> Result<()> {
         if self.is_staged {
             return Ok(());
         }
+        if self.staged_bytes > MAX_STAGED_BYTES {
+            return Err(failed(format!(
+                "the work tree holds {} in files that are new or changed, over {}",
+                file::in_units(self.staged_bytes),
+                file::in_units(MAX_STAGED_BYTES)
+            ))
+            .with_hint("remove the large files, or list them in .gitignore"));
+        }
 
         // `git add` would run `git status` in a submodule, with the settings that whoever works there has given it.
-        let paths = self.links.iter().chain(&self.nested);
+        let oversized = self.oversized.iter().map(|file| &file.path);
+        let paths = self.links.iter().chain(&self.nested).chain(oversized);
         let without = paths.map(|path| join_bytes(b":(top,exclude,literal)", path));
         dir.call(&["add", "--all", "--", "."])
             .args(without)

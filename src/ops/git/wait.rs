@@ -16,6 +16,8 @@ pub(super) enum Stopped {
     TooMuchOutput,
     /// It would wait for this named pipe.
     Pipe(PathBuf),
+    /// It reads this file into memory, which is too large for that.
+    LargeFile(PathBuf),
     /// It could not be started, fed or waited for.
     Failed(io::Error),
 }

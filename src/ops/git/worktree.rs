@@ -9,11 +9,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::command::{Dir, failed};
-use super::output::some_names;
+use super::output::{lossy, some_names};
 use super::refs::{RefRecord, RefRecords};
 use super::refs::{branch_of, branch_ref, commit_tree, move_branch};
 use super::repository::Repository;
-use super::stage::IndexListing;
+use super::stage::{IndexListing, MAX_COMMIT_FILE_BYTES};
 use crate::error::{Error, Result};
 use crate::file;
 
@@ -276,7 +276,7 @@ impl Worktree {
     ///
     /// # Errors
     ///
-    /// `GitFailed`; also if there are repositories in the worktree that are no submodules.
+    /// `GitFailed`; also if there are repositories in the worktree that are no submodules, or files over 1 GiB.
     pub fn commit(&self, message: &str) -> Result<Option<String>> {
         let WorktreeCommit { commit, is_new } = self.commit_all(message)?;
         Ok(is_new.then_some(commit))
@@ -291,7 +291,7 @@ impl Worktree {
     pub fn commit_all(&self, message: &str) -> Result<WorktreeCommit> {
         let tip = self.tip()?;
         let dir = self.checked()?;
-        let listing = IndexListing::read(&dir, &[])?;
+        let listing = IndexListing::read(&dir, &[], MAX_COMMIT_FILE_BYTES)?;
         let nested = listing.nested();
         if !nested.is_empty() {
             return Err(failed(format!(
@@ -299,6 +299,18 @@ impl Worktree {
                 some_names(&nested)
             ))
             .with_hint("remove their `.git`, or them; their files would not be in the commit"));
+        }
+        if !listing.oversized().is_empty() {
+            let names: Vec<String> = listing
+                .oversized()
+                .iter()
+                .map(|file| format!("{} ({})", lossy(&file.path), file::in_units(file.size)))
+                .collect();
+            return Err(failed(format!(
+                "there are files that are too large to be committed: {}",
+                some_names(&names)
+            ))
+            .with_hint("remove them, or list them in .gitignore"));
         }
 
         listing.show_hidden(&dir, &[])?;
@@ -345,7 +357,7 @@ impl Worktree {
             &commit,
         ];
         dir.call(&update).ok()?;
-        IndexListing::read(&dir, &[])?.show_hidden(&dir, &[])?;
+        IndexListing::read(&dir, &[], MAX_COMMIT_FILE_BYTES)?.show_hidden(&dir, &[])?;
         dir.call(&["reset", "--hard", "--quiet", "--no-recurse-submodules"])
             .ok()?;
         // What an ignore file has hidden comes to light when that is gone.

@@ -261,7 +261,7 @@ fn needs_person(file: &LeftOut, accepted: &[String]) -> bool {
         .any(|pattern| matches_pattern(pattern, &name.to_ascii_lowercase()));
     let is_harmless = match file.kind {
         LeftOutKind::NestedRepository => true,
-        LeftOutKind::Executable => false,
+        LeftOutKind::Executable | LeftOutKind::Size => false,
         LeftOutKind::Binary => is_lockfile || is_image,
         LeftOutKind::Text => is_lockfile,
     };

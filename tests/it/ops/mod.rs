@@ -8,6 +8,7 @@ mod git_snapshots;
 mod hidden_keys;
 mod hostile_repository;
 mod killed_git;
+mod large_files;
 mod own_operations;
 mod pipes;
 mod project_tree;
