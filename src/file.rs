@@ -40,13 +40,118 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
 /// Those of [`read_text`], and `FileUnusable` for a link that leads out or nowhere.
 pub fn read_text_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<String>> {
     match inside(folder, path)? {
-        Some(target) => read_text(&target, limit),
+        Some(found) => found.read_text(limit),
         None => Ok(None),
     }
 }
 
+/// Place of a file below a folder after all links were resolved.
+///
+/// Between resolving and opening, another process may replace a folder on the way by a link. So the file is not opened
+/// by its path: each folder is opened by its name in the one above it, and links are not followed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ResolvedFile {
+    folder: PathBuf,
+    relative: PathBuf,
+    /// Path that messages name.
+    shown: PathBuf,
+}
+
+impl ResolvedFile {
+    /// Returns the place of a path that has no links in it; `None` if it is not below the folder. Messages name it as
+    /// `shown`.
+    #[must_use]
+    pub fn at(folder: &Path, path: &Path, shown: &Path) -> Option<Self> {
+        let folder = folder.canonicalize().ok()?;
+        let relative = path.strip_prefix(&folder).ok()?.to_path_buf();
+        Some(Self {
+            folder,
+            relative,
+            shown: shown.to_path_buf(),
+        })
+    }
+
+    /// Reads its bytes; `None` if it was removed.
+    ///
+    /// # Errors
+    ///
+    /// `FileUnusable` as for [`read_text`], and for a link that has taken the place of a folder or of the file.
+    pub fn read(&self, limit: u64) -> Result<Option<Vec<u8>>> {
+        let path = &self.shown;
+        // Opening a device can have effects, so its kind is checked first.
+        match self.folder.join(&self.relative).symlink_metadata() {
+            Ok(metadata) if metadata.is_symlink() => {}
+            Ok(metadata) => check_kind(path, &metadata)?,
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(unusable(path, "cannot be looked at").with_source(error)),
+        }
+        match open_beneath(&self.folder, &self.relative) {
+            Ok(file) => read_opened(path, file, limit).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unusable(path, "cannot be read").with_source(error)),
+        }
+    }
+
+    /// Reads its text; `None` if it was removed.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read`], and `FileUnusable` for what is not UTF-8 text.
+    pub fn read_text(&self, limit: u64) -> Result<Option<String>> {
+        self.read(limit)?
+            .map(|bytes| into_text(&self.shown, bytes))
+            .transpose()
+    }
+}
+
+/// Opens a file for reading by the handles of the folders on the way. No link is followed, not even as the folder.
+#[cfg(all(unix, feature = "run"))]
+fn open_beneath(folder: &Path, relative: &Path) -> io::Result<File> {
+    use nix::errno::Errno;
+    use nix::fcntl::{OFlag, open, openat};
+    use nix::sys::stat::Mode;
+    use std::path::Component;
+
+    // Search permission is enough to go through a folder.
+    #[cfg(target_os = "linux")]
+    let search = OFlag::O_PATH;
+    #[cfg(not(target_os = "linux"))]
+    let search = OFlag::O_RDONLY;
+    let folder_flags = search | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let file_flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let opened = |result: nix::Result<_>| {
+        result.map_err(|error| match error {
+            Errno::ELOOP | Errno::ENOTDIR => {
+                io::Error::other("a link or a file has taken the place of a folder on the way")
+            }
+            error => io::Error::from(error),
+        })
+    };
+
+    let mut place = opened(open(folder, folder_flags, Mode::empty()))?;
+    let mut names = relative.components().peekable();
+    while let Some(name) = names.next() {
+        let Component::Normal(name) = name else {
+            return Err(io::Error::other("the path has links or `..` in it"));
+        };
+        let flags = if names.peek().is_some() {
+            folder_flags
+        } else {
+            file_flags
+        };
+        place = opened(openat(&place, name, flags, Mode::empty()))?;
+    }
+    Ok(File::from(place))
+}
+
+/// Opens a file for reading. The build without the feature `run` has no access to the handles of folders.
+#[cfg(not(all(unix, feature = "run")))]
+fn open_beneath(folder: &Path, relative: &Path) -> io::Result<File> {
+    open_nonblocking(&folder.join(relative))
+}
+
 /// Returns where a path inside a folder leads; `None` if nothing is there.
-fn inside(folder: &Path, path: &Path) -> Result<Option<PathBuf>> {
+fn inside(folder: &Path, path: &Path) -> Result<Option<ResolvedFile>> {
     // Most files that are looked for are not there: that is told by one call, not by resolving every folder above.
     if path
         .symlink_metadata()
@@ -54,14 +159,14 @@ fn inside(folder: &Path, path: &Path) -> Result<Option<PathBuf>> {
     {
         return Ok(None);
     }
-    let (Ok(folder), Ok(target)) = (folder.canonicalize(), path.canonicalize()) else {
+    let Ok(target) = path.canonicalize() else {
         return Err(unusable(path, "is a link that leads nowhere"));
     };
-    if !target.starts_with(&folder) {
+    let Some(found) = ResolvedFile::at(folder, &target, &target) else {
         return Err(unusable(path, "is a link that leads out of the project")
             .with_hint("a repository may not pull other files of this machine into a prompt"));
-    }
-    Ok(Some(target))
+    };
+    Ok(Some(found))
 }
 
 /// Reads the bytes of a file; `None` if there is none.
@@ -154,7 +259,7 @@ pub fn names_in(folder: &Path) -> Result<Vec<OsString>> {
 /// `FileUnusable` as for [`read_text_inside`], but for what the bytes mean.
 pub fn read_bytes_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     match inside(folder, path)? {
-        Some(target) => read_limited(&target, limit),
+        Some(found) => found.read(limit),
         None => Ok(None),
     }
 }
@@ -236,5 +341,47 @@ pub fn in_units(bytes: u64) -> String {
         0..1024 => format!("{bytes} bytes"),
         1024..1_048_576 => format!("{} KiB", bytes / 1024),
         _ => format!("{} MiB", bytes / 1_048_576),
+    }
+}
+
+#[cfg(all(test, unix, feature = "run"))]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test makes the files that it needs"
+)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A folder and a file that are replaced by links to others of the same name after they were resolved.
+    #[test]
+    fn what_becomes_a_link_after_it_was_resolved_is_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("root");
+        let outside = place.path().join("outside");
+        fs::create_dir_all(root.join("inner/deep")).unwrap();
+        fs::create_dir_all(outside.join("deep")).unwrap();
+        fs::write(root.join("inner/deep/a"), "ours").unwrap();
+        fs::write(root.join("b"), "ours").unwrap();
+        fs::write(outside.join("deep/a"), "secret").unwrap();
+        symlink("inner/deep/a", root.join("link")).unwrap();
+
+        let direct = inside(&root, &root.join("inner/deep/a")).unwrap().unwrap();
+        let linked = inside(&root, &root.join("link")).unwrap().unwrap();
+        let single = inside(&root, &root.join("b")).unwrap().unwrap();
+        for found in [&direct, &linked, &single] {
+            assert_eq!(found.read_text(100).unwrap().unwrap(), "ours");
+        }
+        fs::rename(root.join("inner"), root.join("moved")).unwrap();
+        symlink(&outside, root.join("inner")).unwrap();
+        fs::remove_file(root.join("b")).unwrap();
+        symlink(outside.join("deep/a"), root.join("b")).unwrap();
+
+        for found in [direct, linked, single] {
+            let refused = found.read_text(100).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::FileUnusable, "{refused}");
+        }
     }
 }

@@ -28,6 +28,21 @@ pub fn read_text(path: &Path) -> Result<String> {
     file::read_text(path, MAX_FILE_BYTES)?.ok_or_else(|| missing(path))
 }
 
+/// Reads a text file that the user has named as `path`, by its `target` without links. Below the folder `root` no link is
+/// followed, also if a part of the target has become one meanwhile.
+///
+/// # Errors
+///
+/// Those of [`read_text`].
+pub fn read_resolved_text(root: &Path, path: &Path, target: &Path) -> Result<String> {
+    match file::ResolvedFile::at(root, target, path) {
+        Some(found) => found
+            .read_text(MAX_FILE_BYTES)?
+            .ok_or_else(|| missing(path)),
+        None => read_text(path),
+    }
+}
+
 /// Reads the reply of an agent, whatever its bytes are.
 ///
 /// # Errors

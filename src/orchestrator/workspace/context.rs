@@ -224,11 +224,13 @@ fn gather_given(root: &Path, ask: &TurnRequest, found: &mut PromptContext) -> Re
     ];
     for (kind, paths) in given {
         for path in paths {
+            // Resolved once: what is checked is what is read, also if a link changes meanwhile.
+            let target = path.canonicalize().unwrap_or_else(|_| path.clone());
             if !ask.secret_files {
-                secret_files::refuse(path)?;
+                secret_files::refuse(path, &target)?;
             }
-            let item = ContextItem::new(kind, shown_path(root, path), ops::read_text(path)?);
-            found.add_named(item);
+            let text = ops::read_resolved_text(root, path, &target)?;
+            found.add_named(ContextItem::new(kind, shown_path(root, path), text));
         }
     }
     for (index, thought) in ask.thoughts.iter().enumerate() {

@@ -6,14 +6,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::matches_pattern;
 use crate::pack::SECRET_FILES;
 
-/// Refuses a file that by its name, or by the name of what it links to, holds secrets.
+/// Refuses a file that by its name, or by the name of its target after all links, holds secrets.
 ///
 /// # Errors
 ///
 /// `FileUnusable` with the way to show it all the same.
-pub(crate) fn refuse(path: &Path) -> Result<()> {
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    if !names_secrets(path) && !names_secrets(&target) {
+pub(crate) fn refuse(path: &Path, target: &Path) -> Result<()> {
+    if !names_secrets(path) && !names_secrets(target) {
         return Ok(());
     }
     let shown = path.display().to_string();
