@@ -174,6 +174,21 @@ fn log() {
         });
         row(&format!("log, {what} of {TURNS} turns"), ours, bare);
     }
+    let lease = claim(&store, "change-now");
+    let mut next = 0;
+    let ours = least(5, || {
+        let marks = store.marks().unwrap();
+        next += 1;
+        let events = turn(next, &[b"prompt"], b"reply");
+        let entry = Entry {
+            events: &events,
+            ..Entry::default()
+        };
+        store.commit(&lease, &entry, now()).unwrap();
+        store.check_unchanged(&lease, &marks).unwrap();
+    });
+    let bare = least(5, || step_through(&database, "SELECT * FROM events"));
+    row(&format!("check after a call, {TURNS} turns"), ours, bare);
     let one = SessionId::new("change-50").unwrap();
     let select = "SELECT * FROM turns WHERE session = 51 ORDER BY turn DESC LIMIT 50";
     let bare = least(20, || step_through(&database, select));

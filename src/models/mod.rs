@@ -32,6 +32,7 @@ mod call_outcome;
 mod catalogue;
 mod change;
 mod check;
+mod ci_log;
 mod event;
 mod expands;
 mod finding;
@@ -64,6 +65,7 @@ pub use call_outcome::CallOutcome;
 pub use catalogue::Catalogue;
 pub use change::{Decision, Opened};
 pub use check::{Check, CheckEnd, all_passed};
+pub use ci_log::escape_ci_commands;
 pub use event::{Answered, Effect, Event, Intent, Started, StepResult, StepTrigger, Why};
 pub use expands::Expands;
 pub use finding::{

@@ -29,7 +29,7 @@ use snapbox::data::DataFormat;
 use snapbox::{Assert, Data, IntoData};
 
 use crate::support::change_script::CommonScript;
-use crate::support::{TestProject, case_names, path_without_agents, repository};
+use crate::support::{TestProject, agentd_program, case_names, path_without_agents, repository};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let trial = |name: String| {
@@ -178,7 +178,7 @@ fn start_project(header: &Header) -> TestProject {
 
 /// Runs a line in a shell that has the program on PATH and nothing of the environment of this process.
 fn shell(project: &TestProject, line: &str) -> Output {
-    let program = Path::new(env!("CARGO_BIN_EXE_agentd"));
+    let program = agentd_program();
     let others = path_without_agents();
     let folders = env::split_paths(&others).map(|folder| folder.into_os_string());
     let path = env::join_paths(

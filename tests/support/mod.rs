@@ -82,6 +82,18 @@ pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// Environment variables of CI services, by which the program knows that its output goes to their log.
+pub(crate) const CI_VARIABLES: [&str; 3] = ["GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"];
+
+/// Returns the program that is tested: the one that was built, or another one that `AGENTD_BIN` names. With an older one,
+/// tests show which attacks succeeded there.
+pub(crate) fn agentd_program() -> PathBuf {
+    std::env::var_os("AGENTD_BIN").map_or_else(
+        || PathBuf::from(env!("CARGO_BIN_EXE_agentd")),
+        PathBuf::from,
+    )
+}
+
 /// A project in a temporary folder, with a home of its own.
 pub(crate) struct TestProject {
     folder: TempDir,
@@ -152,7 +164,7 @@ impl TestProject {
 
     /// Returns the program, ready to run in the project.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
+        let mut command = Command::new(agentd_program());
         command
             .args(args)
             .current_dir(self.root())
@@ -162,6 +174,9 @@ impl TestProject {
             .env_remove("XDG_STATE_HOME")
             .env_remove("CLICOLOR_FORCE")
             .stdin(Stdio::null());
+        for name in CI_VARIABLES {
+            command.env_remove(name);
+        }
         command
     }
 

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::env;
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agentd::Error;
-use agentd::models::screen;
+use agentd::models::{escape_ci_commands, screen};
 use agentd::secret::Secrets;
 use anstyle::{AnsiColor, Style};
 use log::{Level, LevelFilter, Log, Metadata, Record};
@@ -42,7 +44,42 @@ impl From<io::Error> for Failure {
 /// The result of a command: its exit code, or why it ended early.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// Writes data to stdout: byte by byte, but on a terminal only what may be shown there, up to a line end.
+/// Environment variables by which CI services say that output goes to their log.
+const CI_VARIABLES: [&str; 3] = ["GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"];
+
+/// Returns true if the runner of a CI service reads the output, and obeys commands in it.
+fn is_ci_log() -> bool {
+    static IS_CI_LOG: OnceLock<bool> = OnceLock::new();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the binary knows the environment"
+    )]
+    let is_set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    *IS_CI_LOG.get_or_init(|| CI_VARIABLES.iter().any(|name| is_set(&name)))
+}
+
+/// Returns true if a stream is redirected to a file, which no CI runner reads.
+fn is_file(stream: impl AsFd) -> bool {
+    let handle = stream.as_fd().try_clone_to_owned();
+    handle.is_ok_and(|handle| {
+        File::from(handle)
+            .metadata()
+            .is_ok_and(|found| found.is_file())
+    })
+}
+
+/// Returns data without commands to a CI runner. Bytes that are not UTF-8 stay as they are.
+fn without_ci_commands(bytes: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        escaped.extend_from_slice(escape_ci_commands(chunk.valid()).as_bytes());
+        escaped.extend_from_slice(chunk.invalid());
+    }
+    escaped
+}
+
+/// Writes data to stdout: byte by byte, but on a terminal only what may be shown there, up to a line end, and without
+/// commands to the runner in the log of a CI service.
 pub(crate) fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     #[expect(
         clippy::disallowed_methods,
@@ -60,6 +97,10 @@ pub(crate) fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
         } else {
             b"\n"
         })?;
+    } else if is_ci_log() && !is_file(out.get_ref()) {
+        let mut bytes = Vec::new();
+        write(&mut bytes)?;
+        out.write_all(&without_ci_commands(&bytes))?;
     } else {
         write(&mut out)?;
     }
@@ -73,18 +114,24 @@ pub(crate) fn text(text: &str) -> io::Result<()> {
 
 /// Writes a value to stdout as JSON.
 pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
-    data(|out| {
-        serde_json::to_writer_pretty(&mut *out, value)?;
-        out.write_all(b"\n")
-    })
+    let text = serde_json::to_string_pretty(value)?;
+    data(|out| writeln!(out, "{}", json_for_log(&text)))
 }
 
 /// Writes a value to stdout as one line of JSON.
 pub(crate) fn json_line(value: &impl Serialize) -> io::Result<()> {
-    data(|out| {
-        serde_json::to_writer(&mut *out, value)?;
-        out.write_all(b"\n")
-    })
+    let text = serde_json::to_string(value)?;
+    data(|out| writeln!(out, "{}", json_for_log(&text)))
+}
+
+/// Returns JSON of the same value without commands to a CI runner. No line of JSON starts with `::`; `##` is only found
+/// in strings, where an escape can stand in for the second sign.
+fn json_for_log(text: &str) -> Cow<'_, str> {
+    if is_ci_log() && text.contains("##") {
+        Cow::Owned(text.replace("##", "#\\u0023"))
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 /// Writes rows to stdout, each under a heading of fixed width.
@@ -239,15 +286,20 @@ pub(crate) fn keep_back(secrets: &Secrets) {
     let _known = SECRETS.set(secrets.clone());
 }
 
-/// Returns words without secrets, and without what would drive a terminal: many were written by an agent, or stand in
-/// a repository.
+/// Returns words without secrets, and without what would drive a terminal or a CI runner: many were written by an agent,
+/// or stand in a repository.
 fn shown(words: impl Display) -> String {
     let words = words.to_string();
     // Control sequences go first: one could be in the middle of a secret.
     let words = screen(&words);
-    match SECRETS.get() {
-        Some(secrets) => secrets.redact(&words).into_owned(),
-        None => words.into_owned(),
+    let words = match SECRETS.get() {
+        Some(secrets) => secrets.redact(&words),
+        None => words,
+    };
+    if is_ci_log() {
+        escape_ci_commands(&words).into_owned()
+    } else {
+        words.into_owned()
     }
 }
 

@@ -1,13 +1,12 @@
 //! A stranger's pull request in CI: nothing that it defines is used, and no key leaves.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::support::model_server_process::ModelServer;
-use crate::support::{Run, TestProject, repository, write};
+use crate::support::{Run, TestProject, agentd_program, repository, write};
 
 /// The key of the job; it must reach the maintainers' server only.
 const KEY: &str = "canary-5f3b9a1c7d";
@@ -116,7 +115,7 @@ impl Job {
             "{line}"
         );
 
-        let program = Path::new(env!("CARGO_BIN_EXE_agentd"));
+        let program = agentd_program();
         let path = std::env::var("PATH").unwrap();
         let path = format!("{}:{path}", program.parent().unwrap().display());
         let mut shell = Command::new("sh");

@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::support::{Run, TestProject, did_not_run};
+use crate::support::{CI_VARIABLES, Run, TestProject, did_not_run};
 
 /// Says by itself what may be in a terminal, apart from the code that it judges.
 fn is_allowed(c: char) -> bool {
@@ -223,4 +223,77 @@ fn data_does_not_drive_a_terminal_that_reads_it() {
     // A text that does not end its last line gets a line end.
     let args = ["prompt", "plan", "x\u{9b}31my\u{202e}z", "--format", "flat"];
     assert!(in_terminal(&project, &args).unwrap().ends_with("\nxyz\n"));
+}
+
+/// Lines of a reply that the runners of GitHub Actions, Azure Pipelines and TeamCity obey.
+const CI_COMMANDS: &str = "Done.\n::set-env name=PATH::evil\n  ::add-mask::x\nsee ##[group]y\n##vso[task.complete]z\n##teamcity[buildStop]\n";
+
+/// Returns true for a line that one of the runners obeys, as their sources parse it.
+fn is_ci_command(line: &str) -> bool {
+    let obeyed_anywhere = ["##[", "##vso[", "##teamcity["];
+    line.trim_start().starts_with("::") || obeyed_anywhere.iter().any(|start| line.contains(start))
+}
+
+#[test]
+fn no_message_of_an_agent_is_a_command_in_a_ci_log() {
+    let project = TestProject::new();
+    let reply: String = CI_COMMANDS
+        .lines()
+        .map(|line| format!("      {line}\n"))
+        .collect();
+    let script = format!("format: 1\nturns:\n  - reply: |\n{reply}      <review>PASS</review>\n");
+    project.write("script.yaml", script).without_run();
+
+    let as_it_is = project.run(&TURN).ok();
+    assert!(
+        as_it_is.contains("\n::set-env name=PATH::evil\n"),
+        "{as_it_is}"
+    );
+    for variable in CI_VARIABLES {
+        for command in [
+            &TURN[..],
+            &["show", "last", "--response"],
+            &["show", "last"],
+        ] {
+            let output = project
+                .command(command)
+                .env(variable, "true")
+                .output()
+                .unwrap();
+            let run = Run::from(output);
+            assert_eq!(run.code, 0, "{run:?}");
+            let shown = [run.stdout.as_str(), &run.stderr].concat();
+            assert_eq!(
+                shown.lines().find(|line| is_ci_command(line)),
+                None,
+                "{command:?}"
+            );
+        }
+        let shown = Run::from(project.command(&TURN).env(variable, "1").output().unwrap()).ok();
+        assert!(shown.contains("\n:\\:set-env name=PATH::evil\n"), "{shown}");
+
+        // JSON keeps its value.
+        let args = [&TURN[..], &["--json"]].concat();
+        let json = Run::from(project.command(&args).env(variable, "1").output().unwrap()).ok();
+        assert_eq!(json.lines().find(|line| is_ci_command(line)), None);
+        let values: Vec<Value> = json
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let has_value = |value: &Value| value.to_string().contains("##[group]y");
+        assert!(values.iter().any(has_value), "{json}");
+    }
+
+    // A file is no log, and gets every byte.
+    let file = project.home().join("message");
+    let output = std::fs::File::create(&file).unwrap();
+    let mut command = project.command(&TURN);
+    let status = command
+        .env("GITHUB_ACTIONS", "true")
+        .stdout(output)
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    assert_eq!(std::fs::read_to_string(file).unwrap(), as_it_is);
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use nix::unistd::{Gid, Uid, chown, geteuid};
 
 use crate::support::change_project::git;
-use crate::support::{Run, TestProject, did_not_run};
+use crate::support::{Run, TestProject, agentd_program, did_not_run};
 
 const KEY: &str = "canary-4711-0815";
 
@@ -88,7 +88,7 @@ fn a_check_of_an_ordinary_user_reads_nothing_of_agentd_and_its_guard() {
     let project = project();
     let user = geteuid().is_root().then_some(NOBODY);
     if let Some(user) = user {
-        let mut ran = std::process::Command::new(env!("CARGO_BIN_EXE_agentd"));
+        let mut ran = std::process::Command::new(agentd_program());
         if ran.arg("--version").uid(user).gid(user).output().is_err() {
             return did_not_run(
                 test,
