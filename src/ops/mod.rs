@@ -28,8 +28,8 @@ pub use checks::{
 pub use fs::{
     MergeLock, OpenTasks, SnapshotScope, TreeSnapshot, artifacts, check_own, create_new,
     has_change, make_folder, notes_text, open_tasks, private_names, read_project_text, read_reply,
-    read_resolved_text, read_text, specs, structure, sweep, targets, task_ids, temporary_folder,
-    visible_path, wanted_specs, write_private, write_text,
+    read_resolved_text, read_text, remove_private, specs, structure, sweep, targets, task_ids,
+    temporary_folder, visible_path, wanted_specs, write_private, write_text,
 };
 pub use git::{
     Changed, CommitListing, Diff, DiffLimits, Git, Head, LandRequest, Landed, LeftOut, LeftOutKind,

@@ -26,4 +26,4 @@ pub use snapshot::{SnapshotScope, TreeSnapshot};
 pub use specs::{specs, wanted_specs};
 pub use tree::{structure, visible_path};
 pub(super) use tree::{top_level, visible_name};
-pub use user_files::{check_own, private_names, write_private};
+pub use user_files::{check_own, private_names, remove_private, write_private};

@@ -87,6 +87,24 @@ pub fn write_private(folder: &Path, name: &str, content: &str) -> Result<()> {
     write().map_err(|error| unusable(folder, "cannot be written to").with_source(error))
 }
 
+/// Removes a file of a folder that only the user can use. A missing file is no failure.
+///
+/// # Errors
+///
+/// `FileUnusable` if it cannot be removed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to what is kept for the user"
+)]
+pub fn remove_private(folder: &Path, name: &str) -> Result<()> {
+    match std::fs::remove_file(folder.join(name)) {
+        Err(error) if !file::is_missing(&error) => {
+            Err(unusable(folder, "cannot be written to").with_source(error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes a file that only the user can read, and that need not outlast a loss of power.
 ///
 /// # Errors

@@ -17,6 +17,7 @@ use crate::models::{
     Amount, Answered, CallOutcome, Event, Format, Permission, Reply, SegmentRef, StepResult,
     UsageMetrics, Why,
 };
+use crate::orchestrator::workspace::doubt_ledger;
 use crate::parse::RepairKind;
 use crate::store::{Marks, Scope, blob_id};
 
@@ -300,6 +301,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
                 // A recovery of the session must not find a reply that counts.
                 drop(running);
                 agent::discard(&folder);
+                doubt_ledger(context.workspace, &error);
                 return Err(error);
             }
             followed => followed?,

@@ -14,6 +14,7 @@ pub(crate) use context::{PROJECT_FILE, gather};
 pub use init::{Created, init};
 pub use project_memory::ProjectFiles;
 pub(crate) use secret_files::names_secrets;
+pub(crate) use trust::doubt_ledger;
 pub use trust::{
     Definition, Trust, TrustStatus, check_trust, definitions, knows_ledger, open_ledger,
 };

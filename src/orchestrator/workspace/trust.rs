@@ -27,6 +27,12 @@ const MAX_OBEYED_DEPTH: usize = 8;
 /// The ledger of a project, which its repository may have brought along.
 const LEDGER: &str = paths::LEDGER_FILE;
 
+/// End of the name of a record that takes an acceptance back.
+const DOUBT: &str = ".changed";
+
+/// Maximum size of the reason in such a record.
+const MAX_REASON_BYTES: u64 = 64 * 1024;
+
 /// What the user has accepted, as it stood when it was opened.
 #[derive(Debug)]
 pub struct Trust {
@@ -89,7 +95,9 @@ impl Trust {
             && init::config_drafts(root)
                 .iter()
                 .any(|draft| *content == store::blob_id(draft.as_bytes()));
-        if is_draft || self.records.contains(&format!("{start}{content}")) {
+        let is_accepted = self.records.contains(&format!("{start}{content}"))
+            && !self.records.contains(&format!("{start}{content}{DOUBT}"));
+        if is_draft || is_accepted {
             TrustStatus::Accepted
         } else if known {
             TrustStatus::Changed
@@ -130,13 +138,36 @@ impl Trust {
                 shown.escape_debug(),
                 file.escape_debug()
             );
-            ops::write_private(
-                folder,
-                &format!("{}-{content}", subject(root, file)),
-                &words,
-            )?;
+            let name = format!("{}-{content}", subject(root, file));
+            ops::write_private(folder, &name, &words)?;
+            ops::remove_private(folder, &format!("{name}{DOUBT}"))?;
         }
         Ok(())
+    }
+
+    /// Takes back that a file is accepted with this content, until it is accepted again. The reason is kept.
+    ///
+    /// # Errors
+    ///
+    /// `FileUnusable` if it cannot be written.
+    fn doubt(&self, root: &Path, file: &str, content: &BlobId, reason: &str) -> Result<()> {
+        let Some(folder) = self.folder.as_deref() else {
+            // Without a folder of the user's own nothing is accepted for later runs.
+            return Ok(());
+        };
+        let name = format!("{}-{content}{DOUBT}", subject(root, file));
+        ops::write_private(folder, &name, reason)
+    }
+
+    /// Returns why a file that was accepted with this content is no longer; `None` if nothing was taken back.
+    fn doubt_about(&self, root: &Path, file: &str, content: &BlobId) -> Option<String> {
+        let folder = self.folder.as_deref()?;
+        let name = format!("{}-{content}{DOUBT}", subject(root, file));
+        if !self.records.contains(&name) {
+            return None;
+        }
+        let reason = file::read_text(&folder.join(name), MAX_REASON_BYTES);
+        Some(reason.ok().flatten().unwrap_or_default())
     }
 }
 
@@ -310,7 +341,10 @@ pub fn open_ledger(workspace: &Workspace, accept_now: AcceptNow) -> Result<Sqlit
     let (root, user) = (workspace.root.as_path(), workspace.places.user.as_deref());
     let mut is_known = accept_now.covers_definitions();
     let store = match SqliteStore::open_existing(root)? {
-        Some(store) => store,
+        Some(store) => {
+            refuse_doubted(root, user, &store)?;
+            store
+        }
         None => {
             let id = random::random_name()?;
             // Before it is there, or another process could find one that nobody knows.
@@ -336,6 +370,42 @@ pub fn open_ledger(workspace: &Workspace, accept_now: AcceptNow) -> Result<Sqlit
         None => "accept it with `agentd trust`, or for this run with --trust, or remove .agentd",
     };
     Err(Error::new(ErrorKind::NotTrusted, message).with_hint(hint))
+}
+
+/// Refuses a ledger that was edited during a call of an earlier run. `--trust` does not help: it is about what a project
+/// brings along, and this was done to the user's own ledger.
+fn refuse_doubted(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Result<()> {
+    let content = ledger_content(&store.id()?);
+    match Trust::open(user)?.doubt_about(root, LEDGER, &content) {
+        None => Ok(()),
+        Some(reason) => Err(Error::new(ErrorKind::LedgerChanged, reason.trim()).with_hint(
+            "look at it with `agentd log` and `agentd doctor`; accept it, or a copy that you put back, with \
+             `agentd trust`; or remove .agentd",
+        )),
+    }
+}
+
+/// Makes later runs refuse the ledger until the user has accepted it: something edited it during a call, as `changed`
+/// says. The edited ledger may pass every check by itself.
+pub(crate) fn doubt_ledger(workspace: &Workspace, changed: &Error) {
+    let doubt = || {
+        let Some(store) = SqliteStore::open_existing(&workspace.root)? else {
+            return Ok(());
+        };
+        let content = ledger_content(&store.id()?);
+        let date = clock::utc(clock::now());
+        let reason = format!("{} ({date})", changed.message());
+        Trust::open(workspace.places.user.as_deref())?.doubt(
+            &workspace.root,
+            LEDGER,
+            &content,
+            &reason,
+        )
+    };
+    // One that cannot be opened is refused by the next run in any case.
+    if let Err(error) = doubt() {
+        log::warn!("a later run may use the changed ledger: {error}");
+    }
 }
 
 impl Workspace {

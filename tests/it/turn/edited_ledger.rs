@@ -57,6 +57,48 @@ fn an_agent_that_puts_an_older_ledger_in_place_fails_its_turn() {
     );
 }
 
+/// The edited ledger passes every check by itself, so the run that saw the edit makes the next ones refuse it.
+#[test]
+fn a_ledger_that_was_edited_during_a_call_must_be_accepted_again() {
+    let project = TestProject::new();
+    let plan = answer(&project, "plan", "Planned.\n<review>PASS</review>\n");
+    describe(&project, &[("agent", &[&plan], "")]);
+    let turn = |session: &str, agent: &str, more: &[&str]| {
+        let args = ["turn", "plan", "Go", "--session", session, "--agent", agent];
+        project.run(&[&args, more].concat())
+    };
+    turn("a", "agent", &[]).ok();
+    let older = project.home().join("older.db");
+    fs::copy(project.root().join(".agentd/ledger.db"), &older).unwrap();
+    turn("b", "agent", &[]).ok();
+    let replace = format!(
+        "rm .agentd/ledger.db*; cp '{}' .agentd/ledger.db",
+        older.display()
+    );
+    describe_editor(&project, &replace);
+    turn("c", "editor", &[]).fails(7, &["LedgerChanged"]);
+
+    describe(&project, &[("agent", &[&plan], "")]);
+    for more in [&[][..], &["--trust"]] {
+        turn("d", "agent", more).fails(
+            7,
+            &[
+                "error[LedgerChanged]: .agentd/ledger.db was changed while an agent was running",
+                "`agentd trust`",
+            ],
+        );
+    }
+    project.run(&["log"]).ok();
+    let shown = project.run(&["trust", "--show"]);
+    assert!(
+        shown.stdout.contains("changed   .agentd/ledger.db"),
+        "{shown:?}"
+    );
+
+    project.run(&["trust"]).ok();
+    turn("d", "agent", &[]).ok();
+}
+
 #[test]
 fn an_agent_that_leaves_the_ledger_alone_passes() {
     let project = TestProject::new();
