@@ -379,8 +379,7 @@ fn refuse_doubted(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Resu
     match Trust::open(user)?.doubt_about(root, LEDGER, &content) {
         None => Ok(()),
         Some(reason) => Err(Error::new(ErrorKind::LedgerChanged, reason.trim()).with_hint(
-            "look at it with `agentd log` and `agentd doctor`; accept it, or a copy that you put back, with \
-             `agentd trust`; or remove .agentd",
+            "look at it with `agentd log`; then accept it with `agentd trust`, or remove .agentd",
         )),
     }
 }
