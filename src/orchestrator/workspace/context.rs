@@ -119,7 +119,7 @@ pub(crate) fn gather(
         found.project = ProjectFiles {
             root: workspace.root.clone(),
         }
-        .read()?;
+        .read();
     }
     if uses("PROJECT_CONTEXT")
         && let Some(text) = project_text(workspace)?

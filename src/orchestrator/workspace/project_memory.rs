@@ -17,27 +17,37 @@ pub struct ProjectFiles {
 }
 
 impl ProjectFiles {
-    /// Returns the files that are there, each under its name, and their names.
+    /// Returns the texts of the files, each under its name, and the list of their names; `None` if all are missing or
+    /// blank.
     ///
-    /// # Errors
-    ///
-    /// `FileUnusable` if one is there and cannot be read.
-    pub fn read(&self) -> Result<Option<(String, String)>> {
+    /// A file that exists and cannot be read is left out with a warning that names it: a prompt without it is better than
+    /// none.
+    #[must_use]
+    pub fn read(&self) -> Option<(String, String)> {
         let mut texts = Vec::new();
         let mut names = Vec::new();
         for name in FILES {
-            let text = ops::read_project_text(&self.root, name)?;
-            if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
+            let text = match ops::read_project_text(&self.root, name) {
+                Ok(Some(text)) => text,
+                Ok(None) => continue,
+                Err(error) => {
+                    log::warn!("left out of the prompt: {error}");
+                    continue;
+                }
+            };
+            if !text.trim().is_empty() {
                 texts.push(format!("### {name}\n\n{}", text.trim()));
                 names.push(name);
             }
         }
-        Ok((!texts.is_empty()).then(|| (texts.join("\n\n"), names.join(", "))))
+
+        let found = (texts.join("\n\n"), names.join(", "));
+        Some(found).filter(|_| !names.is_empty())
     }
 }
 
 impl ProjectMemory for ProjectFiles {
     fn project_context(&self, _project_id: Option<&str>) -> Result<Option<String>> {
-        Ok(self.read()?.map(|(text, _)| text))
+        Ok(self.read().map(|(text, _)| text))
     }
 }

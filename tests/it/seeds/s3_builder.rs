@@ -289,6 +289,42 @@ fn layer_2_falls_back_to_empty_if_a_file_of_the_project_is_not_text() {
     );
 }
 
+/// A file that cannot be read leaves the others in place, and the warning names it.
+#[test]
+fn layer_2_leaves_out_only_the_file_that_cannot_be_read() {
+    let unreadable: [fn(&TestProject); 3] = [
+        |project| {
+            project.write("README.md", [0xFF, 0xFE, b'a']);
+        },
+        |project| {
+            project.write("README.md/notes.md", "A folder.\n");
+        },
+        |project| {
+            std::os::unix::fs::symlink("nowhere.md", project.root().join("README.md")).unwrap()
+        },
+    ];
+    for make_unreadable in unreadable {
+        let project = TestProject::new();
+        project.write("CLAUDE.md", "For Claude.\n");
+        make_unreadable(&project);
+        let memory = ProjectFiles {
+            root: project.root(),
+        };
+        let (text, lines) = logged(|| {
+            let mut builder = PromptBuilder::new(None, Some(&memory), None).unwrap();
+            system(builder.load_project_context())
+        });
+        assert_eq!(text, "### CLAUDE.md\n\nFor Claude.");
+        let [line] = lines.as_slice() else {
+            panic!("{lines:?}")
+        };
+        assert!(
+            line.starts_with("WARN: ") && line.contains("README.md"),
+            "{line}"
+        );
+    }
+}
+
 /// Layer 3 is deprecated: `load_relevant_rules` does nothing, whether there is somebody to ask or not.
 #[test]
 fn layer_3_load_relevant_rules_changes_nothing() {
