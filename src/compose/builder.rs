@@ -180,12 +180,7 @@ impl<'m> PromptBuilder<'m> {
     }
 
     fn add(&mut self, name: &str, content: &str, own: bool) {
-        // Blank lines before a text go, the indentation of its first line stays.
-        let blank = content.len() - content.trim_start().len();
-        let start = content[..blank]
-            .rfind('\n')
-            .map_or(0, |newline| newline + 1);
-        let content = content[start..].trim_end();
+        let content = trim_block(content);
         if !content.is_empty() {
             let item = ContextItem::new(ContextKind::Artifact, name, content);
             self.context.push(Given {
@@ -375,4 +370,13 @@ impl<'m> PromptBuilder<'m> {
             Missing::Empty
         }
     }
+}
+
+/// Returns the text of a block without blank lines around it; the indentation of its first line stays.
+pub(crate) fn trim_block(content: &str) -> &str {
+    let blank = content.len() - content.trim_start().len();
+    let start = content[..blank]
+        .rfind('\n')
+        .map_or(0, |newline| newline + 1);
+    content[start..].trim_end()
 }

@@ -43,6 +43,8 @@ mod vars;
 
 pub use assembler::{AssemblyConfig, PromptAssembler};
 pub use budgets::{BudgetRow, budgets};
+#[cfg(feature = "run")]
+pub(crate) use builder::trim_block;
 pub use builder::{ProjectMemory, PromptBuilder, RelevantRules};
 pub use count::{Count, Counter};
 pub use draft::{Draft, Message};

@@ -35,11 +35,11 @@ pub use clock::utc;
 pub use probe::{Asked, Help, Probe, ProbeReport, probe};
 pub use prompts::{Assembly, Origin, assemble, assemble_context};
 pub use turn::{
-    AcceptNow, CallRecord, CommittedTrees, MOST_REPAIRS, Overruled, ProgressEvent,
-    ProgressReceiver, ProgressSender, ReplyRecord, ReviewTree, Run, StopFlag, TurnContext,
-    TurnRecord, TurnReport, TurnRequest, find_driver, ledger_text, measured, measured_agents,
-    next_state, noted_findings, open_findings, preview, progress_channel, recover_all, replay,
-    resume, take_turn, tokens_roughly, with_request,
+    AcceptNow, BlockContent, CallRecord, CommittedTrees, MOST_REPAIRS, NamedBlock, Overruled,
+    ProgressEvent, ProgressReceiver, ProgressSender, ReplyRecord, ReviewTree, Run, StopFlag,
+    TurnContext, TurnRecord, TurnReport, TurnRequest, find_driver, ledger_text, measured,
+    measured_agents, next_state, noted_findings, open_findings, preview, progress_channel,
+    recover_all, replay, resume, take_turn, tokens_roughly, with_request,
 };
 pub use vendors::{ClaudeOrchestrator, CodexOrchestrator, GeminiOrchestrator};
 pub use workspace::{

@@ -102,6 +102,17 @@ pub(super) fn check(manifest: &Manifest, faults: &mut Faults<'_>) {
                 format!("layer `{}` adds to `{mode}`, which is no mode", value.id),
             );
         }
+        let mut blocks = HashSet::new();
+        for name in &value.blocks {
+            if Mode::new(name.as_str()).is_err() {
+                faults.add(
+                    place,
+                    format!("{name:?} is not a block's name, like `task`"),
+                );
+            } else if !blocks.insert(name) {
+                faults.add(place, format!("duplicate block `{name}`"));
+            }
+        }
         before = Some(value.holds);
     }
     let place = |layer: Option<&Placed<Layer>>| {
@@ -163,6 +174,9 @@ fn class_fault(layer: &Layer) -> Option<&'static str> {
         }
         _ if layer.holds.context_kind().is_some() && !names_its_items(layer) => {
             Some("its heading needs `{name}` with a word before it")
+        }
+        _ if layer.holds != Holds::Artifacts && !layer.blocks.is_empty() => {
+            Some("`blocks` is for artifacts")
         }
         _ if layer.holds != Holds::Knowledge && !layer.keep.is_empty() => {
             Some("`keep` is for knowledge")

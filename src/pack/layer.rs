@@ -63,6 +63,9 @@ pub struct Layer {
     /// How many items an elastic layer takes at most.
     #[serde(default)]
     pub items: Option<PerTier<usize>>,
+    /// Names of blocks that a caller may give to a layer of artifacts, such as `task`.
+    #[serde(default)]
+    pub blocks: Vec<String>,
     /// Categories of knowledge that others do not push out.
     #[serde(default)]
     pub keep: Vec<String>,

@@ -292,6 +292,13 @@ impl Pack {
             .next()
     }
 
+    /// Returns the names of the blocks that callers may give to prompts of the pack.
+    pub fn block_names(&self) -> impl Iterator<Item = &str> {
+        self.layers
+            .iter()
+            .flat_map(|layer| layer.blocks.iter().map(String::as_str))
+    }
+
     /// Tells whether a layer of the pack holds something.
     #[must_use]
     pub fn holds(&self, what: Holds) -> bool {

@@ -186,7 +186,8 @@ Examples:
   git log -1 --format=%B | agentd prompt plan -
   agentd prompt plan \"Add login\" --json | jq -j '.segments[].text'
   agentd prompt architect \"What next?\" --pack foreman --model llama3.2:3b --explain
-  agentd prompt task-agent \"Fix the build\" --pack taskqueue --set depth=0 --set max_steps=5")]
+  agentd prompt task-agent \"Fix the build\" --pack taskqueue --set depth=0 --set max_steps=5
+  agentd prompt task-agent \"Go on\" --pack taskqueue --context task=@task.md --context upstream=\"#1 is done\"")]
     Prompt(PromptArgs),
 
     /// Take one turn: send the prompt to an agent, read the reply, do what it asks for

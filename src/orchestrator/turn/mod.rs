@@ -51,7 +51,7 @@ pub use record::{CallRecord, ReplyRecord, TurnRecord};
 pub use recover::recover_all;
 pub use reply_reader::MOST_REPAIRS;
 pub use report::{Overruled, TurnReport};
-pub use request::{ReviewTree, TurnRequest};
+pub use request::{BlockContent, NamedBlock, ReviewTree, TurnRequest};
 pub use resume::{replay, resume};
 pub use run::{AcceptNow, CommittedTrees, Run, StopFlag};
 pub(crate) use session::Session;

@@ -30,6 +30,9 @@ pub struct TurnRequest {
     pub artifacts: Vec<PathBuf>,
     /// Whether files and artifacts that by their name hold secrets are shown, too.
     pub secret_files: bool,
+    /// Named blocks of context, in the order in which the prompt has them. A name may come several times; each must be
+    /// in `blocks` of a layer of the pack.
+    pub blocks: Vec<NamedBlock>,
     /// Thoughts to hand on.
     pub thoughts: Vec<String>,
     /// Values of variables, before any that is found.
@@ -53,6 +56,38 @@ pub struct TurnRequest {
     /// The working tree to review, in a review without a change. [`review_tree`](crate::orchestrator::review_tree) sets
     /// it.
     pub review: Option<ReviewTree>,
+}
+
+/// A named block of context, such as `task` or `upstream`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedBlock {
+    /// Name of the block.
+    pub name: String,
+    /// Text of the block, or the file that has it.
+    pub content: BlockContent,
+}
+
+impl NamedBlock {
+    /// Returns the block without secrets in its text. A file is redacted after it is read.
+    fn redacted(&self, secrets: &Secrets) -> Self {
+        let content = match &self.content {
+            BlockContent::Text(text) => BlockContent::Text(secrets.redact(text).into_owned()),
+            BlockContent::File(path) => BlockContent::File(path.clone()),
+        };
+        Self {
+            name: self.name.clone(),
+            content,
+        }
+    }
+}
+
+/// Source of a block's text. A block without text is left out of the prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockContent {
+    /// The text itself.
+    Text(String),
+    /// A UTF-8 file, read when the prompt is assembled.
+    File(PathBuf),
 }
 
 /// The user's working tree compared with a commit, for the operations of a review without a change.
@@ -82,6 +117,7 @@ impl TurnRequest {
             files: Vec::new(),
             artifacts: Vec::new(),
             secret_files: false,
+            blocks: Vec::new(),
             thoughts: Vec::new(),
             variables: Variables::new(),
             nonce: None,
@@ -112,6 +148,11 @@ impl TurnRequest {
         Self {
             instructions: redact(&self.instructions),
             thoughts: self.thoughts.iter().map(redact).collect(),
+            blocks: self
+                .blocks
+                .iter()
+                .map(|block| block.redacted(secrets))
+                .collect(),
             variables: variables
                 .map(|(name, value)| (name.clone(), redact(value)))
                 .collect(),

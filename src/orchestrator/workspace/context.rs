@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use super::ProjectFiles;
 use super::Workspace;
 use super::secret_files;
-use crate::compose::{Given, Variables};
-use crate::error::Result;
+use crate::compose::{Given, Variables, trim_block};
+use crate::error::{Error, ErrorKind, Result};
 use crate::models::{ContextItem, ContextKind, SessionId, paths};
 use crate::ops;
-use crate::orchestrator::turn::request::TurnRequest;
-use crate::pack::{Holds, ModeSpec, Owner, Prose, Template};
+use crate::orchestrator::turn::request::{BlockContent, NamedBlock, TurnRequest};
+use crate::pack::{Holds, ModeSpec, Owner, Pack, Prose, Template};
 use crate::secret::Secrets;
 
 /// Where the project describes itself.
@@ -23,6 +23,9 @@ const SKELETON: &str = "SKELETON";
 
 /// Placeholder in skeletons for the id of the change.
 const CHANGE_ID: &str = "<change-id>";
+
+/// Source of a context item that the caller named.
+const GIVEN: &str = "given by the caller";
 
 /// What a prompt is made from: values, items and where each came from, without anything that no prompt may hold.
 #[derive(Debug, Default)]
@@ -53,11 +56,10 @@ impl PromptContext {
     }
 
     /// Adds an item that the caller named.
-    fn add_named(&mut self, item: ContextItem) {
-        let source = "given by the caller".to_owned();
+    fn add_named(&mut self, item: ContextItem, source: impl Into<String>) {
         self.items.push(Given {
             item,
-            source,
+            source: source.into(),
             own: false,
             named: true,
         });
@@ -165,6 +167,7 @@ pub(crate) fn gather(
     ask.found
         .iter()
         .for_each(|(item, source)| found.add(item.clone(), source));
+    gather_blocks(root, &workspace.pack, ask, &mut found)?;
     gather_given(root, ask, &mut found)?;
     if let Some(index) = artifact_index(&found.items) {
         found.set("ARTIFACTS", index, "the artifacts in the context");
@@ -217,6 +220,50 @@ fn gather_change(
     Ok(())
 }
 
+/// Adds the named blocks, in the order in which they were given.
+fn gather_blocks(
+    root: &Path,
+    pack: &Pack,
+    ask: &TurnRequest,
+    found: &mut PromptContext,
+) -> Result<()> {
+    for block in &ask.blocks {
+        check_block_name(pack, &block.name)?;
+    }
+
+    for NamedBlock { name, content } in &ask.blocks {
+        let (text, source) = match content {
+            BlockContent::Text(text) => (text.clone(), GIVEN.to_owned()),
+            BlockContent::File(path) => {
+                let source = format!("{}, {GIVEN}", shown_path(root, path));
+                (read_given(root, path, ask.secret_files)?, source)
+            }
+        };
+        let text = trim_block(&text);
+        if !text.is_empty() {
+            let item = ContextItem::new(ContextKind::Artifact, name.as_str(), text);
+            found.add_named(item, source);
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a layer of the pack takes blocks of a name.
+fn check_block_name(pack: &Pack, name: &str) -> Result<()> {
+    if pack.block_names().any(|known| known == name) {
+        return Ok(());
+    }
+
+    let known: Vec<&str> = pack.block_names().collect();
+    let hint = if known.is_empty() {
+        "its layers list no `blocks`; show a file with --artifact PATH or --file PATH".to_owned()
+    } else {
+        format!("its blocks are {}", known.join(", "))
+    };
+    let message = format!("the pack `{}` has no block `{name}`", pack.name);
+    Err(Error::new(ErrorKind::NameInvalid, message).with_hint(hint))
+}
+
 fn gather_given(root: &Path, ask: &TurnRequest, found: &mut PromptContext) -> Result<()> {
     let given = [
         (ContextKind::Artifact, &ask.artifacts),
@@ -224,13 +271,9 @@ fn gather_given(root: &Path, ask: &TurnRequest, found: &mut PromptContext) -> Re
     ];
     for (kind, paths) in given {
         for path in paths {
-            // Resolved once: what is checked is what is read, also if a link changes meanwhile.
-            let target = path.canonicalize().unwrap_or_else(|_| path.clone());
-            if !ask.secret_files {
-                secret_files::refuse(path, &target)?;
-            }
-            let text = ops::read_resolved_text(root, path, &target)?;
-            found.add_named(ContextItem::new(kind, shown_path(root, path), text));
+            let text = read_given(root, path, ask.secret_files)?;
+            let item = ContextItem::new(kind, shown_path(root, path), text);
+            found.add_named(item, GIVEN);
         }
     }
     for (index, thought) in ask.thoughts.iter().enumerate() {
@@ -239,9 +282,19 @@ fn gather_given(root: &Path, ask: &TurnRequest, found: &mut PromptContext) -> Re
             format!("thought {}", index + 1),
             thought.as_str(),
         );
-        found.add_named(item);
+        found.add_named(item, GIVEN);
     }
     Ok(())
+}
+
+/// Reads a file that the caller named. It is resolved once: the file that is checked is the one that is read, even if a
+/// link changes meanwhile.
+fn read_given(root: &Path, path: &Path, allow_secrets: bool) -> Result<String> {
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    if !allow_secrets {
+        secret_files::refuse(path, &target)?;
+    }
+    ops::read_resolved_text(root, path, &target)
 }
 
 /// Returns a path as the agent shall know it: relative to the project if it lies in it.

@@ -764,6 +764,126 @@ fn the_program_prints_tools_that_are_json_schema() {
     builder().set_core_tools(tools.clone()).unwrap();
 }
 
+/// Each named block of layer 4 can be given on the command line.
+#[test]
+fn layer_4_the_program_takes_each_named_block() {
+    let names = [
+        "task",
+        "upstream",
+        "hook",
+        "system_metadata",
+        "role_instructions",
+    ];
+    for name in names {
+        let given = format!("{name}=Text of {name}.");
+        let expected = [
+            body("task-agent"),
+            block(name, &format!("Text of {name}.")),
+            body("execution-focus"),
+            "## Task\n\nFix it".to_owned(),
+        ];
+        let prompt = prompt_at("3", &["--context", &given]).ok();
+        assert_eq!(prompt.trim_end(), expected.join(SEPARATOR), "{name}");
+    }
+}
+
+/// Blocks keep the order of the flags, and a name may come twice.
+#[test]
+fn invariant_the_program_appends_blocks_in_the_order_of_the_flags() {
+    let args = [
+        "--context",
+        "upstream=First.",
+        "--context",
+        "task=Second.",
+        "--context",
+        "upstream=Third.",
+        "--context",
+        "hook= \n",
+        "--json",
+    ];
+    let json = prompt_at("3", &args).json();
+    let expected = json!([
+        {"type": "artifact", "name": "upstream", "content": "First."},
+        {"type": "artifact", "name": "task", "content": "Second."},
+        {"type": "artifact", "name": "upstream", "content": "Third."},
+    ]);
+    assert_eq!(json["parts"]["context"], expected);
+}
+
+/// No value of a secret variable gets into a prompt by a block.
+#[test]
+fn layer_4_secrets_are_taken_out_of_named_blocks() {
+    let project = TestProject::new();
+    project.write("hook.md", "From a file: sk-block-1234567890\n");
+    let args = [
+        "prompt",
+        "task-agent",
+        "Fix it",
+        "--pack",
+        "taskqueue",
+        "--context",
+        "task=As text: sk-block-1234567890",
+        "--context",
+        "hook=@hook.md",
+    ];
+    let output = project
+        .command(&args)
+        .env("OPENAI_API_KEY", "sk-block-1234567890")
+        .output()
+        .unwrap();
+    let prompt = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        prompt.contains("As text: [secret OPENAI_API_KEY]"),
+        "{prompt}"
+    );
+    assert!(
+        prompt.contains("From a file: [secret OPENAI_API_KEY]"),
+        "{prompt}"
+    );
+    assert!(!prompt.contains("sk-block"), "{prompt}");
+}
+
+/// A turn sends the same blocks as a prompt shows, whatever the pack.
+#[test]
+fn layer_4_a_turn_of_any_pack_takes_the_blocks_of_its_layers() {
+    let project = TestProject::new();
+    project
+        .write(
+            "agentd/packs/letters/pack.yaml",
+            "format: 1\nname: letters\ndescription: Letters.\nstart: draft\nlayers:\n\
+             - {id: rules, holds: text, text: rules.md, class: pinned, zone: stable}\n\
+             - {id: given, holds: artifacts, blocks: [recipient], class: required, zone: turn}\n\
+             - {id: request, holds: instructions, class: pinned, zone: turn}\n\
+             modes: {draft: {permission: read-only, next: {otherwise: done}}}\n",
+        )
+        .write("agentd/packs/letters/rules.md", "Write letters.\n")
+        .write(
+            "script.yaml",
+            "format: 1\nturns:\n- expect: ['<artifact name=\"recipient\">Ada</artifact>']\n  reply: Dear Ada\n",
+        );
+    let args = [
+        "turn",
+        "draft",
+        "Thank her",
+        "--pack",
+        "letters",
+        "--context",
+        "recipient=Ada",
+        "--agent",
+        "scripted",
+        "--script",
+        "script.yaml",
+        "--trust",
+    ];
+    assert_eq!(project.run(&args).ok().trim_end(), "Dear Ada");
+
+    let unknown = ["prompt", "draft", "Thank her", "--pack", "letters"];
+    let unknown = [&unknown[..], &["--context", "task=Write"]].concat();
+    project
+        .run(&unknown)
+        .fails(3, &["NameInvalid", "`task`", "its blocks are recipient"]);
+}
+
 #[test]
 fn the_program_shows_the_project_between_identity_and_rules() {
     let project = TestProject::new();

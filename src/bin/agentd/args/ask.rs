@@ -31,7 +31,12 @@ pub(crate) struct AskArgs {
     #[arg(long = "artifact", value_name = "PATH")]
     pub(crate) artifacts: Vec<PathBuf>,
 
-    /// Show files given with --file or --artifact even if by their name they hold secrets
+    /// Give a named block of context, such as `task`: its text, or `@` and a UTF-8 file. May be given several times: the
+    /// prompt has all of them in this order, also those of one name. `@@` starts a text with `@`
+    #[arg(long = "context", value_name = "NAME=TEXT|@FILE")]
+    pub(crate) contexts: Vec<String>,
+
+    /// Show files given with --file, --artifact or --context even if by their name they hold secrets
     #[arg(long)]
     pub(crate) force_secret_files: bool,
 

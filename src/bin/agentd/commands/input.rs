@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use agentd::compose::Variables;
 use agentd::models::{AgentName, Mode, SessionId, Work};
-use agentd::orchestrator::{TurnRequest, Workspace};
+use agentd::orchestrator::{BlockContent, NamedBlock, TurnRequest, Workspace};
 use agentd::{Error, ErrorKind, Result, ops};
 
 use crate::args::{Args, AskArgs};
@@ -42,6 +42,11 @@ pub(super) fn ask(args: &Args, given: &AskArgs) -> Result<(Workspace, TurnReques
         session: given.session.as_deref().map(SessionId::new).transpose()?,
         files: resolved(&given.files)?,
         artifacts: resolved(&given.artifacts)?,
+        blocks: given
+            .contexts
+            .iter()
+            .map(|context| named_block(args, context))
+            .collect::<Result<_>>()?,
         secret_files: given.force_secret_files,
         thoughts: given.thoughts.clone(),
         model: given.model.clone(),
@@ -91,6 +96,35 @@ fn variables(given: &[String]) -> Result<Variables> {
         Ok((name.to_owned(), value.to_owned()))
     };
     given.iter().map(pair).collect()
+}
+
+/// Reads `NAME=TEXT` or `NAME=@FILE`; `@@` at the start of a text is one `@`.
+fn named_block(args: &Args, given: &str) -> Result<NamedBlock> {
+    let (name, value) = given
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::NameInvalid,
+                format!("--context {given:?} has no `=` with a name before it"),
+            )
+            .with_hint("write `--context NAME=TEXT` or `--context NAME=@FILE`, like `--context task=@task.md`")
+        })?;
+
+    let content = match value.strip_prefix('@') {
+        Some(text) if text.starts_with('@') => BlockContent::Text(text.to_owned()),
+        Some("") => {
+            let message = format!("--context {name}=@ names no file");
+            return Err(Error::new(ErrorKind::NameInvalid, message)
+                .with_hint(format!("write `--context {name}=@FILE`")));
+        }
+        Some(path) => BlockContent::File(from_here(args, Path::new(path))?),
+        None => BlockContent::Text(value.to_owned()),
+    };
+    Ok(NamedBlock {
+        name: name.to_owned(),
+        content,
+    })
 }
 
 /// Returns a path as seen from the folder that the command was told to work in.
