@@ -143,6 +143,9 @@ pub struct ModeSpec {
     /// Which artifacts of the session the agent is shown; `*` stands for any name.
     #[serde(default)]
     pub artifacts: Vec<String>,
+    /// Set if a turn is refused unless each pattern of `artifacts` matches a file.
+    #[serde(default)]
+    pub artifacts_required: bool,
     /// Which targets a reply may update; `*` stands for any name.
     #[serde(default)]
     pub updates: Vec<String>,

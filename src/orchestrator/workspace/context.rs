@@ -9,7 +9,7 @@ use super::Workspace;
 use super::secret_files;
 use crate::compose::{Given, Variables, trim_block};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{ContextItem, ContextKind, SessionId, paths};
+use crate::models::{ContextItem, ContextKind, OperationId, SessionId, matches_pattern, paths};
 use crate::ops;
 use crate::orchestrator::turn::request::{BlockContent, NamedBlock, TurnRequest};
 use crate::pack::{Holds, ModeSpec, Owner, Pack, Prose, Template};
@@ -156,13 +156,13 @@ pub(crate) fn gather(
         found.pack_texts.insert(SKELETON.to_owned(), text);
         found.sources.push((SKELETON.to_owned(), source));
     }
-    let is_new = |id: &SessionId| ask.mode == workspace.pack.start && !ops::has_change(root, id);
+    let needs_folder = spec.before.contains(&OperationId::ChangeRequire);
     match ask.works_on() {
-        Some(session) if is_new(session) => log::debug!("`{session}` has no folder yet"),
-        // A mode that shows no artifacts works on a session that needs no folder.
-        Some(session) if spec.artifacts.is_empty() && !ops::has_change(root, session) => {}
-        Some(session) => gather_change(root, session, spec, &mut found)?,
-        None => {}
+        Some(session) if needs_folder || ops::has_change(root, session) => {
+            gather_change(root, session, spec, &mut found)?;
+        }
+        // The turns of a session need not write a file, so a session may have no folder and no artifacts.
+        session => check_required(session, spec, &[])?,
     }
     ask.found
         .iter()
@@ -194,7 +194,9 @@ fn gather_change(
     spec: &ModeSpec,
     found: &mut PromptContext,
 ) -> Result<()> {
-    for (name, text) in ops::artifacts(root, session, &spec.artifacts)? {
+    let artifacts = ops::artifacts(root, session, &spec.artifacts)?;
+    check_required(Some(session), spec, &artifacts)?;
+    for (name, text) in artifacts {
         let source = format!("the change {session}");
         found.add(ContextItem::new(ContextKind::Artifact, name, text), source);
     }
@@ -218,6 +220,43 @@ fn gather_change(
         found.set("TASKS", tasks, source);
     }
     Ok(())
+}
+
+/// Checks that each pattern of a mode's artifacts matches one, if the mode requires them.
+fn check_required(
+    session: Option<&SessionId>,
+    spec: &ModeSpec,
+    artifacts: &[(String, String)],
+) -> Result<()> {
+    if !spec.artifacts_required {
+        return Ok(());
+    }
+    let missing: Vec<&str> = spec
+        .artifacts
+        .iter()
+        .filter(|pattern| {
+            !artifacts
+                .iter()
+                .any(|(name, _)| matches_pattern(pattern, name))
+        })
+        .map(String::as_str)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+
+    let missing = missing.join(", ");
+    let (message, hint) = match session {
+        Some(session) => (
+            format!("this mode requires {missing}, and session `{session}` has none"),
+            "take the turn that writes it first",
+        ),
+        None => (
+            format!("this mode requires {missing}, and no session was named"),
+            "name the session with --session ID",
+        ),
+    };
+    Err(Error::new(ErrorKind::FileUnusable, message).with_hint(hint))
 }
 
 /// Adds the named blocks, in the order in which they were given.
