@@ -8,6 +8,7 @@ mod s2_replies;
 mod s2_turns;
 mod s3_builder;
 mod s3_depth;
+mod s3_program;
 mod s3_templates;
 mod s3_tools;
 mod s4_assembler;
