@@ -9,10 +9,12 @@ use super::faults::Faults;
 use super::headings::Headings;
 use super::layer::{Holds, Layer};
 use super::manifest::{Manifest, ModeSpec, Target};
+use super::manifest_places::ManifestPlaces;
+use super::problem::{NamedOperation, OperationRole, PackReport};
 use super::sections::Section;
 use super::source::{Places, Prose};
-use super::{Pack, actions, check_layers, reply, template};
-use crate::error::{ErrorKind, Result};
+use super::{Pack, actions, check_layers, check_process, check_prose, reply, template};
+use crate::error::{ErrorKind, Place};
 use crate::models::{ActionSpec, ArtifactStatus, Mode, OperationId, Permission, TurnResult};
 use crate::text::yaml;
 
@@ -23,8 +25,17 @@ const FORMAT: u64 = 1;
 const ROUNDS: u64 = 3;
 
 /// Reads and checks a manifest.
-pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> {
-    let manifest: Manifest = yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid)?;
+pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> PackReport {
+    let read = yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid);
+    let manifest: Manifest = match read {
+        Ok(manifest) => manifest,
+        Err(error) => {
+            let start = || Place::at_line(prose.origin.clone(), &prose.text, 1, 1);
+            let place = error.place().cloned().unwrap_or_else(start);
+            return PackReport::unreadable(&error, place);
+        }
+    };
+    let manifest_places = ManifestPlaces::read(prose);
     let mut faults = Faults::of(prose);
     faults.check_head(name, &manifest);
     faults.check_tags(&manifest);
@@ -48,13 +59,30 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
         faults.read_skeletons(name, &spec.value, spec.referenced, places, &mut skeletons);
     }
     faults.check_ends(&manifest);
-    faults.into_result()?;
+    check_process::check(&manifest, &manifest_places, &actions, &mut faults);
+    check_prose::check(
+        &manifest,
+        &manifest_places,
+        &texts,
+        &skeletons,
+        places,
+        &mut faults,
+    );
+    let operations = named_operations(&manifest, &manifest_places, &faults);
+    if faults.has_errors() {
+        return PackReport {
+            pack: None,
+            problems: faults.into_problems(),
+            operations,
+        };
+    }
+
     let layers: Vec<Layer> = manifest
         .layers
         .into_iter()
         .map(|layer| layer.value)
         .collect();
-    Ok(Pack {
+    let pack = Pack {
         headings: Headings::of(&manifest.separator, &manifest.sections, &layers, &texts),
         name: manifest.name.value,
         description: manifest.description,
@@ -102,7 +130,39 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> Result<Pack> 
         repair,
         action_lists: HashMap::new(),
     }
-    .with_action_lists())
+    .with_action_lists();
+    PackReport {
+        pack: Some(pack),
+        problems: faults.into_problems(),
+        operations,
+    }
+}
+
+/// Returns each operation that modes, actions and gates name, with its place.
+fn named_operations(
+    manifest: &Manifest,
+    places: &ManifestPlaces,
+    faults: &Faults<'_>,
+) -> Vec<NamedOperation> {
+    let gates = manifest
+        .modes
+        .values()
+        .filter_map(|spec| spec.value.gate.as_ref());
+    let asked = gates.flat_map(|gate| {
+        gate.arguments("done")
+            .filter_map(|name| Some((OperationId::new(name).ok()?, gate.location())))
+            .map(|(operation, location)| (operation, OperationRole::Gate, location))
+    });
+    places
+        .operations()
+        .into_iter()
+        .chain(asked)
+        .map(|(operation, role, location)| NamedOperation {
+            operation,
+            place: faults.place(location),
+            role,
+        })
+        .collect()
 }
 
 impl Faults<'_> {

@@ -1,19 +1,20 @@
-//! The faults of a pack: all that were found, each with its place.
+//! Collects the problems of a pack, each with its place.
 
 use serde_saphyr::Location;
 
 use super::condition::Condition;
+use super::problem::{PackProblem, ProblemSeverity};
 use super::source::Prose;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, Place};
 use crate::text::yaml;
 
-/// The most faults that are told.
-const MOST: usize = 100;
+/// Most problems that are reported.
+const MAX_PROBLEMS: usize = 100;
 
-/// The faults found so far.
+/// The problems found so far.
 pub(super) struct Faults<'a> {
     prose: &'a Prose,
-    found: Vec<(Place, String)>,
+    found: Vec<PackProblem>,
 }
 
 impl<'a> Faults<'a> {
@@ -24,26 +25,80 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Adds a fault at a place of the manifest.
+    /// Adds an error at a place of the manifest.
     pub(super) fn add(&mut self, location: Location, message: impl Into<String>) {
-        if self.found.len() >= MOST {
-            return;
-        }
-        self.add_at(
-            yaml::place(&self.prose.text, &self.prose.origin, 1, location),
+        self.add_at(self.place(location), message.into());
+    }
+
+    /// Adds an error at a place of any file.
+    pub(super) fn add_at(&mut self, place: Place, message: String) {
+        self.push(ProblemSeverity::Error, place, message, None);
+    }
+
+    /// Adds an error at a place of the manifest, with a hint.
+    pub(super) fn error(
+        &mut self,
+        location: Location,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let place = self.place(location);
+        self.push(
+            ProblemSeverity::Error,
+            place,
             message.into(),
+            Some(hint.into()),
         );
     }
 
-    /// Adds a fault at a place of any file.
-    pub(super) fn add_at(&mut self, place: Place, message: String) {
-        if self.found.len() < MOST
-            && !self
-                .found
-                .iter()
-                .any(|known| known.0 == place && known.1 == message)
-        {
-            self.found.push((place, message));
+    /// Adds a warning at a place of the manifest.
+    pub(super) fn warn(
+        &mut self,
+        location: Location,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.warn_at(self.place(location), message, hint);
+    }
+
+    /// Adds a warning at a place of any file.
+    pub(super) fn warn_at(
+        &mut self,
+        place: Place,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.push(
+            ProblemSeverity::Warning,
+            place,
+            message.into(),
+            Some(hint.into()),
+        );
+    }
+
+    /// Returns the place of a location in the manifest.
+    pub(super) fn place(&self, location: Location) -> Place {
+        yaml::place(&self.prose.text, &self.prose.origin, 1, location)
+    }
+
+    fn push(
+        &mut self,
+        severity: ProblemSeverity,
+        place: Place,
+        message: String,
+        hint: Option<String>,
+    ) {
+        let is_known = self
+            .found
+            .iter()
+            .any(|known| known.place == place && known.message == message);
+        if self.found.len() < MAX_PROBLEMS && !is_known {
+            self.found.push(PackProblem {
+                severity,
+                place,
+                message,
+                hint,
+            });
         }
     }
 
@@ -89,19 +144,15 @@ impl<'a> Faults<'a> {
         }
     }
 
-    pub(super) fn into_result(self) -> Result<()> {
-        let mut faults = self.found.into_iter();
-        let Some((place, message)) = faults.next() else {
-            return Ok(());
-        };
-        let more: String = faults
-            .map(|(place, message)| format!("\n  {place}: {message}"))
-            .collect();
-        let message = if more.is_empty() {
-            message
-        } else {
-            format!("{message}; and also:{more}")
-        };
-        Err(Error::new(ErrorKind::PackInvalid, message).with_place(place))
+    /// Returns true if an error was found.
+    pub(super) fn has_errors(&self) -> bool {
+        self.found
+            .iter()
+            .any(|problem| problem.severity == ProblemSeverity::Error)
+    }
+
+    /// Returns all problems, in the order in which they were found.
+    pub(super) fn into_problems(self) -> Vec<PackProblem> {
+        self.found
     }
 }

@@ -1,10 +1,11 @@
 //! `pack.yaml` as it is written.
 
 use indexmap::IndexMap;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::condition::Condition;
 use super::layer::{Layer, PerTier};
+use super::manifest_places::NO_OPERATION;
 use super::sections::StateSections;
 use crate::models::{Format, Mode, OperationId, Permission, ReviewResult, StepOutcome, TurnResult};
 use crate::text::yaml::Placed;
@@ -75,9 +76,21 @@ pub struct ActionUse {
     /// The modes that may use it.
     #[serde(default)]
     pub modes: Vec<Mode>,
-    /// The operation that carries it out; without one it is listed and not done.
-    #[serde(default)]
+    /// The operation that carries it out; without one, or with `none`, it is listed and not done.
+    #[serde(default, deserialize_with = "operation_or_none")]
     pub operation: Option<OperationId>,
+}
+
+fn operation_or_none<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<OperationId>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    if name == NO_OPERATION {
+        return Ok(None);
+    }
+    OperationId::new(name)
+        .map(Some)
+        .map_err(|error| de::Error::custom(error.message()))
 }
 
 /// A mode of the process.

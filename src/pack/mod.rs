@@ -18,6 +18,8 @@ mod actions;
 mod builtin;
 mod check;
 mod check_layers;
+mod check_process;
+mod check_prose;
 mod condition;
 mod faults;
 mod front_matter;
@@ -25,7 +27,9 @@ mod headings;
 mod layer;
 mod lint;
 mod manifest;
+mod manifest_places;
 mod placeholder;
+mod problem;
 mod prompts;
 mod reply;
 mod rule;
@@ -55,6 +59,7 @@ pub use layer::{Holds, Layer, PerTier, file_for};
 pub use lint::{Finding, lint};
 pub use manifest::{ActionUse, Document, Edits, ModeSpec, Target};
 pub use placeholder::{Token, tokens};
+pub use problem::{NamedOperation, OperationRole, PackProblem, PackReport, ProblemSeverity};
 pub use rule::{Facts, Rule, RuleFault, Value};
 pub use sections::{Section, StateSections};
 pub use source::{Candidate, DEFINITIONS, Owner, Places, Prose, is_definition, is_read_definition};
@@ -128,6 +133,17 @@ impl Pack {
     ///
     /// `PackNotFound` naming the places searched; `PackInvalid` with the place, naming every fault that was found.
     pub fn load(name: &str, places: &Places) -> Result<Self> {
+        Self::check(name, places)?.into_pack()
+    }
+
+    /// Checks all of a pack: problems that keep it from loading, and those that are only suspicious.
+    ///
+    /// Whether the operations that it names exist depends on the registry, so the report lists them.
+    ///
+    /// # Errors
+    ///
+    /// `NameInvalid`, and `PackNotFound` naming the places searched; a pack with faults is a report.
+    pub fn check(name: &str, places: &Places) -> Result<PackReport> {
         // A pack's name is part of a path, so it obeys the rule for names before any file is looked at.
         let name = Mode::new(name).map_err(|_| {
             Error::new(
@@ -148,7 +164,7 @@ impl Pack {
             )
             .with_hint(format!("there are {}", Self::names(places).join(", "))));
         };
-        check::check(name.as_str(), &prose, places)
+        Ok(check::check(name.as_str(), &prose, places))
     }
 
     /// Loads a pack from memory: its files with their paths inside the pack's folder, such as `pack.yaml`.

@@ -72,9 +72,85 @@ fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
+/// A `{{` with a name that is no placeholder, so that it is sent as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StrayPlaceholder<'a> {
+    /// The name after the braces, without blanks.
+    pub(super) name: &'a str,
+    /// All that is between the braces.
+    pub(super) inner: &'a str,
+    /// Set if `}}` follows in the same line.
+    pub(super) is_closed: bool,
+    /// Offset of the `{{`.
+    pub(super) offset: usize,
+}
+
+/// Returns what looks like a placeholder and is none: `{{NAME` without an end, and `{{ NAME }}`.
+pub(super) fn stray_placeholders(text: &str) -> Vec<StrayPlaceholder<'_>> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(hit) = text[from..].find("{{") {
+        let start = from + hit;
+        let run = text[start..].bytes().take_while(|&b| b == b'{').count();
+        let offset = start + run - 2;
+        let rest = &text[offset + 2..];
+        from = offset + 2;
+
+        let line = rest.lines().next().unwrap_or_default();
+        let (inner, is_closed) = match line.split_once("}}") {
+            Some((inner, _)) => (inner, true),
+            None => (line, false),
+        };
+        let begin = inner.trim_start();
+        let length = begin.bytes().take_while(|&b| is_name_byte(b)).count();
+        let name = &begin[..length];
+        let is_name = length > 0 && !name.starts_with(|c: char| c.is_ascii_digit());
+        let is_stray = if is_closed {
+            inner.trim() == name && inner != name
+        } else {
+            // Without an end, only a name right after the braces looks like a placeholder.
+            begin.len() == inner.len()
+        };
+        if is_name && is_stray {
+            found.push(StrayPlaceholder {
+                name,
+                inner,
+                is_closed,
+                offset,
+            });
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_looks_like_a_placeholder_is_found() {
+        let cases: [(&str, &[(&str, bool, usize)]); 9] = [
+            ("{{A}} \\{{B}} {{{C}}}", &[]),
+            ("x {{severity is 1", &[("severity", false, 2)]),
+            ("{{severity} \n}}", &[("severity", false, 0)]),
+            ("{{ severity }}", &[("severity", true, 0)]),
+            (
+                "{{severity }} {{x",
+                &[("severity", true, 0), ("x", false, 14)],
+            ),
+            ("{{ user.name }} {{}} {{1}} {{ open", &[]),
+            ("${{ secrets.KEY }}", &[]),
+            ("{{é", &[]),
+            ("{{", &[]),
+        ];
+        for (text, expected) in cases {
+            let found: Vec<_> = stray_placeholders(text)
+                .iter()
+                .map(|stray| (stray.name, stray.is_closed, stray.offset))
+                .collect();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
 
     #[test]
     fn only_whole_placeholders_count() {

@@ -164,12 +164,7 @@ impl Node {
 
     fn collect_names<'a>(&'a self, names: &mut Vec<(&'a str, Option<&'a str>)>) {
         let mut add = |operand: &'a Operand| {
-            if let Operand::Fact(key) = operand {
-                names.push(match key.split_once('(') {
-                    Some((name, argument)) => (name, argument.strip_suffix(')')),
-                    None => (key.as_str(), None),
-                });
-            }
+            names.extend(operand.split());
         };
         match self {
             Self::Any(nodes) | Self::All(nodes) => {
@@ -216,6 +211,211 @@ fn compare(left: Option<&Value>, operator: Operator, right: Option<&Value>) -> b
             }
             _ => false,
         },
+    }
+}
+
+/// The values that a fact can have, as far as a pack determines them.
+pub(super) enum Domain {
+    /// It has no value, so only `!=` holds of it.
+    Unknown,
+    /// Any value.
+    Anything,
+    /// A value that the caller gives: one that reads as a number is a number.
+    Given,
+    /// A whole number within bounds.
+    Number(f64, f64),
+    /// One of some texts.
+    OneOf(Vec<String>),
+}
+
+impl Domain {
+    /// Makes a domain of whole numbers.
+    pub(super) fn number(min: f64, max: f64) -> Self {
+        Self::Number(min, max)
+    }
+
+    /// Makes a domain of texts.
+    pub(super) fn one_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::OneOf(texts.into_iter().map(str::to_owned).collect())
+    }
+
+    /// Returns true if a fact with such a value can be in a relation to a value.
+    fn allows(&self, operator: Operator, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Unknown, _) => operator == Operator::NotEqual,
+            (Self::Anything, _) | (Self::Given, Value::Number(_)) => true,
+            (Self::Given, Value::Text(text)) => {
+                matches!(operator, Operator::NotEqual | Operator::Contains)
+                    || matches!(Value::read(text), Value::Text(_))
+            }
+            (Self::Number(min, max), Value::Number(value)) => match operator {
+                Operator::Equal => value.fract() == 0.0 && min <= value && value <= max,
+                Operator::NotEqual => true,
+                Operator::Less => min < value,
+                Operator::LessOrEqual => min <= value,
+                Operator::More => max > value,
+                Operator::MoreOrEqual => max >= value,
+                Operator::Contains => false,
+            },
+            (Self::OneOf(texts), Value::Text(_)) => {
+                operator == Operator::NotEqual
+                    || texts.iter().any(|text| {
+                        compare(Some(&Value::Text(text.clone())), operator, Some(value))
+                    })
+            }
+            (Self::Number(..), Value::Text(_)) | (Self::OneOf(_), Value::Number(_)) => {
+                operator == Operator::NotEqual
+            }
+        }
+    }
+
+    /// Returns true if a fact with such a value can hold by itself.
+    fn can_be_known(&self) -> bool {
+        match self {
+            Self::Unknown => false,
+            Self::OneOf(texts) => texts.iter().any(|text| text != "false"),
+            Self::Anything | Self::Given | Self::Number(..) => true,
+        }
+    }
+}
+
+/// What can become of a condition. It may say that one can hold which cannot, never the other way round.
+pub(super) struct Reach {
+    /// Set unless the condition can never hold.
+    pub(super) can_hold: bool,
+    /// The comparisons in it that never hold.
+    pub(super) impossible: Vec<String>,
+}
+
+/// The values that each fact can have, by its name and argument.
+type Domains<'a> = dyn Fn(&str, Option<&str>) -> Domain + 'a;
+
+impl Rule {
+    /// Judges which parts of the condition can hold.
+    pub(super) fn reach(&self, domains: &Domains<'_>) -> Reach {
+        let mut impossible = Vec::new();
+        let can_hold = self.0.can_hold(domains, &mut impossible);
+        Reach {
+            can_hold,
+            impossible,
+        }
+    }
+}
+
+impl Node {
+    fn can_hold(&self, domains: &Domains<'_>, impossible: &mut Vec<String>) -> bool {
+        match self {
+            // Every part is judged, so that each impossible one is found.
+            Self::Any(nodes) => {
+                let judged: Vec<bool> = nodes
+                    .iter()
+                    .map(|node| node.can_hold(domains, impossible))
+                    .collect();
+                judged.contains(&true)
+            }
+            Self::All(nodes) => {
+                let judged: Vec<bool> = nodes
+                    .iter()
+                    .map(|node| node.can_hold(domains, impossible))
+                    .collect();
+                !judged.contains(&false)
+            }
+            Self::Not(node) => node.can_fail(domains, impossible),
+            Self::Known(operand) => {
+                let holds = match operand.split() {
+                    None => true,
+                    Some((name, argument)) => domains(name, argument).can_be_known(),
+                };
+                if !holds {
+                    impossible.push(operand.to_string());
+                }
+                holds
+            }
+            Self::Compare(left, operator, right) => {
+                let holds = match (left, right) {
+                    (Operand::Literal(left), Operand::Literal(right)) => {
+                        compare(Some(left), *operator, Some(right))
+                    }
+                    (Operand::Literal(value), fact) | (fact, Operand::Literal(value)) => {
+                        let flipped = matches!(left, Operand::Literal(_));
+                        match (fact.split(), flipped && *operator == Operator::Contains) {
+                            (Some((name, argument)), false) => {
+                                let operator = if flipped {
+                                    operator.flipped()
+                                } else {
+                                    *operator
+                                };
+                                domains(name, argument).allows(operator, value)
+                            }
+                            _ => true,
+                        }
+                    }
+                    (Operand::Fact(_), Operand::Fact(_)) => true,
+                };
+                if !holds {
+                    impossible.push(format!("{left} {} {right}", operator.symbol()));
+                }
+                holds
+            }
+        }
+    }
+
+    fn can_fail(&self, domains: &Domains<'_>, impossible: &mut Vec<String>) -> bool {
+        match self {
+            Self::Not(node) => node.can_hold(domains, impossible),
+            Self::Any(nodes) => nodes.iter().all(|node| node.can_fail(domains, impossible)),
+            Self::All(nodes) => nodes.iter().any(|node| node.can_fail(domains, impossible)),
+            Self::Known(_) | Self::Compare(..) => true,
+        }
+    }
+}
+
+impl Operand {
+    /// Returns the name and the argument of a fact.
+    fn split(&self) -> Option<(&str, Option<&str>)> {
+        match self {
+            Self::Literal(_) => None,
+            Self::Fact(key) => Some(match key.split_once('(') {
+                Some((name, argument)) => (name, argument.strip_suffix(')')),
+                None => (key.as_str(), None),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, self.split()) {
+            (Self::Literal(Value::Number(number)), _) => write!(f, "{number}"),
+            (Self::Literal(Value::Text(text)), _) => write!(f, "\"{text}\""),
+            (Self::Fact(_), Some((name, Some(argument)))) => write!(f, "{name}(\"{argument}\")"),
+            (Self::Fact(key), _) => f.write_str(key),
+        }
+    }
+}
+
+impl Operator {
+    fn symbol(self) -> &'static str {
+        match self {
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::More => ">",
+            Self::MoreOrEqual => ">=",
+            Self::Contains => "contains",
+        }
+    }
+
+    /// Returns the operator for the same comparison with its sides exchanged.
+    fn flipped(self) -> Self {
+        match self {
+            Self::Less => Self::More,
+            Self::LessOrEqual => Self::MoreOrEqual,
+            Self::More => Self::Less,
+            Self::MoreOrEqual => Self::LessOrEqual,
+            same => same,
+        }
     }
 }
 
@@ -416,6 +616,51 @@ mod tests {
                 .names(),
             [("status", Some("a")), ("depth", None), ("model", None)]
         );
+    }
+
+    #[test]
+    fn what_can_never_hold_is_found() {
+        let domain = |name: &str, _: Option<&str>| match name {
+            "turns" => Domain::number(1.0, f64::INFINITY),
+            "tier" => Domain::one_of(["full", "minimal"]),
+            "depth" => Domain::Given,
+            "done" => Domain::Unknown,
+            _ => Domain::Anything,
+        };
+        let cases: [(&str, bool, &[&str]); 19] = [
+            ("turns > 3", true, &[]),
+            ("turns < 0", false, &["turns < 0"]),
+            ("0 > turns", false, &["0 > turns"]),
+            ("0 < turns", true, &[]),
+            ("turns == 1.5", false, &["turns == 1.5"]),
+            ("turns == \"3\"", false, &["turns == \"3\""]),
+            ("turns != \"3\"", true, &[]),
+            ("tier == \"full\"", true, &[]),
+            ("tier == \"small\"", false, &["tier == \"small\""]),
+            ("tier contains \"MIN\"", true, &[]),
+            ("depth == \"1\"", false, &["depth == \"1\""]),
+            ("depth == \"one\" or depth == 1", true, &[]),
+            ("done(\"a.b\")", false, &["done(\"a.b\")"]),
+            (
+                "done(\"a.b\") >= 1 or turns > 3",
+                true,
+                &["done(\"a.b\") >= 1"],
+            ),
+            (
+                "done(\"a.b\") >= 1 and turns > 3",
+                false,
+                &["done(\"a.b\") >= 1"],
+            ),
+            ("not done(\"a.b\")", true, &[]),
+            ("not not done(\"a.b\")", false, &["done(\"a.b\")"]),
+            ("other == 1 and other == turns", true, &[]),
+            ("1 == 2", false, &["1 == 2"]),
+        ];
+        for (rule, can_hold, impossible) in cases {
+            let reach = Rule::read(rule).unwrap().reach(&domain);
+            assert_eq!(reach.can_hold, can_hold, "{rule}");
+            assert_eq!(reach.impossible, impossible, "{rule}");
+        }
     }
 
     #[test]

@@ -367,13 +367,10 @@ fn an_unknown_operation_is_a_finding() {
     project.write("agentd/packs/bakery/pack.yaml", manifest);
     let run = project.run(&["pack", "check", "bakery"]);
     assert_eq!(run.code, 1);
-    for name in ["files.wirte", "files.wrte"] {
-        assert!(
-            run.stdout
-                .contains(&format!("there is no operation `{name}`")),
-            "{}",
-            run.stdout
-        );
+    for (place, name) in [("25:13", "files.wirte"), ("26:11", "files.wrte")] {
+        let finding =
+            format!("error: agentd/packs/bakery/pack.yaml:{place}: there is no operation `{name}`");
+        assert!(run.stdout.contains(&finding), "{}", run.stdout);
     }
 }
 

@@ -101,15 +101,20 @@ Examples:
         json: bool,
     },
 
-    /// Check that packs hold together, and what their prose takes at every tier against its budget
+    /// Check packs for mistakes, and their prose against its budget at every tier
     #[command(after_help = "\
 Examples:
   agentd pack check                  all packs, shipped and your own
-  agentd pack check foreman")]
+  agentd pack check foreman
+
+Exit codes: 0 no error, 1 an error was found. An error can never work; a warning is probably a mistake.")]
     Check {
         /// Names of packs [default: all]
         names: Vec<String>,
-        /// Print the figures as JSON
+        /// Exit with 1 also if there are only warnings
+        #[arg(long)]
+        deny_warnings: bool,
+        /// Print figures and findings as JSON
         #[arg(long)]
         json: bool,
     },

@@ -1,13 +1,16 @@
 //! `agentd pack`: processes as data, seen, checked and started.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use agentd::compose::{BudgetRow, Counter, Variables, budgets, inject_variables};
-use agentd::models::{Mode, OperationId, Tier, TokenizerSpec, grouped, paths};
+use agentd::models::{Mode, Tier, TokenizerSpec, grouped, paths};
 use agentd::ops::{self, Operations};
-use agentd::pack::{Finding, Layer, ModeSpec, Owner, PACK_DRAFT, Pack, Target, lint};
-use agentd::{Error, ErrorKind, Templates};
+use agentd::pack::{
+    Finding, Layer, ModeSpec, OperationRole, Owner, PACK_DRAFT, Pack, PackProblem, PackReport,
+    ProblemSeverity, Target, lint,
+};
+use agentd::{Error, ErrorKind, Places, Templates};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::{Args, PackCommand};
@@ -27,7 +30,11 @@ pub(super) fn run(args: &Args, command: &PackCommand) -> Outcome {
             file: None,
             json,
         } => show(args, name, *json),
-        PackCommand::Check { names, json } => check(args, names, *json),
+        PackCommand::Check {
+            names,
+            deny_warnings,
+            json,
+        } => check(args, names, *deny_warnings, *json),
         PackCommand::New { name, json } => new(args, name, *json),
     }
 }
@@ -239,56 +246,75 @@ fn print(pack: &Pack, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What checking a pack has shown.
-struct Checked {
+/// Result of checking one pack.
+struct CheckedPack {
     name: String,
     rows: Vec<BudgetRow>,
-    findings: Vec<String>,
+    findings: Vec<CheckFinding>,
 }
 
-fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
+/// A finding of `agentd pack check`, as `--json` prints it.
+#[derive(Serialize)]
+struct CheckFinding {
+    severity: ProblemSeverity,
+    file: String,
+    line: Option<usize>,
+    column: Option<usize>,
+    message: String,
+    hint: Option<String>,
+}
+
+impl CheckFinding {
+    /// Makes an error that belongs to a file as a whole, or to a line of it.
+    fn of_file(file: &str, line: Option<usize>, message: String) -> Self {
+        Self {
+            severity: ProblemSeverity::Error,
+            file: file.to_owned(),
+            line,
+            column: None,
+            message,
+            hint: None,
+        }
+    }
+
+    fn place(&self) -> String {
+        let numbers = [self.line, self.column].into_iter().flatten();
+        let numbers: String = numbers.map(|number| format!(":{number}")).collect();
+        format!("{}{numbers}", self.file)
+    }
+}
+
+impl From<PackProblem> for CheckFinding {
+    fn from(problem: PackProblem) -> Self {
+        Self {
+            severity: problem.severity,
+            file: problem.place.origin,
+            line: Some(problem.place.line),
+            column: Some(problem.place.column),
+            message: problem.message,
+            hint: problem.hint,
+        }
+    }
+}
+
+fn check(args: &Args, names: &[String], deny_warnings: bool, as_json: bool) -> Outcome {
     let places = project::places(args)?;
-    let counter = Counter::new(TokenizerSpec::default());
     let names = if names.is_empty() {
         Pack::names(&places)
     } else {
         names.to_vec()
     };
-    let templates = Templates::new(places.clone());
     let mut checked = Vec::new();
     for name in names {
-        let pack = match Pack::load(&name, &places) {
-            Ok(pack) => pack,
-            Err(error) if error.kind() == ErrorKind::PackInvalid => {
-                let place = error
-                    .place()
-                    .map(|place| format!("{place}: "))
-                    .unwrap_or_default();
-                // Every fault after the first stands on a line of its own.
-                let message = error.message().replace("; and also:", "");
-                let mut faults: Vec<String> =
-                    message.lines().map(|line| line.trim().to_owned()).collect();
-                faults[0].insert_str(0, &place);
-                checked.push(Checked {
-                    name,
-                    rows: Vec::new(),
-                    findings: faults,
-                });
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let rows = budgets(&pack, &counter)?;
-        let mut findings: Vec<String> = rows.iter().filter(|row| row.is_over()).map(over).collect();
-        findings.extend(unknown_operations(&pack));
-        findings.extend(template_findings(&pack, &templates));
-        checked.push(Checked {
-            name,
-            rows,
-            findings,
-        });
+        checked.push(check_pack(name, &places)?);
     }
-    let count: usize = checked.iter().map(|pack| pack.findings.len()).sum();
+
+    let count = |severity: ProblemSeverity| {
+        let findings = checked.iter().flat_map(|pack| &pack.findings);
+        findings.filter(|found| found.severity == severity).count()
+    };
+    let errors = count(ProblemSeverity::Error);
+    let warnings = count(ProblemSeverity::Warning);
     if as_json {
         let rows = checked
             .iter()
@@ -297,67 +323,90 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
     } else {
         terminal::data(|out| checked.iter().try_for_each(|pack| print_checked(pack, out)))?;
         terminal::note(format_args!(
-            "packs checked: {}, findings: {count}",
+            "packs checked: {}, errors: {errors}, warnings: {warnings}",
             checked.len()
         ));
     }
-    Ok(if count == 0 { exit::OK } else { exit::FINDINGS })
+    let is_clean = errors == 0 && !(deny_warnings && warnings > 0);
+    Ok(if is_clean { exit::OK } else { exit::FINDINGS })
 }
 
-/// Returns a finding for each operation that a pack names and the program lacks, or has only for another place.
-fn unknown_operations(pack: &Pack) -> Vec<String> {
+/// Checks a pack with the operations that are part of agentd.
+fn check_pack(name: String, places: &Places) -> Result<CheckedPack, Error> {
+    let report = Pack::check(&name, places)?;
+    let unknown = unknown_operations(&report);
+    let mut findings: Vec<CheckFinding> = report.problems.into_iter().map(Into::into).collect();
+    findings.extend(unknown);
+
+    let mut rows = Vec::new();
+    if let Some(pack) = &report.pack {
+        rows = budgets(pack, &Counter::new(TokenizerSpec::default()))?;
+        findings.extend(over_budget(pack, &rows));
+        findings.extend(template_findings(pack, &Templates::new(places.clone())));
+    }
+    Ok(CheckedPack {
+        name,
+        rows,
+        findings,
+    })
+}
+
+/// Returns the places at which a pack names an operation that agentd does not have, or not for this use.
+fn unknown_operations(report: &PackReport) -> Vec<CheckFinding> {
     let operations = Operations::shipped();
-    let modes = pack.modes.values();
-
-    let before = modes.clone().flat_map(|spec| &spec.before);
-    let after = modes
-        .clone()
-        .flat_map(|spec| spec.after.iter().chain(&spec.finish));
-    let used = pack
-        .uses
-        .values()
-        .filter_map(|used| used.operation.as_ref());
-    let counted = modes.flat_map(|spec| spec.gate.iter().flat_map(|gate| gate.arguments("done")));
-
-    let before: BTreeSet<&str> = before.map(OperationId::as_str).collect();
-    let after: BTreeSet<&str> = after.chain(used).map(OperationId::as_str).collect();
-    // A gate may count what ran before a turn, too.
-    let counted: BTreeSet<&str> = counted
-        .filter(|name| !operations.is_registered(name))
-        .collect();
-
-    let inspecting = before
-        .into_iter()
-        .filter_map(|name| operations.find_inspect(name).err());
-    let acting = after
-        .union(&counted)
-        .filter_map(|name| operations.find_act(name).err());
-    inspecting
-        .chain(acting)
-        .map(|error| {
-            format!(
-                "{}: {} ({})",
-                pack.origin,
-                error.message(),
-                error.hint().unwrap_or_default()
-            )
-        })
-        .collect()
+    let mut findings = Vec::new();
+    for named in &report.operations {
+        let name = named.operation.as_str();
+        let error = match named.role {
+            OperationRole::Before => operations.find_inspect(name).err(),
+            OperationRole::After => operations.find_act(name).err(),
+            // A gate may ask for the result of either kind.
+            OperationRole::Gate if operations.is_registered(name) => None,
+            OperationRole::Gate => operations.find_act(name).err(),
+        };
+        findings.extend(error.map(|error| {
+            CheckFinding::from(PackProblem {
+                severity: ProblemSeverity::Error,
+                place: named.place.clone(),
+                message: error.message().to_owned(),
+                hint: error.hint().map(str::to_owned),
+            })
+        }));
+    }
+    findings
 }
 
-fn over(row: &BudgetRow) -> String {
-    format!(
-        "{} at {} tier: {} takes {} tokens of {}",
-        row.mode,
-        row.tier.name(),
-        row.layer,
-        row.tokens.unwrap_or_default(),
-        row.budget.unwrap_or_default()
-    )
+/// Returns a finding for each text that is over its budget, also if several modes have it.
+fn over_budget(pack: &Pack, rows: &[BudgetRow]) -> Vec<CheckFinding> {
+    let mut groups: Vec<(&BudgetRow, Vec<&str>)> = Vec::new();
+    for row in rows.iter().filter(|row| row.is_over()) {
+        let key = |row: &BudgetRow| (row.tier, row.layer.clone(), row.tokens, row.budget);
+        match groups.iter_mut().find(|(first, _)| key(first) == key(row)) {
+            Some((_, modes)) => modes.push(row.mode.as_str()),
+            None => groups.push((row, vec![row.mode.as_str()])),
+        }
+    }
+
+    let finding = |(row, modes): (&BudgetRow, Vec<&str>)| {
+        let modes = if modes.len() > 1 && modes.len() == pack.modes.len() {
+            "every mode".to_owned()
+        } else {
+            modes.join(", ")
+        };
+        let message = format!(
+            "{modes} at {} tier: {} takes {} tokens of {}",
+            row.tier.name(),
+            row.layer,
+            row.tokens.unwrap_or_default(),
+            row.budget.unwrap_or_default()
+        );
+        CheckFinding::of_file(&pack.origin, None, message)
+    };
+    groups.into_iter().map(finding).collect()
 }
 
 /// Returns what is wrong with the system templates of a pack's modes.
-fn template_findings(pack: &Pack, templates: &Templates) -> Vec<String> {
+fn template_findings(pack: &Pack, templates: &Templates) -> Vec<CheckFinding> {
     let named = |name: &str| {
         pack.modes
             .values()
@@ -372,23 +421,20 @@ fn template_findings(pack: &Pack, templates: &Templates) -> Vec<String> {
         match &listed.template {
             Ok(template) => {
                 found.extend(lint(pack, template).into_iter().map(|finding: Finding| {
-                    let line = finding
-                        .line
-                        .map(|line| format!(":{line}"))
-                        .unwrap_or_default();
-                    format!(
-                        "{}{line}: {} ({})",
-                        listed.origin, finding.message, finding.rule
-                    )
-                }))
+                    let message = format!("{} ({})", finding.message, finding.rule);
+                    CheckFinding::of_file(&listed.origin, finding.line, message)
+                }));
             }
-            Err(error) => found.push(format!("{}: {}", listed.origin, error.message())),
+            Err(error) => {
+                let message = error.message().to_owned();
+                found.push(CheckFinding::of_file(&listed.origin, None, message));
+            }
         }
     }
     found
 }
 
-fn print_checked(pack: &Checked, out: &mut dyn Write) -> io::Result<()> {
+fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", pack.name)?;
     let modes: Vec<&Mode> =
         pack.rows
@@ -433,7 +479,11 @@ fn print_checked(pack: &Checked, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     for finding in &pack.findings {
-        writeln!(out, "  {finding}")?;
+        let place = finding.place();
+        writeln!(out, "  {}: {place}: {}", finding.severity, finding.message)?;
+        if let Some(hint) = &finding.hint {
+            writeln!(out, "    hint: {hint}")?;
+        }
     }
     if pack.findings.is_empty() {
         writeln!(out, "  holds together")?;

@@ -1,0 +1,316 @@
+//! Finds what can never happen in a process: actions that are never carried out, gates that never open, patterns that
+//! match nothing.
+
+use indexmap::IndexMap;
+use serde_saphyr::Location;
+
+use super::condition::Condition;
+use super::faults::Faults;
+use super::manifest::{Manifest, ModeSpec};
+use super::manifest_places::{ManifestPlaces, NO_OPERATION};
+use super::rule::Domain;
+use crate::models::{ActionSpec, Mode, OperationId, Reliability, Status, Tier, matches_pattern};
+
+/// Checks the actions, gates, conditions and patterns of a manifest.
+pub(super) fn check(
+    manifest: &Manifest,
+    places: &ManifestPlaces,
+    actions: &IndexMap<String, ActionSpec>,
+    faults: &mut Faults<'_>,
+) {
+    for name in manifest.actions.keys() {
+        check_action(name, manifest, places, actions, faults);
+    }
+    for (mode, spec) in &manifest.modes {
+        if let Some(gate) = &spec.value.gate {
+            check_gate(mode, &spec.value, gate, manifest, faults);
+        }
+        check_patterns(mode, places, faults);
+        check_updates(mode, &spec.value, spec.referenced, faults);
+    }
+    for layer in &manifest.layers {
+        for condition in layer.value.conditions() {
+            check_layer_condition(&layer.value.id, condition, manifest, faults);
+        }
+    }
+}
+
+/// Checks that an action can be used and carried out.
+fn check_action(
+    name: &str,
+    manifest: &Manifest,
+    places: &ManifestPlaces,
+    actions: &IndexMap<String, ActionSpec>,
+    faults: &mut Faults<'_>,
+) {
+    let used = &manifest.actions[name];
+    let at = places.action(name);
+    if used.value.modes.is_empty() {
+        faults.warn(
+            used.referenced,
+            format!("no mode may use the action `{name}`"),
+            "list its `modes`, or remove it",
+        );
+        return;
+    }
+
+    let Some(operation) = &used.value.operation else {
+        let explicit = at
+            .and_then(|at| at.operation.as_ref())
+            .is_some_and(|operation| operation.value == NO_OPERATION);
+        if !explicit {
+            faults.warn(
+                used.referenced,
+                format!("the action `{name}` has no operation: every request for it is refused"),
+                "name its `operation`, or write `operation: none` if requests are only listed",
+            );
+        }
+        return;
+    };
+    let place = at
+        .and_then(|at| at.operation.as_ref())
+        .map_or(used.referenced, |operation| operation.referenced);
+
+    let known = |mode: &&Mode| manifest.modes.contains_key(*mode);
+    let modes: Vec<&Mode> = used.value.modes.iter().filter(known).collect();
+    let lacking: Vec<&Mode> = modes
+        .iter()
+        .copied()
+        .filter(|mode| !manifest.modes[*mode].value.after.contains(operation))
+        .collect();
+    if !lacking.is_empty() && lacking.len() == modes.len() {
+        faults.error(
+            place,
+            format!("the action `{name}` is never carried out: no mode of it runs `{operation}`"),
+            format!("add {operation} to `after` of {}", listed(&lacking)),
+        );
+        return;
+    }
+    for mode in lacking {
+        let place = at
+            .and_then(|at| at.modes.iter().find(|placed| placed.value == mode.as_str()))
+            .map_or(place, |placed| placed.referenced);
+        faults.warn(
+            place,
+            format!(
+                "the action `{name}` is refused in mode `{mode}`, which does not run `{operation}`"
+            ),
+            format!("add {operation} to `after` of `{mode}`, or remove the mode from the action"),
+        );
+    }
+
+    if *operation == OperationId::FilesWrite
+        && let Some(action) = actions.get(name)
+    {
+        for mode in modes {
+            check_target(
+                name,
+                action,
+                mode,
+                &manifest.modes[mode].value,
+                place,
+                faults,
+            );
+        }
+    }
+}
+
+/// Checks that a mode may write what an action with `files.write` asks for.
+fn check_target(
+    name: &str,
+    action: &ActionSpec,
+    mode: &Mode,
+    spec: &ModeSpec,
+    place: Location,
+    faults: &mut Faults<'_>,
+) {
+    if !spec.after.contains(&OperationId::FilesWrite) {
+        return;
+    }
+    let may_write = |target: &str| {
+        spec.updates
+            .iter()
+            .any(|pattern| matches_pattern(pattern, target))
+    };
+    let hint = |target: &str| format!("add {target} to `updates` of `{mode}`");
+    let Some(target) = action.parameters.get("target") else {
+        if !may_write(name) {
+            faults.error(
+                place,
+                format!("the action `{name}` writes the file `{name}`, which mode `{mode}` may not update"),
+                format!("{}, or give the action a `target`", hint(name)),
+            );
+        }
+        return;
+    };
+    for value in target.one_of.iter().filter(|value| !may_write(value)) {
+        faults.warn(
+            place,
+            format!("the action `{name}` offers the target `{value}`, which mode `{mode}` may not update"),
+            hint(value),
+        );
+    }
+}
+
+/// Checks that the gate of a mode can open.
+fn check_gate(
+    mode: &Mode,
+    spec: &ModeSpec,
+    gate: &Condition,
+    manifest: &Manifest,
+    faults: &mut Faults<'_>,
+) {
+    let Ok(rule) = gate.rule() else { return };
+    let runs = |operation: &str| {
+        let mut named = spec.before.iter().chain(&spec.after).chain(&spec.finish);
+        named.any(|known| known.as_str() == operation)
+    };
+    let domain = |name: &str, argument: Option<&str>| match (name, argument) {
+        ("turns" | "mode_turns", None) => Domain::number(1.0, f64::INFINITY),
+        ("percent", None) => Domain::number(0.0, 100.0),
+        ("failed" | "voice_locked", None) => Domain::one_of(["true", "false"]),
+        ("verdict", None) => Domain::one_of(spec.verdicts.iter().map(|verdict| verdict.name())),
+        ("status", Some(_)) => Domain::one_of(
+            [
+                Status::NotStarted,
+                Status::InProgress,
+                Status::DraftReady,
+                Status::Complete,
+            ]
+            .map(Status::name),
+        ),
+        ("done", Some(operation)) if runs(operation) => Domain::number(1.0, f64::INFINITY),
+        ("done", Some(_)) => Domain::Unknown,
+        ("marker", Some(marker)) => match manifest.markers.get(marker) {
+            Some(values) => Domain::one_of(values.value.iter().map(String::as_str)),
+            None => Domain::Anything,
+        },
+        _ => Domain::Anything,
+    };
+
+    let reach = rule.reach(&domain);
+    let gate_at = gate.location();
+    for operation in gate.arguments("done").filter(|operation| !runs(operation)) {
+        let message = format!(
+            "the gate of `{mode}` asks for done(\"{operation}\"), and the mode does not run it"
+        );
+        let hint = format!(
+            "add {operation} to `after` of `{mode}`, or ask for an operation that is there"
+        );
+        if reach.can_hold {
+            faults.warn(gate_at, message, hint);
+        } else {
+            faults.error(gate_at, format!("{message}: it is never left"), hint);
+        }
+    }
+    for comparison in reach
+        .impossible
+        .iter()
+        .filter(|text| !text.contains("done("))
+    {
+        let hint = "see the values of facts in docs/packs.md; a number never equals a text";
+        if reach.can_hold {
+            faults.warn(gate_at, format!("`{comparison}` never holds"), hint);
+        } else {
+            let message = format!("the gate of `{mode}` never opens: `{comparison}` never holds");
+            faults.error(gate_at, message, hint);
+        }
+    }
+}
+
+/// Checks that the condition of a layer can hold.
+fn check_layer_condition(
+    layer: &str,
+    condition: &Condition,
+    manifest: &Manifest,
+    faults: &mut Faults<'_>,
+) {
+    let Ok(rule) = condition.rule() else { return };
+    let domain = |name: &str, _: Option<&str>| {
+        if manifest.variables.iter().any(|variable| variable == name) {
+            return Domain::Given;
+        }
+        match name {
+            "mode" => Domain::one_of(manifest.modes.keys().map(Mode::as_str)),
+            "tier" => Domain::one_of(Tier::ALL.map(Tier::name)),
+            "xml_reliability" | "instruction_following" => Domain::one_of(
+                [
+                    Reliability::Low,
+                    Reliability::Medium,
+                    Reliability::High,
+                    Reliability::VeryHigh,
+                ]
+                .map(Reliability::name),
+            ),
+            "thinking_reminder" => Domain::one_of(["on", "off"]),
+            "nonce" | "tools" => Domain::one_of(["on"]),
+            _ => Domain::Anything,
+        }
+    };
+    for comparison in rule.reach(&domain).impossible {
+        faults.warn(
+            condition.location(),
+            format!("`{comparison}` in layer `{layer}` never holds"),
+            "write a number without quotes; docs/packs.md lists the values of facts",
+        );
+    }
+}
+
+/// Checks that the patterns of a mode can match a file.
+fn check_patterns(mode: &Mode, places: &ManifestPlaces, faults: &mut Faults<'_>) {
+    let Some(at) = places.mode(mode) else { return };
+    for pattern in &at.updates {
+        if !pattern.value.split('/').all(is_update_segment) {
+            faults.error(
+                pattern.referenced,
+                format!(
+                    "`updates` of mode `{mode}`: {:?} matches no target",
+                    pattern.value
+                ),
+                "write a path in the session's folder, like `notes.md` or `specs/*.md`",
+            );
+        }
+    }
+    for pattern in &at.artifacts {
+        let (folder, name) = pattern
+            .value
+            .rsplit_once('/')
+            .unwrap_or(("", &pattern.value));
+        if folder.contains('*') || name.matches('*').count() > 1 || pattern.value.starts_with('/') {
+            faults.error(
+                pattern.referenced,
+                format!(
+                    "`artifacts` of mode `{mode}`: {:?} matches no file",
+                    pattern.value
+                ),
+                "write a path inside the session's folder, with at most one `*`, in its last name",
+            );
+        }
+    }
+}
+
+/// Returns true if a part of a pattern can match a name of a plain relative path.
+fn is_update_segment(segment: &str) -> bool {
+    let is_plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'*');
+    !segment.is_empty()
+        && !segment.starts_with('.')
+        && segment.bytes().all(is_plain)
+        && segment.matches('*').count() <= 1
+}
+
+/// Checks that something writes what a reply may update.
+fn check_updates(mode: &Mode, spec: &ModeSpec, place: Location, faults: &mut Faults<'_>) {
+    if !spec.updates.is_empty() && !spec.after.contains(&OperationId::FilesWrite) {
+        faults.error(
+            place,
+            format!("mode `{mode}` has `updates`, and no update is written: it does not run `files.write`"),
+            format!("add files.write to `after` of `{mode}`"),
+        );
+    }
+}
+
+fn listed(modes: &[&Mode]) -> String {
+    let names: Vec<String> = modes.iter().map(|mode| format!("`{mode}`")).collect();
+    names.join(", ")
+}

@@ -1,0 +1,250 @@
+//! Finds what the prose of a pack leaves out or misspells: markers, verdicts and actions that an agent is not told of,
+//! and placeholders that are sent as text.
+
+use std::collections::BTreeMap;
+
+use serde_saphyr::Location;
+
+use super::actions::PLACEHOLDER;
+use super::faults::Faults;
+use super::file_at;
+use super::layer::{Holds, Layer, file_for};
+use super::manifest::{ActionUse, Manifest, ModeSpec};
+use super::manifest_places::ManifestPlaces;
+use super::placeholder::stray_placeholders;
+use super::source::{Places, Prose};
+use super::text::Text;
+use crate::models::{Format, Mode, OperationId, Tier};
+
+/// Checks the prose of a pack.
+pub(super) fn check(
+    manifest: &Manifest,
+    at: &ManifestPlaces,
+    texts: &BTreeMap<String, Text>,
+    skeletons: &BTreeMap<String, Prose>,
+    places: &Places,
+    faults: &mut Faults<'_>,
+) {
+    for text in texts.values() {
+        check_placeholders(text, manifest, faults);
+    }
+    for (mode, spec) in &manifest.modes {
+        for tier in Tier::ALL {
+            let prose =
+                ModeProse::collect(mode, &spec.value, tier, manifest, texts, skeletons, places);
+            let lacks = prose.check(mode, &spec.value, spec.referenced, manifest, at, faults);
+            if lacks {
+                break;
+            }
+        }
+    }
+}
+
+/// Checks that no placeholder of a text is misspelt so that it is sent as text.
+fn check_placeholders(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
+    for stray in stray_placeholders(text.body()) {
+        let name = stray.name;
+        let known = name == PLACEHOLDER
+            || manifest.variables.iter().any(|known| known == name)
+            || text.variables.iter().any(|known| known.name == name);
+        if stray.is_closed && !known {
+            continue;
+        }
+        let message = if stray.is_closed {
+            format!("`{{{{{}}}}}` is sent as text", stray.inner)
+        } else {
+            format!("`{{{{{name}` is not closed, and is sent as text")
+        };
+        faults.warn_at(
+            text.place(stray.offset),
+            message,
+            format!("write {{{{{name}}}}}"),
+        );
+    }
+}
+
+/// The prose that an agent gets in a mode at a tier.
+struct ModeProse<'a> {
+    tier: Tier,
+    bodies: Vec<String>,
+    /// The first of the texts, for problems of prose that is not there.
+    first: Option<&'a Text>,
+}
+
+impl<'a> ModeProse<'a> {
+    fn collect(
+        mode: &Mode,
+        spec: &ModeSpec,
+        tier: Tier,
+        manifest: &Manifest,
+        texts: &'a BTreeMap<String, Text>,
+        skeletons: &BTreeMap<String, Prose>,
+        places: &Places,
+    ) -> Self {
+        let layers = manifest.layers.iter().map(|layer| &layer.value);
+        let mut found: Vec<&Text> = Vec::new();
+        for layer in layers.clone() {
+            let is_shown = layer.none_at.is_none_or(|none_at| tier > none_at);
+            if is_shown {
+                let files = files_of(layer, mode);
+                found.extend(files.iter().filter_map(|file| text_at(texts, file, tier)));
+            }
+        }
+
+        let mut bodies: Vec<String> = found.iter().map(|text| text.body().to_owned()).collect();
+        bodies.extend(spec.request.clone());
+        if layers.clone().any(|layer| layer.holds == Holds::Template) {
+            let template = places.find(&format!("templates/system/BASE-{mode}.md"));
+            bodies.extend(template.ok().flatten().map(|prose| prose.text.into_owned()));
+            let skeletons = spec.skeletons.iter().filter_map(|name| skeletons.get(name));
+            bodies.extend(skeletons.map(|skeleton| skeleton.text.clone().into_owned()));
+        }
+        Self {
+            tier,
+            bodies,
+            first: found.first().copied(),
+        }
+    }
+
+    fn contains(&self, text: &str) -> bool {
+        self.bodies.iter().any(|body| body.contains(text))
+    }
+
+    /// Returns true if the prose has a tag, under its own name or another one of the pack.
+    fn has_tag(&self, tag: &str, manifest: &Manifest) -> bool {
+        let others = manifest
+            .tags
+            .iter()
+            .filter(|(_, meaning)| meaning.value == tag)
+            .map(|(name, _)| name.as_str());
+        std::iter::once(tag)
+            .chain(others)
+            .any(|name| self.contains(&format!("<{name}")))
+    }
+
+    /// Reports what the prose does not mention; returns true if something is missing.
+    fn check(
+        &self,
+        mode: &Mode,
+        spec: &ModeSpec,
+        place: Location,
+        manifest: &Manifest,
+        at: &ManifestPlaces,
+        faults: &mut Faults<'_>,
+    ) -> bool {
+        let at_tier = match self.tier {
+            Tier::Full => String::new(),
+            tier => format!(" at the {} tier", tier.name()),
+        };
+        let mut lacks = false;
+        for marker in &spec.markers {
+            let Some(values) = manifest.markers.get(marker) else {
+                continue;
+            };
+            if self.has_tag(marker, manifest) {
+                continue;
+            }
+            lacks = true;
+            let place = at
+                .mode(mode)
+                .and_then(|at| at.markers.iter().find(|placed| placed.value == *marker))
+                .map_or(place, |placed| placed.referenced);
+            let example = values.value.first().map_or("…", String::as_str);
+            faults.warn(
+                place,
+                format!("mode `{mode}` requires the marker `{marker}`, and no prose of it asks for one{at_tier}"),
+                format!("write `<{marker}>{example}</{marker}>` into a text of the mode"),
+            );
+        }
+
+        if spec.verdict_required && !self.has_tag("review", manifest) {
+            lacks = true;
+            faults.warn(
+                place,
+                format!(
+                    "mode `{mode}` requires a verdict, and no prose of it asks for one{at_tier}"
+                ),
+                "write `<review>{{VERDICTS}}</review>` into a text of the mode",
+            );
+        }
+        if spec.task_status && !self.has_tag("task_status", manifest) {
+            lacks = true;
+            faults.warn(
+                place,
+                format!("mode `{mode}` reads the status of tasks, and no prose of it asks for it{at_tier}"),
+                "write `<task_status id=\"1.1\">COMPLETED</task_status>` into a text of the mode",
+            );
+        }
+        lacks | self.check_actions(mode, place, &at_tier, manifest, faults)
+    }
+
+    /// Reports actions that the prose neither lists nor names.
+    fn check_actions(
+        &self,
+        mode: &Mode,
+        place: Location,
+        at_tier: &str,
+        manifest: &Manifest,
+        faults: &mut Faults<'_>,
+    ) -> bool {
+        // With tools, actions are sent as JSON Schema.
+        if manifest.rendering == Format::Tools || self.contains(&format!("{{{{{PLACEHOLDER}}}}}")) {
+            return false;
+        }
+        // Findings are also read from the documents of a reply, so prose may ask for those alone.
+        let has_documents = !manifest.modes[mode].value.updates.is_empty();
+        let is_optional =
+            |used: &ActionUse| has_documents && used.operation == Some(OperationId::FindingsNote);
+        let untold: Vec<&str> = manifest
+            .actions
+            .iter()
+            .filter(|(_, used)| used.value.modes.contains(mode) && !is_optional(&used.value))
+            .map(|(name, _)| name.as_str())
+            .filter(|name| {
+                !self.contains(&format!("\"{name}\"")) && !self.contains(&format!("`{name}`"))
+            })
+            .collect();
+        if untold.is_empty() {
+            return false;
+        }
+
+        let message = format!(
+            "mode `{mode}` has actions that no prose of it names{at_tier}: {}",
+            untold.join(", ")
+        );
+        let hint = format!("write {{{{{PLACEHOLDER}}}}} into a text of the mode");
+        match self.first {
+            Some(text) => faults.warn_at(text.place(0), message, hint),
+            None => faults.warn(place, message, hint),
+        }
+        true
+    }
+}
+
+/// Returns the files of a layer in a mode.
+fn files_of(layer: &Layer, mode: &Mode) -> Vec<String> {
+    let own = [&layer.text, &layer.user, &layer.assistant]
+        .into_iter()
+        .flatten()
+        .map(|file| file.value.as_str());
+    let chosen = layer.choose.iter().map(|choice| choice.value.text.as_str());
+    let added = layer
+        .adds
+        .get(mode)
+        .into_iter()
+        .flatten()
+        .map(|file| file.value.as_str());
+    own.chain(chosen)
+        .chain(added)
+        .map(|file| file_for(file, mode))
+        .collect()
+}
+
+/// Returns the text of a file for a tier: its own, or the next larger one.
+fn text_at<'a>(texts: &'a BTreeMap<String, Text>, file: &str, tier: Tier) -> Option<&'a Text> {
+    Tier::ALL
+        .into_iter()
+        .rev()
+        .filter(|other| *other >= tier)
+        .find_map(|tier| texts.get(&file_at(file, tier)))
+}

@@ -1,0 +1,86 @@
+//! Places of values in `pack.yaml` whose types have none.
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+use serde_saphyr::Location;
+
+use super::problem::OperationRole;
+use super::source::Prose;
+use crate::error::ErrorKind;
+use crate::models::{Mode, OperationId};
+use crate::text::yaml::{self, Placed};
+
+/// Value of `operation` for an action that is listed and never carried out.
+pub(super) const NO_OPERATION: &str = "none";
+
+/// The parts of a manifest that problems point into.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ManifestPlaces {
+    #[serde(default)]
+    actions: IndexMap<String, ActionPlaces>,
+    #[serde(default)]
+    modes: IndexMap<String, ModePlaces>,
+}
+
+/// Places of one action.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ActionPlaces {
+    #[serde(default)]
+    pub(super) modes: Vec<Placed<String>>,
+    #[serde(default)]
+    pub(super) operation: Option<Placed<String>>,
+}
+
+/// Places of one mode.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ModePlaces {
+    #[serde(default)]
+    pub(super) artifacts: Vec<Placed<String>>,
+    #[serde(default)]
+    pub(super) updates: Vec<Placed<String>>,
+    #[serde(default)]
+    pub(super) markers: Vec<Placed<String>>,
+    #[serde(default)]
+    before: Vec<Placed<String>>,
+    #[serde(default)]
+    after: Vec<Placed<String>>,
+    #[serde(default)]
+    finish: Vec<Placed<String>>,
+}
+
+impl ManifestPlaces {
+    /// Reads the places of a manifest that was read before without a fault.
+    pub(super) fn read(prose: &Prose) -> Self {
+        yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid).unwrap_or_default()
+    }
+
+    /// Returns the places of an action.
+    pub(super) fn action(&self, name: &str) -> Option<&ActionPlaces> {
+        self.actions.get(name)
+    }
+
+    /// Returns the places of a mode.
+    pub(super) fn mode(&self, mode: &Mode) -> Option<&ModePlaces> {
+        self.modes.get(mode.as_str())
+    }
+
+    /// Returns the operations that modes and actions name, each with its place.
+    pub(super) fn operations(&self) -> Vec<(OperationId, OperationRole, Location)> {
+        let modes = self.modes.values();
+        let before = modes.clone().flat_map(|mode| &mode.before);
+        let after = modes.flat_map(|mode| mode.after.iter().chain(&mode.finish));
+        let actions = self.actions.values();
+        let of_actions = actions.filter_map(|action| action.operation.as_ref());
+
+        let before = before.map(|name| (name, OperationRole::Before));
+        let after = after.chain(of_actions);
+        let after = after.map(|name| (name, OperationRole::After));
+        before
+            .chain(after)
+            .filter_map(|(name, role)| {
+                let operation = OperationId::new(name.value.as_str()).ok()?;
+                Some((operation, role, name.referenced))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,122 @@
+//! Problems of a pack, each with its place and a hint.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::Pack;
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::models::OperationId;
+
+/// A problem that a check of a pack found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackProblem {
+    /// Severity.
+    pub severity: ProblemSeverity,
+    /// Place in the file that has to be changed.
+    pub place: Place,
+    /// Description of the problem.
+    pub message: String,
+    /// Suggestion for a fix.
+    pub hint: Option<String>,
+}
+
+/// Severity of a problem of a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProblemSeverity {
+    /// It can never work, so the pack is not loaded.
+    Error,
+    /// It is probably a mistake, and the pack is loaded.
+    Warning,
+}
+
+impl fmt::Display for ProblemSeverity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+impl fmt::Display for PackProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+/// Result of checking a pack.
+#[derive(Clone, Debug)]
+pub struct PackReport {
+    /// The pack, unless it has an error.
+    pub pack: Option<Pack>,
+    /// All problems, in the order in which they were found.
+    pub problems: Vec<PackProblem>,
+    /// Each place at which the manifest names an operation. A registry, such as
+    /// [`Operations::shipped`](crate::ops::Operations::shipped) in builds with `run`, knows which of them exist.
+    pub operations: Vec<NamedOperation>,
+}
+
+/// A place at which a manifest names an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedOperation {
+    /// Name of the operation.
+    pub operation: OperationId,
+    /// Line and column of the name.
+    pub place: Place,
+    /// What the manifest wants of it.
+    pub role: OperationRole,
+}
+
+/// Key of a manifest under which an operation is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationRole {
+    /// `before`: it inspects.
+    Before,
+    /// `after`, `finish` or the `operation` of an action: it acts.
+    After,
+    /// `done(…)` in a gate: its result is asked for.
+    Gate,
+}
+
+impl PackReport {
+    /// Returns a report of a file that cannot be read as a manifest.
+    pub(super) fn unreadable(error: &Error, place: Place) -> Self {
+        Self {
+            pack: None,
+            problems: vec![PackProblem {
+                severity: ProblemSeverity::Error,
+                place,
+                message: error.message().to_owned(),
+                hint: error.hint().map(str::to_owned),
+            }],
+            operations: Vec::new(),
+        }
+    }
+
+    /// Returns the pack, or an error with all problems that are errors.
+    pub(super) fn into_pack(self) -> Result<Pack> {
+        let mut errors = self
+            .problems
+            .into_iter()
+            .filter(|problem| problem.severity == ProblemSeverity::Error);
+        let Some(first) = errors.next() else {
+            return self
+                .pack
+                .ok_or_else(|| Error::new(ErrorKind::PackInvalid, "the pack cannot be loaded"));
+        };
+
+        let more: String = errors.map(|problem| format!("\n  {problem}")).collect();
+        let message = if more.is_empty() {
+            first.message
+        } else {
+            format!("{}; and also:{more}", first.message)
+        };
+        let mut error = Error::new(ErrorKind::PackInvalid, message).with_place(first.place);
+        if let Some(hint) = first.hint {
+            error = error.with_hint(hint);
+        }
+        Err(error)
+    }
+}
