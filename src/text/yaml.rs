@@ -53,8 +53,47 @@ pub fn read_within<T: DeserializeOwned>(
             }
             _ => Place::at_line(origin, text, first_line, 1),
         };
-        Error::new(kind, message(error.without_snippet())).with_place(placed)
+        let message = message(error.without_snippet());
+        let suggestion = suggest_name(&message);
+        let error = Error::new(kind, message).with_place(placed);
+        match suggestion {
+            Some(name) => error.with_hint(format!("did you mean `{name}`?")),
+            None => error,
+        }
     })
+}
+
+/// Returns the known name that is most like the unknown one of a message, if one is like it.
+fn suggest_name(message: &str) -> Option<String> {
+    let rest = message
+        .strip_prefix("unknown field `")
+        .or_else(|| message.strip_prefix("unknown variant `"))?;
+    let (unknown, rest) = rest.split_once('`')?;
+    let (_, known) = rest.split_once("expected ")?;
+    let known = known.strip_prefix("one of ").unwrap_or(known);
+
+    let names = known.split(", ").map(|name| name.trim_matches('`'));
+    let nearest = names
+        .map(|name| (edit_distance(unknown, name), name))
+        .min()?;
+    let is_like = nearest.0 <= 2 && nearest.0 < unknown.chars().count();
+    is_like.then(|| nearest.1.to_owned())
+}
+
+/// Returns how many characters have to be inserted, removed or replaced to make one word of another.
+fn edit_distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, character) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for column in 0..to.len() {
+            let replaced = diagonal + usize::from(character != to[column]);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
 }
 
 /// Returns the place of a location that [`read`] reported.
@@ -112,7 +151,13 @@ fn message(error: &Fault) -> String {
 }
 
 /// Messages of the YAML library about types, and the same in plain words.
-const PLAIN: [(&str, &str); 8] = [
+const PLAIN: [(&str, &str); 11] = [
+    ("simple key expected", "`:` is missing after this key"),
+    (
+        "unexpected end of input",
+        "the text ends where a value is expected",
+    ),
+    ("tabs disallowed", "a tab cannot indent; use blanks"),
     (
         "cannot deserialize null into string",
         "a text is missing here",
@@ -162,6 +207,37 @@ mod tests {
             fault("a: one\n"),
             ("a whole number is expected here".to_owned(), 2)
         );
+    }
+
+    #[test]
+    fn a_misspelt_name_has_a_suggestion() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Layer {
+            #[serde(default)]
+            #[expect(dead_code, reason = "only its name is read")]
+            zone: u8,
+            #[serde(default)]
+            #[expect(dead_code, reason = "only its name is read")]
+            class: u8,
+        }
+        let hint = |text: &str| {
+            let error = read::<Layer>(text, "x.yaml", 1, ErrorKind::PackInvalid).unwrap_err();
+            error.hint().map(str::to_owned)
+        };
+        assert_eq!(hint("zne: 1").as_deref(), Some("did you mean `zone`?"));
+        assert_eq!(hint("clas: 1").as_deref(), Some("did you mean `class`?"));
+        assert_eq!(hint("colour: 1"), None);
+        assert_eq!(hint("zone: x"), None);
+    }
+
+    #[test]
+    fn what_the_parser_says_is_put_in_plain_words() {
+        assert_eq!(
+            fault("a: 1\nb 2\n"),
+            ("`:` is missing after this key".to_owned(), 3)
+        );
+        assert_eq!(fault("a:\n\tb: 1\n").0, "a tab cannot indent; use blanks");
     }
 
     #[test]
