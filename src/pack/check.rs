@@ -182,9 +182,10 @@ impl Faults<'_> {
             self.add(manifest.name.referenced, message);
         }
         if !manifest.modes.contains_key(&manifest.start.value) {
-            self.add(
+            self.error(
                 manifest.start.referenced,
                 format!("there is no mode `{}`", manifest.start.value),
+                mode_hint(manifest),
             );
         }
         if let Some(percent) = manifest
@@ -214,12 +215,13 @@ impl Faults<'_> {
         }
         for (alias, mode) in &manifest.aliases {
             if !manifest.modes.contains_key(&mode.value) {
-                self.add(
+                self.error(
                     mode.referenced,
                     format!(
                         "the alias `{alias}` leads to `{}`, which is no mode",
                         mode.value
                     ),
+                    mode_hint(manifest),
                 );
             } else if Mode::new(alias.as_str())
                 .map_or(true, |alias| manifest.modes.contains_key(&alias))
@@ -297,9 +299,10 @@ impl Faults<'_> {
                 .iter()
                 .filter(|mode| !manifest.modes.contains_key(*mode))
             {
-                self.add(
+                self.error(
                     used.referenced,
                     format!("the action `{name}` is for `{mode}`, which is no mode"),
+                    mode_hint(manifest),
                 );
             }
         }
@@ -313,7 +316,11 @@ impl Faults<'_> {
             .iter()
             .filter(|marker| !manifest.markers.contains_key(*marker))
         {
-            self.add(location, format!("there is no marker `{marker}`"));
+            self.error(
+                location,
+                format!("there is no marker `{marker}`"),
+                "describe it under `markers` of the pack, like `release: [YES, NO]`",
+            );
         }
         if spec
             .state
@@ -412,9 +419,10 @@ impl Faults<'_> {
             .as_ref()
             .filter(|judged| !manifest.modes.contains_key(*judged))
         {
-            self.add(
+            self.error(
                 location,
                 format!("`judges` of mode `{mode}` names `{judged}`, which is no mode"),
+                mode_hint(manifest),
             );
         }
         if let Some(mode) = spec
@@ -422,9 +430,10 @@ impl Faults<'_> {
             .as_ref()
             .filter(|mode| !manifest.modes.contains_key(*mode))
         {
-            self.add(
+            self.error(
                 location,
                 format!("`revise` leads to `{mode}`, which is no mode"),
+                mode_hint(manifest),
             );
         }
         let can_be = |result: TurnResult| match result {
@@ -457,9 +466,10 @@ impl Faults<'_> {
             if let Target::Mode(target) = target
                 && !manifest.modes.contains_key(target)
             {
-                self.add(
+                self.error(
                     location,
                     format!("`next` of mode `{mode}` leads to `{target}`, which is no mode"),
+                    format!("{}; done and stop end the process", mode_hint(manifest)),
                 );
             }
         }
@@ -569,6 +579,12 @@ impl Faults<'_> {
             }
         }
     }
+}
+
+/// Returns a hint that lists the modes.
+fn mode_hint(manifest: &Manifest) -> String {
+    let modes: Vec<&str> = manifest.modes.keys().map(Mode::as_str).collect();
+    format!("the modes are {}", modes.join(", "))
 }
 
 /// Returns the faults of an action's parameters: aliases of values, and names of parameters, that there are not.

@@ -292,7 +292,8 @@ fn check_variables(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
                 .find(&format!("{{{{{}}}}}", variable.name))
                 .unwrap_or(0);
             let message = format!("{} is no variable of the pack", variable.name);
-            faults.add_at(text.place(offset), message);
+            let hint = format!("add {} to `variables` of the pack", variable.name);
+            faults.error_at(text.place(offset), message, hint);
         }
     }
 }

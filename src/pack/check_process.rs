@@ -200,7 +200,7 @@ fn check_gate(
         if reach.can_hold {
             faults.warn(gate_at, message, hint);
         } else {
-            faults.error(gate_at, format!("{message}: it is never left"), hint);
+            faults.error(gate_at, format!("{message}: the mode is never left"), hint);
         }
     }
     for comparison in reach

@@ -42,7 +42,16 @@ impl<'a> Faults<'a> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        let place = self.place(location);
+        self.error_at(self.place(location), message, hint);
+    }
+
+    /// Adds an error at a place of any file, with a hint.
+    pub(super) fn error_at(
+        &mut self,
+        place: Place,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
         self.push(
             ProblemSeverity::Error,
             place,
@@ -134,9 +143,10 @@ impl<'a> Faults<'a> {
                     if !known(name, argument) {
                         let shown = argument
                             .map_or_else(String::new, |argument| format!("(\"{argument}\")"));
-                        self.add(
+                        self.error(
                             condition.location(),
                             format!("there is no fact `{name}{shown}` here"),
+                            "docs/packs.md lists the facts of layers and of gates",
                         );
                     }
                 }

@@ -1,5 +1,6 @@
 //! Packs and templates.
 
+mod broken;
 mod memory;
 mod packs;
 mod template_lint;

@@ -1,0 +1,140 @@
+//! A sound pack, broken in one way after the other: each is reported with its place.
+
+use agentd::ops::Operations;
+use agentd::pack::{PackReport, ProblemSeverity};
+use agentd::{Pack, Places};
+
+use crate::support::{TestProject, files_below, repository};
+
+const FOLDER: &str = "agentd/packs/incident";
+
+fn incident() -> TestProject {
+    let project = TestProject::new();
+    let source = repository().join("tests/data/packs/incident");
+    for file in files_below(&source) {
+        let path = format!("{FOLDER}/{}", file.display());
+        project.write(&path, std::fs::read(source.join(&file)).unwrap());
+    }
+    project
+}
+
+/// Returns the problems as `SEVERITY FILE:LINE:COLUMN: WORDS`, those of unknown operations last.
+fn problems(project: &TestProject) -> Vec<String> {
+    let places = Places::new(Some(project.root()), None);
+    let PackReport {
+        problems,
+        operations,
+        ..
+    } = Pack::check("incident", &places).unwrap();
+    let known = Operations::shipped();
+    let unknown = operations
+        .iter()
+        .filter_map(|(operation, place)| {
+            let error = known.find(operation.as_str()).err()?;
+            Some(format!("error {place}: {}", error.message()))
+        })
+        .collect::<Vec<_>>();
+    let shown = problems.iter().map(|problem| {
+        let severity = match problem.severity {
+            ProblemSeverity::Error => "error",
+            ProblemSeverity::Warning => "warning",
+        };
+        format!("{severity} {problem}")
+    });
+    shown
+        .chain(unknown)
+        .map(|line| line.replace(&format!("{FOLDER}/"), ""))
+        .collect()
+}
+
+/// What is broken, the file, the words that are replaced, and what must be reported.
+type Fault = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+);
+
+#[rustfmt::skip]
+const FAULTS: [Fault; 42] = [
+    ("unknown key", "pack.yaml", "zone: stable", "zne: stable", "error pack.yaml:14:67: unknown field `zne`"),
+    ("duplicate key", "pack.yaml", "start: triage", "start: triage\nstart: triage", "error pack.yaml:6:1: duplicate key `start`"),
+    ("missing key", "pack.yaml", "description: An", "# An", "error pack.yaml:28:1: missing field `description`"),
+    ("wrong type", "pack.yaml", "full: 4000", "full: many", "error pack.yaml:7:17: a whole number is expected here"),
+    ("key without a colon", "pack.yaml", "start: triage", "start triage", "error pack.yaml:5:1: `:` is missing after this key"),
+    ("empty manifest", "pack.yaml", "*", "", "error pack.yaml:1:1: the text ends where a value is expected"),
+    ("unknown class", "pack.yaml", "class: pinned, zone: stable", "class: pined, zone: stable", "error pack.yaml:14:59: unknown variant `pined`"),
+    ("class that cannot be", "pack.yaml", "holds: history, heading: \"## CONVERSATION\", class: elastic", "holds: history, class: required", "error pack.yaml:21:5: layer `history`: this grows, so its class is `elastic`"),
+    ("missing file", "pack.yaml", "text: identity.md", "text: idendity.md", "error pack.yaml:14:39: there is no file idendity.md"),
+    ("file that leads out", "pack.yaml", "text: identity.md", "text: ../identity.md", "error pack.yaml:14:39: \"../identity.md\" is not the name of a prose file"),
+    ("unknown start", "pack.yaml", "start: triage", "start: triag", "error pack.yaml:5:8: there is no mode `triag`"),
+    ("next that leads nowhere", "pack.yaml", "PASS: publish", "PASS: publsh", "error pack.yaml:44:5: `next` of mode `review` leads to `publsh`"),
+    ("next that leaves a result open", "pack.yaml", "{PASS: publish, NEEDS_CHANGES: analysis}", "{PASS: publish}", "error pack.yaml:44:5: `next` of mode `review` leaves a result open"),
+    ("result that cannot be", "pack.yaml", "next: {otherwise: done}", "next: {otherwise: done, FAILED: stop}", "error pack.yaml:53:5: `next` of mode `publish` names FAILED"),
+    ("unknown verdict", "pack.yaml", "[PASS, NEEDS_CHANGES]", "[PASS, FINE]", "error pack.yaml:48:22: unknown variant `FINE`"),
+    ("verdict required of none", "pack.yaml", "    markers: [release]", "    markers: [release]\n    verdict_required: true", "error pack.yaml:53:5: mode `publish` requires a verdict and allows none"),
+    ("alias of no mode", "pack.yaml", "rca: analysis", "rca: analyses", "error pack.yaml:10:16: the alias `rca` leads to `analyses`"),
+    ("judges of no mode", "pack.yaml", "judges: analysis", "judges: analyses", "error pack.yaml:44:5: `judges` of mode `review` names `analyses`"),
+    ("unknown marker", "pack.yaml", "markers: [release]", "markers: [relaese]", "error pack.yaml:53:5: there is no marker `relaese`"),
+    ("marker that is taken", "pack.yaml", "{release: [YES, NO]}", "{release: [YES, NO], message: [YES]}", "error pack.yaml:11:40: \"message\" cannot be a marker"),
+    ("unknown fact", "pack.yaml", "mode_turns < 9", "rounds < 9", "error pack.yaml:55:11: there is no fact `rounds` here"),
+    ("condition that cannot be read", "pack.yaml", "mode_turns < 9", "mode_turns <", "error pack.yaml:55:54: a name, a number or a text is expected"),
+    ("unknown variable", "urgent.md", "{{level}}", "{{levle}}", "error urgent.md:1:23: levle is no variable of the pack"),
+    ("value of no variable", "pack.yaml", "{level: severity}", "{levle: severity}", "error pack.yaml:16:5: layer `urgent` gives `levle` the value of `severity`: `levle` is not in `variables`"),
+    ("unknown action", "pack.yaml", "  set_severity: {", "  set_severty: {", "error pack.yaml:25:16: actions.yaml describes no action `set_severty`"),
+    ("action for no mode", "pack.yaml", "modes: [analysis]", "modes: [analyses]", "error pack.yaml:26:11: the action `assign` is for `analyses`, which is no mode"),
+    ("circle", "pack.yaml", "next: {otherwise: done}", "next: {otherwise: triage}", "in a circle: from there no way leads to done or stop"),
+    ("folder and name", "pack.yaml", "name: incident", "name: incidents", "error pack.yaml:3:7: the pack is called \"incidents\" and lies in the folder \"incident\""),
+    ("file that is not UTF-8", "identity.md", "*", "\u{FF}", "identity.md` is not UTF-8 text"),
+    ("empty file", "identity.md", "*", "", "identity.md is empty"),
+    ("order of layers", "pack.yaml", "{id: request, holds: instructions, heading: \"## NOW\", class: pinned, zone: turn}", "{id: more, holds: text, text: identity.md, class: pinned, zone: turn}", "error pack.yaml:22:5: the last layer holds the instructions"),
+    ("unknown operation", "pack.yaml", "    updates: [analysis.md]\n    after: [files.write]", "    before: [git.pull]\n    updates: [analysis.md]\n    after: [files.write]", "error pack.yaml:39:14: there is no operation `git.pull`"),
+    ("action whose operation never runs", "pack.yaml", "operation: files.write", "operation: git.commit", "error pack.yaml:25:46: the action `set_severity` is never carried out"),
+    ("gate on an operation that never runs", "pack.yaml", "done(\"files.write\")", "done(\"git.commit\")", "error pack.yaml:33:11: the gate of `triage` asks for done(\"git.commit\"), and the mode does not run it: the mode is never left"),
+    ("gate that never opens", "pack.yaml", "mode_turns < 9", "turns < 0", "error pack.yaml:55:11: the gate of `publish` never opens: `turns < 0` never holds"),
+    ("required marker that no prose names", "modes/publish.md", "*", "Publish it.\n", "warning pack.yaml:54:15: mode `publish` requires the marker `release`, and no prose of it asks for one"),
+    ("actions without their list", "modes/triage.md", "{{AVAILABLE_ACTIONS}}", "Do it.", "warning identity.md:1:1: mode `triage` has actions that no prose of it names: set_severity"),
+    ("update that leads out", "pack.yaml", "[analysis.md]", "[\"../analysis.md\"]", "error pack.yaml:39:15: `updates` of mode `analysis`: \"../analysis.md\" matches no target"),
+    ("placeholder that is not closed", "urgent.md", "{{level}}", "{{level", "warning urgent.md:1:23: `{{level` is not closed, and is sent as text"),
+    ("placeholder with blanks", "urgent.md", "{{level}}", "{{ level }}", "warning urgent.md:1:23: `{{ level }}` is sent as text"),
+    ("number in quotes", "pack.yaml", "severity == 1", "severity == \"1\"", "warning pack.yaml:16:47: `severity == \"1\"` in layer `urgent` never holds"),
+    ("action without an operation", "pack.yaml", "modes: [analysis], operation: none", "modes: [analysis]", "warning pack.yaml:26:11: the action `assign` has no operation: every request for it is refused"),
+];
+
+#[test]
+fn the_sound_pack_has_no_problem() {
+    assert_eq!(problems(&incident()), [""; 0]);
+}
+
+/// As many ways as a trial broke a pack in: at least one of each kind that was found then, and the ten that were not.
+#[test]
+fn a_pack_broken_in_42_ways_is_reported_in_each() {
+    let mut wrong = Vec::new();
+    for (what, file, from, to, expected) in FAULTS {
+        let project = incident();
+        let path = format!("{FOLDER}/{file}");
+        let text = project.read(&path);
+        let broken = match from {
+            "*" => to.to_owned(),
+            from => text.replacen(from, to, 1),
+        };
+        assert_ne!(broken, text, "{what}");
+        // U+00FF stands for the byte of its number, which is not UTF-8.
+        let bytes = if broken == "\u{FF}" {
+            vec![0xFF]
+        } else {
+            broken.into_bytes()
+        };
+        project.write(&path, bytes);
+
+        let reported = problems(&project);
+        if !reported.iter().any(|line| line.contains(expected)) {
+            wrong.push(format!(
+                "{what}: {expected}\n    {}",
+                reported.join("\n    ")
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
