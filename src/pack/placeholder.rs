@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn what_looks_like_a_placeholder_is_found() {
-        let cases: [(&str, &[(&str, bool, usize)]); 9] = [
+        type Found = (&'static str, bool, usize);
+        let cases: [(&str, &[Found]); 9] = [
             ("{{A}} \\{{B}} {{{C}}}", &[]),
             ("x {{severity is 1", &[("severity", false, 2)]),
             ("{{severity} \n}}", &[("severity", false, 0)]),
