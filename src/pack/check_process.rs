@@ -163,7 +163,9 @@ fn check_gate(
     let Ok(rule) = gate.rule() else { return };
     let runs = |operation: &str| {
         let mut named = spec.before.iter().chain(&spec.after).chain(&spec.finish);
-        named.any(|known| known.as_str() == operation)
+        // Files are only written where `updates` allows it.
+        let can_write = !spec.updates.is_empty() || operation != OperationId::FilesWrite.as_str();
+        can_write && named.any(|known| known.as_str() == operation)
     };
     let domain = |name: &str, argument: Option<&str>| match (name, argument) {
         ("turns" | "mode_turns", None) => Domain::number(1.0, f64::INFINITY),
@@ -190,24 +192,30 @@ fn check_gate(
 
     let reach = rule.reach(&domain);
     let gate_at = gate.location();
-    for operation in gate.arguments("done").filter(|operation| !runs(operation)) {
+    let missing: Vec<&str> = gate
+        .arguments("done")
+        .filter(|operation| !runs(operation))
+        .collect();
+    for operation in &missing {
         let message = format!(
             "the gate of `{mode}` asks for done(\"{operation}\"), and the mode does not run it"
         );
-        let hint = format!(
-            "add {operation} to `after` of `{mode}`, or ask for an operation that is there"
-        );
+        let is_listed = spec.after.iter().any(|known| known.as_str() == *operation);
+        let hint = if is_listed {
+            format!("list what replies may write in `updates` of `{mode}`")
+        } else {
+            format!("add {operation} to `after` of `{mode}`, or ask for an operation that is there")
+        };
         if reach.can_hold {
             faults.warn(gate_at, message, hint);
         } else {
             faults.error(gate_at, format!("{message}: the mode is never left"), hint);
         }
     }
-    for comparison in reach
-        .impossible
-        .iter()
-        .filter(|text| !text.contains("done("))
-    {
+    for comparison in reach.impossible.iter().filter(|comparison| {
+        let is_about = |operation: &&str| comparison.contains(&format!("done(\"{operation}\")"));
+        !missing.iter().any(is_about)
+    }) {
         let hint = "see the values of facts in docs/packs.md; a number never equals a text";
         if reach.can_hold {
             faults.warn(gate_at, format!("`{comparison}` never holds"), hint);

@@ -195,6 +195,7 @@ Examples:
 Examples:
   agentd turn plan \"Add login\" --change add-login --agent scripted --script plan.yaml
   agentd turn plan \"Add login\" --agent my-agent  any command that agents.yaml describes
+  agentd turn task-agent \"Go on\" --pack taskqueue --context task=@task.md
 
 A script is a YAML file:
   format: 1

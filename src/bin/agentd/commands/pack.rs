@@ -400,7 +400,14 @@ fn over_budget(pack: &Pack, rows: &[BudgetRow]) -> Vec<CheckFinding> {
             row.tokens.unwrap_or_default(),
             row.budget.unwrap_or_default()
         );
-        CheckFinding::of_file(&pack.origin, None, message)
+        let hint = format!(
+            "shorten the text, write a NAME.{}.md, or raise `budget` of the layer",
+            row.tier.name()
+        );
+        CheckFinding {
+            hint: Some(hint),
+            ..CheckFinding::of_file(&pack.origin, None, message)
+        }
     };
     groups.into_iter().map(finding).collect()
 }
