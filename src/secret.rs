@@ -21,7 +21,8 @@ use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use crate::models::{Screen, is_invisible, screen};
+use crate::text::invisible::is_invisible;
+use crate::text::terminal::{TerminalFilter, filter_terminal_text};
 
 /// The shortest value that is looked for, and the shortest start of one at the end of a text.
 const SHORTEST: usize = 8;
@@ -327,7 +328,7 @@ struct Held {
     seen: String,
     /// Each start of a part of `seen` that is contiguous in `raw`.
     parts: Vec<Part>,
-    screen: Screen,
+    terminal: TerminalFilter,
     position: LinePosition,
     is_escaped: bool,
 }
@@ -345,7 +346,7 @@ impl Held {
             raw: String::new(),
             seen: String::new(),
             parts: Vec::new(),
-            screen: Screen::default(),
+            terminal: TerminalFilter::default(),
             position: LinePosition::Start,
             is_escaped: false,
         }
@@ -357,7 +358,7 @@ impl Held {
             let has_escapes = self.reading != ReplyReader::Joined
                 && (self.is_escaped || line.as_bytes().contains(&b'\\'));
 
-            if !has_escapes && self.screen == Screen::default() && is_seen_whole(line) {
+            if !has_escapes && self.terminal == TerminalFilter::default() && is_seen_whole(line) {
                 self.push_plain(line);
             } else {
                 self.push_chars(line);
@@ -387,7 +388,7 @@ impl Held {
         for c in text.chars() {
             let mut buffer = [0; 4];
             let c_text = &*c.encode_utf8(&mut buffer);
-            let shown = self.screen.push(c_text).chars().next();
+            let shown = self.terminal.push(c_text).chars().next();
 
             match shown {
                 // A carriage return is shown as a line end, so what is shown differs from `c`.
@@ -557,7 +558,8 @@ fn searchable(text: &str) -> String {
 
 /// Returns true if a reader sees every character of a text as it is.
 fn is_seen_whole(text: &str) -> bool {
-    matches!(screen(text), Cow::Borrowed(_)) && (text.is_ascii() || !text.contains(is_invisible))
+    matches!(filter_terminal_text(text), Cow::Borrowed(_))
+        && (text.is_ascii() || !text.contains(is_invisible))
 }
 
 /// Returns every form in which a value may stand in a text.

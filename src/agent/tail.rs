@@ -6,8 +6,8 @@ use std::path::Path;
 use super::contain;
 use super::text::{Utf8, trim_to_end};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::Screen;
 use crate::secret::Secrets;
+use crate::text::terminal::TerminalFilter;
 
 /// How much is read at once.
 const CHUNK: usize = 64 * 1024;
@@ -34,7 +34,7 @@ pub fn stdout_end(folder: &Path, secrets: &Secrets, most: usize) -> Result<(Stri
 fn read(path: &Path, secrets: &Secrets, most: usize) -> io::Result<(String, u64)> {
     let mut file = contain::open(path)?;
     let (mut utf8, mut screen, mut redactor) =
-        (Utf8::default(), Screen::default(), secrets.stream());
+        (Utf8::default(), TerminalFilter::default(), secrets.stream());
     let (mut kept, mut left_out) = (String::new(), 0);
     let mut bytes = vec![0; CHUNK];
     loop {

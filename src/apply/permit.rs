@@ -1,8 +1,9 @@
 //! What a reply may update, and by which operation.
 
 use super::tree;
-use crate::models::{Effect, OperationId, Update, matches_pattern};
+use crate::models::{Effect, OperationId, Update};
 use crate::pack::ModeSpec;
+use crate::text::glob::matches_path;
 
 /// What the replies of a turn may do.
 pub(super) struct Permit<'a> {
@@ -19,7 +20,7 @@ impl Permit<'_> {
             .spec
             .updates
             .iter()
-            .any(|pattern| matches_pattern(pattern, &update.target));
+            .any(|pattern| matches_path(pattern, &update.target));
         self.effect(Effect {
             operation: if self.edits && !own {
                 OperationId::FilesEdit
@@ -64,10 +65,7 @@ fn target_fault(target: &str, allowed: &[String]) -> Option<String> {
     if target.len() > 200 || !target.split('/').all(plain) {
         return Some("the target is not a plain relative path".to_owned());
     }
-    if allowed
-        .iter()
-        .any(|pattern| matches_pattern(pattern, target))
-    {
+    if allowed.iter().any(|pattern| matches_path(pattern, target)) {
         return None;
     }
     let allowed = if allowed.is_empty() {

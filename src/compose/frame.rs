@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr2, memchr3};
 
-use crate::models::{Expands, Format, Role, is_invisible};
+use crate::models::{Expands, Format, Role};
 use crate::pack::{FoundTemplate, Headings, Holds, Pack};
 use crate::text::escape::replace_forbidden;
+use crate::text::invisible::is_invisible;
 
 /// What a prompt is held together by: separators, headings, role lines and tags.
 #[derive(Debug)]

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, de};
 
+use crate::text::glob::matches_name;
+
 /// The variables of the environment, by name; its values are never printed.
 #[derive(Clone, Default)]
 pub struct Environment(pub Vec<(OsString, OsString)>);
@@ -28,31 +30,10 @@ impl NamePattern {
         Self(written.to_ascii_uppercase())
     }
 
-    /// Tells whether a name fits.
+    /// Returns true if a name matches.
     #[must_use]
     pub fn fits(&self, name: &str) -> bool {
-        let (name, Some((start, rest))) = (name.as_bytes(), self.0.split_once('*')) else {
-            return name.eq_ignore_ascii_case(&self.0);
-        };
-        let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-        let Some((first, mut left)) = name.split_at_checked(start.len()) else {
-            return false;
-        };
-        if !first.eq_ignore_ascii_case(start.as_bytes()) {
-            return false;
-        }
-        for part in middle.split('*').filter(|part| !part.is_empty()) {
-            let Some(at) = left
-                .windows(part.len())
-                .position(|w| w.eq_ignore_ascii_case(part.as_bytes()))
-            else {
-                return false;
-            };
-            left = &left[at + part.len()..];
-        }
-        left.len()
-            .checked_sub(end.len())
-            .is_some_and(|at| left[at..].eq_ignore_ascii_case(end.as_bytes()))
+        matches_name(&self.0, &name.to_ascii_uppercase())
     }
 }
 

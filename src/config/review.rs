@@ -9,7 +9,8 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use super::command_words::CommandWords;
 use super::limits::{CallLimits, Within, YEAR};
-use crate::models::{AgentName, Permission, screen};
+use crate::models::{AgentName, Permission};
+use crate::text::terminal::filter_terminal_text;
 
 /// The longest command of a check.
 const LONGEST: usize = 4_096;
@@ -207,8 +208,9 @@ impl TryFrom<String> for Line {
     type Error = String;
 
     fn try_from(line: String) -> Result<Self, String> {
-        let readable =
-            !line.trim().is_empty() && !line.contains(['\n', '\r']) && screen(&line) == line;
+        let readable = !line.trim().is_empty()
+            && !line.contains(['\n', '\r'])
+            && filter_terminal_text(&line) == line;
         if readable && line.len() <= LONGEST {
             return Ok(Self(line));
         }
@@ -342,7 +344,7 @@ impl TryFrom<String> for WrittenModel {
         if name.trim() == name
             && !name.is_empty()
             && !name.starts_with('-')
-            && screen(&name) == name
+            && filter_terminal_text(&name) == name
         {
             return Ok(Self(name));
         }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActionSpec, Parameter, StepOutcome, shown_name};
+use super::{ActionSpec, Parameter, StepOutcome};
+use crate::text::terminal::escape_file_name;
 
 /// A finding with an id. It binds the verdict as long as it is open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +88,7 @@ impl Finding {
     /// Returns the place as compilers write it: `file:line`, or the file alone.
     #[must_use]
     pub fn place(&self) -> Option<String> {
-        let file = shown_name(self.file.as_ref()?);
+        let file = escape_file_name(self.file.as_ref()?);
         Some(
             self.line
                 .map_or_else(|| file.to_string(), |line| format!("{file}:{line}")),

@@ -46,14 +46,11 @@ mod model;
 mod nonce;
 mod operation;
 pub mod paths;
-mod pattern;
 mod problem;
 pub mod prompt;
 mod prompt_xml;
 mod response;
-mod screen;
 mod session;
-mod shown_name;
 mod state;
 mod usage;
 mod work;
@@ -81,15 +78,12 @@ pub use mode::{Mode, Permission};
 pub use model::{CountKind, ModelSpec, Price, Reliability, Tier, TokenizerSpec};
 pub use nonce::{Nonce, NoncePolicy};
 pub use operation::{CustomName, OperationId, StepOutcome, TurnResult};
-pub use pattern::{is_invisible, matches_pattern};
 pub use problem::{Code, Problem, Severity};
 pub use prompt::{ContextItem, ContextKind, Piece, UnifiedPrompt};
 pub use response::{
     EffectKind, RejectedEffect, Reply, Response, Update, UpdateFormat, VerdictDoubt,
 };
-pub use screen::{Screen, screen};
 pub use session::SessionId;
-pub use shown_name::shown_name;
 pub use state::{Left, Progress, State};
 pub use usage::{Amount, Budget, Caps, Spent, UsageMetrics, dollars, grouped};
 pub use work::{

@@ -9,7 +9,8 @@ use super::faults::Faults;
 use super::manifest::{Manifest, ModeSpec};
 use super::manifest_places::{ManifestPlaces, NO_OPERATION};
 use super::rule::Domain;
-use crate::models::{ActionSpec, Mode, OperationId, Reliability, Status, Tier, matches_pattern};
+use crate::models::{ActionSpec, Mode, OperationId, Reliability, Status, Tier};
+use crate::text::glob::matches_path;
 
 /// Checks the actions, gates, conditions and patterns of a manifest.
 pub(super) fn check(
@@ -130,7 +131,7 @@ fn check_target(
     let may_write = |target: &str| {
         spec.updates
             .iter()
-            .any(|pattern| matches_pattern(pattern, target))
+            .any(|pattern| matches_path(pattern, target))
     };
     let hint = |target: &str| format!("add {target} to `updates` of `{mode}`");
     let Some(target) = action.parameters.get("target") else {

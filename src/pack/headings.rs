@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::layer::{Holds, Layer};
 use super::text::Text;
-use crate::models::is_invisible;
+use crate::text::invisible::is_invisible;
 
 /// What holds a pack's prompts together in flat text: headings over layers and context items, headings that its texts
 /// start with, separators, and what stands before a message.

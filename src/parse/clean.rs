@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use super::convert;
-use super::source::{Source, escape_sequences};
+use super::source::Source;
 use crate::models::{Code, Problem};
 use crate::text::markdown::{Fence, FenceRules};
+use crate::text::terminal::find_escape_sequences;
 
 /// The shortest reply that may stand twice.
 const SHORTEST_REPEATED: usize = 40;
@@ -20,7 +21,7 @@ pub(super) fn cleaned<'a>(source: Source<'a>, problems: &mut Vec<Problem>) -> So
     if text.starts_with(BYTE_ORDER_MARK) {
         cuts.push(0..BYTE_ORDER_MARK.len_utf8());
     }
-    let escapes = escape_sequences(text);
+    let escapes = find_escape_sequences(text);
     if let (Some(first), Some(last)) = (escapes.first(), escapes.last()) {
         problems.push(Problem::new(
             Code::EscapeSequences,

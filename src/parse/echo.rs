@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
+use crate::text::invisible::is_invisible;
 use foldhash::HashMap;
-
-use crate::models::is_invisible;
 
 /// The shortest run of characters that is an echo, without blanks: some forty with them.
 const SHORTEST: usize = 32;

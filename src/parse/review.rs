@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::tag::{Name, Names, Tag, attributes};
-use crate::models::{ReviewResult, is_invisible};
+use crate::models::ReviewResult;
+use crate::text::invisible::is_invisible;
 
 /// Longest body of a marker, in bytes: a value, and perhaps a remark.
 pub(super) const MAX_MARKER_BYTES: usize = 500;

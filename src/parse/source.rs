@@ -125,51 +125,6 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Returns the escape sequences of a terminal that stand in a text.
-pub(super) fn escape_sequences(text: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(hit) = memchr::memchr(0x1B, &text.as_bytes()[at..]) {
-        let start = at + hit;
-        at = start + escape_length(&text.as_bytes()[start..]);
-        found.push(start..at);
-    }
-    found
-}
-
-/// Returns the length of the escape sequence that bytes start with.
-fn escape_length(bytes: &[u8]) -> usize {
-    match bytes.get(1) {
-        Some(b'[') => {
-            let body = bytes[2..]
-                .iter()
-                .take_while(|b| (0x20..0x40).contains(*b))
-                .count();
-            let last = usize::from(
-                bytes
-                    .get(2 + body)
-                    .is_some_and(|b| (0x40..0x7F).contains(b)),
-            );
-            2 + body + last
-        }
-        Some(b']' | b'P' | b'X' | b'^' | b'_') => {
-            // One that is not ended on its line is no sequence: only its mark goes.
-            let end = bytes
-                .iter()
-                .skip(2)
-                .position(|b| matches!(b, 0x07 | 0x1B | b'\n'))
-                .map(|end| end + 2);
-            match end.map(|end| &bytes[end..]) {
-                Some([0x07, ..]) => end.map_or(2, |end| end + 1),
-                Some([0x1B, b'\\', ..]) => end.map_or(2, |end| end + 2),
-                _ => 2,
-            }
-        }
-        Some(0x20..0x7F) => 2,
-        _ => 1,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,19 +143,5 @@ mod tests {
         assert_eq!(source.raw_span(&(at..at + 2)), 7..9);
         assert_eq!(source.raw(source.text.find('b').unwrap()), 2);
         assert_eq!(source.raw(source.text.len()), 9);
-    }
-
-    #[test]
-    fn escape_sequences_are_found_whole() {
-        let text = "a\u{1B}[1;31mb\u{1B}]0;title\u{7}c\u{1B}]8;;x\u{1B}\\d\u{1B}";
-        let mut left = text.to_owned();
-        for span in escape_sequences(text).into_iter().rev() {
-            left.replace_range(span, "");
-        }
-        assert_eq!(left, "abcd");
-        assert_eq!(
-            escape_sequences("\u{1B}]0;open\nnext").first(),
-            Some(&(0..2))
-        );
     }
 }

@@ -32,7 +32,7 @@ const LONGEST_MARKER: usize = 500;
 ///
 /// The text is provisional, and only text: what a reply asks for and what it says of itself is in the response alone.
 /// Of a reply in another form than tags, such as JSON, it is the raw text. In a terminal it is shown as any text of
-/// others: through [`Screen`](crate::models::Screen).
+/// others: through [`TerminalFilter`](crate::text::terminal::TerminalFilter).
 #[derive(Debug)]
 pub struct Stream {
     raw: Vec<u8>,

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::models::{Grammar, THOUGHT_TAGS, is_invisible};
+use crate::models::{Grammar, THOUGHT_TAGS};
+use crate::text::invisible::is_invisible;
 
 /// How many names there are, more or less.
 const MOST_NAMES: usize = 80;

@@ -17,8 +17,11 @@
 
 pub mod escape;
 pub(crate) mod front_matter;
+pub mod glob;
+pub mod invisible;
 pub(crate) mod json_schema;
 pub(crate) mod lenient_json;
 pub(crate) mod markdown;
+pub mod terminal;
 pub mod xml;
 pub mod yaml;

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use agentd::models::{Screen, screen};
 use libtest_mimic::Trial;
 use serde::Deserialize;
 
 use crate::support::{case_names, read_case};
+use agentd::text::terminal::{TerminalFilter, filter_terminal_text};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,9 +38,9 @@ fn payload_trials(file: &str) -> Vec<Trial> {
 impl Payload {
     fn check(&self) {
         let Self { given, shown, .. } = self;
-        assert_eq!(screen(given), *shown);
+        assert_eq!(filter_terminal_text(given), *shown);
 
-        let mut by_characters = Screen::default();
+        let mut by_characters = TerminalFilter::default();
         let pushed: String = given
             .chars()
             .map(|c| by_characters.push(c.encode_utf8(&mut [0; 4])).into_owned())
@@ -48,7 +48,7 @@ impl Payload {
         assert_eq!(pushed, *shown, "one character at a time");
 
         assert!(
-            given != shown || matches!(screen(given), Cow::Borrowed(_)),
+            given != shown || matches!(filter_terminal_text(given), Cow::Borrowed(_)),
             "unchanged text is not copied"
         );
     }

@@ -10,8 +10,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agentd::Error;
-use agentd::models::{escape_ci_commands, screen};
+use agentd::models::escape_ci_commands;
 use agentd::secret::Secrets;
+use agentd::text::terminal::filter_terminal_text;
 use anstyle::{AnsiColor, Style};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use serde::Serialize;
@@ -90,7 +91,7 @@ pub(crate) fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
         let mut bytes = Vec::new();
         write(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes);
-        let shown = screen(&text);
+        let shown = filter_terminal_text(&text);
         out.write_all(shown.as_bytes())?;
         out.write_all(if shown.is_empty() || shown.ends_with('\n') {
             b""
@@ -291,7 +292,7 @@ pub(crate) fn keep_back(secrets: &Secrets) {
 fn shown(words: impl Display) -> String {
     let words = words.to_string();
     // Control sequences go first: one could be in the middle of a secret.
-    let words = screen(&words);
+    let words = filter_terminal_text(&words);
     let words = match SECRETS.get() {
         Some(secrets) => secrets.redact(&words),
         None => words,
@@ -337,8 +338,12 @@ pub(crate) fn usage(error: &clap::Error) -> u8 {
         clippy::disallowed_methods,
         reason = "the binary knows the environment"
     )]
-    let clean =
-        env::args_os().all(|arg| matches!(screen(&arg.to_string_lossy()), Cow::Borrowed(_)));
+    let clean = env::args_os().all(|arg| {
+        matches!(
+            filter_terminal_text(&arg.to_string_lossy()),
+            Cow::Borrowed(_)
+        )
+    });
     #[expect(
         clippy::disallowed_methods,
         reason = "the binary knows the environment"

@@ -9,9 +9,10 @@ use super::tree::visible_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use crate::models::paths::{ARCHIVE_NAME, CHANGES_FOLDER, change_folder};
-use crate::models::{BlobId, SessionId, matches_pattern};
+use crate::models::{BlobId, SessionId};
 use crate::spec::Tasks;
 use crate::store::blob_id;
+use crate::text::glob::matches_path;
 
 /// Returns the text of the file of notes; `None` if nobody has said anything.
 #[must_use]
@@ -94,7 +95,7 @@ pub(in crate::ops) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>>
             );
             return Err(Error::new(ErrorKind::FileUnusable, message).with_hint("rename it"));
         };
-        names.extend(matches_pattern(pattern, &name).then_some(name));
+        names.extend(matches_path(pattern, &name).then_some(name));
     }
     Ok(names)
 }

@@ -12,7 +12,8 @@ use super::tree::{Rules, is_ignored, read_rules, rules_above, visible_path};
 use super::user_files::write_own;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::models::{SessionId, matches_pattern, paths};
+use crate::models::{SessionId, paths};
+use crate::text::glob::matches_path;
 
 /// The largest census that is read back.
 const LARGEST: u64 = 1 << 30;
@@ -162,8 +163,7 @@ impl SnapshotScope<'_> {
             [first, second, change, ..] if first == "agentd" && second == "changes" => {
                 let own = change == self.session.as_str();
                 let target = inside[3..].iter().collect::<PathBuf>();
-                let is_target =
-                    |pattern: &String| matches_pattern(pattern, &target.to_string_lossy());
+                let is_target = |pattern: &String| matches_path(pattern, &target.to_string_lossy());
                 !own || self.updates.iter().any(is_target)
             }
             _ => false,

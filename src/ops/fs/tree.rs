@@ -13,6 +13,7 @@ use crate::config::StructureLimits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use crate::models::paths;
+use crate::text::invisible::is_invisible;
 
 /// The largest `.gitignore` that is honoured.
 const LARGEST_RULES: u64 = 1024 * 1024;
@@ -346,7 +347,8 @@ pub(in crate::ops) fn visible_name(name: &OsStr) -> String {
     let mut out = String::new();
     for chunk in name.as_encoded_bytes().utf8_chunks() {
         for c in chunk.valid().chars() {
-            if c.is_control() || c == '\\' || is_invisible(c) {
+            let is_separator = matches!(c, '\u{2028}' | '\u{2029}');
+            if c.is_control() || c == '\\' || is_separator || is_invisible(c) {
                 out.extend(c.escape_default());
             } else {
                 out.push(c);
@@ -357,11 +359,6 @@ pub(in crate::ops) fn visible_name(name: &OsStr) -> String {
         }
     }
     out
-}
-
-/// Tells characters that change how a line reads without being seen: direction marks and line separators.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
 }
 
 /// Returns a path as text that shows every byte of it.

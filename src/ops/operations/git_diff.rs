@@ -2,12 +2,12 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::paths::{NOTES_FILE, change_file, change_folder};
-use crate::models::{
-    ContextItem, ContextKind, OperationId, StepOutcome, StepResult, matches_pattern, shown_name,
-};
+use crate::models::{ContextItem, ContextKind, OperationId, StepOutcome, StepResult};
 use crate::ops::fs::{notes_text, read_project_text};
 use crate::ops::git::{Diff, DiffLimits, LeftOut, LeftOutKind, short_commit};
 use crate::ops::{Inspect, Inspection, Operation, ReviewSite, Site, Step};
+use crate::text::glob::matches_path;
+use crate::text::terminal::escape_file_name;
 
 /// Maximum size of the diff of one file and of the whole diff in a prompt, in bytes.
 pub const DIFF_LIMITS: DiffLimits = DiffLimits {
@@ -135,7 +135,7 @@ impl GitDiff {
             let is_artifact = change
                 .artifacts
                 .iter()
-                .any(|pattern| matches_pattern(pattern, name));
+                .any(|pattern| matches_path(pattern, name));
             is_artifact || (holds_notes && name == NOTES_FILE)
         };
         let leaves_out = |path: &str| is_shown_elsewhere(path) || (change.holds_secrets)(path);
@@ -258,7 +258,7 @@ fn needs_person(file: &LeftOut, accepted: &[String]) -> bool {
     let is_lockfile = LOCKFILES.contains(&name);
     let is_image = IMAGES
         .iter()
-        .any(|pattern| matches_pattern(pattern, &name.to_ascii_lowercase()));
+        .any(|pattern| matches_path(pattern, &name.to_ascii_lowercase()));
     let is_harmless = match file.kind {
         LeftOutKind::NestedRepository => true,
         LeftOutKind::Executable | LeftOutKind::Size => false,
@@ -273,7 +273,7 @@ fn needs_person(file: &LeftOut, accepted: &[String]) -> bool {
         } else {
             name
         };
-        matches_pattern(pattern, path)
+        matches_path(pattern, path)
     });
     !is_harmless && !is_accepted
 }
@@ -285,7 +285,7 @@ pub fn some_left_out(files: &[&LeftOut]) -> Vec<String> {
     let mut texts: Vec<String> = files
         .iter()
         .take(MAX_LISTED_FILES)
-        .map(|file| format!("{} ({})", shown_name(&file.path), file.why))
+        .map(|file| format!("{} ({})", escape_file_name(&file.path), file.why))
         .collect();
     if files.len() > MAX_LISTED_FILES {
         texts.push(format!("and {} more", files.len() - MAX_LISTED_FILES));
@@ -310,7 +310,13 @@ fn diff_text(diff: &Diff, is_shown_elsewhere: impl Fn(&str) -> bool) -> String {
         .left_out
         .iter()
         .filter(|file| !is_shown_elsewhere(&file.path))
-        .map(|file| format!("# not shown: {} ({})\n", shown_name(&file.path), file.why))
+        .map(|file| {
+            format!(
+                "# not shown: {} ({})\n",
+                escape_file_name(&file.path),
+                file.why
+            )
+        })
         .collect();
     let text = format!("{comments}{}", diff.text);
     if text.trim().is_empty() {

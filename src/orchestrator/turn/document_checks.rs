@@ -6,12 +6,12 @@ use super::active_turn::ActiveTurn;
 use crate::error::Result;
 use crate::models::{
     Effect, EffectKind, OperationId, RejectedEffect, Response, ReviewResult, Update,
-    matches_pattern,
 };
 use crate::ops;
 use crate::pack::ModeSpec;
 use crate::parse::{self, Grammar};
 use crate::spec;
+use crate::text::glob::matches_path;
 
 /// Maximum number of faults that are reported for one document.
 const MAX_REPORTED_FAULTS: usize = 20;
@@ -92,7 +92,7 @@ fn documents_after(
     let is_document = |update: &&Update| {
         patterns
             .iter()
-            .any(|pattern| matches_pattern(pattern, &update.target))
+            .any(|pattern| matches_path(pattern, &update.target))
     };
     let updates = response.updates.iter().filter(is_document);
     let effects = updates.map(|update| Effect {

@@ -9,11 +9,12 @@ use super::Workspace;
 use super::secret_files;
 use crate::compose::{Given, Variables, trim_block};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{ContextItem, ContextKind, OperationId, SessionId, matches_pattern, paths};
+use crate::models::{ContextItem, ContextKind, OperationId, SessionId, paths};
 use crate::ops;
 use crate::orchestrator::turn::request::{BlockContent, NamedBlock, TurnRequest};
 use crate::pack::{Holds, ModeSpec, Owner, Pack, Prose, Template};
 use crate::secret::Secrets;
+use crate::text::glob::matches_path;
 
 /// Where the project describes itself.
 pub(crate) const PROJECT_FILE: &str = paths::PROJECT_FILE;
@@ -237,7 +238,7 @@ fn check_required(
         .filter(|pattern| {
             !artifacts
                 .iter()
-                .any(|(name, _)| matches_pattern(pattern, name))
+                .any(|(name, _)| matches_path(pattern, name))
         })
         .map(String::as_str)
         .collect();

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::matches_pattern;
 use crate::pack::SECRET_FILES;
+use crate::text::glob::matches_path;
 
 /// Refuses a file that by its name, or by the name of its target after all links, holds secrets.
 ///
@@ -32,7 +32,7 @@ pub(crate) fn names_secrets(path: &Path) -> bool {
         .collect();
     let matches = |pattern: &str| {
         let start = names.len().saturating_sub(pattern.split('/').count());
-        matches_pattern(pattern, &names[start..].join("/"))
+        matches_path(pattern, &names[start..].join("/"))
     };
     let lines = || {
         SECRET_FILES

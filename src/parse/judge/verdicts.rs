@@ -6,7 +6,7 @@
 use std::ops::{Deref, Range};
 
 use super::Judge;
-use crate::models::{Code, EffectKind, Marker, ReviewResult, VerdictDoubt, is_invisible};
+use crate::models::{Code, EffectKind, Marker, ReviewResult, VerdictDoubt};
 use crate::parse::call;
 use crate::parse::echo::Echo;
 use crate::parse::foreign::contains;
@@ -14,6 +14,7 @@ use crate::parse::review::{ReviewTag, TagValue, is_formatting};
 use crate::parse::scan::{Found, Place};
 use crate::parse::tag::{Name, Names};
 use crate::parse::verdict_line::{is_label, is_verdict_line, stated_verdict};
+use crate::text::invisible::is_invisible;
 
 /// Most doubts that are listed.
 const MAX_DOUBTS: usize = 16;

@@ -1,7 +1,7 @@
 //! What starts with `<`, as long as it may become a tag.
 
-use crate::models::is_invisible;
 use crate::parse::tag::Names;
+use crate::text::invisible::is_invisible;
 
 /// The longest name that is waited for, blanks and a prefix included.
 const LONGEST_NAME: usize = 100;

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::process::{Command, Stdio};
 
-use agentd::models::{Screen, screen};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::support::{CI_VARIABLES, Run, TestProject, did_not_run};
+use agentd::text::terminal::{TerminalFilter, filter_terminal_text};
 
 /// Says by itself what may be in a terminal, apart from the code that it judges.
 fn is_allowed(c: char) -> bool {
@@ -24,7 +24,7 @@ fn is_allowed(c: char) -> bool {
 
 /// Returns what is shown of a text that comes one character at a time.
 fn by_characters(text: &str) -> String {
-    let mut screen = Screen::default();
+    let mut screen = TerminalFilter::default();
     text.chars()
         .map(|c| screen.push(c.encode_utf8(&mut [0; 4])).into_owned())
         .collect()
@@ -50,26 +50,26 @@ proptest! {
         pieces in vec(prop_oneof![4 => hostile(), 1 => any::<String>()], 0..6),
     ) {
         let text = pieces.concat();
-        let shown = screen(&text);
+        let shown = filter_terminal_text(&text);
         prop_assert!(shown.chars().all(is_allowed), "{shown:?}");
-        let mut in_pieces = Screen::default();
+        let mut in_pieces = TerminalFilter::default();
         let joined: String = pieces.iter().map(|piece| in_pieces.push(piece).into_owned()).collect();
         prop_assert_eq!(&joined, &shown);
         prop_assert_eq!(&by_characters(&text), &shown);
-        prop_assert_eq!(screen(&shown), Cow::Borrowed(&*shown));
+        prop_assert_eq!(filter_terminal_text(&shown), Cow::Borrowed(&*shown));
     }
 
     #[test]
     fn text_without_controls_is_returned_as_it_is(text in any::<String>()) {
         let text: String = text.chars().filter(|c| is_allowed(*c)).collect();
-        prop_assert!(matches!(screen(&text), Cow::Borrowed(same) if same == text));
+        prop_assert!(matches!(filter_terminal_text(&text), Cow::Borrowed(same) if same == text));
     }
 
     /// Whatever came before, the next line is all there.
     #[test]
     fn nothing_reaches_over_a_line_end(before in hostile(), line in "[ -~é漢]{0,20}") {
         let text = format!("{before}\n{line}");
-        let shown = screen(&text);
+        let shown = filter_terminal_text(&text);
         prop_assert_eq!(shown.rsplit('\n').next().unwrap(), line);
     }
 }

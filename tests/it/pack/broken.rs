@@ -29,9 +29,10 @@ fn problems(project: &TestProject) -> Vec<String> {
     let known = Operations::shipped();
     let unknown = operations
         .iter()
-        .filter_map(|(operation, place)| {
-            let error = known.find(operation.as_str()).err()?;
-            Some(format!("error {place}: {}", error.message()))
+        .filter(|named| !known.is_registered(named.operation.as_str()))
+        .filter_map(|named| {
+            let error = known.find_act(named.operation.as_str()).err()?;
+            Some(format!("error {}: {}", named.place, error.message()))
         })
         .collect::<Vec<_>>();
     let shown = problems.iter().map(|problem| {

@@ -444,7 +444,7 @@ proptest! {
         shown.push_str(&stream.finish());
         prop_assert_eq!(&shown, &secrets.redact(&text));
         prop_assert!(!shown.contains(&value), "{:?}", shown);
-        prop_assert!(!agentd::models::screen(&shown).contains(&value), "{:?}", shown);
+        prop_assert!(!agentd::text::terminal::filter_terminal_text(&shown).contains(&value), "{:?}", shown);
     }
 
     /// Whatever the secrets and wherever the text is split, no secret comes through, and the split makes no difference.

@@ -1,10 +1,11 @@
 //! `agentd review`: the review phase of a change, or one verdict on what is there.
 
-use agentd::models::{AgentName, Mode, SessionId, shown_name};
+use agentd::models::{AgentName, Mode, SessionId};
 use agentd::ops::{LeftOut, short_commit, some_left_out};
 use agentd::orchestrator::{
     AcceptNow, MOST_REPAIRS, ReviewBase, Reviewed, TurnRequest, no_agent, review_tree,
 };
+use agentd::text::terminal::escape_file_name;
 use agentd::{Error, ErrorKind, ReviewResult};
 use serde_json::json;
 
@@ -96,7 +97,7 @@ fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
         let files: Vec<String> = reviewed
             .definitions_changed
             .iter()
-            .map(|path| shown_name(path).into_owned())
+            .map(|path| escape_file_name(path).into_owned())
             .collect();
         terminal::warning(format_args!(
             "the change edits definitions of agentd: {}; the review used those of {}",
