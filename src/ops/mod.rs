@@ -22,14 +22,14 @@ mod site;
 mod step;
 
 pub use checks::{
-    CheckJob, ProjectListing, check_commands, check_commands_in, checks_report, detected,
+    CheckJob, ProjectListing, check_commands, check_commands_in, checks_report, detect_checks,
     run_checks,
 };
 pub use fs::{
     MergeLock, OpenTasks, SnapshotScope, TreeSnapshot, artifacts, check_own, create_new,
     has_change, make_folder, notes_text, open_tasks, private_names, read_project_text, read_reply,
-    read_resolved_text, read_text, remove_private, specs, structure, sweep, targets, task_ids,
-    temporary_folder, visible_path, wanted_specs, write_private, write_text,
+    read_resolved_text, read_text, remove_private, remove_unfinished, specs, structure, targets,
+    task_ids, temporary_folder, visible_path, wanted_specs, write_private, write_text,
 };
 pub use git::{
     Changed, CommitListing, Diff, DiffLimits, Git, Head, LandRequest, Landed, LeftOut, LeftOutKind,
@@ -37,7 +37,7 @@ pub use git::{
 };
 pub use operation::{Act, Inspect, Inspection, Operation, TurnEnd};
 pub use operations::{DIFF_LIMITS, find_places, noted, some_left_out};
-pub use project_summary::{Survey, survey};
+pub use project_summary::{ProjectSummary, summarize_project};
 pub use registry::Operations;
 pub use site::{ChangeSite, ReviewSite, Site};
 pub use step::Step;

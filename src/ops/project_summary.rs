@@ -1,14 +1,14 @@
-//! What can be told of a repository from the files at its root: a first draft for `agentd/project.md`.
+//! Summary of a project by the files at its root, for the draft of `agentd/project.md`.
 
 use std::path::Path;
 
-use super::checks::{detected, has_target};
+use super::checks::{detect_checks, has_target};
 use super::fs::{read_project_text, top_level};
 use crate::error::Result;
 
-/// What was found at a repository's root.
+/// Summary of a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Survey {
+pub struct ProjectSummary {
     /// The project's name.
     pub title: String,
     /// The first paragraph of its README.
@@ -19,12 +19,13 @@ pub struct Survey {
     pub commands: Vec<String>,
     /// The entries at its root.
     pub layout: Vec<String>,
-    /// Files that say how work is done here.
+    /// Files with guidelines for contributors and agents.
     pub guides: Vec<String>,
 }
 
-/// A file at the root, what it tells of the stack, and the commands that build it; `detect.rs` has those that test.
-const SIGNS: [(&str, &str, &[&str]); 11] = [
+/// File at the root, the language or tool that it stands for, and the commands that build the project. Test commands
+/// are detected by `checks/detect.rs`.
+const STACK_FILES: [(&str, &str, &[&str]); 11] = [
     ("Cargo.toml", "Rust, built with Cargo", &["cargo build"]),
     ("package.json", "JavaScript or TypeScript, on Node.js", &[]),
     ("pyproject.toml", "Python", &[]),
@@ -42,8 +43,8 @@ const SIGNS: [(&str, &str, &[&str]); 11] = [
     ),
 ];
 
-/// Files that say how work is done in a repository.
-const GUIDES: [&str; 7] = [
+/// Files with guidelines for contributors and agents.
+const GUIDE_FILES: [&str; 7] = [
     "CONTRIBUTING.md",
     "ARCHITECTURE.md",
     "AGENTS.md",
@@ -53,15 +54,15 @@ const GUIDES: [&str; 7] = [
     "rustfmt.toml",
 ];
 
-/// Looks at a repository's root.
+/// Summarizes a project by the files at its root.
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it cannot be listed. Files that cannot be read tell nothing.
-pub fn survey(root: &Path) -> Result<Survey> {
+/// `FileUnusable` if it cannot be listed. Files that cannot be read are skipped.
+pub fn summarize_project(root: &Path) -> Result<ProjectSummary> {
     let text = |name: &str| read_project_text(root, name).ok().flatten();
-    let mut found = Survey::default();
-    for (name, stack, commands) in SIGNS {
+    let mut found = ProjectSummary::default();
+    for (name, stack, commands) in STACK_FILES {
         if !root.join(name).is_file() || found.stack.iter().any(|known| known == stack) {
             continue;
         }
@@ -72,7 +73,7 @@ pub fn survey(root: &Path) -> Result<Survey> {
     }
     found
         .commands
-        .extend(detected(root).into_iter().map(|check| check.run));
+        .extend(detect_checks(root).into_iter().map(|check| check.run));
     let scripts = text("package.json")
         .map(|json| npm_scripts(&json))
         .unwrap_or_default();
@@ -87,15 +88,15 @@ pub fn survey(root: &Path) -> Result<Survey> {
     let manifest = text("Cargo.toml")
         .or_else(|| text("pyproject.toml"))
         .unwrap_or_default();
-    let described = |key| described(&manifest, key);
-    found.title = described("name").unwrap_or_else(|| title(root));
+    let value = |key| manifest_value(&manifest, key);
+    found.title = value("name").unwrap_or_else(|| title(root));
     let readme = ["README.md", "README", "readme.md"]
         .into_iter()
         .find_map(text);
     found.summary = readme
         .and_then(|text| first_paragraph(&text))
-        .or_else(|| described("description"));
-    found.guides = GUIDES
+        .or_else(|| value("description"));
+    found.guides = GUIDE_FILES
         .iter()
         .filter(|name| root.join(name).is_file())
         .map(|&name| name.to_owned())
@@ -110,8 +111,8 @@ fn title(root: &Path) -> String {
         .map_or_else(|| "project".to_owned(), super::fs::visible_name)
 }
 
-/// Returns what a Cargo or Python manifest says of its package.
-fn described(manifest: &str, key: &str) -> Option<String> {
+/// Returns the value of a key in the package section of a Cargo or Python manifest.
+fn manifest_value(manifest: &str, key: &str) -> Option<String> {
     let manifest: toml::Table = toml::from_str(manifest).ok()?;
     let package = manifest
         .get("package")
@@ -119,7 +120,7 @@ fn described(manifest: &str, key: &str) -> Option<String> {
     package.get(key)?.as_str().map(str::to_owned)
 }
 
-/// Returns the first paragraph of prose: no heading, badge, list, quote or markup.
+/// Returns the first paragraph that is prose, and not a heading, badge, list, quote or markup.
 fn first_paragraph(readme: &str) -> Option<String> {
     let is_prose = |text: &&str| {
         text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '`' | '*' | '"'))
@@ -136,7 +137,7 @@ fn first_paragraph(readme: &str) -> Option<String> {
     Some(paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Returns commands for the scripts that a project is built with.
+/// Returns the commands for the build scripts of a package.
 fn npm_scripts(package: &str) -> Vec<String> {
     let package: serde_json::Value = serde_json::from_str(package).unwrap_or_default();
     let usual = ["build", "lint", "typecheck"];

@@ -224,7 +224,8 @@ impl Operations {
         Ok(needing)
     }
 
-    /// Plans the step that an operation runs after every turn; `None` if it has nothing to do, or runs only on request.
+    /// Plans the step that an operation runs after every turn; `None` if it has nothing to do, or runs only on
+    /// request.
     ///
     /// # Errors
     ///

@@ -110,6 +110,15 @@ impl Step {
         self.trigger == StepTrigger::Always
     }
 
+    /// Returns true if the merge lock must be held while it is run.
+    #[must_use]
+    pub fn needs_merge_lock(&self) -> bool {
+        matches!(
+            self.operation,
+            OperationId::SpecsMerge | OperationId::GitMerge | OperationId::GitSquash
+        )
+    }
+
     /// Returns the hash of the new content; `None` if the target is removed.
     pub(super) fn after(&self) -> Option<BlobId> {
         self.content

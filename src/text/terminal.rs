@@ -5,8 +5,9 @@ use std::ops::Range;
 
 /// Removes escape sequences and control characters from a text that arrives in pieces.
 ///
-/// It knows the 7-bit and 8-bit forms of escape sequences, and removes direction marks and tags as well. A sequence ends
-/// with its line at the latest, so that it cannot hide the text after it. The result does not depend on the pieces.
+/// It knows the 7-bit and 8-bit forms of escape sequences, and removes direction marks and tags as well. A sequence
+/// ends with its line at the latest, so that it cannot hide the text after it. The result does not depend on the
+/// pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TerminalFilter {
     position: Position,
@@ -63,8 +64,8 @@ pub(crate) fn find_escape_sequences(text: &str) -> Vec<Range<usize>> {
 
 /// Returns a file name as one line that no terminal, diff or CI log takes for a command.
 ///
-/// Unprintable characters are escaped as in Rust. So is the start of a command of a CI runner: GitHub's runs a line that
-/// starts with `::`, and `##[` anywhere in a line.
+/// Unprintable characters are escaped as in Rust. So is the start of a command of a CI runner: GitHub's runs a line
+/// that starts with `::`, and `##[` anywhere in a line.
 #[must_use]
 pub fn escape_file_name(name: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.escape_debug().len() == 1 || matches!(c, '\'' | '"' | '\\');

@@ -1,12 +1,12 @@
-//! What checks a repository, as far as its own files tell.
+//! Detection of the commands that check a project, by its files.
 
 use std::path::Path;
 
 use super::listing::{FolderListing, ProjectListing};
 use crate::config::{CheckCommand, ReviewSettings};
 
-/// A file at the root, and the commands that then check the project.
-const CHECKS: [(&str, &[&str]); 9] = [
+/// File at the root, and the commands that check a project with that file.
+const CHECK_COMMANDS: [(&str, &[&str]); 9] = [
     ("Cargo.toml", &["cargo test"]),
     ("go.mod", &["go vet ./...", "go test ./..."]),
     ("mix.exs", &["mix test"]),
@@ -18,8 +18,8 @@ const CHECKS: [(&str, &[&str]); 9] = [
     ("deno.json", &["deno test"]),
 ];
 
-/// A file at the root, and the program with which its scripts are run; the first that is there counts.
-const SCRIPTS: [(&str, &str); 5] = [
+/// File at the root, and the program that runs the project's scripts; the first file that exists counts.
+const SCRIPT_RUNNERS: [(&str, &str); 5] = [
     ("pnpm-lock.yaml", "pnpm test"),
     ("yarn.lock", "yarn test"),
     ("bun.lock", "bun run test"),
@@ -27,8 +27,8 @@ const SCRIPTS: [(&str, &str); 5] = [
     ("package.json", "npm test"),
 ];
 
-/// A build file, the wrapper that a project may bring along, the command without it, and what both are told.
-const BUILDS: [(&str, &str, &str, &str); 3] = [
+/// Build file, wrapper script that a project may contain, command without it, and the arguments of both.
+const BUILD_TOOLS: [(&str, &str, &str, &str); 3] = [
     ("pom.xml", "./mvnw", "mvn", "--batch-mode verify"),
     ("build.gradle", "./gradlew", "gradle", "--no-daemon check"),
     (
@@ -39,8 +39,8 @@ const BUILDS: [(&str, &str, &str, &str); 3] = [
     ),
 ];
 
-/// A file at the root, a word in it, and that pytest is configured then.
-const PYTEST: [(&str, &str); 5] = [
+/// File at the root, and a word in it that configures pytest.
+const PYTEST_CONFIGURATION: [(&str, &str); 5] = [
     ("pytest.ini", ""),
     ("conftest.py", ""),
     ("pyproject.toml", "[tool.pytest"),
@@ -48,15 +48,15 @@ const PYTEST: [(&str, &str); 5] = [
     ("tox.ini", "[pytest]"),
 ];
 
-/// Folders in which pytest finds tests by the names of their files.
+/// Folders in which pytest finds tests by file name.
 pub(in crate::ops) const TEST_FOLDERS: [&str; 2] = ["tests", "test"];
 
-/// The script that npm writes until someone writes another one.
-const NO_SCRIPT: &str = "no test specified";
+/// Part of the placeholder that npm writes as the script `test`.
+const NPM_PLACEHOLDER: &str = "no test specified";
 
-/// A file at the root, a security scan, and the tool it needs. These are tools that somebody has installed to scan;
-/// `npm audit` is not among them, as everyone has npm, and without a net it fails.
-const SCANS: [(&str, &str, &str); 9] = [
+/// File at the root, security scan, and the tool that it needs. These tools are installed for scanning; `npm audit`
+/// is not among them, because every machine with npm has it, and it fails without a network.
+const SECURITY_SCANS: [(&str, &str, &str); 9] = [
     ("Cargo.lock", "cargo audit", "cargo-audit"),
     ("deny.toml", "cargo deny check advisories", "cargo-deny"),
     (
@@ -92,21 +92,21 @@ const SCANS: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// Returns the commands that check a repository, as its files tell. Those that cannot be read tell nothing.
+/// Returns the commands that check a project, by its files. Files that cannot be read are skipped.
 #[must_use]
-pub fn detected(root: &Path) -> Vec<CheckCommand> {
-    detected_in(&FolderListing(root))
+pub fn detect_checks(root: &Path) -> Vec<CheckCommand> {
+    detect_checks_in(&FolderListing(root))
 }
 
-fn detected_in(project: &dyn ProjectListing) -> Vec<CheckCommand> {
+fn detect_checks_in(project: &dyn ProjectListing) -> Vec<CheckCommand> {
     let mut found: Vec<String> = Vec::new();
-    for (name, commands) in CHECKS {
+    for (name, commands) in CHECK_COMMANDS {
         if project.has_file(name) {
             found.extend(commands.iter().map(|&command| command.to_owned()));
         }
     }
     if has_script(project, "package.json") {
-        let command = SCRIPTS
+        let command = SCRIPT_RUNNERS
             .iter()
             .find(|(name, _)| project.has_file(name))
             .map(|(_, command)| *command);
@@ -115,7 +115,7 @@ fn detected_in(project: &dyn ProjectListing) -> Vec<CheckCommand> {
     if has_pytest(project) {
         found.push("python3 -m pytest".to_owned());
     }
-    for (name, wrapper, command, arguments) in BUILDS {
+    for (name, wrapper, command, arguments) in BUILD_TOOLS {
         let command = if project.has_program(wrapper.trim_start_matches("./")) {
             wrapper
         } else {
@@ -127,14 +127,14 @@ fn detected_in(project: &dyn ProjectListing) -> Vec<CheckCommand> {
         }
     }
     if project.has_file("Gemfile") {
-        found.extend(ruby(project).map(str::to_owned));
+        found.extend(ruby_command(project).map(str::to_owned));
     }
     if has_script(project, "composer.json") {
         found.push("composer test".to_owned());
     }
-    // Most often these run what was found already.
+    // A makefile mostly runs the commands that were found already.
     if found.is_empty() {
-        found.extend(make(project));
+        found.extend(make_command(project));
     }
     if found.is_empty() && project.has_program("test.sh") {
         found.push("./test.sh".to_owned());
@@ -145,14 +145,14 @@ fn detected_in(project: &dyn ProjectListing) -> Vec<CheckCommand> {
         .collect()
 }
 
-/// Returns the commands that are run for a repository: those of the settings, or those that are found, and the security
-/// scans that go with its files. They are of the tree at `root`, so it must not be one that an agent could have edited.
+/// Returns the check commands of a project: those of the settings or else the detected ones, and the security scans
+/// for its files. `root` must not be a tree that an agent could have edited, because the commands are run.
 #[must_use]
 pub fn check_commands(review: &ReviewSettings, root: &Path) -> Vec<CheckCommand> {
     check_commands_in(review, &FolderListing(root))
 }
 
-/// Returns the same as [`check_commands`] for a listing of a project, such as that of a commit.
+/// Returns the check commands for a listing of a project, such as that of a commit.
 #[must_use]
 pub fn check_commands_in(
     review: &ReviewSettings,
@@ -161,8 +161,8 @@ pub fn check_commands_in(
     let mut commands = review
         .commands
         .clone()
-        .unwrap_or_else(|| detected_in(project));
-    for (name, run, tool) in SCANS {
+        .unwrap_or_else(|| detect_checks_in(project));
+    for (name, run, tool) in SECURITY_SCANS {
         let known = commands.iter().any(|command| command.run.starts_with(run));
         if review.scans && project.has(name) && !known {
             commands.push(CheckCommand::scan(run, tool));
@@ -171,7 +171,7 @@ pub fn check_commands_in(
     commands
 }
 
-/// Tells whether a package has a script that tests it.
+/// Returns true if a package has a script `test`.
 fn has_script(project: &dyn ProjectListing, manifest: &str) -> bool {
     let text = project.text(manifest).unwrap_or_default();
     let package: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
@@ -179,12 +179,12 @@ fn has_script(project: &dyn ProjectListing, manifest: &str) -> bool {
     script.as_array().is_some_and(|lines| !lines.is_empty())
         || script
             .as_str()
-            .is_some_and(|script| !script.trim().is_empty() && !script.contains(NO_SCRIPT))
+            .is_some_and(|script| !script.trim().is_empty() && !script.contains(NPM_PLACEHOLDER))
 }
 
-/// Tells whether pytest is configured, or whether there are tests that it finds.
+/// Returns true if pytest is configured, or finds tests.
 fn has_pytest(project: &dyn ProjectListing) -> bool {
-    let configured = PYTEST
+    let configured = PYTEST_CONFIGURATION
         .iter()
         .any(|(name, word)| project.text(name).is_some_and(|text| text.contains(word)));
     let is_test = |name: &String| name.starts_with("test_") && name.ends_with(".py");
@@ -194,7 +194,7 @@ fn has_pytest(project: &dyn ProjectListing) -> bool {
             .any(|folder| project.names_in(folder).iter().any(is_test))
 }
 
-fn ruby(project: &dyn ProjectListing) -> Option<&'static str> {
+fn ruby_command(project: &dyn ProjectListing) -> Option<&'static str> {
     if project.has_folder("spec") {
         return Some("bundle exec rspec");
     }
@@ -203,8 +203,8 @@ fn ruby(project: &dyn ProjectListing) -> Option<&'static str> {
         .then_some("bundle exec rake test")
 }
 
-/// Returns the target of a makefile that tests.
-fn make(project: &dyn ProjectListing) -> Option<String> {
+/// Returns the command for the test target of a makefile.
+fn make_command(project: &dyn ProjectListing) -> Option<String> {
     let names = ["GNUmakefile", "makefile", "Makefile"];
     let text = names.iter().find_map(|name| project.text(name))?;
     ["test", "check"]
@@ -213,13 +213,13 @@ fn make(project: &dyn ProjectListing) -> Option<String> {
         .map(|target| format!("make {target}"))
 }
 
-/// Tells whether a makefile has a target.
+/// Returns true if a makefile has a target.
 pub(in crate::ops) fn has_target(makefile: &str, target: &str) -> bool {
     let is_rule = |line: &str| {
         let Some((targets, rest)) = line.split_once(':') else {
             return false;
         };
-        // A recipe, a comment or a variable may hold a colon, too.
+        // Recipes, comments and variables may contain a colon, too.
         let is_other =
             line.starts_with(['\t', '#']) || targets.contains('=') || rest.starts_with('=');
         !is_other && targets.split_whitespace().any(|word| word == target)

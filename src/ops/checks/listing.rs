@@ -1,4 +1,4 @@
-//! The files of a project by name, in a folder or at a commit: what the checks of a project are found by.
+//! Listings of a project's files, in a folder or at a commit, by which its checks are detected.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub trait ProjectListing {
     fn names_in(&self, folder: &str) -> Vec<String>;
 }
 
-/// A project in a folder.
+/// The listing of a folder.
 pub(in crate::ops) struct FolderListing<'a>(pub(in crate::ops) &'a Path);
 
 impl ProjectListing for FolderListing<'_> {

@@ -1,4 +1,4 @@
-//! The project's own checks: run one after the other, each under a guard, and told of in Markdown.
+//! Runs the project's checks one after the other, each under a guard, and reports on them in Markdown.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,50 +9,50 @@ use crate::error::Result;
 use crate::models::{Check, CheckEnd, grouped};
 use crate::secret::Secrets;
 
-/// The most bytes that are kept of what a check wrote.
-const KEPT: usize = 64 * 1024;
+/// Maximum size of the recorded output of a check, in bytes.
+const MAX_RECORDED_BYTES: usize = 64 * 1024;
 
-/// What is set aside of these for what is said of it.
-const SAID: usize = 512;
+/// Part of [`MAX_RECORDED_BYTES`] that is reserved for remarks on the output.
+const RESERVED_BYTES: usize = 512;
 
-/// The most bytes that a check may write.
-const OUTPUT: u64 = 256 * 1024 * 1024;
+/// Maximum size of the output of a check, in bytes; a check that writes more is killed.
+const MAX_OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How long a look at a running check takes.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Interval at which a running check is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The exit code by which a shell tells that a command is not there.
-const NOT_FOUND: i32 = 127;
+/// Exit code of a shell for a missing command.
+const COMMAND_NOT_FOUND: i32 = 127;
 
-/// The most lines that a report shows of a check that did not pass, and of one that did.
-const LINES: (usize, usize) = (200, 20);
+/// Maximum number of output lines in a report: of a check that did not pass, and of one that did.
+const MAX_REPORT_LINES: (usize, usize) = (200, 20);
 
-/// Checks that are to be run, and how.
+/// Checks to run, and the way they are run.
 #[derive(Clone, Copy)]
 pub struct CheckJob<'a> {
-    /// The folder that they run in.
+    /// Working directory of the checks.
     pub root: &'a Path,
-    /// A folder of their own for what they write, which is gone afterwards.
+    /// Folder for their output, which is removed afterwards.
     pub folder: &'a Path,
-    /// The path of a program whose `main` begins with `guard_main`.
+    /// Path of a program whose `main` starts with `guard_main`.
     pub guard: &'a Path,
-    /// All variables that they see; nothing secret is to be among them.
+    /// Their whole environment, which must not contain secrets.
     pub environment: &'a Environment,
-    /// What is taken out of what they write.
+    /// Values that are redacted in their output.
     pub secrets: &'a Secrets,
-    /// How they are contained.
+    /// Containment of their processes.
     pub containment: Containment,
     /// The checks.
     pub commands: &'a [CheckCommand],
-    /// How long one may take that does not say so itself.
+    /// Timeout of a check that does not set its own.
     pub timeout: Duration,
-    /// How long one has between the request to end and the end by force.
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// What their processes carry in their environment, so that they can be found again.
+    /// Value in the environment of their processes by which leftover processes are found.
     pub marker: &'a str,
-    /// Returns how often they were asked to stop: once for a graceful end, twice for one at once.
+    /// Returns the number of stop requests: one ends them gracefully, two at once.
     pub stop: &'a dyn Fn() -> u8,
-    /// Is told of each check when it begins, and when it has ended.
+    /// Called for each check when it starts, and when it has ended.
     pub tell: &'a dyn Fn(&CheckCommand, Option<&Check>),
 }
 
@@ -66,12 +66,13 @@ impl std::fmt::Debug for CheckJob<'_> {
     }
 }
 
-/// Runs checks, one after the other. Nothing of one is alive when the next begins; one that fails keeps no other from
-/// being run, and once they are stopped all that are left count as stopped.
+/// Runs checks one after the other. No process of a check is alive when the next one starts. A failure does not stop
+/// the others; after a stop request, all remaining checks count as stopped.
 ///
 /// # Errors
 ///
-/// `AgentUnusable` if nothing can be contained here, `StorageFull` or `FileUnusable` if what they write cannot be kept.
+/// `AgentUnusable` if processes cannot be contained on this system, `StorageFull` or `FileUnusable` if their output
+/// cannot be written.
 pub fn run_checks(job: &CheckJob<'_>) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     for (index, command) in job.commands.iter().enumerate() {
@@ -110,20 +111,24 @@ fn run(job: &CheckJob<'_>, command: &CheckCommand, folder: &Path) -> Result<Chec
         return Ok(ended(CheckEnd::NotRun, 0, String::new()));
     }
     let timeout = command.timeout.unwrap_or(job.timeout);
-    let exit = launch(job, command, folder, timeout)?;
-    let (end, said) = end_of(&exit, timeout);
-    Ok(ended(end, exit.milliseconds, output(job, folder, &said)?))
+    let exit = run_command(job, command, folder, timeout)?;
+    let (end, remarks) = check_end(&exit, timeout);
+    Ok(ended(
+        end,
+        exit.milliseconds,
+        output(job, folder, &remarks)?,
+    ))
 }
 
-/// Runs a command to its end.
-fn launch(
+/// Runs a command until it ends.
+fn run_command(
     job: &CheckJob<'_>,
     command: &CheckCommand,
     folder: &Path,
     timeout: Duration,
 ) -> Result<Exit> {
     agent::prepare(folder, b"")?;
-    // In one file, what it wrote stands in the order in which it was written.
+    // One file for both streams keeps the order of the output.
     let argv = [
         "sh".to_owned(),
         "-c".to_owned(),
@@ -133,7 +138,7 @@ fn launch(
         wall: timeout,
         idle: timeout,
         grace: job.grace,
-        output: OUTPUT,
+        output: MAX_OUTPUT_BYTES,
         max_wait: Duration::ZERO,
     };
     let mut contained = agent::launch(&Job {
@@ -148,7 +153,7 @@ fn launch(
     })?;
     let mut stopped = 0;
     loop {
-        if let Some(exit) = contained.wait(PATIENCE)? {
+        if let Some(exit) = contained.wait(POLL_INTERVAL)? {
             return Ok(exit);
         }
         let asked = (job.stop)();
@@ -159,17 +164,17 @@ fn launch(
     }
 }
 
-/// Returns how a check ended, and what is to be said of it beside what it wrote.
-fn end_of(exit: &Exit, timeout: Duration) -> (CheckEnd, Vec<String>) {
-    let mut said = Vec::new();
+/// Returns the result of a check, and remarks for the end of its output.
+fn check_end(exit: &Exit, timeout: Duration) -> (CheckEnd, Vec<String>) {
+    let mut remarks = Vec::new();
     let failed = CheckEnd::Failed { code: exit.code };
     let end = match &exit.cause {
         ExitCause::Ended => match exit.code {
             Some(0) => CheckEnd::Passed,
-            Some(NOT_FOUND) => CheckEnd::NotInstalled,
+            Some(COMMAND_NOT_FOUND) => CheckEnd::NotInstalled,
             Some(_) => failed,
             None => {
-                said.push(match exit.signal {
+                remarks.push(match exit.signal {
                     Some(signal) => format!("ended by signal {signal}"),
                     None => "ended by something else".to_owned(),
                 });
@@ -182,49 +187,52 @@ fn end_of(exit: &Exit, timeout: Duration) -> (CheckEnd, Vec<String>) {
         ExitCause::Stopped => CheckEnd::Stopped,
         ExitCause::NotInstalled => CheckEnd::NotInstalled,
         ExitCause::Output => {
-            said.push(format!(
+            remarks.push(format!(
                 "ended, as it wrote more than {} bytes",
-                grouped(OUTPUT)
+                grouped(MAX_OUTPUT_BYTES)
             ));
             CheckEnd::Failed { code: None }
         }
         ExitCause::NotStarted(why) => {
-            said.push(format!("not started: {why}"));
+            remarks.push(format!("not started: {why}"));
             CheckEnd::Failed { code: None }
         }
         ExitCause::Abandoned | ExitCause::Removed => {
-            said.push("its guard, or the folder of what it wrote, was gone".to_owned());
+            remarks.push("its guard, or the folder of what it wrote, was gone".to_owned());
             CheckEnd::Failed { code: None }
         }
     };
     if exit.left_behind > 0 {
-        said.push(format!(
+        remarks.push(format!(
             "processes left behind, and ended: {}",
             exit.left_behind
         ));
     }
-    (end, said)
+    (end, remarks)
 }
 
-/// Returns the last part of what a check wrote, and what is said of it.
-fn output(job: &CheckJob<'_>, folder: &Path, said: &[String]) -> Result<String> {
-    let (end, left_out) = agent::stdout_end(folder, job.secrets, KEPT - SAID)?;
+/// Returns the last part of a check's output, followed by the remarks.
+fn output(job: &CheckJob<'_>, folder: &Path, remarks: &[String]) -> Result<String> {
+    let (end, left_out) =
+        agent::stdout_end(folder, job.secrets, MAX_RECORDED_BYTES - RESERVED_BYTES)?;
     let mut output = String::new();
     if left_out > 0 {
         output.push_str(&format!("[… {} bytes left out …]\n", grouped(left_out)));
     }
     output.push_str(&end);
-    for words in said {
+    for words in remarks {
         if !output.is_empty() && !output.ends_with('\n') {
             output.push('\n');
         }
-        let words = words.split_at(words.floor_char_boundary(SAID / 4)).0;
+        let words = words
+            .split_at(words.floor_char_boundary(RESERVED_BYTES / 4))
+            .0;
         output.push_str(&format!("[{words}]\n"));
     }
     Ok(output)
 }
 
-/// Tells of checks in Markdown: a table, then the end of what each wrote, in a fence that nothing in it closes.
+/// Returns a report in Markdown: a table, then the end of each output, in a code fence that is longer than any in it.
 #[must_use]
 pub fn checks_report(checks: &[Check]) -> String {
     if checks.is_empty() {
@@ -233,8 +241,8 @@ pub fn checks_report(checks: &[Check]) -> String {
     let mut report = "| check | result | seconds |\n|---|---|---|\n".to_owned();
     for check in checks {
         let tenths = check.milliseconds.div_ceil(100);
-        // A bar ends a cell, even in code.
-        let name = code(&check.name).replace('|', "\\|");
+        // A bar ends a table cell, even in code.
+        let name = code_span(&check.name).replace('|', "\\|");
         report.push_str(&format!(
             "| {name} | {} | {}.{} |\n",
             check.end,
@@ -246,7 +254,11 @@ pub fn checks_report(checks: &[Check]) -> String {
         .iter()
         .filter(|check| !check.output.trim().is_empty())
     {
-        let most = if check.passed() { LINES.1 } else { LINES.0 };
+        let most = if check.passed() {
+            MAX_REPORT_LINES.1
+        } else {
+            MAX_REPORT_LINES.0
+        };
         let lines: Vec<&str> = check.output.trim_end().lines().collect();
         let from = lines.len().saturating_sub(most);
         let which = if from > 0 {
@@ -255,8 +267,8 @@ pub fn checks_report(checks: &[Check]) -> String {
             String::new()
         };
         let shown = lines[from..].join("\n");
-        let fence = "`".repeat(longest_run(&shown).max(2) + 1);
-        let (name, end) = (code(&check.name), check.end);
+        let fence = "`".repeat(longest_backtick_run(&shown).max(2) + 1);
+        let (name, end) = (code_span(&check.name), check.end);
         report.push_str(&format!(
             "\n{name} {end}{which}:\n\n{fence}text\n{shown}\n{fence}\n"
         ));
@@ -264,10 +276,10 @@ pub fn checks_report(checks: &[Check]) -> String {
     report
 }
 
-/// Returns a line as code, whatever backticks stand in it.
-fn code(line: &str) -> String {
-    let marks = "`".repeat(longest_run(line) + 1);
-    // A blank on both sides is no part of the code, and keeps a backtick of its own apart.
+/// Returns a line as a code span with enough backticks around it.
+fn code_span(line: &str) -> String {
+    let marks = "`".repeat(longest_backtick_run(line) + 1);
+    // Markdown drops a space on both sides, which separates backticks of the line from those of the span.
     let blank = if line.contains('`') || line.trim() != line {
         " "
     } else {
@@ -276,7 +288,7 @@ fn code(line: &str) -> String {
     format!("{marks}{blank}{line}{blank}{marks}")
 }
 
-/// Returns how many backticks stand in a row at most.
-fn longest_run(text: &str) -> usize {
+/// Returns the length of the longest run of backticks.
+fn longest_backtick_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }

@@ -1,8 +1,8 @@
 //! Files below a folder, reached one name at a time so that no link leads elsewhere.
 //!
-//! A path that was checked can be another one when it is used: between the two, an agent or a check may replace a folder
-//! by a link. Here every folder is opened by its handle, without following links, and files are created, renamed and
-//! removed relative to the handle of their folder.
+//! A path that was checked can be another one when it is used: between the two, an agent or a check may replace a
+//! folder by a link. Here every folder is opened by its handle, without following links, and files are created,
+//! renamed and removed relative to the handle of their folder.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! A change's folder: its artifacts, and its open tasks.
+//! The folder of a change: its artifacts, tasks and notes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use crate::spec::Tasks;
 use crate::store::blob_id;
 use crate::text::glob::matches_path;
 
-/// Returns the text of the file of notes; `None` if nobody has said anything.
+/// Returns the text of a change's notes file; `None` without notes.
 #[must_use]
 pub fn notes_text(notes: &[String]) -> Option<String> {
     if notes.is_empty() {
@@ -26,13 +26,14 @@ pub fn notes_text(notes: &[String]) -> Option<String> {
     ))
 }
 
-/// Tells whether there is a change.
+/// Returns true if the folder of a change exists.
 #[must_use]
 pub fn has_change(root: &Path, session: &SessionId) -> bool {
     root.join(change_folder(session)).is_dir()
 }
 
-/// Returns a change's artifacts that match some patterns, as names and texts: by pattern, then sorted by bytes.
+/// Returns names and texts of a change's artifacts that match some patterns, in the order of the patterns, then sorted
+/// by bytes.
 ///
 /// # Errors
 ///
@@ -57,8 +58,8 @@ pub fn artifacts(
     Ok(found)
 }
 
-/// Returns the hashes of what a change's files hold that match some patterns, by their names. What cannot be read is
-/// told when it is to be written.
+/// Returns the hashes of a change's files that match some patterns, by name. A file that cannot be read is left out;
+/// it is reported when it is to be written.
 #[must_use]
 pub fn targets(root: &Path, session: &SessionId, patterns: &[String]) -> BTreeMap<String, BlobId> {
     let folder = change_folder(session);
@@ -73,7 +74,7 @@ pub fn targets(root: &Path, session: &SessionId, patterns: &[String]) -> BTreeMa
     names.filter_map(held).collect()
 }
 
-/// Returns the names that a pattern may stand for.
+/// Returns the names in a folder that match a pattern. A pattern without `*` is returned as it is.
 pub(in crate::ops) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>> {
     let Some((parent, _)) = pattern
         .split_once("/*")
@@ -124,13 +125,13 @@ fn not_found(root: &Path, session: &SessionId) -> Error {
 pub struct OpenTasks {
     /// Each line `- [ ] 1.1 text`, with the indented lines that belong to it.
     pub text: String,
-    /// How many there are.
+    /// Number of these tasks.
     pub count: usize,
-    /// How many open boxes are not written like that, and are left out.
+    /// Number of open boxes that are not written like that, and are left out.
     pub skipped: usize,
 }
 
-/// Finds the open tasks of a `tasks.md`.
+/// Returns the open tasks of a `tasks.md`.
 #[must_use]
 pub fn open_tasks(tasks: &str) -> OpenTasks {
     let tasks = Tasks::read(tasks);

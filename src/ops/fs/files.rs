@@ -1,4 +1,4 @@
-//! The door to project files: reading with limits, writing whole files at once.
+//! The door to project files: reads with size limits, and writes whole files atomically.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +23,7 @@ const MAX_REPLY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it is missing, or is not a readable text file of a sensible size.
+/// `FileUnusable` if it is missing, not a readable UTF-8 file, or too large.
 pub fn read_text(path: &Path) -> Result<String> {
     file::read_text(path, MAX_FILE_BYTES)?.ok_or_else(|| missing(path))
 }
@@ -43,7 +43,7 @@ pub fn read_resolved_text(root: &Path, path: &Path, target: &Path) -> Result<Str
     }
 }
 
-/// Reads the reply of an agent, whatever its bytes are.
+/// Reads the reply of an agent, which need not be UTF-8.
 ///
 /// # Errors
 ///
@@ -61,16 +61,16 @@ fn missing(path: &Path) -> Error {
     .with_hint("paths are relative to the current folder, or to the one given with -C")
 }
 
-/// Reads a text file of the project, which must not lead out of it; `None` if there is none.
+/// Reads a text file of the project; `None` if there is none.
 ///
 /// # Errors
 ///
-/// `FileUnusable` if something is there that cannot be used.
+/// `FileUnusable` if it cannot be read, or a link on its path leads out of the project.
 pub fn read_project_text(root: &Path, relative: &str) -> Result<Option<String>> {
     file::read_text_inside(root, &root.join(relative), MAX_FILE_BYTES)
 }
 
-/// Writes a new file of the project, and its folder if need be; tells whether it did. An existing file is left alone.
+/// Creates a file of the project, and its folder. Returns false if the file exists, and leaves it as it is.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
     if root.join(relative).symlink_metadata().is_ok() {
         return Ok(false);
     }
-    write_whole(root, relative, content, Existing::Keep, UNFINISHED)
+    write_whole(root, relative, content, Existing::Keep, UNFINISHED_PREFIX)
         .map(|()| true)
         .map_err(|error| {
             Error::new(ErrorKind::FileUnusable, format!("cannot write {relative}"))
@@ -87,7 +87,7 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
         })
 }
 
-/// Removes what is no ordinary file where one belongs: a link, or a folder with all that is in it.
+/// Removes a link, or a folder and everything in it, at the path of a regular file.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ pub(in crate::ops) fn clear_path(root: &Path, relative: &str) -> Result<()> {
     })
 }
 
-/// Removes a file of the project, if it is there.
+/// Removes a file of the project, if it exists.
 ///
 /// # Errors
 ///
@@ -124,11 +124,11 @@ pub(in crate::ops) fn remove_file(root: &Path, relative: &str) -> Result<()> {
     }
 }
 
-/// Makes a folder, and those above it.
+/// Creates a folder and its parents.
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it cannot be made.
+/// `FileUnusable` if it cannot be created.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to project files"
@@ -143,11 +143,11 @@ pub fn make_folder(path: &Path) -> Result<()> {
     })
 }
 
-/// Makes a new folder where temporary files go.
+/// Creates a folder in the system's folder for temporary files.
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it cannot be made.
+/// `FileUnusable` if it cannot be created.
 pub fn temporary_folder(prefix: &str) -> Result<PathBuf> {
     tempfile::Builder::new()
         .prefix(prefix)
@@ -159,25 +159,32 @@ pub fn temporary_folder(prefix: &str) -> Result<PathBuf> {
         })
 }
 
-/// Makes a file of the project hold a text, whatever it held.
+/// Writes a file of the project; an existing one is replaced.
 ///
 /// # Errors
 ///
 /// `FileUnusable` if it cannot be written.
 pub fn write_text(root: &Path, relative: &str, content: &str) -> Result<()> {
-    write_whole(root, relative, content, Existing::Replace, UNFINISHED).map_err(|error| {
+    write_whole(
+        root,
+        relative,
+        content,
+        Existing::Replace,
+        UNFINISHED_PREFIX,
+    )
+    .map_err(|error| {
         Error::new(ErrorKind::FileUnusable, format!("cannot write {relative}")).with_source(error)
     })
 }
 
-/// What happens to a file that is there already.
+/// Handling of an existing file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Existing {
     Keep,
     Replace,
 }
 
-/// Writes a file so that a reader sees the old or the new text, never a part. No folder on the way may be a link.
+/// Writes a file atomically: a reader sees the old or the new text, never a part. No folder on its path may be a link.
 fn write_whole(
     root: &Path,
     relative: &str,
@@ -202,30 +209,32 @@ fn write_whole(
     fail::point("written").map_err(io::Error::other)
 }
 
-/// Removes what writes that were interrupted have left: in the session's folder, and beside what was to be edited.
-pub fn sweep(site: &Site<'_>, planned: &[Step]) {
+/// Removes temporary files of interrupted writes: in the session's folder, and next to the files of edit steps.
+pub fn remove_unfinished(site: &Site<'_>, steps: &[Step]) {
     let Some(session) = site.session else { return };
-    let mut waiting = vec![site.root.join(change_folder(session))];
-    while let Some(folder) = waiting.pop() {
-        waiting.extend(sweep_folder(&folder, UNFINISHED));
+
+    let mut pending = vec![site.root.join(change_folder(session))];
+    while let Some(folder) = pending.pop() {
+        pending.extend(remove_with_prefix(&folder, UNFINISHED_PREFIX));
     }
-    let folders: BTreeSet<PathBuf> = planned
+
+    let edited: BTreeSet<PathBuf> = steps
         .iter()
-        .filter(|planned| planned.operation == OperationId::FilesEdit)
-        .filter_map(|planned| Some(site.root.join(&planned.target).parent()?.to_path_buf()))
+        .filter(|step| step.operation == OperationId::FilesEdit)
+        .filter_map(|step| Some(site.root.join(&step.target).parent()?.to_path_buf()))
         .collect();
-    // Others may be writing there, too.
-    folders
-        .iter()
-        .for_each(|folder| drop(sweep_folder(folder, &unfinished(session))));
+    // Other sessions may be writing to these folders, so only this session's files are removed.
+    for folder in edited {
+        remove_with_prefix(&folder, &unfinished_prefix(session));
+    }
 }
 
-/// Removes the files of a folder whose names start like this, and returns the folders in it.
+/// Removes the files of a folder whose names have a prefix, and returns the folders in it.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to project files"
 )]
-fn sweep_folder(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+fn remove_with_prefix(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for name in file::names_in(folder).unwrap_or_default() {
         let path = folder.join(&name);
@@ -235,19 +244,19 @@ fn sweep_folder(folder: &Path, prefix: &str) -> Vec<PathBuf> {
         if found.is_dir() {
             folders.push(path);
         } else if name.to_string_lossy().starts_with(prefix) {
-            // One that cannot be removed does no harm.
-            let _stays = fs::remove_file(path);
+            // A file that cannot be removed does no harm.
+            let _ignored = fs::remove_file(path);
         }
     }
     folders
 }
 
-/// What the name of a file starts with that is not written yet.
-const UNFINISHED: &str = ".agentd-unfinished-";
+/// Prefix of the names of temporary files.
+const UNFINISHED_PREFIX: &str = ".agentd-unfinished-";
 
-/// Returns what the name of such a file of a session starts with, and of no other.
-fn unfinished(session: &SessionId) -> String {
-    format!("{UNFINISHED}{session}~")
+/// Returns the prefix of the names of a session's temporary files.
+fn unfinished_prefix(session: &SessionId) -> String {
+    format!("{UNFINISHED_PREFIX}{session}~")
 }
 
 /// Replaces a file of the project for a session. No folder on its path may be a link.
@@ -257,7 +266,7 @@ pub(in crate::ops) fn replace_file(
     content: &str,
     session: &SessionId,
 ) -> io::Result<()> {
-    let prefix = unfinished(session);
+    let prefix = unfinished_prefix(session);
     write_whole(root, relative, content, Existing::Replace, &prefix)
 }
 

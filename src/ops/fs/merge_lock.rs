@@ -1,25 +1,25 @@
-//! One change of a project is merged at a time: what one has merged, the next one must have seen.
+//! The lock for merging: only one change of a project is merged at a time, so that each merge starts from the last
+//! one.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
 use super::files::make_folder;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{OperationId, paths};
-use crate::ops::Step;
+use crate::models::paths;
 
-/// The right to merge into a branch of the user's; it ends with this value, or with its process.
+/// The project's merge lock. It is released when the value is dropped, or when its process ends.
 #[derive(Debug)]
 pub struct MergeLock {
     _held: File,
 }
 
 impl MergeLock {
-    /// Takes the right for the project with this root; `None` if another process has it.
+    /// Takes the lock of the project with this root; `None` if another process holds it.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if that cannot be found out.
+    /// `FileUnusable` if the lock file cannot be created or locked.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to project files"
@@ -31,7 +31,7 @@ impl MergeLock {
             let message = format!("cannot lock {}", paths::MERGE_LOCK_FILE);
             Error::new(ErrorKind::FileUnusable, message).with_source(error)
         };
-        // A link would have another file made.
+        // A link would create a file elsewhere.
         if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
             return Err(unusable(std::io::Error::other("it is no file")));
         }
@@ -46,16 +46,5 @@ impl MergeLock {
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(unusable(error)),
         }
-    }
-}
-
-impl Step {
-    /// Tells whether it belongs to the merging of a change, which one change does at a time.
-    #[must_use]
-    pub fn is_landing(&self) -> bool {
-        matches!(
-            self.operation,
-            OperationId::SpecsMerge | OperationId::GitMerge | OperationId::GitSquash
-        )
     }
 }

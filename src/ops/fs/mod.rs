@@ -16,8 +16,8 @@ pub use change_folder::{
 };
 pub(super) use files::{MAX_FILE_BYTES, clear_path, remove_entry, remove_file, replace_file};
 pub use files::{
-    create_new, make_folder, read_project_text, read_reply, read_resolved_text, read_text, sweep,
-    temporary_folder, write_text,
+    create_new, make_folder, read_project_text, read_reply, read_resolved_text, read_text,
+    remove_unfinished, temporary_folder, write_text,
 };
 pub use merge_lock::MergeLock;
 pub(super) use patch::{apply_patch, with_line_ends_of};

@@ -1,18 +1,18 @@
-//! A unified diff, applied to a text: all of it, or nothing.
+//! Unified diffs, applied to a text as a whole or not at all.
 
 use diffy::{Line, Patch};
 use memchr::memmem;
 
-/// The most hunks of a diff: each is looked for in the whole text.
-const MOST_HUNKS: usize = 1_000;
+/// Maximum number of hunks; each is searched in the whole text.
+const MAX_HUNKS: usize = 1_000;
 
-/// What stands for a file that is not there.
-const NOTHING: &str = "/dev/null";
+/// Name of a missing file in the head of a diff.
+const DEV_NULL: &str = "/dev/null";
 
-/// Returns what a diff makes of a text, `None` if it removes the file; or why it cannot be applied.
+/// Applies a diff to a text. Returns `None` if it removes the file, or the reason why it cannot be applied.
 ///
-/// A hunk belongs where its lines stand, and they must stand in one place only. The numbers in its head do not count:
-/// models rarely get them right, and by a wrong number a hunk would be put to the nearest lines that are alike.
+/// A hunk is placed by its lines, which must occur exactly once. The line numbers in its head are ignored: models
+/// rarely get them right, and a wrong number would move a hunk to the nearest similar lines.
 pub(in crate::ops) fn apply_patch(
     target: &str,
     before: Option<&str>,
@@ -20,20 +20,20 @@ pub(in crate::ops) fn apply_patch(
 ) -> Result<Option<String>, String> {
     let old = before.unwrap_or_default();
     let ends = LineEnds::of(old);
-    let (text, diff) = (ends.taken_off(old), ends.taken_off(diff));
-    let diff = recounted(&diff)?;
+    let (text, diff) = (ends.normalize(old), ends.normalize(diff));
+    let diff = with_counted_hunks(&diff)?;
     let patch =
         Patch::from_str(&diff).map_err(|error| format!("the diff cannot be read: {error}"))?;
     let named = [patch.original(), patch.modified()].into_iter().flatten();
     if let Some(other) = named
         .into_iter()
-        .find(|name| *name != NOTHING && !is_of(name, target))
+        .find(|name| *name != DEV_NULL && !names_file(name, target))
     {
         return Err(format!("the diff is of another file, {other}"));
     }
     let (made, removed) = (
-        patch.original() == Some(NOTHING),
-        patch.modified() == Some(NOTHING),
+        patch.original() == Some(DEV_NULL),
+        patch.modified() == Some(DEV_NULL),
     );
     match before {
         Some(_) if made => return Err("the diff makes a file that is there already".to_owned()),
@@ -52,7 +52,7 @@ pub(in crate::ops) fn apply_patch(
                 Line::Insert(line) => new.push_str(line),
             }
         }
-        let start = place(&text, &old).map_err(|reason| format!("hunk {number} {reason}"))?;
+        let start = find_lines(&text, &old).map_err(|reason| format!("hunk {number} {reason}"))?;
         places.push((start..start + old.len(), new, number));
     }
     places.sort_by_key(|(span, ..)| span.start);
@@ -68,14 +68,14 @@ pub(in crate::ops) fn apply_patch(
     }
     out.push_str(&text[at..]);
     match (removed, out.is_empty()) {
-        (false, _) => Ok(Some(ends.put_on(&out))),
+        (false, _) => Ok(Some(ends.restore(&out))),
         (true, true) => Ok(None),
         (true, false) => Err("the diff removes the file, and leaves lines of it".to_owned()),
     }
 }
 
-/// Tells whether the head of a diff names a file: by its path, or the end of it.
-fn is_of(name: &str, target: &str) -> bool {
+/// Returns true if a name in the head of a diff is the path of a file, or the end of that path.
+fn names_file(name: &str, target: &str) -> bool {
     let name = name
         .strip_prefix("a/")
         .or_else(|| name.strip_prefix("b/"))
@@ -89,8 +89,8 @@ fn is_of(name: &str, target: &str) -> bool {
             .is_some_and(|rest| rest.ends_with('/'))
 }
 
-/// Returns where the only lines of a text stand that are these.
-fn place(text: &str, lines: &str) -> Result<usize, &'static str> {
+/// Returns the offset of the only occurrence of some lines.
+fn find_lines(text: &str, lines: &str) -> Result<usize, &'static str> {
     if lines.is_empty() {
         return if text.is_empty() {
             Ok(0)
@@ -99,10 +99,10 @@ fn place(text: &str, lines: &str) -> Result<usize, &'static str> {
         };
     }
     const NOWHERE: &str = "fits nowhere: its lines are not those of the file";
-    // With the end of the line before it, whatever is found starts a line; and it is found where the line starts.
+    // Searched with the line end before them, the lines are found only at the start of a line.
     let (text, lines) = (["\n", text].concat(), ["\n", lines].concat());
     if !lines.ends_with('\n') {
-        // A line without an end is the last of the file.
+        // A line without a line end is the last of the file.
         return if text.ends_with(&lines) {
             Ok(text.len() - lines.len())
         } else {
@@ -117,8 +117,8 @@ fn place(text: &str, lines: &str) -> Result<usize, &'static str> {
     }
 }
 
-/// Returns a diff whose hunks count their lines right, without what stands before them.
-fn recounted(diff: &str) -> Result<String, String> {
+/// Returns a diff with correct line counts in its hunks, without the text before them.
+fn with_counted_hunks(diff: &str) -> Result<String, String> {
     let mut out = String::with_capacity(diff.len() + 64);
     let mut lines = diff.split_inclusive('\n').peekable();
     while let Some(line) = lines.next_if(|line| !line.starts_with("@@")) {
@@ -129,14 +129,14 @@ fn recounted(diff: &str) -> Result<String, String> {
     let (mut number, mut old_at, mut new_at) = (0, 1, 1);
     while lines.next().is_some() {
         number += 1;
-        if number > MOST_HUNKS {
-            return Err(format!("the diff has more than {MOST_HUNKS} hunks"));
+        if number > MAX_HUNKS {
+            return Err(format!("the diff has more than {MAX_HUNKS} hunks"));
         }
         let mut body: Vec<&str> = Vec::new();
         while let Some(line) = lines.next_if(|line| !line.starts_with("@@")) {
             body.push(line);
         }
-        // An empty line is a blank one that stays; at the end it is the space before the closing tag.
+        // An empty line is a blank context line; at the end, it is the space before the closing tag.
         while body.pop_if(|line| *line == "\n").is_some() {}
         let (mut old, mut new) = (0, 0);
         for line in &body {
@@ -166,12 +166,12 @@ fn recounted(diff: &str) -> Result<String, String> {
     }
 }
 
-/// How the lines of a text end.
+/// Line ends of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineEnds {
     Lf,
     CrLf,
-    /// Both kinds, or carriage returns that end no line: they are compared like any other character.
+    /// Both kinds, or carriage returns inside of lines: these are compared like any other character.
     Mixed,
 }
 
@@ -187,7 +187,7 @@ impl LineEnds {
         }
     }
 
-    fn taken_off(self, text: &str) -> String {
+    fn normalize(self, text: &str) -> String {
         if self == Self::Mixed {
             text.to_owned()
         } else {
@@ -195,7 +195,7 @@ impl LineEnds {
         }
     }
 
-    fn put_on(self, text: &str) -> String {
+    fn restore(self, text: &str) -> String {
         if self == Self::CrLf {
             text.replace('\n', "\r\n")
         } else {
@@ -204,10 +204,10 @@ impl LineEnds {
     }
 }
 
-/// Returns a text with the line ends of the one whose place it takes.
+/// Returns a text with the line ends of the text that it replaces.
 pub(in crate::ops) fn with_line_ends_of(before: &str, text: &str) -> String {
     let ends = LineEnds::of(before);
-    ends.put_on(&ends.taken_off(text))
+    ends.restore(&ends.normalize(text))
 }
 
 #[cfg(test)]
@@ -247,11 +247,11 @@ mod tests {
     #[test]
     fn the_head_of_a_diff_must_name_the_file() {
         for name in ["a.txt", "a/a.txt", "b/a.txt", "src/a.txt"] {
-            assert!(is_of(name, "a.txt"), "{name}");
+            assert!(names_file(name, "a.txt"), "{name}");
         }
-        assert!(is_of("lib/a.txt", "src/lib/a.txt"));
+        assert!(names_file("lib/a.txt", "src/lib/a.txt"));
         for name in ["b.txt", "xa.txt", "a.txt/b"] {
-            assert!(!is_of(name, "a.txt"), "{name}");
+            assert!(!names_file(name, "a.txt"), "{name}");
         }
         let other = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+1\n";
         assert!(applied(other).unwrap_err().contains("another file"));

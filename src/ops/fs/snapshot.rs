@@ -1,4 +1,4 @@
-//! The work tree before and after a call: who may only read has changed nothing, or is told to have.
+//! Snapshots of a working tree before and after a call, to find files that a read-only agent has changed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -8,53 +8,54 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::tree::{Rules, is_ignored, read_rules, rules_above, visible_path};
+use super::tree::{IgnoreRules, is_ignored, read_rules, rules_above, visible_path};
 use super::user_files::write_own;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use crate::models::{SessionId, paths};
 use crate::text::glob::matches_path;
 
-/// The largest census that is read back.
-const LARGEST: u64 = 1 << 30;
+/// Maximum size of a stored snapshot, in bytes.
+const MAX_SNAPSHOT_BYTES: u64 = 1 << 30;
 
-/// The longest file that only names a folder.
-const LONGEST_LINE: u64 = 4096;
+/// Maximum size of a `.git` file, which only names a folder, in bytes.
+const MAX_GIT_FILE_BYTES: u64 = 4096;
 
-/// What of git's own folder an agent could do harm with.
-const GIT: [&str; 3] = ["HEAD", "config", "hooks"];
+/// Entries of git's folder with which an agent could do harm.
+const GUARDED_GIT_ENTRIES: [&str; 3] = ["HEAD", "config", "hooks"];
 
-/// Every file of a project, and what would show that it was touched.
+/// Every file of a project with its metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TreeSnapshot(BTreeMap<String, Stamp>);
+pub struct TreeSnapshot(BTreeMap<String, FileStamp>);
 
-/// What would show that a file was touched. Times are nanoseconds since 1970.
+/// Metadata that changes when a file is written. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Stamp {
+struct FileStamp {
     length: u64,
     modified: i128,
-    /// When anything about it changed, its name and its rights too; nobody can set it at will.
+    /// Time of the last change of content, name or permissions; a process cannot set it.
     changed: i128,
     file: u64,
     mode: u32,
 }
 
-/// What belongs to a census.
+/// The files that a snapshot covers.
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotScope<'a> {
     /// The project's root.
     pub root: &'a Path,
-    /// The session whose call it is; the folders of others are theirs.
+    /// The session of the call. The folders of other sessions are left out.
     pub session: &'a SessionId,
-    /// What the reply may update: whoever else changes it is found out when it is written.
+    /// Patterns of files that the reply may update. They are left out: a change by someone else is found when they are
+    /// written.
     pub updates: &'a [String],
-    /// Tells files that are looked at even if git ignores them.
+    /// Returns true for the path of a file that is covered even if git ignores it.
     pub always: fn(&Path) -> bool,
 }
 
 impl TreeSnapshot {
-    /// Looks at every file of a project: what git does not ignore, what is always looked at, and what of git's own
-    /// folder could do harm. Folders that git ignores are not looked into.
+    /// Takes a snapshot: of files that git does not ignore, of those that are always covered, and of entries of git's
+    /// folder that could do harm. Folders that git ignores are not opened.
     ///
     /// # Errors
     ///
@@ -66,7 +67,7 @@ impl TreeSnapshot {
         let above = rules.len().checked_sub(1);
         let mut folders = vec![(root.to_path_buf(), above)];
         while let Some((folder, above)) = folders.pop() {
-            rules.push(Rules {
+            rules.push(IgnoreRules {
                 own: read_rules(root, &folder),
                 above,
             });
@@ -74,7 +75,7 @@ impl TreeSnapshot {
             let listed = list(&folder, |path, metadata| {
                 let ignored = is_ignored(&path, metadata.is_dir(), &rules, here);
                 let name = path.file_name().unwrap_or_default();
-                // Rules that hide files are told themselves, or who writes some could hide what else is written.
+                // A `.gitignore` is always covered, or writing one could hide other writes.
                 let always = || name == ".gitignore" || name == ".git" || (counted.always)(&path);
                 if counted.is_ours(&path) {
                 } else if metadata.is_dir() && name == ".git" {
@@ -84,26 +85,28 @@ impl TreeSnapshot {
                 } else if !metadata.is_dir() && (!ignored || always()) {
                     stamps.insert(
                         visible_path(path.strip_prefix(root).unwrap_or(&path)),
-                        Stamp::of(&metadata),
+                        FileStamp::of(&metadata),
                     );
                 }
             });
             match listed {
                 Err(cause) if folder == root => return Err(unlisted(root, cause)),
-                // One that was made unreadable is a change, too.
+                // A file that was made unreadable has changed, too.
                 Err(_) => stamp_all(root, &folder, &mut stamps),
                 Ok(()) => {}
             }
         }
         gits.extend(git_folders(root));
-        for (git, name) in gits.iter().flat_map(|git| GIT.map(|name| (git, name))) {
+        for (git, name) in gits
+            .iter()
+            .flat_map(|git| GUARDED_GIT_ENTRIES.map(|name| (git, name)))
+        {
             stamp_all(root, &git.join(name), &mut stamps);
         }
         Ok(Self(stamps))
     }
 
-    /// Returns what differs between this census and a later one: the paths, sorted. What was touched after a moment
-    /// does not count, if one is given.
+    /// Returns the paths that differ in a later snapshot, sorted. Files that were changed after `until` are left out.
     #[must_use]
     pub fn changes(&self, later: &Self, until: Option<SystemTime>) -> Vec<String> {
         let until = until.and_then(|until| until.duration_since(UNIX_EPOCH).ok());
@@ -113,7 +116,7 @@ impl TreeSnapshot {
         let touched = later.0.iter().filter(|(path, stamp)| {
             self.0.get(*path).is_none_or(|before| before != *stamp) && stamp.changed <= until
         });
-        // When a file was removed cannot be told afterwards.
+        // The time at which a file was removed is unknown.
         let gone = self.0.keys().filter(|path| !later.0.contains_key(*path));
         let mut paths: Vec<String> = touched
             .map(|(path, _)| path.clone())
@@ -123,7 +126,7 @@ impl TreeSnapshot {
         paths
     }
 
-    /// Keeps a census in a file of the program's own.
+    /// Stores the snapshot in a file.
     ///
     /// # Errors
     ///
@@ -133,14 +136,14 @@ impl TreeSnapshot {
         write_own(folder, name, &text)
     }
 
-    /// Returns a census that was kept; `None` if there is none.
+    /// Reads a stored snapshot; `None` if there is none.
     #[must_use]
     pub fn kept(root: &Path, path: &Path) -> Option<Self> {
-        let bytes = file::read_bytes_inside(root, path, LARGEST).ok()??;
+        let bytes = file::read_bytes_inside(root, path, MAX_SNAPSHOT_BYTES).ok()??;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Removes a census that was kept.
+    /// Removes a stored snapshot.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to project files"
@@ -151,7 +154,7 @@ impl TreeSnapshot {
 }
 
 impl SnapshotScope<'_> {
-    /// Tells what belongs to the program or to another session.
+    /// Returns true for files of agentd itself and of other sessions.
     fn is_ours(&self, path: &Path) -> bool {
         let inside: Vec<_> = path
             .strip_prefix(self.root)
@@ -171,7 +174,7 @@ impl SnapshotScope<'_> {
     }
 }
 
-impl Stamp {
+impl FileStamp {
     #[cfg(unix)]
     fn of(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
@@ -204,7 +207,7 @@ impl Stamp {
     }
 }
 
-/// Hands on every entry of a folder; what is gone again is passed over.
+/// Calls a function with every entry of a folder. Entries that vanish meanwhile are skipped.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to project files"
@@ -219,7 +222,8 @@ fn list(folder: &Path, mut take: impl FnMut(PathBuf, Metadata)) -> io::Result<()
     Ok(())
 }
 
-/// Returns where git keeps what belongs to a project: in a folder of it or above it, or where a worktree's file says.
+/// Returns the folders in which git keeps the data of a project: `.git` in it or above it, or the one that the `.git`
+/// file of a worktree names.
 pub(in crate::ops) fn git_folders(root: &Path) -> Vec<PathBuf> {
     let Some(git) = root
         .ancestors()
@@ -232,7 +236,7 @@ pub(in crate::ops) fn git_folders(root: &Path) -> Vec<PathBuf> {
         return vec![git];
     }
     let line = |path: &Path| {
-        let bytes = file::read_bytes_inside(path.parent()?, path, LONGEST_LINE).ok()??;
+        let bytes = file::read_bytes_inside(path.parent()?, path, MAX_GIT_FILE_BYTES).ok()??;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     };
     let told =
@@ -244,12 +248,12 @@ pub(in crate::ops) fn git_folders(root: &Path) -> Vec<PathBuf> {
     [git, own].into_iter().chain(common).collect()
 }
 
-/// Stamps a file, or the files right in a folder.
-fn stamp_all(root: &Path, path: &Path, stamps: &mut BTreeMap<String, Stamp>) {
+/// Adds the metadata of a file, or of the files directly in a folder.
+fn stamp_all(root: &Path, path: &Path, stamps: &mut BTreeMap<String, FileStamp>) {
     let mut stamp = |path: &Path, metadata: &Metadata| {
         stamps.insert(
             visible_path(path.strip_prefix(root).unwrap_or(path)),
-            Stamp::of(metadata),
+            FileStamp::of(metadata),
         );
     };
     match path.symlink_metadata() {

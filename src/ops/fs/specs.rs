@@ -1,4 +1,4 @@
-//! The specs of a project: what is true now, and what open changes want.
+//! The specs of a project, and those of its open changes.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::file;
 use crate::models::paths::{ARCHIVE_NAME, CHANGES_FOLDER, SPECS_FOLDER};
 
-/// Returns the project's specs, as paths relative to its root and texts, sorted by bytes.
+/// Returns paths and texts of the project's specs, sorted by bytes. Paths are relative to the root.
 ///
 /// # Errors
 ///
@@ -17,7 +17,7 @@ pub fn specs(root: &Path) -> Result<Vec<(String, String)>> {
     texts(root, SPECS_FOLDER)
 }
 
-/// Returns the specs of open changes, as paths relative to the project's root and texts, sorted by bytes.
+/// Returns paths and texts of the specs of open changes, sorted by bytes. Paths are relative to the root.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The project's tree as text: breadth first, within caps, and honest about what is left out.
+//! The tree of a project's files as text for a prompt: breadth first, within limits, with counts of what is left out.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -15,13 +15,13 @@ use crate::file;
 use crate::models::paths;
 use crate::text::invisible::is_invisible;
 
-/// The largest `.gitignore` that is honoured.
-const LARGEST_RULES: u64 = 1024 * 1024;
+/// Maximum size of a `.gitignore` that is read, in bytes.
+const MAX_GITIGNORE_BYTES: u64 = 1024 * 1024;
 
-/// Returns the project's tree: sorted by bytes, without what the repository's `.gitignore` files name. Rules that
-/// stand elsewhere on the machine do not count, so the same tree gives the same text everywhere.
+/// Returns the project's tree, sorted by bytes, without files that the repository's `.gitignore` files name. Ignore
+/// rules outside the repository are not read, so the same tree gives the same text on every machine.
 ///
-/// Folders are opened level by level until the cap is reached, so a large tree costs no more than a small one.
+/// Folders are opened level by level until the limit is reached, so a large tree costs no more than a small one.
 ///
 /// # Errors
 ///
@@ -43,7 +43,7 @@ pub fn structure(root: &Path, limits: StructureLimits) -> Result<String> {
     Ok(tree.to_text())
 }
 
-/// Returns the entries at the project's root, folders with a slash, within a cap.
+/// Returns the first entries of the project's root, folders with a slash.
 ///
 /// # Errors
 ///
@@ -80,9 +80,9 @@ struct Node {
     name: OsString,
     kind: Kind,
     children: Vec<usize>,
-    /// How many entries of the folder are left out.
+    /// Number of entries of the folder that are left out.
     left_out: usize,
-    /// Whether the folder was listed.
+    /// Set if the folder was listed.
     opened: bool,
 }
 
@@ -105,8 +105,8 @@ impl Node {
     }
 }
 
-/// The rules that hold in a folder: its own and those of the folders above it.
-pub(in crate::ops) struct Rules {
+/// Ignore rules of a folder: its own, and the index of those of the folder above it.
+pub(in crate::ops) struct IgnoreRules {
     pub(in crate::ops) own: Gitignore,
     pub(in crate::ops) above: Option<usize>,
 }
@@ -120,7 +120,7 @@ impl Tree {
             if self.shown >= self.limits.total {
                 break;
             }
-            rules.push(Rules {
+            rules.push(IgnoreRules {
                 own: read_rules(root, &path),
                 above,
             });
@@ -180,7 +180,8 @@ impl Tree {
         }
     }
 
-    /// Writes a folder's children. The depth is bounded by the cap on entries and by the longest path of the system.
+    /// Writes the children of a folder. The depth of the recursion is limited by the number of entries and by the
+    /// maximum length of a path.
     fn write(&self, index: usize, depth: usize, out: &mut String) {
         let indent = "  ".repeat(depth);
         for &child in &self.nodes[index].children {
@@ -200,7 +201,7 @@ impl Tree {
     }
 }
 
-/// The first entries of a folder by name, and how many there are in all.
+/// The first entries of a folder by name, and the number of all.
 struct Listing {
     entries: Vec<(OsString, Kind)>,
     count: usize,
@@ -210,7 +211,12 @@ struct Listing {
     clippy::disallowed_methods,
     reason = "this is the door to project files"
 )]
-fn list(folder: &Path, rules: &[Rules], here: usize, most: usize) -> std::io::Result<Listing> {
+fn list(
+    folder: &Path,
+    rules: &[IgnoreRules],
+    here: usize,
+    most: usize,
+) -> std::io::Result<Listing> {
     let mut first = BinaryHeap::new();
     let mut count = 0;
     for entry in fs::read_dir(folder)? {
@@ -224,7 +230,7 @@ fn list(folder: &Path, rules: &[Rules], here: usize, most: usize) -> std::io::Re
             continue;
         }
         count += 1;
-        // Only the first names are kept, so a folder with a million entries costs no memory.
+        // Only the first names are kept, so that a folder with a million entries costs no memory.
         if first.len() < most || first.peek().is_some_and(|(last, _)| name < *last) {
             let kind = if file_type.is_symlink() {
                 Kind::Link(
@@ -249,11 +255,11 @@ fn list(folder: &Path, rules: &[Rules], here: usize, most: usize) -> std::io::Re
     })
 }
 
-/// Tells whether the rules of a folder, or of one above it, name an entry; the nearest rule decides.
+/// Returns true if the rules of a folder or of one above it ignore an entry. The nearest rule decides.
 pub(in crate::ops) fn is_ignored(
     path: &Path,
     is_folder: bool,
-    rules: &[Rules],
+    rules: &[IgnoreRules],
     here: usize,
 ) -> bool {
     let mut level = Some(here);
@@ -267,8 +273,8 @@ pub(in crate::ops) fn is_ignored(
     false
 }
 
-/// Returns the rules of the folders above a project that is a folder of a repository.
-pub(in crate::ops) fn rules_above(root: &Path) -> Vec<Rules> {
+/// Returns the rules of the folders above a project that is a subfolder of a repository.
+pub(in crate::ops) fn rules_above(root: &Path) -> Vec<IgnoreRules> {
     let is_repository = |folder: &&Path| folder.join(".git").exists();
     let Some(repository) = root.ancestors().find(is_repository) else {
         return Vec::new();
@@ -279,10 +285,10 @@ pub(in crate::ops) fn rules_above(root: &Path) -> Vec<Rules> {
         .take_while(|path| path.starts_with(repository))
         .collect();
     above.reverse();
-    let mut rules: Vec<Rules> = Vec::new();
+    let mut rules: Vec<IgnoreRules> = Vec::new();
     for folder in above {
         let nearest = rules.len().checked_sub(1);
-        rules.push(Rules {
+        rules.push(IgnoreRules {
             own: read_rules(repository, folder),
             above: nearest,
         });
@@ -292,24 +298,24 @@ pub(in crate::ops) fn rules_above(root: &Path) -> Vec<Rules> {
 
 pub(in crate::ops) fn read_rules(root: &Path, folder: &Path) -> Gitignore {
     let mut builder = GitignoreBuilder::new(folder);
-    match file::read_bytes_inside(root, &folder.join(".gitignore"), LARGEST_RULES) {
+    match file::read_bytes_inside(root, &folder.join(".gitignore"), MAX_GITIGNORE_BYTES) {
         Ok(Some(bytes)) => {
             let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
             for line in bytes.split(|&b| b == b'\n') {
-                // A rule that cannot be understood is no rule, as for git.
-                let _unreadable =
-                    builder.add_line(None, &as_git_reads(&String::from_utf8_lossy(line)));
+                // A rule that cannot be parsed is skipped, as git does.
+                let _skipped =
+                    builder.add_line(None, &translate_rule(&String::from_utf8_lossy(line)));
             }
         }
         Ok(None) => {}
-        Err(error) => log::warn!("a .gitignore is not honoured: {error}"),
+        Err(error) => log::warn!("a .gitignore is ignored: {error}"),
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Returns a rule in the words of the matcher: git knows no alternation in braces, and `!` alone means nothing.
-fn as_git_reads(line: &str) -> String {
-    // One CR belongs to the line's end; the matcher would trim a further one, which to git is part of the name.
+/// Translates a rule of git for the matcher: git has no alternation in braces, and `!` alone has no meaning.
+fn translate_rule(line: &str) -> String {
+    // One CR belongs to the line end. The matcher would trim a second one, which for git is part of the name.
     let line = line.strip_suffix('\r').unwrap_or(line);
     let line = line
         .strip_suffix('\r')
@@ -342,7 +348,7 @@ fn as_git_reads(line: &str) -> String {
     rule
 }
 
-/// Returns a file's name as text that shows every byte of it: what is not printable is escaped.
+/// Returns a file name with everything escaped that is not printable, so that every byte of it can be seen.
 pub(in crate::ops) fn visible_name(name: &OsStr) -> String {
     let mut out = String::new();
     for chunk in name.as_encoded_bytes().utf8_chunks() {
@@ -361,7 +367,7 @@ pub(in crate::ops) fn visible_name(name: &OsStr) -> String {
     out
 }
 
-/// Returns a path as text that shows every byte of it.
+/// Returns a path with everything escaped that is not printable.
 #[must_use]
 pub fn visible_path(path: &Path) -> String {
     visible_name(path.as_os_str())

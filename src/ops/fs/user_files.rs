@@ -1,4 +1,4 @@
-//! The door to what the program keeps for the user alone.
+//! The door to files outside the project that only the user may read and write.
 
 use std::fs::DirBuilder;
 use std::io::{self, Write as _};
@@ -7,11 +7,11 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 
-/// Returns the names in a folder that only the user can write to; none if it is not there.
+/// Returns the names in a folder that only the user can write to; none if it does not exist.
 ///
 /// # Errors
 ///
-/// `FileUnusable` if others can write to it, or if it is no folder.
+/// `FileUnusable` if others can write to it, or it is not a folder.
 pub fn private_names(folder: &Path) -> Result<Vec<String>> {
     match check_private(folder) {
         Ok(()) => Ok(file::names_in(folder)?
@@ -28,13 +28,14 @@ pub fn private_names(folder: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// Refuses a folder of the user's own settings, or one of some entries in it, that someone else owns or can write to.
-/// Anyone who can write there decides what is run. A missing path is no failure; links are followed, as settings are
-/// often kept elsewhere and linked.
+/// Checks that nobody else owns or can write to the folder of the user's settings and some entries in it.
+///
+/// A process that can write there decides which commands are run. Missing paths are accepted. Links are followed,
+/// because settings are often kept elsewhere and linked.
 ///
 /// # Errors
 ///
-/// `FileUnusable` with what to do about it.
+/// `FileUnusable` with a hint to the command that fixes it.
 pub fn check_own(folder: &Path, entries: &[&str]) -> Result<()> {
     let paths =
         std::iter::once(folder.to_path_buf()).chain(entries.iter().map(|entry| folder.join(entry)));
@@ -54,8 +55,8 @@ pub fn check_own(folder: &Path, entries: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Returns why something cannot be relied on, if someone else can write to it. The group of the user alone, which many
-/// systems give to each user under the user's own number, counts as the user.
+/// Returns the reason why a file cannot be trusted, if someone else can write to it. A group with the user's own id,
+/// as many systems create for each user, counts as the user.
 #[cfg(unix)]
 fn written_by_others(metadata: &std::fs::Metadata) -> Option<&'static str> {
     use std::os::unix::fs::MetadataExt;
@@ -72,8 +73,7 @@ fn written_by_others(_: &std::fs::Metadata) -> Option<&'static str> {
     None
 }
 
-/// Writes a file that only the user can read, into a folder that only the user can use. Readers see all of it or
-/// nothing.
+/// Writes a file atomically that only the user can read, into a folder that only the user can open.
 ///
 /// # Errors
 ///
@@ -82,7 +82,7 @@ pub fn write_private(folder: &Path, name: &str, content: &str) -> Result<()> {
     let write = || {
         make_private(folder)?;
         check_private(folder)?;
-        put(folder, name, content, true)
+        write_atomically(folder, name, content, true)
     };
     write().map_err(|error| unusable(folder, "cannot be written to").with_source(error))
 }
@@ -105,7 +105,7 @@ pub fn remove_private(folder: &Path, name: &str) -> Result<()> {
     }
 }
 
-/// Writes a file that only the user can read, and that need not outlast a loss of power.
+/// Writes a file atomically that only the user can read, without syncing it to the disk.
 ///
 /// # Errors
 ///
@@ -116,13 +116,13 @@ pub(in crate::ops) fn write_own(folder: &Path, name: &str, content: &str) -> Res
         if folder.symlink_metadata()?.is_symlink() {
             return Err(io::Error::other("it is a link"));
         }
-        put(folder, name, content, false)
+        write_atomically(folder, name, content, false)
     };
     write().map_err(|error| unusable(folder, "cannot be written to").with_source(error))
 }
 
-fn put(folder: &Path, name: &str, content: &str, lasting: bool) -> io::Result<()> {
-    // A temporary file is one that only the user can read, and stays so under its name.
+fn write_atomically(folder: &Path, name: &str, content: &str, lasting: bool) -> io::Result<()> {
+    // Temporary files are created with permissions for the user alone, and keep them when they are renamed.
     let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
     temporary.write_all(content.as_bytes())?;
     if lasting {
@@ -140,7 +140,7 @@ fn unusable(folder: &Path, what: &str) -> Error {
     )
 }
 
-/// Makes a folder, and those above it that are missing, for the user alone.
+/// Creates a folder and its missing parents with permissions for the user alone.
 fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -149,7 +149,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Refuses what is not a folder of the user's own, or is one that others can write to.
+/// Refuses anything but a folder that belongs to the user and that others cannot write to.
 fn check_private(folder: &Path) -> io::Result<()> {
     let metadata = folder.symlink_metadata()?;
     if !metadata.is_dir() {

@@ -585,8 +585,8 @@ fn is_no_object(id: &str) -> bool {
     id.bytes().all(|byte| byte == b'0')
 }
 
-/// Returns true for UTF-8 text in which fewer than one byte in ten is a control character. Anything else that git takes
-/// for binary is not shown.
+/// Returns true for UTF-8 text in which fewer than one byte in ten is a control character. Anything else that git
+/// takes for binary is not shown.
 fn is_mostly_text(content: &[u8]) -> bool {
     let is_control = |byte: &&u8| byte.is_ascii_control() && !byte.is_ascii_whitespace();
     let controls = content.iter().filter(is_control).count();

@@ -63,8 +63,8 @@ enum MergedTree {
 }
 
 impl Repository {
-    /// Merges a branch of ours into one of the user's. If that is checked out in the user's work tree, its files follow;
-    /// work that is in no commit stays as it is, or the merge is refused.
+    /// Merges a branch of ours into one of the user's. If that is checked out in the user's work tree, its files
+    /// follow; work that is in no commit stays as it is, or the merge is refused.
     ///
     /// # Errors
     ///

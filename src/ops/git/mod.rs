@@ -1,8 +1,8 @@
 //! The door to git: the one program it is used through, and what is never left to a repository to decide.
 //!
 //! The processes that work in a worktree are not trusted. Every command names the repository and the worktree it is
-//! for, no hook and no program that a repository names is run, not even at the merge into the user's branch, and names of
-//! files are never read from quoted text.
+//! for, no hook and no program that a repository names is run, not even at the merge into the user's branch, and
+//! names of files are never read from quoted text.
 
 mod command;
 mod diff;

@@ -28,9 +28,9 @@ const MAX_SLICE: Duration = Duration::from_millis(10);
 /// Searches a repository for named pipes, devices and huge files in place of files that git reads, while a git command
 /// is slow.
 ///
-/// Git blocks when it opens a pipe that nobody writes to. No check before the command can exclude that cheaply: it would
-/// have to visit every folder, and a pipe can be created afterwards. Nearly all commands exit before the search begins,
-/// so it costs them nothing.
+/// Git blocks when it opens a pipe that nobody writes to. No check before the command can exclude that cheaply: it
+/// would have to visit every folder, and a pipe can be created afterwards. Nearly all commands exit before the search
+/// begins, so it costs them nothing.
 pub(super) struct PipeSearch {
     work_tree: PathBuf,
     git_dirs: Vec<PathBuf>,

@@ -266,7 +266,8 @@ impl Repository {
     }
 
     /// Returns the full name of the ref that the current branch is most likely to be merged into: its upstream, the
-    /// default branch of `origin`, `main` or `master`; `None` if that is the current branch itself, or if there is none.
+    /// default branch of `origin`, `main` or `master`; `None` if that is the current branch itself, or if there is
+    /// none.
     ///
     /// # Errors
     ///
@@ -313,7 +314,8 @@ impl Repository {
         })
     }
 
-    /// Returns the commit that a name stands for; an id is taken as it is, for a command that fails if it is not there.
+    /// Returns the commit that a name stands for; an id is taken as it is, for a command that fails if it is not
+    /// there.
     pub(super) fn named(&self, reference: &str) -> Result<String> {
         if is_id(reference) {
             Ok(reference.to_owned())

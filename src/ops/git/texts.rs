@@ -65,8 +65,8 @@ impl Repository {
         self.texts_of(commit, entries)
     }
 
-    /// Returns the files and folders at some paths; of a path that ends with `/`, those in that folder. Without a path,
-    /// those at the top.
+    /// Returns the files and folders at some paths; of a path that ends with `/`, those in that folder. Without a
+    /// path, those at the top.
     pub(super) fn entries_at(&self, commit: &str, paths: &[&str]) -> Result<Vec<TreeEntry>> {
         self.list(commit, &["ls-tree", "-z", "-l", "--full-tree"], paths)
     }
@@ -146,8 +146,8 @@ impl Repository {
     }
 }
 
-/// Takes the content of a file from the output of `cat-file --batch`: a line with its id, kind and size, then its bytes
-/// and a line end.
+/// Takes the content of a file from the output of `cat-file --batch`: a line with its id, kind and size, then its
+/// bytes and a line end.
 pub(super) fn next_blob<'a>(rest: &mut &'a [u8], id: &str, size: u64) -> Option<&'a [u8]> {
     let head = format!("{id} blob {size}\n");
     let content = rest.strip_prefix(head.as_bytes())?;

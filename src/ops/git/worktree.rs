@@ -447,8 +447,8 @@ impl Worktree {
 
     /// Makes git's folder of the worktree name its repository again.
     ///
-    /// Git takes branches and objects from the folder that the file `commondir` names, and an agent could have replaced
-    /// it by a repository under its control.
+    /// Git takes branches and objects from the folder that the file `commondir` names, and an agent could have
+    /// replaced it by a repository under its control.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to git, and the folder is our own"

@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::models::{OperationId, StepOutcome, StepResult};
 use crate::ops::{Act, Operation, Site, Step, TurnEnd};
 
-/// The review saw the change without the commits that `specs.merge` brings in from the target branch, so the checks are
-/// run on the result. If they fail, the step is not done, and the change is not merged.
+/// The review saw the change without the commits that `specs.merge` brings in from the target branch, so the checks
+/// are run on the result. If they fail, the step is not done, and the change is not merged.
 pub(crate) struct ChecksAgain;
 
 impl Operation for ChecksAgain {

@@ -98,8 +98,8 @@ fn limit_size(step: Step) -> Step {
     }
 }
 
-/// Returns an effect without a code fence around its whole content. A Markdown file may be one code block, so its fence
-/// is kept.
+/// Returns an effect without a code fence around its whole content. A Markdown file may be one code block, so its
+/// fence is kept.
 fn remove_code_fence(effect: Effect) -> Effect {
     let is_markdown = [".md", ".mdx", ".markdown"]
         .iter()

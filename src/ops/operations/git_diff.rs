@@ -116,8 +116,8 @@ struct ChangeComparison {
 }
 
 impl GitDiff {
-    /// Compares a change with its base. `committed` is a commit that holds everything in the worktree; without one, the
-    /// files of the worktree are compared as they are now.
+    /// Compares a change with its base. `committed` is a commit that holds everything in the worktree; without one,
+    /// the files of the worktree are compared as they are now.
     fn compare(&self, site: &Site<'_>, committed: Option<String>) -> Result<ChangeComparison> {
         let (change, session) = site.require_change(&self.id())?;
         let folder = format!("{}/", change_folder(session));

@@ -84,8 +84,8 @@ fn write_merged_specs(
 
 /// Merges the target branch at the commit `tip` into the change, with the given texts for its specs.
 ///
-/// Returns true if the target branch has moved since the change was opened, even if it was merged before: by hand, or by
-/// a run that was interrupted.
+/// Returns true if the target branch has moved since the change was opened, even if it was merged before: by hand, or
+/// by a run that was interrupted.
 fn merge_target(
     change: &ChangeSite<'_>,
     session: &SessionId,

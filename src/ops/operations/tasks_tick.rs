@@ -191,8 +191,8 @@ fn tick_tasks(
 }
 
 /// Restores the files of the change's folder that the agent has changed, except the record: an implementer may not
-/// change what was planned and reviewed. Returns the names of the restored files; none after an interrupted run that has
-/// restored them.
+/// change what was planned and reviewed. Returns the names of the restored files; none after an interrupted run that
+/// has restored them.
 fn restore_folder(
     site: &Site<'_>,
     change: &ChangeSite<'_>,

@@ -266,7 +266,7 @@ fn finish_turn(
         read_late(&mut active, turn, &replies)?;
     } else if turn.intents.len() > turn.settlements.len() {
         let steps = steps_of(context.store, unsettled_intents(turn))?;
-        ops::sweep(&active.operation_site(&active.session.state), &steps);
+        ops::remove_unfinished(&active.operation_site(&active.session.state), &steps);
         match stale_reason(&active, &steps)? {
             Some(reason) => refuse_steps(&mut active, &steps, &reason)?,
             None => drop(run_steps(&mut active, &steps)?),

@@ -139,7 +139,7 @@ pub(crate) fn refuse_steps(turn: &mut ActiveTurn<'_>, steps: &[Step], reason: &s
 
 /// Waits until no other change of the project is being merged, if one of the steps merges.
 fn take_merge_lock(turn: &ActiveTurn<'_>, steps: &[Step]) -> Result<Option<MergeLock>> {
-    if !steps.iter().any(Step::is_landing) {
+    if !steps.iter().any(Step::needs_merge_lock) {
         return Ok(None);
     }
     loop {

@@ -8,7 +8,7 @@ use crate::compose::{Variables, inject_variables};
 use crate::config::CheckCommand;
 use crate::error::Result;
 use crate::models::paths;
-use crate::ops::{self, Survey};
+use crate::ops::{self, ProjectSummary};
 use crate::pack::{CONFIG_DRAFT, PROJECT_DRAFT};
 
 /// Where the checks stand in the draft of the settings.
@@ -29,7 +29,7 @@ pub struct Created {
 ///
 /// `FileUnusable` if the project cannot be read or written.
 pub fn init(root: &Path) -> Result<Vec<Created>> {
-    let draft = inject_variables(PROJECT_DRAFT, &values(&ops::survey(root)?));
+    let draft = inject_variables(PROJECT_DRAFT, &values(&ops::summarize_project(root)?));
     let [config, _] = config_drafts(root);
     let files = [
         (paths::PROJECT_FILE, draft.as_str()),
@@ -47,7 +47,7 @@ pub fn init(root: &Path) -> Result<Vec<Created>> {
 pub(crate) fn config_drafts(root: &Path) -> [String; 2] {
     // What is found is of plain words, which are quoted alike everywhere.
     let line = |check: CheckCommand| format!("  {:?},\n", check.run);
-    let commands: Vec<String> = ops::detected(root).into_iter().map(line).collect();
+    let commands: Vec<String> = ops::detect_checks(root).into_iter().map(line).collect();
     let found = match commands.is_empty() {
         true => CONFIG_DRAFT.to_owned(),
         false => {
@@ -58,7 +58,7 @@ pub(crate) fn config_drafts(root: &Path) -> [String; 2] {
     [found, CONFIG_DRAFT.to_owned()]
 }
 
-fn values(survey: &Survey) -> Variables {
+fn values(summary: &ProjectSummary) -> Variables {
     let list = |items: &[String], empty: &str| match items {
         [] => format!("- {empty}"),
         items => items
@@ -73,20 +73,23 @@ fn values(survey: &Survey) -> Variables {
             .map(|item| format!("`{item}`"))
             .collect::<Vec<_>>()
     };
-    let guides: Vec<String> = code(&survey.guides)
+    let guides: Vec<String> = code(&summary.guides)
         .iter()
         .map(|guide| format!("See {guide}."))
         .collect();
     let unknown = "<!-- nothing was found: say it here -->";
     [
-        ("TITLE", survey.title.clone()),
+        ("TITLE", summary.title.clone()),
         (
             "SUMMARY",
-            survey.summary.clone().unwrap_or_else(|| unknown.to_owned()),
+            summary
+                .summary
+                .clone()
+                .unwrap_or_else(|| unknown.to_owned()),
         ),
-        ("STACK", list(&survey.stack, unknown)),
-        ("COMMANDS", list(&code(&survey.commands), unknown)),
-        ("LAYOUT", list(&code(&survey.layout), unknown)),
+        ("STACK", list(&summary.stack, unknown)),
+        ("COMMANDS", list(&code(&summary.commands), unknown)),
+        ("LAYOUT", list(&code(&summary.layout), unknown)),
         ("CONVENTIONS", list(&guides, unknown)),
     ]
     .into_iter()

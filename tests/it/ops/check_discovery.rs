@@ -106,7 +106,7 @@ fn what_lies_at_the_root_tells_how_a_project_is_checked() {
     ];
     for (files, commands) in cases {
         let project = project(files);
-        let found = ops::detected(&project.root());
+        let found = ops::detect_checks(&project.root());
         let expected: Vec<CheckCommand> =
             commands.iter().map(|run| CheckCommand::new(run)).collect();
         assert_eq!(found, expected, "{files:?}");
@@ -234,7 +234,7 @@ fn checks_are_run_once_their_commands_are_accepted_and_no_others() {
     let other = self::project(&[("Cargo.toml", "")]);
     refused(&other);
     let workspace = Workspace::open(other.root(), Some(other.user_folder()), None).unwrap();
-    check_checks(&workspace, &ops::detected(&other.root()), true).unwrap();
+    check_checks(&workspace, &ops::detect_checks(&other.root()), true).unwrap();
     refused(&other);
     check_checks(&workspace, &[], false).unwrap();
 }
