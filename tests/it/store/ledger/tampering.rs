@@ -80,6 +80,51 @@ fn what_others_have_recorded_meanwhile_is_no_change() {
     store.check_unchanged(&lease, &marks).unwrap();
 }
 
+/// Replaces bytes of a file without SQLite; the length stays the same. Returns false if they are not there.
+fn edit_raw(file: &Path, from: &str, to: &str) -> bool {
+    assert_eq!(from.len(), to.len());
+    let mut bytes = fs::read(file).unwrap();
+    let places: Vec<usize> = bytes
+        .windows(from.len())
+        .enumerate()
+        .filter(|(_, found)| *found == from.as_bytes())
+        .map(|(place, _)| place)
+        .collect();
+    for place in &places {
+        bytes[*place..*place + to.len()].copy_from_slice(to.as_bytes());
+    }
+    let mut opened = fs::OpenOptions::new().write(true).open(file).unwrap();
+    std::io::Write::write_all(&mut opened, &bytes).unwrap();
+    !places.is_empty()
+}
+
+/// An edit of the bytes of the database or of its log, which SQLite itself does not notice.
+#[test]
+fn an_edit_without_sqlite_is_found() {
+    for name in ["ledger.db", "ledger.db-wal"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, lease) = ledger(folder.path(), ReviewResult::NeedsChanges);
+        store.release(&lease).unwrap();
+        let file = folder.path().join(".agentd").join(name);
+        let (store, lease) = if name == "ledger.db" {
+            // Closing moves the log into the database.
+            drop(store);
+            let store = SqliteStore::open_existing(folder.path()).unwrap().unwrap();
+            let lease = claim(&store, "mine");
+            (store, lease)
+        } else {
+            let lease = claim(&store, "mine");
+            (store, lease)
+        };
+        let marks = store.marks().unwrap();
+        store.heartbeat(&lease, at(10)).unwrap();
+        store.check_unchanged(&lease, &marks).unwrap();
+
+        assert!(edit_raw(&file, "NEEDS_CHANGES", "NEEDS_NOTHING"), "{name}");
+        refused(&store, &lease, &marks, "of the session `a`");
+    }
+}
+
 #[test]
 fn a_changed_row_is_found_and_named() {
     let cases = [
