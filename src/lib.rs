@@ -83,24 +83,28 @@
 //! # Ok::<(), agentd::Error>(())
 //! ```
 //!
-//! # Review a branch
+//! # Run a change
 //!
-//! [`review_tree`](orchestrator::review_tree) reviews the uncommitted and unmerged work of a repository. It takes the
-//! same context; `examples/review.rs` is a whole program for CI:
+//! [`run_change`](orchestrator::run_change) takes turn after turn, on a branch of its own, until the change is merged or
+//! needs a person. [`review_tree`](orchestrator::review_tree) reviews a working tree. Both take the same context;
+//! `examples/run_change.rs` and `examples/review.rs` are whole programs.
 //!
 //! ```no_run
 //! # #[cfg(feature = "run")]
-//! # fn review(context: &agentd::orchestrator::TurnContext<'_>) -> agentd::Result<()> {
-//! use agentd::models::Mode;
-//! use agentd::orchestrator::{ReviewBase, TurnRequest, review_tree};
+//! # fn run(context: &agentd::orchestrator::TurnContext<'_>) -> agentd::Result<()> {
+//! use agentd::models::SessionId;
+//! use agentd::orchestrator::{ChangeEvent, ChangeRequest, LeaveWaiting, run_change};
 //!
-//! // The context's workspace is that of the base: `base.workspace(None, Some("light"))?`.
-//! let base = ReviewBase::find(&context.workspace.root, &context.run.git, None)?;
-//! let driver = context.drivers.find("claude")?;
-//! let request = TurnRequest::new(Mode::new("review")?, "Review what has changed.");
-//! if let Some(review) = review_tree(context, driver.as_ref(), &request, &base, true)? {
-//!     println!("{:?}, {} findings", review.verdict, review.findings.len());
-//! }
+//! let change = SessionId::new("add-login")?;
+//! let request = ChangeRequest::new(change).with_request("Add login");
+//! // `LeaveWaiting` approves nothing. Call again with the same request to continue.
+//! let outcome = run_change(context, &request, &mut LeaveWaiting, &mut |event| {
+//!     if let ChangeEvent::TurnTaken(report) = event {
+//!         println!("{} by {}: {:?}", report.mode, report.agent, report.verdict);
+//!     }
+//!     Ok(())
+//! })?;
+//! println!("{:?}", outcome.status.next);
 //! # Ok(())
 //! # }
 //! ```

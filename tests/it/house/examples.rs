@@ -189,6 +189,39 @@ fn review_exits_with_the_verdict() {
     assert_eq!(overruled.status.code(), Some(1));
 }
 
+#[test]
+fn run_change_merges_the_change() {
+    let project = TestProject::new();
+    let folder = project.home().join("demo");
+    fs::create_dir(&folder).unwrap();
+    let mut command = Command::new(program("run_change"));
+    command
+        .arg(&folder)
+        .env("HOME", project.home())
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_AUTHOR_NAME", "a")
+        .env("GIT_AUTHOR_EMAIL", "a@example.org")
+        .env("GIT_COMMITTER_NAME", "a")
+        .env("GIT_COMMITTER_EMAIL", "a@example.org");
+    assert_eq!(
+        printed(&mut command),
+        "plan: PASS\n\
+         challenge: NEEDS_REVISION\n\
+         plan: PASS\n\
+         challenge: PASS\n\
+         approved: implement\n\
+         implement: \n\
+         review: NEEDS_CHANGES\n\
+         implement: \n\
+         review: PASS\n\
+         approved: archive\n\
+         archive: \n\
+         Over { done: true }\n"
+    );
+    let greeting = fs::read_to_string(folder.join("project/greet.sh")).unwrap();
+    assert!(greeting.contains("${1:-world}"), "{greeting}");
+}
+
 /// The first page of the documentation, and that of every public module, begins with an example.
 #[test]
 fn every_page_of_a_module_has_an_example() {
