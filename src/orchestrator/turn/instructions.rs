@@ -10,7 +10,7 @@ use crate::orchestrator::clock;
 use crate::pack::{NOTES_NOTICE, REQUEST_NOTICE};
 use crate::store::Store;
 
-/// Returns a request with the instructions of [`add_request`].
+/// Returns a request with the instructions of `add_request`.
 ///
 /// # Errors
 ///
