@@ -192,7 +192,8 @@ pub struct ModeSpec {
 
 impl ModeSpec {
     /// Returns true if a verdict keeps a session in the mode, whose own name is `mode`.
-    pub(crate) fn stays_after(&self, mode: &Mode, verdict: ReviewResult) -> bool {
+    #[must_use]
+    pub fn stays_after(&self, mode: &Mode, verdict: ReviewResult) -> bool {
         self.next.get(&TurnResult::Verdict(verdict)) == Some(&Target::Mode(mode.clone()))
     }
 }
