@@ -56,7 +56,7 @@ fn is_ci_log() -> bool {
         reason = "the binary knows the environment"
     )]
     let is_set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
-    *IS_CI_LOG.get_or_init(|| CI_VARIABLES.iter().any(|name| is_set(&name)))
+    *IS_CI_LOG.get_or_init(|| CI_VARIABLES.iter().any(is_set))
 }
 
 /// Returns true if a stream is redirected to a file, which no CI runner reads.
