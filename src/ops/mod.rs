@@ -32,8 +32,9 @@ pub use fs::{
     task_ids, temporary_folder, visible_path, wanted_specs, write_private, write_text,
 };
 pub use git::{
-    Changed, CommitListing, Diff, DiffLimits, Git, Head, LandRequest, Landed, LeftOut, LeftOutKind,
-    Leftover, Merged, Repository, Snapshot, Status, Worktree, WorktreeCommit, short_commit,
+    Changed, CommitListing, Diff, DiffLimits, Git, Head, LeftOut, LeftOutKind, Leftover,
+    MergeOutcome, MergeRequest, Repository, Snapshot, Status, Worktree, WorktreeCommit,
+    WorktreeMerge, short_commit,
 };
 pub use operation::{Act, Inspect, Inspection, Operation, TurnEnd};
 pub use operations::{DIFF_LIMITS, find_places, noted, some_left_out};

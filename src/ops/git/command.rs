@@ -1,4 +1,4 @@
-//! How the program git is run: nothing but what is named here decides what it does.
+//! Runs the program git with fixed settings and environment, so that nothing else decides what it does.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,14 +20,14 @@ use crate::agent::ChildWatcher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 
-/// How git is run.
+/// The way git is run.
 #[derive(Clone, Debug)]
 pub struct Git {
-    /// What every command gets into its environment, such as an identity and dates.
+    /// Variables for the environment of every command, such as an identity and dates.
     pub env: Vec<(String, String)>,
-    /// How long one command may take.
+    /// Timeout of one command.
     pub limit: Duration,
-    /// Ends a running command if this process is killed; without one, the command goes on.
+    /// Ends a running command if this process is killed; without one, the command continues.
     pub watcher: Option<ChildWatcher>,
 }
 
@@ -41,7 +41,7 @@ impl Default for Git {
     }
 }
 
-/// What holds for every command. Nothing is run but git, nothing is fetched, no check is skipped to save time.
+/// Settings of every command: git runs no other program, fetches nothing, and skips no check to save time.
 const SETTINGS: [&str; 21] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -66,9 +66,9 @@ const SETTINGS: [&str; 21] = [
     "advice.resolveConflict=false",
 ];
 
-/// What would redirect git or make it run something: whoever calls this program may have set it, as hooks do.
-/// `GIT_CONFIG_COUNT` stays, as it gives settings of the user's own, such as `safe.directory`.
-const REMOVED: [&str; 45] = [
+/// Variables that would redirect git or make it run a program. The caller may have set them, as hooks do.
+/// `GIT_CONFIG_COUNT` is kept, because it holds settings of the user, such as `safe.directory`.
+const REMOVED_VARIABLES: [&str; 45] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -116,35 +116,35 @@ const REMOVED: [&str; 45] = [
     "GIT_TRACE2",
 ];
 
-/// What every command gets. Replaced objects would show another history than is there.
-const ADDED: [(&str, &str); 7] = [
+/// Variables of every command. Replaced objects are switched off, because they would show another history.
+const ADDED_VARIABLES: [(&str, &str); 7] = [
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_NO_LAZY_FETCH", "1"),
-    // Stands above what a repository allows by `protocol.NAME.allow`.
+    // Takes precedence over `protocol.NAME.allow` of a repository.
     ("GIT_ALLOW_PROTOCOL", "none"),
     ("GIT_MERGE_VERBOSITY", "0"),
 ];
 
-/// The most that a command may print.
-const MOST_OUTPUT: u64 = 256 * 1024 * 1024;
+/// Maximum size of the output of a command, in bytes.
+const MAX_OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How long a lock that another git holds is waited for.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Maximum time to wait for a lock that another git process holds.
+const MAX_LOCK_WAIT: Duration = Duration::from_secs(3);
 
-/// How much of what git says is told.
-const MOST_WORDS: usize = 2000;
+/// Maximum length of git's own message in an error, in bytes.
+const MAX_MESSAGE_BYTES: usize = 2000;
 
-/// A repository's folder and a work tree: what git would otherwise look for itself.
+/// The folders of a repository and of a working tree, which git would otherwise search for.
 #[derive(Clone, Debug)]
 pub(super) struct Dir {
     pub(super) git: Git,
     pub(super) common: PathBuf,
     pub(super) git_dir: PathBuf,
     pub(super) work_tree: PathBuf,
-    /// Folders of other repositories whose objects the commands read, too.
+    /// Object folders of other repositories that the commands read, too.
     pub(super) borrows_from: Vec<PathBuf>,
     settings: Vec<OsString>,
 }
@@ -161,7 +161,7 @@ impl Dir {
         }
     }
 
-    /// Returns a command that runs here.
+    /// Returns a command for this repository and working tree.
     pub(super) fn call(&self, words: &[&str]) -> Call {
         let mut call = Call::new(&self.git, &self.work_tree, words);
         call.place = [
@@ -175,15 +175,17 @@ impl Dir {
         call
     }
 
-    /// Returns it with a setting for all its commands.
+    /// Returns a copy with a setting for all its commands.
     pub(super) fn with_setting(mut self, setting: &str) -> Self {
         self.settings.push(setting.into());
         self
     }
 
-    /// Returns it without the filters that the repository's own configuration names, which whoever works there could
-    /// have put there. Every command that uses an index may read files, and would run them. Those of the user's own
-    /// configuration do run: without them, git would commit what should never be seen.
+    /// Returns a copy without the filters that the repository's own configuration names.
+    ///
+    /// Every command that uses an index may read files, and would run these filters, which an agent could have
+    /// configured. Filters of the user's configuration are run: without them, git would commit content that must not
+    /// be seen.
     ///
     /// # Errors
     ///
@@ -226,11 +228,11 @@ impl Dir {
 /// Longest configuration that is searched here; a longer one is left to git.
 const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 
-/// Returns whether a configuration file could name a filter, itself or through a file that it includes.
+/// Returns true if a configuration file could name a filter, itself or through a file that it includes.
 ///
 /// Git's configuration has no way to write `filter` or `include` but these letters: no escape, no continued line and
 /// no other encoding is allowed in the name of a section. A file without both words therefore names no filter, and git
-/// need not be started to ask. Whatever cannot be read here as a plain file of sensible size is left to git.
+/// need not be started to ask. A file that cannot be read, or is too large, is left to git.
 fn may_name_filter(config: &Path) -> bool {
     if config.symlink_metadata().is_err() {
         return false;
@@ -259,7 +261,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Returns a command for which git looks for the repository of a folder itself.
+    /// Returns a command for which git searches the repository of a folder itself.
     pub(super) fn new(git: &Git, folder: &Path, words: &[&str]) -> Self {
         Self {
             git: git.clone(),
@@ -308,7 +310,7 @@ impl Call {
         self
     }
 
-    /// Returns what it prints if it goes well.
+    /// Runs it and returns its output.
     pub(super) fn ok(self) -> Result<Vec<u8>> {
         let name = self.words.first().cloned().unwrap_or_default();
         let output = self.output()?;
@@ -318,18 +320,18 @@ impl Call {
         }
     }
 
-    /// Returns what it prints if it goes well, without the end of the line.
+    /// Runs it and returns its output without the line end.
     pub(super) fn line(self) -> Result<Vec<u8>> {
         self.ok().map(without_newline)
     }
 
-    /// Returns what it prints if it goes well, without the end of the line, as text.
+    /// Runs it and returns its output as text, without the line end.
     pub(super) fn text(self) -> Result<String> {
         self.line()
             .map(|line| String::from_utf8_lossy(&line).into_owned())
     }
 
-    /// Returns the line it prints, or `None` if it says by exit code 1 that there is none.
+    /// Runs it and returns its line of output; `None` if its exit code is 1.
     pub(super) fn find(self) -> Result<Option<String>> {
         let name = self.words.first().cloned().unwrap_or_default();
         let output = self.output()?;
@@ -342,13 +344,13 @@ impl Call {
         }
     }
 
-    /// Runs it, again for a while if another git holds a lock.
+    /// Runs it, and retries for a while if another git process holds a lock.
     pub(super) fn output(self) -> Result<Output> {
         let begun = Instant::now();
         let mut pause = Duration::from_millis(20);
         loop {
             let output = self.run_once()?;
-            if output.code == Some(0) || !output.met_a_lock() || begun.elapsed() > PATIENCE {
+            if output.code == Some(0) || !output.met_a_lock() || begun.elapsed() > MAX_LOCK_WAIT {
                 return Ok(output);
             }
             sleep(pause);
@@ -359,7 +361,7 @@ impl Call {
     #[expect(clippy::disallowed_methods, reason = "this is the door to git")]
     fn command(&self) -> Command {
         let mut command = Command::new("git");
-        // By `-C` and not as the folder of the process, in which a relative PATH would look for the program.
+        // With `-C` instead of the working directory, in which a relative PATH would search for the program.
         command.arg("-C").arg(&self.folder);
         for setting in SETTINGS {
             command.arg("-c").arg(setting);
@@ -368,14 +370,14 @@ impl Call {
             command.arg("-c").arg(setting);
         }
         command.args(&self.place).args(&self.words);
-        for name in REMOVED {
+        for name in REMOVED_VARIABLES {
             command.env_remove(name);
         }
         command
-            .envs(ADDED)
+            .envs(ADDED_VARIABLES)
             .envs(self.git.env.iter().map(|(name, value)| (name, value)));
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        // What the terminal sends to stop this program must not end git in the middle of something.
+        // Ctrl-C in the terminal must not end git in the middle of a write.
         command.process_group(0);
         command
     }
@@ -396,7 +398,7 @@ impl Call {
             }
             Stopped::TooMuchOutput => failed(format!(
                 "git {name} was ended: it printed more than {}",
-                file::in_units(MOST_OUTPUT)
+                file::in_units(MAX_OUTPUT_BYTES)
             )),
             Stopped::Pipe(path) => {
                 let shown = path.display().to_string();
@@ -420,7 +422,7 @@ impl Call {
     }
 
     fn run(&self) -> Result<Output, Stopped> {
-        // Files, as a pipe could be held open by what a hook leaves behind.
+        // Files instead of pipes: a process that a hook leaves behind could hold a pipe open.
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut command = self.command();
         command
@@ -435,7 +437,7 @@ impl Call {
             .map(|watcher| watcher.watch(child.id()));
         let mut pipes = PipeSearch::new(&self.folder, &self.git_dirs);
         let check = || {
-            if stdout.metadata()?.len() > MOST_OUTPUT {
+            if stdout.metadata()?.len() > MAX_OUTPUT_BYTES {
                 return Err(Stopped::TooMuchOutput);
             }
             pipes.advance()
@@ -447,7 +449,7 @@ impl Call {
                 return Err(stopped);
             }
         };
-        let stdout = read_from_start(&mut stdout, MOST_OUTPUT)?;
+        let stdout = read_from_start(&mut stdout, MAX_OUTPUT_BYTES)?;
         let stderr = read_from_start(&mut stderr, 64 * 1024)?;
         Ok(Output {
             code: status.code(),
@@ -467,22 +469,22 @@ impl Call {
     }
 }
 
-/// Ends a command and what it has started, after a moment in which git removes its locks.
+/// Ends a command and its child processes, after a grace period in which git removes its locks.
 fn end(child: &mut Child) {
     let Ok(group) = i32::try_from(child.id()).map(Pid::from_raw) else {
         return;
     };
     let _gone = killpg(group, Signal::SIGTERM);
     let begun = Instant::now();
-    while begun.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
+    while begun.elapsed() < KILL_GRACE && matches!(child.try_wait(), Ok(None)) {
         sleep(Duration::from_millis(10));
     }
     let _gone = killpg(group, Signal::SIGKILL);
     let _reaped = child.wait();
 }
 
-/// How long git gets to end by itself.
-const GRACE: Duration = Duration::from_secs(2);
+/// Time between SIGTERM and SIGKILL.
+const KILL_GRACE: Duration = Duration::from_secs(2);
 
 fn read_from_start(file: &mut File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -491,17 +493,17 @@ fn read_from_start(file: &mut File, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// How a command ended, and what it printed.
+/// Exit code and output of a command.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// The exit code; `None` if a signal ended it.
+    /// Exit code; `None` if it was ended by a signal.
     pub(super) code: Option<i32>,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: String,
 }
 
 impl Output {
-    /// Tells whether another git was in the way: by a lock, or by a worktree that it had half made.
+    /// Returns true if another git process was in the way: by a lock, or by a worktree that it was creating.
     fn met_a_lock(&self) -> bool {
         let said = |words: &str| self.stderr.contains(words);
         (said(".lock'") && (said("File exists") || said("Unable to create")))
@@ -509,9 +511,9 @@ impl Output {
             || (said("failed to read") && said("worktrees/"))
     }
 
-    /// Returns what git says about its failure.
+    /// Returns the error for a failed command, with git's own message.
     pub(super) fn failure(&self, name: &str) -> Error {
-        let words: String = self.stderr.trim().chars().take(MOST_WORDS).collect();
+        let words: String = self.stderr.trim().chars().take(MAX_MESSAGE_BYTES).collect();
         let end = match (self.code, words.is_empty()) {
             (Some(_), false) => words,
             (Some(code), true) => format!("exit code {code}"),
@@ -532,19 +534,19 @@ impl Output {
     }
 }
 
-/// Returns an error about git.
+/// Returns a `GitFailed` error.
 pub(super) fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::GitFailed, message)
 }
 
-/// Returns the parts of an output that end with a zero byte.
+/// Returns the parts of an output that are terminated by NUL bytes.
 pub(super) fn fields(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output
         .split(|&byte| byte == 0)
         .filter(|field| !field.is_empty())
 }
 
-/// Returns a path as git prints it.
+/// Returns a path from bytes that git prints.
 pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_vec()))
 }
@@ -553,7 +555,7 @@ fn join(start: &str, path: &Path) -> OsString {
     join_bytes(start.as_bytes(), path.as_os_str().as_bytes())
 }
 
-/// Returns a word made of two parts.
+/// Returns an argument made of two parts.
 pub(super) fn join_bytes(start: &[u8], rest: &[u8]) -> OsString {
     OsString::from_vec([start, rest].concat())
 }

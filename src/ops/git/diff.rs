@@ -1,4 +1,4 @@
-//! What has changed in a work tree since a commit, as it is now and whoever tries to hide it.
+//! Differences between a working tree and a commit, including those that an agent tries to hide.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -7,7 +7,7 @@ use super::command::{Dir, path_of};
 use super::output::{lossy, not_understood, split_at_tab};
 use super::repository::Repository;
 use super::stage::{IndexListing, MAX_SNAPSHOT_FILE_BYTES, OversizedFile};
-use super::temp_repo::Scratch;
+use super::temp_repo::TempRepository;
 use super::texts::next_blob;
 use super::worktree::Worktree;
 use crate::error::Result;
@@ -17,19 +17,19 @@ use crate::ops::fs::MAX_FILE_BYTES;
 /// A file that has changed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Changed {
-    /// Its path; what is not UTF-8 in it is replaced.
+    /// Path, with replacement characters for what is not UTF-8.
     pub path: String,
-    /// What became of it.
+    /// Kind of the change.
     pub status: Status,
-    /// Whether it is no text.
+    /// Set if it is not a text.
     pub binary: bool,
-    /// How many lines were added.
+    /// Number of added lines.
     pub added: u64,
-    /// How many lines were removed.
+    /// Number of removed lines.
     pub removed: u64,
 }
 
-/// What became of a file.
+/// Kind of a file's change.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -37,25 +37,25 @@ pub enum Status {
     Added,
     /// It has other content, or is of another kind.
     Modified,
-    /// It is gone.
+    /// It was removed.
     Removed,
     /// It had another path, and perhaps other content.
     Renamed {
-        /// The path it had.
+        /// The earlier path.
         from: String,
     },
 }
 
-/// How much a diff may show, in bytes.
+/// Limits of a diff, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct DiffLimits {
-    /// The most of one file.
+    /// Maximum size of the diff of one file.
     pub file: u64,
-    /// The most of all.
+    /// Maximum size of the whole diff.
     pub total: u64,
 }
 
-/// What has changed, and as much of how as there is room for.
+/// The changed files, and the diffs that fit the limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
     /// The unified diffs of all files that are shown.
@@ -69,7 +69,7 @@ pub struct Diff {
 /// A file that has changed and is not shown.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LeftOut {
-    /// Its path; what is not UTF-8 in it is replaced.
+    /// Path, with replacement characters for what is not UTF-8.
     pub path: String,
     /// The reason.
     pub why: String,
@@ -94,7 +94,7 @@ pub enum LeftOutKind {
     Size,
 }
 
-/// Tells by its path whether a file is left out of a diff.
+/// Returns true for the path of a file that is left out of a diff.
 type LeaveOut<'a> = &'a dyn Fn(&str) -> bool;
 
 impl Worktree {
@@ -142,7 +142,7 @@ impl Worktree {
         leave_out: LeaveOut<'_>,
     ) -> Result<Diff> {
         let from = self.repository.named(from)?;
-        let scratch = Scratch::new(&self.checked()?, &from)?;
+        let scratch = TempRepository::new(&self.checked()?, &from)?;
         Snapshot {
             scratch,
             tree: commit.to_owned(),
@@ -170,19 +170,19 @@ impl Repository {
     }
 }
 
-/// What becomes of files that someone has told git not to look at.
+/// Handling of files that git was told not to look at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hidden {
-    /// It is the user's own wish.
+    /// Respect the flags: the user has set them.
     Kept,
-    /// An agent could hide its work so.
+    /// Ignore the flags: an agent could hide its work with them.
     Shown,
 }
 
 /// A work tree as it was at one moment: a tree of git's in a temporary object store, which is removed with this value.
 #[derive(Debug)]
 pub struct Snapshot {
-    scratch: Scratch,
+    scratch: TempRepository,
     /// The tree, or a commit that has it.
     tree: String,
     /// Repositories in the work tree that are no submodules, and are not part of the tree.
@@ -191,12 +191,12 @@ pub struct Snapshot {
     oversized: Vec<OversizedFile>,
 }
 
-/// Settings of a command whose objects are thrown away: compressing them would take more time than all the rest.
+/// Settings of a command whose objects are temporary: compressing them would take most of its time.
 const NO_COMPRESSION: [&str; 2] = ["core.compression=0", "core.looseCompression=0"];
 
 impl Snapshot {
     fn take(dir: &Dir, id: &str, hidden: Hidden) -> Result<Self> {
-        let scratch = Scratch::new(dir, id)?;
+        let scratch = TempRepository::new(dir, id)?;
         scratch.copy_index(&dir.git_dir.join("index"))?;
 
         let place = scratch.own_objects();
@@ -244,7 +244,7 @@ struct Compared<'a> {
     records: Vec<Record>,
 }
 
-/// How a file differs, as git tells it.
+/// Difference of a file as git prints it.
 struct Record {
     path: Vec<u8>,
     from: Option<Vec<u8>>,
@@ -300,7 +300,7 @@ impl Record {
         std::iter::once(here).chain(self.from.as_deref().map(moved))
     }
 
-    /// Returns how many diffs git writes about it: a file that is of another kind now was removed and added.
+    /// Returns the number of diffs that git prints for it: two if its type has changed, a removal and an addition.
     fn diffs(&self) -> usize {
         if self.status == b'T' { 2 } else { 1 }
     }
@@ -434,7 +434,7 @@ impl<'a> Compared<'a> {
         Ok(diff)
     }
 
-    /// Adds the diffs of files, as far as there is room, from one diff of all files that differ.
+    /// Adds the diffs that fit the limits, from one diff of all changed files.
     fn show_all(&self, shown: &[&Record], limits: DiffLimits, diff: &mut Diff) -> Result<()> {
         if shown.is_empty() {
             return Ok(());
@@ -507,7 +507,7 @@ impl<'a> Compared<'a> {
         Ok(texts)
     }
 
-    /// Adds the diffs of some files, as far as there is room.
+    /// Adds the diffs of some files that fit the limits.
     fn show(
         &self,
         group: &[&Record],
@@ -547,7 +547,7 @@ impl<'a> Compared<'a> {
         }
     }
 
-    /// Returns how large every object is that a record names.
+    /// Returns the sizes of all objects that the records name.
     fn sizes(&self) -> Result<Sizes> {
         let ids = self.records.iter().flat_map(|record| &record.ids);
         let input: String = ids.map(|id| format!("{id}\n")).collect();
@@ -593,7 +593,7 @@ fn is_mostly_text(content: &[u8]) -> bool {
     controls * 10 < content.len() && std::str::from_utf8(content).is_ok()
 }
 
-/// Returns why a file is not shown; `None` if it is. `is_text` is about a file that git takes for binary.
+/// Returns the reason why a file is not shown; `None` if it is. `is_text` is set for a text that git takes for binary.
 fn why_left_out(
     record: &Record,
     sizes: &Sizes,
@@ -616,7 +616,7 @@ fn why_left_out(
     }
 }
 
-/// Puts files that are diffed at once into groups.
+/// Groups the files that are diffed by one command.
 fn groups<'a>(records: &[&'a Record], sizes: &Sizes) -> Vec<Vec<&'a Record>> {
     // Alone, as renames are looked for among the files of a group.
     let alone = |record: &Record| record.from.is_some();
@@ -650,7 +650,7 @@ fn next_text<'a>(record: &Record, parts: &mut impl Iterator<Item = &'a [u8]>) ->
     Ok(lossy(&parts.concat()))
 }
 
-/// Adds the diff of a file if there is room for it; otherwise the file is left out.
+/// Adds the diff of a file if it fits the limits; otherwise the file is left out.
 fn add_text(record: &Record, text: &str, limits: DiffLimits, diff: &mut Diff) {
     let text = &escape_nul(text);
     let size = text.len() as u64;

@@ -1,4 +1,4 @@
-//! Making a repository, for a demonstration.
+//! Creates a repository, for the demonstration.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use super::repository::Repository;
 use crate::error::Result;
 
 impl Repository {
-    /// Makes a repository of a folder, with one commit of all that is in it on the branch `main`.
+    /// Creates a repository in a folder, with one commit of all files on the branch `main`.
     ///
     /// # Errors
     ///

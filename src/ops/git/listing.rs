@@ -1,4 +1,4 @@
-//! The files of a project at a commit, as far as definitions and checks are found by them.
+//! Listing of a project's files at a commit, for its definitions and checks.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::error::Result;
 use crate::ops::checks::ProjectListing;
 use crate::ops::checks::TEST_FOLDERS;
 
-/// The most files that may define something at a commit.
+/// Maximum number of definition files at a commit.
 const MAX_DEFINITIONS: usize = 2_000;
 
-/// A project at a commit: the names at its root and in its folders of tests. Texts are read when they are asked for.
+/// A project at a commit: the names at its root and in its test folders. Texts are read on demand.
 #[derive(Debug)]
 pub struct CommitListing<'a> {
     repository: &'a Repository,
@@ -61,7 +61,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if one of them is not a regular text file of a sensible size; `GitFailed`, also if they are too
+    /// `FileUnusable` if one of them is not a regular text file, or is too large; `GitFailed`, also if they are too
     /// many.
     pub fn definitions_at(
         &self,
@@ -87,7 +87,7 @@ impl Repository {
     }
 }
 
-/// Returns what the paths in a folder begin with.
+/// Returns the prefix of the paths in a folder.
 fn prefix_of(folder: &str) -> String {
     let folder = folder.trim_matches('/');
     if folder.is_empty() {

@@ -1,26 +1,26 @@
-//! Merging: made apart from every work tree, and only then put where it belongs, or not at all.
+//! Merges branches in a temporary index, and moves the branch and the files only if the merge has succeeded.
 
 use super::command::{Dir, failed, fields, path_of};
 use super::output::{lossy, not_understood, some_names, split_at_tab};
 use super::refs::{RefRecord, RefRecords};
 use super::refs::{branch_ref, commit_tree, move_branch};
 use super::repository::{Repository, commit_at};
-use super::temp_repo::Scratch;
+use super::temp_repo::TempRepository;
 use super::worktree::{Worktree, mark_of};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What came of merging a branch into another that is the user's.
+/// Result of merging the branch of a change into a branch of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Landed {
-    /// It was merged before.
+pub enum MergeOutcome {
+    /// There was nothing to merge.
     Already,
-    /// This commit holds it.
+    /// Merged with this commit.
     Done(String),
 }
 
 /// Request to merge the branch of a change into a branch of the user.
 #[derive(Clone, Copy)]
-pub struct LandRequest<'a> {
+pub struct MergeRequest<'a> {
     /// Branch of the change.
     pub branch: &'a str,
     /// Branch of the user.
@@ -35,9 +35,9 @@ pub struct LandRequest<'a> {
     pub check_tip: &'a dyn Fn(&str) -> Result<()>,
 }
 
-impl std::fmt::Debug for LandRequest<'_> {
+impl std::fmt::Debug for MergeRequest<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("LandRequest");
+        let mut shown = f.debug_struct("MergeRequest");
         shown
             .field("branch", &self.branch)
             .field("into", &self.into)
@@ -45,33 +45,39 @@ impl std::fmt::Debug for LandRequest<'_> {
     }
 }
 
-/// What came of merging another branch into one of ours.
+/// Result of merging another branch into the branch of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Merged {
-    /// It was merged before.
+pub enum WorktreeMerge {
+    /// There was nothing to merge.
     UpToDate,
-    /// This commit holds both.
+    /// Merged with this commit.
     Done(String),
-    /// These files contradict each other; nothing was touched.
+    /// Conflicts in these files; nothing was changed.
     Conflict(Vec<String>),
 }
 
-/// The tree that a merge makes, or the files that contradict each other.
+/// The merged tree, or the files with conflicts.
 enum MergedTree {
     Whole(String),
     Conflict(Vec<String>),
 }
 
 impl Repository {
-    /// Merges a branch of ours into one of the user's. If that is checked out in the user's work tree, its files
-    /// follow; work that is in no commit stays as it is, or the merge is refused.
+    /// Merges the branch of a change into a branch of the user. If that is checked out in the user's working tree, the
+    /// files are updated. Uncommitted work is never overwritten: the merge is refused instead.
     ///
     /// # Errors
     ///
-    /// `MergeConflict` naming the files; `GitFailed` if work in no commit is in the way, or if the branch is checked
-    /// out elsewhere. Then nothing was touched.
-    pub fn land(&self, branch: &str, into: &str, message: &str, squash: bool) -> Result<Landed> {
-        self.land_checked(&LandRequest {
+    /// `MergeConflict` with the files; `GitFailed` if uncommitted work is in the way, or if the branch is checked out
+    /// in another worktree. In both cases nothing was changed.
+    pub fn merge_branch(
+        &self,
+        branch: &str,
+        into: &str,
+        message: &str,
+        squash: bool,
+    ) -> Result<MergeOutcome> {
+        self.merge_checked(&MergeRequest {
             branch,
             into,
             message,
@@ -81,14 +87,14 @@ impl Repository {
         })
     }
 
-    /// The same, if the commits of both branches are those that the request accepts. They are read once, so what is
-    /// checked is what is merged.
+    /// Merges like [`Self::merge_branch`], if the request accepts the commits of both branches. They are read once,
+    /// so that the checked commits are the merged ones.
     ///
     /// # Errors
     ///
-    /// `VerdictStale` if the target is elsewhere by now; what `check_tip` returns; else those of [`Self::land`].
-    pub fn land_checked(&self, request: &LandRequest<'_>) -> Result<Landed> {
-        let LandRequest {
+    /// `VerdictStale` if the target has moved; errors of `check_tip`; those of [`Self::merge_branch`].
+    pub fn merge_checked(&self, request: &MergeRequest<'_>) -> Result<MergeOutcome> {
+        let MergeRequest {
             branch,
             into,
             message,
@@ -106,14 +112,14 @@ impl Repository {
 
         let bases = self.merge_bases(&target.commit, &tip.commit)?;
         if bases == [tip.commit.as_str()] {
-            return Ok(Landed::Already);
+            return Ok(MergeOutcome::Already);
         }
         let tree = match self.merge_branches(&bases, target, tip)? {
             MergedTree::Whole(tree) => tree,
             MergedTree::Conflict(names) => return Err(conflict(branch, into, &names)),
         };
         if squash && tree == target.tree {
-            return Ok(Landed::Already);
+            return Ok(MergeOutcome::Already);
         }
         if onto.is_some_and(|onto| onto != target.commit) {
             let message = format!("`{into}` has moved since `{branch}` was made");
@@ -127,19 +133,18 @@ impl Repository {
         }
         let commit = commit_tree(&self.dir, &tree, &parents, message)?;
         self.put_in_place(request, target, &commit)?;
-        Ok(Landed::Done(commit))
+        Ok(MergeOutcome::Done(commit))
     }
 
-    /// Moves the target of a merge to the commit that was made upon it, and the user's files with it if it is checked
-    /// out.
+    /// Moves the target of a merge to the new commit, and updates the user's files if it is checked out.
     fn put_in_place(
         &self,
-        request: &LandRequest<'_>,
+        request: &MergeRequest<'_>,
         target: &RefRecord,
         commit: &str,
     ) -> Result<()> {
-        let LandRequest { branch, into, .. } = *request;
-        // A branch may be another name for the one that is checked out.
+        let MergeRequest { branch, into, .. } = *request;
+        // A branch may be a symbolic ref to the one that is checked out.
         let reference = target.leads_to.as_ref().unwrap_or(&target.name);
         let now = RefRecords::read_with_places(&self.dir, &[reference])?;
         let now = now.find(reference);
@@ -169,12 +174,14 @@ impl Repository {
         )
     }
 
-    /// Moves the branch that the user has checked out to a commit made upon it, and their files with it.
+    /// Moves the branch that the user has checked out to a commit on top of it, and updates the files.
+    ///
+    /// Git checks every file before it writes the first one, so a refusal leaves everything as it was. If git is
+    /// interrupted while it writes, the files that it has written are restored.
     fn follow(&self, target: &str, commit: &str) -> Result<()> {
         let dir = self.dir.guarded()?;
         let steps = self.steps(target, commit)?;
         let names = self.in_the_way(&steps)?;
-        // Git looks at every file before it writes the first, and spares even those that are ignored.
         let words = [
             "merge",
             "--ff-only",
@@ -196,7 +203,7 @@ impl Repository {
             ))
             .with_hint("commit it, or put it aside with `git stash -u`; then try again"));
         }
-        // Files may have been written before it came to an end, and none of them held anything else.
+        // Interrupted: the files that git has written held no other work, so they can be restored.
         if !refused && names.is_empty() && !self.in_the_way(&steps)?.is_empty() {
             put_back(&dir, &steps)?;
         }
@@ -234,9 +241,9 @@ impl Repository {
         Ok(steps)
     }
 
-    /// Returns the files that would be written, and that hold what is in no commit.
+    /// Returns the files with uncommitted work that a merge would write.
     fn in_the_way(&self, steps: &[PathChange]) -> Result<Vec<String>> {
-        // Of a folder that git does not know only those files count that are there, and these are found below.
+        // Of an untracked folder only the files that exist count, and these are found below.
         let dirty = self
             .uncommitted()?
             .into_iter()
@@ -251,7 +258,7 @@ impl Repository {
                 .iter()
                 .any(|other| inside(name, other) || inside(other, name))
         };
-        // What is ignored is not told as uncommitted.
+        // Ignored files are not listed as uncommitted.
         let is_there = |step: &PathChange| {
             self.root
                 .join(path_of(&step.path))
@@ -267,11 +274,11 @@ impl Repository {
             .collect())
     }
 
-    /// Deletes a branch of ours that is merged into another.
+    /// Deletes the branch of a change that is merged into another branch.
     ///
     /// # Errors
     ///
-    /// `GitFailed` if it is not merged, or checked out somewhere.
+    /// `GitFailed` if it is not merged, or is checked out.
     pub fn delete_branch(&self, branch: &str, merged_into: &str) -> Result<()> {
         let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
         let into = branch_ref(merged_into)?;
@@ -311,7 +318,7 @@ impl Repository {
             .map(drop)
     }
 
-    /// Tells whether merging a commit into another would change nothing.
+    /// Returns true if merging a commit into another would change nothing.
     fn holds(&self, target: &RefRecord, tip: &RefRecord) -> Result<bool> {
         let bases = self.merge_bases(&target.commit, &tip.commit)?;
         if bases == [tip.commit.as_str()] {
@@ -323,7 +330,7 @@ impl Repository {
         }
     }
 
-    /// Returns the newest commits that two share. If it is one of the two, that one is part of the other's history.
+    /// Returns the merge bases of two commits. If one of the two is returned, it is an ancestor of the other.
     fn merge_bases(&self, ours: &str, theirs: &str) -> Result<Vec<String>> {
         let bases = self
             .dir
@@ -333,21 +340,21 @@ impl Repository {
         Ok(bases.lines().map(str::to_owned).collect())
     }
 
-    /// Merges the commits of two branches into a tree, apart from every work tree.
+    /// Merges the commits of two branches into a tree.
     fn merge_branches(
         &self,
         bases: &[String],
         ours: &RefRecord,
         theirs: &RefRecord,
     ) -> Result<MergedTree> {
-        // If nothing has happened on our side, theirs is what a merge would make.
+        // Without commits on our side, their tree is the merged tree.
         if bases == [ours.commit.as_str()] {
             return Ok(MergedTree::Whole(theirs.tree.clone()));
         }
         self.merge_trees(bases, &ours.commit, &theirs.commit, &[])
     }
 
-    /// Merges two commits into a tree, apart from every work tree. The given files get the given text.
+    /// Merges two commits into a tree, in a temporary repository. The given files get the given texts.
     fn merge_trees(
         &self,
         bases: &[String],
@@ -360,8 +367,8 @@ impl Repository {
                 "{ours} and {theirs} have no history in common"
             )));
         }
-        let scratch = Scratch::new(&self.dir, ours)?;
-        // What is made here must last, so it goes to the repository's own objects.
+        let scratch = TempRepository::new(&self.dir, ours)?;
+        // The new objects must outlive the temporary repository, so they go to the user's repository.
         let mut place = scratch.own_index();
         place.push(("GIT_OBJECT_DIRECTORY", self.common.join("objects")));
         let call = |words: &[&str]| scratch.dir.call(words).env(&place);
@@ -403,17 +410,17 @@ impl Repository {
 }
 
 impl Worktree {
-    /// Merges another branch into this one. The given files get the given text, whatever git makes of them.
+    /// Merges another branch into this one. The given files get the given texts instead of a merge by git.
     ///
     /// # Errors
     ///
-    /// `GitFailed`; also if work that is in no commit is in the way.
+    /// `GitFailed`, also if uncommitted work is in the way.
     pub fn merge_from(
         &self,
         target: &str,
         message: &str,
         ours: &[(String, String)],
-    ) -> Result<Merged> {
+    ) -> Result<WorktreeMerge> {
         let dir = self.checked()?;
         let head = self.tip()?;
         let head = head.commit.as_str();
@@ -421,15 +428,16 @@ impl Worktree {
 
         let bases = self.repository.merge_bases(head, &theirs)?;
         if bases == [theirs.as_str()] {
-            return Ok(Merged::UpToDate);
+            return Ok(WorktreeMerge::UpToDate);
         }
         let tree = match self.repository.merge_trees(&bases, head, &theirs, ours)? {
             MergedTree::Whole(tree) => tree,
-            MergedTree::Conflict(names) => return Ok(Merged::Conflict(names)),
+            MergedTree::Conflict(names) => return Ok(WorktreeMerge::Conflict(names)),
         };
 
         let commit = commit_tree(&dir, &tree, &[head, &theirs], message)?;
-        // The files first: files without their branch are a change to commit, a branch without its files undoes it.
+        // The files are written first. If this is interrupted, they are an uncommitted change; if the branch were
+        // moved first, the files would undo the merge.
         dir.call(&["read-tree", "-m", "-u", head, &commit]).ok()?;
         move_branch(
             &dir,
@@ -438,20 +446,20 @@ impl Worktree {
             head,
             "agentd: merge",
         )?;
-        Ok(Merged::Done(commit))
+        Ok(WorktreeMerge::Done(commit))
     }
 }
 
 /// A file that differs between two commits.
 struct PathChange {
     path: Vec<u8>,
-    /// What the index holds of it before, as git reads it.
+    /// Its index entry before, in the format of `update-index`.
     before: String,
-    /// Whether it is not there before.
+    /// Set if it did not exist before.
     new: bool,
 }
 
-/// Puts files and their entries in the index back as they were before.
+/// Restores files and their index entries.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to git, and git has written them"

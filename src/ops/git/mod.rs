@@ -22,6 +22,6 @@ mod worktree;
 pub use command::Git;
 pub use diff::{Changed, Diff, DiffLimits, LeftOut, LeftOutKind, Snapshot, Status};
 pub use listing::CommitListing;
-pub use merge::{LandRequest, Landed, Merged};
+pub use merge::{MergeOutcome, MergeRequest, WorktreeMerge};
 pub use repository::{Head, Repository, short_commit};
 pub use worktree::{Leftover, Worktree, WorktreeCommit};

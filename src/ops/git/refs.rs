@@ -87,7 +87,7 @@ pub(super) fn branch_of(dir: &Dir) -> Result<Option<String>> {
         .and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned)))
 }
 
-/// Returns the whole name of a branch.
+/// Returns the full ref name of a branch.
 pub(super) fn branch_ref(branch: &str) -> Result<String> {
     if branch.is_empty() || branch.starts_with('-') || branch.contains("@{") {
         return Err(Error::new(
@@ -98,7 +98,7 @@ pub(super) fn branch_ref(branch: &str) -> Result<String> {
     Ok(format!("refs/heads/{branch}"))
 }
 
-/// Makes a commit of a tree, in the user's name if they have told git who they are.
+/// Creates a commit of a tree, with the user's identity if one is configured.
 pub(super) fn commit_tree(
     dir: &Dir,
     tree: &str,
@@ -126,7 +126,7 @@ pub(super) fn commit_tree(
     }
 }
 
-/// Moves a branch from one commit to another, and fails if it has moved meanwhile.
+/// Moves a branch from one commit to another; fails if another process has moved it.
 pub(super) fn move_branch(
     dir: &Dir,
     reference: &str,
@@ -134,7 +134,7 @@ pub(super) fn move_branch(
     old: &str,
     why: &str,
 ) -> Result<()> {
-    // Not through a link: somebody could have made the branch lead to another.
+    // Without following a symbolic ref: an agent could have redirected the branch to another one.
     dir.call(&["update-ref", "--no-deref", "-m", why, reference, new, old])
         .ok()
         .map(drop)

@@ -16,17 +16,17 @@ pub fn short_commit(commit: &str) -> &str {
     commit.get(..SHORT_COMMIT_LENGTH).unwrap_or(commit)
 }
 
-/// A repository, seen from one of the user's work trees.
+/// A repository, seen from one of the user's working trees.
 #[derive(Clone, Debug)]
 pub struct Repository {
-    /// The top of the user's work tree.
+    /// Top folder of the user's working tree.
     pub root: PathBuf,
-    /// The folder that holds the objects and branches.
+    /// Folder with the objects and branches.
     pub common: PathBuf,
     pub(super) dir: Dir,
 }
 
-/// What is checked out.
+/// The checked-out commit and branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The commit.
@@ -40,7 +40,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `NotARepository`; `GitFailed` if git does not want to use it.
+    /// `NotARepository`; `GitFailed` if git refuses to use it.
     pub fn open(root: &Path, git: &Git) -> Result<Self> {
         let words = ["rev-parse", "--is-bare-repository", "--is-inside-work-tree"];
         let places = ["--show-toplevel", "--absolute-git-dir", "--git-common-dir"];
@@ -50,7 +50,7 @@ impl Repository {
             [b"false", b"true", top, git_dir, common, b""] if all.code == Some(0) => {
                 [top, git_dir, common].map(path_of)
             }
-            // It is no repository to work in, or there are line ends in its name.
+            // It has no working tree, or there are line ends in its path.
             _ => {
                 check_kind(root, &Call::new(git, root, &words).output()?)?;
                 let place = |flag| {
@@ -73,7 +73,7 @@ impl Repository {
         })
     }
 
-    /// Returns what is checked out.
+    /// Returns the checked-out commit and branch.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Repository {
         })
     }
 
-    /// Returns the paths that differ from what is checked out, or are not known to git; a folder ends with `/`.
+    /// Returns the paths that differ from the checked-out commit, or are untracked; a folder ends with `/`.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl Repository {
             .collect())
     }
 
-    /// Tells whether there is a branch of a name.
+    /// Returns true if a branch exists.
     ///
     /// # Errors
     ///
@@ -254,11 +254,11 @@ impl Repository {
             .collect())
     }
 
-    /// Returns the newest commit that two share; `None` if they share none.
+    /// Returns the merge base of two commits; `None` if they have no common history.
     ///
     /// # Errors
     ///
-    /// `GitFailed`, also for a name that is not known.
+    /// `GitFailed`, also for an unknown name.
     pub fn merge_base(&self, a: &str, b: &str) -> Result<Option<String>> {
         self.dir
             .call(&["merge-base", &self.named(a)?, &self.named(b)?])
@@ -306,7 +306,7 @@ impl Repository {
         Ok(None)
     }
 
-    /// Returns the commit that a name stands for, which must be known.
+    /// Resolves a name to a commit that must exist.
     pub(super) fn known(&self, reference: &str) -> Result<String> {
         self.commit_of(reference)?.ok_or_else(|| {
             failed(format!("there is no commit `{}`", reference.escape_debug()))
@@ -314,8 +314,7 @@ impl Repository {
         })
     }
 
-    /// Returns the commit that a name stands for; an id is taken as it is, for a command that fails if it is not
-    /// there.
+    /// Resolves a name to a commit. An id is returned as it is, for a command that fails if there is no such commit.
     pub(super) fn named(&self, reference: &str) -> Result<String> {
         if is_id(reference) {
             Ok(reference.to_owned())
@@ -324,11 +323,11 @@ impl Repository {
         }
     }
 
-    /// Returns whether a commit, given by its id, is part of the history of another.
+    /// Returns true if a commit, given by its id, is an ancestor of another.
     ///
     /// # Errors
     ///
-    /// `GitFailed`, also for an id that is not known.
+    /// `GitFailed`, also for an unknown id.
     pub fn is_ancestor(&self, commit: &str, of: &str) -> Result<bool> {
         Ok(self
             .dir
@@ -338,7 +337,7 @@ impl Repository {
     }
 }
 
-/// Refuses a folder that is in no work tree, by what git says of it.
+/// Refuses a folder outside of any working tree, by the output of `rev-parse`.
 fn check_kind(root: &Path, kind: &Output) -> Result<()> {
     let shown = root.display().to_string().escape_debug().to_string();
     if kind.code != Some(0) {
@@ -369,7 +368,7 @@ fn check_kind(root: &Path, kind: &Output) -> Result<()> {
     Ok(())
 }
 
-/// Returns the commit that an unambiguous name stands for.
+/// Resolves an unambiguous name to a commit; `None` if there is none.
 pub(super) fn commit_at(dir: &Dir, reference: &str) -> Result<Option<String>> {
     let output = dir
         .call(&[
@@ -379,13 +378,13 @@ pub(super) fn commit_at(dir: &Dir, reference: &str) -> Result<Option<String>> {
             &format!("{reference}^{{commit}}"),
         ])
         .output()?;
-    // What is there but is no commit ends with another code than what is not there, and with words.
+    // An object that is not a commit has another exit code than a missing one, and a message.
     Ok((output.code == Some(0))
         .then(|| lossy(&output.stdout).trim().to_owned())
         .filter(|id| is_id(id)))
 }
 
-/// Returns true for a ref that git itself keeps outside its folder of refs, such as `HEAD` or `FETCH_HEAD`.
+/// Returns true for a ref that git keeps outside of its folder of refs, such as `HEAD` or `FETCH_HEAD`.
 fn is_pseudo_ref(name: &str) -> bool {
     name.ends_with("HEAD")
         && name

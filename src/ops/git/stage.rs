@@ -1,4 +1,4 @@
-//! Putting all that is in a work tree into an index, and nothing that somebody else should decide on.
+//! Stages all files of a working tree, whatever flags and settings an agent has left there.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ pub(super) const MAX_COMMIT_FILE_BYTES: u64 = 1024 * 1024 * 1024;
 /// Maximum size of all files together that are staged at once.
 const MAX_STAGED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
-/// Where the index is if not at its place, and where new objects go.
+/// Variables that set another index, and another folder for new objects.
 type Env = [(&'static str, PathBuf)];
 
 /// The parts of an index and its worktree that staging depends on.
 pub(super) struct IndexListing {
-    /// Files that git was told not to look at.
+    /// Files with the flags `assume-unchanged` or `skip-worktree`.
     hidden: Vec<Vec<u8>>,
     /// Submodules.
     links: Vec<Vec<u8>>,
-    /// Repositories in the work tree that are no submodules.
+    /// Nested repositories that are not submodules.
     nested: Vec<Vec<u8>>,
     /// Files that are not staged because of their size.
     oversized: Vec<OversizedFile>,
@@ -109,7 +109,7 @@ impl IndexListing {
             add_folders(path, &mut folders);
         }
 
-        // `ls-files` looks through a link that has taken the place of a folder; `add` would see the link.
+        // `ls-files` follows a link that has replaced a folder; `add` would see the link.
         let is_folder = |path: &&[u8]| is_plain_folder(&dir.work_tree.join(path_of(path)));
         listing.is_staged = listing.is_staged && folders.iter().all(is_folder);
         Ok(listing)
@@ -145,7 +145,7 @@ impl IndexListing {
         self.nested.iter().map(|path| lossy(path)).collect()
     }
 
-    /// Makes git look at files again that it was told not to look at.
+    /// Clears the flags of files that git was told not to look at.
     pub(super) fn show_hidden(&self, dir: &Dir, env: &Env) -> Result<()> {
         if self.hidden.is_empty() {
             return Ok(());

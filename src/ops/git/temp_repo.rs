@@ -1,4 +1,4 @@
-//! A repository of our own for a moment: it shares the objects of another, and has none of its settings.
+//! A temporary repository that shares the objects of another one, and has none of its settings.
 
 use std::fs;
 use std::io;
@@ -11,19 +11,20 @@ use super::command::{Dir, failed};
 use crate::error::Result;
 use crate::file;
 
-/// A merge writes what it has merged, and nobody will read it: no filter of the user's need run for that.
+/// Attributes that switch off filters: nobody reads the files that a merge writes here.
 const ATTRIBUTES: &str = "* !filter\n";
 
-/// A repository for a moment, with an empty work tree and an index of its own.
+/// A temporary repository with an empty working tree and its own index.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(super) struct TempRepository {
     folder: TempDir,
-    /// Where commands run.
+    /// The folders that its commands use.
     pub(super) dir: Dir,
 }
 
-impl Scratch {
-    /// Makes one that sees all objects of a repository. `id` is any id in it.
+impl TempRepository {
+    /// Creates one that sees all objects of a repository. `id` is any object id of it, by which its hash function is
+    /// known.
     pub(super) fn new(of: &Dir, id: &str) -> Result<Self> {
         Self::make(of, id)
             .map_err(|error| failed("a temporary folder cannot be made").with_source(error))
@@ -79,17 +80,17 @@ impl Scratch {
         }
     }
 
-    /// Returns where its index is.
+    /// Returns the path of its index.
     pub(super) fn index(&self) -> PathBuf {
         self.folder.path().join("index")
     }
 
-    /// Returns what makes a command use the index here.
+    /// Returns the variables that make a command use this index.
     pub(super) fn own_index(&self) -> Vec<(&'static str, PathBuf)> {
         vec![("GIT_INDEX_FILE", self.index())]
     }
 
-    /// Returns what makes a command elsewhere use the index here, and leave its new objects here.
+    /// Returns the variables that make a command of another repository use this index, and write new objects here.
     pub(super) fn own_objects(&self) -> Vec<(&'static str, PathBuf)> {
         vec![
             ("GIT_INDEX_FILE", self.index()),
@@ -98,7 +99,7 @@ impl Scratch {
     }
 }
 
-/// Returns a path as a line that git reads back, whatever is in it.
+/// Returns a path quoted as a line that git reads back.
 fn quoted(path: &Path) -> Vec<u8> {
     let mut line = vec![b'"'];
     for &byte in path.as_os_str().as_bytes() {

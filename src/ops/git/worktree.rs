@@ -1,4 +1,4 @@
-//! A worktree of our own: made on a branch outside the user's folder, committed to, thrown back, removed.
+//! The worktree of a change: created on its own branch outside the user's folder, committed to, reset and removed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ use super::stage::{IndexListing, MAX_COMMIT_FILE_BYTES};
 use crate::error::{Error, Result};
 use crate::file;
 
-/// A worktree that this program has made.
+/// A worktree that agentd has created.
 #[derive(Clone, Debug)]
 pub struct Worktree {
     /// The folder.
@@ -28,7 +28,7 @@ pub struct Worktree {
     dir: Dir,
 }
 
-/// The commit that holds all of a worktree.
+/// A commit that holds everything in a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorktreeCommit {
     /// Its id.
@@ -37,26 +37,26 @@ pub struct WorktreeCommit {
     pub is_new: bool,
 }
 
-/// What becomes of work in a worktree that is in no commit.
+/// Handling of uncommitted work in a worktree that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leftover {
     /// The worktree is not removed.
     Kept,
-    /// It is gone with the worktree.
+    /// It is removed with the worktree.
     Lost,
 }
 
-/// Returns the name under which it is kept that a branch was made by this program, and of what.
+/// Returns the ref that records that agentd has created a branch, and at which commit.
 pub(super) fn mark_of(branch: &str) -> String {
     format!("refs/agentd/base/{branch}")
 }
 
-/// The longest path that git keeps.
-const LONGEST_PATH: u64 = 64 * 1024;
+/// Maximum size of a file in which git stores a path, in bytes.
+const MAX_PATH_FILE_BYTES: u64 = 64 * 1024;
 
 impl Repository {
-    /// Returns the worktree of a branch that this program has made, and makes its folder again if that is gone;
-    /// `None` if there is no such branch.
+    /// Returns the worktree of a branch that agentd has created; `None` if there is no such branch. A missing folder
+    /// is created again.
     ///
     /// # Errors
     ///
@@ -75,11 +75,11 @@ impl Repository {
         }
     }
 
-    /// Makes a branch that starts at a commit, and a worktree of it. What is there already stays as it is.
+    /// Creates a branch that starts at a commit, and its worktree. An existing branch or worktree is kept.
     ///
     /// # Errors
     ///
-    /// `GitFailed` if the branch was made by someone else, or if the folder is in use.
+    /// `GitFailed` if agentd has not created the branch, or if the folder is in use.
     pub fn add_worktree(&self, branch: &str, path: &Path, from: &str) -> Result<Worktree> {
         if let Some(worktree) = self.intact_worktree(branch, path)? {
             return Ok(worktree);
@@ -88,7 +88,7 @@ impl Repository {
         let found = RefRecords::read_with_places(&self.dir, &[&reference, &mark])?;
         let Some(tip) = found.find(&reference) else {
             let commit = self.named(from)?;
-            // Both or none, so that what is found later was made by us.
+            // Both refs in one transaction, so that a branch with the mark is certainly ours.
             let input = format!("create {reference} {commit}\nupdate {mark} {commit}\n");
             self.dir
                 .call(&["update-ref", "-m", "agentd: start", "--stdin"])
@@ -105,8 +105,8 @@ impl Repository {
         self.worktree_of(branch, path, tip.checked_out_in.as_deref())
     }
 
-    /// Returns the worktree of a branch of ours if it is in place and has that branch checked out; `None` if anything
-    /// about it is not as it should be.
+    /// Returns the worktree of a branch if it exists and has that branch checked out; `None` if anything about it must
+    /// be repaired.
     fn intact_worktree(&self, branch: &str, path: &Path) -> Result<Option<Worktree>> {
         let Ok(path) = without_links(path) else {
             return Ok(None);
@@ -131,7 +131,8 @@ impl Repository {
         Ok(Some(worktree))
     }
 
-    /// Returns the worktree of a branch that exists, whole. `place` is where the branch is checked out.
+    /// Returns the worktree of an existing branch, and repairs it. `place` is the folder in which the branch is
+    /// checked out.
     fn worktree_of(&self, branch: &str, path: &Path, place: Option<&Path>) -> Result<Worktree> {
         let path = absolute(path).map_err(|error| unusable(path, "cannot be used", error))?;
         let mut place = place;
@@ -162,7 +163,7 @@ impl Repository {
             .registered(&path)?
             .ok_or_else(|| failed("git does not know its new worktree"))?;
         let worktree = self.worktree_at(branch, &path, &git_dir);
-        // The index is written last: without one, this was interrupted.
+        // Git writes the index last: without one, creating the worktree was interrupted.
         worktree
             .dir
             .guarded()?
@@ -182,12 +183,13 @@ impl Repository {
         }
     }
 
-    /// Returns where git keeps what it knows of the worktree in a folder. What the folder itself says does not count.
+    /// Returns git's folder for the worktree in a folder. It is not read from the folder itself, which an agent can
+    /// write to.
     fn registered(&self, path: &Path) -> Result<Option<PathBuf>> {
         let all = self.common.join("worktrees");
         for name in file::names_in(&all)? {
             let git_dir = all.join(name);
-            let Some(kept) = file::read_bytes(&git_dir.join("gitdir"), LONGEST_PATH)? else {
+            let Some(kept) = file::read_bytes(&git_dir.join("gitdir"), MAX_PATH_FILE_BYTES)? else {
                 continue;
             };
             let kept = kept.strip_suffix(b"\n").unwrap_or(&kept);
@@ -198,11 +200,11 @@ impl Repository {
         Ok(None)
     }
 
-    /// Removes a worktree; one that is gone is no error.
+    /// Removes a worktree, if it exists.
     ///
     /// # Errors
     ///
-    /// `GitFailed` if it holds work that is in no commit and must be kept, or if it cannot be removed.
+    /// `GitFailed` if it holds uncommitted work that must be kept, or if it cannot be removed.
     pub fn remove_worktree(&self, worktree: &Worktree, leftover: Leftover) -> Result<()> {
         if worktree.is_whole() && leftover == Leftover::Kept {
             let head = worktree.head()?;
@@ -226,14 +228,14 @@ impl Repository {
         }
     }
 
-    /// Removes the folder of a worktree, and what git knows of it.
+    /// Removes the folder of a worktree, and git's folder for it.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to git, and the folder is our own"
     )]
     fn forget(&self, worktree: &Worktree) -> Result<()> {
         let path = &worktree.path;
-        // Not by git, which would look for the repository that the folder names.
+        // Not with git, which would use the repository that the folder names.
         let removed = match path.symlink_metadata() {
             Ok(found) if found.is_dir() => fs::remove_dir_all(path),
             Ok(_) => fs::remove_file(path),
@@ -250,16 +252,16 @@ impl Repository {
 }
 
 impl Worktree {
-    /// Returns the commit that is checked out.
+    /// Returns the checked-out commit.
     ///
     /// # Errors
     ///
-    /// `GitFailed` if another branch is checked out by now.
+    /// `GitFailed` if another branch is checked out.
     pub fn head(&self) -> Result<String> {
         Ok(self.tip()?.commit)
     }
 
-    /// Returns the branch as it is now, which must be checked out.
+    /// Returns the current record of the branch, which must be checked out.
     pub(super) fn tip(&self) -> Result<RefRecord> {
         self.mend_common()?;
         let reference = branch_ref(&self.branch)?;
@@ -272,7 +274,7 @@ impl Worktree {
             .ok_or_else(|| failed(format!("the branch `{}` is gone", self.branch)))
     }
 
-    /// Commits all that has changed and is not ignored; `None` if nothing has.
+    /// Commits all changed files that are not ignored; `None` if nothing has changed.
     ///
     /// # Errors
     ///
@@ -282,8 +284,8 @@ impl Worktree {
         Ok(is_new.then_some(commit))
     }
 
-    /// Commits all that has changed and is not ignored. Returns the commit that then holds all of it, also if nothing
-    /// had changed.
+    /// Commits all changed files that are not ignored. Returns the commit that holds everything, also if nothing has
+    /// changed.
     ///
     /// # Errors
     ///
@@ -337,7 +339,7 @@ impl Worktree {
         })
     }
 
-    /// Throws away what was done since a commit, but for what is ignored.
+    /// Resets the worktree to a commit; ignored files are kept.
     ///
     /// # Errors
     ///
@@ -360,8 +362,8 @@ impl Worktree {
         IndexListing::read(&dir, &[], MAX_COMMIT_FILE_BYTES)?.show_hidden(&dir, &[])?;
         dir.call(&["reset", "--hard", "--quiet", "--no-recurse-submodules"])
             .ok()?;
-        // What an ignore file has hidden comes to light when that is gone.
-        for _ in 0..MOST_CLEANS {
+        // Files that an ignore file has hidden appear when it is removed, so this is repeated.
+        for _ in 0..MAX_CLEAN_PASSES {
             let others = dir.call(&[
                 "ls-files",
                 "-z",
@@ -377,7 +379,7 @@ impl Worktree {
         self.mend()
     }
 
-    /// Returns where commands run that read or write files, if the folder is still the one it was.
+    /// Returns the folders for commands that read or write files, after a check that the worktree was not redirected.
     pub(super) fn checked(&self) -> Result<Dir> {
         match self.path.symlink_metadata() {
             Ok(found) if found.is_dir() => {
@@ -418,7 +420,7 @@ impl Worktree {
         .with_hint(format!("check out `{}` there", self.branch)))
     }
 
-    /// Makes the folder lead to its repository again, for those who run git in it.
+    /// Restores the folder's link to its repository, for people and agents who run git in it.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to git, and the folder is our own"
@@ -430,7 +432,7 @@ impl Worktree {
         let is_right = found
             .as_ref()
             .is_ok_and(|found| found.is_file() && found.len() == right.len() as u64)
-            && file::read_bytes(&link, LONGEST_PATH)?.as_ref() == Some(&right);
+            && file::read_bytes(&link, MAX_PATH_FILE_BYTES)?.as_ref() == Some(&right);
         if is_right {
             return Ok(());
         }
@@ -445,7 +447,7 @@ impl Worktree {
         mend().map_err(|error| unusable(&link, "cannot be mended", error))
     }
 
-    /// Makes git's folder of the worktree name its repository again.
+    /// Restores the link from git's folder of the worktree to its repository.
     ///
     /// Git takes branches and objects from the folder that the file `commondir` names, and an agent could have
     /// replaced it by a repository under its control.
@@ -459,7 +461,7 @@ impl Worktree {
         } = &self.dir;
         let link = git_dir.join("commondir");
         let is_file = link.symlink_metadata().is_ok_and(|found| found.is_file());
-        if is_file && let Some(bytes) = file::read_bytes(&link, LONGEST_PATH)? {
+        if is_file && let Some(bytes) = file::read_bytes(&link, MAX_PATH_FILE_BYTES)? {
             let place = git_dir.join(OsStr::from_bytes(
                 bytes.strip_suffix(b"\n").unwrap_or(&bytes),
             ));
@@ -479,7 +481,7 @@ impl Worktree {
         mended.map_err(|error| unusable(&link, "cannot be mended", error))
     }
 
-    /// Removes the lock that a git has left which was ended with its turn.
+    /// Removes the lock of a git process that was killed with its turn.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to git, and the folder is our own"
@@ -488,7 +490,7 @@ impl Worktree {
         for name in ["index.lock", "HEAD.lock"] {
             let lock = self.dir.git_dir.join(name);
             if lock.exists() {
-                sleep(A_MOMENT);
+                sleep(LOCK_WAIT);
             }
             match fs::remove_file(&lock) {
                 Err(error) if !file::is_missing(&error) => {
@@ -501,13 +503,13 @@ impl Worktree {
     }
 }
 
-/// How long a lock may be held by someone who is still at work.
-const A_MOMENT: Duration = Duration::from_secs(1);
+/// Time to wait for a lock, which a running git process may hold.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
 
-/// How many ignore files may hide each other.
-const MOST_CLEANS: usize = 8;
+/// Maximum number of passes, as ignore files may hide each other.
+const MAX_CLEAN_PASSES: usize = 8;
 
-/// Returns a path as git keeps it: without links. The folders above it are made.
+/// Returns a path without links, as git stores it. Its parent folders are created.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to git, and the folder is our own"
@@ -519,7 +521,7 @@ fn absolute(path: &Path) -> io::Result<PathBuf> {
     without_links(path)
 }
 
-/// Returns a path as git keeps it: without links in the folders above it, which must exist.
+/// Returns a path without links in its parent folders, which must exist.
 fn without_links(path: &Path) -> io::Result<PathBuf> {
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::other("it has no name"));

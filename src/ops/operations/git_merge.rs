@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{OperationId, StepResult};
-use crate::ops::git::{LandRequest, Landed, short_commit};
+use crate::ops::git::{MergeOutcome, MergeRequest, short_commit};
 use crate::ops::{Act, ChangeSite, Operation, Site, Step, TurnEnd};
 use crate::store::blob_id;
 
@@ -71,7 +71,7 @@ impl GitMerge {
             return Ok(format!("the branch {branch} is left for you to merge"));
         };
 
-        let request = LandRequest {
+        let request = MergeRequest {
             branch,
             into: onto,
             message: step.content.as_deref().unwrap_or_default(),
@@ -80,8 +80,8 @@ impl GitMerge {
             onto: Some(change.opened.base.as_str()).filter(|_| self.squash),
             check_tip: &|tip| self.check_tip(change, tip),
         };
-        match change.repository.land_checked(&request) {
-            Ok(Landed::Already) => Ok(format!("{branch} is merged into {onto}")),
+        match change.repository.merge_checked(&request) {
+            Ok(MergeOutcome::Already) => Ok(format!("{branch} is merged into {onto}")),
             Ok(_) => Ok(format!("merged {branch} into {onto}")),
             Err(error) if error.kind() == ErrorKind::MergeConflict => Err(error.with_hint(
                 format!("the branch {branch} has all of it; try again, or merge it by hand"),

@@ -5,7 +5,7 @@ use crate::fail;
 use crate::models::paths::{CHANGE_SPECS, SPECS_FOLDER, project_spec};
 use crate::models::{OperationId, SessionId, StepOutcome, StepResult};
 use crate::ops::fs::{artifacts, has_change, write_text};
-use crate::ops::git::Merged;
+use crate::ops::git::WorktreeMerge;
 use crate::ops::{Act, ChangeSite, Inspect, Inspection, Operation, Site, Step, TurnEnd};
 use crate::spec::{self, Conflict};
 
@@ -109,8 +109,8 @@ fn merge_target(
         .commit(&format!("agentd({session}): archive"))?;
     let message = format!("agentd({session}): what has changed in {target} meanwhile");
     match change.worktree.merge_from(tip, &message, specs)? {
-        Merged::UpToDate | Merged::Done(_) => Ok(has_moved),
-        Merged::Conflict(paths) => Err(file_conflict(session, target, &paths)),
+        WorktreeMerge::UpToDate | WorktreeMerge::Done(_) => Ok(has_moved),
+        WorktreeMerge::Conflict(paths) => Err(file_conflict(session, target, &paths)),
     }
 }
 

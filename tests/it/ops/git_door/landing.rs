@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use agentd::ErrorKind;
-use agentd::ops::{Git, Landed, Merged, Repository};
+use agentd::ops::{Git, MergeOutcome, Repository, WorktreeMerge};
 
 use super::World;
 use crate::support::waiting::GROWING_LIMITS;
@@ -20,10 +20,10 @@ fn changed(world: &World, files: &[(&str, &str)]) -> agentd::ops::Worktree {
     worktree
 }
 
-fn done(landed: Landed) -> String {
+fn done(landed: MergeOutcome) -> String {
     match landed {
-        Landed::Done(commit) => commit,
-        Landed::Already => panic!("it was merged before"),
+        MergeOutcome::Done(commit) => commit,
+        MergeOutcome::Already => panic!("it was merged before"),
     }
 }
 
@@ -42,7 +42,7 @@ fn the_checked_out_branch_and_its_files_follow_and_other_work_stays() {
         let commit = done(
             world
                 .repository()
-                .land("agentd/x", "main", "Merge x", false)
+                .merge_branch("agentd/x", "main", "Merge x", false)
                 .unwrap(),
         );
         assert_eq!(
@@ -59,9 +59,9 @@ fn the_checked_out_branch_and_its_files_follow_and_other_work_stays() {
         assert_eq!(world.read("b.txt") + &world.read("c.txt"), "mine\nstaged\n");
         let again = world
             .repository()
-            .land("agentd/x", "main", "Merge x", false)
+            .merge_branch("agentd/x", "main", "Merge x", false)
             .unwrap();
-        assert_eq!(again, Landed::Already);
+        assert_eq!(again, MergeOutcome::Already);
         assert_eq!(world.id("main"), commit);
     }
 }
@@ -76,7 +76,7 @@ fn a_squashed_merge_is_one_commit() {
         let commit = done(
             world
                 .repository()
-                .land("agentd/x", "main", "Squashed", true)
+                .merge_branch("agentd/x", "main", "Squashed", true)
                 .unwrap(),
         );
         assert_eq!(
@@ -88,9 +88,9 @@ fn a_squashed_merge_is_one_commit() {
         assert_eq!(
             world
                 .repository()
-                .land("agentd/x", "main", "Squashed", true)
+                .merge_branch("agentd/x", "main", "Squashed", true)
                 .unwrap(),
-            Landed::Already
+            MergeOutcome::Already
         );
     }
 }
@@ -131,7 +131,7 @@ fn work_in_the_way_keeps_the_merge_from_happening() {
             let before = world.own();
             let error = world
                 .repository()
-                .land("agentd/x", "main", "Merge", false)
+                .merge_branch("agentd/x", "main", "Merge", false)
                 .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::GitFailed);
             let name = path.split('/').next().unwrap();
@@ -146,7 +146,7 @@ fn work_in_the_way_keeps_the_merge_from_happening() {
         done(
             world
                 .repository()
-                .land("agentd/x", "main", "Merge", false)
+                .merge_branch("agentd/x", "main", "Merge", false)
                 .unwrap(),
         );
     }
@@ -170,7 +170,7 @@ fn a_conflict_is_told_and_nothing_is_touched() {
         let (before, main) = (world.own(), world.id("main"));
         let error = world
             .repository()
-            .land("agentd/x", "main", "Merge", false)
+            .merge_branch("agentd/x", "main", "Merge", false)
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::MergeConflict);
         assert!(
@@ -180,7 +180,7 @@ fn a_conflict_is_told_and_nothing_is_touched() {
         let names = ["a.txt", "both", "src/lib.rs"].map(str::to_owned).to_vec();
         assert_eq!(
             worktree.merge_from("main", "Merge main", &[]).unwrap(),
-            Merged::Conflict(names)
+            WorktreeMerge::Conflict(names)
         );
         assert_eq!(world.run_in(&worktree.path, &["status", "--porcelain"]), "");
         assert_eq!((world.own(), world.id("main")), (before, main));
@@ -197,7 +197,7 @@ fn a_branch_that_nobody_has_checked_out_is_moved_alone() {
         let commit = done(
             world
                 .repository()
-                .land("agentd/x", "main", "Merge", false)
+                .merge_branch("agentd/x", "main", "Merge", false)
                 .unwrap(),
         );
         assert_eq!(world.id("main"), commit);
@@ -208,9 +208,9 @@ fn a_branch_that_nobody_has_checked_out_is_moved_alone() {
         assert_eq!(
             world
                 .repository()
-                .land("agentd/x", "main", "Merge", false)
+                .merge_branch("agentd/x", "main", "Merge", false)
                 .unwrap(),
-            Landed::Already
+            MergeOutcome::Already
         );
     }
 }
@@ -222,14 +222,14 @@ fn a_branch_that_is_checked_out_elsewhere_or_missing_is_told() {
     world.run(&["worktree", "add", "-q", "../other place", "-b", "release"]);
     let error = world
         .repository()
-        .land("agentd/x", "release", "Merge", false)
+        .merge_branch("agentd/x", "release", "Merge", false)
         .unwrap_err();
     assert!(error.message().contains("other place"), "{error:#}");
     assert_eq!(world.id("release"), world.id("main"));
     for (branch, into) in [("agentd/none", "main"), ("agentd/x", "none")] {
         let error = world
             .repository()
-            .land(branch, into, "Merge", false)
+            .merge_branch(branch, into, "Merge", false)
             .unwrap_err();
         assert!(error.message().contains("none"), "{error:#}");
     }
@@ -246,7 +246,7 @@ fn a_merge_that_the_user_is_in_the_middle_of_is_left_alone() {
     let before = world.own();
     let error = world
         .repository()
-        .land("agentd/x", "main", "Merge", false)
+        .merge_branch("agentd/x", "main", "Merge", false)
         .unwrap_err();
     assert!(
         format!("{error:#}").contains("MERGE_HEAD exists"),
@@ -278,7 +278,7 @@ fn a_branch_that_cannot_be_moved_keeps_its_files() {
         write(&lock, "");
         let error = world
             .repository()
-            .land("agentd/x", "main", "Merge", false)
+            .merge_branch("agentd/x", "main", "Merge", false)
             .unwrap_err();
         assert!(format!("{error:#}").contains("main.lock"), "{error:#}");
         assert_eq!(state(), before);
@@ -288,7 +288,7 @@ fn a_branch_that_cannot_be_moved_keeps_its_files() {
         done(
             world
                 .repository()
-                .land("agentd/x", "main", "Merge", false)
+                .merge_branch("agentd/x", "main", "Merge", false)
                 .unwrap(),
         );
         assert_eq!(world.read("a.txt"), "two\n");
@@ -350,7 +350,7 @@ fn is_slow_merge_undone(seconds: u64) -> bool {
         ..world.git.clone()
     };
     let merge = Repository::open(&world.root(), &git)
-        .and_then(|repository| repository.land("agentd/x", "main", "Merge", false));
+        .and_then(|repository| repository.merge_branch("agentd/x", "main", "Merge", false));
     let error = merge.unwrap_err();
     assert!(
         error
@@ -370,7 +370,7 @@ fn is_slow_merge_undone(seconds: u64) -> bool {
     done(
         world
             .repository()
-            .land("agentd/x", "main", "Merge", false)
+            .merge_branch("agentd/x", "main", "Merge", false)
             .unwrap(),
     );
     true
@@ -395,7 +395,7 @@ fn a_merge_apart_from_every_work_tree_runs_no_filter() {
     done(
         world
             .repository()
-            .land("agentd/x", "main", "Merge", false)
+            .merge_branch("agentd/x", "main", "Merge", false)
             .unwrap(),
     );
     assert!(!log.exists());
@@ -425,7 +425,7 @@ fn renames_and_edits_on_both_sides_come_together() {
         done(
             world
                 .repository()
-                .land("agentd/x", "main", "Merge", false)
+                .merge_branch("agentd/x", "main", "Merge", false)
                 .unwrap(),
         );
         assert_eq!(world.read("new"), text.replace("line 7\n", "seven\n"));
@@ -447,7 +447,7 @@ fn the_target_is_merged_into_the_change() {
         );
         assert_eq!(
             worktree.merge_from("main", "Merge main", &[]).unwrap(),
-            Merged::UpToDate
+            WorktreeMerge::UpToDate
         );
         let head = worktree.head().unwrap();
         let main = world
@@ -462,7 +462,7 @@ fn the_target_is_merged_into_the_change() {
         ];
         let ours = ours.map(|(path, text)| (path.to_owned(), text.to_owned()));
         let merged = worktree.merge_from("main", "Merge main", &ours).unwrap();
-        let Merged::Done(commit) = merged else {
+        let WorktreeMerge::Done(commit) = merged else {
             panic!("{merged:?}")
         };
         assert_eq!(worktree.head().unwrap(), commit);
@@ -479,13 +479,13 @@ fn the_target_is_merged_into_the_change() {
         assert_eq!(world.run_in(&worktree.path, &["status", "--porcelain"]), "");
         assert_eq!(
             worktree.merge_from("main", "Merge main", &[]).unwrap(),
-            Merged::UpToDate
+            WorktreeMerge::UpToDate
         );
         assert_eq!(world.own(), before);
         done(
             world
                 .repository()
-                .land("agentd/x", "main", "Merge", false)
+                .merge_branch("agentd/x", "main", "Merge", false)
                 .unwrap(),
         );
         assert_eq!(world.read("spec.md"), "settled\n");
@@ -525,7 +525,7 @@ fn two_changes_land_one_after_the_other() {
             done(
                 world
                     .repository()
-                    .land(&format!("agentd/{id}"), "main", "Merge", false)
+                    .merge_branch(&format!("agentd/{id}"), "main", "Merge", false)
                     .unwrap(),
             );
         }

@@ -358,7 +358,9 @@ fn a_submodule_is_a_repository_of_its_own() {
             Some("in the worktree\n")
         );
         assert_eq!(world.read("sub/a.txt"), "one\n");
-        repository.land("agentd/x", "main", "Merge", false).unwrap();
+        repository
+            .merge_branch("agentd/x", "main", "Merge", false)
+            .unwrap();
         assert_eq!(world.read("sub/a.txt"), "in the worktree\n");
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 
 use agentd::ErrorKind;
-use agentd::ops::{Landed, Leftover};
+use agentd::ops::{Leftover, MergeOutcome};
 
 use super::World;
 use crate::support::write;
@@ -230,9 +230,9 @@ fn a_branch_is_deleted_only_if_it_is_merged() {
             assert!(error.message().contains("not merged"), "{error:#}");
             world.run(&["checkout", "-q", "--detach"]);
             let landed = repository
-                .land(&worktree.branch, "main", "Merge", squash)
+                .merge_branch(&worktree.branch, "main", "Merge", squash)
                 .unwrap();
-            assert!(matches!(landed, Landed::Done(_)));
+            assert!(matches!(landed, MergeOutcome::Done(_)));
             world.run(&["checkout", "-q", "main"]);
             let error = repository
                 .delete_branch(&worktree.branch, "main")
