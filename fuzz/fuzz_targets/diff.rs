@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use agentd::models::{Effect, SessionId, Started, UpdateFormat};
+use agentd::models::{Effect, OperationId, SessionId, Started, UpdateFormat};
 use agentd::ops::{Operations, Site};
 use diffy::DiffOptions;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -111,19 +111,19 @@ fn check_arbitrary_diff(before: &str, diff: &str) {
 /// Plans a file with a content and then the diff, as two updates of the same target.
 fn apply(before: &str, diff: &str) -> Result<Option<String>, String> {
     let update = |content: &str, format| Effect {
-        operation: "files.write".to_owned(),
+        operation: OperationId::FilesWrite,
         target: TARGET.to_owned(),
         content: content.to_owned(),
         format,
     };
-    let site = Site { root: Path::new("does-not-exist"), session: Some(&SESSION), change: None };
+    let site = Site { root: Path::new("does-not-exist"), session: Some(&SESSION), change: None, review: None };
     let updates = vec![update(before, UpdateFormat::Whole), update(diff, UpdateFormat::Diff)];
 
-    let mut planned = OPERATIONS.plan(&site, updates, &STARTED).unwrap();
-    let planned = planned.pop().unwrap();
-    match planned.refused {
+    let mut steps = OPERATIONS.plan_effects(&site, updates, &STARTED).unwrap();
+    let step = steps.pop().unwrap();
+    match step.refused {
         Some(reason) => Err(reason),
-        None => Ok(planned.content),
+        None => Ok(step.content),
     }
 }
 
