@@ -22,6 +22,7 @@ mod clock;
 mod probe;
 mod prompts;
 mod random;
+mod redacted;
 mod turn;
 mod vendors;
 mod workspace;

@@ -8,6 +8,7 @@ use super::layer::{Layer, PerTier};
 use super::manifest_places::NO_OPERATION;
 use super::sections::StateSections;
 use crate::models::{Format, Mode, OperationId, Permission, ReviewResult, StepOutcome, TurnResult};
+use crate::text::glob::matches_path;
 use crate::text::yaml::Placed;
 
 /// A process as data: `pack.yaml`.
@@ -191,6 +192,15 @@ pub struct ModeSpec {
 }
 
 impl ModeSpec {
+    /// Returns true for the name of a document that the mode writes.
+    #[must_use]
+    pub fn is_document(&self, name: &str) -> bool {
+        let patterns = self.documents.keys();
+        patterns
+            .into_iter()
+            .any(|pattern| matches_path(pattern, name))
+    }
+
     /// Returns true if a verdict keeps a session in the mode, whose own name is `mode`.
     #[must_use]
     pub fn stays_after(&self, mode: &Mode, verdict: ReviewResult) -> bool {

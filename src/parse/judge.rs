@@ -13,7 +13,9 @@ use super::context::Context;
 use super::echo::{Echo, Suspect, echoes};
 use super::foreign::{contains, foreign_elements, join_spans};
 use super::placeholder::{Examples, is_blank};
-use super::scan::{Cut, Found, FoundEffect, Kind, MarkerValue, Message, Place};
+use super::scan::{
+    Cut, Found, FoundEffect, Kind, MAX_REJECTED_EFFECTS, MarkerValue, Message, Place,
+};
 use super::source::Source;
 use super::tag::Names;
 use crate::models::{
@@ -25,9 +27,6 @@ const MOST_ACTIONS: usize = 64;
 
 /// The most problems that are listed.
 const MOST_PROBLEMS: usize = 256;
-
-/// The most proposals that are listed.
-pub(super) const MOST_PROPOSALS: usize = 256;
 
 /// How a text came about that is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -350,7 +349,7 @@ impl<'a> Judge<'a> {
 
     /// Lists what is not done. With `again`, it may be meant, and is asked for again.
     fn refuse(&mut self, place: Place, reason: impl Into<String>, again: bool) {
-        if self.refused.len() < MOST_PROPOSALS {
+        if self.refused.len() < MAX_REJECTED_EFFECTS {
             // What is asked for in one place, as by a reply in JSON, is shown once: a copy for each would fill the memory.
             let shown = self
                 .refused

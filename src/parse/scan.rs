@@ -17,6 +17,9 @@ use super::review::{ReviewTag, find_review_tags};
 use super::tag::{Name, Names, Tag, attributes};
 use crate::models::{Action, Code, EffectKind, Grammar, ReviewResult, TaskStatus, Update};
 use calls::Elements;
+
+/// Maximum number of rejected effects that are kept with their texts; further ones are counted.
+pub(super) const MAX_REJECTED_EFFECTS: usize = 256;
 pub(super) use messages::Message;
 
 /// The most problems that are listed.

@@ -2,7 +2,6 @@
 
 use serde::Deserialize;
 
-use super::design::Design;
 use super::{Fault, is_requirement_id, is_spec_id};
 use crate::error::{Error, ErrorKind};
 use crate::text::yaml::{self, Placed};
@@ -204,50 +203,4 @@ fn is_date(text: &str) -> bool {
         && within(11, 0, 23)
         && within(14, 0, 59)
         && within(17, 0, 60)
-}
-
-/// What a head is written from.
-pub(super) struct NewHead<'a> {
-    pub(super) id: &'a str,
-    pub(super) title: &'a str,
-    pub(super) version: u64,
-    pub(super) created_at: &'a str,
-    pub(super) updated_at: &'a str,
-    pub(super) ids: &'a [&'a str],
-    pub(super) design: Design,
-}
-
-impl NewHead<'_> {
-    /// Writes the head with its two lines of `---`.
-    pub(super) fn text(&self) -> String {
-        // A string of JSON is one of YAML.
-        let title = serde_json::Value::from(self.title);
-        let ids: String = self.ids.iter().map(|id| format!("    - {id}\n")).collect();
-        let Design {
-            mermaid,
-            json_schema,
-            pseudo_code,
-            api_spec,
-        } = self.design;
-        let name = format!(
-            "id: {}\ntype: spec\ntitle: {title}\nversion: {}\n",
-            self.id, self.version
-        );
-        let dates = format!(
-            "created_at: {}\nupdated_at: {}\n",
-            self.created_at, self.updated_at
-        );
-        let counts = format!("requirements:\n  total: {}\n  ids:\n{ids}", self.ids.len());
-        let flags = [
-            ("has_mermaid", mermaid),
-            ("has_json_schema", json_schema),
-            ("has_pseudo_code", pseudo_code),
-            ("has_api_spec", api_spec),
-        ];
-        let flags: String = flags
-            .iter()
-            .map(|(flag, value)| format!("  {flag}: {value}\n"))
-            .collect();
-        format!("---\n{name}{dates}{counts}design_elements:\n{flags}---\n")
-    }
 }

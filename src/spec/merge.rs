@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::design::Design;
 use super::document::{Spec, check_spec};
-use super::head::NewHead;
+use super::new_head::NewHead;
 use super::parts::{Body, Key, Part, PartKind};
 
 /// A section that cannot be merged: two edits of it, or one that both sides have added.

@@ -17,6 +17,7 @@ mod filler;
 mod findings;
 mod head;
 mod merge;
+mod new_head;
 mod parts;
 mod plan;
 mod proposal;

@@ -9,9 +9,8 @@ use super::beneath::{Missing, OpenFolder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::file;
+use crate::models::SessionId;
 use crate::models::paths::change_folder;
-use crate::models::{OperationId, SessionId};
-use crate::ops::{Site, Step};
 
 /// Maximum size of a file that is read for a prompt or written.
 pub(in crate::ops) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -209,22 +208,22 @@ fn write_whole(
     fail::point("written").map_err(io::Error::other)
 }
 
-/// Removes temporary files of interrupted writes: in the session's folder, and next to the files of edit steps.
-pub fn remove_unfinished(site: &Site<'_>, steps: &[Step]) {
-    let Some(session) = site.session else { return };
-
-    let mut pending = vec![site.root.join(change_folder(session))];
+/// Removes temporary files of interrupted writes: in the session's folder, and next to the project files `edited`.
+pub fn remove_unfinished<'e>(
+    root: &Path,
+    session: &SessionId,
+    edited: impl Iterator<Item = &'e str>,
+) {
+    let mut pending = vec![root.join(change_folder(session))];
     while let Some(folder) = pending.pop() {
         pending.extend(remove_with_prefix(&folder, UNFINISHED_PREFIX));
     }
 
-    let edited: BTreeSet<PathBuf> = steps
-        .iter()
-        .filter(|step| step.operation == OperationId::FilesEdit)
-        .filter_map(|step| Some(site.root.join(&step.target).parent()?.to_path_buf()))
+    let folders: BTreeSet<PathBuf> = edited
+        .filter_map(|target| Some(root.join(target).parent()?.to_path_buf()))
         .collect();
     // Other sessions may be writing to these folders, so only this session's files are removed.
-    for folder in edited {
+    for folder in folders {
         remove_with_prefix(&folder, &unfinished_prefix(session));
     }
 }

@@ -6,6 +6,7 @@ use super::findings;
 use super::reply_reader::ReplyReader;
 use super::report::TurnReport;
 use super::steps::{self, run_steps};
+use super::turn_findings::{find_findings, find_places};
 use crate::apply;
 use crate::error::{Error, Result};
 use crate::fail;
@@ -79,10 +80,10 @@ pub(crate) fn apply_reply(
 
     let mut findings = match findings {
         Some(findings) => Some(findings),
-        None => findings::find(turn, &response, &steps)?,
+        None => find_findings(turn, &response, &steps)?,
     };
     if let Some(findings) = &mut findings {
-        findings::find_places(turn, findings);
+        find_places(turn, findings);
     }
     if let Some(findings) = findings.as_deref().filter(|_| started.named) {
         complete_report(turn, findings, &mut steps)?;

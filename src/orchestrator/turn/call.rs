@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::active_turn::ActiveTurn;
-use super::calibration::compare_tokens;
 use super::call_error::call_error;
 use super::call_files::{folder, marker};
 use super::chunking::pieces;
 use super::prepare::roughly;
 use super::progress::ProgressEvent;
 use super::session::Heartbeat;
+use super::token_check::compare_tokens;
 use crate::agent::{self, Call, Driver, Limits, Running, Tools};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;

@@ -11,7 +11,6 @@ use crate::ops;
 use crate::pack::ModeSpec;
 use crate::parse::{self, Grammar};
 use crate::spec;
-use crate::text::glob::matches_path;
 
 /// Maximum number of faults that are reported for one document.
 const MAX_REPORTED_FAULTS: usize = 20;
@@ -89,12 +88,8 @@ fn documents_after(
         _ => BTreeMap::new(),
     };
 
-    let is_document = |update: &&Update| {
-        patterns
-            .iter()
-            .any(|pattern| matches_path(pattern, &update.target))
-    };
-    let updates = response.updates.iter().filter(is_document);
+    let updates = response.updates.iter();
+    let updates = updates.filter(|update| spec.is_document(&update.target));
     let effects = updates.map(|update| Effect {
         operation: OperationId::FilesWrite,
         target: update.target.clone(),

@@ -1,6 +1,5 @@
-//! The findings of a turn: read from its reply, compared with the last round's, written into its report.
+//! Findings: read from replies and reports, and looked up in the ledger.
 
-use super::active_turn::ActiveTurn;
 use super::ledger_text::ledger_text;
 use crate::apply;
 use crate::error::Result;
@@ -8,7 +7,7 @@ use crate::models::{
     BlobId, Finding, FindingWords, Mode, OperationId, Response, SessionId, State, UpdateFormat,
     WrittenFinding,
 };
-use crate::ops::{self, Site, Step};
+use crate::ops::Step;
 use crate::pack::{ModeSpec, Pack};
 use crate::spec;
 use crate::store::Store;
@@ -58,42 +57,6 @@ pub(crate) fn findings_of(
         written.extend(spec::read_findings(report, &words, &ids));
     }
     apply::collect_findings(&words, written, earlier)
-}
-
-/// Returns the findings of a turn; `None` in a mode that notes none.
-pub(crate) fn find(
-    turn: &ActiveTurn<'_>,
-    response: &Response,
-    steps: &[Step],
-) -> Result<Option<Vec<Finding>>> {
-    let context = turn.session.context;
-    let pack = &context.workspace.pack;
-    let started = turn.started();
-    if !notes_findings(pack, &started.mode) {
-        return Ok(None);
-    }
-
-    let earlier = match &started.for_change {
-        Some(change) => earlier_of_change(context.store, change, &started.mode)?,
-        None => earlier(context.store, &turn.session.state, &started.mode)?,
-    };
-    let reports: Vec<&str> = match started.for_change {
-        // No step is planned for an opinion, so its report is read as it was sent.
-        Some(_) => whole_updates(response).collect(),
-        None => steps
-            .iter()
-            .filter_map(|step| step.content.as_deref())
-            .collect(),
-    };
-    let found = findings_of(pack, &started.mode, response, &reports, &earlier);
-    Ok(Some(found))
-}
-
-/// Records of each finding whether its place exists in the tree.
-pub(crate) fn find_places(turn: &ActiveTurn<'_>, findings: &mut [Finding]) {
-    let site = turn.operation_site(&turn.session.state);
-    let session = turn.started().for_change.as_ref().or(site.session);
-    ops::find_places(&Site { session, ..site }, findings);
 }
 
 /// Returns the contents of the updates that replace whole files.

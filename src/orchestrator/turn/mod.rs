@@ -23,7 +23,6 @@ mod progress;
 mod read_only;
 pub(crate) mod record;
 pub(crate) mod recover;
-pub(crate) mod redacted;
 mod repairs;
 pub(crate) mod reply_reader;
 mod report;
@@ -35,6 +34,8 @@ mod session;
 pub(crate) mod site;
 mod steps;
 mod take_turn;
+mod token_check;
+mod turn_findings;
 
 pub(crate) use active_turn::ActiveTurn;
 pub(crate) use apply_reply::apply_and_run;

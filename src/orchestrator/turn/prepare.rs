@@ -17,6 +17,7 @@ use crate::models::{
 };
 use crate::ops;
 use crate::orchestrator::prompts::Assembly;
+use crate::orchestrator::redacted::redacted_request;
 use crate::orchestrator::workspace::Workspace;
 use crate::orchestrator::workspace::check_trust;
 use crate::pack::Edits;
@@ -82,7 +83,7 @@ pub fn next_state(
         (Some(store), Some(session)) => store.state(session)?,
         _ => State::default(),
     };
-    let opening = opening_events(&state, &request.redacted(&workspace.secrets));
+    let opening = opening_events(&state, &redacted_request(request, &workspace.secrets));
     Ok(state.after(&opening))
 }
 

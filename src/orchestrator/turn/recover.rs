@@ -25,8 +25,8 @@ use crate::agent::{self, Salvaged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
-    Amount, Answered, CallOutcome, Event, Held, Holder, Intent, Permission, Process, Reply,
-    SessionId, Started, State,
+    Amount, Answered, CallOutcome, Event, Held, Holder, Intent, OperationId, Permission, Process,
+    Reply, SessionId, Started, State,
 };
 use crate::ops::{self, Step};
 use crate::orchestrator::clock;
@@ -266,7 +266,13 @@ fn finish_turn(
         read_late(&mut active, turn, &replies)?;
     } else if turn.intents.len() > turn.settlements.len() {
         let steps = steps_of(context.store, unsettled_intents(turn))?;
-        ops::remove_unfinished(&active.operation_site(&active.session.state), &steps);
+        if let Some(session) = named {
+            let edits = steps
+                .iter()
+                .filter(|step| step.operation == OperationId::FilesEdit);
+            let edited = edits.map(|step| step.target.as_str());
+            ops::remove_unfinished(&site.tree, session, edited);
+        }
         match stale_reason(&active, &steps)? {
             Some(reason) => refuse_steps(&mut active, &steps, &reason)?,
             None => drop(run_steps(&mut active, &steps)?),

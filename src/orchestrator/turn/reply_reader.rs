@@ -3,12 +3,12 @@
 use serde::Deserialize;
 
 use super::prepare::{PreparedTurn, roughly};
-use super::redacted::redacted;
 use crate::error::Result;
 use crate::models::{
     AgentName, CallOutcome, ContextItem, ContextKind, Format, Part, Response, Started,
     UnifiedPrompt,
 };
+use crate::orchestrator::redacted::redacted;
 use crate::orchestrator::workspace::Workspace;
 use crate::parse::{self, Context, Grammar, Repair};
 

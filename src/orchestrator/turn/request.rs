@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use super::redacted::redacted_value;
 use crate::compose::{Measured, Variables};
 use crate::models::{AgentName, Check, ContextItem, Format, Mode, Nonce, SessionId, Work};
 use crate::ops::Diff;
-use crate::secret::Secrets;
 
 /// What a prompt is asked for with.
 #[derive(Clone, Debug)]
@@ -65,20 +63,6 @@ pub struct NamedBlock {
     pub name: String,
     /// Text of the block, or the file that has it.
     pub content: BlockContent,
-}
-
-impl NamedBlock {
-    /// Returns the block without secrets in its text. A file is redacted after it is read.
-    fn redacted(&self, secrets: &Secrets) -> Self {
-        let content = match &self.content {
-            BlockContent::Text(text) => BlockContent::Text(secrets.redact(text).into_owned()),
-            BlockContent::File(path) => BlockContent::File(path.clone()),
-        };
-        Self {
-            name: self.name.clone(),
-            content,
-        }
-    }
 }
 
 /// Source of a block's text. A block without text is left out of the prompt.
@@ -139,34 +123,4 @@ impl TurnRequest {
     pub fn works_on(&self) -> Option<&SessionId> {
         self.for_change.as_ref().or(self.session.as_ref())
     }
-
-    /// Returns the request with every secret value redacted: its texts go into prompts and into the ledger.
-    pub(crate) fn redacted(&self, secrets: &Secrets) -> Self {
-        let redact = |text: &String| secrets.redact(text).into_owned();
-        let variables = self.variables.iter();
-
-        Self {
-            instructions: redact(&self.instructions),
-            thoughts: self.thoughts.iter().map(redact).collect(),
-            blocks: self
-                .blocks
-                .iter()
-                .map(|block| block.redacted(secrets))
-                .collect(),
-            variables: variables
-                .map(|(name, value)| (name.clone(), redact(value)))
-                .collect(),
-            work: self.work.as_ref().map(|work| redacted_work(work, secrets)),
-            ..self.clone()
-        }
-    }
-}
-
-/// Returns a description of work without secrets, in whichever of its texts they are.
-fn redacted_work(work: &Work, secrets: &Secrets) -> Work {
-    let redact = |value| serde_json::from_value(redacted_value(value, secrets));
-    // A description consists of names and texts, so it stays valid whatever they hold.
-    serde_json::to_value(work)
-        .and_then(redact)
-        .unwrap_or_default()
 }

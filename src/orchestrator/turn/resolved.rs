@@ -9,6 +9,7 @@ use crate::compose::Measured;
 use crate::error::Result;
 use crate::models::{AgentName, Event, Expands, Format, Permission, SessionId, State};
 use crate::orchestrator::random;
+use crate::orchestrator::redacted::redacted_request;
 use crate::orchestrator::workspace::Workspace;
 use crate::pack::{FoundTemplate, ModeSpec};
 
@@ -48,7 +49,7 @@ impl<'a> ResolvedTurn<'a> {
 
         let with_agent = TurnRequest {
             agent: named,
-            ..request.redacted(&workspace.secrets)
+            ..redacted_request(request, &workspace.secrets)
         };
         Ok(Self {
             spec,

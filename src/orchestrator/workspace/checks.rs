@@ -3,14 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Workspace;
-use super::{Trust, TrustStatus};
+use super::trust::{CHECKS, Trust, TrustStatus, checks_content};
 use crate::config::{CheckCommand, Environment};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::BlobId;
-use crate::store;
-
-/// What the commands of all checks go by among the files of a project that are accepted.
-pub(crate) const CHECKS: &str = "checks";
 
 /// Variables by which git tells its hooks of the repository it works in; the checks may run in another tree.
 const OF_GIT: [&str; 7] = [
@@ -22,15 +17,6 @@ const OF_GIT: [&str; 7] = [
     "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 ];
-
-/// Returns what checks are accepted by: their commands, one in each line.
-pub(crate) fn content(commands: &[CheckCommand]) -> BlobId {
-    let lines: String = commands
-        .iter()
-        .map(|command| format!("{}\n", command.run))
-        .collect();
-    store::blob_id(lines.as_bytes())
-}
 
 /// Refuses to run checks whose commands the user has not accepted for this project, unless they are accepted for this
 /// run. That is asked for wherever the commands come from, as they run the project's code.
@@ -47,7 +33,7 @@ pub fn check_checks(
         return Ok(());
     }
     let trust = Trust::open(workspace.places.user.as_deref())?;
-    let what = match trust.standing(&workspace.root, CHECKS, &content(commands)) {
+    let what = match trust.standing(&workspace.root, CHECKS, &checks_content(commands)) {
         TrustStatus::Accepted => return Ok(()),
         TrustStatus::New => "you have not accepted them",
         TrustStatus::Changed => "they are not the ones that you have accepted",
@@ -68,7 +54,10 @@ pub fn check_checks(
 /// `FileUnusable` if it cannot be kept that they were accepted.
 pub fn accept_checks(workspace: &Workspace, commands: &[CheckCommand]) -> Result<()> {
     let trust = Trust::open(workspace.places.user.as_deref())?;
-    trust.accept(&workspace.root, &[(CHECKS.to_owned(), content(commands))])
+    trust.accept(
+        &workspace.root,
+        &[(CHECKS.to_owned(), checks_content(commands))],
+    )
 }
 
 impl Workspace {

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Workspace;
-use super::checks;
 use super::init;
 use crate::config::CheckCommand;
 use crate::error::{Error, ErrorKind, Result};
@@ -26,6 +25,9 @@ const MAX_OBEYED_DEPTH: usize = 8;
 
 /// The ledger of a project, which its repository may have brought along.
 const LEDGER: &str = paths::LEDGER_FILE;
+
+/// Name under which the commands of all checks are accepted.
+pub(super) const CHECKS: &str = "checks";
 
 /// End of the name of a record that takes an acceptance back.
 const DOUBT: &str = ".changed";
@@ -250,11 +252,11 @@ pub fn definitions(
         }
     }
     if !commands.is_empty() {
-        let content = checks::content(commands);
-        let standing = trust.standing(root, checks::CHECKS, &content);
+        let content = checks_content(commands);
+        let standing = trust.standing(root, CHECKS, &content);
         let commands = commands.iter().map(|command| command.run.clone()).collect();
         all.push(Definition {
-            file: checks::CHECKS.to_owned(),
+            file: CHECKS.to_owned(),
             commands,
             found: Ok((content, standing)),
         });
@@ -314,7 +316,16 @@ fn content_of(root: &Path, file: &str) -> Result<Option<BlobId>> {
     Ok(bytes.map(|bytes| store::blob_id(&bytes)))
 }
 
-/// Returns what a ledger is accepted by: it changes with every turn, and its id does not.
+/// Returns the content by which checks are accepted: their commands, one in each line.
+pub(super) fn checks_content(commands: &[CheckCommand]) -> BlobId {
+    let lines: String = commands
+        .iter()
+        .map(|command| format!("{}\n", command.run))
+        .collect();
+    store::blob_id(lines.as_bytes())
+}
+
+/// Returns the content by which a ledger is accepted: its id, because the rest changes with every turn.
 fn ledger_content(id: &str) -> BlobId {
     store::blob_id(id.as_bytes())
 }

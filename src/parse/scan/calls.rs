@@ -5,10 +5,9 @@ use std::ops::Range;
 use foldhash::HashMap;
 use memchr::memmem;
 
-use super::{FoundEffect, Kind, Place, Scanner};
+use super::{FoundEffect, Kind, MAX_REJECTED_EFFECTS, Place, Scanner};
 use crate::models::{Code, EffectKind, Update, UpdateFormat};
 use crate::parse::call;
-use crate::parse::judge::MOST_PROPOSALS;
 use crate::parse::tag::{Attributes, Call, Name, Tag, attributes};
 
 /// The most tags of actions that are looked at; beyond them, none is closed.
@@ -225,7 +224,7 @@ impl<'a> Scanner<'a> {
     ) {
         let span = self.at..end;
         self.mask(body.clone());
-        if self.found.refused >= MOST_PROPOSALS {
+        if self.found.refused >= MAX_REJECTED_EFFECTS {
             // Nobody is told of it any more, so that it need not be read.
             self.cut(span, true, true);
             self.at = end;

@@ -2,5 +2,6 @@
 
 mod dependencies;
 mod examples;
+mod imports;
 mod redteam;
 mod tidy;

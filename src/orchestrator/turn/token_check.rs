@@ -1,0 +1,61 @@
+//! Compares the tokens that an agent reports for a prompt with our own count.
+
+use super::active_turn::ActiveTurn;
+use super::calibration::keep;
+use crate::compose::{Counter, seems_cut};
+use crate::error::Result;
+use crate::models::{Figure, Format, Reply, Why, grouped};
+
+/// Compares the tokens that an agent reports for a prompt with our own count, and records both if they are those of one
+/// request. Returns a warning if the prompt seems to have been cut.
+pub(crate) fn compare_tokens(
+    turn: &ActiveTurn<'_>,
+    why: Why,
+    prompt: &str,
+    reply: &Reply,
+) -> Option<String> {
+    let started = turn.started();
+    let model = started.model.as_ref()?;
+    let reported = reply.usage.input_tokens.and(reply.usage.prompt_tokens())?;
+    if !reply.end.is_ok() {
+        return None;
+    }
+    let ours = count_tokens(turn, model, why, prompt).ok()?;
+
+    if reply.tool_calls == Some(0) {
+        let context = turn.session.context;
+        let figure = Figure::Tokens { ours, reported };
+        let agent = &started.agent;
+        keep(context.workspace, context.store, agent, Some(model), figure);
+    }
+    if !seems_cut(ours, reported) {
+        return None;
+    }
+    let reported = grouped(reported);
+    let counts = format!(
+        "{} reports {reported} tokens for a prompt of about {}",
+        started.agent,
+        grouped(ours)
+    );
+    let warning = format!("{counts}: it may have been cut before it reached the model");
+    log::warn!("{warning}");
+    Some(warning)
+}
+
+/// Returns the most likely number of tokens of a prompt for a model, without calibration.
+fn count_tokens(turn: &ActiveTurn<'_>, model: &str, why: Why, prompt: &str) -> Result<u64> {
+    let catalogue = turn.session.context.workspace.catalogue()?;
+    let tokenizer = catalogue
+        .find(model)
+        .map(|known| catalogue.tokenizer(known))
+        .unwrap_or_default();
+    let counter = Counter::new(tokenizer);
+
+    // A prompt that is sent as JSON is counted by its texts: the model reads these.
+    let is_text = matches!(turn.started().format, Format::Xml | Format::Flat);
+    let count = match why {
+        Why::Ask if !is_text => counter.count(&turn.prepared.texts.concat()),
+        Why::Ask | Why::Repair => counter.count(prompt),
+    };
+    Ok(count.tokens)
+}

@@ -1,0 +1,43 @@
+//! The findings of a turn in progress.
+
+use super::active_turn::ActiveTurn;
+use super::findings::{earlier, earlier_of_change, findings_of, notes_findings, whole_updates};
+use crate::error::Result;
+use crate::models::{Finding, Response};
+use crate::ops::{self, Site, Step};
+
+/// Returns the findings of a turn; `None` in a mode that notes none.
+pub(crate) fn find_findings(
+    turn: &ActiveTurn<'_>,
+    response: &Response,
+    steps: &[Step],
+) -> Result<Option<Vec<Finding>>> {
+    let context = turn.session.context;
+    let pack = &context.workspace.pack;
+    let started = turn.started();
+    if !notes_findings(pack, &started.mode) {
+        return Ok(None);
+    }
+
+    let earlier = match &started.for_change {
+        Some(change) => earlier_of_change(context.store, change, &started.mode)?,
+        None => earlier(context.store, &turn.session.state, &started.mode)?,
+    };
+    let reports: Vec<&str> = match started.for_change {
+        // No step is planned for an opinion, so its report is read as it was sent.
+        Some(_) => whole_updates(response).collect(),
+        None => steps
+            .iter()
+            .filter_map(|step| step.content.as_deref())
+            .collect(),
+    };
+    let found = findings_of(pack, &started.mode, response, &reports, &earlier);
+    Ok(Some(found))
+}
+
+/// Records of each finding whether its place exists in the tree.
+pub(crate) fn find_places(turn: &ActiveTurn<'_>, findings: &mut [Finding]) {
+    let site = turn.operation_site(&turn.session.state);
+    let session = turn.started().for_change.as_ref().or(site.session);
+    ops::find_places(&Site { session, ..site }, findings);
+}
