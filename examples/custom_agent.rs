@@ -10,12 +10,15 @@ use std::env;
 use agentd::agent::{Drivers, FnDriver};
 use agentd::models::{AgentName, Mode, Reply};
 use agentd::ops::Operations;
-use agentd::orchestrator::{Run, TurnContext, TurnRequest, Workspace, take_turn};
+use agentd::orchestrator::{Run, TurnContext, TurnRequest, Workspace, WorkspaceOptions, take_turn};
 use agentd::store::MemoryStore;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let project = env::args_os().nth(1).ok_or("usage: custom_agent PROJECT")?;
-    let workspace = Workspace::open(project.into(), None, Some("foreman"))?;
+    let workspace = Workspace::open(
+        project.into(),
+        WorkspaceOptions::default().with_pack("foreman"),
+    )?;
 
     // Any function from a call to a reply is an agent. A real one would ask a model here.
     let agent = FnDriver::new(|call| {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use agentd::agent::{Drivers, FnDriver};
 use agentd::models::{Mode, OperationId, Reply, StepResult};
 use agentd::ops::{Act, Operation, Operations, Site, Step};
-use agentd::orchestrator::{Run, TurnContext, TurnRequest, Workspace, take_turn};
+use agentd::orchestrator::{Run, TurnContext, TurnRequest, Workspace, WorkspaceOptions, take_turn};
 use agentd::store::MemoryStore;
 use agentd::{Places, Result};
 
@@ -60,7 +60,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .ok_or("usage: custom_operation PROJECT")?;
     let project = PathBuf::from(project);
     let places = Places::new(Some(project.clone()), None).with_files(PACK);
-    let workspace = Workspace::open_at(project, places, Some("support"))?;
+    let workspace = Workspace::open_at(
+        project,
+        places,
+        WorkspaceOptions::default().with_pack("support"),
+    )?;
 
     let mut operations = Operations::shipped();
     operations.register_act(CreateTicket(OperationId::new("tracker.create")?))?;

@@ -14,7 +14,9 @@ use agentd::agent::{Drivers, guard_main};
 use agentd::config::Environment;
 use agentd::models::{AgentName, Mode};
 use agentd::ops::Operations;
-use agentd::orchestrator::{ReviewBase, Run, TurnContext, TurnRequest, review_tree};
+use agentd::orchestrator::{
+    ReviewBase, Run, TurnContext, TurnRequest, WorkspaceOptions, review_tree,
+};
 use agentd::store::MemoryStore;
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
@@ -28,7 +30,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     // Settings, agents and packs come from the base of the review, never from the work under review.
     let run = Run::new("review")?;
     let base = ReviewBase::find(Path::new(project), &run.git, None)?;
-    let workspace = base.workspace(None, Some("light"))?;
+    let workspace = base.workspace(WorkspaceOptions::default().with_pack("light"))?;
     let drivers = Drivers {
         agents: workspace.agents()?.clone(),
         environment: Environment(env::vars_os().collect()),

@@ -15,7 +15,7 @@ use agentd::models::{Decision, SessionId};
 use agentd::ops::{Operations, Repository, create_new, make_folder};
 use agentd::orchestrator::{
     AcceptNow, ChangeEvent, ChangeRequest, ChangeStatus, Decider, PersonDecision, Run, TurnContext,
-    Workspace, run_change,
+    Workspace, WorkspaceOptions, run_change,
 };
 use agentd::pack::{DEMO, DEMO_SCRIPT};
 use agentd::store::MemoryStore;
@@ -50,8 +50,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         create_new(&project, path, text)?;
     }
     Repository::create(&project, &run.git, "A program that greets")?;
-    let mut workspace = Workspace::open(project, None, Some("sdd"))?;
-    workspace.worktrees = Some(folder.join("worktrees"));
+    let options = WorkspaceOptions::default().with_worktrees(folder.join("worktrees"));
+    let workspace = Workspace::open(project, options.with_pack("sdd"))?;
 
     // A script stands in for the agent. Without it, the settings choose an agent for each mode.
     let mut drivers = Drivers {

@@ -62,12 +62,12 @@
 //! use agentd::agent::{Drivers, FnDriver};
 //! use agentd::models::{Mode, Reply};
 //! use agentd::ops::Operations;
-//! use agentd::orchestrator::{Run, TurnContext, TurnRequest, Workspace, take_turn};
+//! use agentd::orchestrator::{Run, TurnContext, TurnRequest, Workspace, WorkspaceOptions, take_turn};
 //! use agentd::store::MemoryStore;
 //!
 //! # let project = tempfile::tempdir().unwrap();
 //! # let project = project.path().to_path_buf();
-//! let workspace = Workspace::open(project, None, Some("foreman"))?;
+//! let workspace = Workspace::open(project, WorkspaceOptions::default().with_pack("foreman"))?;
 //! let context = TurnContext {
 //!     workspace: &workspace,
 //!     store: &MemoryStore::default(),

@@ -9,7 +9,9 @@ use agentd::agent::{self, Drivers, Echo};
 use agentd::config::{Agents, Environment};
 use agentd::models::{AgentName, Event, Holder, Mode, Process, SessionId};
 use agentd::ops::Operations;
-use agentd::orchestrator::{Run, TurnContext, TurnRequest, Workspace, recover_all, take_turn};
+use agentd::orchestrator::{
+    Run, TurnContext, TurnRequest, Workspace, WorkspaceOptions, recover_all, take_turn,
+};
 use agentd::pack::AGENTS;
 use agentd::store::{Claim, Entry, SqliteStore, Store};
 
@@ -30,7 +32,7 @@ pub(crate) fn run() {
         "format: 1\nagents:\n  quick:\n    argv: [sh, -c, {}]\n    output: {{kind: text}}\n",
         serde_json::to_string(CHILD).unwrap()
     );
-    let workspace = Workspace::open(root.to_path_buf(), None, None).unwrap();
+    let workspace = Workspace::open(root.to_path_buf(), WorkspaceOptions::default()).unwrap();
     let drivers = Drivers {
         agents: Agents::read(AGENTS, "shipped")
             .and_then(|agents| agents.overlaid(&definitions, "bench"))
@@ -129,7 +131,8 @@ fn fsync(root: &Path) -> Duration {
 /// Brings to an end what a thousand killed runs have left, each with a call that nobody waits for.
 pub(crate) fn recover() {
     let folder = tempfile::tempdir().unwrap();
-    let workspace = Workspace::open(folder.path().to_path_buf(), None, None).unwrap();
+    let workspace =
+        Workspace::open(folder.path().to_path_buf(), WorkspaceOptions::default()).unwrap();
     let store = SqliteStore::open(folder.path()).unwrap();
     let (drivers, run) = (Drivers::default(), Run::new("bench").unwrap());
     let context = TurnContext {

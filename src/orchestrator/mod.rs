@@ -6,11 +6,11 @@
 //!
 //! ```
 //! use agentd::models::{Mode, State};
-//! use agentd::orchestrator::{TurnRequest, Workspace, assemble};
+//! use agentd::orchestrator::{TurnRequest, Workspace, WorkspaceOptions, assemble};
 //!
 //! # let project = tempfile::tempdir().unwrap();
 //! # let project = project.path().to_path_buf();
-//! let workspace = Workspace::open(project, None, Some("foreman"))?;
+//! let workspace = Workspace::open(project, WorkspaceOptions::default().with_pack("foreman"))?;
 //! let request = TurnRequest::new(Mode::new("architect")?, "A thief learns to trust.");
 //! let assembly = assemble(&workspace, &State::default(), &request)?;
 //! assert!(assembly.draft.text().contains("A thief learns to trust."));
@@ -44,9 +44,9 @@ pub use turn::{
 };
 pub use vendors::{ClaudeOrchestrator, CodexOrchestrator, GeminiOrchestrator};
 pub use workspace::{
-    Created, Definition, ProjectFiles, PromptContext, Trust, TrustStatus, Workspace, accept_checks,
-    catalogue, check_checks, check_trust, definitions, init, knows_ledger, open_ledger,
-    secret_names, settings,
+    Created, Definition, ProjectFiles, PromptContext, Trust, TrustStatus, Workspace,
+    WorkspaceOptions, accept_checks, catalogue, check_checks, check_trust, definitions, init,
+    knows_ledger, open_ledger, secret_names, settings,
 };
 
 use std::fmt;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agentd::models::{AgentName, Mode, SessionId};
-use agentd::orchestrator::{TurnReport, TurnRequest, Workspace};
+use agentd::orchestrator::{TurnReport, TurnRequest, Workspace, WorkspaceOptions};
 
 use super::{TestProject, files_below, write};
 
@@ -21,7 +21,11 @@ pub(crate) fn project() -> TestProject {
 }
 
 pub(crate) fn workspace(project: &TestProject) -> Workspace {
-    Workspace::open(project.root(), Some(project.user_folder()), None).unwrap()
+    Workspace::open(
+        project.root(),
+        WorkspaceOptions::default().with_user(project.user_folder()),
+    )
+    .unwrap()
 }
 
 pub(crate) fn ask(agent: &str, files: impl IntoIterator<Item = PathBuf>) -> TurnRequest {

@@ -3,12 +3,11 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use agentd::agent::{ChildWatcher, Drivers, path_of};
+use agentd::agent::{ChildWatcher, Drivers};
 use agentd::config::Environment;
 use agentd::models::{Catalogue, SessionId, State, paths};
 use agentd::ops::Git;
-use agentd::orchestrator::{self, ReviewBase, Workspace};
-use agentd::secret::Secrets;
+use agentd::orchestrator::{self, ReviewBase, Workspace, WorkspaceOptions};
 use agentd::store::{SqliteStore, Store, blob_id};
 use agentd::{Error, ErrorKind, Places, Result, ops};
 use etcetera::BaseStrategy;
@@ -71,29 +70,28 @@ pub(crate) fn places(args: &Args) -> Result<Places> {
 
 /// Opens the project with its settings, pack and templates.
 pub(crate) fn workspace(args: &Args, pack: Option<&str>) -> Result<Workspace> {
-    workspace_at(root(args)?, user_folder()?, pack)
-}
-
-/// Opens the project of a folder with its settings, pack and templates, and those of a user.
-pub(crate) fn workspace_at(
-    root: PathBuf,
-    user: Option<PathBuf>,
-    pack: Option<&str>,
-) -> Result<Workspace> {
-    equip(Workspace::open(root, user, pack)?)
+    let root = root(args)?;
+    let options = options(&root, pack)?;
+    with_redaction(Workspace::open(root, options)?)
 }
 
 /// Opens the project for a review, with the definitions of the review's base.
-pub(crate) fn review_workspace(base: &ReviewBase, pack: &str) -> Result<Workspace> {
-    equip(base.workspace(user_folder()?, Some(pack))?)
+pub(crate) fn review_workspace(base: &ReviewBase, root: &Path, pack: &str) -> Result<Workspace> {
+    with_redaction(base.workspace(options(root, Some(pack))?)?)
 }
 
-/// Adds what a workspace needs of the environment.
-fn equip(mut workspace: Workspace) -> Result<Workspace> {
-    let environment = environment();
-    workspace.path = path_of(&environment).map(ToOwned::to_owned);
-    workspace.worktrees = worktrees(&workspace.root);
-    workspace.secrets = Secrets::new(workspace.secret_values(&environment)?);
+/// Returns the options of a project for this user and this environment.
+pub(crate) fn options(root: &Path, pack: Option<&str>) -> Result<WorkspaceOptions> {
+    Ok(WorkspaceOptions {
+        user: user_folder()?,
+        pack: pack.map(str::to_owned),
+        environment: environment(),
+        worktrees: worktrees(root),
+    })
+}
+
+/// Keeps the secrets of a project out of everything that is printed.
+pub(crate) fn with_redaction(workspace: Workspace) -> Result<Workspace> {
     terminal::keep_back(&workspace.secrets);
     Ok(workspace)
 }

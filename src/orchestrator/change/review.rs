@@ -12,7 +12,9 @@ use crate::ops::{Changed, DIFF_LIMITS, Git, LeftOut, Repository, Status, check_c
 use crate::orchestrator::turn::{
     Overruled, ReviewTree, TurnContext, TurnReport, TurnRequest, take_turn,
 };
-use crate::orchestrator::workspace::{BaseDefinitions, PROJECT_FILE, Workspace, names_secrets};
+use crate::orchestrator::workspace::{
+    BaseDefinitions, PROJECT_FILE, Workspace, WorkspaceOptions, names_secrets,
+};
 use crate::pack::{DEFINITIONS, Places, is_definition, is_read_definition};
 
 /// Base of a review, and the commit that its definitions come from.
@@ -64,7 +66,7 @@ impl ReviewBase {
     /// # Errors
     ///
     /// `FileUnusable` for a definition that cannot be read, and those of [`Workspace::open`].
-    pub fn workspace(&self, user: Option<PathBuf>, pack: Option<&str>) -> Result<Workspace> {
+    pub fn workspace(&self, options: WorkspaceOptions) -> Result<Workspace> {
         let folder = self.folder()?;
         let commit = &self.definitions;
         let paths = [&DEFINITIONS[..], &[PROJECT_FILE]].concat();
@@ -72,8 +74,8 @@ impl ReviewBase {
             self.repository
                 .definitions_at(commit, &folder, &paths, is_read_definition)?;
         let project_text = files.remove(PROJECT_FILE);
-        let places = Places::at_commit(self.root.clone(), user, files);
-        let mut workspace = Workspace::open_at(self.root.clone(), places, pack)?;
+        let places = Places::at_commit(self.root.clone(), options.user.clone(), files);
+        let mut workspace = Workspace::open_at(self.root.clone(), places, options)?;
 
         let listing = self.repository.listing_at(commit, &folder)?;
         let checks = check_commands_in(&workspace.settings.review, &listing);

@@ -1,7 +1,9 @@
 //! Which agent is asked: the one that is named, the one that is set, or one that is there.
 
+use std::ffi::OsStr;
+
 use super::Workspace;
-use crate::agent::{find_command, is_builtin};
+use crate::agent::{find_command, is_builtin, path_of};
 use crate::config::Known;
 use crate::error::Result;
 use crate::models::{AgentName, Event, Mode, Permission, SessionId};
@@ -67,10 +69,16 @@ impl Workspace {
         }
     }
 
+    /// Returns the `PATH` on which agents are looked up.
+    #[must_use]
+    pub fn path(&self) -> Option<&OsStr> {
+        path_of(&self.options.environment)
+    }
+
     /// Returns the agents that are on PATH and would be taken if nothing names one, the first first.
     pub fn present(&self) -> &[AgentName] {
         self.present.get_or_init(|| {
-            let Some(path) = &self.path else {
+            let Some(path) = self.path() else {
                 return Vec::new();
             };
             let names = DEFAULT_AGENTS

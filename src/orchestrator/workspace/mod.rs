@@ -19,7 +19,6 @@ pub use trust::{
     Definition, Trust, TrustStatus, check_trust, definitions, knows_ledger, open_ledger,
 };
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -53,12 +52,9 @@ pub struct Workspace {
     own_agents: Vec<Prose>,
     /// All definitions of agents, once someone has asked for one.
     agents: OnceLock<Agents>,
-    /// What no prompt may hold.
+    /// Values that no prompt and no ledger may contain.
     pub secrets: Secrets,
-    /// The folder of work trees that sessions have of their own, outside of the project.
-    pub worktrees: Option<PathBuf>,
-    /// Where commands are looked for: an agent that is there is taken if nothing names one.
-    pub path: Option<OsString>,
+    options: WorkspaceOptions,
     /// The catalogue of models, once someone has asked for one.
     catalogue: OnceLock<Catalogue>,
     /// The agents that were found there.
@@ -67,6 +63,48 @@ pub struct Workspace {
     repository: OnceLock<Repository>,
     /// Where definitions are taken from in a review; `None` where they are those of the project's folder.
     pub(crate) base: Option<BaseDefinitions>,
+}
+
+/// Options for opening a project.
+#[derive(Clone, Debug, Default)]
+pub struct WorkspaceOptions {
+    /// Folder with the user's own settings, agents, packs and templates.
+    pub user: Option<PathBuf>,
+    /// Name of the pack; `None` for the one that the settings name.
+    pub pack: Option<String>,
+    /// Environment variables: agents are looked up on its `PATH`, and the values of secret variables are redacted.
+    pub environment: Environment,
+    /// Folder of the worktrees of changes, outside the project. Changes cannot be opened without it.
+    pub worktrees: Option<PathBuf>,
+}
+
+impl WorkspaceOptions {
+    /// Sets the pack.
+    #[must_use]
+    pub fn with_pack(self, pack: impl Into<String>) -> Self {
+        Self {
+            pack: Some(pack.into()),
+            ..self
+        }
+    }
+
+    /// Sets the folder of the user.
+    #[must_use]
+    pub fn with_user(self, user: impl Into<PathBuf>) -> Self {
+        Self {
+            user: Some(user.into()),
+            ..self
+        }
+    }
+
+    /// Sets the folder of worktrees.
+    #[must_use]
+    pub fn with_worktrees(self, folder: impl Into<PathBuf>) -> Self {
+        Self {
+            worktrees: Some(folder.into()),
+            ..self
+        }
+    }
 }
 
 /// Definitions that a review takes from the commit it compares with.
@@ -81,14 +119,14 @@ pub(crate) struct BaseDefinitions {
 }
 
 impl Workspace {
-    /// Opens a project: reads the user's and the project's settings and agents, and loads the pack that is named or set.
+    /// Opens a project: reads the settings and agents of the user and the project, and loads the pack.
     ///
     /// # Errors
     ///
     /// `ConfigInvalid`, `PackNotFound` or `PackInvalid`, with the place.
-    pub fn open(root: PathBuf, user: Option<PathBuf>, pack: Option<&str>) -> Result<Self> {
-        let places = Places::new(Some(root.clone()), user);
-        Self::open_at(root, places, pack)
+    pub fn open(root: PathBuf, options: WorkspaceOptions) -> Result<Self> {
+        let places = Places::new(Some(root.clone()), options.user.clone());
+        Self::open_at(root, places, options)
     }
 
     /// Opens a project whose settings, agents and packs are read from the given places, which may hold files from memory.
@@ -96,42 +134,30 @@ impl Workspace {
     /// # Errors
     ///
     /// Those of [`Workspace::open`].
-    pub fn open_at(root: PathBuf, places: Places, pack: Option<&str>) -> Result<Self> {
+    pub fn open_at(root: PathBuf, places: Places, options: WorkspaceOptions) -> Result<Self> {
         let settings = settings(&places)?;
-        let is_default = pack.is_none();
-        let pack = Pack::load(
-            pack.or(settings.pack.as_deref()).unwrap_or(DEFAULT_PACK),
-            &places,
-        )?;
-        // The settings name agents for a process, and a probe is none.
-        let named = settings.modes.keys().filter(|_| is_default);
-        for mode in named.filter(|mode| !pack.modes.contains_key(*mode)) {
-            log::warn!(
-                "the settings speak of `{mode}`, which is no mode of the pack `{}`",
-                pack.name
-            );
+        let name = options.pack.as_deref().or(settings.pack.as_deref());
+        let pack = Pack::load(name.unwrap_or(DEFAULT_PACK), &places)?;
+        if options.pack.is_none() {
+            warn_of_unknown_modes(&settings, &pack);
         }
-        let (templates, secrets) = (Templates::new(places.clone()), Secrets::default());
+
         let own_agents = places.layers("agents.yaml")?;
-        // One that cannot be used is told of at once, not when an agent of it is called.
-        overlaid(Agents::default(), &own_agents)?;
-        let agents = OnceLock::new();
-        let (path, present, worktrees, catalogue) = (None, OnceLock::new(), None, OnceLock::new());
-        let repository = OnceLock::new();
+        // Faulty definitions are reported now, not when one of their agents is called.
+        let secrets = overlaid(shipped_secrets(), &own_agents)?.secrets(&options.environment);
         Ok(Self {
             root,
             settings,
             pack,
-            templates,
+            templates: Templates::new(places.clone()),
             places,
             own_agents,
-            agents,
-            secrets,
-            worktrees,
-            path,
-            catalogue,
-            present,
-            repository,
+            secrets: Secrets::new(secrets),
+            options,
+            agents: OnceLock::new(),
+            catalogue: OnceLock::new(),
+            present: OnceLock::new(),
+            repository: OnceLock::new(),
             base: None,
         })
     }
@@ -149,6 +175,7 @@ impl Workspace {
     #[must_use]
     pub fn tree(&self, session: Option<&SessionId>) -> PathBuf {
         let own = self
+            .options
             .worktrees
             .as_ref()
             .zip(session)
@@ -163,7 +190,7 @@ impl Workspace {
     ///
     /// `FileUnusable` if there is no folder for worktrees.
     pub fn own_tree(&self, session: &SessionId) -> Result<PathBuf> {
-        let Some(folder) = &self.worktrees else {
+        let Some(folder) = &self.options.worktrees else {
             let message = "there is no home folder for the work trees of changes";
             return Err(Error::new(ErrorKind::FileUnusable, message)
                 .with_hint("set HOME or XDG_STATE_HOME"));
@@ -223,7 +250,7 @@ impl Workspace {
             .is_some())
     }
 
-    /// Returns the names and values of an environment, and of what is set for agents, that must not be seen.
+    /// Returns the names and values of the secret variables of an environment, and of those that are set for agents.
     ///
     /// # Errors
     ///
@@ -237,20 +264,14 @@ impl Workspace {
         if self.pack.name == name {
             return Ok(None);
         }
+        let options = self.options.clone().with_pack(name);
+        let root = self.root.clone();
         let other = match &self.base {
-            // A review has its definitions from a commit, whichever pack it is about.
-            Some(_) => Self::open_at(self.root.clone(), self.places.clone(), Some(name))?,
-            None => Self::open(self.root.clone(), self.places.user.clone(), Some(name))?,
+            // The definitions of a review come from a commit, also those of another pack.
+            Some(_) => Self::open_at(root, self.places.clone(), options)?,
+            None => Self::open(root, options)?,
         };
-        let (secrets, path, worktrees) = (
-            self.secrets.clone(),
-            self.path.clone(),
-            self.worktrees.clone(),
-        );
         Ok(Some(Self {
-            secrets,
-            path,
-            worktrees,
             base: self.base.clone(),
             ..other
         }))
@@ -313,6 +334,18 @@ impl Workspace {
             .holds(Holds::Template)
             .then(|| template(self, agent, mode))
             .transpose()
+    }
+}
+
+/// Warns of settings for modes that the pack does not have.
+fn warn_of_unknown_modes(settings: &Settings, pack: &Pack) {
+    let unknown = settings
+        .modes
+        .keys()
+        .filter(|mode| !pack.modes.contains_key(*mode));
+    for mode in unknown {
+        let name = &pack.name;
+        log::warn!("the settings speak of `{mode}`, which is no mode of the pack `{name}`");
     }
 }
 

@@ -5,7 +5,7 @@ use agentd::agent::{Drivers, Scripted};
 use agentd::models::{AgentName, Condition, FigureKind, Share, Task};
 use agentd::ops::Operations;
 use agentd::orchestrator::{
-    Asked, Help, Origin, Probe, ProbeReport, Run, TurnContext, Workspace, probe,
+    Asked, Help, Origin, Probe, ProbeReport, Run, TurnContext, Workspace, WorkspaceOptions, probe,
 };
 use agentd::store::{Figures, MemoryStore, Store};
 use serde_json::json;
@@ -61,7 +61,11 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let project = TestProject::new();
-        let workspace = Workspace::open(project.root(), None, Some("probe")).unwrap();
+        let workspace = Workspace::open(
+            project.root(),
+            WorkspaceOptions::default().with_pack("probe"),
+        )
+        .unwrap();
         Self {
             project,
             workspace,

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use agentd::config::{CheckCommand, ReviewSettings};
-use agentd::orchestrator::{Workspace, check_checks, settings};
+use agentd::orchestrator::{Workspace, WorkspaceOptions, check_checks, settings};
 use agentd::{Error, ErrorKind, Places, ops};
 
 use crate::support::TestProject;
@@ -162,7 +162,10 @@ fn scans_go_with_files_whether_their_tool_is_there_or_not() {
 fn check(project: &TestProject) -> Result<(), Error> {
     let places = Places::new(Some(project.root()), Some(project.user_folder()));
     let commands = ops::check_commands(&settings(&places)?.review, &project.root());
-    let workspace = Workspace::open(project.root(), Some(project.user_folder()), None)?;
+    let workspace = Workspace::open(
+        project.root(),
+        WorkspaceOptions::default().with_user(project.user_folder()),
+    )?;
     check_checks(&workspace, &commands, false)
 }
 
@@ -233,7 +236,11 @@ fn checks_are_run_once_their_commands_are_accepted_and_no_others() {
     // Another project with the same commands is another matter, and what is accepted for one run is not kept.
     let other = self::project(&[("Cargo.toml", "")]);
     refused(&other);
-    let workspace = Workspace::open(other.root(), Some(other.user_folder()), None).unwrap();
+    let workspace = Workspace::open(
+        other.root(),
+        WorkspaceOptions::default().with_user(other.user_folder()),
+    )
+    .unwrap();
     check_checks(&workspace, &ops::detect_checks(&other.root()), true).unwrap();
     refused(&other);
     check_checks(&workspace, &[], false).unwrap();

@@ -10,7 +10,7 @@ use agentd::agent::{Containment, marked_calls};
 use agentd::config::{CheckCommand, Environment};
 use agentd::models::{Check, CheckEnd, all_passed};
 use agentd::ops::{CheckJob, checks_report, run_checks};
-use agentd::orchestrator::Workspace;
+use agentd::orchestrator::{Workspace, WorkspaceOptions};
 use agentd::secret::Secrets;
 use tempfile::TempDir;
 
@@ -208,7 +208,11 @@ fn no_secret_gets_into_what_is_kept() {
 fn a_check_sees_no_secret_variable_and_nothing_of_the_repository_of_a_hook() {
     let project = TestProject::new();
     project.write("agentd/agents.yaml", "format: 1\nsecrets: [MINE_*]\n");
-    let workspace = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap();
+    let workspace = Workspace::open(
+        project.root(),
+        WorkspaceOptions::default().with_user(project.user_folder()),
+    )
+    .unwrap();
     let names = [
         "PATH",
         "HOME",
@@ -260,7 +264,11 @@ fn a_secret_variable_is_known_by_a_word_of_its_name() {
 #[test]
 fn a_variable_is_secret_if_its_value_is_a_url_with_a_password() {
     let project = TestProject::new();
-    let workspace = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap();
+    let workspace = Workspace::open(
+        project.root(),
+        WorkspaceOptions::default().with_user(project.user_folder()),
+    )
+    .unwrap();
     let url = "http://me:hunter2hunter2@proxy:3128";
     let environment = Environment(vec![
         ("HTTP_PROXY".into(), url.into()),
@@ -285,7 +293,11 @@ fn a_variable_that_the_settings_name_is_seen_by_checks() {
         "agentd/config.toml",
         "format = 1\n[review]\nenv = [\"TEST_DATABASE_URL\"]\n",
     );
-    let workspace = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap();
+    let workspace = Workspace::open(
+        project.root(),
+        WorkspaceOptions::default().with_user(project.user_folder()),
+    )
+    .unwrap();
     let names = ["TEST_DATABASE_URL", "DATABASE_URL", "TEST_DATABASE_URL_2"];
     let environment = Environment(
         names
@@ -303,7 +315,11 @@ fn a_variable_that_the_settings_name_is_seen_by_checks() {
         "agentd/config.toml",
         "format = 1\n[review]\nenv = [\"*\"]\n",
     );
-    let error = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap_err();
+    let error = Workspace::open(
+        project.root(),
+        WorkspaceOptions::default().with_user(project.user_folder()),
+    )
+    .unwrap_err();
     assert!(
         error.to_string().contains("is not the name of a variable"),
         "{error}"

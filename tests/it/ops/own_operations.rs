@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use agentd::agent::{Drivers, Scripted};
 use agentd::models::{Event, Mode, OperationId, SessionId, StepResult, StepTrigger};
 use agentd::ops::{Act, Inspect, Inspection, Operation, Operations, Site, Step, TurnEnd};
-use agentd::orchestrator::{self, TurnContext, TurnReport, TurnRequest, Workspace};
+use agentd::orchestrator::{
+    self, TurnContext, TurnReport, TurnRequest, Workspace, WorkspaceOptions,
+};
 use agentd::store::MemoryStore;
 use agentd::{Error, ErrorKind, Result};
 
@@ -133,8 +135,9 @@ impl Bakery {
     fn sell(&self, reply: &str) -> Result<TurnReport> {
         let workspace = Workspace::open(
             self.project.root(),
-            Some(self.project.user_folder()),
-            Some("bakery"),
+            WorkspaceOptions::default()
+                .with_user(self.project.user_folder())
+                .with_pack("bakery"),
         )?;
         let script = serde_json::json!({"format": 1, "turns": [{"mode": "sell", "reply": reply}]})
             .to_string();

@@ -1,7 +1,7 @@
 //! Bad replies: nothing hangs, nothing is lost, and nothing happens that nobody asked for.
 
 use agentd::models::{Code, Mode, Nonce, Response, State, Turn};
-use agentd::orchestrator::{TurnRequest, Workspace, assemble};
+use agentd::orchestrator::{TurnRequest, Workspace, WorkspaceOptions, assemble};
 use agentd::parse::{self, Context, Grammar};
 use agentd::{ErrorKind, Pack, Places};
 
@@ -144,7 +144,7 @@ fn a_prompt_full_of_examples_is_looked_through_once() {
 #[test]
 fn a_reply_that_is_our_own_prompt_has_no_effect() {
     let project = TestProject::new();
-    let workspace = Workspace::open(project.root(), None, None).unwrap();
+    let workspace = Workspace::open(project.root(), WorkspaceOptions::default()).unwrap();
     for mode in ["plan", "challenge", "implement", "review", "archive"] {
         let mode_of = || Mode::new(mode).unwrap();
         let ask = TurnRequest {

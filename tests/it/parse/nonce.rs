@@ -8,7 +8,9 @@ use std::time::Duration;
 use agentd::agent::{Call, Driver, Limits, Replay, Running, Salvaged, Scripted};
 use agentd::compose::Counter;
 use agentd::models::{Mode, Nonce, Permission, Reply, State, TokenizerSpec};
-use agentd::orchestrator::{TurnRequest, Workspace, assemble, parse_review_marker};
+use agentd::orchestrator::{
+    TurnRequest, Workspace, WorkspaceOptions, assemble, parse_review_marker,
+};
 use agentd::store::MemoryStore;
 use agentd::{ErrorKind, Result, UnifiedPrompt};
 
@@ -203,7 +205,7 @@ fn the_settings_turn_it_off_and_other_values_are_refused() {
 
     shown("off").ok();
     let (workspace, recorder) = (
-        Workspace::open(project.root(), None, None).unwrap(),
+        Workspace::open(project.root(), WorkspaceOptions::default()).unwrap(),
         Recorder::default(),
     );
     take(
@@ -272,7 +274,7 @@ fn the_form_of_the_last_line_holds_no_verdict() {
 #[test]
 fn every_turn_has_its_own_and_nothing_else_changes() {
     let project = TestProject::new();
-    let workspace = Workspace::open(project.root(), None, None).unwrap();
+    let workspace = Workspace::open(project.root(), WorkspaceOptions::default()).unwrap();
     let recorder = Recorder::default();
     // What a caller gives is for prompts that are looked at; a turn makes its own.
     let ask = TurnRequest {
@@ -301,7 +303,8 @@ fn the_same_nonce_gives_the_same_bytes_and_the_draft_says_whether_it_is_told() {
     let project = TestProject::new();
     let nonce = Nonce::new("k3f9x2ab").unwrap();
     let draft = |pack: &str, name: &str| {
-        let workspace = Workspace::open(project.root(), None, Some(pack)).unwrap();
+        let workspace =
+            Workspace::open(project.root(), WorkspaceOptions::default().with_pack(pack)).unwrap();
         let ask = TurnRequest {
             nonce: Some(nonce.clone()),
             ..TurnRequest::new(mode(name), "Go")

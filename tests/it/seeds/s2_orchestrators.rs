@@ -12,7 +12,7 @@ use agentd::models::{Marker, Mode, UsageMetrics};
 use agentd::ops::Operations;
 use agentd::orchestrator::{
     ClaudeOrchestrator, CodexOrchestrator, GeminiOrchestrator, Run, TurnContext, Workspace,
-    parse_review_marker,
+    WorkspaceOptions, parse_review_marker,
 };
 use agentd::store::{MemoryStore, Store};
 use agentd::{Error, ErrorKind, ReviewResult, UnifiedPrompt};
@@ -93,9 +93,10 @@ impl Stage {
     }
 
     fn with_context<T>(&self, store: &dyn Store, work: impl FnOnce(TurnContext<'_>) -> T) -> T {
-        let mut workspace =
-            Workspace::open(self.0.root(), Some(self.0.user_folder()), None).unwrap();
-        workspace.worktrees = Some(self.0.home().join("worktrees"));
+        let options = WorkspaceOptions::default()
+            .with_user(self.0.user_folder())
+            .with_worktrees(self.0.home().join("worktrees"));
+        let workspace = Workspace::open(self.0.root(), options).unwrap();
         let path = format!("{}:/usr/bin:/bin", self.0.home().join("bin").display());
         let home = self.0.home();
         // What would give an agent a session, or other instructions, is there, and must not get to it.

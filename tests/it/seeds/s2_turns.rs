@@ -8,8 +8,8 @@ use agentd::config::Environment;
 use agentd::models::{AgentName, Marker, Mode, SessionId, UsageMetrics};
 use agentd::ops::Operations;
 use agentd::orchestrator::{
-    Orchestrator, Run, TurnContext, TurnRequest, Workspace, assemble, assemble_context, next_state,
-    parse_review_marker,
+    Orchestrator, Run, TurnContext, TurnRequest, Workspace, WorkspaceOptions, assemble,
+    assemble_context, next_state, parse_review_marker,
 };
 use agentd::store::{MemoryStore, Store, Turns};
 use agentd::{ContextKind, Error, ErrorKind, ReviewResult, UnifiedPrompt};
@@ -28,9 +28,10 @@ fn project() -> TestProject {
 }
 
 fn workspace(project: &TestProject) -> Workspace {
-    let mut workspace = Workspace::open(project.root(), Some(project.user_folder()), None).unwrap();
-    workspace.worktrees = Some(project.home().join("worktrees"));
-    workspace
+    let options = WorkspaceOptions::default()
+        .with_user(project.user_folder())
+        .with_worktrees(project.home().join("worktrees"));
+    Workspace::open(project.root(), options).unwrap()
 }
 
 fn mode(name: &str) -> Mode {

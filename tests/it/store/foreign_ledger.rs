@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use agentd::ErrorKind;
-use agentd::orchestrator::{AcceptNow, Workspace, open_ledger};
+use agentd::orchestrator::{AcceptNow, Workspace, WorkspaceOptions, open_ledger};
 
 use crate::support::{TestProject, files_below, program, write};
 
@@ -184,7 +184,7 @@ fn a_ledger_that_was_moved_with_its_project_is_accepted_once_more() {
 #[test]
 fn without_a_home_folder_a_ledger_is_made_for_this_run_or_not_at_all() {
     let project = project();
-    let workspace = Workspace::open(project.root(), None, None).unwrap();
+    let workspace = Workspace::open(project.root(), WorkspaceOptions::default()).unwrap();
     let refused = open_ledger(&workspace, AcceptNow::Nothing).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::FileUnusable);
     assert!(refused.hint().unwrap().contains("--trust"), "{refused:#}");

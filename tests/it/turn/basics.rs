@@ -2,14 +2,14 @@
 
 use agentd::agent::Scripted;
 use agentd::models::{Event, Mode, SessionId, State, Turn, Work};
-use agentd::orchestrator::{TurnRequest, Workspace};
+use agentd::orchestrator::{TurnRequest, Workspace, WorkspaceOptions};
 use agentd::store::{MemoryStore, Store};
 use agentd::{ErrorKind, ReviewResult};
 
 use crate::support::{Run, TestProject, events, sdd_without_branch, take};
 
 fn workspace(project: &TestProject) -> Workspace {
-    Workspace::open(project.root(), None, None).unwrap()
+    Workspace::open(project.root(), WorkspaceOptions::default()).unwrap()
 }
 
 fn ask(mode: &str, text: &str) -> TurnRequest {
@@ -378,7 +378,11 @@ fn written_files_have_ordinary_permissions() {
 #[test]
 fn the_start_of_the_history_stays_from_turn_to_turn() {
     let project = TestProject::new();
-    let workspace = Workspace::open(project.root(), None, Some("foreman")).unwrap();
+    let workspace = Workspace::open(
+        project.root(),
+        WorkspaceOptions::default().with_pack("foreman"),
+    )
+    .unwrap();
     let store = MemoryStore::default();
     let driver = Scripted::read(
         &format!("format: 1\nturns:\n{}", "  - {reply: Yes.}\n".repeat(3)),

@@ -6,14 +6,18 @@ use std::path::Path;
 use std::process::Command;
 
 use agentd::models::{AgentName, Mode, State};
-use agentd::orchestrator::{TurnRequest, Workspace, assemble, check_trust};
+use agentd::orchestrator::{TurnRequest, Workspace, WorkspaceOptions, assemble, check_trust};
 use agentd::{Error, ErrorKind};
 
 use crate::support::recording_agent::{calls, describe};
 use crate::support::{TestProject, files_below};
 
 fn open(project: &TestProject) -> Workspace {
-    Workspace::open(project.root(), Some(project.user_folder()), None).unwrap()
+    Workspace::open(
+        project.root(),
+        WorkspaceOptions::default().with_user(project.user_folder()),
+    )
+    .unwrap()
 }
 
 /// Opens the project, assembles a prompt as a turn does, and checks what was used.
@@ -319,7 +323,11 @@ fn another_project_with_the_same_files_is_not_accepted_with_it() {
         project.write("agentd/config.toml", "format = 1\n");
     }
     one.run(&["trust"]).ok();
-    let workspace = Workspace::open(other.root(), Some(one.user_folder()), None).unwrap();
+    let workspace = Workspace::open(
+        other.root(),
+        WorkspaceOptions::default().with_user(one.user_folder()),
+    )
+    .unwrap();
     assert_eq!(
         not_trusted(check_trust(&workspace, &workspace.root, "scripted", false)),
         ["agentd/config.toml"]
@@ -327,7 +335,11 @@ fn another_project_with_the_same_files_is_not_accepted_with_it() {
     // The same project by another way is the same project.
     let link = one.home().join("link");
     symlink(one.root(), &link).unwrap();
-    let workspace = Workspace::open(link, Some(one.user_folder()), None).unwrap();
+    let workspace = Workspace::open(
+        link,
+        WorkspaceOptions::default().with_user(one.user_folder()),
+    )
+    .unwrap();
     check_trust(&workspace, &workspace.root, "scripted", false).unwrap();
 }
 
@@ -376,7 +388,7 @@ fn without_a_home_nothing_is_trusted_but_for_one_run() {
     let project = TestProject::new();
     project.write("agentd/config.toml", "format = 1\n");
     project.run(&["trust"]).ok();
-    let homeless = Workspace::open(project.root(), None, None).unwrap();
+    let homeless = Workspace::open(project.root(), WorkspaceOptions::default()).unwrap();
     assert_eq!(
         not_trusted(check_trust(&homeless, &homeless.root, "scripted", false)),
         ["agentd/config.toml"]

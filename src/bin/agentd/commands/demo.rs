@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use agentd::agent::{SCRIPTED, Scripted};
 use agentd::models::{SessionId, paths};
 use agentd::ops::{self, Git, Repository};
-use agentd::orchestrator::{AcceptNow, open_ledger};
+use agentd::orchestrator::{AcceptNow, Workspace, WorkspaceOptions, open_ledger};
 use agentd::pack::{DEMO, DEMO_SCRIPT};
 use agentd::{Error, ErrorKind, Result};
 
@@ -45,12 +45,15 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
         });
     let scripted = Scripted::read(&script, &origin)?;
     // From here on it is a project like any other, in which the user may look around afterwards.
-    drop(open_ledger(
-        &project::workspace_at(root.clone(), project::user_folder()?, None)?,
-        AcceptNow::Nothing,
-    )?);
-    let mut workspace = project::workspace_at(root.clone(), None, None)?;
-    workspace.worktrees = Some(folder.join("worktrees"));
+    let options = project::options(&root, None)?;
+    let of_user = Workspace::open(root.clone(), options.clone())?;
+    drop(open_ledger(&of_user, AcceptNow::Nothing)?);
+    let without_user = WorkspaceOptions {
+        user: None,
+        worktrees: Some(folder.join("worktrees")),
+        ..options
+    };
+    let workspace = project::with_redaction(Workspace::open(root.clone(), without_user)?)?;
     if !given.json {
         terminal::note(format_args!("a project is made in {}", root.display()));
         terminal::note(

@@ -206,7 +206,7 @@ impl Present {
 
 /// Returns the agents whose commands are on PATH; each is asked for its version, all at once.
 fn agents(workspace: &Workspace) -> Result<Vec<Present>> {
-    let Some(path) = &workspace.path else {
+    let Some(path) = workspace.path() else {
         return Ok(Vec::new());
     };
     let drivers = project::drivers(workspace)?;

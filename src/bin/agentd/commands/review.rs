@@ -28,12 +28,9 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
         return runner.run();
     }
     let options = &given.options;
-    let base = ReviewBase::find(
-        &project::root(args)?,
-        &project::git(),
-        given.base.as_deref(),
-    )?;
-    let workspace = project::review_workspace(&base, LIGHT)?;
+    let root = project::root(args)?;
+    let base = ReviewBase::find(&root, &project::git(), given.base.as_deref())?;
+    let workspace = project::review_workspace(&base, &root, LIGHT)?;
     let instructions = match (&given.mind, &workspace.pack.mode(&mode)?.request) {
         (Some(mind), _) => mind.clone(),
         (None, Some(request)) => request.clone(),

@@ -65,7 +65,7 @@ fn obeyed(args: &Args) -> Result<Vec<String>> {
         .collect();
     let set = set.iter().filter_map(|name| name.split(':').next());
     let set: BTreeSet<&str> = set.collect();
-    let path = workspace.path.as_deref().unwrap_or_default();
+    let path = workspace.path().unwrap_or_default();
     let used = agents.all().filter(|spec| {
         set.contains(spec.name.as_str()) || find_command(path, spec.command()).is_some()
     });
