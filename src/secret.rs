@@ -132,6 +132,14 @@ impl Secrets {
         Cow::Owned(redacted)
     }
 
+    /// Returns a whole reply without secrets, in any form and in pieces. Drivers of this crate redact what they read, but
+    /// a scripted reply and the drivers of other programs come here as they are.
+    #[must_use]
+    pub fn redact_reply(&self, text: &str) -> String {
+        let redacted = self.redact(text);
+        self.redact_markup(&redacted).into_owned()
+    }
+
     /// Returns a whole reply in which also those secrets are replaced that its markup keeps in pieces: reading it
     /// removes tags, thoughts and CDATA marks, and joins the text around them.
     #[must_use]

@@ -307,11 +307,8 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             followed => followed?,
         };
         let reply = guard.after(snapshot.as_ref(), reply, None)?;
-        let text = context.workspace.secrets.redact_markup(&reply.text);
-        let reply = Reply {
-            text: text.into_owned(),
-            ..reply
-        };
+        let text = context.workspace.secrets.redact_reply(&reply.text);
+        let reply = Reply { text, ..reply };
 
         let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         run.report(ProgressEvent::Answered {

@@ -416,11 +416,7 @@ fn end_call(
         },
         None => reply,
     };
-    let text = context
-        .workspace
-        .secrets
-        .redact_markup(&reply.text)
-        .into_owned();
+    let text = context.workspace.secrets.redact_reply(&reply.text);
     let reply = Reply { text, ..reply };
     let salvaged = reply.end != CallOutcome::Lost;
     what.push(match (salvaged, reply.text.len()) {

@@ -543,3 +543,51 @@ fn no_canary_is_left_after_a_crash_and_a_resume() {
         );
     }
 }
+
+/// A scripted reply has no driver that redacts it while it is read, and is recorded all the same.
+#[test]
+fn no_encoded_key_of_a_scripted_reply_is_recorded() {
+    const KEY: &str = "sk-CANARY-0123/456&789<abcdef";
+    let forms = [
+        KEY,
+        "sk-CANARY-0123/456&amp;789&lt;abcdef",
+        r"sk-CANARY-0123\/456&789<abcdef",
+        r"sk-CANARY-0123/456\u0026789\u003cabcdef",
+        "sk-CANARY-0123%2F456%26789%3Cabcdef",
+        "c2stQ0FOQVJZLTAxMjMvNDU2Jjc4OTxhYmNkZWY=",
+        "eHNrLUNBTkFSWS0wMTIzLzQ1NiY3ODk8YWJjZGVm",
+    ];
+    let project = TestProject::new();
+    let reply = format!("Done: {}\n<review>PASS</review>\n", forms.join("\n"));
+    let script = serde_json::json!({"format": 1, "turns": [{"reply": reply}]});
+    project
+        .write("script.yaml", script.to_string())
+        .without_run();
+    for args in [
+        &[
+            "turn",
+            "plan",
+            "Go",
+            "--agent",
+            "scripted",
+            "--script",
+            "script.yaml",
+        ][..],
+        &["show", "last", "--reply"],
+        &["export"],
+    ] {
+        let output = project
+            .command(args)
+            .env("ANTHROPIC_API_KEY", KEY)
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{args:?}");
+        assert!(shown.contains("[secret ANTHROPIC_API_KEY]"), "{shown}");
+        for form in forms {
+            // Without its ends, which carry other bits in base64.
+            let middle = &form[4..form.len() - 4];
+            assert!(!shown.contains(middle), "{args:?} shows {form}: {shown}");
+        }
+    }
+}
