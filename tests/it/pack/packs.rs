@@ -387,8 +387,8 @@ fn an_operation_of_the_wrong_kind_is_a_finding() {
     let run = project.run(&["pack", "check", "bakery"]);
     assert_eq!(run.code, 1);
     for finding in [
-        "the operation `files.edit` cannot run before a turn (`before` takes change.require,",
-        "the operation `specs.show` can only run before a turn (`after`, `finish` and actions take change.archive,",
+        "pack.yaml:25:14: the operation `files.edit` cannot run before a turn\n    hint: `before` takes change.require,",
+        "pack.yaml:27:14: the operation `specs.show` can only run before a turn\n    hint: `after`, `finish` and actions take change.archive,",
     ] {
         assert!(run.stdout.contains(finding), "{}", run.stdout);
     }
