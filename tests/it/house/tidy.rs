@@ -112,6 +112,48 @@ fn rooms_use_only_what_the_table_allows() {
     }
 }
 
+/// Returns the files that a table of ARCHITECTURE.md walks through, below `src`.
+fn walked_files(heading: &str) -> Vec<String> {
+    let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let section = text.split(&format!("\n## {heading}\n")).nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
+    rows.map(|row| row.split('`').nth(1).unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn architecture_walks_a_turn_in_20_files_and_a_change_in_10_more() {
+    let turn = walked_files("One turn");
+    let change = walked_files("One change");
+    assert!((10..=20).contains(&turn.len()), "{}", turn.len());
+    assert!((5..=10).contains(&change.len()), "{}", change.len());
+
+    let files: BTreeSet<&String> = turn.iter().chain(&change).collect();
+    assert_eq!(
+        files.len(),
+        turn.len() + change.len(),
+        "a file is named twice"
+    );
+    for file in files {
+        let path = repository().join("src").join(file);
+        assert!(path.is_file(), "there is no src/{file}");
+    }
+}
+
+#[test]
+fn code_map_names_files_that_exist() {
+    let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let named = text.split('`').skip(1).step_by(2);
+    let paths = named.filter(|name| name.starts_with("src/") && !name.contains('*'));
+    let mut count = 0;
+    for path in paths {
+        assert!(repository().join(path).exists(), "there is no {path}");
+        count += 1;
+    }
+    assert!(count > 50, "{count}");
+}
+
 #[test]
 fn the_table_is_acyclic() {
     let mut left = allowed();
