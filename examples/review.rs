@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use agentd::ReviewResult;
-use agentd::agent::{Drivers, guard_main};
+use agentd::agent::guard_main;
 use agentd::config::Environment;
 use agentd::models::{AgentName, Mode};
 use agentd::ops::Operations;
@@ -30,13 +30,12 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     // Settings, agents and packs come from the base of the review, never from the work under review.
     let run = Run::new("review")?;
     let base = ReviewBase::find(Path::new(project), &run.git, None)?;
-    let workspace = base.workspace(WorkspaceOptions::default().with_pack("light"))?;
-    let drivers = Drivers {
-        agents: workspace.agents()?.clone(),
+    let options = WorkspaceOptions {
         environment: Environment(env::vars_os().collect()),
-        guard: env::current_exe()?,
-        ..Drivers::default()
+        ..WorkspaceOptions::default().with_pack("light")
     };
+    let workspace = base.workspace(options)?;
+    let drivers = workspace.drivers(env::current_exe()?)?;
 
     let context = TurnContext {
         workspace: &workspace,

@@ -1,4 +1,4 @@
-//! Runs a whole change, from the request to the merge: `run_change FOLDER` makes a small project there and changes it.
+//! Runs a change from the request to the merge: `run_change PROJECT WORKTREES`. A script stands in for the agent.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -8,67 +8,45 @@
 use std::env;
 use std::path::PathBuf;
 
-use agentd::agent::{Drivers, SCRIPTED, Scripted, guard_main};
-use agentd::apply::NextStep;
+use agentd::agent::{SCRIPTED, Scripted, guard_main};
 use agentd::config::Environment;
-use agentd::models::{Decision, SessionId};
-use agentd::ops::{Operations, Repository, create_new, make_folder};
+use agentd::models::SessionId;
+use agentd::ops::Operations;
 use agentd::orchestrator::{
-    AcceptNow, ChangeEvent, ChangeRequest, ChangeStatus, Decider, PersonDecision, Run, TurnContext,
-    Workspace, WorkspaceOptions, run_change,
+    AcceptNow, ApproveAll, ChangeEvent, ChangeRequest, Run, TurnContext, Workspace,
+    WorkspaceOptions, run_change,
 };
-use agentd::pack::{DEMO, DEMO_SCRIPT};
+use agentd::pack::DEMO_SCRIPT;
 use agentd::store::MemoryStore;
-
-/// Approves the plan and the merge. Anything else that needs a person stops the run.
-struct ApproveAll;
-
-impl Decider for ApproveAll {
-    fn decide(&mut self, status: &ChangeStatus) -> agentd::Result<Option<PersonDecision>> {
-        let NextStep::Approval { mode } = &status.next else {
-            return Ok(None);
-        };
-        println!("approved: {mode}");
-        Ok(Some(PersonDecision::new(Decision::Approve)))
-    }
-}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Checks and agents run under a guard, a second process of this program.
     guard_main();
-    let folder = env::args_os().nth(1).ok_or("usage: run_change FOLDER")?;
-    let folder = PathBuf::from(folder);
-    let project = folder.join("project");
-
-    // The run accepts the check commands of the project: this program has just written them.
-    let run = Run {
-        trust: AcceptNow::Everything,
-        ..Run::new("run_change")?
+    let arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
+    let [project, worktrees] = arguments.as_slice() else {
+        return Err("usage: run_change PROJECT WORKTREES".into());
     };
-    make_folder(&project)?;
-    for (path, text) in DEMO {
-        create_new(&project, path, text)?;
-    }
-    Repository::create(&project, &run.git, "A program that greets")?;
-    let options = WorkspaceOptions::default().with_worktrees(folder.join("worktrees"));
-    let workspace = Workspace::open(project, options.with_pack("sdd"))?;
-
-    // A script stands in for the agent. Without it, the settings choose an agent for each mode.
-    let mut drivers = Drivers {
+    let options = WorkspaceOptions {
         environment: Environment(env::vars_os().collect()),
-        guard: env::current_exe()?,
-        ..Drivers::default()
+        ..WorkspaceOptions::default().with_worktrees(worktrees)
     };
-    drivers
-        .registered
-        .register(SCRIPTED, Scripted::read(DEMO_SCRIPT, "demo script")?);
+    let workspace = Workspace::open(project.clone(), options)?;
+
+    // Without a script, the settings choose an agent for each mode.
+    let mut drivers = workspace.drivers(env::current_exe()?)?;
+    let scripted = Scripted::read(DEMO_SCRIPT, "demo script")?;
+    drivers.registered.register(SCRIPTED, scripted);
 
     let context = TurnContext {
         workspace: &workspace,
         store: &MemoryStore::default(),
         drivers: &drivers,
         operations: &Operations::shipped(),
-        run: &run,
+        run: &Run {
+            // Accepts the check commands of the project for this run.
+            trust: AcceptNow::Everything,
+            ..Run::new("run_change")?
+        },
     };
     let request = ChangeRequest::new(SessionId::new("greet-anyone")?)
         .with_request("Greet people without a name, too");

@@ -186,16 +186,9 @@ pub(crate) fn user_folder() -> Result<Option<PathBuf>> {
     Ok(Some(folder))
 }
 
-/// Returns the agents, ready to be called with what they may see of the environment.
+/// Returns drivers for the agents of a project.
 pub(crate) fn drivers(workspace: &Workspace) -> Result<Drivers> {
-    Ok(Drivers {
-        secrets: workspace.secrets.clone(),
-        environment: environment(),
-        guard: own_file()?,
-        containment: workspace.settings.containment,
-        agents: workspace.agents()?.clone(),
-        ..Drivers::default()
-    })
+    workspace.drivers(own_file()?)
 }
 
 /// Returns how git is run. Its commands end if this program is killed.

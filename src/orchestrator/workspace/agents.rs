@@ -1,9 +1,10 @@
 //! Which agent is asked: the one that is named, the one that is set, or one that is there.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 
 use super::Workspace;
-use crate::agent::{find_command, is_builtin, path_of};
+use crate::agent::{Drivers, find_command, is_builtin, path_of};
 use crate::config::Known;
 use crate::error::Result;
 use crate::models::{AgentName, Event, Mode, Permission, SessionId};
@@ -22,6 +23,23 @@ impl Workspace {
             Some(agent) => Ok(Some(agent.clone())),
             None => self.agent_of(&ask.mode),
         }
+    }
+
+    /// Returns drivers for the agents of the project, with the environment and the secrets of its options. `guard` is the
+    /// program that calls [`guard_main`](crate::agent::guard_main): agents and checks run under it.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigInvalid` with the place.
+    pub fn drivers(&self, guard: PathBuf) -> Result<Drivers> {
+        Ok(Drivers {
+            secrets: self.secrets.clone(),
+            environment: self.options.environment.clone(),
+            guard,
+            containment: self.settings.containment,
+            agents: self.agents()?.clone(),
+            ..Drivers::default()
+        })
     }
 
     /// Returns the model to write for: the one that is named, in the agent's name or apart from it, the one that is set

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+use agentd::ops::{Git, Repository};
+use agentd::pack::DEMO;
 use serde_json::{Value, json};
 
 use crate::support::model_server_process::ModelServer;
@@ -192,33 +194,43 @@ fn review_exits_with_the_verdict() {
 #[test]
 fn run_change_merges_the_change() {
     let project = TestProject::new();
-    let folder = project.home().join("demo");
-    fs::create_dir(&folder).unwrap();
+    for (path, text) in DEMO {
+        project.write(path, text);
+    }
+    let identity = [
+        ("GIT_AUTHOR_NAME", "a"),
+        ("GIT_AUTHOR_EMAIL", "a@example.org"),
+        ("GIT_COMMITTER_NAME", "a"),
+        ("GIT_COMMITTER_EMAIL", "a@example.org"),
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ];
+    let git = Git {
+        env: identity
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
+        ..Git::default()
+    };
+    Repository::create(&project.root(), &git, "A program that greets").unwrap();
     let mut command = Command::new(program("run_change"));
     command
-        .arg(&folder)
+        .arg(project.root())
+        .arg(project.home().join("worktrees"))
         .env("HOME", project.home())
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_AUTHOR_NAME", "a")
-        .env("GIT_AUTHOR_EMAIL", "a@example.org")
-        .env("GIT_COMMITTER_NAME", "a")
-        .env("GIT_COMMITTER_EMAIL", "a@example.org");
+        .envs(identity);
     assert_eq!(
         printed(&mut command),
         "plan: PASS\n\
          challenge: NEEDS_REVISION\n\
          plan: PASS\n\
          challenge: PASS\n\
-         approved: implement\n\
          implement: \n\
          review: NEEDS_CHANGES\n\
          implement: \n\
          review: PASS\n\
-         approved: archive\n\
          archive: \n\
          Over { done: true }\n"
     );
-    let greeting = fs::read_to_string(folder.join("project/greet.sh")).unwrap();
+    let greeting = project.read("greet.sh");
     assert!(greeting.contains("${1:-world}"), "{greeting}");
 }
 
