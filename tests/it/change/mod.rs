@@ -3,6 +3,7 @@
 mod crash;
 mod demo;
 mod git_process_budget;
+mod library;
 mod own_work;
 mod parallel;
 mod repositories;

@@ -131,6 +131,29 @@ fn a_person_accepts_the_checks_and_answers_what_the_planner_asks() {
     );
 }
 
+/// Nothing runs while a question waits, so the first Ctrl-C ends the program; the change keeps waiting.
+#[test]
+fn ctrl_c_at_a_question_ends_the_program_and_loses_nothing() {
+    let project = project();
+    let script = project.home().join("script.yaml").display().to_string();
+    let args = [
+        "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
+    ];
+    let lines = [("accept them?", "y"), ("In which language?", "\u{3}")];
+    let Some(shown) = typed(&project, &args, &lines) else {
+        return did_not_run(
+            "ctrl_c_at_a_question_ends_the_program_and_loses_nothing",
+            "there is no `script`",
+        );
+    };
+    assert!(!shown.contains("How loud?"), "{shown}");
+    assert!(!shown.contains("once more ends it"), "{shown}");
+
+    let row = project.run(&["status", "--json"]).json();
+    assert_eq!(row[0]["standing"], "answers", "{row}");
+    assert_eq!(row[0]["turns"], 1, "{row}");
+}
+
 #[test]
 fn who_does_not_accept_the_checks_spends_nothing() {
     let project = project();
