@@ -35,7 +35,7 @@ demo:
 prompt MODE REQUEST:
     cargo run --locked --quiet -- prompt {{MODE}} "{{REQUEST}}" --explain
 
-# Measure; docs/speed.md explains the figures
+# Measure; docs/internals/speed.md explains the figures
 bench *ARGS:
     cargo bench --locked {{ARGS}}
 

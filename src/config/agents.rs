@@ -89,7 +89,7 @@ impl Agents {
         let invalid = |location, message: String| {
             Error::new(ErrorKind::ConfigInvalid, message)
                 .with_place(yaml::place(text, origin, 1, location))
-                .with_hint("docs/agents.md describes every key")
+                .with_hint("docs/reference/agents.md describes every key")
         };
         if written.format.value != 1 {
             let message = "only definitions of agents of format 1 are understood".to_owned();
@@ -129,7 +129,7 @@ impl Agents {
             named.map_err(|error| invalid(location, error.message().to_owned()))?;
             if let Some(fault) = placed.value.fault() {
                 let error = invalid(location, format!("`{name}`: {fault}"))
-                    .with_hint("docs/http.md describes every key");
+                    .with_hint("docs/reference/http.md describes every key");
                 return Err(if fault == NO_NAME {
                     error.without_text()
                 } else {

@@ -217,7 +217,8 @@ fn check_gate(
         let is_about = |operation: &&str| comparison.contains(&format!("done(\"{operation}\")"));
         !missing.iter().any(is_about)
     }) {
-        let hint = "see the values of facts in docs/packs.md; a number never equals a text";
+        let hint =
+            "see the values of facts in docs/reference/packs.md; a number never equals a text";
         if reach.can_hold {
             faults.warn(gate_at, format!("`{comparison}` never holds"), hint);
         } else {
@@ -260,7 +261,7 @@ fn check_layer_condition(
         faults.warn(
             condition.location(),
             format!("`{comparison}` in layer `{layer}` never holds"),
-            "write a number without quotes; docs/packs.md lists the values of facts",
+            "write a number without quotes; docs/reference/packs.md lists the values of facts",
         );
     }
 }

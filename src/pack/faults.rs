@@ -146,7 +146,7 @@ impl<'a> Faults<'a> {
                         self.error(
                             condition.location(),
                             format!("there is no fact `{name}{shown}` here"),
-                            "docs/packs.md lists the facts of layers and of gates",
+                            "docs/reference/packs.md lists the facts of layers and of gates",
                         );
                     }
                 }

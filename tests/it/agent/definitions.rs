@@ -55,7 +55,7 @@ fn the_agents_people_have_are_shipped_and_each_says_how_far_it_was_tried() {
 
 #[test]
 fn the_example_of_the_page_is_read() {
-    let page = fs::read_to_string(repository().join("docs/agents.md")).unwrap();
+    let page = fs::read_to_string(repository().join("docs/reference/agents.md")).unwrap();
     let example = page
         .split("```yaml\n")
         .nth(1)
@@ -63,7 +63,7 @@ fn the_example_of_the_page_is_read() {
         .split("```")
         .next()
         .unwrap();
-    let agents = Agents::read(example, "docs/agents.md").unwrap();
+    let agents = Agents::read(example, "docs/reference/agents.md").unwrap();
     assert_eq!(
         agents
             .all()

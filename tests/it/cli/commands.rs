@@ -278,7 +278,7 @@ fn commands(project: &TestProject, above: &[String]) -> Vec<(Vec<String>, String
 #[test]
 fn every_command_and_flag_is_documented_and_has_examples() {
     let project = TestProject::new();
-    let docs = std::fs::read_to_string(repository().join("docs/cli.md")).unwrap();
+    let docs = std::fs::read_to_string(repository().join("docs/reference/commands.md")).unwrap();
     let all = commands(&project, &[]);
     assert!(all.len() > 40, "{}", all.len());
     for (command, help) in all {
@@ -299,7 +299,7 @@ fn every_command_and_flag_is_documented_and_has_examples() {
         let forms = forms.map(|form| docs.contains(&form));
         assert!(
             is_group || forms.contains(&true),
-            "docs/cli.md does not name `{name}`"
+            "docs/reference/commands.md does not name `{name}`"
         );
         let options = help
             .lines()
@@ -311,7 +311,7 @@ fn every_command_and_flag_is_documented_and_has_examples() {
         for flag in flags.filter(|flag| !matches!(*flag, "--help" | "--version")) {
             assert!(
                 docs.contains(&format!("`{flag}")),
-                "docs/cli.md does not name {flag} of {command:?}"
+                "docs/reference/commands.md does not name {flag} of {command:?}"
             );
         }
     }
@@ -320,7 +320,7 @@ fn every_command_and_flag_is_documented_and_has_examples() {
 #[test]
 fn exit_codes_are_as_documented() {
     let project = TestProject::new();
-    let docs = std::fs::read_to_string(repository().join("docs/cli.md")).unwrap();
+    let docs = std::fs::read_to_string(repository().join("docs/reference/commands.md")).unwrap();
     let cases: [(&[&str], i32); 7] = [
         (&["--version"], 0),
         (&["template", "check", "BASE-plan"], 0),
@@ -336,7 +336,7 @@ fn exit_codes_are_as_documented() {
     for code in (0..=9).chain([75, 130]) {
         assert!(
             docs.contains(&format!("\n| {code} | ")),
-            "docs/cli.md does not explain exit code {code}"
+            "docs/reference/commands.md does not explain exit code {code}"
         );
     }
 }

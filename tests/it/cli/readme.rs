@@ -1,7 +1,7 @@
 //! The README tells the truth: its commands print what it shows, its example is the one that runs.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{Run, TestProject, files_below, path_without_agents, program, repository};
@@ -57,7 +57,7 @@ fn play(block: &str) -> String {
 fn the_sixty_second_try_prints_what_it_shows() {
     let blocks = [
         blocks(&readme(), "console"),
-        blocks(&page("docs/prompts.md"), "console"),
+        blocks(&page("docs/guide/prompts.md"), "console"),
     ]
     .concat();
     assert_eq!(blocks.len(), 2);
@@ -236,50 +236,132 @@ fn the_library_example_is_the_one_that_runs() {
     assert!(roxmltree::Document::parse(&xml).is_ok());
 }
 
-/// Returns the anchors of a page: its headings in small letters, with hyphens for blanks and without other signs.
+/// Returns the lines of a page that are not inside a fenced code block.
+fn prose(text: &str) -> Vec<&str> {
+    let mut is_code = false;
+    let mut lines = Vec::new();
+
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            lines.push(line);
+        }
+    }
+
+    lines
+}
+
+/// Returns the anchors of a page: its headings in lower case, with hyphens for spaces and without punctuation.
 fn anchors(text: &str) -> Vec<String> {
-    let headings = text.lines().filter(|line| line.starts_with('#'));
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
-    headings
-        .map(|line| {
-            line.trim_start_matches('#')
-                .trim()
-                .to_lowercase()
-                .replace(' ', "-")
-        })
-        .map(|line| line.chars().filter(|c| plain(*c)).collect())
+    let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_');
+
+    prose(text)
+        .into_iter()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| line.trim_start_matches('#').trim())
+        .map(|title| title.to_lowercase().replace(' ', "-"))
+        .map(|title| title.chars().filter(is_kept).collect())
         .collect()
 }
 
+/// Returns every page that people read, relative to the repository.
+fn pages() -> Vec<PathBuf> {
+    let mut pages: Vec<PathBuf> = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "fuzz/README.md",
+    ]
+    .map(PathBuf::from)
+    .to_vec();
+
+    let docs = files_below(&repository().join("docs"));
+    let docs = docs.into_iter().map(|file| Path::new("docs").join(file));
+    pages.extend(docs.filter(|file| file.extension().is_some_and(|kind| kind == "md")));
+
+    pages
+}
+
 #[test]
-fn links_between_pages_lead_somewhere() {
-    let docs = files_below(&repository().join("docs"))
-        .into_iter()
-        .map(|file| Path::new("docs").join(file));
-    let pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
-        .map(Path::new)
-        .map(Path::to_path_buf);
-    for page in docs
-        .filter(|page| page.extension().is_some_and(|kind| kind == "md"))
-        .chain(pages)
-    {
+fn links_between_pages_resolve() {
+    let mut checked = 0;
+
+    for page in pages() {
         let path = repository().join(&page);
         let text = fs::read_to_string(&path).unwrap();
-        for link in text
-            .split("](")
-            .skip(1)
+        let lines = prose(&text);
+        let links = lines
+            .iter()
+            .flat_map(|line| line.split("](").skip(1))
             .map(|rest| rest.split(')').next().unwrap())
-        {
+            .filter(|link| !link.starts_with("https://"));
+
+        for link in links {
             let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
             let target = if file.is_empty() {
                 path.clone()
             } else {
                 path.parent().unwrap().join(file)
             };
-            assert!(target.is_file(), "{} links to {link}", page.display());
-            let there = anchor.is_empty()
+            assert!(target.exists(), "{} links to {link}", page.display());
+
+            let has_anchor = anchor.is_empty()
                 || anchors(&fs::read_to_string(target).unwrap()).contains(&anchor.to_owned());
-            assert!(there, "{} links to {link}", page.display());
+            assert!(has_anchor, "{} links to {link}", page.display());
+            checked += 1;
         }
     }
+
+    assert!(checked > 100, "only {checked} links were found");
+}
+
+#[test]
+fn every_page_is_reachable_from_the_index() {
+    let index = page("docs/README.md");
+
+    for file in files_below(&repository().join("docs")) {
+        let name = file.to_str().unwrap();
+        let is_listed = name == "README.md" || index.contains(&format!("]({name})"));
+        assert!(is_listed, "docs/README.md does not link to {name}");
+    }
+}
+
+/// Sources, data and messages name pages as `docs/FOLDER/PAGE.md`.
+#[test]
+fn pages_named_in_sources_exist() {
+    let mut named = Vec::new();
+    for folder in ["src", "data", "packs", "templates", "benches", "examples"] {
+        let files = files_below(&repository().join(folder));
+        named.extend(files.into_iter().map(|file| Path::new(folder).join(file)));
+    }
+    named.extend(["Cargo.toml", "justfile", "test.sh"].map(PathBuf::from));
+    named.push(PathBuf::from(".github/workflows/ci.yml"));
+
+    let mut checked = 0;
+    for file in named {
+        let text =
+            String::from_utf8_lossy(&fs::read(repository().join(&file)).unwrap()).into_owned();
+
+        for rest in text.split("docs/").skip(1) {
+            let Some(end) = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"-/.".contains(c))
+            else {
+                continue;
+            };
+            let Some((name, _)) = rest[..end].split_once(".md") else {
+                continue;
+            };
+            let path = format!("docs/{name}.md");
+            assert!(
+                repository().join(&path).is_file(),
+                "{} names {path}",
+                file.display()
+            );
+            checked += 1;
+        }
+    }
+
+    assert!(checked > 5, "only {checked} names were found");
 }

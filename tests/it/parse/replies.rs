@@ -151,7 +151,8 @@ fn other_names_of_tags_are_read() {
 #[test]
 fn every_code_is_documented() {
     let page =
-        std::fs::read_to_string(crate::support::repository().join("docs/replies.md")).unwrap();
+        std::fs::read_to_string(crate::support::repository().join("docs/reference/replies.md"))
+            .unwrap();
     for code in Code::ALL {
         let severity = if code.severity() == Severity::Note {
             "note"
