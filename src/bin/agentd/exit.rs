@@ -1,4 +1,4 @@
-//! Exit codes, each with its meaning. docs/reference/commands.md lists them for people.
+//! Exit codes, each with its meaning. docs/reference/exit-codes.md lists them for people.
 
 use agentd::ErrorKind;
 

@@ -103,9 +103,9 @@ impl Job {
         self.project.home().join("mark")
     }
 
-    /// Runs the command line that docs/reference/review.md gives for CI, with more words at its end.
+    /// Runs the command line that docs/guide/in-ci.md gives for CI, with more words at its end.
     fn review(&self, more: &str) -> Run {
-        let page = fs::read_to_string(repository().join("docs/reference/review.md")).unwrap();
+        let page = fs::read_to_string(repository().join("docs/guide/in-ci.md")).unwrap();
         let line = page
             .lines()
             .find_map(|line| line.trim().strip_prefix("- run: agentd review "))

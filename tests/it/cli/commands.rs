@@ -320,7 +320,7 @@ fn every_command_and_flag_is_documented_and_has_examples() {
 #[test]
 fn exit_codes_are_as_documented() {
     let project = TestProject::new();
-    let docs = std::fs::read_to_string(repository().join("docs/reference/commands.md")).unwrap();
+    let docs = std::fs::read_to_string(repository().join("docs/reference/exit-codes.md")).unwrap();
     let cases: [(&[&str], i32); 7] = [
         (&["--version"], 0),
         (&["template", "check", "BASE-plan"], 0),
@@ -336,7 +336,7 @@ fn exit_codes_are_as_documented() {
     for code in (0..=9).chain([75, 130]) {
         assert!(
             docs.contains(&format!("\n| {code} | ")),
-            "docs/reference/commands.md does not explain exit code {code}"
+            "docs/reference/exit-codes.md does not explain exit code {code}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Settings as they are written down for people: the file of `agentd init`, and docs/reference/commands.md.
+//! Settings as they are written down for people: the file of `agentd init`, and docs/reference/settings.md.
 
 use std::fs;
 
@@ -42,7 +42,7 @@ fn every_line_of_the_draft_can_be_taken_in() {
 
 #[test]
 fn the_settings_of_the_documentation_are_understood() {
-    let docs = fs::read_to_string(repository().join("docs/reference/commands.md")).unwrap();
+    let docs = fs::read_to_string(repository().join("docs/reference/settings.md")).unwrap();
     let text = docs
         .split("```toml")
         .nth(1)
@@ -51,7 +51,7 @@ fn the_settings_of_the_documentation_are_understood() {
         .next()
         .unwrap();
     let settings = Settings::default()
-        .overlaid(text, "docs/reference/commands.md")
+        .overlaid(text, "docs/reference/settings.md")
         .unwrap();
     assert_eq!(settings.limits, CallLimits::default());
     assert_eq!(settings.budget.run.seconds, Some(7_200));
