@@ -11,7 +11,7 @@ use super::listen::Listener;
 use super::output::{OutputReader, STDERR};
 use super::ready::Ready;
 use super::{Call, Containment, Driver, Exit, ExitCause, Job, Limits, Running, Salvaged, Tools};
-use crate::config::{AgentSpec, Agents, Blanks, Environment, Failures, PromptWay};
+use crate::config::{AgentSpec, Agents, ArgumentValues, Environment, FailureRules, PromptDelivery};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{CallOutcome, Permission, Process, Reply};
 use crate::secret::Secrets;
@@ -29,7 +29,7 @@ const LOOK: usize = 256 * 1024;
 #[derive(Debug)]
 pub struct CommandAgent {
     spec: AgentSpec,
-    failures: Failures,
+    failures: FailureRules,
     environment: Environment,
     secrets: Secrets,
     guard: PathBuf,
@@ -109,7 +109,7 @@ impl CommandAgent {
     fn argv(&self, call: &Call<'_>, prompt_file: &Path) -> Result<Vec<String>> {
         let model = call.model.or(self.spec.model.as_deref());
         let cwd = whole(call.root)?;
-        let blanks = Blanks {
+        let blanks = ArgumentValues {
             model,
             prompt_file,
             cwd: &cwd,
@@ -120,7 +120,7 @@ impl CommandAgent {
             if argument.is_permissions() {
                 argv.extend(self.permitted(call, &blanks)?);
             } else {
-                argv.extend(argument.filled(&blanks)?);
+                argv.extend(argument.fill(&blanks)?);
             }
         }
         if self.spec.tools
@@ -133,7 +133,7 @@ impl CommandAgent {
     }
 
     /// Returns the arguments that hold the command to the permission of a call.
-    fn permitted(&self, call: &Call<'_>, blanks: &Blanks<'_>) -> Result<Vec<String>> {
+    fn permitted(&self, call: &Call<'_>, blanks: &ArgumentValues<'_>) -> Result<Vec<String>> {
         let permissions = self.spec.permissions.as_ref();
         let without_tools = permissions.and_then(|given| given.no_tools.as_deref());
         let without_tools = without_tools.filter(|_| call.tools == Tools::None);
@@ -149,13 +149,13 @@ impl CommandAgent {
         })?;
         let mut filled = Vec::new();
         for argument in arguments {
-            filled.extend(argument.filled(blanks)?);
+            filled.extend(argument.fill(blanks)?);
         }
         if call.permission == Permission::Edit && !call.commands.is_empty() {
             match permissions.and_then(|given| given.command.as_ref()) {
                 Some(argument) => {
                     for command in call.commands {
-                        filled.extend(argument.filled(&Blanks { command, ..*blanks })?);
+                        filled.extend(argument.fill(&ArgumentValues { command, ..*blanks })?);
                     }
                 }
                 None => self.warn_once(
@@ -209,8 +209,8 @@ impl Driver for CommandAgent {
         let prompt_file = whole(call.folder)?.join(PROMPT_FILE);
         let argv = self.argv(call, &prompt_file)?;
         match self.spec.prompt {
-            PromptWay::Stdin => contain::prepare(call.folder, call.prompt.as_bytes())?,
-            PromptWay::File => {
+            PromptDelivery::Stdin => contain::prepare(call.folder, call.prompt.as_bytes())?,
+            PromptDelivery::File => {
                 contain::prepare(call.folder, b"")?;
                 let written = contain::create(&prompt_file)
                     .and_then(|mut file| file.write_all(call.prompt.as_bytes()));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::http::HttpAgent;
 use super::{CommandAgent, Containment, Driver, Echo, Salvaged, contain};
-use crate::config::{Agents, Environment, Known};
+use crate::config::{AgentKind, Agents, Environment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secret::Secrets;
 
@@ -91,7 +91,7 @@ impl Drivers {
     /// Returns the agent of a name that is a command.
     #[must_use]
     pub fn command(&self, name: &str) -> Option<CommandAgent> {
-        let (Known::Command(spec), _) = self.agents.known(name)? else {
+        let (AgentKind::Command(spec), _) = self.agents.known(name)? else {
             return None;
         };
         let Self {
@@ -123,7 +123,7 @@ impl Drivers {
             return Ok(Some(Arc::new(agent)));
         }
         Ok(match self.agents.known(name) {
-            Some((Known::Http(provider), Some(model))) => {
+            Some((AgentKind::Http(provider), Some(model))) => {
                 Some(Arc::new(HttpAgent::new(provider, model, self)?))
             }
             _ => None,

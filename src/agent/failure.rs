@@ -1,7 +1,7 @@
-//! Failures told apart by what an agent says of them.
+//! FailureRules told apart by what an agent says of them.
 
 use super::overflow::overflow;
-use crate::config::{EndRule, Failures, WordPlace};
+use crate::config::{FailureRules, FailureSource, OutcomeRule};
 use crate::models::CallOutcome;
 
 /// The longest text that tells when there is more.
@@ -9,15 +9,15 @@ const LONGEST_RESET: usize = 60;
 
 /// Returns what a failure is by the first rule that fits.
 pub(super) fn tell<'a>(
-    mut rules: impl Iterator<Item = &'a EndRule>,
-    failures: &Failures,
+    mut rules: impl Iterator<Item = &'a OutcomeRule>,
+    failures: &FailureRules,
     error: &str,
     stderr: &str,
     code: Option<i32>,
 ) -> Option<CallOutcome> {
     let places = [
-        (WordPlace::Error, plain(error)),
-        (WordPlace::Stderr, plain(stderr)),
+        (FailureSource::Error, plain(error)),
+        (FailureSource::Stderr, plain(stderr)),
     ];
     let rule = rules.find(|rule| {
         let said = rule.contains.is_empty()
@@ -51,7 +51,7 @@ pub(super) fn tell<'a>(
 }
 
 /// Tells whether one of a rule's words stands in a plain text.
-fn says(rule: &EndRule, text: &str) -> bool {
+fn says(rule: &OutcomeRule, text: &str) -> bool {
     rule.contains
         .iter()
         .any(|words| !found(text, &plain(words)).is_empty())

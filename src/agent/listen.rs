@@ -177,7 +177,12 @@ impl<'a> Listener<'a> {
     }
 
     fn event(&mut self, event: &Value) {
-        for rule in self.spec.text.iter().filter(|rule| rule.when.fits(event)) {
+        for rule in self
+            .spec
+            .text
+            .iter()
+            .filter(|rule| rule.when.matches(event))
+        {
             for text in rule.path.find(event).into_iter().filter_map(Value::as_str) {
                 let between = if self.spoken {
                     self.spec.join.as_str()
@@ -189,7 +194,12 @@ impl<'a> Listener<'a> {
                 self.text.push_str(&shown);
             }
         }
-        for rule in self.spec.error.iter().filter(|rule| rule.when.fits(event)) {
+        for rule in self
+            .spec
+            .error
+            .iter()
+            .filter(|rule| rule.when.matches(event))
+        {
             let words = rule
                 .path
                 .find(event)
@@ -215,16 +225,16 @@ impl<'a> Listener<'a> {
             .tools
             .iter()
             .flatten()
-            .any(|when| when.fits(event))
+            .any(|when| when.matches(event))
         {
             self.heard.tool_calls += 1;
         }
-        let last = self.spec.last.fits(event);
+        let last = self.spec.last.matches(event);
         self.heard.ended |= last;
         self.heard.recognised |= last && !self.spec.last.is_empty();
         match &self.spec.usage.when {
             None if last => self.heard.usage = used(&self.spec.usage, event),
-            Some(when) if when.fits(event) => {
+            Some(when) if when.matches(event) => {
                 let more = used(&self.spec.usage, event);
                 self.heard.usage = if self.heard.used {
                     self.heard.usage.plus(more)

@@ -4,7 +4,7 @@ use super::failure;
 use super::listen::{Heard, Listener};
 use super::text::Clip;
 use super::{Exit, ExitCause, Limits};
-use crate::config::{AgentSpec, Failures, OutputKind};
+use crate::config::{AgentSpec, FailureRules, OutputKind};
 use crate::models::{CallOutcome, Reply};
 use crate::secret::Secrets;
 
@@ -26,7 +26,7 @@ pub struct OutputReader<'a> {
     /// The agent's definition.
     pub spec: &'a AgentSpec,
     /// How failures of every agent are told apart.
-    pub failures: &'a Failures,
+    pub failures: &'a FailureRules,
     /// What must not get into the reply.
     pub secrets: &'a Secrets,
     /// What the call was held to.

@@ -68,7 +68,7 @@ impl From<ScriptedUsage> for UsageMetrics {
 
 impl ScriptedTurn {
     /// Returns what is wrong with a turn, in words.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(super) fn find_problem(&self) -> Option<String> {
         if self.reply.is_none() && self.end.is_none() {
             return Some("a turn needs a `reply`, or an `end`".to_owned());
         }

@@ -48,9 +48,9 @@ impl Scripted {
             return Err(Error::new(ErrorKind::ScriptInvalid, message).with_place(place));
         }
         for turn in &script.turns {
-            if let Some(fault) = turn.value.fault() {
+            if let Some(problem) = turn.value.find_problem() {
                 let place = yaml::place(text, origin, 1, turn.referenced);
-                return Err(Error::new(ErrorKind::ScriptInvalid, fault).with_place(place));
+                return Err(Error::new(ErrorKind::ScriptInvalid, problem).with_place(place));
             }
         }
         Ok(Self {

@@ -1,118 +1,118 @@
-//! What is known of an agent that is a command: how it is started, and how its output is read.
+//! Definition of an agent that is a command: its arguments, its environment and the format of its output.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::argument::{Argument, OneOrMore};
-use super::{EventRule, JsonPath, NamePattern, Switch, When};
+use super::argument::{Argument, OneOrMoreTexts};
+use super::{EventCondition, EventRule, JsonPath, NamePattern, Switch};
 use crate::models::{CallOutcome, Expands, Permission};
 
-/// A command that is an agent.
+/// Definition of an agent that is a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSpec {
-    /// Its name.
+    /// Name of the agent, which is its key in agents.yaml.
     #[serde(skip)]
     pub name: String,
     /// The command and its arguments.
     pub argv: Vec<Argument>,
-    /// How the prompt gets to it.
+    /// Way in which the command receives the prompt.
     #[serde(default)]
-    pub prompt: PromptWay,
-    /// The model that it is asked for unless another is named.
+    pub prompt: PromptDelivery,
+    /// Default model, for the placeholder `{model}`.
     pub model: Option<String>,
-    /// Whether it has tools of its own to read and edit files with.
-    #[serde(default = "yes")]
+    /// True if the agent can read and edit files with its own tools.
+    #[serde(default = "default_true")]
     pub tools: bool,
-    /// Variables that it may see beside those that every agent may.
+    /// Variables that it may see in addition to those that every agent may see.
     #[serde(default)]
     pub environment: Vec<NamePattern>,
-    /// Variables that it may not see, whatever else is said.
+    /// Variables that it may never see; takes precedence over `environment`.
     #[serde(default)]
     pub unset: Vec<NamePattern>,
-    /// Variables that it always gets.
+    /// Variables that are always set for it.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
-    /// Arguments that hold it to a permission, in the place of `{permissions}`.
+    /// Arguments that enforce a permission; they replace `{permissions}` in `argv`.
     pub permissions: Option<Permissions>,
-    /// What of its own settings it follows; `{name}` in `argv` stands for a switch's arguments.
+    /// Switches for the agent's own settings. `{name}` in `argv` is replaced by the arguments of a switch.
     #[serde(default)]
     pub switches: BTreeMap<String, Switch>,
-    /// Files of a project that it follows by itself, and that must have been accepted first; with a `/` at the end, all
-    /// files below a folder.
+    /// Project files whose instructions the agent follows by itself, so the user must accept them first. A path with a
+    /// `/` at the end means all files below that folder.
     #[serde(default)]
     pub obeys: Vec<String>,
-    /// What it would make of a prompt by itself.
+    /// Syntax in a prompt that the agent would expand by itself.
     #[serde(default)]
     pub expands: Vec<Expands>,
-    /// The longest prompt that it takes, in characters.
+    /// Maximum prompt length in characters; `None` if there is no limit.
     pub max_characters: Option<u64>,
-    /// The longest prompt that it takes, in bytes.
+    /// Maximum prompt length in bytes; `None` if there is no limit.
     pub max_bytes: Option<u64>,
-    /// Arguments with which the command tells its version.
+    /// Arguments with which the command prints its version; empty if it cannot.
     #[serde(default)]
     pub version: Vec<String>,
-    /// The version that it was tried with.
+    /// Version that this definition was tested with.
     pub tried_with: Option<String>,
-    /// How its output is read.
+    /// Format of the output.
     #[serde(default)]
     pub output: OutputSpec,
-    /// How its failures are told apart, before what holds for every agent.
+    /// Rules that classify failures of this agent; they come before the rules for all agents.
     #[serde(default)]
-    pub ends: Vec<EndRule>,
-    /// Who makes its models, if that is one.
+    pub ends: Vec<OutcomeRule>,
+    /// Vendor of its models; `None` if there are several.
     pub vendor: Option<String>,
-    /// How far it was tried.
+    /// Extent to which this definition was tested.
     #[serde(default)]
     pub tried: Tried,
 }
 
-/// How far something was tried by those who have described it.
+/// Extent to which the authors of a definition have tested it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tried {
-    /// Nothing is said.
+    /// The definition does not say.
     #[default]
     Unknown,
-    /// It was only read about.
+    /// Written from documentation only.
     Documented,
-    /// It was installed, and its help read.
+    /// The agent was installed and its help text was read.
     Help,
-    /// It ran against a scripted server.
+    /// The agent ran against a scripted server.
     Ran,
-    /// Every way in which it ends was measured against a scripted server.
+    /// Every outcome of a call was measured against a scripted server.
     Measured,
 }
 
-/// How a prompt gets to an agent.
+/// Way in which an agent receives its prompt.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum PromptWay {
-    /// It reads the prompt from its standard input.
+pub enum PromptDelivery {
+    /// The prompt is written to stdin.
     #[default]
     Stdin,
-    /// It reads the file that `{prompt_file}` names; its standard input is empty.
+    /// The prompt is in the file that `{prompt_file}` names; stdin is empty.
     File,
 }
 
-/// The arguments that hold an agent to each permission.
+/// Arguments that enforce each permission.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Permissions {
-    /// It may use no tools; without these arguments, such a call is given those for reading.
+    /// Disables all tools. If `None`, a call without tools uses `read_only`.
     pub no_tools: Option<Vec<Argument>>,
-    /// It may read.
+    /// Allows reading only.
     pub read_only: Option<Vec<Argument>>,
-    /// It may edit the work tree.
+    /// Allows editing the working tree.
     pub edit: Option<Vec<Argument>>,
-    /// It may run a command as well: behind those of `edit`, once for each command.
+    /// Allows one command, in addition to `edit`; repeated for each command.
     pub command: Option<Argument>,
 }
 
 impl Permissions {
-    /// Returns the arguments for a permission; `None` if the agent cannot be held to it.
+    /// Returns the arguments for a permission; `None` if the agent has none to enforce it.
     #[must_use]
     pub fn arguments(&self, permission: Permission) -> Option<&[Argument]> {
         match permission {
@@ -122,40 +122,40 @@ impl Permissions {
     }
 }
 
-/// How an agent's output is read.
+/// Format of an agent's output.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutputSpec {
-    /// What it consists of.
+    /// Syntax of the output.
     #[serde(default)]
     pub kind: OutputKind,
-    /// Where the reply's text stands.
+    /// Events and paths of the reply's text.
     #[serde(default)]
     pub text: Vec<EventRule>,
-    /// What is put between two texts.
+    /// Separator between two texts.
     #[serde(default)]
     pub join: String,
-    /// The event with which the agent says that it came to its end.
+    /// Condition of the event that completes a reply.
     #[serde(default, rename = "final")]
-    pub last: When,
-    /// The events that say that it failed, and where they say why.
+    pub last: EventCondition,
+    /// Events that report a failure, and paths of the message.
     #[serde(default)]
     pub error: Vec<EventRule>,
-    /// The events that show that it called a tool; `None` if it is not known how that shows.
-    pub tools: Option<Vec<When>>,
-    /// Where it tells what it used.
+    /// Conditions of events that show a tool call; `None` if the output does not show them.
+    pub tools: Option<Vec<EventCondition>>,
+    /// Events and paths of token counts and cost.
     #[serde(default)]
     pub usage: UsageSpec,
-    /// The exit codes that a good end may have.
-    #[serde(default = "zero")]
+    /// Exit codes that mean success.
+    #[serde(default = "default_exit_codes")]
     pub exit_codes: Vec<i32>,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
-fn zero() -> Vec<i32> {
+fn default_exit_codes() -> Vec<i32> {
     vec![0]
 }
 
@@ -165,91 +165,91 @@ impl Default for OutputSpec {
             kind: OutputKind::Text,
             text: Vec::new(),
             join: String::new(),
-            last: When::default(),
+            last: EventCondition::default(),
             error: Vec::new(),
             tools: None,
             usage: UsageSpec::default(),
-            exit_codes: zero(),
+            exit_codes: default_exit_codes(),
         }
     }
 }
 
-/// What an agent's output consists of.
+/// Syntax of an agent's output.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputKind {
-    /// The reply and nothing else.
+    /// Plain text: the reply and nothing else.
     #[default]
     Text,
-    /// A JSON value, the last one if there are several: an event, or a list of them.
+    /// One JSON value, an event or a list of events; the last value counts if there are several.
     Json,
-    /// An event on each line.
+    /// One JSON event per line.
     Jsonl,
 }
 
-/// Where an agent tells what it used; several places are added up.
+/// Paths of token counts and cost in an agent's events. Several values of one kind are added up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UsageSpec {
-    /// The events that tell it, added up; the final one if nothing is said.
-    pub when: Option<When>,
-    /// Tokens of the prompt.
+    /// Condition of the events that report usage, which are added up; `None` means the final event only.
+    pub when: Option<EventCondition>,
+    /// Prompt tokens.
     pub input: Option<PathList>,
-    /// Tokens of the prompt that came from a cache.
+    /// Prompt tokens that were read from a cache.
     pub cache_read: Option<PathList>,
-    /// Tokens of the prompt that were put into a cache.
+    /// Prompt tokens that were written to a cache.
     pub cache_write: Option<PathList>,
-    /// Tokens of the reply.
+    /// Reply tokens.
     pub output: Option<PathList>,
-    /// Tokens of the reply that were thoughts.
+    /// Reply tokens that were spent on reasoning.
     pub reasoning: Option<PathList>,
-    /// What it cost, in US dollars.
+    /// Cost in US dollars.
     pub cost_dollars: Option<PathList>,
-    /// Whether `input` counts the tokens of `cache_read` too.
+    /// True if `input` includes the tokens of `cache_read`.
     #[serde(default)]
     pub input_includes_cache: bool,
 }
 
-/// One path or several.
+/// One or several paths; written as a text or a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathList(pub Vec<JsonPath>);
 
-/// How a failure is told from others: what it is if everything named here fits.
+/// A rule that classifies a failed call. It applies if both its words and its exit code match.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct EndRule {
-    /// Outcome of the call, without its details: those come from the agent's words.
+pub struct OutcomeRule {
+    /// Outcome of the call. Its details, such as a retry delay, are read from the agent's message.
     #[serde(deserialize_with = "CallOutcome::deserialize_reported")]
     pub end: CallOutcome,
-    /// Words of which one must stand there, as whole words; case does not matter.
+    /// Phrases of which one must occur, as whole words and in any case; empty matches every message.
     #[serde(default)]
     pub contains: Vec<String>,
-    /// Where they must stand.
-    #[serde(default = "everywhere", rename = "in")]
-    pub places: Vec<WordPlace>,
-    /// Exit codes of which it must have one.
+    /// Texts that are searched.
+    #[serde(default = "all_sources", rename = "in")]
+    pub places: Vec<FailureSource>,
+    /// Exit codes of which one must match; empty matches every exit.
     #[serde(default)]
     pub exit_codes: Vec<i32>,
 }
 
-fn everywhere() -> Vec<WordPlace> {
-    vec![WordPlace::Error, WordPlace::Stderr]
+fn all_sources() -> Vec<FailureSource> {
+    vec![FailureSource::Error, FailureSource::Stderr]
 }
 
-/// Where an agent speaks of its failure.
+/// Text in which an agent reports a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum WordPlace {
-    /// In what its output says of the error; if it says nothing, at the end of its output.
+pub enum FailureSource {
+    /// The error message in its output, or the end of the output if there is no message.
     Error,
-    /// At the end of its standard error.
+    /// The end of stderr.
     Stderr,
 }
 
 impl<'de> Deserialize<'de> for PathList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let texts = deserializer.deserialize_any(OneOrMore)?;
+        let texts = deserializer.deserialize_any(OneOrMoreTexts)?;
         let paths = texts
             .into_iter()
             .map(JsonPath::new)
@@ -259,7 +259,7 @@ impl<'de> Deserialize<'de> for PathList {
 }
 
 impl AgentSpec {
-    /// Returns the command, without its arguments.
+    /// Returns the command without its arguments; empty if there is none.
     #[must_use]
     pub fn command(&self) -> &str {
         self.argv
@@ -268,85 +268,105 @@ impl AgentSpec {
             .map_or("", String::as_str)
     }
 
-    /// Returns what is wrong with a definition, in words.
-    pub(super) fn fault(&self) -> Option<String> {
-        self.fault_of_command()
-            .or_else(|| self.fault_of_output())
-            .or_else(|| {
-                let names = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
-                self.set
-                    .keys()
-                    .find(names)
-                    .map(|name| format!("{name:?} cannot be set: it is no variable's name"))
-            })
+    /// Returns a message about the first problem of the definition; `None` if it is valid.
+    pub(super) fn find_problem(&self) -> Option<String> {
+        self.find_command_problem()
+            .or_else(|| self.find_output_problem())
+            .or_else(|| self.find_variable_problem())
     }
 
-    fn fault_of_command(&self) -> Option<String> {
+    fn find_variable_problem(&self) -> Option<String> {
+        let is_invalid = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
+        let name = self.set.keys().find(is_invalid)?;
+        Some(format!("{name:?} cannot be set: it is no variable's name"))
+    }
+
+    fn find_command_problem(&self) -> Option<String> {
         let Some(Argument(command)) = self.argv.first() else {
             return Some("`argv` is empty".to_owned());
         };
         if !matches!(&command[..], [command] if !command.is_empty() && !command.contains('{')) {
             return Some("the first of `argv` is the command: one plain text".to_owned());
         }
-        let permissions = self.permissions.iter();
-        let permissions = permissions
-            .flat_map(|given| [&given.no_tools, &given.read_only, &given.edit])
-            .flatten();
-        let command = self.permissions.iter().flat_map(|given| &given.command);
-        if let Some(argument) = command.clone().find(|argument| !argument.names("command")) {
+
+        let allow_command = self
+            .permissions
+            .as_ref()
+            .and_then(|permissions| permissions.command.as_ref());
+        if let Some(argument) =
+            allow_command.filter(|argument| !argument.has_placeholder("command"))
+        {
             return Some(format!(
                 "`command` of `permissions` lacks `{{command}}`: {}",
                 argument.0.join(" ")
             ));
         }
-        let switched = || self.switches.values().flat_map(Switch::arguments);
-        let switches = |name: &str| self.switches.contains_key(name);
-        let all = || {
-            self.argv
-                .iter()
-                .chain(permissions.clone().flatten())
-                .chain(switched())
-        };
-        if let Some(fault) = all().find_map(|argument| argument.fault(&switches, false)) {
-            return Some(fault);
-        }
-        if let Some(fault) = command
-            .clone()
-            .find_map(|argument| argument.fault(&switches, true))
-        {
-            return Some(fault);
-        }
-        let placed = |name: &&String| {
-            !self
-                .argv
-                .iter()
-                .any(|argument| argument.0 == [format!("{{{name}}}")])
-        };
-        let idle = self
-            .switches
+
+        let permission_arguments: Vec<&Argument> = self
+            .permissions
             .iter()
-            .filter(|(_, switch)| switch.arguments().next().is_some());
-        if let Some(name) = idle.map(|(name, _)| name).find(placed) {
+            .flat_map(|given| [&given.no_tools, &given.read_only, &given.edit])
+            .flatten()
+            .flatten()
+            .collect();
+        let all_arguments: Vec<&Argument> = self
+            .argv
+            .iter()
+            .chain(permission_arguments.iter().copied())
+            .chain(self.switches.values().flat_map(Switch::arguments))
+            .collect();
+        let is_switch = |name: &str| self.switches.contains_key(name);
+        let placeholder_problem = all_arguments
+            .iter()
+            .find_map(|argument| argument.find_problem(&is_switch, false))
+            .or_else(|| allow_command?.find_problem(&is_switch, true));
+        if placeholder_problem.is_some() {
+            return placeholder_problem;
+        }
+
+        if let Some(name) = self.find_unplaced_switch() {
             return Some(format!(
                 "the switch `{name}` has arguments, and `{{{name}}}` is not in `argv`"
             ));
         }
-        if permissions.clone().flatten().any(Argument::is_permissions) {
+
+        if permission_arguments
+            .iter()
+            .any(|argument| argument.is_permissions())
+        {
             return Some("`{permissions}` cannot stand in `permissions`".to_owned());
         }
-        let named = self.argv.iter().any(Argument::is_permissions);
-        if named != self.permissions.is_some() {
+        let has_permissions = self.argv.iter().any(Argument::is_permissions);
+        if has_permissions != self.permissions.is_some() {
             return Some("`permissions` and `{permissions}` in `argv` need each other".to_owned());
         }
-        if all().any(|argument| argument.names("prompt_file")) != (self.prompt == PromptWay::File) {
+
+        let has_prompt_file = all_arguments
+            .iter()
+            .any(|argument| argument.has_placeholder("prompt_file"));
+        if has_prompt_file != (self.prompt == PromptDelivery::File) {
             return Some("`prompt: file` and `{prompt_file}` in `argv` need each other".to_owned());
         }
         None
     }
 
-    fn fault_of_output(&self) -> Option<String> {
+    /// Returns a switch that has arguments but no placeholder in `argv`.
+    fn find_unplaced_switch(&self) -> Option<&String> {
+        let is_placed = |name: &String| {
+            self.argv
+                .iter()
+                .any(|argument| argument.0 == [format!("{{{name}}}")])
+        };
+        self.switches
+            .iter()
+            .filter(|(_, switch)| switch.arguments().next().is_some())
+            .map(|(name, _)| name)
+            .find(|name| !is_placed(name))
+    }
+
+    fn find_output_problem(&self) -> Option<String> {
         let output = &self.output;
-        let rules = self.ends.iter().find_map(EndRule::fault);
+        let rules = self.ends.iter().find_map(OutcomeRule::find_problem);
         match output.kind {
             OutputKind::Text => {
                 let plain = OutputSpec {
@@ -364,7 +384,7 @@ impl AgentSpec {
                 Some("`output` does not say which event is the `final` one".to_owned())
             }
             OutputKind::Json | OutputKind::Jsonl
-                if output.tools.iter().flatten().any(When::is_empty) =>
+                if output.tools.iter().flatten().any(EventCondition::is_empty) =>
             {
                 Some(
                     "a condition under `tools` asks for nothing, so every event would fit"
@@ -377,10 +397,10 @@ impl AgentSpec {
     }
 }
 
-impl EndRule {
-    /// Returns what is wrong with a rule, in words.
-    pub(super) fn fault(&self) -> Option<String> {
-        let idle = self.contains.is_empty() && self.exit_codes.is_empty();
-        idle.then(|| "a rule of `ends` needs `contains` or `exit_codes`".to_owned())
+impl OutcomeRule {
+    /// Returns a message if the rule would match every failure.
+    pub(super) fn find_problem(&self) -> Option<String> {
+        let is_unconditional = self.contains.is_empty() && self.exit_codes.is_empty();
+        is_unconditional.then(|| "a rule of `ends` needs `contains` or `exit_codes`".to_owned())
     }
 }

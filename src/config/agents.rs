@@ -1,18 +1,18 @@
-//! The definitions of agents that are commands: what is shipped, what the user adds, what the project adds.
+//! Agent definitions: the shipped ones, those of the user and those of the project.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use serde::Deserialize;
 
-use super::provider::NO_NAME;
+use super::provider::INVALID_KEY_NAME;
 use super::secret_names::password_in_url;
-use super::{AgentSpec, EndRule, Environment, HttpSpec, NamePattern, Provider, SecretNames};
+use super::{AgentSpec, Environment, HttpSpec, NamePattern, OutcomeRule, Provider, SecretNames};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, Expands};
 use crate::text::yaml::{self, Placed};
 
-/// The definitions in force: the shipped ones, overlaid by the user's file and the project's, in this order.
+/// Effective definitions: the shipped ones, overlaid by the user's file and the project's file, in this order.
 #[derive(Clone, Debug, Default)]
 pub struct Agents {
     environment: Vec<NamePattern>,
@@ -20,42 +20,42 @@ pub struct Agents {
     secret_names: SecretNames,
     agents: BTreeMap<String, AgentSpec>,
     providers: BTreeMap<String, Provider>,
-    failures: Failures,
+    failures: FailureRules,
     http: HttpSpec,
 }
 
-/// An agent that is known by its name.
+/// Kind of an agent, with its definition.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known<'a> {
-    /// It is a command.
+pub enum AgentKind<'a> {
+    /// A command.
     Command(&'a AgentSpec),
-    /// It is a model of a server.
+    /// A model on an HTTP server.
     Http(&'a Provider),
 }
 
-/// How the failures of every agent are told apart.
+/// Rules that classify the failures of all agents.
 #[derive(Clone, Debug, Default)]
-pub struct Failures {
-    /// What a failure is, the first rule that fits.
-    pub ends: Vec<EndRule>,
-    /// Words that stand before how long to wait.
+pub struct FailureRules {
+    /// Rules for the outcome of a call; the first that matches applies.
+    pub ends: Vec<OutcomeRule>,
+    /// Phrases that precede the time to wait after a rate limit.
     pub retry_after: Vec<String>,
-    /// Words that stand before when there is more.
+    /// Phrases that precede the time at which a quota is reset.
     pub resets: Vec<String>,
 }
 
-/// The file as it is written. Any other key is an error.
+/// A definitions file as it is written. Unknown keys are errors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct AgentsFile {
     format: Placed<u64>,
     #[serde(default)]
     environment: Vec<NamePattern>,
     #[serde(default)]
     secrets: Vec<NamePattern>,
     #[serde(default)]
-    ends: Vec<Placed<EndRule>>,
+    ends: Vec<Placed<OutcomeRule>>,
     #[serde(default)]
     retry_after: Vec<String>,
     #[serde(default)]
@@ -64,7 +64,7 @@ struct Written {
     agents: BTreeMap<String, Placed<AgentSpec>>,
     #[serde(default)]
     providers: BTreeMap<String, Placed<Provider>>,
-    /// In the shipped file alone: it speaks of what the program itself writes.
+    /// Only in the shipped file: it describes the output of agentd's own HTTP sender.
     http: Option<Placed<HttpSpec>>,
 }
 
@@ -85,29 +85,31 @@ impl Agents {
     ///
     /// `ConfigInvalid` with the place.
     pub fn overlaid(mut self, text: &str, origin: &str) -> Result<Self> {
-        let written: Written = yaml::read(text, origin, 1, ErrorKind::ConfigInvalid)?;
+        let file: AgentsFile = yaml::read(text, origin, 1, ErrorKind::ConfigInvalid)?;
         let invalid = |location, message: String| {
             Error::new(ErrorKind::ConfigInvalid, message)
                 .with_place(yaml::place(text, origin, 1, location))
                 .with_hint("docs/reference/agents.md describes every key")
         };
-        if written.format.value != 1 {
+        if file.format.value != 1 {
             let message = "only definitions of agents of format 1 are understood".to_owned();
-            return Err(invalid(written.format.referenced, message));
+            return Err(invalid(file.format.referenced, message));
         }
+
         let mut ends = Vec::new();
-        for rule in written.ends {
-            if let Some(fault) = rule.value.fault() {
-                return Err(invalid(rule.referenced, fault));
+        for rule in file.ends {
+            if let Some(problem) = rule.value.find_problem() {
+                return Err(invalid(rule.referenced, problem));
             }
             ends.push(rule.value);
         }
-        for (name, placed) in written.agents {
+
+        for (name, placed) in file.agents {
             let location = placed.referenced;
-            let named = AgentName::new(name.as_str());
-            named.map_err(|error| invalid(location, error.message().to_owned()))?;
-            if let Some(fault) = placed.value.fault() {
-                return Err(invalid(location, format!("`{name}`: {fault}")));
+            AgentName::new(name.as_str())
+                .map_err(|error| invalid(location, error.message().to_owned()))?;
+            if let Some(problem) = placed.value.find_problem() {
+                return Err(invalid(location, format!("`{name}`: {problem}")));
             }
             self.agents.insert(
                 name.clone(),
@@ -117,7 +119,8 @@ impl Agents {
                 },
             );
         }
-        for (name, placed) in written.providers {
+
+        for (name, placed) in file.providers {
             let location = placed.referenced;
             if name.contains(':') {
                 return Err(invalid(
@@ -125,12 +128,12 @@ impl Agents {
                     format!("`{name}`: a provider's name holds no `:`"),
                 ));
             }
-            let named = AgentName::new(name.as_str());
-            named.map_err(|error| invalid(location, error.message().to_owned()))?;
-            if let Some(fault) = placed.value.fault() {
-                let error = invalid(location, format!("`{name}`: {fault}"))
+            AgentName::new(name.as_str())
+                .map_err(|error| invalid(location, error.message().to_owned()))?;
+            if let Some(problem) = placed.value.find_problem() {
+                let error = invalid(location, format!("`{name}`: {problem}"))
                     .with_hint("docs/reference/http.md describes every key");
-                return Err(if fault == NO_NAME {
+                return Err(if problem == INVALID_KEY_NAME {
                     error.without_text()
                 } else {
                     error
@@ -144,7 +147,8 @@ impl Agents {
                 },
             );
         }
-        if let Some(placed) = written.http {
+
+        if let Some(placed) = file.http {
             if self.http != HttpSpec::default() {
                 return Err(invalid(
                     placed.referenced,
@@ -153,39 +157,42 @@ impl Agents {
             }
             self.http = placed.value;
         }
+
         ends.append(&mut self.failures.ends);
         self.failures.ends = ends;
-        self.failures.retry_after.extend(written.retry_after);
-        self.failures.resets.extend(written.resets);
-        self.environment.extend(written.environment);
-        self.secrets.extend(written.secrets);
+        self.failures.retry_after.extend(file.retry_after);
+        self.failures.resets.extend(file.resets);
+        self.environment.extend(file.environment);
+        self.secrets.extend(file.secrets);
         Ok(self)
     }
 
-    /// Returns these definitions with rules for the names of secret variables.
+    /// Sets the rules for the names of secret variables, in the format of `data/secret_names.txt`.
     #[must_use]
     pub fn with_secrets(mut self, rules: &str) -> Self {
         self.secret_names = SecretNames::read(rules);
         self
     }
 
-    /// Returns a definition by its name.
+    /// Returns the command of exactly this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&AgentSpec> {
         self.agents.get(name)
     }
 
-    /// Returns the agent of a name such as `claude`, `claude:opus` or `ollama:llama3.2:3b`, and the model in it.
+    /// Returns the agent of a name such as `claude`, `claude:opus` or `ollama:llama3.2:3b`, and the model that the name
+    /// holds.
     #[must_use]
-    pub fn known<'a>(&'a self, name: &'a str) -> Option<(Known<'a>, Option<&'a str>)> {
+    pub fn known<'a>(&'a self, name: &'a str) -> Option<(AgentKind<'a>, Option<&'a str>)> {
         if let Some(spec) = self.find(name) {
-            return Some((Known::Command(spec), None));
+            return Some((AgentKind::Command(spec), None));
         }
-        // What begins like a flag would be taken for one.
+
+        // A command would take a model that starts with `-` for a flag.
         let is_model = |model: &str| !model.is_empty() && !model.starts_with('-');
         let (name, model) = name.split_once(':').filter(|(_, model)| is_model(model))?;
-        let command = self.find(name).map(Known::Command);
-        let known = command.or_else(|| self.providers.get(name).map(Known::Http))?;
+        let command = self.find(name).map(AgentKind::Command);
+        let known = command.or_else(|| self.providers.get(name).map(AgentKind::Http))?;
         Some((known, Some(model)))
     }
 
@@ -194,98 +201,105 @@ impl Agents {
     pub fn model<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         match self.known(name)? {
             (_, Some(model)) => Some(model),
-            (Known::Command(spec), None) => spec.model.as_deref(),
-            (Known::Http(_), None) => None,
+            (AgentKind::Command(spec), None) => spec.model.as_deref(),
+            (AgentKind::Http(_), None) => None,
         }
     }
 
-    /// Returns what an agent would expand in a prompt.
+    /// Returns the syntax in a prompt that an agent would expand by itself.
     #[must_use]
     pub fn expands(&self, name: &str) -> Vec<Expands> {
         match self.known(name) {
-            Some((Known::Command(spec), _)) => spec.expands.clone(),
+            Some((AgentKind::Command(spec), _)) => spec.expands.clone(),
             _ => Vec::new(),
         }
     }
 
-    /// Returns the files of a project that an agent follows by itself.
+    /// Returns the project files whose instructions an agent follows by itself.
     #[must_use]
     pub fn obeys<'a>(&'a self, name: &'a str) -> &'a [String] {
         match self.known(name) {
-            Some((Known::Command(spec), _)) => &spec.obeys,
+            Some((AgentKind::Command(spec), _)) => &spec.obeys,
             _ => &[],
         }
     }
 
-    /// Tells whether an agent has tools of its own to read and edit files with.
+    /// Returns true if an agent can read and edit files with its own tools, or if it is unknown.
     #[must_use]
     pub fn has_tools(&self, name: &str) -> bool {
         match self.known(name) {
-            Some((Known::Http(_), _)) => false,
-            Some((Known::Command(spec), _)) => spec.tools,
+            Some((AgentKind::Http(_), _)) => false,
+            Some((AgentKind::Command(spec), _)) => spec.tools,
             None => true,
         }
     }
 
-    /// Returns all definitions, to be changed.
+    /// Returns all commands for modification.
     pub(super) fn specs_mut(&mut self) -> impl Iterator<Item = &mut AgentSpec> {
         self.agents.values_mut()
     }
 
-    /// Returns how what our own sender writes is read.
+    /// Returns the output format of agentd's own HTTP sender.
     #[must_use]
     pub fn http(&self) -> &HttpSpec {
         &self.http
     }
 
-    /// Returns all servers of models, by name.
+    /// Returns all HTTP providers, sorted by name.
     pub fn providers(&self) -> impl Iterator<Item = &Provider> {
         self.providers.values()
     }
 
-    /// Returns all definitions, by name.
+    /// Returns all commands, sorted by name.
     pub fn all(&self) -> impl Iterator<Item = &AgentSpec> {
         self.agents.values()
     }
 
-    /// Returns how the failures of every agent are told apart.
+    /// Returns the rules that classify the failures of all agents.
     #[must_use]
-    pub fn failures(&self) -> &Failures {
+    pub fn failures(&self) -> &FailureRules {
         &self.failures
     }
 
-    /// Returns the variables that an agent gets: what it may see of an environment, and what is set for it.
+    /// Returns the environment of an agent: the variables that it may see, and those that its definition sets.
     #[must_use]
     pub fn variables(&self, spec: &AgentSpec, environment: &Environment) -> Environment {
-        let fits = |patterns: &[NamePattern], name: &str| {
-            patterns.iter().any(|pattern| pattern.fits(name))
+        let has_match = |patterns: &[NamePattern], name: &str| {
+            patterns.iter().any(|pattern| pattern.matches(name))
         };
-        let seen = environment.0.iter().filter(|(name, _)| {
-            name.to_str().is_some_and(|name| {
-                (fits(&self.environment, name) || fits(&spec.environment, name))
-                    && !fits(&spec.unset, name)
-                    && !spec.set.contains_key(name)
-            })
-        });
+        let is_visible = |name: &str| {
+            let is_allowed =
+                has_match(&self.environment, name) || has_match(&spec.environment, name);
+            is_allowed && !has_match(&spec.unset, name) && !spec.set.contains_key(name)
+        };
+
+        let visible = environment
+            .0
+            .iter()
+            .filter(|(name, _)| name.to_str().is_some_and(is_visible));
         let set = spec
             .set
             .iter()
             .map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        Environment(seen.cloned().chain(set).collect())
+        Environment(visible.cloned().chain(set).collect())
     }
 
-    /// Returns the names and values that must not be seen: of an environment, and of what is set for agents. A variable is
-    /// secret by its name, or by a password in its value, which is then returned as well.
+    /// Returns the names and values to redact, from an environment and from the variables that definitions set. A
+    /// variable is secret by its name, or because its value is a URL with a password; the password is then returned as
+    /// well, under the same name.
     #[must_use]
     pub fn secrets(&self, environment: &Environment) -> Vec<(String, Vec<u8>)> {
-        let seen = environment.0.iter().filter_map(|(name, value)| {
+        let inherited = environment.0.iter().filter_map(|(name, value)| {
             Some((
                 name.to_str()?.to_owned(),
                 value.as_encoded_bytes().to_owned(),
             ))
         });
-        let set = self.agents.values().flat_map(|spec| &spec.set);
-        let set = set.map(|(name, value)| (name.clone(), value.clone().into_bytes()));
+        let set = self
+            .agents
+            .values()
+            .flat_map(|spec| &spec.set)
+            .map(|(name, value)| (name.clone(), value.clone().into_bytes()));
         let keys: Vec<&String> = self
             .providers
             .values()
@@ -293,12 +307,14 @@ impl Agents {
             .collect();
 
         let mut secrets = Vec::new();
-        for (name, value) in seen.chain(set) {
-            let password = std::str::from_utf8(&value).ok().and_then(password_in_url);
-            let password = password.map(|password| password.as_bytes().to_owned());
+        for (name, value) in inherited.chain(set) {
+            let password = std::str::from_utf8(&value)
+                .ok()
+                .and_then(password_in_url)
+                .map(|password| password.as_bytes().to_owned());
             let is_named = keys.contains(&&name)
                 || self.secret_names.is_secret(&name)
-                || self.secrets.iter().any(|pattern| pattern.fits(&name));
+                || self.secrets.iter().any(|pattern| pattern.matches(&name));
             if is_named || password.is_some() {
                 secrets.extend(password.map(|password| (name.clone(), password)));
                 secrets.push((name, value));

@@ -1,4 +1,4 @@
-//! Arguments of a command, and the blanks in them.
+//! Arguments of a command and their placeholders, such as `{model}`.
 
 use std::fmt;
 use std::path::Path;
@@ -7,56 +7,57 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// An argument, or several that belong together. They are left out if `{model}` stands in them and none is known.
+/// An argument, or several that belong together. They are omitted if they contain `{model}` and no model is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument(pub Vec<String>);
 
-/// What the blanks of arguments are filled with.
+/// Values of the placeholders.
 #[derive(Clone, Copy, Debug)]
-pub struct Blanks<'a> {
-    /// `{model}`.
+pub struct ArgumentValues<'a> {
+    /// Value of `{model}`; without one, arguments that need it are omitted.
     pub model: Option<&'a str>,
-    /// `{prompt_file}`.
+    /// Value of `{prompt_file}`.
     pub prompt_file: &'a Path,
-    /// `{cwd}`.
+    /// Value of `{cwd}`.
     pub cwd: &'a Path,
-    /// `{command}`.
+    /// Value of `{command}`.
     pub command: &'a str,
 }
 
-/// The blank that stands for the arguments of a permission.
-const PERMISSIONS: &str = "{permissions}";
+/// Placeholder for the arguments of a permission.
+const PERMISSIONS_PLACEHOLDER: &str = "{permissions}";
 
 impl Argument {
-    /// Returns the arguments with their blanks filled; none if they are to be left out.
+    /// Replaces the placeholders; returns no arguments if they need a model and none is set.
     ///
     /// # Errors
     ///
     /// `AgentUnusable` for a path that is not UTF-8.
-    pub fn filled(&self, blanks: &Blanks<'_>) -> Result<Vec<String>> {
+    pub fn fill(&self, values: &ArgumentValues<'_>) -> Result<Vec<String>> {
         let texts = self
             .0
             .iter()
-            .map(|text| fill(text, blanks))
+            .map(|text| fill_text(text, values))
             .collect::<Result<Option<Vec<_>>>>();
         texts.map(Option::unwrap_or_default)
     }
 
-    /// Tells whether it stands for the arguments of a permission.
+    /// Returns true if it is the placeholder for the arguments of a permission.
     #[must_use]
     pub fn is_permissions(&self) -> bool {
-        self.0 == [PERMISSIONS]
+        self.0 == [PERMISSIONS_PLACEHOLDER]
     }
 
-    /// Tells whether a blank stands in it.
-    pub(super) fn names(&self, blank: &str) -> bool {
+    /// Returns true if it contains a placeholder of this name.
+    pub(super) fn has_placeholder(&self, name: &str) -> bool {
         self.0
             .iter()
-            .any(|text| pieces(text).contains(&Piece::Blank(blank)))
+            .any(|text| split_placeholders(text).contains(&ArgumentSegment::Placeholder(name)))
     }
 
-    /// Returns what is wrong with it, in words. `{command}` is known only where a command is allowed.
-    pub(super) fn fault(
+    /// Returns a message about the first unknown placeholder; `None` if there is none. `{command}` is valid only if
+    /// `in_command`: in the argument that allows a command.
+    pub(super) fn find_problem(
         &self,
         is_switch: &impl Fn(&str) -> bool,
         in_command: bool,
@@ -65,34 +66,42 @@ impl Argument {
             return None;
         }
         if let [text] = &self.0[..]
-            && let [Piece::Text(""), Piece::Blank(name), Piece::Text("")] = pieces(text)[..]
+            && let [
+                ArgumentSegment::Text(""),
+                ArgumentSegment::Placeholder(name),
+                ArgumentSegment::Text(""),
+            ] = split_placeholders(text)[..]
             && is_switch(name)
         {
             return None;
         }
-        let blanks = self.0.iter().flat_map(|text| pieces(text));
-        blanks.into_iter().find_map(|piece| match piece {
-            Piece::Text(_) | Piece::Blank("model" | "prompt_file" | "cwd") => None,
-            Piece::Blank("command") if in_command => None,
-            Piece::Blank("permissions") => {
-                Some(format!("`{PERMISSIONS}` must be an argument of its own"))
+        let segments = self.0.iter().flat_map(|text| split_placeholders(text));
+        segments.into_iter().find_map(|segment| match segment {
+            ArgumentSegment::Text(_)
+            | ArgumentSegment::Placeholder("model" | "prompt_file" | "cwd") => None,
+            ArgumentSegment::Placeholder("command") if in_command => None,
+            ArgumentSegment::Placeholder("permissions") => Some(format!(
+                "`{PERMISSIONS_PLACEHOLDER}` must be an argument of its own"
+            )),
+            ArgumentSegment::Placeholder(name) => {
+                Some(format!("`{{{name}}}` is no blank that is known here"))
             }
-            Piece::Blank(name) => Some(format!("`{{{name}}}` is no blank that is known here")),
         })
     }
 }
 
-/// A part of an argument.
+/// A part of an argument's text.
 #[derive(Debug, PartialEq, Eq)]
-enum Piece<'a> {
+enum ArgumentSegment<'a> {
     Text(&'a str),
-    Blank(&'a str),
+    Placeholder(&'a str),
 }
 
-/// Splits a text at its blanks: names of small letters in braces.
-fn pieces(text: &str) -> Vec<Piece<'_>> {
-    let mut pieces = Vec::new();
-    let (mut from, mut at) = (0, 0);
+/// Splits a text at its placeholders: names of lower-case letters and `_` in braces. Other braces are plain text.
+fn split_placeholders(text: &str) -> Vec<ArgumentSegment<'_>> {
+    let mut segments = Vec::new();
+    let mut from = 0;
+    let mut at = 0;
     while let Some(open) = text[at..].find('{').map(|open| at + open) {
         let name = &text[open + 1..];
         let end = name
@@ -100,34 +109,39 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
             .unwrap_or(name.len());
         at = open + 1;
         if end > 0 && name[end..].starts_with('}') {
-            pieces.extend([Piece::Text(&text[from..open]), Piece::Blank(&name[..end])]);
+            segments.extend([
+                ArgumentSegment::Text(&text[from..open]),
+                ArgumentSegment::Placeholder(&name[..end]),
+            ]);
             at = open + end + 2;
             from = at;
         }
     }
-    pieces.push(Piece::Text(&text[from..]));
-    pieces
+    segments.push(ArgumentSegment::Text(&text[from..]));
+    segments
 }
 
-/// Fills the blanks of a text in one pass; `None` if it needs a model and none is known.
-fn fill(text: &str, blanks: &Blanks<'_>) -> Result<Option<String>> {
+/// Replaces the placeholders of a text in one pass; `None` if it needs a model and none is set.
+fn fill_text(text: &str, values: &ArgumentValues<'_>) -> Result<Option<String>> {
     let mut filled = String::new();
-    for piece in pieces(text) {
-        match piece {
-            Piece::Text(text) => filled.push_str(text),
-            Piece::Blank("model") => match blanks.model {
+    for segment in split_placeholders(text) {
+        match segment {
+            ArgumentSegment::Text(text) => filled.push_str(text),
+            ArgumentSegment::Placeholder("model") => match values.model {
                 Some(model) => filled.push_str(model),
                 None => return Ok(None),
             },
-            Piece::Blank("prompt_file") => filled.push_str(utf8(blanks.prompt_file)?),
-            Piece::Blank("command") => filled.push_str(blanks.command),
-            Piece::Blank(_) => filled.push_str(utf8(blanks.cwd)?),
+            ArgumentSegment::Placeholder("prompt_file") => {
+                filled.push_str(path_text(values.prompt_file)?)
+            }
+            ArgumentSegment::Placeholder("command") => filled.push_str(values.command),
+            ArgumentSegment::Placeholder(_) => filled.push_str(path_text(values.cwd)?),
         }
     }
     Ok(Some(filled))
 }
 
-fn utf8(path: &Path) -> Result<&str> {
+fn path_text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| {
         let message = format!(
             "`{}` cannot be an argument: it is not UTF-8",
@@ -137,10 +151,10 @@ fn utf8(path: &Path) -> Result<&str> {
     })
 }
 
-/// Reads one text, or a list of them.
-pub(super) struct OneOrMore;
+/// Deserializes one text, or a list of texts.
+pub(super) struct OneOrMoreTexts;
 
-impl<'de> de::Visitor<'de> for OneOrMore {
+impl<'de> de::Visitor<'de> for OneOrMoreTexts {
     type Value = Vec<String>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -162,6 +176,6 @@ impl<'de> de::Visitor<'de> for OneOrMore {
 
 impl<'de> Deserialize<'de> for Argument {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(OneOrMore).map(Self)
+        deserializer.deserialize_any(OneOrMoreTexts).map(Self)
     }
 }

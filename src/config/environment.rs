@@ -1,4 +1,4 @@
-//! The variables of the environment: a value like any other, and patterns for their names.
+//! Environment variables as a value, and patterns for their names.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::text::glob::matches_name;
 
-/// The variables of the environment, by name; its values are never printed.
+/// Environment variables by name. Their values are never printed.
 #[derive(Clone, Default)]
 pub struct Environment(pub Vec<(OsString, OsString)>);
 
@@ -19,35 +19,35 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// A pattern for the names of variables, in which `*` stands for anything and case does not matter.
+/// A case-insensitive pattern for names of variables, in which `*` matches any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePattern(String);
 
 impl NamePattern {
-    /// Returns the pattern that a text writes.
+    /// Creates a pattern without checking its characters.
     #[must_use]
-    pub fn new(written: &str) -> Self {
-        Self(written.to_ascii_uppercase())
+    pub fn new(pattern: &str) -> Self {
+        Self(pattern.to_ascii_uppercase())
     }
 
     /// Returns true if a name matches.
     #[must_use]
-    pub fn fits(&self, name: &str) -> bool {
+    pub fn matches(&self, name: &str) -> bool {
         matches_name(&self.0, &name.to_ascii_uppercase())
     }
 }
 
 impl<'de> Deserialize<'de> for NamePattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let written = String::deserialize(deserializer)?;
-        let usable =
+        let pattern = String::deserialize(deserializer)?;
+        let is_usable =
             |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '*' | '(' | ')' | '.' | '-');
-        if written.is_empty() || !written.chars().all(usable) {
+        if pattern.is_empty() || !pattern.chars().all(is_usable) {
             return Err(de::Error::custom(format!(
-                "{written:?} is not a variable's name, or a pattern of one"
+                "{pattern:?} is not a variable's name, or a pattern of one"
             )));
         }
-        Ok(Self::new(&written))
+        Ok(Self::new(&pattern))
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
         ];
         for (pattern, name, fits) in cases {
             assert_eq!(
-                NamePattern(pattern.to_owned()).fits(name),
+                NamePattern(pattern.to_owned()).matches(name),
                 fits,
                 "{pattern} {name}"
             );

@@ -1,4 +1,4 @@
-//! What a call to an agent is held to: time, output, containment and budgets.
+//! Limits of a call to an agent: timeouts, output size, containment and budgets.
 
 use std::time::Duration;
 
@@ -6,27 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::models::{Budget, Caps};
 
-/// The longest time that can be set: a year, which any clock can add.
-pub(super) const YEAR: u64 = 365 * 24 * 60 * 60;
+/// Maximum time that can be set, in seconds: a year, which can be added to any clock value.
+pub(super) const MAX_SECONDS: u64 = 365 * 24 * 60 * 60;
 
-/// The most bytes that can be set: one tebibyte.
-const MOST_BYTES: u64 = 1 << 40;
+/// Maximum output limit that can be set: 1 TiB.
+const MAX_OUTPUT_BYTES: u64 = 1 << 40;
 
-/// The most dollars that can be set.
-const MOST_DOLLARS: f64 = 1e9;
+const MAX_DOLLARS: f64 = 1e9;
 
-/// How long a call to an agent may take, and how much it may write.
+/// Timeouts and output limit of a call to an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallLimits {
-    /// From start to end.
+    /// Maximum time from start to end.
     pub wall: Duration,
-    /// Without a byte of output.
+    /// Maximum time without output.
     pub idle: Duration,
-    /// Between the request to end and the end by force.
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// The most bytes of output.
+    /// Maximum size of stdout, and of stderr, in bytes.
     pub output: u64,
-    /// How long a turn waits in all for an agent that asks to wait.
+    /// Maximum total time that a turn waits for rate limits of the agent.
     pub max_wait: Duration,
 }
 
@@ -42,46 +41,46 @@ impl Default for CallLimits {
     }
 }
 
-/// What keeps the processes of an agent together.
+/// Mechanism that keeps the processes of an agent together, so that all of them end with the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Containment {
-    /// A process of ours that ends all of the agent's.
+    /// A guard process that kills all processes of the agent.
     #[default]
     Guard,
-    /// A PID namespace, which the kernel ends as a whole.
+    /// A PID namespace, which the kernel kills as a whole.
     Namespace,
 }
 
-/// A number within bounds.
+/// A number from `MIN` to `MAX`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "u64")]
-pub(super) struct Within<const LEAST: u64, const MOST: u64>(pub(super) u64);
+pub(super) struct BoundedNumber<const MIN: u64, const MAX: u64>(pub(super) u64);
 
-impl<const LEAST: u64, const MOST: u64> TryFrom<u64> for Within<LEAST, MOST> {
+impl<const MIN: u64, const MAX: u64> TryFrom<u64> for BoundedNumber<MIN, MAX> {
     type Error = String;
 
     fn try_from(number: u64) -> Result<Self, String> {
-        if (LEAST..=MOST).contains(&number) {
+        if (MIN..=MAX).contains(&number) {
             return Ok(Self(number));
         }
-        Err(format!("{number} is not a number from {LEAST} to {MOST}"))
+        Err(format!("{number} is not a number from {MIN} to {MAX}"))
     }
 }
 
 /// The table `[limits]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WrittenLimits {
-    wall_seconds: Option<Within<1, YEAR>>,
-    idle_seconds: Option<Within<1, YEAR>>,
-    grace_seconds: Option<Within<0, YEAR>>,
-    output_bytes: Option<Within<1, MOST_BYTES>>,
-    max_wait_seconds: Option<Within<0, YEAR>>,
+pub(super) struct LimitsTable {
+    wall_seconds: Option<BoundedNumber<1, MAX_SECONDS>>,
+    idle_seconds: Option<BoundedNumber<1, MAX_SECONDS>>,
+    grace_seconds: Option<BoundedNumber<0, MAX_SECONDS>>,
+    output_bytes: Option<BoundedNumber<1, MAX_OUTPUT_BYTES>>,
+    max_wait_seconds: Option<BoundedNumber<0, MAX_SECONDS>>,
 }
 
-impl WrittenLimits {
-    /// Puts what is written in place of what held before.
+impl LimitsTable {
+    /// Replaces the limits that the table sets.
     pub(super) fn overlay(&self, limits: &mut CallLimits) {
         let seconds = |number: u64| Duration::from_secs(number);
         limits.wall = self
@@ -100,7 +99,7 @@ impl WrittenLimits {
     }
 }
 
-/// Money, in millionths of a US dollar.
+/// An amount in US dollars, held in millionths.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "f64")]
 struct Dollars(u64);
@@ -109,11 +108,11 @@ impl TryFrom<f64> for Dollars {
     type Error = String;
 
     fn try_from(dollars: f64) -> Result<Self, String> {
-        if (0.0..=MOST_DOLLARS).contains(&dollars) {
+        if (0.0..=MAX_DOLLARS).contains(&dollars) {
             return Ok(Self((dollars * 1e6).round() as u64));
         }
         Err(format!(
-            "{dollars} is not an amount from 0 to {MOST_DOLLARS}"
+            "{dollars} is not an amount from 0 to {MAX_DOLLARS}"
         ))
     }
 }
@@ -121,31 +120,31 @@ impl TryFrom<f64> for Dollars {
 /// The tables `[budget.run]` and `[budget.session]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WrittenBudget {
+pub(super) struct BudgetTable {
     #[serde(default)]
-    run: WrittenCaps,
+    run: CapsTable,
     #[serde(default)]
-    session: WrittenCaps,
+    session: CapsTable,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenCaps {
+struct CapsTable {
     tokens: Option<u64>,
     dollars: Option<Dollars>,
     turns: Option<u64>,
-    minutes: Option<Within<0, { YEAR / 60 }>>,
+    minutes: Option<BoundedNumber<0, { MAX_SECONDS / 60 }>>,
 }
 
-impl WrittenBudget {
-    /// Puts what is written in place of what held before.
+impl BudgetTable {
+    /// Replaces the limits that the tables set.
     pub(super) fn overlay(&self, budget: &mut Budget) {
         self.run.overlay(&mut budget.run);
         self.session.overlay(&mut budget.session);
     }
 }
 
-impl WrittenCaps {
+impl CapsTable {
     fn overlay(&self, caps: &mut Caps) {
         caps.tokens = self.tokens.or(caps.tokens);
         caps.micro_dollars = self.dollars.map(|dollars| dollars.0).or(caps.micro_dollars);

@@ -1,4 +1,4 @@
-//! Settings and definitions of agents: a text and its origin in, a typed value out. The caller reads the files.
+//! Parses settings and agent definitions: a text and its origin in, a typed value out. The caller reads the files.
 //!
 //! ```
 //! use agentd::config::Settings;
@@ -11,81 +11,81 @@
 //! ```
 
 mod agent_spec;
+mod agent_switches;
 mod agents;
+mod allowed_command;
 mod argument;
-mod command_words;
 mod environment;
-mod event_rule;
+mod json_matcher;
 mod limits;
 mod provider;
 mod review;
 mod secret_names;
-mod switch;
 
 use std::collections::BTreeMap;
 
 pub use agent_spec::{
-    AgentSpec, EndRule, OutputKind, OutputSpec, PathList, Permissions, PromptWay, Tried, UsageSpec,
-    WordPlace,
+    AgentSpec, FailureSource, OutcomeRule, OutputKind, OutputSpec, PathList, Permissions,
+    PromptDelivery, Tried, UsageSpec,
 };
-pub use agents::{Agents, Failures, Known};
-pub use argument::{Argument, Blanks};
+pub use agent_switches::{Switch, SwitchPosition, Switches};
+pub use agents::{AgentKind, Agents, FailureRules};
+pub use argument::{Argument, ArgumentValues};
 pub use environment::{Environment, NamePattern};
-pub use event_rule::{EventRule, JsonPath, When};
+pub use json_matcher::{EventCondition, EventRule, JsonPath};
 pub use provider::{Dialect, HttpSpec, Provider};
 pub use secret_names::SecretNames;
 use serde::Deserialize;
-pub use switch::{Position, Switch, Switches};
 
 pub use limits::{CallLimits, Containment};
 pub use review::{ChangeSettings, CheckCommand, Finish, ModeSettings, ReviewSettings, TaskPace};
 
-use self::limits::{WrittenBudget, WrittenLimits};
-use self::review::{WrittenChange, WrittenMode, WrittenReview};
+use self::limits::{BudgetTable, LimitsTable};
+use self::review::{ChangeTable, ModeTable, ReviewTable};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::models::{AgentName, Budget, Mode, ModelSpec, NoncePolicy};
 
-/// The settings in force: defaults, overlaid by the user's file, the project's file and flags, in this order.
+/// Effective settings: defaults, overlaid by the user's file, the project's file and flags, in this order.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The pack that is used unless another is named, if one is set.
+    /// Default pack; `None` if no file sets one.
     pub pack: Option<String>,
-    /// Whether verdicts carry the nonce of their turn.
+    /// Controls if a verdict must carry the nonce of its turn.
     pub verdict_nonce: NoncePolicy,
-    /// Whether a missing mandatory variable is an error instead of a visible notice.
+    /// If true, a missing mandatory variable is an error instead of a visible notice.
     pub strict: bool,
-    /// The largest prompt, in bytes.
+    /// Maximum prompt size in bytes.
     pub max_prompt_bytes: usize,
-    /// How much of the project's tree a prompt shows.
+    /// Limits of the directory listing in a prompt.
     pub structure: StructureLimits,
-    /// The agent of each mode, where one is set.
+    /// Agents that are set for a mode.
     pub agents: BTreeMap<Mode, AgentName>,
-    /// Commands that an agent may run in a mode in which it may edit.
+    /// Commands that an agent may run in a mode with permission to edit.
     pub commands: BTreeMap<Mode, Vec<String>>,
-    /// What else is set for a mode.
+    /// Model, permission and timeouts of a mode, where they are set.
     pub modes: BTreeMap<Mode, ModeSettings>,
-    /// What a review runs.
+    /// Checks of a review.
     pub review: ReviewSettings,
-    /// How changes are led.
+    /// Rounds, tasks and merging of a change.
     pub change: ChangeSettings,
-    /// The switches of agents, where they are set.
+    /// Agent switches that are set explicitly.
     pub switches: Switches,
     /// Models that are added to the catalogue.
     pub models: Vec<ModelSpec>,
-    /// What keeps the processes of an agent together.
+    /// Mechanism that keeps the processes of an agent together.
     pub containment: Containment,
-    /// How long a call to an agent may take, and how much it may write.
+    /// Timeouts and output limit of a call to an agent.
     pub limits: CallLimits,
-    /// What a run and a session may spend.
+    /// Spending limits of a run and of a session.
     pub budget: Budget,
 }
 
-/// How much of the project's tree a prompt shows.
+/// Limits of the directory listing in a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StructureLimits {
-    /// The most entries of one folder.
+    /// Maximum number of entries of one folder.
     pub per_folder: usize,
-    /// The most entries in all.
+    /// Maximum number of entries in total.
     pub total: usize,
 }
 
@@ -114,91 +114,94 @@ impl Default for Settings {
     }
 }
 
-/// A settings file as it is written. Any other key is an error.
+/// A settings file as it is written. Unknown keys are errors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct SettingsFile {
     format: u64,
     pack: Option<String>,
     verdict_nonce: Option<NoncePolicy>,
     containment: Option<Containment>,
     #[serde(default)]
-    prompt: WrittenPrompt,
+    prompt: PromptTable,
     #[serde(default)]
-    structure: WrittenStructure,
+    structure: StructureTable,
     #[serde(default)]
-    modes: BTreeMap<Mode, WrittenMode>,
+    modes: BTreeMap<Mode, ModeTable>,
     #[serde(default)]
     agents: Switches,
     #[serde(default)]
     models: Vec<ModelSpec>,
     #[serde(default)]
-    limits: WrittenLimits,
+    limits: LimitsTable,
     #[serde(default)]
-    budget: WrittenBudget,
+    budget: BudgetTable,
     #[serde(default)]
-    review: WrittenReview,
+    review: ReviewTable,
     #[serde(default)]
-    change: WrittenChange,
+    change: ChangeTable,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenPrompt {
+struct PromptTable {
     strict: Option<bool>,
     max_bytes: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenStructure {
+struct StructureTable {
     per_folder: Option<usize>,
     total: Option<usize>,
 }
 
 impl Settings {
-    /// Returns these settings overlaid by those of a file.
+    /// Returns these settings overlaid by those of a file: a key that the file does not set keeps its value.
     ///
     /// # Errors
     ///
     /// `ConfigInvalid` with the place in the file.
     pub fn overlaid(mut self, text: &str, origin: &str) -> Result<Self> {
-        let written: Written =
-            toml::from_str(text).map_err(|error| invalid(text, origin, &error))?;
-        if written.format != 1 {
+        let file: SettingsFile =
+            toml::from_str(text).map_err(|error| invalid_file(text, origin, &error))?;
+        if file.format != 1 {
             let message = format!(
                 "format {} is not understood; this program reads 1",
-                written.format
+                file.format
             );
-            return Err(Error::new(ErrorKind::ConfigInvalid, message).with_place(
-                Place::at_offset(origin, text, text.find("format").unwrap_or(0)),
-            ));
+            let place = Place::at_offset(origin, text, text.find("format").unwrap_or(0));
+            return Err(Error::new(ErrorKind::ConfigInvalid, message).with_place(place));
         }
-        self.pack = written.pack.or(self.pack);
-        self.verdict_nonce = written.verdict_nonce.unwrap_or(self.verdict_nonce);
-        self.strict = written.prompt.strict.unwrap_or(self.strict);
-        self.max_prompt_bytes = written.prompt.max_bytes.unwrap_or(self.max_prompt_bytes);
-        self.structure.per_folder = written
+
+        self.pack = file.pack.or(self.pack);
+        self.verdict_nonce = file.verdict_nonce.unwrap_or(self.verdict_nonce);
+        self.strict = file.prompt.strict.unwrap_or(self.strict);
+        self.max_prompt_bytes = file.prompt.max_bytes.unwrap_or(self.max_prompt_bytes);
+        self.structure.per_folder = file
             .structure
             .per_folder
             .unwrap_or(self.structure.per_folder);
-        self.structure.total = written.structure.total.unwrap_or(self.structure.total);
-        self.models.extend(written.models);
-        for (agent, switches) in written.agents {
+        self.structure.total = file.structure.total.unwrap_or(self.structure.total);
+
+        self.models.extend(file.models);
+        for (agent, switches) in file.agents {
             self.switches.entry(agent).or_default().extend(switches);
         }
-        self.containment = written.containment.unwrap_or(self.containment);
-        written.limits.overlay(&mut self.limits);
-        written.budget.overlay(&mut self.budget);
-        written.review.overlay(&mut self.review);
-        written.change.overlay(&mut self.change);
-        for (mode, settings) in written.modes {
-            settings.overlay(self.modes.entry(mode.clone()).or_default());
-            if let Some(commands) = settings.commands {
-                let commands = commands.into_iter().map(|words| words.0).collect();
+
+        self.containment = file.containment.unwrap_or(self.containment);
+        file.limits.overlay(&mut self.limits);
+        file.budget.overlay(&mut self.budget);
+        file.review.overlay(&mut self.review);
+        file.change.overlay(&mut self.change);
+
+        for (mode, table) in file.modes {
+            table.overlay(self.modes.entry(mode.clone()).or_default());
+            if let Some(commands) = table.commands {
+                let commands = commands.into_iter().map(|command| command.0).collect();
                 self.commands.insert(mode.clone(), commands);
             }
-            if let Some(agent) = settings.agent {
+            if let Some(agent) = table.agent {
                 self.agents.insert(mode, agent.0);
             }
         }
@@ -206,7 +209,7 @@ impl Settings {
     }
 }
 
-fn invalid(text: &str, origin: &str, error: &toml::de::Error) -> Error {
+fn invalid_file(text: &str, origin: &str, error: &toml::de::Error) -> Error {
     let offset = error.span().map_or(0, |span| span.start);
     let message = error
         .message()

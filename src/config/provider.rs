@@ -1,63 +1,65 @@
-//! Who serves models over HTTP: where, in which dialect, and which variable holds the key.
+//! HTTP servers of models: address, API dialect and the variable of the API key.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{EndRule, OutputSpec, Tried};
+use super::{OutcomeRule, OutputSpec, Tried};
 
-/// What is said of a `key` that is none.
-pub(super) const NO_NAME: &str = "`key` names a variable, in capitals: it is not the key itself";
+/// Message for a `key` that is not the name of a variable.
+pub(super) const INVALID_KEY_NAME: &str =
+    "`key` names a variable, in capitals: it is not the key itself";
 
-/// A server of models.
+/// An HTTP server of models.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
-    /// Its name, which stands before `:` and a model.
+    /// Name of the provider: the part of an agent's name before `:` and the model.
     #[serde(skip)]
     pub name: String,
-    /// How it is spoken to.
+    /// API that the server implements.
     pub dialect: Dialect,
-    /// Where it is: what stands before the path of a request.
+    /// URL to which the path of a request is appended.
     pub base_url: String,
-    /// The variable that holds the key, if it needs one.
+    /// Name of the variable that holds the API key; `None` if the server needs no key.
     pub key: Option<String>,
-    /// Who makes its models, if that is one.
+    /// Vendor of its models; `None` if there are several.
     pub vendor: Option<String>,
-    /// The most tokens of a reply that are asked for; of Anthropic's dialect, where the model's own limit is not known.
+    /// Maximum number of reply tokens to request. In the Anthropic dialect it applies only if the limit of the model is
+    /// unknown.
     pub max_output: Option<u64>,
-    /// What a request says beside the prompt; `null` takes something out of it.
+    /// Fields that are merged into the body of a request; `null` removes a field.
     #[serde(default)]
     pub body: Map<String, Value>,
-    /// How far it was tried.
+    /// Extent to which this definition was tested.
     #[serde(default)]
     pub tried: Tried,
 }
 
-/// How what our own sender writes is read.
+/// Output format of agentd's own HTTP sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpSpec {
-    /// Its output, which is that of an agent like any other.
+    /// Format of its stdout, in the same terms as for other agents.
     pub output: OutputSpec,
-    /// How failures are told apart, before what holds for every agent.
-    pub ends: Vec<EndRule>,
+    /// Rules that classify failures; they come before the rules for all agents.
+    pub ends: Vec<OutcomeRule>,
 }
 
-/// The language of a server.
+/// API of a model server.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
-    /// Chat completions, as OpenAI has defined them and many servers speak them.
+    /// OpenAI's chat completions, which many servers implement.
     Openai,
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Anthropic,
     /// Gemini's generateContent.
     Gemini,
 }
 
 impl Dialect {
-    /// Returns the dialect's name.
+    /// Returns the name used in agents.yaml.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,21 +69,23 @@ impl Dialect {
         }
     }
 
-    /// Returns the dialect of a name.
+    /// Parses a name used in agents.yaml.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         [Self::Openai, Self::Anthropic, Self::Gemini]
             .into_iter()
             .find(|dialect| dialect.name() == name)
     }
 }
 
-/// Tells whether an address without its scheme is this machine's own.
+/// Returns true if an address without its scheme is `localhost` or a loopback IP address.
 fn is_loopback(address: &str) -> bool {
-    let host = address.split('/').next().unwrap_or_default();
-    let host = match host.strip_prefix('[') {
+    let authority = address.split('/').next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.rsplit_once(':').map_or(host, |(host, _)| host),
+        None => authority
+            .rsplit_once(':')
+            .map_or(authority, |(host, _)| host),
     };
     host == "localhost"
         || host
@@ -90,36 +94,37 @@ fn is_loopback(address: &str) -> bool {
 }
 
 impl Provider {
-    /// Returns what is wrong with it, in words.
-    pub(super) fn fault(&self) -> Option<String> {
-        let host = ["https://", "http://"]
+    /// Returns a message about the first problem of the definition; `None` if it is valid.
+    pub(super) fn find_problem(&self) -> Option<String> {
+        let address = ["https://", "http://"]
             .iter()
             .find_map(|scheme| self.base_url.strip_prefix(scheme));
-        if host.is_none_or(str::is_empty) || self.base_url.contains(['?', '#', ' ', '{', '}']) {
+        if address.is_none_or(str::is_empty) || self.base_url.contains(['?', '#', ' ', '{', '}']) {
             return Some("`base_url` is no address like https://host/v1".to_owned());
         }
-        // A key must not stand where it would be shown.
-        if host.is_some_and(|host| {
-            host.split('/')
-                .next()
-                .is_some_and(|host| host.contains('@'))
-        }) {
+
+        // URLs are printed, so they must not hold credentials.
+        let authority = address.and_then(|address| address.split('/').next());
+        if authority.is_some_and(|authority| authority.contains('@')) {
             return Some(
                 "`base_url` holds a user or a password: name a variable as `key`".to_owned(),
             );
         }
+
         let is_name = |key: &String| {
             !key.is_empty()
                 && key
                     .bytes()
                     .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
         };
-        // It may be the key, so it is not repeated.
+        // The value may be the key itself, so the message does not repeat it.
         if self.key.as_ref().is_some_and(|key| !is_name(key)) {
-            return Some(NO_NAME.to_owned());
+            return Some(INVALID_KEY_NAME.to_owned());
         }
-        let is_plain = self.base_url.starts_with("http://") && !host.is_some_and(is_loopback);
-        (is_plain && self.key.is_some()).then(|| {
+
+        let is_unencrypted =
+            self.base_url.starts_with("http://") && !address.is_some_and(is_loopback);
+        (is_unencrypted && self.key.is_some()).then(|| {
             "`base_url` is http:// to another machine, where everyone on the way could read the key"
                 .to_owned()
         })

@@ -1,4 +1,4 @@
-//! The project's own checks, and how changes are led: the tables `[review]`, `[change]` and `[modes.NAME]`.
+//! The tables `[review]`, `[change]` and `[modes.NAME]` of the settings.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,32 +7,31 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
-use super::command_words::CommandWords;
-use super::limits::{CallLimits, Within, YEAR};
+use super::allowed_command::AllowedCommand;
+use super::limits::{BoundedNumber, CallLimits, MAX_SECONDS};
 use crate::models::{AgentName, Permission};
 use crate::text::terminal::filter_terminal_text;
 
-/// The longest command of a check.
-const LONGEST: usize = 4_096;
+const MAX_COMMAND_BYTES: usize = 4_096;
 
-/// The most rounds of a loop.
-const MOST_ROUNDS: u64 = 20;
+/// Maximum number of rounds of a loop that can be set.
+const MAX_ROUNDS: u64 = 20;
 
 /// A command that checks the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckCommand {
-    /// What it goes by; the command itself, unless something else is said.
+    /// Name in reports; by default the command itself.
     pub name: String,
-    /// The command, one line for a shell.
+    /// One line for a shell.
     pub run: String,
-    /// How long it may take, if not as long as all others.
+    /// Timeout; `None` means that of all checks.
     pub timeout: Option<Duration>,
-    /// The tool of a security scan: without it on PATH the scan is not run, which is no failure.
+    /// Tool of a security scan. The scan is skipped, without a failure, if the tool is not on `PATH`.
     pub tool: Option<String>,
 }
 
 impl CheckCommand {
-    /// Makes a check of a command.
+    /// Creates a check from a shell command.
     #[must_use]
     pub fn new(run: &str) -> Self {
         Self {
@@ -43,7 +42,7 @@ impl CheckCommand {
         }
     }
 
-    /// Makes a security scan of a command and the tool that it needs.
+    /// Creates a security scan from a shell command and the tool that it needs.
     #[must_use]
     pub fn scan(run: &str, tool: &str) -> Self {
         Self {
@@ -53,18 +52,18 @@ impl CheckCommand {
     }
 }
 
-/// What a review runs.
+/// Checks of a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewSettings {
-    /// The project's own checks; without them they are looked for.
+    /// Checks to run; `None` detects them from the project's files.
     pub commands: Option<Vec<CheckCommand>>,
-    /// How long a check may take.
+    /// Timeout of a check.
     pub timeout: Duration,
-    /// Whether security scans are run.
+    /// Enables security scans.
     pub scans: bool,
-    /// Names of secret variables that checks see all the same.
+    /// Names of secret variables that checks may see.
     pub env: Vec<String>,
-    /// Patterns of files that a review may pass without having been shown them; `*` matches any part of a name.
+    /// Patterns of files that need not be shown to the reviewer for a review to pass; `*` matches any part of a name.
     pub accept_unshown: Vec<String>,
 }
 
@@ -80,56 +79,56 @@ impl Default for ReviewSettings {
     }
 }
 
-/// How changes are led.
+/// Settings of changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeSettings {
-    /// How often a loop may be gone through; without it, as often as the pack says.
+    /// Maximum number of rounds of a loop; `None` uses the limit of the pack.
     pub rounds: Option<u32>,
-    /// Whether the tasks of a change are implemented at once or one by one.
+    /// Number of tasks that are implemented in one turn.
     pub tasks: TaskPace,
-    /// The agents that challenge a plan, all of them; none leaves it to the mode's own.
+    /// Agents that all challenge a plan; if empty, the agent of the mode does.
     pub challengers: Vec<AgentName>,
-    /// What becomes of a change's branch.
+    /// Fate of the change's branch.
     pub finish: Finish,
 }
 
-/// Whether the tasks of a change are implemented at once or one by one.
+/// Number of a change's tasks that are implemented in one turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskPace {
-    /// All of them in one turn.
+    /// All tasks in one turn.
     #[default]
     All,
-    /// Each in a turn of its own.
+    /// One turn per task.
     Each,
 }
 
-/// What becomes of a change's branch when the change is archived.
+/// Fate of a change's branch when the change is archived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Finish {
-    /// It is merged.
+    /// The branch is merged.
     #[default]
     Merge,
-    /// It is left for a pull request.
+    /// The branch is kept for a pull request.
     Branch,
 }
 
-/// What is set for one mode beside its agent and its commands.
+/// Settings of one mode, except its agent and its commands. `None` keeps the general setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModeSettings {
-    /// The model that the mode's own agent is asked for.
+    /// Model of the mode's agent.
     pub model: Option<String>,
-    /// What agents may do in it, if that is less than the pack allows.
+    /// Permission of agents in the mode; it can only be lower than that of the pack.
     pub permission: Option<Permission>,
-    /// How long a call may take from start to end.
+    /// Maximum time of a call from start to end.
     pub wall: Option<Duration>,
-    /// How long a call may take without a byte of output.
+    /// Maximum time of a call without output.
     pub idle: Option<Duration>,
 }
 
 impl ModeSettings {
-    /// Returns limits with those of the mode in their places.
+    /// Returns the limits with the timeouts of the mode in place of the general ones.
     #[must_use]
     pub fn limits(&self, limits: CallLimits) -> CallLimits {
         CallLimits {
@@ -143,19 +142,19 @@ impl ModeSettings {
 /// The table `[review]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WrittenReview {
-    commands: Option<Vec<WrittenCheck>>,
-    timeout_seconds: Option<Within<1, YEAR>>,
+pub(super) struct ReviewTable {
+    commands: Option<Vec<CheckEntry>>,
+    timeout_seconds: Option<BoundedNumber<1, MAX_SECONDS>>,
     scans: Option<bool>,
     env: Option<Vec<VariableName>>,
     accept_unshown: Option<Vec<String>>,
 }
 
-impl WrittenReview {
-    /// Puts what is written in place of what held before.
+impl ReviewTable {
+    /// Replaces the settings that the table contains.
     pub(super) fn overlay(self, review: &mut ReviewSettings) {
         if let Some(commands) = self.commands {
-            review.commands = Some(commands.into_iter().map(|written| written.0).collect());
+            review.commands = Some(commands.into_iter().map(|entry| entry.0).collect());
         }
         review.timeout = self
             .timeout_seconds
@@ -170,7 +169,7 @@ impl WrittenReview {
     }
 }
 
-/// The name of one variable; a pattern could let more through than someone thought of.
+/// Name of one variable. Patterns are refused: they could match more secrets than intended.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
 struct VariableName(String);
@@ -187,84 +186,84 @@ impl TryFrom<String> for VariableName {
     }
 }
 
-/// A check as it is written: its command, or a table.
+/// A check in the settings: a command, or a table with `run`.
 #[derive(Debug)]
-struct WrittenCheck(CheckCommand);
+struct CheckEntry(CheckCommand);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CheckTable {
-    name: Option<Line>,
-    run: Line,
-    timeout_seconds: Option<Within<1, YEAR>>,
+    name: Option<ReadableLine>,
+    run: ReadableLine,
+    timeout_seconds: Option<BoundedNumber<1, MAX_SECONDS>>,
 }
 
-/// One line that a person can read as it is.
+/// One line of text without control sequences, so that it is what a person sees.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct Line(String);
+struct ReadableLine(String);
 
-impl TryFrom<String> for Line {
+impl TryFrom<String> for ReadableLine {
     type Error = String;
 
     fn try_from(line: String) -> Result<Self, String> {
-        let readable = !line.trim().is_empty()
+        let is_readable = !line.trim().is_empty()
             && !line.contains(['\n', '\r'])
             && filter_terminal_text(&line) == line;
-        if readable && line.len() <= LONGEST {
+        if is_readable && line.len() <= MAX_COMMAND_BYTES {
             return Ok(Self(line));
         }
         Err(format!(
-            "{line:?} is not one readable line of at most {LONGEST} bytes"
+            "{line:?} is not one readable line of at most {MAX_COMMAND_BYTES} bytes"
         ))
     }
 }
 
-impl<'de> Deserialize<'de> for WrittenCheck {
+impl<'de> Deserialize<'de> for CheckEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
+        struct CheckVisitor;
 
-        impl<'de> Visitor<'de> for Either {
-            type Value = WrittenCheck;
+        impl<'de> Visitor<'de> for CheckVisitor {
+            type Value = CheckEntry;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a command, or a table with `run`")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<WrittenCheck, E> {
-                let line = Line::try_from(text.to_owned()).map_err(E::custom)?;
-                Ok(WrittenCheck(CheckCommand::new(&line.0)))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<CheckEntry, E> {
+                let line = ReadableLine::try_from(text.to_owned()).map_err(E::custom)?;
+                Ok(CheckEntry(CheckCommand::new(&line.0)))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WrittenCheck, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<CheckEntry, A::Error> {
                 let table = CheckTable::deserialize(MapAccessDeserializer::new(map))?;
                 let mut check = CheckCommand::new(&table.run.0);
                 check.name = table.name.map_or(check.name, |name| name.0);
                 check.timeout = table
                     .timeout_seconds
                     .map(|seconds| Duration::from_secs(seconds.0));
-                Ok(WrittenCheck(check))
+                Ok(CheckEntry(check))
             }
         }
 
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(CheckVisitor)
     }
 }
 
 /// The table `[change]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WrittenChange {
-    rounds: Option<Within<1, MOST_ROUNDS>>,
+pub(super) struct ChangeTable {
+    rounds: Option<BoundedNumber<1, MAX_ROUNDS>>,
     tasks: Option<TaskPace>,
     challengers: Option<Challengers>,
     finish: Option<Finish>,
 }
 
-impl WrittenChange {
-    /// Puts what is written in place of what held before.
+impl ChangeTable {
+    /// Replaces the settings that the table contains.
     pub(super) fn overlay(self, change: &mut ChangeSettings) {
-        // No number of rounds is too large for this.
+        // `MAX_ROUNDS` fits into u32, so the conversion cannot fail.
         change.rounds = self
             .rounds
             .and_then(|rounds| u32::try_from(rounds.0).ok())
@@ -277,17 +276,17 @@ impl WrittenChange {
     }
 }
 
-/// The agents that challenge a plan, none of them twice.
+/// Agents that challenge a plan, without duplicates.
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "Vec<WrittenAgent>")]
+#[serde(try_from = "Vec<AgentNameEntry>")]
 struct Challengers(Vec<AgentName>);
 
-impl TryFrom<Vec<WrittenAgent>> for Challengers {
+impl TryFrom<Vec<AgentNameEntry>> for Challengers {
     type Error = String;
 
-    fn try_from(written: Vec<WrittenAgent>) -> Result<Self, String> {
+    fn try_from(entries: Vec<AgentNameEntry>) -> Result<Self, String> {
         let mut names: Vec<AgentName> = Vec::new();
-        for WrittenAgent(name) in written {
+        for AgentNameEntry(name) in entries {
             if names.contains(&name) {
                 return Err(format!("`{name}` is named twice"));
             }
@@ -297,12 +296,12 @@ impl TryFrom<Vec<WrittenAgent>> for Challengers {
     }
 }
 
-/// The name of an agent.
+/// An agent's name that is checked while the settings are read.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct WrittenAgent(pub(super) AgentName);
+pub(super) struct AgentNameEntry(pub(super) AgentName);
 
-impl TryFrom<String> for WrittenAgent {
+impl TryFrom<String> for AgentNameEntry {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
@@ -315,32 +314,32 @@ impl TryFrom<String> for WrittenAgent {
 /// A table `[modes.NAME]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WrittenMode {
-    pub(super) agent: Option<WrittenAgent>,
-    pub(super) commands: Option<Vec<CommandWords>>,
-    model: Option<WrittenModel>,
-    permission: Option<Lowered>,
-    wall_seconds: Option<Within<1, YEAR>>,
-    idle_seconds: Option<Within<1, YEAR>>,
+pub(super) struct ModeTable {
+    pub(super) agent: Option<AgentNameEntry>,
+    pub(super) commands: Option<Vec<AllowedCommand>>,
+    model: Option<ModelName>,
+    permission: Option<LoweredPermission>,
+    wall_seconds: Option<BoundedNumber<1, MAX_SECONDS>>,
+    idle_seconds: Option<BoundedNumber<1, MAX_SECONDS>>,
 }
 
-/// A permission that no pack's is below.
+/// Permission that can be set: only the lowest, so that settings never extend the permission of a pack.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Lowered {
+enum LoweredPermission {
     ReadOnly,
 }
 
-/// The name of a model, which agents take as an argument.
+/// Name of a model, which agents receive as an argument.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct WrittenModel(String);
+struct ModelName(String);
 
-impl TryFrom<String> for WrittenModel {
+impl TryFrom<String> for ModelName {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        // What begins like a flag would be taken for one.
+        // A command would take a name that starts with `-` for a flag.
         if name.trim() == name
             && !name.is_empty()
             && !name.starts_with('-')
@@ -352,10 +351,10 @@ impl TryFrom<String> for WrittenModel {
     }
 }
 
-impl WrittenMode {
-    /// Puts what is written in place of what held before.
+impl ModeTable {
+    /// Replaces the settings that the table contains.
     pub(super) fn overlay(&self, mode: &mut ModeSettings) {
-        let seconds = |number: Within<1, YEAR>| Duration::from_secs(number.0);
+        let seconds = |number: BoundedNumber<1, MAX_SECONDS>| Duration::from_secs(number.0);
         mode.model = self
             .model
             .as_ref()
@@ -363,7 +362,7 @@ impl WrittenMode {
             .or(mode.model.take());
         mode.permission = self
             .permission
-            .map(|Lowered::ReadOnly| Permission::ReadOnly)
+            .map(|LoweredPermission::ReadOnly| Permission::ReadOnly)
             .or(mode.permission);
         mode.wall = self.wall_seconds.map(seconds).or(mode.wall);
         mode.idle = self.idle_seconds.map(seconds).or(mode.idle);

@@ -1,8 +1,8 @@
-//! Which variables are secret by their name, and which by their value.
+//! Detection of secret variables by their name, and of passwords in URLs.
 
 use super::NamePattern;
 
-/// Rules for the names of secret variables, as `data/secret_names.txt` writes them.
+/// Rules for the names of secret variables, in the format of `data/secret_names.txt`.
 #[derive(Clone, Debug, Default)]
 pub struct SecretNames {
     words: Vec<String>,
@@ -12,7 +12,7 @@ pub struct SecretNames {
 }
 
 impl SecretNames {
-    /// Reads rules, one in each line; lines that are none are left out.
+    /// Parses rules, one per line; other lines are ignored.
     #[must_use]
     pub fn read(text: &str) -> Self {
         let mut names = Self::default();
@@ -31,10 +31,12 @@ impl SecretNames {
     /// Returns true if a variable of this name is secret.
     #[must_use]
     pub fn is_secret(&self, name: &str) -> bool {
-        let fits = |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.fits(name));
-        if fits(&self.exceptions) {
+        let has_match =
+            |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.matches(name));
+        if has_match(&self.exceptions) {
             return false;
         }
+
         let is_secret_word = |word: &String| {
             self.words.contains(word)
                 || self
@@ -42,24 +44,25 @@ impl SecretNames {
                     .iter()
                     .any(|ending| word.ends_with(ending.as_str()))
         };
-        fits(&self.patterns) || words_of(name).iter().any(is_secret_word)
+        has_match(&self.patterns) || split_words(name).iter().any(is_secret_word)
     }
 }
 
 /// Returns the words of a name in upper case: `npm_authToken` has `NPM`, `AUTH` and `TOKEN`.
-fn words_of(name: &str) -> Vec<String> {
+fn split_words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
-    let mut was_small = false;
+    let mut was_lowercase = false;
     for c in name.chars() {
-        let is_new = !c.is_ascii_alphanumeric() || (was_small && c.is_ascii_uppercase());
-        if is_new {
+        let is_boundary = !c.is_ascii_alphanumeric() || (was_lowercase && c.is_ascii_uppercase());
+        if is_boundary {
             words.push(String::new());
         }
         if let Some(word) = words.last_mut().filter(|_| c.is_ascii_alphanumeric()) {
             word.push(c.to_ascii_uppercase());
         }
-        was_small = c.is_ascii_lowercase();
+        was_lowercase = c.is_ascii_lowercase();
     }
+
     words.retain(|word| !word.is_empty());
     words
 }
@@ -75,8 +78,9 @@ pub(super) fn password_in_url(value: &str) -> Option<&str> {
     if scheme.is_empty() || !scheme.chars().all(is_scheme) {
         return None;
     }
+
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // A password may hold an `@`, or a `/` that someone did not encode.
+    // A password may contain `@`, or a `/` that is not encoded.
     let (user_info, _) = authority
         .rsplit_once('@')
         .or_else(|| rest.rsplit_once('@'))?;
@@ -92,17 +96,17 @@ mod tests {
 
     #[test]
     fn a_name_is_taken_apart_into_words() {
-        assert_eq!(words_of("MY_API_KEY"), ["MY", "API", "KEY"]);
+        assert_eq!(split_words("MY_API_KEY"), ["MY", "API", "KEY"]);
         assert_eq!(
-            words_of("npm_config__authToken"),
+            split_words("npm_config__authToken"),
             ["NPM", "CONFIG", "AUTH", "TOKEN"]
         );
         assert_eq!(
-            words_of("spring.datasource-password"),
+            split_words("spring.datasource-password"),
             ["SPRING", "DATASOURCE", "PASSWORD"]
         );
-        assert_eq!(words_of("MONKEY"), ["MONKEY"]);
-        assert_eq!(words_of("__"), [""; 0]);
+        assert_eq!(split_words("MONKEY"), ["MONKEY"]);
+        assert_eq!(split_words("__"), [""; 0]);
     }
 
     #[test]

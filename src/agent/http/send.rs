@@ -69,7 +69,7 @@ fn order(arguments: impl Iterator<Item = OsString>) -> Result<Order, String> {
         return Err("the sender was started with other arguments than it takes".to_owned());
     };
     let dialect =
-        Dialect::named(dialect).ok_or_else(|| format!("there is no dialect {dialect}"))?;
+        Dialect::from_name(dialect).ok_or_else(|| format!("there is no dialect {dialect}"))?;
     let path = match dialect {
         Dialect::Openai => openai::PATH.to_owned(),
         Dialect::Anthropic => anthropic::PATH.to_owned(),

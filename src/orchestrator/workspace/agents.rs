@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::Workspace;
 use crate::agent::{Drivers, find_command, is_builtin, path_of};
-use crate::config::Known;
+use crate::config::AgentKind;
 use crate::error::Result;
 use crate::models::{AgentName, Event, Mode, Permission, SessionId};
 use crate::orchestrator::turn::request::TurnRequest;
@@ -204,8 +204,8 @@ impl Workspace {
     /// Returns who makes the models of an agent; if nothing is known of that, the agent's own name.
     fn vendor(&self, agent: &AgentName) -> Result<String> {
         let vendor = match self.agents()?.known(agent.as_str()) {
-            Some((Known::Command(spec), _)) => spec.vendor.clone(),
-            Some((Known::Http(provider), _)) => provider.vendor.clone(),
+            Some((AgentKind::Command(spec), _)) => spec.vendor.clone(),
+            Some((AgentKind::Http(provider), _)) => provider.vendor.clone(),
             None => None,
         };
         Ok(vendor.unwrap_or_else(|| {

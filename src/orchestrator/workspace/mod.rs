@@ -22,7 +22,7 @@ pub use trust::{
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use crate::config::{Agents, CheckCommand, Environment, Known, Settings};
+use crate::config::{AgentKind, Agents, CheckCommand, Environment, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, Catalogue, Expands, Format, Mode, SessionId};
 use crate::ops::{Git, Repository, check_commands};
@@ -302,7 +302,7 @@ impl Workspace {
         match self.agent(ask)? {
             Some(agent) if ask.format.is_none() && self.pack.rendering == Format::Flat => {
                 let known = self.agents()?.known(agent.as_str());
-                Ok(matches!(known, Some((Known::Http(_), _))).then_some(Format::Chat))
+                Ok(matches!(known, Some((AgentKind::Http(_), _))).then_some(Format::Chat))
             }
             _ => Ok(ask.format),
         }

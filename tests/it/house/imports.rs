@@ -24,7 +24,7 @@ const KNOWN_CYCLES: [(&[&str], &str); 6] = [
             "config::agent_spec",
             "config::agents",
             "config::provider",
-            "config::switch",
+            "config::agent_switches",
         ],
         "switches edit the definitions of agents that name them",
     ),

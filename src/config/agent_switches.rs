@@ -1,4 +1,4 @@
-//! Switches of an agent: what of its own settings it may follow, each with a stated default.
+//! Switches of an agent: named arguments and variables that the settings turn on or off.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,39 @@ use super::argument::Argument;
 use super::{AgentSpec, Agents};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Something that is on or off for an agent.
+/// A feature of an agent that is on or off.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {
-    /// What it is for, in a few words.
+    /// Short description for users.
     pub about: String,
-    /// Whether it is on unless the settings say otherwise.
+    /// True if the switch is on by default.
     #[serde(default)]
     pub default: bool,
-    /// What the command gets if it is on.
+    /// Additions to the command if the switch is on.
     #[serde(default)]
-    pub on: Position,
-    /// What the command gets if it is off.
+    pub on: SwitchPosition,
+    /// Additions to the command if the switch is off.
     #[serde(default)]
-    pub off: Position,
+    pub off: SwitchPosition,
 }
 
-/// What a command gets in one position of a switch.
+/// Additions to a command in one position of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Position {
-    /// Arguments, in the place of the switch's blank.
+pub struct SwitchPosition {
+    /// Arguments that replace the placeholder of the switch.
     #[serde(default)]
     pub argv: Vec<Argument>,
-    /// Variables.
+    /// Environment variables.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
-    /// Files of a project that it then follows.
+    /// Project files whose instructions the agent then follows.
     #[serde(default)]
     pub obeys: Vec<String>,
 }
 
-/// For each agent, what the settings say of its switches.
+/// Positions of switches in the settings, by agent and switch.
 pub type Switches = BTreeMap<String, BTreeMap<String, bool>>;
 
 impl Switch {
@@ -51,11 +51,11 @@ impl Switch {
 }
 
 impl Agents {
-    /// Returns these definitions with every switch set as the settings say, or to its default.
+    /// Applies every switch: in its position in the settings, or in its default position.
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` for an agent or a switch that there is not.
+    /// `ConfigInvalid` if the settings name an unknown agent or switch.
     pub fn switched(mut self, settings: &Switches) -> Result<Self> {
         for (name, given) in settings {
             let Some(spec) = self.find(name) else {
@@ -69,17 +69,18 @@ impl Agents {
                 .keys()
                 .find(|switch| !spec.switches.contains_key(*switch))
             {
-                let known: Vec<&str> = spec.switches.keys().map(String::as_str).collect();
-                let known = if known.is_empty() {
+                let names: Vec<&str> = spec.switches.keys().map(String::as_str).collect();
+                let known = if names.is_empty() {
                     "none".to_owned()
                 } else {
-                    known.join(", ")
+                    names.join(", ")
                 };
                 let message = format!("the agent `{name}` has no switch `{unknown}`");
                 return Err(Error::new(ErrorKind::ConfigInvalid, message)
                     .with_hint(format!("its switches: {known}")));
             }
         }
+
         for spec in self.specs_mut() {
             let given = settings.get(&spec.name);
             spec.set_switches(|name| given.and_then(|given| given.get(name)).copied());
@@ -89,7 +90,7 @@ impl Agents {
 }
 
 impl AgentSpec {
-    /// Puts what each switch stands for into its place.
+    /// Replaces the placeholder of each switch, and adds its variables and files.
     fn set_switches(&mut self, given: impl Fn(&str) -> Option<bool>) {
         for (name, switch) in &mut self.switches {
             switch.default = given(name).unwrap_or(switch.default);
@@ -98,11 +99,12 @@ impl AgentSpec {
             } else {
                 &switch.off
             };
-            let blank = [format!("{{{name}}}")];
+
+            let placeholder = [format!("{{{name}}}")];
             self.argv = std::mem::take(&mut self.argv)
                 .into_iter()
                 .flat_map(|argument| {
-                    if argument.0 == blank {
+                    if argument.0 == placeholder {
                         position.argv.clone()
                     } else {
                         vec![argument]

@@ -1,26 +1,26 @@
-//! Where in an agent's JSON something stands: paths, and what an event must hold.
+//! Paths into the JSON events of an agent, and conditions on them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
-/// A path into a JSON value: names joined by `/`, in which `*` stands for every item of a list or an object.
+/// A path into a JSON value: names joined by `/`, in which `*` matches every item of a list or an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JsonPath(String);
 
 impl JsonPath {
-    /// Checks and wraps a path; the error says what is wrong.
-    pub(super) fn new(written: String) -> Result<Self, String> {
-        if written.split('/').any(str::is_empty) {
+    /// Creates a path; fails with a message if a name in it is empty.
+    pub(super) fn new(path: String) -> Result<Self, String> {
+        if path.split('/').any(str::is_empty) {
             return Err(format!(
-                "{written:?} is not a path: names are joined by `/`, as in `message/text`"
+                "{path:?} is not a path: names are joined by `/`, as in `message/text`"
             ));
         }
-        Ok(Self(written))
+        Ok(Self(path))
     }
 
-    /// Returns every value that the path leads to, in order.
+    /// Returns every value at the path, in the order of the document.
     #[must_use]
     pub fn find<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         let mut found = vec![value];
@@ -51,36 +51,36 @@ impl<'de> Deserialize<'de> for JsonPath {
     }
 }
 
-/// What an event must hold: at each path this value. `null` stands for nothing there as well.
+/// Values that an event must have, by path. `null` also matches a path that does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct When(BTreeMap<JsonPath, Value>);
+pub struct EventCondition(BTreeMap<JsonPath, Value>);
 
-impl When {
-    /// Tells whether an event fits. An empty condition fits every event.
+impl EventCondition {
+    /// Returns true if an event has all values. An empty condition matches every event.
     #[must_use]
-    pub fn fits(&self, event: &Value) -> bool {
+    pub fn matches(&self, event: &Value) -> bool {
         self.0.iter().all(|(path, wanted)| {
             let found = path.find(event);
             found.contains(&wanted) || (wanted.is_null() && found.is_empty())
         })
     }
 
-    /// Tells whether it asks for nothing.
+    /// Returns true if the condition matches every event.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Where a text stands: in the events that fit, at a path.
+/// A rule that reads a text from events: from those that match a condition, at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventRule {
-    /// What the event must hold.
+    /// Condition on the event.
     #[serde(default)]
-    pub when: When,
-    /// Where in it the text stands.
+    pub when: EventCondition,
+    /// Path of the text in the event.
     pub path: JsonPath,
 }
 
@@ -112,13 +112,13 @@ mod tests {
 
     #[test]
     fn a_condition_holds_for_all_its_paths_and_null_also_for_nothing() {
-        let when: When =
+        let when: EventCondition =
             serde_json::from_value(json!({"type": "result", "parent": null, "bad": false}))
                 .unwrap();
-        assert!(when.fits(&json!({"type": "result", "bad": false})));
-        assert!(when.fits(&json!({"type": "result", "bad": false, "parent": null})));
-        assert!(!when.fits(&json!({"type": "result", "bad": false, "parent": "x"})));
-        assert!(!when.fits(&json!({"type": "result"})));
-        assert!(!when.fits(&json!([])));
+        assert!(when.matches(&json!({"type": "result", "bad": false})));
+        assert!(when.matches(&json!({"type": "result", "bad": false, "parent": null})));
+        assert!(!when.matches(&json!({"type": "result", "bad": false, "parent": "x"})));
+        assert!(!when.matches(&json!({"type": "result"})));
+        assert!(!when.matches(&json!([])));
     }
 }

@@ -1,0 +1,32 @@
+//! Commands that an agent may run, as the settings name them.
+
+use serde::Deserialize;
+
+const MAX_COMMAND_BYTES: usize = 200;
+
+/// Start of a command that an agent may run, such as `cargo test`.
+///
+/// Agents use it as part of a pattern in their own syntax, so characters with a meaning in patterns are refused.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct AllowedCommand(pub(super) String);
+
+impl TryFrom<String> for AllowedCommand {
+    type Error = String;
+
+    fn try_from(command: String) -> Result<Self, String> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._/-:=+@".contains(c);
+        let has_valid_start =
+            command.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '.' || c == '/');
+        if has_valid_start
+            && command.len() <= MAX_COMMAND_BYTES
+            && command.chars().all(is_plain)
+            && command.trim_end() == command
+        {
+            return Ok(Self(command));
+        }
+        Err(format!(
+            "{command:?} is not how a command begins, such as \"cargo test\""
+        ))
+    }
+}
