@@ -1,4 +1,4 @@
-//! An agent that is a command: started by its definition, contained, and listened to.
+//! An agent that is a command: it is started from its definition, contained by a guard, and its output is parsed.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf, absolute};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::builtin::ReadyReply;
 use super::contain::{self, Contained};
-use super::listen::Listener;
-use super::output::{OutputReader, STDERR};
-use super::ready::Ready;
+use super::output::{MAX_STDERR_BYTES, OutputReader};
+use super::output_parser::OutputParser;
 use super::{Call, Containment, Driver, Exit, ExitCause, Job, Limits, Running, Salvaged, Tools};
 use crate::config::{AgentSpec, Agents, ArgumentValues, Environment, FailureRules, PromptDelivery};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{CallOutcome, Permission, Process, Reply};
 use crate::secret::Secrets;
 
-/// The file of a prompt that does not come by standard input.
+/// Name of the prompt's file if the prompt is not written to stdin.
 const PROMPT_FILE: &str = "prompt.txt";
 
-/// How much of the output is read at once.
-const CHUNK: usize = 64 * 1024;
+/// Size of the read buffer for stdout.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How much is read at one look while the command runs, so that what is said is handed on in small pieces.
-const LOOK: usize = 256 * 1024;
+/// Maximum number of bytes that are read per poll while the command runs, so that progress is shown in small steps.
+const MAX_POLL_BYTES: usize = 256 * 1024;
 
 /// An agent that is a command.
 #[derive(Debug)]
@@ -34,12 +34,12 @@ pub struct CommandAgent {
     secrets: Secrets,
     guard: PathBuf,
     containment: Containment,
-    /// Whether something of its definition was told.
+    /// True after the first warning about the definition; later ones are suppressed.
     warned: AtomicBool,
 }
 
 impl CommandAgent {
-    /// Returns the agent of a definition, which sees what it may of the environment.
+    /// Creates an agent from its definition. The agent sees only the variables of the environment that it may see.
     ///
     /// `guard` is the path of an agentd, or of a program whose `main` begins with `guard_main`.
     #[must_use]
@@ -62,13 +62,12 @@ impl CommandAgent {
         }
     }
 
-    /// Returns its definition.
     pub(super) fn spec(&self) -> &AgentSpec {
         &self.spec
     }
 
-    /// Returns what its command is started with.
-    pub(super) fn job<'a>(
+    /// Describes a process of the agent's command for [`contain::launch`].
+    pub(super) fn build_job<'a>(
         &'a self,
         argv: &'a [String],
         cwd: &'a Path,
@@ -76,27 +75,25 @@ impl CommandAgent {
         marker: &'a str,
         limits: Limits,
     ) -> Job<'a> {
-        let (guard, env, containment) =
-            (self.guard.as_path(), &self.environment.0, self.containment);
         Job {
-            guard,
+            guard: &self.guard,
             argv,
-            env,
+            env: &self.environment.0,
             cwd,
             folder,
             marker,
             limits,
-            containment,
+            containment: self.containment,
         }
     }
 
-    /// Removes the rules that find this outcome in the words of an agent.
-    pub(super) fn without(mut self, outcome: &CallOutcome) -> Self {
+    /// Removes the rules that classify a failure as this outcome.
+    pub(super) fn without_outcome(mut self, outcome: &CallOutcome) -> Self {
         self.failures.ends.retain(|rule| rule.end != *outcome);
         self
     }
 
-    fn reader(&self, limits: Limits) -> OutputReader<'_> {
+    fn output_reader(&self, limits: Limits) -> OutputReader<'_> {
         OutputReader {
             spec: &self.spec,
             failures: &self.failures,
@@ -106,23 +103,24 @@ impl CommandAgent {
     }
 
     /// Returns the command and its arguments for a call.
-    fn argv(&self, call: &Call<'_>, prompt_file: &Path) -> Result<Vec<String>> {
-        let model = call.model.or(self.spec.model.as_deref());
-        let cwd = whole(call.root)?;
-        let blanks = ArgumentValues {
-            model,
+    fn build_argv(&self, call: &Call<'_>, prompt_file: &Path) -> Result<Vec<String>> {
+        let cwd = absolute_path(call.root)?;
+        let values = ArgumentValues {
+            model: call.model.or(self.spec.model.as_deref()),
             prompt_file,
             cwd: &cwd,
             command: "",
         };
+
         let mut argv = Vec::new();
         for argument in &self.spec.argv {
             if argument.is_permissions() {
-                argv.extend(self.permitted(call, &blanks)?);
+                argv.extend(self.permission_arguments(call, &values)?);
             } else {
-                argv.extend(argument.fill(&blanks)?);
+                argv.extend(argument.fill(&values)?);
             }
         }
+
         if self.spec.tools
             && self.spec.permissions.is_none()
             && call.permission == Permission::ReadOnly
@@ -132,11 +130,16 @@ impl CommandAgent {
         Ok(argv)
     }
 
-    /// Returns the arguments that hold the command to the permission of a call.
-    fn permitted(&self, call: &Call<'_>, blanks: &ArgumentValues<'_>) -> Result<Vec<String>> {
+    /// Returns the arguments that enforce the permission of a call.
+    fn permission_arguments(
+        &self,
+        call: &Call<'_>,
+        values: &ArgumentValues<'_>,
+    ) -> Result<Vec<String>> {
         let permissions = self.spec.permissions.as_ref();
-        let without_tools = permissions.and_then(|given| given.no_tools.as_deref());
-        let without_tools = without_tools.filter(|_| call.tools == Tools::None);
+        let without_tools = permissions
+            .and_then(|given| given.no_tools.as_deref())
+            .filter(|_| call.tools == Tools::None);
         let permitted = permissions.and_then(|given| given.arguments(call.permission));
         let arguments = without_tools.or(permitted).ok_or_else(|| {
             let message = format!(
@@ -147,15 +150,17 @@ impl CommandAgent {
                 "add its arguments under `permissions` in agents.yaml, or take another agent",
             )
         })?;
+
         let mut filled = Vec::new();
         for argument in arguments {
-            filled.extend(argument.fill(blanks)?);
+            filled.extend(argument.fill(values)?);
         }
+
         if call.permission == Permission::Edit && !call.commands.is_empty() {
             match permissions.and_then(|given| given.command.as_ref()) {
                 Some(argument) => {
                     for command in call.commands {
-                        filled.extend(argument.fill(&ArgumentValues { command, ..*blanks })?);
+                        filled.extend(argument.fill(&ArgumentValues { command, ..*values })?);
                     }
                 }
                 None => self.warn_once(
@@ -166,26 +171,26 @@ impl CommandAgent {
         Ok(filled)
     }
 
-    /// Tells something of the agent's definition, once.
-    fn warn_once(&self, what: &str) {
+    /// Logs a warning about the agent's definition, unless one was logged before.
+    fn warn_once(&self, warning: &str) {
         if !self.warned.swap(true, Ordering::Relaxed) {
-            log::warn!("`{}` {what}", self.spec.name);
+            log::warn!("`{}` {warning}", self.spec.name);
         }
     }
 
-    /// Returns why the command does not take a prompt whole, if it does not.
-    fn too_large(&self, prompt: &str) -> Option<Reply> {
+    /// Returns a `TooLarge` reply if a prompt is longer than the command accepts.
+    fn check_prompt_size(&self, prompt: &str) -> Option<Reply> {
         let characters = || prompt.chars().count() as u64;
         let bytes = prompt.len() as u64;
-        let (has, most, what) = match (self.spec.max_characters, self.spec.max_bytes) {
-            // No text has more characters than bytes.
-            (Some(most), _) if bytes > most && characters() > most => {
-                (characters(), most, "characters")
+        let (size, max, unit) = match (self.spec.max_characters, self.spec.max_bytes) {
+            // No text has more characters than bytes, so counting can often be skipped.
+            (Some(max), _) if bytes > max && characters() > max => {
+                (characters(), max, "characters")
             }
-            (_, Some(most)) if bytes > most => (bytes, most, "bytes"),
+            (_, Some(max)) if bytes > max => (bytes, max, "bytes"),
             _ => return None,
         };
-        let detail = format!("the prompt has {has} {what}, it takes {most}, and nothing was sent");
+        let detail = format!("the prompt has {size} {unit}, it takes {max}, and nothing was sent");
         Some(Reply {
             end: CallOutcome::TooLarge {
                 tokens: None,
@@ -203,60 +208,64 @@ impl Driver for CommandAgent {
     }
 
     fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
-        if let Some(refused) = self.too_large(call.prompt) {
-            return Ok(Ready::boxed(refused));
+        if let Some(refusal) = self.check_prompt_size(call.prompt) {
+            return Ok(ReadyReply::boxed(refusal));
         }
-        let prompt_file = whole(call.folder)?.join(PROMPT_FILE);
-        let argv = self.argv(call, &prompt_file)?;
+
+        let prompt_file = absolute_path(call.folder)?.join(PROMPT_FILE);
+        let argv = self.build_argv(call, &prompt_file)?;
         match self.spec.prompt {
             PromptDelivery::Stdin => contain::prepare(call.folder, call.prompt.as_bytes())?,
             PromptDelivery::File => {
                 contain::prepare(call.folder, b"")?;
-                let written = contain::create(&prompt_file)
-                    .and_then(|mut file| file.write_all(call.prompt.as_bytes()));
-                written.map_err(|cause| contain::unwritable(call.folder, cause))?;
+                contain::create(&prompt_file)
+                    .and_then(|mut file| file.write_all(call.prompt.as_bytes()))
+                    .map_err(|cause| contain::unwritable(call.folder, cause))?;
             }
         }
-        let job = self.job(&argv, call.root, call.folder, call.marker, call.limits);
+
+        let job = self.build_job(&argv, call.root, call.folder, call.marker, call.limits);
         let contained = contain::launch(&job)?;
-        let reader = self.reader(call.limits);
-        let listening = Listening {
+        let reader = self.output_reader(call.limits);
+        let output = OutputFiles {
             stdout: None,
-            listener: reader.listen(),
+            parser: reader.new_parser(),
             folder: call.folder.to_path_buf(),
         };
-        Ok(Box::new(Working {
+        Ok(Box::new(RunningCommand {
             contained,
             reader,
-            listening: Some(listening),
+            output: Some(output),
             rest: String::new(),
         }))
     }
 
     fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<Salvaged>> {
-        // Files of another call of the same name, such as one of a ledger that is gone, are not this one's.
+        // The folder may hold the files of another call of the same name, for example from a deleted ledger.
         if contain::marker_of(folder).as_deref() != Some(marker) {
             return Ok(None);
         }
+
         let exit = match contain::exit_record(folder)? {
             Some(exit) if exit.cause == ExitCause::Ended => exit,
-            // Whoever ended it, and why, there was nobody left to take it for an end.
-            ended => Exit {
+            // The guard ended the agent, or was killed itself. Either way the caller was gone, so the reply is lost.
+            other => Exit {
                 code: None,
                 signal: None,
                 cause: ExitCause::Abandoned,
-                left_behind: ended.as_ref().map_or(0, |exit| exit.left_behind),
-                milliseconds: ended.map_or(0, |exit| exit.milliseconds),
+                left_behind: other.as_ref().map_or(0, |exit| exit.left_behind),
+                milliseconds: other.map_or(0, |exit| exit.milliseconds),
             },
         };
-        let reader = self.reader(Limits::default());
-        let mut listening = Listening {
+
+        let reader = self.output_reader(Limits::default());
+        let mut output = OutputFiles {
             stdout: None,
-            listener: reader.listen(),
+            parser: reader.new_parser(),
             folder: folder.to_path_buf(),
         };
-        listening.finish()?;
-        let reply = listening.reply(&reader, &exit)?;
+        output.finish()?;
+        let reply = output.into_reply(&reader, &exit)?;
         Ok(Some(Salvaged {
             reply,
             milliseconds: exit.milliseconds,
@@ -264,16 +273,17 @@ impl Driver for CommandAgent {
     }
 }
 
-/// A command at work.
-struct Working<'a> {
+/// A command that is running.
+struct RunningCommand<'a> {
     contained: Contained,
     reader: OutputReader<'a>,
-    listening: Option<Listening<'a>>,
-    /// What was said last, and not yet asked for.
+    /// `None` after `wait` has returned the reply.
+    output: Option<OutputFiles<'a>>,
+    /// Last part of the reply, which `said` has not returned yet.
     rest: String,
 }
 
-impl Running for Working<'_> {
+impl Running for RunningCommand<'_> {
     fn process(&self) -> Option<&Process> {
         Some(self.contained.process())
     }
@@ -282,24 +292,25 @@ impl Running for Working<'_> {
         let Some(exit) = self.contained.wait(patience)? else {
             return Ok(None);
         };
-        let Some(mut listening) = self.listening.take() else {
+        let Some(mut output) = self.output.take() else {
             return Ok(None);
         };
-        listening.finish()?;
-        // What was too much need not be heard to its end.
+
+        output.finish()?;
+        // The rest of an output over its limit is not shown.
         if exit.cause != ExitCause::Output {
-            self.rest = listening.listener.said();
+            self.rest = output.parser.take_new_text();
         }
-        listening.reply(&self.reader, &exit).map(Some)
+        output.into_reply(&self.reader, &exit).map(Some)
     }
 
     fn said(&mut self) -> String {
-        let Some(listening) = &mut self.listening else {
+        let Some(output) = &mut self.output else {
             return std::mem::take(&mut self.rest);
         };
-        // What cannot be read now is told by `wait`, which reads the rest.
-        let _later = listening.catch_up(LOOK);
-        listening.listener.said()
+        // `wait` reads the rest, and reports an error then.
+        let _later = output.read_new(MAX_POLL_BYTES);
+        output.parser.take_new_text()
     }
 
     fn stop(&mut self, at_once: bool) {
@@ -307,77 +318,81 @@ impl Running for Working<'_> {
     }
 }
 
-/// The files that a command writes, as far as they were read.
-struct Listening<'a> {
+/// Output files of a command, and the parser of their content so far.
+struct OutputFiles<'a> {
+    /// `None` until the file exists.
     stdout: Option<File>,
-    listener: Listener<'a>,
+    parser: OutputParser<'a>,
     folder: PathBuf,
 }
 
-impl Listening<'_> {
-    /// Reads what was written since, and stops when so many bytes are read.
-    fn catch_up(&mut self, enough: usize) -> Result<()> {
+impl OutputFiles<'_> {
+    /// Parses new content of stdout; stops after `max_bytes`, rounded up to a chunk.
+    fn read_new(&mut self, max_bytes: usize) -> Result<()> {
         let path = self.folder.join("stdout");
-        let mut read = || -> io::Result<()> {
-            let file = match &mut self.stdout {
-                Some(file) => file,
-                None => self.stdout.insert(contain::open(&path)?),
-            };
-            let mut bytes = vec![0; CHUNK];
-            let mut all = 0;
-            while all < enough {
-                match file.read(&mut bytes) {
-                    Ok(0) => break,
-                    Ok(count) => {
-                        self.listener.push(&bytes[..count]);
-                        all += count;
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(())
-        };
-        match read() {
-            // A command that is not there writes nothing.
+        match self.read_chunks(&path, max_bytes) {
+            // A command that could not be started has no stdout.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            read => read.map_err(|cause| unreadable(&path, cause)),
+            result => result.map_err(|cause| unreadable(&path, cause)),
         }
     }
 
-    /// Reads the rest.
-    fn finish(&mut self) -> Result<()> {
-        self.catch_up(usize::MAX)?;
-        self.listener.finish();
+    fn read_chunks(&mut self, path: &Path, max_bytes: usize) -> io::Result<()> {
+        let file = match &mut self.stdout {
+            Some(file) => file,
+            None => self.stdout.insert(contain::open(path)?),
+        };
+
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut total = 0;
+        while total < max_bytes {
+            match file.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(count) => {
+                    self.parser.push(&chunk[..count]);
+                    total += count;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 
-    /// Returns the reply of a command that ended.
-    fn reply(self, reader: &OutputReader<'_>, exit: &Exit) -> Result<Reply> {
+    /// Parses the rest of stdout.
+    fn finish(&mut self) -> Result<()> {
+        self.read_new(usize::MAX)?;
+        self.parser.finish();
+        Ok(())
+    }
+
+    /// Returns the reply of a command that has ended.
+    fn into_reply(self, reader: &OutputReader<'_>, exit: &Exit) -> Result<Reply> {
         let path = self.folder.join("stderr");
-        let stderr = match end_of(&path) {
+        let stderr = match read_end(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             stderr => stderr.map_err(|cause| unreadable(&path, cause))?,
         };
-        Ok(reader.reply(self.listener.heard(), &stderr, exit))
+        Ok(reader.build_reply(self.parser.into_parsed(), &stderr, exit))
     }
 }
 
-/// Returns a path that means the same in every folder.
-fn whole(path: &Path) -> Result<PathBuf> {
+fn absolute_path(path: &Path) -> Result<PathBuf> {
     absolute(path).map_err(|cause| {
         let message = format!("{} cannot be a folder of a call", path.display());
         Error::new(ErrorKind::AgentUnusable, message).with_source(cause)
     })
 }
 
-/// Reads the end of a file.
-fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads the last [`MAX_STDERR_BYTES`] bytes of a file.
+fn read_end(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = contain::open(path)?;
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(STDERR as u64)))?;
+    file.seek(SeekFrom::Start(
+        length.saturating_sub(MAX_STDERR_BYTES as u64),
+    ))?;
     let mut bytes = Vec::new();
-    file.take(STDERR as u64).read_to_end(&mut bytes)?;
+    file.take(MAX_STDERR_BYTES as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -20,20 +20,20 @@ use serde::{Deserialize, Serialize};
 
 use super::Limits;
 use super::guard;
-use super::process::{MARKER, identity, reap};
+use super::process::{MARKER_VARIABLE, identity, reap};
 use super::system;
 pub use crate::config::Containment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::Process;
 
 /// The longest argument, and the longest variable with its name, that Linux hands to a program.
-const LONGEST_STRING: usize = 131_071;
+const MAX_STRING_BYTES: usize = 131_071;
 
 /// How long a guard may take to say that it is there. It needs milliseconds; a wrong program never says it.
-const READY: Duration = Duration::from_secs(20);
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a dropped call waits for its guard, which ends everything by force.
-const DROPPED: Duration = Duration::from_secs(2);
+const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time that a guard has beyond its limits before agentd ends the call without it. A guard itself gives up on processes
 /// that cannot be killed after 10 s.
@@ -46,7 +46,7 @@ const KILL_MARGIN: Duration = Duration::from_secs(2);
 const WAKE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The most bytes of a guard's own files.
-const LONGEST_RECORD: u64 = 16 * 1024 * 1024;
+const MAX_RECORD_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What is to be run, and how.
 #[derive(Clone, Copy, Debug)]
@@ -112,14 +112,14 @@ pub enum ExitCause {
 /// What a guard leaves behind. It is not made to outlast a loss of power, which what the agent wrote may not have done
 /// either; so it counts only while the system that wrote it runs.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct ExitRecord {
     pub(super) boot: String,
     pub(super) exit: Exit,
 }
 
 /// What a guard is told through a file. The environment is not in it: it may hold secrets.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(super) struct GuardOrder {
     pub(super) marker: String,
     pub(super) argv: Vec<String>,
     pub(super) wall: Duration,
@@ -145,7 +145,7 @@ pub fn prepare(folder: &Path, prompt: &[u8]) -> Result<()> {
         if parent.symlink_metadata()?.is_symlink() {
             return Err(io::Error::other(format!("{} is a link", parent.display())));
         }
-        clear(folder)?;
+        remove_call_folder(folder)?;
         DirBuilder::new().mode(0o700).create(folder)?;
         let mut file = create(&folder.join("prompt"))?;
         file.write_all(prompt)
@@ -155,7 +155,7 @@ pub fn prepare(folder: &Path, prompt: &[u8]) -> Result<()> {
 
 /// Removes the folder of a call. What cannot be removed does no harm.
 pub fn discard(folder: &Path) {
-    let _stays = clear(folder);
+    let _stays = remove_call_folder(folder);
 }
 
 /// Removes whatever lies where the folder of a call belongs; what it links to stays.
@@ -163,7 +163,7 @@ pub fn discard(folder: &Path) {
     clippy::disallowed_methods,
     reason = "what goes in and out of agents belongs to this room"
 )]
-fn clear(folder: &Path) -> io::Result<()> {
+fn remove_call_folder(folder: &Path) -> io::Result<()> {
     let removed = match folder.symlink_metadata() {
         Ok(found) if found.is_dir() => fs::remove_dir_all(folder),
         Ok(_) => fs::remove_file(folder),
@@ -209,7 +209,7 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
             "call `agent::guard_main()` first in `main`, or name an agentd binary as the guard",
         ));
     }
-    check_strings(job)?;
+    check_string_lengths(job)?;
     if !job.cwd.is_dir() {
         let message = format!(
             "{}, where the agent is to work, is no folder",
@@ -218,7 +218,7 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
         return Err(Error::new(ErrorKind::AgentUnusable, message));
     }
     let folder = absolute(job.folder).map_err(|cause| unwritable(job.folder, cause))?;
-    let order = Order {
+    let order = GuardOrder {
         marker: job.marker.to_owned(),
         argv: job.argv.to_vec(),
         wall: job.limits.wall,
@@ -248,15 +248,15 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
         overdue: ExitCause::Wall,
         exit: None,
     };
-    match contained.first_words() {
-        Ok(words) if words == guard::READY => Ok(contained),
+    match contained.read_first_line() {
+        Ok(words) if words == guard::READY_LINE => Ok(contained),
         Ok(words) => Err(contained.refused(job, words.trim())),
         Err(cause) => Err(contained.refused(job, &cause.to_string())),
     }
 }
 
 /// Checks what no program could be started with, before anything is spent on it.
-fn check_strings(job: &Job<'_>) -> Result<()> {
+fn check_string_lengths(job: &Job<'_>) -> Result<()> {
     if job.argv.is_empty() {
         return Err(Error::new(
             ErrorKind::AgentUnusable,
@@ -266,14 +266,14 @@ fn check_strings(job: &Job<'_>) -> Result<()> {
     if let Some(at) = job
         .argv
         .iter()
-        .position(|argument| argument.len() > LONGEST_STRING)
+        .position(|argument| argument.len() > MAX_STRING_BYTES)
     {
         let length = job.argv[at].len();
         let what = format!("argument {at} of the agent's command is {length} bytes long");
         return Err(too_long(&what));
     }
     let long =
-        |(name, value): &&(OsString, OsString)| name.len() + 1 + value.len() > LONGEST_STRING;
+        |(name, value): &&(OsString, OsString)| name.len() + 1 + value.len() > MAX_STRING_BYTES;
     match job.env.iter().find(long) {
         Some((name, _)) => Err(too_long(&format!(
             "the variable {} is too long",
@@ -284,8 +284,9 @@ fn check_strings(job: &Job<'_>) -> Result<()> {
 }
 
 fn too_long(what: &str) -> Error {
-    let message =
-        format!("{what}, and the system hands over at most {LONGEST_STRING} bytes at once (E2BIG)");
+    let message = format!(
+        "{what}, and the system hands over at most {MAX_STRING_BYTES} bytes at once (E2BIG)"
+    );
     Error::new(ErrorKind::AgentUnusable, message).with_hint("give the prompt by stdin or as a file")
 }
 
@@ -309,11 +310,13 @@ fn start_guard(job: &Job<'_>, folder: &Path) -> Result<GuardProcess> {
 
     let program = absolute(job.guard).unwrap_or_else(|_| job.guard.to_path_buf());
     let mut command = Command::new(&program);
-    command.args([guard::WORD, guard::CALL]).arg(folder);
+    command
+        .args([guard::GUARD_ARGUMENT, guard::ROLE_CALL])
+        .arg(folder);
     command
         .env_clear()
         .envs(job.env.iter().map(|(name, value)| (name, value)))
-        .env(MARKER, job.marker);
+        .env(MARKER_VARIABLE, job.marker);
     command.current_dir(job.cwd);
     command
         .stdin(OwnedFd::from(guard_stdin))
@@ -393,7 +396,7 @@ impl Contained {
         let left = self
             .deadline
             .map_or(patience, |at| at.saturating_duration_since(Instant::now()));
-        if self.is_heard_within(patience.min(left)) {
+        if self.has_guard_output_within(patience.min(left)) {
             let status = self.child.wait().ok();
             self.exit = Some(match exit_record(&self.folder)? {
                 Some(exit) => exit,
@@ -435,9 +438,9 @@ impl Contained {
     /// together with the agent.
     pub fn stop(&mut self, at_once: bool) {
         let (word, margin) = if at_once {
-            (guard::KILL, KILL_MARGIN)
+            (guard::KILL_BYTE, KILL_MARGIN)
         } else {
-            (guard::END, self.grace + GUARD_MARGIN)
+            (guard::END_BYTE, self.grace + GUARD_MARGIN)
         };
         // A guard that is gone has nothing left to stop.
         let _gone = self
@@ -459,7 +462,7 @@ impl Contained {
     ///
     /// Meanwhile the guard is sent SIGCONT: the agent runs as the same user and may have stopped it. A process that is
     /// not stopped ignores that signal.
-    fn is_heard_within(&self, patience: Duration) -> bool {
+    fn has_guard_output_within(&self, patience: Duration) -> bool {
         let begun = Instant::now();
         // Not collected yet, so that the pid is still the guard's.
         let guard = Pid::from_raw(self.child.id().cast_signed());
@@ -479,11 +482,11 @@ impl Contained {
     }
 
     /// Returns the line that a guard begins with.
-    fn first_words(&mut self) -> io::Result<String> {
+    fn read_first_line(&mut self) -> io::Result<String> {
         let begun = Instant::now();
         let mut words = Vec::new();
         while !words.ends_with(b"\n") {
-            if !self.is_heard_within(READY.saturating_sub(begun.elapsed())) {
+            if !self.has_guard_output_within(READY_TIMEOUT.saturating_sub(begun.elapsed())) {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
                     "it does not answer",
@@ -516,7 +519,7 @@ impl Drop for Contained {
         if self.exit.is_some() {
             return;
         }
-        if self.is_heard_within(DROPPED) {
+        if self.has_guard_output_within(DROP_TIMEOUT) {
             // Collected, so that it does not stay in the list of processes.
             let _status = self.child.wait();
         } else {
@@ -532,8 +535,8 @@ impl Drop for Contained {
 /// `FileUnusable` if the record cannot be read.
 pub fn exit_record(folder: &Path) -> Result<Option<Exit>> {
     let path = folder.join("exit");
-    match read_json::<Record>(&path) {
-        Ok(record) => Ok(Some(record.exit).filter(|_| record.boot == system::boot())),
+    match read_json::<ExitRecord>(&path) {
+        Ok(record) => Ok(Some(record.exit).filter(|_| record.boot == system::boot_id())),
         // One that is not whole was not there when the power went.
         Err(cause)
             if matches!(
@@ -553,7 +556,7 @@ pub fn exit_record(folder: &Path) -> Result<Option<Exit>> {
 
 /// Returns the marker of the call whose files lie in a folder; `None` if there are none.
 pub(super) fn marker_of(folder: &Path) -> Option<String> {
-    read_json::<Order>(&folder.join("job"))
+    read_json::<GuardOrder>(&folder.join("job"))
         .ok()
         .map(|order| order.marker)
 }
@@ -595,7 +598,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 pub(super) fn read_stdout(folder: &Path) -> String {
     let mut bytes = Vec::new();
     let read = open(&folder.join("stdout"))
-        .and_then(|file| file.take(LONGEST_RECORD).read_to_end(&mut bytes));
+        .and_then(|file| file.take(MAX_RECORD_BYTES).read_to_end(&mut bytes));
     read.map(|_| String::from_utf8_lossy(&bytes).into_owned())
         .unwrap_or_default()
 }
@@ -625,7 +628,7 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> 
 
 pub(super) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<T> {
     let mut bytes = Vec::new();
-    open(path)?.take(LONGEST_RECORD).read_to_end(&mut bytes)?;
+    open(path)?.take(MAX_RECORD_BYTES).read_to_end(&mut bytes)?;
     Ok(serde_json::from_slice(&bytes)?)
 }
 

@@ -1,4 +1,4 @@
-//! Drivers by the name of their agent: built-in ones, those that a program registers, commands and models of servers.
+//! Drivers by agent name: built-in ones, registered ones, commands and models of HTTP servers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,41 +14,41 @@ use crate::secret::Secrets;
 /// Name of the agent that plays a script. A program registers one for it: [`Scripted`](super::Scripted).
 pub const SCRIPTED: &str = "scripted";
 
-/// Name of the agent that answers with its prompt.
+/// Name of the agent that replies with its prompt.
 pub const ECHO: &str = "echo";
 
 /// Start of the name of an agent that gives a recorded reply; the name of the turn follows.
 pub const REPLAY_PREFIX: &str = "replay:";
 
-/// Returns true if an agent needs no definition: it plays what was written or recorded before, or echoes its prompt.
+/// Returns true if an agent needs no definition: a script, the echo, or the replay of a recorded reply.
 #[must_use]
 pub fn is_builtin(name: &str) -> bool {
     matches!(name, SCRIPTED | ECHO) || name.starts_with(REPLAY_PREFIX)
 }
 
-/// Drivers of all agents, and what those that are commands or models of servers are started with.
+/// Drivers of all agents, and the context in which commands and HTTP senders are started.
 #[derive(Debug, Default)]
 pub struct Drivers {
-    /// Their definitions.
+    /// Definitions of commands and HTTP providers.
     pub agents: Agents,
-    /// The environment that they see a part of.
+    /// Environment of this program; each agent sees a part of it.
     pub environment: Environment,
-    /// What is taken out of what they say.
+    /// Secrets that are redacted in replies.
     pub secrets: Secrets,
-    /// The path of an agentd, or of a program whose `main` begins with `guard_main`.
+    /// Path of an agentd, or of a program whose `main` begins with `guard_main`.
     pub guard: PathBuf,
-    /// What keeps their processes together.
+    /// Mechanism that keeps the processes of an agent together.
     pub containment: Containment,
-    /// Drivers that the program brings itself; they come before all definitions.
+    /// Drivers of the calling program; they take precedence over definitions.
     pub registered: RegisteredDrivers,
 }
 
-/// Drivers that a program brings itself, by the name of their agent.
+/// Drivers of the calling program, by agent name.
 #[derive(Clone, Default)]
 pub struct RegisteredDrivers(BTreeMap<String, Arc<dyn Driver>>);
 
 impl RegisteredDrivers {
-    /// Registers the driver of an agent, in place of one that was registered under that name before.
+    /// Registers the driver of an agent. Replaces an earlier one of the same name.
     pub fn register(&mut self, name: impl Into<String>, driver: impl Driver + 'static) {
         self.0.insert(name.into(), Arc::new(driver));
     }
@@ -68,16 +68,17 @@ impl Drivers {
     ///
     /// `UnknownAgent` listing the known agents; `ScriptInvalid` if no script is registered for `scripted`.
     pub fn find(&self, name: &str) -> Result<Arc<dyn Driver>> {
-        self.driver(name)?.ok_or_else(|| self.unknown(name))
+        self.find_driver(name)?
+            .ok_or_else(|| self.unknown_agent(name))
     }
 
-    /// Returns what came of a call that nobody waits for any more, as [`Driver::salvage`] does.
+    /// Recovers an interrupted call, as [`Driver::salvage`] does.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if what it left cannot be read, `UnknownAgent` if nobody knows how.
+    /// `FileUnusable` if the files of the call cannot be read; `UnknownAgent` if they exist and the agent has no definition.
     pub fn salvage(&self, name: &str, folder: &Path, marker: &str) -> Result<Option<Salvaged>> {
-        if let Some(driver) = self.driver(name)? {
+        if let Some(driver) = self.find_driver(name)? {
             return driver.salvage(folder, marker);
         }
         if contain::marker_of(folder).as_deref() != Some(marker) {
@@ -88,7 +89,7 @@ impl Drivers {
             .with_hint("put its definition back into agents.yaml, and try again"))
     }
 
-    /// Returns the agent of a name that is a command.
+    /// Returns the agent of a name; `None` if it is not a command.
     #[must_use]
     pub fn command(&self, name: &str) -> Option<CommandAgent> {
         let (AgentKind::Command(spec), _) = self.agents.known(name)? else {
@@ -112,7 +113,7 @@ impl Drivers {
         ))
     }
 
-    fn driver(&self, name: &str) -> Result<Option<Arc<dyn Driver>>> {
+    fn find_driver(&self, name: &str) -> Result<Option<Arc<dyn Driver>>> {
         if let Some(driver) = self.registered.0.get(name) {
             return Ok(Some(Arc::clone(driver)));
         }
@@ -130,19 +131,13 @@ impl Drivers {
         })
     }
 
-    fn unknown(&self, name: &str) -> Error {
+    fn unknown_agent(&self, name: &str) -> Error {
         if name == SCRIPTED {
             let message = "the agent `scripted` has no script";
             return Error::new(ErrorKind::ScriptInvalid, message)
                 .with_hint("name one with --script FILE; `agentd turn --help` shows one");
         }
-        let listed = |names: Vec<String>| {
-            if names.is_empty() {
-                "none".to_owned()
-            } else {
-                names.join(", ")
-            }
-        };
+
         let providers: Vec<&str> = self
             .agents
             .providers()
@@ -158,13 +153,21 @@ impl Drivers {
                 "write `{provider}:MODEL`, with a model that the server has"
             ));
         }
-        let agents = listed(
+
+        let join_names = |names: Vec<String>| {
+            if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            }
+        };
+        let agents = join_names(
             self.agents
                 .all()
                 .map(|spec| format!("`{}`", spec.name))
                 .collect(),
         );
-        let models = listed(
+        let models = join_names(
             providers
                 .iter()
                 .map(|name| format!("`{name}:MODEL`"))

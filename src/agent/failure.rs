@@ -1,48 +1,48 @@
-//! FailureRules told apart by what an agent says of them.
+//! Classifies failed calls by the agent's error messages.
 
-use super::overflow::overflow;
+use super::token_limit_error::parse_token_limit;
 use crate::config::{FailureRules, FailureSource, OutcomeRule};
 use crate::models::CallOutcome;
 
-/// The longest text that tells when there is more.
-const LONGEST_RESET: usize = 60;
+/// Maximum length of the text about the reset of a quota.
+const MAX_RESET_BYTES: usize = 60;
 
-/// Returns what a failure is by the first rule that fits.
-pub(super) fn tell<'a>(
+/// Returns the outcome of a failed call by the first rule that matches; `None` if no rule does.
+pub(super) fn classify_failure<'a>(
     mut rules: impl Iterator<Item = &'a OutcomeRule>,
     failures: &FailureRules,
     error: &str,
     stderr: &str,
     code: Option<i32>,
 ) -> Option<CallOutcome> {
-    let places = [
-        (FailureSource::Error, plain(error)),
-        (FailureSource::Stderr, plain(stderr)),
+    let sources = [
+        (FailureSource::Error, normalize(error)),
+        (FailureSource::Stderr, normalize(stderr)),
     ];
     let rule = rules.find(|rule| {
-        let said = rule.contains.is_empty()
-            || places
+        let has_phrase = rule.contains.is_empty()
+            || sources
                 .iter()
-                .any(|(place, text)| rule.places.contains(place) && says(rule, text));
-        said && (rule.exit_codes.is_empty()
-            || code.is_some_and(|code| rule.exit_codes.contains(&code)))
+                .any(|(source, text)| rule.places.contains(source) && has_phrase_of(rule, text));
+        let has_exit_code =
+            rule.exit_codes.is_empty() || code.is_some_and(|code| rule.exit_codes.contains(&code));
+        has_phrase && has_exit_code
     })?;
+
     Some(match &rule.end {
         CallOutcome::Quota { .. } => CallOutcome::Quota {
-            resets: reset(&failures.resets, &[error, stderr]),
+            resets: find_reset(&failures.resets, &[error, stderr]),
         },
-        CallOutcome::RateLimited { .. } => {
-            let texts = places.iter().map(|(_, text)| text);
-            let mut waits = texts.filter_map(|text| wait(&failures.retry_after, text));
-            CallOutcome::RateLimited {
-                retry_after: waits.next(),
-            }
-        }
+        CallOutcome::RateLimited { .. } => CallOutcome::RateLimited {
+            retry_after: sources
+                .iter()
+                .find_map(|(_, text)| find_retry_after(&failures.retry_after, text)),
+        },
         CallOutcome::TooLarge { .. } => {
             let lines = [error, stderr].into_iter().flat_map(str::lines);
             let (tokens, limit) = lines
-                .filter(|line| says(rule, &plain(line)))
-                .find_map(overflow)
+                .filter(|line| has_phrase_of(rule, &normalize(line)))
+                .find_map(parse_token_limit)
                 .unzip();
             CallOutcome::TooLarge { tokens, limit }
         }
@@ -50,16 +50,16 @@ pub(super) fn tell<'a>(
     })
 }
 
-/// Tells whether one of a rule's words stands in a plain text.
-fn says(rule: &OutcomeRule, text: &str) -> bool {
+/// Returns true if a normalized text contains one of a rule's phrases.
+fn has_phrase_of(rule: &OutcomeRule, text: &str) -> bool {
     rule.contains
         .iter()
-        .any(|words| !found(text, &plain(words)).is_empty())
+        .any(|phrase| !find_phrase(text, &normalize(phrase)).is_empty())
 }
 
-/// Returns a text in small letters, in which quotes, colons and the like are blanks and blanks are one each, so that
-/// `"code": 429` and `code:429` are the same words.
-fn plain(text: &str) -> String {
+/// Converts a text to lower case, and each run of spaces, quotes, colons and the like to one space, so that
+/// `"code": 429` and `code:429` are the same.
+fn normalize(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
         let c = if c.is_whitespace() || "\"'`\\:=".contains(c) {
@@ -74,36 +74,39 @@ fn plain(text: &str) -> String {
     plain.trim().to_owned()
 }
 
-/// Returns where words stand in a text as whole words: the place after each.
-fn found(text: &str, words: &str) -> Vec<usize> {
-    let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    let joins = |outer: Option<char>, inner: Option<char>| part(outer) && part(inner);
-    text.match_indices(words)
-        .map(|(at, _)| (at, at + words.len()))
+/// Returns the end offset of each occurrence of a phrase as whole words.
+fn find_phrase(text: &str, phrase: &str) -> Vec<usize> {
+    let is_word_char = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let is_inside_word =
+        |outer: Option<char>, inner: Option<char>| is_word_char(outer) && is_word_char(inner);
+    text.match_indices(phrase)
+        .map(|(at, _)| (at, at + phrase.len()))
         .filter(|&(at, end)| {
-            !joins(text[..at].chars().next_back(), words.chars().next())
-                && !joins(text[end..].chars().next(), words.chars().next_back())
+            !is_inside_word(text[..at].chars().next_back(), phrase.chars().next())
+                && !is_inside_word(text[end..].chars().next(), phrase.chars().next_back())
         })
         .map(|(_, end)| end)
         .collect()
 }
 
-/// Returns how many seconds to wait, as a text says it last.
-fn wait(leads: &[String], text: &str) -> Option<u64> {
-    let mut places: Vec<usize> = leads
+/// Returns the seconds to wait: the last duration in a normalized text that follows one of the phrases.
+fn find_retry_after(phrases: &[String], text: &str) -> Option<u64> {
+    let mut ends: Vec<usize> = phrases
         .iter()
-        .flat_map(|lead| found(text, &plain(lead)))
+        .flat_map(|phrase| find_phrase(text, &normalize(phrase)))
         .collect();
-    places.sort_unstable();
-    places
-        .into_iter()
+    ends.sort_unstable();
+    ends.into_iter()
         .rev()
-        .find_map(|at| duration(text[at..].trim_start()))
+        .find_map(|end| parse_duration(text[end..].trim_start()))
 }
 
-/// Returns the seconds of a duration that a text starts with, such as `30`, `2.5s`, `1m30s` or `2 hours 5 minutes`.
-fn duration(text: &str) -> Option<u64> {
-    let (mut seconds, mut rest, mut is_one) = (0.0, text, false);
+/// Returns the seconds, rounded up, of a duration at the start of a text, such as `30`, `2.5s`, `1m30s` or
+/// `2 hours 5 minutes`.
+fn parse_duration(text: &str) -> Option<u64> {
+    let mut seconds = 0.0;
+    let mut has_number = false;
+    let mut rest = text;
     loop {
         let digits = rest
             .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -111,6 +114,7 @@ fn duration(text: &str) -> Option<u64> {
         let Ok(number) = rest[..digits].trim_end_matches('.').parse::<f64>() else {
             break;
         };
+
         let after = rest[digits..].trim_start();
         let letters = after
             .find(|c: char| !c.is_ascii_alphabetic())
@@ -122,37 +126,47 @@ fn duration(text: &str) -> Option<u64> {
             "d" | "day" | "days" => 86_400.0,
             _ => 1.0,
         };
+
         seconds += number * unit;
-        is_one = true;
+        has_number = true;
         rest = after[letters..].trim_start();
     }
-    is_one.then_some(seconds.ceil() as u64)
+    has_number.then_some(seconds.ceil() as u64)
 }
 
-/// Returns when there is more, as the texts say it.
-fn reset(leads: &[String], texts: &[&str]) -> Option<String> {
-    texts.iter().find_map(|text| {
-        let lower = text.to_ascii_lowercase();
-        let places = leads
-            .iter()
-            .flat_map(|lead| found(&lower, lead).into_iter().map(move |end| (end, lead)));
-        // Of the words that stand first, the longest.
-        let (end, lead) =
-            places.min_by_key(|(end, lead)| (end - lead.len(), usize::MAX - lead.len()))?;
-        let rest = text[end..].trim_start_matches([' ', ':', '=', '"', '\'']);
-        let line = rest.split(['\n', '"', '|', '}']).next().unwrap_or_default();
-        let line = line.split(". ").next().unwrap_or_default();
-        let said = line[..line.floor_char_boundary(LONGEST_RESET)]
-            .trim()
-            .trim_end_matches(['.', ',']);
-        let is_span = lead.ends_with(" in");
-        (!said.is_empty()).then(|| {
-            if is_span {
-                format!("in {said}")
-            } else {
-                said.to_owned()
-            }
-        })
+/// Returns the time at which a quota is reset, in the words of the first text that contains one.
+fn find_reset(phrases: &[String], texts: &[&str]) -> Option<String> {
+    texts
+        .iter()
+        .find_map(|text| find_reset_in_text(phrases, text))
+}
+
+fn find_reset_in_text(phrases: &[String], text: &str) -> Option<String> {
+    let lower = text.to_ascii_lowercase();
+    let occurrences = phrases.iter().flat_map(|phrase| {
+        find_phrase(&lower, phrase)
+            .into_iter()
+            .map(move |end| (end, phrase))
+    });
+    // The first occurrence counts; of several at the same place, the longest phrase.
+    let (end, phrase) =
+        occurrences.min_by_key(|(end, phrase)| (end - phrase.len(), usize::MAX - phrase.len()))?;
+
+    let rest = text[end..].trim_start_matches([' ', ':', '=', '"', '\'']);
+    let line = rest.split(['\n', '"', '|', '}']).next().unwrap_or_default();
+    let sentence = line.split(". ").next().unwrap_or_default();
+    let time = sentence[..sentence.floor_char_boundary(MAX_RESET_BYTES)]
+        .trim()
+        .trim_end_matches(['.', ',']);
+
+    if time.is_empty() {
+        return None;
+    }
+    let is_duration = phrase.ends_with(" in");
+    Some(if is_duration {
+        format!("in {time}")
+    } else {
+        time.to_owned()
     })
 }
 
@@ -170,7 +184,11 @@ mod tests {
             ("(429)", "(429)", 1),
             ("a RATE\n limit, a rate limit", "rate limit", 2),
         ] {
-            assert_eq!(found(&plain(text), &plain(words)).len(), times, "{text}");
+            assert_eq!(
+                find_phrase(&normalize(text), &normalize(words)).len(),
+                times,
+                "{text}"
+            );
         }
     }
 
@@ -189,7 +207,11 @@ mod tests {
             ("Retry-After: Wed, 21 Oct", None),
             ("try again later", None),
         ] {
-            assert_eq!(wait(&leads, &plain(text)), seconds, "{text}");
+            assert_eq!(
+                find_retry_after(&leads, &normalize(text)),
+                seconds,
+                "{text}"
+            );
         }
     }
 
@@ -209,7 +231,7 @@ mod tests {
             ("Try again in 3 days 4 hours.", Some("in 3 days 4 hours")),
             ("no more", None),
         ] {
-            assert_eq!(reset(&leads, &[text]).as_deref(), when, "{text}");
+            assert_eq!(find_reset(&leads, &[text]).as_deref(), when, "{text}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use super::ready::Ready;
+use super::builtin::ReadyReply;
 use super::{Call, Driver, Running, Salvaged};
 use crate::error::Result;
 use crate::models::Reply;
@@ -63,7 +63,7 @@ where
     }
 
     fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
-        Ok(Ready::boxed((self.answer)(call)?))
+        Ok(ReadyReply::boxed((self.answer)(call)?))
     }
 
     fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<Salvaged>> {

@@ -22,46 +22,47 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, setsid};
 
 use super::contain::{
-    Containment, Exit, ExitCause, Order, Record, create, milliseconds, open, put, read_json,
+    Containment, Exit, ExitCause, ExitRecord, GuardOrder, create, milliseconds, open, put,
+    read_json,
 };
 use super::http;
-use super::system::{self, Family, Signals};
+use super::system::{self, ProcessTree, Signals};
 use super::watcher;
 
 /// The first argument of a program that is started as a guard.
-pub(super) const WORD: &str = "__guard";
+pub(super) const GUARD_ARGUMENT: &str = "__guard";
 /// The second one, when it guards a call.
-pub(super) const CALL: &str = "call";
+pub(super) const ROLE_CALL: &str = "call";
 /// The second one, when it is the first process of a namespace.
-const NAMESPACE: &str = "namespace";
+const ROLE_NAMESPACE: &str = "namespace";
 /// The second one, when it sends a request to a server of models.
-pub(super) const SEND: &str = "send";
+pub(super) const ROLE_SEND: &str = "send";
 /// The second one, when it ends children of agentd that are left when agentd is killed.
-pub(super) const WATCH: &str = "watch";
+pub(super) const ROLE_WATCH: &str = "watch";
 /// The second one, when there is nothing to do but to have been started.
-pub(super) const NOTHING: &str = "nothing";
+pub(super) const ROLE_NOTHING: &str = "nothing";
 
 /// What a guard says when it is about to start the agent.
-pub(super) const READY: &str = "ready\n";
+pub(super) const READY_LINE: &str = "ready\n";
 /// What a guard is told through its lifeline to ask the agent to end.
-pub(super) const END: u8 = b'e';
+pub(super) const END_BYTE: u8 = b'e';
 /// What a guard is told through its lifeline to end the agent by force.
-pub(super) const KILL: u8 = b'k';
+pub(super) const KILL_BYTE: u8 = b'k';
 
 /// How often the limits are looked at.
-const TICK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How often is looked at what is left, once the agent has ended.
-const SHORT_TICK: Duration = Duration::from_millis(2);
+const SHORT_POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// What ends by itself within this time after its agent was not left behind.
-const SETTLING: Duration = Duration::from_millis(100);
+const SETTLE_TIME: Duration = Duration::from_millis(100);
 /// How long what was left behind has between the request to end and the end by force.
-const MERCY: Duration = Duration::from_millis(200);
+const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 /// How long what was killed may take to end. What is stuck in the kernel may never, and is then left behind.
-const LONGEST_END: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time between two attempts to kill what does not end.
-const LONGEST_TICK: Duration = Duration::from_millis(500);
+const MAX_KILL_INTERVAL: Duration = Duration::from_millis(500);
 /// The room that is kept for the record, so that a full disk cannot keep it from being written.
-const RECORD: usize = 1024;
+const RECORD_BYTES: usize = 1024;
 
 /// Runs the guard and ends the process, if the program was started as one; otherwise returns at once.
 ///
@@ -73,23 +74,23 @@ const RECORD: usize = 1024;
 #[expect(clippy::exit, reason = "a guard is a whole program")]
 pub fn guard_main() {
     let mut arguments = env::args_os().skip(1);
-    if arguments.next().as_deref() != Some(OsStr::new(WORD)) {
+    if arguments.next().as_deref() != Some(OsStr::new(GUARD_ARGUMENT)) {
         return;
     }
     let role = arguments.next().unwrap_or_default();
     let mut folder = || PathBuf::from(arguments.next().unwrap_or_default());
     let done = match role.to_str() {
-        Some(CALL) => call(&folder()),
-        Some(NAMESPACE) => system::end_with_parent()
+        Some(ROLE_CALL) => call(&folder()),
+        Some(ROLE_NAMESPACE) => system::end_with_parent()
             .and_then(|()| system::forbid_inspection())
             .and_then(|()| guard(&folder(), Lifeline::take()?, true)),
-        Some(WATCH) => watcher::watch(),
-        Some(SEND) => system::forbid_inspection().and_then(|()| http::send(arguments)),
+        Some(ROLE_WATCH) => watcher::watch(),
+        Some(ROLE_SEND) => system::forbid_inspection().and_then(|()| http::send(arguments)),
         _ => Ok(()),
     };
     let code = done.map_or_else(
         |cause| {
-            say(&format!("{cause}\n"));
+            write_line(&format!("{cause}\n"));
             1
         },
         |()| 0,
@@ -103,7 +104,7 @@ pub fn guard_main() {
     reason = "the guard reads its role from its arguments"
 )]
 pub(super) fn is_guard() -> bool {
-    env::args_os().nth(1).as_deref() == Some(OsStr::new(WORD))
+    env::args_os().nth(1).as_deref() == Some(OsStr::new(GUARD_ARGUMENT))
 }
 
 /// Says a line to agentd, which may be gone.
@@ -111,7 +112,7 @@ pub(super) fn is_guard() -> bool {
     clippy::disallowed_methods,
     reason = "the stdout of a guard is a pipe to agentd"
 )]
-fn say(line: &str) {
+fn write_line(line: &str) {
     let mut out = io::stdout();
     let _gone = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
@@ -122,12 +123,12 @@ fn call(folder: &Path) -> io::Result<()> {
     setsid()?;
     // The agent may stop this process, which then could not see that agentd is gone.
     system::wake_with_parent()?;
-    match read_json::<Order>(&folder.join("job"))?.containment {
+    match read_json::<GuardOrder>(&folder.join("job"))?.containment {
         Containment::Guard => {
             system::forbid_inspection()?;
             guard(folder, lifeline, false)
         }
-        Containment::Namespace => stand_outside(folder, lifeline),
+        Containment::Namespace => run_namespace(folder, lifeline),
     }
 }
 
@@ -136,7 +137,7 @@ fn call(folder: &Path) -> io::Result<()> {
     clippy::disallowed_methods,
     reason = "the guard is how this room starts agents"
 )]
-fn stand_outside(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
+fn run_namespace(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
     let refused =
         |cause: io::Error| io::Error::other(format!("namespaces are not granted ({cause})"));
     system::enter_namespace().map_err(refused)?;
@@ -146,22 +147,22 @@ fn stand_outside(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
     let mut words = Some(words);
     let mut command = Command::new(system::SELF);
     command
-        .args([WORD, NAMESPACE])
+        .args([GUARD_ARGUMENT, ROLE_NAMESPACE])
         .arg(folder)
         .stdin(OwnedFd::from(inner_stdin))
         .stderr(Stdio::null());
-    let mut inner = lifeline.signals.start(&mut command).map_err(refused)?;
+    let mut inner = lifeline.signals.spawn(&mut command).map_err(refused)?;
     while inner.try_wait()?.is_none() {
-        let heard = lifeline.listen(TICK);
-        let word = if heard.kill {
-            Some(KILL)
+        let request = lifeline.listen(POLL_INTERVAL);
+        let word = if request.kill {
+            Some(KILL_BYTE)
         } else {
-            heard.end.then_some(END)
+            request.end.then_some(END_BYTE)
         };
         if let (Some(words), Some(word)) = (&mut words, word) {
             let _gone = words.write_all(&[word]);
         }
-        if heard.gone {
+        if request.gone {
             words = None;
         }
     }
@@ -174,9 +175,9 @@ struct Lifeline {
     signals: Signals,
 }
 
-/// What was heard since the last time.
+/// What was request since the last time.
 #[derive(Default)]
-struct Heard {
+struct GuardRequest {
     end: bool,
     kill: bool,
     gone: bool,
@@ -188,16 +189,16 @@ impl Lifeline {
         reason = "the stdin of a guard is its lifeline"
     )]
     fn take() -> io::Result<Self> {
-        let signals = Signals::hold()?;
+        let signals = Signals::block()?;
         Ok(Self {
             pipe: Some(File::from(io::stdin().as_fd().try_clone_to_owned()?)),
             signals,
         })
     }
 
-    /// Waits until something is heard, for so long at most.
-    fn listen(&mut self, patience: Duration) -> Heard {
-        let ends = [self.pipe.as_ref().map(AsFd::as_fd), self.signals.file()];
+    /// Waits until something is request, for so long at most.
+    fn listen(&mut self, patience: Duration) -> GuardRequest {
+        let ends = [self.pipe.as_ref().map(AsFd::as_fd), self.signals.fd()];
         let mut ends: Vec<PollFd<'_>> = ends
             .into_iter()
             .flatten()
@@ -209,28 +210,28 @@ impl Lifeline {
         let spoken = came && self.pipe.is_some() && ends[0].any() == Some(true);
         drop(ends);
 
-        let mut heard = Heard {
-            end: self.signals.ask_to_end(),
-            ..Heard::default()
+        let mut request = GuardRequest {
+            end: self.signals.has_stop_request(),
+            ..GuardRequest::default()
         };
         if let (true, Some(pipe)) = (spoken, &mut self.pipe) {
             let mut words = [0; 16];
             let count = pipe.read(&mut words).unwrap_or(0);
-            heard.end |= words[..count].contains(&END);
-            heard.kill = words[..count].contains(&KILL);
-            heard.gone = count == 0;
+            request.end |= words[..count].contains(&END_BYTE);
+            request.kill = words[..count].contains(&KILL_BYTE);
+            request.gone = count == 0;
         }
-        if heard.gone {
+        if request.gone {
             self.pipe = None;
         }
-        heard
+        request
     }
 }
 
 /// Guards an agent from its start to its record.
 fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()> {
-    let order: Order = read_json(&folder.join("job"))?;
-    system::adopt()?;
+    let order: GuardOrder = read_json(&folder.join("job"))?;
+    system::become_subreaper()?;
     let record = folder.join("exit.part");
     let mut file = create_record(&record)?;
     let outputs = [
@@ -238,16 +239,16 @@ fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()
         create(&folder.join("stderr"))?,
     ];
     let prompt = open(&folder.join("prompt"))?;
-    say(READY);
+    write_line(READY_LINE);
 
     let started = Instant::now();
     let exit = match start(&order, prompt, &outputs, &lifeline.signals) {
         Ok(leader) => {
-            let family = Family::of(leader, in_namespace);
-            let watch = Watch {
+            let tree = ProcessTree::new(leader, in_namespace);
+            let watch = GuardedAgent {
                 lifeline,
                 leader,
-                family,
+                tree,
                 order,
                 outputs,
                 started,
@@ -270,8 +271,8 @@ fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()
         },
     };
 
-    let written = serde_json::to_vec(&Record {
-        boot: system::boot(),
+    let written = serde_json::to_vec(&ExitRecord {
+        boot: system::boot_id(),
         exit,
     })?;
     file.write_all(&written)?;
@@ -284,7 +285,7 @@ fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()
     reason = "the files of a call belong to this room"
 )]
 fn create_record(path: &Path) -> io::Result<File> {
-    create(path)?.write_all(&[b' '; RECORD])?;
+    create(path)?.write_all(&[b' '; RECORD_BYTES])?;
     let mut file = File::options().write(true).open(path)?;
     file.rewind()?;
     Ok(file)
@@ -296,7 +297,7 @@ fn create_record(path: &Path) -> io::Result<File> {
     reason = "this is where agents are started"
 )]
 fn start(
-    order: &Order,
+    order: &GuardOrder,
     prompt: File,
     outputs: &[File; 2],
     signals: &Signals,
@@ -317,10 +318,10 @@ fn start(
         .stdout(out)
         .stderr(err)
         .process_group(0);
-    match signals.start(&mut command) {
+    match signals.spawn(&mut command) {
         // Collected with everything else, never through this handle.
         Ok(child) => Ok(Pid::from_raw(child.id().cast_signed())),
-        Err(_) if !is_there(name) => Err(ExitCause::NotInstalled),
+        Err(_) if !is_installed(name) => Err(ExitCause::NotInstalled),
         Err(cause) if cause.raw_os_error() == Some(Errno::E2BIG as i32) => {
             let why = "its arguments and its environment together are too long (E2BIG)";
             Err(ExitCause::NotStarted(why.to_owned()))
@@ -337,7 +338,7 @@ fn start(
     clippy::disallowed_methods,
     reason = "the environment of a guard is the one that its agent is given"
 )]
-fn is_there(name: &str) -> bool {
+fn is_installed(name: &str) -> bool {
     if name.contains('/') {
         return Path::new(name).is_file();
     }
@@ -356,11 +357,11 @@ fn is_there(name: &str) -> bool {
 }
 
 /// A guard at work.
-struct Watch {
+struct GuardedAgent {
     lifeline: Lifeline,
     leader: Pid,
-    family: Family,
-    order: Order,
+    tree: ProcessTree,
+    order: GuardOrder,
     outputs: [File; 2],
     started: Instant,
     /// How large the outputs were when last looked at, and when one of them was last seen to have grown.
@@ -378,25 +379,25 @@ struct Watch {
     killed: Option<Instant>,
 }
 
-impl Watch {
+impl GuardedAgent {
     /// Stays until nothing of the agent is alive.
     fn watch(mut self) -> io::Result<Exit> {
         // Looked at before anything is waited for: what ended while signals were not held back sent none.
         self.collect();
         while self.ended.is_none() {
-            let heard = self.lifeline.listen(TICK);
+            let request = self.lifeline.listen(POLL_INTERVAL);
             self.collect();
             if self.ended.is_some() {
                 break;
             }
-            self.hear(&heard);
-            self.judge()?;
+            self.handle_request(&request);
+            self.check_limits()?;
             if self.kill && !self.kill_all() {
                 break;
             }
         }
-        let left_behind = self.end_the_rest();
-        self.cut_outputs()?;
+        let left_behind = self.kill_leftovers();
+        self.truncate_outputs()?;
         let (code, signal) = self.ended.unwrap_or_default();
         Ok(Exit {
             code,
@@ -434,18 +435,18 @@ impl Watch {
         }
     }
 
-    fn hear(&mut self, heard: &Heard) {
-        if heard.gone {
-            self.end_by_force(ExitCause::Abandoned);
-        } else if heard.kill || (heard.end && self.cause.is_some()) {
-            self.end_by_force(ExitCause::Stopped);
-        } else if heard.end {
-            self.ask_to_end(ExitCause::Stopped);
+    fn handle_request(&mut self, request: &GuardRequest) {
+        if request.gone {
+            self.request_kill(ExitCause::Abandoned);
+        } else if request.kill || (request.end && self.cause.is_some()) {
+            self.request_kill(ExitCause::Stopped);
+        } else if request.end {
+            self.terminate(ExitCause::Stopped);
         }
     }
 
     /// Looks at the limits.
-    fn judge(&mut self) -> io::Result<()> {
+    fn check_limits(&mut self) -> io::Result<()> {
         let sizes = self.sizes()?;
         if sizes != self.sizes {
             self.sizes = sizes;
@@ -453,11 +454,11 @@ impl Watch {
         }
         if sizes.iter().any(|size| *size > self.order.output) {
             // What writes without end is not asked: it would go on writing.
-            self.end_by_force(ExitCause::Output);
+            self.request_kill(ExitCause::Output);
         } else if self.cause.is_none() && self.started.elapsed() >= self.order.wall {
-            self.ask_to_end(ExitCause::Wall);
+            self.terminate(ExitCause::Wall);
         } else if self.cause.is_none() && self.grown.elapsed() >= self.order.idle {
-            self.ask_to_end(ExitCause::Idle);
+            self.terminate(ExitCause::Idle);
         } else if self
             .ending
             .is_some_and(|since| since.elapsed() >= self.order.grace)
@@ -474,33 +475,33 @@ impl Watch {
         ])
     }
 
-    fn ask_to_end(&mut self, cause: ExitCause) {
+    fn terminate(&mut self, cause: ExitCause) {
         self.cause.get_or_insert(cause);
         self.ending = Some(Instant::now());
-        self.family.signal(Signal::SIGTERM);
+        self.tree.signal(Signal::SIGTERM);
     }
 
-    fn end_by_force(&mut self, cause: ExitCause) {
+    fn request_kill(&mut self, cause: ExitCause) {
         self.cause.get_or_insert(cause);
         self.kill = true;
     }
 
     /// Ends what is alive after the leader, and returns how many it left behind.
-    fn end_the_rest(&mut self) -> u64 {
+    fn kill_leftovers(&mut self) -> u64 {
         let mut left_behind = 0;
-        if !self.kill && !self.is_gone_within(SETTLING) {
-            left_behind = self.family.count();
-            self.family.signal(Signal::SIGTERM);
-            self.is_gone_within(MERCY);
+        if !self.kill && !self.is_gone_within(SETTLE_TIME) {
+            left_behind = self.tree.count();
+            self.tree.signal(Signal::SIGTERM);
+            self.is_gone_within(LEFTOVER_GRACE);
         }
         // Killed ones cannot start others, and what others have started in the meantime is found the next time.
-        let mut pause = SHORT_TICK;
+        let mut pause = SHORT_POLL_INTERVAL;
         while !self.is_gone_within(Duration::ZERO) {
             if !self.kill_all() {
-                return left_behind.max(self.family.count());
+                return left_behind.max(self.tree.count());
             }
             self.is_gone_within(pause);
-            pause = (2 * pause).min(LONGEST_TICK);
+            pause = (2 * pause).min(MAX_KILL_INTERVAL);
         }
         left_behind
     }
@@ -508,10 +509,10 @@ impl Watch {
     /// Ends everything by force, and tells whether that can be done: what has become another user's, such as through
     /// sudo, is out of reach, and so is what does not end for long.
     fn kill_all(&mut self) -> bool {
-        if self.killed.get_or_insert_with(Instant::now).elapsed() > LONGEST_END {
+        if self.killed.get_or_insert_with(Instant::now).elapsed() > KILL_TIMEOUT {
             return false;
         }
-        let reach = self.family.signal(Signal::SIGKILL);
+        let reach = self.tree.signal(Signal::SIGKILL);
         reach.reached > 0 || reach.refused == 0
     }
 
@@ -520,21 +521,21 @@ impl Watch {
         let begun = Instant::now();
         loop {
             let childless = self.collect();
-            if self.family.is_gone(childless) {
+            if self.tree.is_gone(childless) {
                 return true;
             }
             if begun.elapsed() >= patience {
                 return false;
             }
-            let heard = self.lifeline.listen(SHORT_TICK);
-            if heard.gone || heard.kill {
+            let request = self.lifeline.listen(SHORT_POLL_INTERVAL);
+            if request.gone || request.kill {
                 return false;
             }
         }
     }
 
     /// Cuts what is over the limit of the outputs.
-    fn cut_outputs(&mut self) -> io::Result<()> {
+    fn truncate_outputs(&mut self) -> io::Result<()> {
         for (output, size) in self.outputs.iter().zip(self.sizes()?) {
             if size > self.order.output {
                 output.set_len(self.order.output)?;

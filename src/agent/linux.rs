@@ -15,17 +15,17 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::statfs::statfs;
 use nix::unistd::{Pid, getegid, geteuid};
 
-use super::process::{Marked, Reach};
+use super::process::{MarkedProcesses, SignalCount};
 use crate::models::Process;
 
 /// The program that is running, even if its file was replaced.
 pub(super) const SELF: &str = "/proc/self/exe";
 
 /// How often is looked for new processes before those that were found are ended.
-const MOST_LOOKS: u32 = 100;
+const MAX_SCANS: u32 = 100;
 
 /// A process as the kernel lists it.
-struct Listed {
+struct ProcessStat {
     pid: i32,
     parent: i32,
     state: u8,
@@ -33,13 +33,13 @@ struct Listed {
     size: u64,
 }
 
-impl Listed {
+impl ProcessStat {
     fn is_alive(&self) -> bool {
         !matches!(self.state, b'Z' | b'X' | b'x')
     }
 
     /// Returns whether it is a process of this boot, and not a later one with the same number.
-    fn is(&self, process: &Process) -> bool {
+    fn is_process(&self, process: &Process) -> bool {
         self.pid.cast_unsigned() == process.pid && self.started == process.started
     }
 }
@@ -48,16 +48,16 @@ impl Listed {
     clippy::disallowed_methods,
     reason = "the list of processes is this room's to read"
 )]
-fn read(path: &str) -> Option<Vec<u8>> {
+fn read_proc_file(path: &str) -> Option<Vec<u8>> {
     fs::read(path).ok()
 }
 
 /// Reads the line of a process: number, name in parentheses, state, parent and more.
-fn listed(pid: &str) -> Option<Listed> {
-    parse(&read(&format!("/proc/{pid}/stat"))?)
+fn read_process(pid: &str) -> Option<ProcessStat> {
+    parse_stat(&read_proc_file(&format!("/proc/{pid}/stat"))?)
 }
 
-fn parse(line: &[u8]) -> Option<Listed> {
+fn parse_stat(line: &[u8]) -> Option<ProcessStat> {
     // The name may hold spaces and parentheses; nothing after it does.
     let end = line.iter().rposition(|byte| *byte == b')')?;
     let pid = str::from_utf8(&line[..line.iter().position(|byte| *byte == b' ')?]).ok()?;
@@ -65,7 +65,7 @@ fn parse(line: &[u8]) -> Option<Listed> {
         .ok()?
         .split_ascii_whitespace()
         .collect();
-    Some(Listed {
+    Some(ProcessStat {
         pid: pid.parse().ok()?,
         state: *fields.first()?.as_bytes().first()?,
         parent: fields.get(1)?.parse().ok()?,
@@ -78,16 +78,16 @@ fn parse(line: &[u8]) -> Option<Listed> {
     clippy::disallowed_methods,
     reason = "the list of processes is this room's to read"
 )]
-fn list() -> impl Iterator<Item = Listed> {
+fn list_processes() -> impl Iterator<Item = ProcessStat> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-        .filter_map(|name| listed(&name))
+        .filter_map(|name| read_process(&name))
 }
 
 /// Adds all living descendants to a set of processes.
-fn with_descendants(list: &[Listed], roots: impl IntoIterator<Item = i32>) -> BTreeSet<i32> {
+fn with_descendants(list: &[ProcessStat], roots: impl IntoIterator<Item = i32>) -> BTreeSet<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for one in list.iter().filter(|one| one.is_alive()) {
         children.entry(one.parent).or_default().push(one.pid);
@@ -105,40 +105,40 @@ fn with_descendants(list: &[Listed], roots: impl IntoIterator<Item = i32>) -> BT
 }
 
 /// Returns the number of this process as the list has it, which in a namespace is not what the process is told.
-fn own_number() -> Option<i32> {
+fn own_proc_pid() -> Option<i32> {
     fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
 }
 
 /// Returns when a process was started, in the system's own ticks.
-pub(super) fn started(pid: u32) -> Option<u64> {
-    listed(&pid.to_string()).map(|one| one.started)
+pub(super) fn start_time(pid: u32) -> Option<u64> {
+    read_process(&pid.to_string()).map(|one| one.started)
 }
 
 /// Returns when a living process was started.
-pub(super) fn alive_since(pid: u32) -> Option<u64> {
-    listed(&pid.to_string())
-        .filter(Listed::is_alive)
+pub(super) fn start_time_if_alive(pid: u32) -> Option<u64> {
+    read_process(&pid.to_string())
+        .filter(ProcessStat::is_alive)
         .map(|one| one.started)
 }
 
 /// Returns which boot of the system this is.
-pub(super) fn boot() -> String {
-    let id = read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+pub(super) fn boot_id() -> String {
+    let id = read_proc_file("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     String::from_utf8_lossy(&id).trim().to_owned()
 }
 
 /// Returns which namespace the numbers of processes that this one sees belong to.
-pub(super) fn namespace() -> String {
+pub(super) fn pid_namespace() -> String {
     let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     link.to_string_lossy().into_owned()
 }
 
 /// Returns the values that a variable has in the environments of processes; `None` if one was just starting a program.
-pub(super) fn markers(variable: &str) -> Option<BTreeSet<String>> {
+pub(super) fn find_markers(variable: &str) -> Option<BTreeSet<String>> {
     let start = format!("{variable}=");
     let mut found = BTreeSet::new();
-    for one in list().filter(|one| one.is_alive() && one.size > 0) {
-        let Some(environment) = read(&format!("/proc/{}/environ", one.pid)) else {
+    for one in list_processes().filter(|one| one.is_alive() && one.size > 0) {
+        let Some(environment) = read_proc_file(&format!("/proc/{}/environ", one.pid)) else {
             continue;
         };
         if environment.is_empty() {
@@ -152,21 +152,21 @@ pub(super) fn markers(variable: &str) -> Option<BTreeSet<String>> {
 }
 
 /// Kills the processes whose environment holds a variable with a value, a guard, and the descendants of all of these.
-pub(super) fn kill_marked(variable: &str, value: &str, guard: Option<&Process>) -> Marked {
+pub(super) fn kill_marked(variable: &str, value: &str, guard: Option<&Process>) -> MarkedProcesses {
     let wanted = format!("{variable}={value}");
     let own = process::id().cast_signed();
-    let mut marked = Marked::default();
+    let mut marked = MarkedProcesses::default();
     let mut seen = Vec::new();
-    for one in list() {
+    for one in list_processes() {
         // Kernel threads have no memory and no environment.
         if one.is_alive() && one.size > 0 && one.pid != own {
             // That of another user cannot be read.
-            let environment = read(&format!("/proc/{}/environ", one.pid));
-            marked.unsure |= environment.as_ref().is_some_and(Vec::is_empty);
+            let environment = read_proc_file(&format!("/proc/{}/environ", one.pid));
+            marked.is_incomplete |= environment.as_ref().is_some_and(Vec::is_empty);
             let mut entries = environment
                 .iter()
                 .flat_map(|bytes| bytes.split(|byte| *byte == 0));
-            let is_guard = guard.is_some_and(|guard| one.is(guard));
+            let is_guard = guard.is_some_and(|guard| one.is_process(guard));
             if is_guard || entries.any(|entry| entry == wanted.as_bytes()) {
                 // At once, as what starts others without end may be gone a moment later; and not yet killed, as its
                 // children could not be told from others any more.
@@ -186,7 +186,7 @@ pub(super) fn kill_marked(variable: &str, value: &str, guard: Option<&Process>) 
 }
 
 /// Makes this process the parent of what its descendants leave behind.
-pub(super) fn adopt() -> io::Result<()> {
+pub(super) fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
 }
 
@@ -198,7 +198,7 @@ pub(super) struct Signals {
 
 impl Signals {
     /// Holds them back from now on.
-    pub(super) fn hold() -> io::Result<Self> {
+    pub(super) fn block() -> io::Result<Self> {
         let held: SigSet = [
             Signal::SIGTERM,
             Signal::SIGINT,
@@ -213,12 +213,12 @@ impl Signals {
     }
 
     /// Returns what becomes readable when one has come.
-    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
     }
 
     /// Tells whether one of those that have come asks to end.
-    pub(super) fn ask_to_end(&self) -> bool {
+    pub(super) fn has_stop_request(&self) -> bool {
         let mut end = false;
         while let Ok(Some(signal)) = self.file.read_signal() {
             end |= signal.ssi_signo != Signal::SIGCHLD as u32;
@@ -229,7 +229,7 @@ impl Signals {
     /// Starts a program to which no signal is blocked: a blocked one would stay so in it.
     ///
     /// A signal that ends the guard in between ends it before it has begun; agentd then cleans up by the marker.
-    pub(super) fn start(&self, command: &mut Command) -> io::Result<Child> {
+    pub(super) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         SigSet::empty().thread_set_mask()?;
         let started = command.spawn();
         self.held.thread_set_mask()?;
@@ -239,16 +239,16 @@ impl Signals {
 
 /// An agent and all that descends from it, as its guard reaches them.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Family {
+pub(super) enum ProcessTree {
     /// Whatever descends from the guard: orphans become its children.
     Descendants,
     /// Everything in the namespace whose first process the guard is.
     Namespace,
 }
 
-impl Family {
+impl ProcessTree {
     /// Returns the family of an agent.
-    pub(super) fn of(_leader: Pid, in_namespace: bool) -> Self {
+    pub(super) fn new(_leader: Pid, in_namespace: bool) -> Self {
         if in_namespace {
             Self::Namespace
         } else {
@@ -262,14 +262,14 @@ impl Family {
     }
 
     /// Sends a signal to all.
-    pub(super) fn signal(self, signal: Signal) -> Reach {
+    pub(super) fn signal(self, signal: Signal) -> SignalCount {
         let targets = match self {
-            Self::Descendants if signal == Signal::SIGKILL => halted(),
+            Self::Descendants if signal == Signal::SIGKILL => stop_descendants(),
             Self::Descendants => descendants(),
             // The kernel sends it to all at once; the numbers in its list are those of another namespace.
             Self::Namespace => vec![-1],
         };
-        let mut reach = Reach::default();
+        let mut reach = SignalCount::default();
         for target in targets {
             match kill(Pid::from_raw(target), signal) {
                 Ok(()) => reach.reached += 1,
@@ -289,9 +289,9 @@ impl Family {
 
 /// Stops all descendants until no new one is found, and returns them. Ending them one by one would give those that
 /// start others without end the time to go on; stopped ones cost nothing and start nothing.
-fn halted() -> Vec<i32> {
+fn stop_descendants() -> Vec<i32> {
     let mut halted = BTreeSet::new();
-    for _ in 0..MOST_LOOKS {
+    for _ in 0..MAX_SCANS {
         let found = descendants();
         let new: Vec<i32> = found
             .into_iter()
@@ -308,10 +308,10 @@ fn halted() -> Vec<i32> {
 }
 
 fn descendants() -> Vec<i32> {
-    let Some(own) = own_number() else {
+    let Some(own) = own_proc_pid() else {
         return Vec::new();
     };
-    let mut found = with_descendants(&list().collect::<Vec<_>>(), [own]);
+    let mut found = with_descendants(&list_processes().collect::<Vec<_>>(), [own]);
     found.remove(&own);
     found.into_iter().collect()
 }
@@ -321,16 +321,16 @@ pub(super) fn enter_namespace() -> io::Result<()> {
     let (user, group) = (geteuid(), getegid());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID)?;
     // The kernel asks for this before a group is mapped.
-    tell("/proc/self/setgroups", "deny")?;
-    tell("/proc/self/uid_map", &format!("{user} {user} 1"))?;
-    tell("/proc/self/gid_map", &format!("{group} {group} 1"))
+    write_proc_file("/proc/self/setgroups", "deny")?;
+    write_proc_file("/proc/self/uid_map", &format!("{user} {user} 1"))?;
+    write_proc_file("/proc/self/gid_map", &format!("{group} {group} 1"))
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "the kernel takes the names of a namespace through these files"
 )]
-fn tell(path: &str, words: &str) -> io::Result<()> {
+fn write_proc_file(path: &str, words: &str) -> io::Result<()> {
     fs::write(path, words)
 }
 
@@ -380,7 +380,7 @@ mod tests {
     fn a_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
         let line =
             b"42 (a) R 1 (b c)) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 98765 4096 10 1";
-        let one = parse(line).unwrap();
+        let one = parse_stat(line).unwrap();
         assert_eq!(
             (one.pid, one.state, one.parent, one.started, one.size),
             (42, b'S', 7, 98765, 4096)
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn descendants_are_found_through_every_generation_and_dead_ones_are_not() {
-        let one = |pid, parent, state| Listed {
+        let one = |pid, parent, state| ProcessStat {
             pid,
             parent,
             state,

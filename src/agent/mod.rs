@@ -1,9 +1,8 @@
-//! Agents: whatever receives a prompt and answers.
+//! Agents: programs, models and functions that receive a prompt and reply.
 //!
-//! A [`Driver`] sends prompts to one agent: [`CommandAgent`] starts a command under a guard process, [`Drivers::find`]
-//! also knows models of HTTP servers, [`FnDriver`] calls a function, [`Scripted`] plays a script, [`Echo`] returns the
-//! prompt. [`Drivers`] finds the driver of an agent by its name. A program that starts commands calls [`guard_main`] first
-//! in its `main`.
+//! A [`Driver`] sends prompts to one agent: [`CommandAgent`] starts a command under a guard process, [`FnDriver`] calls a
+//! function, [`Scripted`] plays a script, [`Echo`] returns the prompt. [`Drivers::find`] returns the driver of an agent by
+//! its name, also for models of HTTP servers. A program that starts commands calls [`guard_main`] first in its `main`.
 //!
 //! ```
 //! use agentd::agent::{Drivers, FnDriver};
@@ -16,20 +15,19 @@
 //! assert!(drivers.find("nobody").is_err());
 //! ```
 
+mod builtin;
 mod command;
 mod contain;
+mod containment_support;
+mod discovery;
 mod drivers;
-mod facts;
 mod failure;
 mod fn_driver;
 mod guard;
 mod http;
-mod listen;
 mod output;
-mod overflow;
-mod presence;
+mod output_parser;
 mod process;
-mod ready;
 mod script_turn;
 mod scripted;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
@@ -37,23 +35,24 @@ mod scripted;
 mod system;
 mod tail;
 mod text;
+mod token_limit_error;
 mod watcher;
 
 use std::path::Path;
 use std::time::Duration;
 
+pub use builtin::{Echo, Replay};
 pub use command::CommandAgent;
 pub use contain::{
     Contained, Containment, Exit, ExitCause, Job, discard, ended_at, exit_record, launch, prepare,
 };
+pub use containment_support::{ContainmentFacts, network_filesystem};
+pub use discovery::{find_command, is_program, path_of};
 pub use drivers::{Drivers, ECHO, REPLAY_PREFIX, RegisteredDrivers, SCRIPTED, is_builtin};
-pub use facts::{ContainmentFacts, network_filesystem};
 pub use fn_driver::FnDriver;
 pub use guard::guard_main;
 pub use output::OutputReader;
-pub use presence::{find_command, is_program, path_of};
 pub use process::{forbid_inspection, is_alive, marked_calls, reap, this_process};
-pub use ready::{Echo, Replay};
 pub use scripted::Scripted;
 pub use tail::stdout_end;
 pub use watcher::{ChildWatcher, WatchedChild};
@@ -62,98 +61,100 @@ pub use crate::config::CallLimits as Limits;
 use crate::error::Result;
 use crate::models::{Format, Mode, Permission, Process, Reply};
 
-/// Tools that an agent may use in a call.
+/// Set of tools that an agent may use in a call.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tools {
-    /// Those that its permission allows.
+    /// All tools that the permission of the call allows.
     #[default]
     Own,
-    /// None, as far as its definition has arguments for that; otherwise those for reading.
+    /// No tools. If the agent's definition cannot disable them, tools for reading only.
     None,
 }
 
-/// One call to an agent: complete in itself, with nothing remembered from an earlier one.
+/// One call to an agent. It is self-contained: agents keep no state between calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// The whole prompt, as it is sent.
+    /// Complete prompt, which is sent unchanged.
     pub prompt: &'a str,
-    /// How it is rendered.
+    /// Format of the prompt.
     pub format: Format,
-    /// The mode it belongs to.
+    /// Mode of the turn.
     pub mode: &'a Mode,
-    /// What the agent may do to the work tree.
+    /// Permission to read or to edit the working tree.
     pub permission: Permission,
-    /// Tools that it may use.
+    /// Tools that the agent may use.
     pub tools: Tools,
-    /// Commands that it may run as well, if it may edit.
+    /// Commands that the agent may run if it may edit.
     pub commands: &'a [String],
-    /// The model, if one was named.
+    /// Model; `None` uses the agent's default.
     pub model: Option<&'a str>,
-    /// The most tokens that the reply may have, if that is known.
+    /// Maximum number of reply tokens; `None` if unknown.
     pub max_output: Option<u64>,
-    /// The folder that the agent works in.
+    /// Working directory of the agent.
     pub root: &'a Path,
-    /// An empty or missing folder of the call's own, for what goes in and out of the agent.
+    /// Folder for the files of this call. It must be empty or missing.
     pub folder: &'a Path,
-    /// What the call's processes are marked with, so that they can be found again.
+    /// Unique value in the environment of the call's processes, by which they can be found again.
     pub marker: &'a str,
-    /// How long it may take, and how much it may write.
+    /// Timeouts and output limit.
     pub limits: Limits,
 }
 
-/// Our code that speaks to a kind of agent.
+/// Sends prompts to one agent.
 ///
-/// Implementers send the prompt unchanged and keep nothing between calls that would change an answer.
+/// Implementers send the prompt unchanged and keep no state between calls that would change a reply.
 pub trait Driver: Send + Sync {
-    /// Tells whether a call runs a command or costs something. What does must be trusted, and counts.
+    /// Returns true if a call runs a command or costs money. Such calls need trust and count against budgets.
     fn spends(&self) -> bool;
 
-    /// Tells whether a call could change files of the project: what the agent may only read is then compared.
+    /// Returns true if a call could change files of the project. The working tree is then compared before and after a
+    /// read-only call.
     fn works_in_tree(&self) -> bool {
         self.spends()
     }
 
-    /// Sends a prompt.
+    /// Starts a call.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the agent from being started. How a started one ends is told by its reply.
+    /// Any error that prevents the start. The failure of a started agent is part of its reply.
     fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>>;
 
-    /// Returns what came of a call that nobody waits for any more: its reply if it came to its own end, or else what it
-    /// had said by then, with the end `Lost`; `None` if nothing of it is there.
+    /// Recovers a call whose caller was interrupted: its reply if the agent ended by itself, otherwise the text so far
+    /// with the outcome `Lost`; `None` if the call left no files.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if what it left cannot be read.
+    /// `FileUnusable` if the files of the call cannot be read.
     fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<Salvaged>>;
 }
 
-/// What came of a call that nobody waited for.
+/// Recovered result of an interrupted call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Salvaged {
-    /// The reply; `Lost` if it is not known to be whole.
+    /// The reply; its outcome is `Lost` if it may be incomplete.
     pub reply: Reply,
-    /// How long the call took, as far as that is known.
+    /// Duration of the call; 0 if unknown.
     pub milliseconds: u64,
 }
 
-/// An agent at work.
+/// A call in progress.
 pub trait Running {
-    /// Returns the process to look for should the program end before the agent does.
+    /// Returns the process to look for if this program ends before the agent; `None` if there is none.
     fn process(&self) -> Option<&Process>;
 
-    /// Waits for the end, for so long at most; `None` if it has not come. After a reply nothing of the agent is alive.
+    /// Waits for the reply, at most for a time; `None` if the agent has not ended. After a reply no process of the agent
+    /// is alive.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if what the agent wrote cannot be read.
+    /// `FileUnusable` if the agent's output cannot be read.
     fn wait(&mut self, patience: Duration) -> Result<Option<Reply>>;
 
-    /// Returns what the agent has said since this was last asked, as far as it can be told before the end.
+    /// Returns the part of the reply that has arrived since the last call of this function.
     fn said(&mut self) -> String;
 
-    /// Asks the agent to end, or ends it at once; `wait` then tells of it.
+    /// Asks the agent to end, or kills it if `at_once`. `wait` returns the result.
     fn stop(&mut self, at_once: bool);
 }

@@ -10,48 +10,52 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use super::process::{Marked, Reach};
+use super::process::{MarkedProcesses, SignalCount};
 use crate::models::Process;
 
 /// The program that is running. Never started: it would be the guard in a namespace.
 pub(super) const SELF: &str = "/dev/null";
 
 /// Returns nothing that could tell a process from a later one with the same number.
-pub(super) fn started(_pid: u32) -> Option<u64> {
+pub(super) fn start_time(_pid: u32) -> Option<u64> {
     Some(0)
 }
 
 /// Tells whether there is a process with a number.
-pub(super) fn alive_since(pid: u32) -> Option<u64> {
+pub(super) fn start_time_if_alive(pid: u32) -> Option<u64> {
     kill(Pid::from_raw(pid.cast_signed()), None)
         .is_ok()
         .then_some(0)
 }
 
 /// Returns nothing that could tell one boot from another.
-pub(super) fn boot() -> String {
+pub(super) fn boot_id() -> String {
     String::new()
 }
 
 /// Returns nothing: numbers of processes hold for the whole system.
-pub(super) fn namespace() -> String {
+pub(super) fn pid_namespace() -> String {
     String::new()
 }
 
 /// Returns none: the environment of other processes cannot be read.
 #[expect(clippy::unnecessary_wraps, reason = "Linux may not be able to tell")]
-pub(super) fn markers(_variable: &str) -> Option<BTreeSet<String>> {
+pub(super) fn find_markers(_variable: &str) -> Option<BTreeSet<String>> {
     Some(BTreeSet::new())
 }
 
 /// Kills none: the environment of other processes cannot be read.
-pub(super) fn kill_marked(_variable: &str, _value: &str, _guard: Option<&Process>) -> Marked {
-    Marked::default()
+pub(super) fn kill_marked(
+    _variable: &str,
+    _value: &str,
+    _guard: Option<&Process>,
+) -> MarkedProcesses {
+    MarkedProcesses::default()
 }
 
 /// Does nothing: orphans cannot be adopted.
 #[expect(clippy::unnecessary_wraps, reason = "Linux can refuse it")]
-pub(super) fn adopt() -> io::Result<()> {
+pub(super) fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
@@ -61,23 +65,23 @@ pub(super) struct Signals;
 impl Signals {
     /// Does nothing.
     #[expect(clippy::unnecessary_wraps, reason = "Linux can refuse it")]
-    pub(super) fn hold() -> io::Result<Self> {
+    pub(super) fn block() -> io::Result<Self> {
         Ok(Self)
     }
 
     /// Returns none.
-    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
     /// Tells of none.
-    pub(super) fn ask_to_end(&self) -> bool {
+    pub(super) fn has_stop_request(&self) -> bool {
         false
     }
 
     /// Starts a program to which no signal is blocked: agentd holds back those that stop a run, its guard inherits
     /// that, and the agent would too.
-    pub(super) fn start(&self, command: &mut Command) -> io::Result<Child> {
+    pub(super) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         let held = SigSet::thread_get_mask()?;
         SigSet::empty().thread_set_mask()?;
         let started = command.spawn();
@@ -88,11 +92,11 @@ impl Signals {
 
 /// The process group of an agent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Family(Pid);
+pub(super) struct ProcessTree(Pid);
 
-impl Family {
+impl ProcessTree {
     /// Returns the family of an agent, which leads its group.
-    pub(super) fn of(leader: Pid, _in_namespace: bool) -> Self {
+    pub(super) fn new(leader: Pid, _in_namespace: bool) -> Self {
         Self(leader)
     }
 
@@ -102,17 +106,17 @@ impl Family {
     }
 
     /// Sends a signal to all.
-    pub(super) fn signal(self, signal: Signal) -> Reach {
+    pub(super) fn signal(self, signal: Signal) -> SignalCount {
         match killpg(self.0, signal) {
-            Ok(()) => Reach {
+            Ok(()) => SignalCount {
                 reached: 1,
                 refused: 0,
             },
-            Err(Errno::EPERM) => Reach {
+            Err(Errno::EPERM) => SignalCount {
                 reached: 0,
                 refused: 1,
             },
-            Err(_) => Reach::default(),
+            Err(_) => SignalCount::default(),
         }
     }
 

@@ -1,24 +1,24 @@
 //! What an agent wrote and how it ended, read as a reply. Exit code 0 alone is never success.
 
 use super::failure;
-use super::listen::{Heard, Listener};
-use super::text::Clip;
+use super::output_parser::{OutputParser, ParsedOutput};
+use super::text::ClippedText;
 use super::{Exit, ExitCause, Limits};
 use crate::config::{AgentSpec, FailureRules, OutputKind};
 use crate::models::{CallOutcome, Reply};
 use crate::secret::Secrets;
 
 /// What is told of a call whose folder is gone.
-const REMOVED: &str = "its folder in .agentd/calls was removed, and its reply with it";
+const REMOVED_MESSAGE: &str = "its folder in .agentd/calls was removed, and its reply with it";
 
 /// How much of what an agent says of a failure is told.
-const DETAIL: usize = 2 * 1024;
+const MAX_DETAIL_BYTES: usize = 2 * 1024;
 
 /// How much of the end of standard error is looked at.
-pub(super) const STDERR: usize = 64 * 1024;
+pub(super) const MAX_STDERR_BYTES: usize = 64 * 1024;
 
 /// How much of a long text is looked at at once.
-const PIECE: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// What the output of an agent is read by.
 #[derive(Clone, Copy, Debug)]
@@ -37,34 +37,34 @@ impl<'a> OutputReader<'a> {
     /// Reads all that an agent wrote.
     #[must_use]
     pub fn read(&self, stdout: &[u8], stderr: &[u8], exit: &Exit) -> Reply {
-        let mut listener = self.listen();
-        listener.push(stdout);
-        listener.finish();
-        self.reply(listener.heard(), stderr, exit)
+        let mut parser = self.new_parser();
+        parser.push(stdout);
+        parser.finish();
+        self.build_reply(parser.into_parsed(), stderr, exit)
     }
 
-    pub(super) fn listen(&self) -> Listener<'a> {
-        Listener::new(&self.spec.output, self.secrets)
+    pub(super) fn new_parser(&self) -> OutputParser<'a> {
+        OutputParser::new(&self.spec.output, self.secrets)
     }
 
-    /// Judges what was heard, by what an agent wrote to standard error, or the end of that, and by how it ended.
-    pub(super) fn reply(&self, heard: Heard, stderr: &[u8], exit: &Exit) -> Reply {
-        let stderr = self.last_lines(stderr);
+    /// Judges what was parsed, by what an agent wrote to standard error, or the end of that, and by how it ended.
+    pub(super) fn build_reply(&self, parsed: ParsedOutput, stderr: &[u8], exit: &Exit) -> Reply {
+        let stderr = self.last_stderr_lines(stderr);
         let is_text = self.spec.output.kind == OutputKind::Text;
-        let error = match heard.error.trim() {
-            "" if is_text => last(&heard.text),
-            "" => last(&self.secrets.redact(&heard.stray)),
+        let error = match parsed.error.trim() {
+            "" if is_text => last_part(&parsed.text),
+            "" => last_part(&self.secrets.redact(&parsed.stray)),
             error => self.secrets.redact(error).into_owned(),
         };
-        let end = self.end(&heard, &error, &stderr, exit);
-        let mut text = heard.text;
+        let end = self.determine_outcome(&parsed, &error, &stderr, exit);
+        let mut text = parsed.text;
         match end {
-            CallOutcome::OutputTooLarge { .. } => text = clipped(&text),
+            CallOutcome::OutputTooLarge { .. } => text = clip_text(&text),
             // What could not be read can at least be looked at.
             CallOutcome::UnknownOutput | CallOutcome::Crashed { .. }
                 if !is_text && text.trim().is_empty() =>
             {
-                text = heard.raw
+                text = parsed.raw
             }
             _ => {}
         }
@@ -74,22 +74,28 @@ impl<'a> OutputReader<'a> {
             (_, ExitCause::NotInstalled) => {
                 format!("there is no command `{}`", self.spec.command())
             }
-            (_, ExitCause::Removed) => REMOVED.to_owned(),
-            _ if heard.failed && !heard.error.trim().is_empty() => first(&error),
+            (_, ExitCause::Removed) => REMOVED_MESSAGE.to_owned(),
+            _ if parsed.failed && !parsed.error.trim().is_empty() => first_part(&error),
             _ if stderr.trim().is_empty() && !is_text => error,
-            _ => last(&stderr),
+            _ => last_part(&stderr),
         };
         Reply {
             text,
-            usage: heard.usage,
+            usage: parsed.usage,
             end,
             detail: detail.trim().to_owned(),
             left_behind: exit.left_behind,
-            tool_calls: self.spec.output.tools.as_ref().map(|_| heard.tool_calls),
+            tool_calls: self.spec.output.tools.as_ref().map(|_| parsed.tool_calls),
         }
     }
 
-    fn end(&self, heard: &Heard, error: &str, stderr: &str, exit: &Exit) -> CallOutcome {
+    fn determine_outcome(
+        &self,
+        parsed: &ParsedOutput,
+        error: &str,
+        stderr: &str,
+        exit: &Exit,
+    ) -> CallOutcome {
         match &exit.cause {
             ExitCause::NotInstalled => return CallOutcome::NotInstalled,
             ExitCause::NotStarted(_) | ExitCause::Removed => {
@@ -128,21 +134,21 @@ impl<'a> OutputReader<'a> {
         let fine = exit
             .code
             .is_some_and(|code| self.spec.output.exit_codes.contains(&code));
-        if heard.failed || !fine {
+        if parsed.failed || !fine {
             let rules = self.spec.ends.iter().chain(&self.failures.ends);
-            let told = failure::tell(rules, self.failures, error, stderr, exit.code);
+            let told = failure::classify_failure(rules, self.failures, error, stderr, exit.code);
             return told.unwrap_or(CallOutcome::Crashed {
                 code: exit.code.filter(|_| !fine),
                 signal: None,
             });
         }
-        if !heard.recognised && !heard.raw.trim().is_empty() {
+        if !parsed.recognised && !parsed.raw.trim().is_empty() {
             return CallOutcome::UnknownOutput;
         }
-        if heard.recognised && !heard.ended {
+        if parsed.recognised && !parsed.ended {
             return CallOutcome::Cut;
         }
-        if heard.text.trim().is_empty() {
+        if parsed.text.trim().is_empty() {
             CallOutcome::Empty
         } else {
             CallOutcome::Ok
@@ -150,12 +156,12 @@ impl<'a> OutputReader<'a> {
     }
 
     /// Returns the end of standard error in whole lines, without its secrets.
-    fn last_lines(&self, stderr: &[u8]) -> String {
-        let from = stderr.len().saturating_sub(STDERR);
+    fn last_stderr_lines(&self, stderr: &[u8]) -> String {
+        let from = stderr.len().saturating_sub(MAX_STDERR_BYTES);
         let text = String::from_utf8_lossy(&stderr[from..]);
         let redacted = self.secrets.redact(&text);
         // A line that lost its start may hold the end of a secret.
-        let is_cut = stderr.len() >= STDERR;
+        let is_cut = stderr.len() >= MAX_STDERR_BYTES;
         let whole = if is_cut {
             redacted.split_once('\n').map_or("", |(_, lines)| lines)
         } else {
@@ -166,11 +172,11 @@ impl<'a> OutputReader<'a> {
 }
 
 /// Returns both ends of a text, without a copy of the whole.
-fn clipped(text: &str) -> String {
-    let mut clip = Clip::new(&Secrets::default());
+fn clip_text(text: &str) -> String {
+    let mut clip = ClippedText::new(&Secrets::default());
     let mut rest = text;
     while !rest.is_empty() {
-        let (piece, later) = rest.split_at(rest.ceil_char_boundary(PIECE));
+        let (piece, later) = rest.split_at(rest.ceil_char_boundary(CHUNK_BYTES));
         clip.push(piece);
         rest = later;
     }
@@ -178,9 +184,9 @@ fn clipped(text: &str) -> String {
 }
 
 /// Returns the end of a text, in whole lines if there are several.
-fn last(text: &str) -> String {
+fn last_part(text: &str) -> String {
     let text = text.trim_end();
-    let cut = text.ceil_char_boundary(text.len().saturating_sub(DETAIL));
+    let cut = text.ceil_char_boundary(text.len().saturating_sub(MAX_DETAIL_BYTES));
     let line = text[cut..]
         .find('\n')
         .filter(|_| cut > 0)
@@ -189,6 +195,6 @@ fn last(text: &str) -> String {
 }
 
 /// Returns the start of a text.
-fn first(text: &str) -> String {
-    text[..text.floor_char_boundary(DETAIL)].to_owned()
+fn first_part(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_DETAIL_BYTES)].to_owned()
 }

@@ -1,4 +1,4 @@
-//! Processes that can be told apart, found again by the marker they carry, and ended.
+//! Identity of processes, and search for the processes of a call by the marker in their environment.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,102 +10,113 @@ use super::system;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::Process;
 
-/// The variable that holds a call's marker in the environment of its processes.
-pub(super) const MARKER: &str = "AGENTD_CALL";
+/// Environment variable that holds a call's marker in its processes.
+pub(super) const MARKER_VARIABLE: &str = "AGENTD_CALL";
 
-/// How long processes may take to end after they were killed.
-const LONGEST_END: Duration = Duration::from_secs(10);
+/// Maximum time for processes to end after SIGKILL.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often nothing must be found before nothing is there: a process that is just starting a program cannot be told
-/// by its environment, and one that starts others and ends may be missed.
-const LOOKS: u32 = 5;
+/// Number of scans in a row that must find nothing. One is not enough: during `exec` the environment of a process cannot
+/// be read, and a scan can miss a process that forks and exits.
+const REQUIRED_EMPTY_SCANS: u32 = 5;
 
-/// The time between two looks.
-const PAUSE: Duration = Duration::from_millis(2);
+const SCAN_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Keeps other processes of this user from reading the memory and the environment of this one. Root can still read them.
+/// Prevents other processes of this user from reading the memory and the environment of this process. Root can still
+/// read them.
 ///
-/// Does nothing on systems other than Linux. A program that is started is readable again, unless it calls this too.
+/// Does nothing on systems other than Linux. Child processes are readable unless they call this too.
 ///
 /// # Errors
 ///
-/// Whatever the system reports.
+/// Errors of the system call.
 pub fn forbid_inspection() -> io::Result<()> {
     system::forbid_inspection()
 }
 
-/// Returns this process.
+/// Returns the identity of this process.
 #[must_use]
 pub fn this_process() -> Process {
     identity(process::id())
 }
 
-/// Returns a process by its number, to be told from a later one with the same number.
+/// Returns the identity of a process: its pid, and the start time that distinguishes it from later ones with this pid.
 pub(super) fn identity(pid: u32) -> Process {
-    let started = system::started(pid).unwrap_or_default();
+    let started = system::start_time(pid).unwrap_or_default();
     Process {
         pid,
         started,
-        boot: system::boot(),
-        namespace: system::namespace(),
+        boot: system::boot_id(),
+        namespace: system::pid_namespace(),
     }
 }
 
-/// Tells whether a process is alive; one that has ended and was not yet collected is not.
+/// Returns true if a process is alive. A zombie is not.
 #[must_use]
 pub fn is_alive(process: &Process) -> bool {
-    process.boot == system::boot() && system::alive_since(process.pid) == Some(process.started)
+    process.boot == system::boot_id()
+        && system::start_time_if_alive(process.pid) == Some(process.started)
 }
 
-/// How many processes a signal has reached, and how many refused it.
+/// Number of processes that received a signal, and of those that could not be signalled (EPERM).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reach {
+pub(super) struct SignalCount {
     pub(super) reached: u64,
     pub(super) refused: u64,
 }
 
-/// What a look for a call's processes has found.
+/// Result of a scan for a call's processes.
 #[derive(Debug, Default)]
-pub(super) struct Marked {
-    /// Those that carry the marker, and those that they have started. They were killed.
+pub(super) struct MarkedProcesses {
+    /// Killed processes: those with the marker and their descendants.
     pub(super) killed: Vec<i32>,
-    /// Whether one of the others could not be told, as it was just starting a program.
-    pub(super) unsure: bool,
+    /// True if the environment of another process could not be read because it was in `exec`.
+    pub(super) is_incomplete: bool,
 }
 
-/// Returns the markers that processes of this user carry; `None` if one of them could not be told.
+/// Returns the markers of all processes of this user; `None` if the environment of one could not be read.
 #[must_use]
 pub fn marked_calls() -> Option<BTreeSet<String>> {
-    system::markers(MARKER)
+    system::find_markers(MARKER_VARIABLE)
 }
 
-/// Ends every process of this user that carries a call's marker, its guard and all that descends from either, and
-/// returns how many there were. The guard is found by its pid and start time, because it may have no environment that
-/// this user can read.
+/// Kills every process of this user that has a call's marker, the guard of the call, and all descendants of these.
+/// Returns the number of killed processes. The guard is found by its pid and start time, because its environment may not
+/// be readable.
 ///
-/// On systems other than Linux none can be found.
+/// On systems other than Linux no processes can be found.
+///
+/// Killing races with processes that fork, so the scan is repeated until several scans in a row find nothing. If the
+/// first scan finds nothing and could read every environment, there was nothing to kill, and one scan is enough.
 ///
 /// # Errors
 ///
-/// `AgentUnusable` if one of them cannot be ended.
+/// `AgentUnusable` if a process is still alive after 10 s.
 pub fn reap(marker: &str, guard: Option<&Process>) -> Result<u64> {
-    let guard = guard.filter(|guard| guard.namespace == system::namespace() && is_alive(guard));
+    let guard = guard.filter(|guard| guard.namespace == system::pid_namespace() && is_alive(guard));
     let begun = Instant::now();
-    let mut ended = BTreeSet::new();
-    let mut looks = 0;
+    let mut all_killed = BTreeSet::new();
+    let mut empty_scans = 0;
     loop {
-        let Marked { killed, unsure } = system::kill_marked(MARKER, marker, guard);
-        looks = if killed.is_empty() { looks + 1 } else { 0 };
-        if looks >= LOOKS || (looks > 0 && ended.is_empty() && !unsure) {
-            return Ok(ended.len() as u64);
+        let scan = system::kill_marked(MARKER_VARIABLE, marker, guard);
+        empty_scans = if scan.killed.is_empty() {
+            empty_scans + 1
+        } else {
+            0
+        };
+        let had_nothing = empty_scans > 0 && all_killed.is_empty() && !scan.is_incomplete;
+        if empty_scans >= REQUIRED_EMPTY_SCANS || had_nothing {
+            return Ok(all_killed.len() as u64);
         }
-        ended.extend(killed);
-        if begun.elapsed() > LONGEST_END {
+
+        all_killed.extend(scan.killed);
+        if begun.elapsed() > KILL_TIMEOUT {
             let message = format!("processes of the call {marker} cannot be ended");
-            let hint =
-                format!("end those whose environment holds {MARKER}={marker}, and try again");
+            let hint = format!(
+                "end those whose environment holds {MARKER_VARIABLE}={marker}, and try again"
+            );
             return Err(Error::new(ErrorKind::AgentUnusable, message).with_hint(hint));
         }
-        thread::sleep(PAUSE);
+        thread::sleep(SCAN_INTERVAL);
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::Limits;
-use super::listen::whole;
+use super::output_parser::round_to_u64;
 use crate::models::{CallOutcome, Mode, UsageMetrics};
 
 /// A turn as it is written.
@@ -61,7 +61,9 @@ impl From<ScriptedUsage> for UsageMetrics {
             cache_write_tokens: usage.cache_write,
             output_tokens: usage.output,
             reasoning_tokens: usage.reasoning,
-            micro_dollars: usage.cost_dollars.map(|dollars| whole(dollars * 1e6)),
+            micro_dollars: usage
+                .cost_dollars
+                .map(|dollars| round_to_u64(dollars * 1e6)),
         }
     }
 }

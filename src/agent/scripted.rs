@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
 
-use super::ready::Ready;
+use super::builtin::ReadyReply;
 use super::script_turn::ScriptedTurn;
 use super::{Call, Driver, Running, Salvaged};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,14 +22,14 @@ pub struct Scripted {
 }
 
 /// What stands in a reply for the nonce of its turn, which a script cannot know.
-const NONCE: &str = "{{NONCE}}";
+const NONCE_PLACEHOLDER: &str = "{{NONCE}}";
 
 /// How much of an expected string an error shows.
-const SHOWN: usize = 120;
+const MAX_SHOWN_CHARS: usize = 120;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Script {
+struct ScriptFile {
     format: Placed<u64>,
     turns: Vec<Placed<ScriptedTurn>>,
 }
@@ -41,7 +41,7 @@ impl Scripted {
     ///
     /// `ScriptInvalid` with the place in the script.
     pub fn read(text: &str, origin: &str) -> Result<Self> {
-        let script: Script = yaml::read(text, origin, 1, ErrorKind::ScriptInvalid)?;
+        let script: ScriptFile = yaml::read(text, origin, 1, ErrorKind::ScriptInvalid)?;
         if script.format.value != 1 {
             let place = yaml::place(text, origin, 1, script.format.referenced);
             let message = "only scripts of format 1 are understood";
@@ -75,7 +75,7 @@ impl Driver for Scripted {
 
     fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
         self.answer(call)
-            .map(|reply| -> Box<dyn Running> { Ready::boxed(reply) })
+            .map(|reply| -> Box<dyn Running> { ReadyReply::boxed(reply) })
     }
 
     fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<Salvaged>> {
@@ -102,19 +102,19 @@ impl Scripted {
         }
         for expected in &turn.value.expect {
             if !call.prompt.contains(expected.as_str()) {
-                let shown: String = expected.chars().take(SHOWN).collect();
+                let shown: String = expected.chars().take(MAX_SHOWN_CHARS).collect();
                 return Err(self.mismatch(turn, format!("the prompt does not contain {shown:?}")));
             }
         }
         let mut text = turn.value.reply.clone().unwrap_or_default();
-        if text.contains(NONCE) {
-            let Some(nonce) = told_nonce(call.prompt) else {
+        if text.contains(NONCE_PLACEHOLDER) {
+            let Some(nonce) = find_nonce(call.prompt) else {
                 return Err(self.mismatch(
                     turn,
-                    format!("the reply holds {NONCE}, and the prompt tells none"),
+                    format!("the reply holds {NONCE_PLACEHOLDER}, and the prompt tells none"),
                 ));
             };
-            text = text.replace(NONCE, nonce.as_str());
+            text = text.replace(NONCE_PLACEHOLDER, nonce.as_str());
         }
         if call.permission == Permission::ReadOnly && !turn.value.files.is_empty() {
             let message = format!(
@@ -137,7 +137,7 @@ impl Scripted {
 }
 
 /// Returns the nonce of the first `<review run="…"` of a prompt. In JSON the quotes are escaped.
-fn told_nonce(prompt: &str) -> Option<Nonce> {
+fn find_nonce(prompt: &str) -> Option<Nonce> {
     let values = prompt.split("<review run=").skip(1);
     let mut nonces = values.filter_map(|rest| {
         let value = rest.trim_start_matches('\\').strip_prefix('"')?;

@@ -1,57 +1,63 @@
-//! The end of what a command wrote, where the whole of it does not matter.
+//! Reads the end of a command's output, for callers that do not need all of it.
 
 use std::io::{self, Read};
 use std::path::Path;
 
 use super::contain;
-use super::text::{Utf8, trim_to_end};
+use super::text::{Utf8Decoder, trim_to_end};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secret::Secrets;
 use crate::text::terminal::TerminalFilter;
 
-/// How much is read at once.
-const CHUNK: usize = 64 * 1024;
+/// Size of the read buffer.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Returns the end of what the command of a call has written to stdout, so many bytes at most, and how many bytes stand
-/// before it. Secrets are taken out, and what drives terminals.
+/// Returns the last `max_bytes` of a call's stdout, and the number of bytes before them. Secrets are redacted, and
+/// terminal control sequences are removed.
 ///
 /// # Errors
 ///
 /// `FileUnusable` if it cannot be read.
-pub fn stdout_end(folder: &Path, secrets: &Secrets, most: usize) -> Result<(String, u64)> {
+pub fn stdout_end(folder: &Path, secrets: &Secrets, max_bytes: usize) -> Result<(String, u64)> {
     let path = folder.join("stdout");
-    match read(&path, secrets, most) {
-        // A command that is not there writes nothing.
+    match read_end(&path, secrets, max_bytes) {
+        // A command that could not be started has no stdout.
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok((String::new(), 0)),
-        read => read.map_err(|cause| {
+        result => result.map_err(|cause| {
             let message = format!("what the command wrote, {}, cannot be read", path.display());
             Error::new(ErrorKind::FileUnusable, message).with_source(cause)
         }),
     }
 }
 
-/// All of it is read, as a secret that is cut in two could not be told any more.
-fn read(path: &Path, secrets: &Secrets, most: usize) -> io::Result<(String, u64)> {
+/// Reads the whole file: a secret that is cut at the start of the end could not be recognized.
+fn read_end(path: &Path, secrets: &Secrets, max_bytes: usize) -> io::Result<(String, u64)> {
     let mut file = contain::open(path)?;
-    let (mut utf8, mut screen, mut redactor) =
-        (Utf8::default(), TerminalFilter::default(), secrets.stream());
-    let (mut kept, mut left_out) = (String::new(), 0);
-    let mut bytes = vec![0; CHUNK];
+    let mut decoder = Utf8Decoder::default();
+    let mut terminal = TerminalFilter::default();
+    let mut redactor = secrets.stream();
+
+    let mut kept = String::new();
+    let mut omitted = 0;
+    let mut chunk = vec![0; CHUNK_BYTES];
     loop {
-        let count = match file.read(&mut bytes) {
+        let count = match file.read(&mut chunk) {
             Ok(0) => break,
             Ok(count) => count,
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
             Err(cause) => return Err(cause),
         };
-        // What drives a terminal goes first: it could stand in the middle of a secret.
-        kept.push_str(&redactor.push(&screen.push(&utf8.push(&bytes[..count]))));
-        if kept.len() > 4 * most {
-            left_out += trim_to_end(&mut kept, most) as u64;
+        // Control sequences are removed first: they could be in the middle of a secret.
+        let decoded = decoder.push(&chunk[..count]);
+        let text = terminal.push(&decoded);
+        kept.push_str(&redactor.push(&text));
+        if kept.len() > 4 * max_bytes {
+            omitted += trim_to_end(&mut kept, max_bytes) as u64;
         }
     }
-    kept.push_str(&redactor.push(&screen.push(utf8.finish())));
+
+    kept.push_str(&redactor.push(&terminal.push(decoder.finish())));
     kept.push_str(&redactor.finish());
-    left_out += trim_to_end(&mut kept, most) as u64;
-    Ok((kept, left_out))
+    omitted += trim_to_end(&mut kept, max_bytes) as u64;
+    Ok((kept, omitted))
 }

@@ -1,16 +1,16 @@
-//! Text out of bytes that come in pieces, and its ends where it is long.
+//! Incremental UTF-8 decoding, and shortening of long texts.
 
 use crate::secret::{Redactor, Secrets};
 
-/// Decodes bytes that may be split anywhere; what is not UTF-8 becomes U+FFFD.
+/// Decodes chunks of bytes that may be split inside a character. Invalid UTF-8 becomes U+FFFD.
 #[derive(Debug, Default)]
-pub(super) struct Utf8 {
-    /// The start of a character that has not come in whole.
+pub(super) struct Utf8Decoder {
+    /// Start of a character whose end has not arrived.
     pending: Vec<u8>,
 }
 
-impl Utf8 {
-    /// Takes bytes, and returns the characters that are whole.
+impl Utf8Decoder {
+    /// Adds bytes, and returns the complete characters.
     pub(super) fn push(&mut self, bytes: &[u8]) -> String {
         let mut joined = std::mem::take(&mut self.pending);
         let mut rest = if joined.is_empty() {
@@ -19,6 +19,7 @@ impl Utf8 {
             joined.extend_from_slice(bytes);
             &joined
         };
+
         let mut text = String::with_capacity(rest.len());
         loop {
             match std::str::from_utf8(rest) {
@@ -40,7 +41,7 @@ impl Utf8 {
         }
     }
 
-    /// Ends the bytes, and returns what stands for a character that never came in whole.
+    /// Ends the input. Returns U+FFFD if its last character is incomplete.
     pub(super) fn finish(&mut self) -> &'static str {
         if std::mem::take(&mut self.pending).is_empty() {
             ""
@@ -50,25 +51,25 @@ impl Utf8 {
     }
 }
 
-/// How much of either end of a long text is kept.
-const KEPT: usize = 64 * 1024;
+/// Number of bytes that are kept of each end of a long text.
+const KEPT_BYTES: usize = 64 * 1024;
 
-/// The start and the end of a text, without its secrets.
+/// Start and end of a long text, with secrets redacted.
 #[derive(Debug)]
-pub(super) struct Clip {
+pub(super) struct ClippedText {
     redactor: Redactor,
     head: String,
     tail: String,
-    left_out: usize,
+    omitted_bytes: usize,
 }
 
-impl Clip {
+impl ClippedText {
     pub(super) fn new(secrets: &Secrets) -> Self {
         Self {
             redactor: secrets.stream(),
             head: String::new(),
             tail: String::new(),
-            left_out: 0,
+            omitted_bytes: 0,
         }
     }
 
@@ -77,39 +78,39 @@ impl Clip {
         self.keep(&text);
     }
 
-    /// Ends the text, and returns what is kept of it.
+    /// Ends the text, and returns its start and end with a note about the omitted bytes between them.
     pub(super) fn finish(&mut self) -> String {
         let text = self.redactor.finish();
         self.keep(&text);
-        self.left_out += trim_to_end(&mut self.tail, KEPT);
+        self.omitted_bytes += trim_to_end(&mut self.tail, KEPT_BYTES);
         let mut kept = std::mem::take(&mut self.head);
-        if self.left_out > 0 {
-            kept.push_str(&format!("\n[… {} bytes left out …]\n", self.left_out));
+        if self.omitted_bytes > 0 {
+            kept.push_str(&format!("\n[… {} bytes left out …]\n", self.omitted_bytes));
         }
         kept.push_str(&self.tail);
         kept
     }
 
     fn keep(&mut self, text: &str) {
-        let room = KEPT.saturating_sub(self.head.len());
-        let (first, rest) = text.split_at(text.floor_char_boundary(room));
-        // Once something has gone to the end, the start is over.
-        let (first, rest) = if self.tail.is_empty() {
-            (first, rest)
+        // The head is complete as soon as the tail has text.
+        let room = if self.tail.is_empty() {
+            KEPT_BYTES.saturating_sub(self.head.len())
         } else {
-            ("", text)
+            0
         };
+        let (first, rest) = text.split_at(text.floor_char_boundary(room));
+
         self.head.push_str(first);
         self.tail.push_str(rest);
-        if self.tail.len() > 4 * KEPT {
-            self.left_out += trim_to_end(&mut self.tail, KEPT);
+        if self.tail.len() > 4 * KEPT_BYTES {
+            self.omitted_bytes += trim_to_end(&mut self.tail, KEPT_BYTES);
         }
     }
 }
 
-/// Keeps the end of a text, so many bytes at most, and returns how many went.
-pub(super) fn trim_to_end(text: &mut String, most: usize) -> usize {
-    let cut = text.ceil_char_boundary(text.len().saturating_sub(most));
+/// Removes the start of a text so that at most `max_bytes` remain. Returns the number of removed bytes.
+pub(super) fn trim_to_end(text: &mut String, max_bytes: usize) -> usize {
+    let cut = text.ceil_char_boundary(text.len().saturating_sub(max_bytes));
     text.drain(..cut);
     cut
 }

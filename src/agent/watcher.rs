@@ -1,7 +1,8 @@
-//! The watcher: a process that ends the children of agentd if agentd is killed.
+//! The watcher: a process that kills the children of agentd if agentd is killed.
 //!
-//! git runs without a guard: it starts many times in a turn, and has no limits to be held to but its time. agentd sends
-//! one watcher which of its children run. If agentd is gone, its end of the socket closes, and the watcher ends them.
+//! git runs without a guard: it starts many times in a turn, and only its time is limited. Instead, agentd reports the
+//! start and the end of each such child to one watcher, through a socket. The socket closes when agentd ends, however it
+//! ends. The watcher then kills the children that still run.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -23,15 +24,15 @@ use super::system;
 /// Time between SIGTERM and SIGKILL, in which git removes its locks.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Interval between two looks at processes that were sent SIGTERM.
-const PAUSE: Duration = Duration::from_millis(10);
+/// Poll interval while waiting for processes that were sent SIGTERM.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A watcher, which is started with the first child. Clones share it; it ends with the last of them.
+/// Handle of a watcher process, which is started with the first child. Clones share it; it ends with the last of them.
 #[derive(Clone, Debug)]
-pub struct ChildWatcher(Arc<Inner>);
+pub struct ChildWatcher(Arc<WatcherState>);
 
 #[derive(Debug)]
-struct Inner {
+struct WatcherState {
     guard: PathBuf,
     /// Socket to the watcher; `None` if it could not be started.
     socket: OnceLock<Option<Mutex<UnixStream>>>,
@@ -42,17 +43,17 @@ impl ChildWatcher {
     /// with `guard_main`.
     #[must_use]
     pub fn new(guard: PathBuf) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(WatcherState {
             guard,
             socket: OnceLock::new(),
         }))
     }
 
-    /// Has a process group ended if this process is killed before the returned value is dropped. The group is that of a
-    /// child, which leads it.
+    /// Watches the process group of a child, which leads it: the group is killed if this process is killed before the
+    /// returned value is dropped.
     #[must_use]
     pub fn watch(&self, leader: u32) -> WatchedChild<'_> {
-        let started = system::started(leader).unwrap_or_default();
+        let started = system::start_time(leader).unwrap_or_default();
         self.send(&format!("+{leader} {started}\n"));
         WatchedChild {
             watcher: self,
@@ -62,14 +63,13 @@ impl ChildWatcher {
 
     fn send(&self, line: &str) {
         let socket = self.0.socket.get_or_init(|| {
-            let started = start(&self.0.guard);
-            started
+            start_watcher(&self.0.guard)
                 .inspect_err(|error| log::warn!("git is not watched: {error}"))
                 .ok()
                 .map(Mutex::new)
         });
         if let Some(Ok(mut socket)) = socket.as_ref().map(Mutex::lock) {
-            // Without a watcher, what runs is not ended; it runs all the same.
+            // If the watcher is gone, children still run; they are only not killed with agentd.
             let _gone = socket.write_all(line.as_bytes());
         }
     }
@@ -79,18 +79,18 @@ impl ChildWatcher {
     clippy::disallowed_methods,
     reason = "the watcher belongs to containment"
 )]
-fn start(guard: &Path) -> io::Result<UnixStream> {
+fn start_watcher(guard: &Path) -> io::Result<UnixStream> {
     let (socket, watcher_stdin) = UnixStream::pair()?;
     let mut command = Command::new(absolute(guard)?);
     command
-        .args([guard::WORD, guard::WATCH])
+        .args([guard::GUARD_ARGUMENT, guard::ROLE_WATCH])
         .env_clear()
         .current_dir("/");
     command
         .stdin(OwnedFd::from(watcher_stdin))
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // Signals of the terminal are for agentd, which the watcher must outlive.
+    // Its own process group, so that Ctrl-C in the terminal reaches agentd and not the watcher.
     command.process_group(0).spawn()?;
     Ok(socket)
 }
@@ -108,7 +108,8 @@ impl Drop for WatchedChild<'_> {
     }
 }
 
-/// Runs the watcher: remembers what is written to its standard input, and ends what is left when that closes.
+/// Runs the watcher: reads `+PID START` and `-PID` lines from stdin, and kills the remaining process groups when stdin
+/// closes.
 #[expect(
     clippy::disallowed_methods,
     reason = "the stdin of a watcher is its socket to agentd"
@@ -127,15 +128,17 @@ pub(super) fn watch() -> io::Result<()> {
             running.remove(&leader);
         }
     }
-    end(&running);
+    kill_groups(&running);
     Ok(())
 }
 
-/// Ends process groups whose leaders are alive, and still the same processes.
-fn end(running: &BTreeMap<u32, u64>) {
+/// Sends SIGTERM, then SIGKILL, to process groups whose leaders are alive. The start time excludes a later process with
+/// the same pid.
+fn kill_groups(running: &BTreeMap<u32, u64>) {
     let alive = || {
-        let is_same =
-            |(leader, started): &(&u32, &u64)| system::alive_since(**leader) == Some(**started);
+        let is_same = |(leader, started): &(&u32, &u64)| {
+            system::start_time_if_alive(**leader) == Some(**started)
+        };
         running
             .iter()
             .filter(is_same)
@@ -148,7 +151,7 @@ fn end(running: &BTreeMap<u32, u64>) {
 
     let begun = Instant::now();
     while begun.elapsed() < GRACE && !alive().is_empty() {
-        thread::sleep(PAUSE);
+        thread::sleep(POLL_INTERVAL);
     }
     for group in alive() {
         let _gone = killpg(group, Signal::SIGKILL);

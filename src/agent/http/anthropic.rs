@@ -2,27 +2,27 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Request;
-use super::messages::apart;
-use super::told::{StopReason, Told};
+use super::ModelRequest;
+use super::messages::split_system;
+use super::response::{StopReason, StreamState};
 
 /// The path of a request.
 pub(super) const PATH: &str = "/messages";
 
 /// The version of the API that is spoken here.
-pub(super) const VERSION: &str = "2023-06-01";
+pub(super) const API_VERSION: &str = "2023-06-01";
 
 /// The most tokens of a reply if nobody knows how many the model can give; a request must name some.
-const MAX_TOKENS: u64 = 8_192;
+const DEFAULT_MAX_TOKENS: u64 = 8_192;
 
-pub(super) fn body(request: &Request<'_>) -> Map<String, Value> {
-    let (system, messages) = apart(&request.messages);
+pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
+    let (system, messages) = split_system(&request.messages);
     let mut body = Map::new();
     body.insert("model".to_owned(), request.model.into());
     let limit = request
         .model_output
         .or(request.max_output)
-        .unwrap_or(MAX_TOKENS);
+        .unwrap_or(DEFAULT_MAX_TOKENS);
     body.insert("max_tokens".to_owned(), limit.into());
     if !system.is_empty() {
         body.insert("system".to_owned(), system.into());
@@ -33,37 +33,37 @@ pub(super) fn body(request: &Request<'_>) -> Map<String, Value> {
 }
 
 /// Reads an event, or a whole answer.
-pub(super) fn read(event: &Value, told: &mut Told) {
+pub(super) fn read_event(event: &Value, state: &mut StreamState) {
     match event["type"].as_str().unwrap_or_default() {
-        "message_start" => usage(&event["message"]["usage"], told),
-        "content_block_start" => block(&event["content_block"], told),
-        "content_block_delta" => block(&event["delta"], told),
+        "message_start" => read_usage(&event["message"]["usage"], state),
+        "content_block_start" => read_block(&event["content_block"], state),
+        "content_block_delta" => read_block(&event["delta"], state),
         "message_delta" => {
-            usage(&event["usage"], told);
-            stop(&event["delta"]["stop_reason"], told);
+            read_usage(&event["usage"], state);
+            read_stop_reason(&event["delta"]["stop_reason"], state);
         }
-        "message_stop" => told.done = true,
+        "message_stop" => state.done = true,
         "message" => {
             event["content"]
                 .as_array()
                 .into_iter()
                 .flatten()
-                .for_each(|part| block(part, told));
-            usage(&event["usage"], told);
-            stop(&event["stop_reason"], told);
+                .for_each(|part| read_block(part, state));
+            read_usage(&event["usage"], state);
+            read_stop_reason(&event["stop_reason"], state);
         }
         _ => {}
     }
 }
 
-fn block(block: &Value, told: &mut Told) {
-    told.say(&block["text"]);
-    told.think(&block["thinking"]);
+fn read_block(block: &Value, state: &mut StreamState) {
+    state.say(&block["text"]);
+    state.think(&block["thinking"]);
 }
 
-fn stop(reason: &Value, told: &mut Told) {
+fn read_stop_reason(reason: &Value, state: &mut StreamState) {
     if let Some(reason) = reason.as_str() {
-        told.stop = Some(match reason {
+        state.stop = Some(match reason {
             "end_turn" | "stop_sequence" => StopReason::End,
             "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
             "refusal" => StopReason::Refusal(reason.to_owned()),
@@ -73,8 +73,8 @@ fn stop(reason: &Value, told: &mut Told) {
 }
 
 /// Takes over what an event tells of usage; the last word counts for each number.
-fn usage(usage: &Value, told: &mut Told) {
-    let used = &mut told.usage;
+fn read_usage(usage: &Value, state: &mut StreamState) {
+    let used = &mut state.usage;
     for (count, name) in [
         (&mut used.input, "input_tokens"),
         (&mut used.cache_read, "cache_read_input_tokens"),

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Request;
-use super::messages::{Role, apart};
-use super::told::{StopReason, Told, Usage};
+use super::ModelRequest;
+use super::messages::{ChatRole, split_system};
+use super::response::{StopReason, StreamState, TokenUsage};
 
 /// Returns the path of a request, which names the model.
 pub(super) fn path(model: &str) -> String {
@@ -20,12 +20,12 @@ pub(super) fn path(model: &str) -> String {
     path + ":streamGenerateContent?alt=sse"
 }
 
-pub(super) fn body(request: &Request<'_>) -> Map<String, Value> {
-    let (system, messages) = apart(&request.messages);
+pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
+    let (system, messages) = split_system(&request.messages);
     let contents: Vec<Value> = messages
         .into_iter()
         .map(|message| {
-            let role = if message.role == Role::Assistant {
+            let role = if message.role == ChatRole::Assistant {
                 "model"
             } else {
                 "user"
@@ -52,7 +52,7 @@ pub(super) fn body(request: &Request<'_>) -> Map<String, Value> {
 }
 
 /// Reads an event, or a whole answer.
-pub(super) fn read(event: &Value, told: &mut Told) {
+pub(super) fn read_event(event: &Value, state: &mut StreamState) {
     let candidate = &event["candidates"][0];
     for part in candidate["content"]["parts"]
         .as_array()
@@ -60,17 +60,17 @@ pub(super) fn read(event: &Value, told: &mut Told) {
         .flatten()
     {
         if part["thought"] == true {
-            told.think(&part["text"])
+            state.think(&part["text"])
         } else {
-            told.say(&part["text"])
+            state.say(&part["text"])
         }
     }
-    if let Some(usage) = usage(&event["usageMetadata"]) {
-        told.usage = usage;
+    if let Some(usage) = read_usage(&event["usageMetadata"]) {
+        state.usage = usage;
     }
     let blocked = event["promptFeedback"]["blockReason"].as_str();
     if let Some(reason) = blocked.or(candidate["finishReason"].as_str()) {
-        told.stop = Some(match reason {
+        state.stop = Some(match reason {
             "STOP" => StopReason::End,
             "MAX_TOKENS" => StopReason::Length,
             "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII"
@@ -81,7 +81,7 @@ pub(super) fn read(event: &Value, told: &mut Told) {
     }
 }
 
-fn usage(usage: &Value) -> Option<Usage> {
+fn read_usage(usage: &Value) -> Option<TokenUsage> {
     let prompt = usage["promptTokenCount"].as_u64()?;
     let cache_read = usage["cachedContentTokenCount"].as_u64();
     let reasoning = usage["thoughtsTokenCount"].as_u64();
@@ -91,7 +91,7 @@ fn usage(usage: &Value) -> Option<Usage> {
         .flatten()
         .reduce(u64::saturating_add);
     let input = Some(prompt.saturating_sub(cache_read.unwrap_or(0)));
-    Some(Usage {
+    Some(TokenUsage {
         input,
         cache_read,
         cache_write: None,

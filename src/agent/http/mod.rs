@@ -4,14 +4,14 @@
 //! limits, kills and salvage are those of all agents.
 
 mod anthropic;
-mod fault;
+mod error_body;
 mod gemini;
 mod messages;
 mod openai;
+mod response;
+mod retry_after;
 mod send;
 mod sse;
-mod told;
-mod wait;
 
 use std::path::{Path, absolute};
 
@@ -19,12 +19,12 @@ use serde_json::{Map, Value};
 
 pub(super) use send::send;
 
-use super::ready::Ready;
+use super::builtin::ReadyReply;
 use super::{Call, CommandAgent, Driver, Drivers, Running, Salvaged, guard};
 use crate::config::{AgentSpec, Argument, Dialect, NamePattern, Permissions, Provider};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{CallOutcome, Reply};
-use messages::Message;
+use messages::ChatMessage;
 
 /// A model of a server.
 #[derive(Debug)]
@@ -38,9 +38,9 @@ pub(super) struct HttpAgent {
 
 /// What a request is made of.
 #[derive(Debug)]
-struct Request<'a> {
+struct ModelRequest<'a> {
     model: &'a str,
-    messages: Vec<Message>,
+    messages: Vec<ChatMessage>,
     /// The most tokens of a reply that the provider's definition asks for.
     max_output: Option<u64>,
     /// The most tokens of a reply that the model can give, if that is known.
@@ -72,7 +72,7 @@ impl HttpAgent {
         let http = agents.http();
         let spec = AgentSpec {
             name: format!("{}:{model}", provider.name),
-            argv: argv(provider, guard)?,
+            argv: sender_argv(provider, guard)?,
             environment: key.map(NamePattern::new).into_iter().collect(),
             // It has no tools, so nothing needs to be said to hold it to what it may do.
             permissions: Some(Permissions {
@@ -87,7 +87,7 @@ impl HttpAgent {
         };
         let sender = CommandAgent::new(&spec, agents, environment, secrets, guard, *containment)
             // A cut reply is known by its missing end; words about limits are those of a refused request.
-            .without(&CallOutcome::Cut);
+            .without_outcome(&CallOutcome::Cut);
         Ok(Self {
             provider: provider.clone(),
             model: model.to_owned(),
@@ -97,19 +97,19 @@ impl HttpAgent {
     }
 
     /// Returns the body of a request, in the dialect of the server.
-    fn body(&self, call: &Call<'_>, model: &str) -> Result<String> {
-        let request = Request {
+    fn build_body(&self, call: &Call<'_>, model: &str) -> Result<String> {
+        let request = ModelRequest {
             model,
-            messages: messages::read(call.prompt, call.format)?,
+            messages: messages::parse_messages(call.prompt, call.format)?,
             max_output: self.provider.max_output,
             model_output: call.max_output,
         };
         let mut body = Value::Object(match self.provider.dialect {
-            Dialect::Openai => openai::body(&request),
-            Dialect::Anthropic => anthropic::body(&request),
-            Dialect::Gemini => gemini::body(&request),
+            Dialect::Openai => openai::build_body(&request),
+            Dialect::Anthropic => anthropic::build_body(&request),
+            Dialect::Gemini => gemini::build_body(&request),
         });
-        patch(&mut body, &self.provider.body);
+        merge_fields(&mut body, &self.provider.body);
         Ok(body.to_string())
     }
 }
@@ -127,14 +127,14 @@ impl Driver for HttpAgent {
         if !self.has_key {
             let name = self.provider.key.as_deref().unwrap_or_default();
             let detail = format!("the variable {name}, which is to hold the key, is not set");
-            return Ok(Ready::boxed(Reply {
+            return Ok(ReadyReply::boxed(Reply {
                 end: CallOutcome::Auth,
                 detail,
                 ..Reply::default()
             }));
         }
         let model = call.model.unwrap_or(&self.model);
-        let body = self.body(call, model)?;
+        let body = self.build_body(call, model)?;
         self.sender.start(&Call {
             prompt: &body,
             model: Some(model),
@@ -148,7 +148,7 @@ impl Driver for HttpAgent {
 }
 
 /// Returns the command that sends a request. The key is not in it, only its variable's name.
-fn argv(provider: &Provider, guard: &Path) -> Result<Vec<Argument>> {
+fn sender_argv(provider: &Provider, guard: &Path) -> Result<Vec<Argument>> {
     let program = absolute(guard)
         .ok()
         .and_then(|path| path.to_str().map(str::to_owned))
@@ -162,8 +162,8 @@ fn argv(provider: &Provider, guard: &Path) -> Result<Vec<Argument>> {
         })?;
     let texts = [
         &program,
-        guard::WORD,
-        guard::SEND,
+        guard::GUARD_ARGUMENT,
+        guard::ROLE_SEND,
         provider.dialect.name(),
         provider.base_url.trim_end_matches('/'),
         provider.key.as_deref().unwrap_or_default(),
@@ -176,7 +176,7 @@ fn argv(provider: &Provider, guard: &Path) -> Result<Vec<Argument>> {
 }
 
 /// Lays what a definition says over a value: `null` takes something out, objects are gone into.
-fn patch(value: &mut Value, over: &Map<String, Value>) {
+fn merge_fields(value: &mut Value, over: &Map<String, Value>) {
     let Value::Object(fields) = value else { return };
     for (name, new) in over {
         match new {
@@ -190,7 +190,7 @@ fn patch(value: &mut Value, over: &Map<String, Value>) {
                 if !field.is_object() {
                     *field = Value::Object(Map::new());
                 }
-                patch(field, inner);
+                merge_fields(field, inner);
             }
             new => {
                 fields.insert(name.clone(), new.clone());

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Request;
-use super::told::{StopReason, Told, Usage};
+use super::ModelRequest;
+use super::response::{StopReason, StreamState, TokenUsage};
 
 /// The path of a request.
 pub(super) const PATH: &str = "/chat/completions";
 
-pub(super) fn body(request: &Request<'_>) -> Map<String, Value> {
+pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".to_owned(), request.model.into());
     body.insert("messages".to_owned(), json!(request.messages));
@@ -28,27 +28,27 @@ pub(super) fn body(request: &Request<'_>) -> Map<String, Value> {
 }
 
 /// Reads an event, or a whole answer.
-pub(super) fn read(event: &Value, told: &mut Told) {
-    // Usage comes with the last chunk or grows with each.
-    if let Some(usage) = usage(&event["usage"]) {
-        told.usage = usage;
+pub(super) fn read_event(event: &Value, state: &mut StreamState) {
+    // TokenUsage comes with the last chunk or grows with each.
+    if let Some(usage) = read_usage(&event["usage"]) {
+        state.usage = usage;
     }
     let choice = &event["choices"][0];
     for said in [&choice["delta"], &choice["message"]] {
-        content(&said["content"], told);
-        told.say(&said["refusal"]);
-        told.think(&said["reasoning_content"]);
-        told.think(&said["reasoning"]);
+        read_content(&said["content"], state);
+        state.say(&said["refusal"]);
+        state.think(&said["reasoning_content"]);
+        state.think(&said["reasoning"]);
         if said["refusal"]
             .as_str()
             .is_some_and(|words| !words.is_empty())
         {
-            told.stop = Some(StopReason::Refusal("refusal".to_owned()));
+            state.stop = Some(StopReason::Refusal("refusal".to_owned()));
         }
     }
-    let declined = matches!(told.stop, Some(StopReason::Refusal(_)));
+    let declined = matches!(state.stop, Some(StopReason::Refusal(_)));
     if let Some(reason) = choice["finish_reason"].as_str().filter(|_| !declined) {
-        told.stop = Some(match reason {
+        state.stop = Some(match reason {
             "stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn" => StopReason::End,
             "length" | "max_tokens" | "model_length" => StopReason::Length,
             "content_filter" | "refusal" => StopReason::Refusal(reason.to_owned()),
@@ -58,15 +58,15 @@ pub(super) fn read(event: &Value, told: &mut Told) {
 }
 
 /// Reads a content: a text, or a list of parts of which some are thoughts.
-fn content(content: &Value, told: &mut Told) {
-    told.say(content);
+fn read_content(content: &Value, state: &mut StreamState) {
+    state.say(content);
     for part in content.as_array().into_iter().flatten() {
-        told.say(&part["text"]);
-        told.thought |= part["type"] == "thinking";
+        state.say(&part["text"]);
+        state.thought |= part["type"] == "thinking";
     }
 }
 
-fn usage(usage: &Value) -> Option<Usage> {
+fn read_usage(usage: &Value) -> Option<TokenUsage> {
     let prompt = usage["prompt_tokens"].as_u64()?;
     let cached = [
         &usage["prompt_tokens_details"]["cached_tokens"],
@@ -86,7 +86,7 @@ fn usage(usage: &Value) -> Option<Usage> {
         }
     });
     let input = Some(prompt.saturating_sub(cache_read.unwrap_or(0)));
-    Some(Usage {
+    Some(TokenUsage {
         input,
         cache_read,
         cache_write: None,

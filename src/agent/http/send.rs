@@ -15,26 +15,26 @@ use ureq::http::{HeaderValue, Response, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
-use super::sse::{self, Events};
-use super::told::{StopReason, Told, Usage};
-use super::{anthropic, fault, gemini, openai};
-use crate::agent::{contain, listen};
+use super::response::{StopReason, StreamState, TokenUsage};
+use super::sse::{self, EventStream};
+use super::{anthropic, error_body, gemini, openai};
+use crate::agent::{contain, output_parser};
 use crate::config::Dialect;
 
 /// How much of an answer is read at once.
-const CHUNK: usize = 16 * 1024;
+const CHUNK_BYTES: usize = 16 * 1024;
 
 /// The longest answer in one piece, and the longest file of certificates.
-const LONGEST: u64 = 64 * 1024 * 1024;
+const MAX_BODY_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The longest text of a line, so that every line is short enough to be read.
-const PIECE: usize = 256 * 1024;
+const MAX_LINE_TEXT_BYTES: usize = 256 * 1024;
 
 /// How often at most it is told that the model is at work.
-const SIGN: Duration = Duration::from_secs(1);
+const ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a request is sent with.
-struct Order {
+struct SendOptions {
     dialect: Dialect,
     url: String,
     key: Option<String>,
@@ -49,10 +49,11 @@ pub(in crate::agent) fn send(arguments: impl Iterator<Item = OsString>) -> io::R
         reason = "the stdin of a sender is its request"
     )]
     io::stdin().read_to_end(&mut body)?;
-    let mut lines = Lines::new();
-    let asked = order(arguments).and_then(|order| Ok((order.dialect, ask(&order, &body)?)));
+    let mut lines = JsonLines::new();
+    let asked = parse_arguments(arguments)
+        .and_then(|options| Ok((options.dialect, send_request(&options, &body)?)));
     match asked {
-        Ok((dialect, answer)) => hear(dialect, answer.into_body(), &mut lines),
+        Ok((dialect, answer)) => read_response(dialect, answer.into_body(), &mut lines),
         Err(words) => {
             // What was not taken costs nothing.
             lines.write(&json!({"type": "usage", "usage": {"input": 0, "output": 0}}))?;
@@ -61,7 +62,7 @@ pub(in crate::agent) fn send(arguments: impl Iterator<Item = OsString>) -> io::R
     }
 }
 
-fn order(arguments: impl Iterator<Item = OsString>) -> Result<Order, String> {
+fn parse_arguments(arguments: impl Iterator<Item = OsString>) -> Result<SendOptions, String> {
     let arguments: Vec<String> = arguments
         .map(|text| text.to_string_lossy().into_owned())
         .collect();
@@ -84,7 +85,7 @@ fn order(arguments: impl Iterator<Item = OsString>) -> Result<Order, String> {
         None if !key.is_empty() => Err(format!(
             "missing environment variable {key}, which is to hold the key"
         )),
-        key => Ok(Order {
+        key => Ok(SendOptions {
             dialect,
             url: format!("{base_url}{path}"),
             key,
@@ -93,11 +94,11 @@ fn order(arguments: impl Iterator<Item = OsString>) -> Result<Order, String> {
 }
 
 /// Sends a request, and returns the answer if it is one; else the words for what went wrong.
-fn ask(order: &Order, body: &[u8]) -> Result<Response<Body>, String> {
-    let uri: Uri = order
+fn send_request(options: &SendOptions, body: &[u8]) -> Result<Response<Body>, String> {
+    let uri: Uri = options
         .url
         .parse()
-        .map_err(|_| format!("{} is no address", order.url))?;
+        .map_err(|_| format!("{} is no address", options.url))?;
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
@@ -105,7 +106,7 @@ fn ask(order: &Order, body: &[u8]) -> Result<Response<Body>, String> {
     if is_loopback(&uri) {
         config = config.proxy(None);
     }
-    if let Some(roots) = own_roots()? {
+    if let Some(roots) = load_custom_roots()? {
         config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
     }
     let config: Config = config.build();
@@ -114,11 +115,11 @@ fn ask(order: &Order, body: &[u8]) -> Result<Response<Body>, String> {
         .post(&uri)
         .header("content-type", "application/json")
         .header("accept", "text/event-stream, application/json");
-    if order.dialect == Dialect::Anthropic {
-        request = request.header("anthropic-version", anthropic::VERSION);
+    if options.dialect == Dialect::Anthropic {
+        request = request.header("anthropic-version", anthropic::API_VERSION);
     }
-    if let Some(key) = &order.key {
-        let (name, value) = match order.dialect {
+    if let Some(key) = &options.key {
+        let (name, value) = match options.dialect {
             Dialect::Openai => ("authorization", format!("Bearer {key}")),
             Dialect::Anthropic => ("x-api-key", key.clone()),
             Dialect::Gemini => ("x-goog-api-key", key.clone()),
@@ -130,7 +131,7 @@ fn ask(order: &Order, body: &[u8]) -> Result<Response<Body>, String> {
     }
     let answer = request
         .send(body)
-        .map_err(|error| not_reached(&uri, &error))?;
+        .map_err(|error| connection_error(&uri, &error))?;
     if answer.status().is_success() {
         return Ok(answer);
     }
@@ -139,9 +140,9 @@ fn ask(order: &Order, body: &[u8]) -> Result<Response<Body>, String> {
     // What of it came is enough.
     let _cut = body
         .into_reader()
-        .take(sse::LONGEST as u64)
+        .take(sse::MAX_EVENT_BYTES as u64)
         .read_to_end(&mut told);
-    Err(fault::in_answer(
+    Err(error_body::response_error(
         parts.status,
         &parts.headers,
         &String::from_utf8_lossy(&told),
@@ -158,7 +159,7 @@ fn is_loopback(uri: &Uri) -> bool {
 }
 
 /// Returns the certificates that the user trusts instead of the usual ones, if some are named.
-fn own_roots() -> Result<Option<RootCerts>, String> {
+fn load_custom_roots() -> Result<Option<RootCerts>, String> {
     #[expect(
         clippy::disallowed_methods,
         reason = "the environment of a sender is the one that it is given"
@@ -169,7 +170,7 @@ fn own_roots() -> Result<Option<RootCerts>, String> {
     let shown = path.display();
     let mut pem = Vec::new();
     contain::open(path.as_ref())
-        .and_then(|file| file.take(LONGEST).read_to_end(&mut pem))
+        .and_then(|file| file.take(MAX_BODY_BYTES).read_to_end(&mut pem))
         .map_err(|error| format!("SSL_CERT_FILE, {shown}, cannot be read: {error}"))?;
     let found = parse_pem(&pem).filter_map(Result::ok);
     let roots: Vec<_> = found
@@ -185,7 +186,7 @@ fn own_roots() -> Result<Option<RootCerts>, String> {
 }
 
 /// Returns the words for a server that cannot be spoken to.
-fn not_reached(uri: &Uri, error: &ureq::Error) -> String {
+fn connection_error(uri: &Uri, error: &ureq::Error) -> String {
     let host = uri.host().unwrap_or_default();
     let port = uri
         .port_u16()
@@ -209,26 +210,28 @@ fn not_reached(uri: &Uri, error: &ureq::Error) -> String {
 }
 
 /// Writes down what a server answers.
-fn hear(dialect: Dialect, body: Body, lines: &mut Lines) -> io::Result<()> {
-    let mut hearing = Hearing {
+fn read_response(dialect: Dialect, body: Body, lines: &mut JsonLines) -> io::Result<()> {
+    let mut reader = ResponseReader {
         dialect,
-        told: Told::default(),
+        state: StreamState::default(),
         lines,
     };
     // An answer has begun, so that one without its end is known to be cut.
-    hearing.lines.text("")?;
-    let broken = hearing.listen(body.into_reader())?;
-    let Hearing { told, lines, .. } = hearing;
-    if told.usage != Usage::default() {
-        lines.write(&json!({"type": "usage", "usage": told.usage}))?;
+    reader.lines.text("")?;
+    let broken = reader.read_body(body.into_reader())?;
+    let ResponseReader { state, lines, .. } = reader;
+    if state.usage != TokenUsage::default() {
+        lines.write(&json!({"type": "usage", "usage": state.usage}))?;
     }
-    match (broken, told.stop) {
-        (Some(Broken::Failed(words)), _) => lines.error(&words),
-        (Some(Broken::Lost(cause)), _) => {
-            note(&format!("the connection broke off in mid-reply: {cause}"))
+    match (broken, state.stop) {
+        (Some(ResponseError::Failed(words)), _) => lines.error(&words),
+        (Some(ResponseError::Lost(cause)), _) => {
+            write_stderr(&format!("the connection broke off in mid-reply: {cause}"))
         }
-        (None, None) => note("the answer ended without saying why"),
-        (None, Some(StopReason::Length)) => note("the reply has as many tokens as it may have"),
+        (None, None) => write_stderr("the answer ended without saying why"),
+        (None, Some(StopReason::Length)) => {
+            write_stderr("the reply has as many tokens as it may have")
+        }
         (None, Some(StopReason::End)) => lines.write(&json!({"type": "end"})),
         (None, Some(StopReason::Refusal(reason))) => lines.error(&format!("refusal: {reason}")),
         (None, Some(StopReason::Other(reason))) => {
@@ -238,7 +241,7 @@ fn hear(dialect: Dialect, body: Body, lines: &mut Lines) -> io::Result<()> {
 }
 
 /// Why an answer was not heard to its end.
-enum Broken {
+enum ResponseError {
     /// The server says that it has failed.
     Failed(String),
     /// Nothing comes any more.
@@ -246,107 +249,107 @@ enum Broken {
 }
 
 /// An answer that is being read.
-struct Hearing<'a> {
+struct ResponseReader<'a> {
     dialect: Dialect,
-    told: Told,
-    lines: &'a mut Lines,
+    state: StreamState,
+    lines: &'a mut JsonLines,
 }
 
-impl Hearing<'_> {
+impl ResponseReader<'_> {
     /// Reads an answer: a stream of events, or one piece of JSON from a server that does not stream.
-    fn listen(&mut self, mut reader: impl Read) -> io::Result<Option<Broken>> {
-        let mut events = Events::default();
-        let mut bytes = vec![0; CHUNK];
+    fn read_body(&mut self, mut reader: impl Read) -> io::Result<Option<ResponseError>> {
+        let mut events = EventStream::default();
+        let mut bytes = vec![0; CHUNK_BYTES];
         let mut begun = false;
-        while !self.told.done {
+        while !self.state.done {
             let count = match reader.read(&mut bytes) {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(cause) => return Ok(Some(Broken::Lost(cause))),
+                Err(cause) => return Ok(Some(ResponseError::Lost(cause))),
             };
             let piece = &bytes[..count];
             if !begun && let Some(first) = piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
                 begun = true;
                 if matches!(first, b'{' | b'[' | b'<') {
-                    return self.whole(piece.chain(reader));
+                    return self.read_whole(piece.chain(reader));
                 }
             }
             let Ok(found) = events.push(piece) else {
-                return Ok(Some(Broken::Failed(format!(
+                return Ok(Some(ResponseError::Failed(format!(
                     "an event is longer than {} bytes",
-                    sse::LONGEST
+                    sse::MAX_EVENT_BYTES
                 ))));
             };
             for data in found {
-                if let Some(failure) = self.event(&data)? {
+                if let Some(failure) = self.read_event(&data)? {
                     return Ok(Some(failure));
                 }
             }
         }
         match events.finish() {
-            Some(data) if !self.told.done => self.event(&data),
+            Some(data) if !self.state.done => self.read_event(&data),
             _ => Ok(None),
         }
     }
 
     /// Reads an answer in one piece.
-    fn whole(&mut self, reader: impl Read) -> io::Result<Option<Broken>> {
+    fn read_whole(&mut self, reader: impl Read) -> io::Result<Option<ResponseError>> {
         let mut bytes = Vec::new();
-        if let Err(cause) = reader.take(LONGEST).read_to_end(&mut bytes) {
-            return Ok(Some(Broken::Lost(cause)));
+        if let Err(cause) = reader.take(MAX_BODY_BYTES).read_to_end(&mut bytes) {
+            return Ok(Some(ResponseError::Lost(cause)));
         }
         let written = String::from_utf8_lossy(&bytes);
-        match listen::value(&written) {
+        match output_parser::parse_value(&written) {
             Some(Value::Array(values)) => {
                 for value in values {
-                    if let Some(failure) = self.value(&value)? {
+                    if let Some(failure) = self.read_value(&value)? {
                         return Ok(Some(failure));
                     }
                 }
                 Ok(None)
             }
-            Some(value) => self.value(&value),
-            None => Ok(Some(strange(&written))),
+            Some(value) => self.read_value(&value),
+            None => Ok(Some(unexpected_response(&written))),
         }
     }
 
-    fn event(&mut self, data: &str) -> io::Result<Option<Broken>> {
+    fn read_event(&mut self, data: &str) -> io::Result<Option<ResponseError>> {
         if data.trim() == "[DONE]" {
             // It ends the stream. Whether the reply is whole is for the model to say: a proxy that loses the last event
             // still sends this.
-            self.told.done = true;
+            self.state.done = true;
             return Ok(None);
         }
-        match listen::value(data) {
-            Some(value) => self.value(&value),
+        match output_parser::parse_value(data) {
+            Some(value) => self.read_value(&value),
             None if data.trim().is_empty() => Ok(None),
-            None => Ok(Some(strange(data))),
+            None => Ok(Some(unexpected_response(data))),
         }
     }
 
-    fn value(&mut self, value: &Value) -> io::Result<Option<Broken>> {
-        if let Some(words) = fault::in_event(value) {
-            return Ok(Some(Broken::Failed(words)));
+    fn read_value(&mut self, value: &Value) -> io::Result<Option<ResponseError>> {
+        if let Some(words) = error_body::event_error(value) {
+            return Ok(Some(ResponseError::Failed(words)));
         }
         match self.dialect {
-            Dialect::Openai => openai::read(value, &mut self.told),
-            Dialect::Anthropic => anthropic::read(value, &mut self.told),
-            Dialect::Gemini => gemini::read(value, &mut self.told),
+            Dialect::Openai => openai::read_event(value, &mut self.state),
+            Dialect::Anthropic => anthropic::read_event(value, &mut self.state),
+            Dialect::Gemini => gemini::read_event(value, &mut self.state),
         }
-        let text = std::mem::take(&mut self.told.text);
+        let text = std::mem::take(&mut self.state.text);
         if !text.is_empty() {
             self.lines.text(&text)?;
-        } else if std::mem::take(&mut self.told.thought) {
+        } else if std::mem::take(&mut self.state.thought) {
             self.lines.alive()?;
         }
         Ok(None)
     }
 }
 
-fn strange(written: &str) -> Broken {
-    let start = fault::shown(written).unwrap_or_default();
-    Broken::Failed(format!(
+fn unexpected_response(written: &str) -> ResponseError {
+    let start = error_body::first_line(written).unwrap_or_default();
+    ResponseError::Failed(format!(
         "the server answers with something else than its dialect: {start}"
     ))
 }
@@ -356,18 +359,18 @@ fn strange(written: &str) -> Broken {
     clippy::disallowed_methods,
     reason = "the stderr of a sender is a file of its call"
 )]
-fn note(words: &str) -> io::Result<()> {
+fn write_stderr(words: &str) -> io::Result<()> {
     writeln!(io::stderr(), "{words}")
 }
 
 /// The lines that are written.
-struct Lines {
+struct JsonLines {
     out: io::Stdout,
     /// When a line was last written.
     last: Instant,
 }
 
-impl Lines {
+impl JsonLines {
     #[expect(
         clippy::disallowed_methods,
         reason = "the stdout of a sender is a file of its call"
@@ -389,7 +392,7 @@ impl Lines {
     fn text(&mut self, text: &str) -> io::Result<()> {
         let mut rest = text;
         loop {
-            let (piece, later) = rest.split_at(rest.floor_char_boundary(PIECE));
+            let (piece, later) = rest.split_at(rest.floor_char_boundary(MAX_LINE_TEXT_BYTES));
             self.write(&json!({"type": "text", "text": piece}))?;
             if later.is_empty() {
                 return Ok(());
@@ -400,7 +403,7 @@ impl Lines {
 
     /// Tells that the model is at work though it says nothing.
     fn alive(&mut self) -> io::Result<()> {
-        if self.last.elapsed() < SIGN {
+        if self.last.elapsed() < ALIVE_INTERVAL {
             Ok(())
         } else {
             self.write(&json!({"type": "alive"}))

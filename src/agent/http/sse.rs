@@ -1,11 +1,11 @@
 //! A stream of events as servers send it: lines, of which those with data make up events.
 
 /// The longest event that is read.
-pub(super) const LONGEST: usize = 8 * 1024 * 1024;
+pub(super) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
 /// The events of a stream, as it comes in.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(super) struct EventStream {
     line: Vec<u8>,
     data: Vec<u8>,
     /// Whether the last byte has ended a line as the first half of CR LF may.
@@ -14,11 +14,11 @@ pub(super) struct Events {
 
 /// An event is longer than any that is read.
 #[derive(Debug)]
-pub(super) struct TooLong;
+pub(super) struct EventTooLong;
 
-impl Events {
+impl EventStream {
     /// Takes more of the stream, and returns the data of the events that have come in whole.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, TooLong> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, EventTooLong> {
         let mut events = Vec::new();
         let mut rest = bytes;
         while let Some((&first, after)) = rest.split_first() {
@@ -28,8 +28,8 @@ impl Events {
             }
             let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
-            if self.line.len() + self.data.len() + piece.len() > LONGEST {
-                return Err(TooLong);
+            if self.line.len() + self.data.len() + piece.len() > MAX_EVENT_BYTES {
+                return Err(EventTooLong);
             }
             self.line.extend_from_slice(piece);
             rest = after;
@@ -77,7 +77,7 @@ mod tests {
     const STREAM: &[u8] = "\u{FEFF}: a comment\r\nevent: x\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\ndata:two\n\n\nid: 7\rdata: grüße\r\rdata: [DONE]".as_bytes();
 
     fn read(pieces: &[&[u8]]) -> Vec<String> {
-        let mut events = Events::default();
+        let mut events = EventStream::default();
         let mut found: Vec<String> = pieces
             .iter()
             .flat_map(|piece| events.push(piece).expect("all are short"))
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn an_event_without_end_is_refused() {
-        let mut events = Events::default();
+        let mut events = EventStream::default();
         let line = format!("data: {}\n", "x".repeat(1_000_000));
         assert!(
             (0..9).any(|_| events.push(line.as_bytes()).is_err()),

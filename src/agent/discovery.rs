@@ -1,4 +1,4 @@
-//! Which agents there are on this machine: their commands, and the versions that these tell.
+//! Discovery of installed agents: their commands on `PATH`, and the versions that these print.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,26 +8,26 @@ use super::{CommandAgent, Limits, contain};
 use crate::config::{AgentSpec, Environment};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How long a command may take to tell its version.
-const PATIENCE: Duration = Duration::from_secs(20);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The most that it may say.
-const OUTPUT: u64 = 64 * 1024;
+/// Maximum output of a command that prints its version.
+const MAX_VERSION_BYTES: u64 = 64 * 1024;
 
-/// Returns the file of a command: the path itself, or the first in a folder of `PATH`.
+/// Returns the executable file of a command: the command itself if it is a path, or else the first in `path`, the value
+/// of `PATH`.
 #[must_use]
 pub fn find_command(path: &OsStr, command: &str) -> Option<PathBuf> {
     if command.contains(std::path::is_separator) {
         return is_program(Path::new(command)).then(|| PathBuf::from(command));
     }
-    // An empty folder of PATH is the current one, which may be anyone's.
-    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
-    folders
+    // A relative folder in PATH depends on the current folder, whose files may not be trusted.
+    std::env::split_paths(path)
+        .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(command))
         .find(|file| is_program(file))
 }
 
-/// Tells whether a file can be run.
+/// Returns true if a file is executable.
 #[must_use]
 pub fn is_program(file: &Path) -> bool {
     #[cfg(unix)]
@@ -45,41 +45,43 @@ pub fn is_program(file: &Path) -> bool {
 }
 
 impl CommandAgent {
-    /// Asks the command for its version, as it says it. `folder` is one of the caller's own, where nothing else is.
+    /// Runs the command to get its version. `folder` is an empty folder for the files of this call.
     ///
     /// # Errors
     ///
-    /// `AgentUnusable` if it does not tell one.
+    /// `AgentUnusable` if it prints no version.
     pub fn version(&self, folder: &Path) -> Result<String> {
         let spec: &AgentSpec = self.spec();
-        let silent = |why: &str| {
+        let no_version = |why: &str| {
             Error::new(
                 ErrorKind::AgentUnusable,
                 format!("`{}` does not tell its version: {why}", spec.name),
             )
         };
         if spec.version.is_empty() {
-            return Err(silent("its definition does not say how to ask"));
+            return Err(no_version("its definition does not say how to ask"));
         }
+
         let argv: Vec<String> = std::iter::once(spec.command().to_owned())
             .chain(spec.version.iter().cloned())
             .collect();
         let limits = Limits {
-            wall: PATIENCE,
-            idle: PATIENCE,
-            output: OUTPUT,
+            wall: VERSION_TIMEOUT,
+            idle: VERSION_TIMEOUT,
+            output: MAX_VERSION_BYTES,
             ..Limits::default()
         };
-        let call = folder.join("version");
-        contain::prepare(&call, b"")?;
-        let mut running = contain::launch(&self.job(&argv, folder, &call, "version", limits))?;
-        let exit = running
-            .wait(PATIENCE * 2)?
-            .ok_or_else(|| silent("it takes too long"))?;
-        let said = contain::read_stdout(&call);
-        match version_in(&said).filter(|_| exit.code == Some(0)) {
+        let call_folder = folder.join("version");
+        contain::prepare(&call_folder, b"")?;
+        let job = self.build_job(&argv, folder, &call_folder, "version", limits);
+        let exit = contain::launch(&job)?
+            .wait(VERSION_TIMEOUT * 2)?
+            .ok_or_else(|| no_version("it takes too long"))?;
+
+        let stdout = contain::read_stdout(&call_folder);
+        match find_version(&stdout).filter(|_| exit.code == Some(0)) {
             Some(version) => Ok(version.to_owned()),
-            None => Err(silent(&match exit.code {
+            None => Err(no_version(&match exit.code {
                 Some(code) => format!("it ends with exit code {code}"),
                 None => "it did not come to its end".to_owned(),
             })),
@@ -87,19 +89,19 @@ impl CommandAgent {
     }
 }
 
-/// Returns the first word of a text that is a version: numbers with dots between them.
-fn version_in(text: &str) -> Option<&str> {
+/// Returns the first word of a text that looks like a version: it starts with a number and contains a dot.
+fn find_version(text: &str) -> Option<&str> {
     let words = text.split(|c: char| c.is_whitespace() || "(),".contains(c));
     words.map(|word| word.trim_start_matches('v')).find(|word| {
-        let numbers = word
+        let starts_with_number = word
             .split(['.', '-', '+'])
             .next()
             .is_some_and(|first| !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit()));
-        numbers && word.contains('.')
+        starts_with_number && word.contains('.')
     })
 }
 
-/// Returns the variables that are needed to look for commands.
+/// Returns the value of `PATH`.
 #[must_use]
 pub fn path_of(environment: &Environment) -> Option<&OsStr> {
     environment
@@ -111,7 +113,7 @@ pub fn path_of(environment: &Environment) -> Option<&OsStr> {
 
 #[cfg(test)]
 mod tests {
-    use super::version_in;
+    use super::find_version;
 
     #[test]
     fn versions_are_found_in_what_commands_say() {
@@ -123,7 +125,7 @@ mod tests {
             ("no version here", None),
             ("", None),
         ] {
-            assert_eq!(version_in(said), version, "{said}");
+            assert_eq!(find_version(said), version, "{said}");
         }
     }
 }

@@ -5,13 +5,13 @@ use serde_json::Value;
 
 /// What an answer has told so far.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct StreamState {
     /// What of the reply has come since it was last taken.
     pub(super) text: String,
     /// Whether the model has thought since that was last asked.
     pub(super) thought: bool,
     /// What was used.
-    pub(super) usage: Usage,
+    pub(super) usage: TokenUsage,
     /// Why the model has stopped, once it has.
     pub(super) stop: Option<StopReason>,
     /// Whether nothing follows.
@@ -35,7 +35,7 @@ pub(super) enum StopReason {
 
 /// Tokens, each counted once but for thoughts, which are part of the output as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Usage {
+pub(super) struct TokenUsage {
     pub(super) input: Option<u64>,
     pub(super) cache_read: Option<u64>,
     pub(super) cache_write: Option<u64>,
@@ -43,7 +43,7 @@ pub(super) struct Usage {
     pub(super) reasoning: Option<u64>,
 }
 
-impl Told {
+impl StreamState {
     /// Adds to the reply, if there is a text.
     pub(super) fn say(&mut self, text: &Value) {
         self.text.push_str(text.as_str().unwrap_or_default());

@@ -4,39 +4,39 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::text::{Clip, Utf8, trim_to_end};
+use super::text::{ClippedText, Utf8Decoder, trim_to_end};
 use crate::config::{OutputKind, OutputSpec, PathList, UsageSpec};
 use crate::models::UsageMetrics;
 use crate::secret::{Redactor, Secrets};
 
 /// The longest line, or the longest JSON, that is read as an event.
-const LONGEST: usize = 8 * 1024 * 1024;
+const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
 /// The most values of an event.
-const MOST_VALUES: usize = 200_000;
+const MAX_EVENT_VALUES: usize = 200_000;
 
 /// How much is kept of output that is no event.
-const STRAY: usize = 16 * 1024;
+const MAX_STRAY_BYTES: usize = 16 * 1024;
 
 /// Listens to an agent.
 #[derive(Debug)]
-pub(super) struct Listener<'a> {
+pub(super) struct OutputParser<'a> {
     spec: &'a OutputSpec,
-    utf8: Utf8,
-    raw: Clip,
+    utf8: Utf8Decoder,
+    raw: ClippedText,
     redactor: Redactor,
     text: String,
-    told: usize,
+    reported_bytes: usize,
     /// A line that has not come in whole, or all of the JSON.
-    waiting: Vec<u8>,
-    overlong: bool,
-    spoken: bool,
-    heard: Heard,
+    pending: Vec<u8>,
+    is_overlong: bool,
+    has_text: bool,
+    parsed: ParsedOutput,
 }
 
 /// What an agent has said.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct ParsedOutput {
     /// The reply's text, without its secrets.
     pub(super) text: String,
     /// Whether anything of the output is what its definition describes.
@@ -58,19 +58,19 @@ pub(super) struct Heard {
     pub(super) tool_calls: u64,
 }
 
-impl<'a> Listener<'a> {
+impl<'a> OutputParser<'a> {
     pub(super) fn new(spec: &'a OutputSpec, secrets: &Secrets) -> Self {
         Self {
             spec,
-            utf8: Utf8::default(),
-            raw: Clip::new(secrets),
+            utf8: Utf8Decoder::default(),
+            raw: ClippedText::new(secrets),
             redactor: secrets.stream(),
             text: String::new(),
-            told: 0,
-            waiting: Vec::new(),
-            overlong: false,
-            spoken: false,
-            heard: Heard::default(),
+            reported_bytes: 0,
+            pending: Vec::new(),
+            is_overlong: false,
+            has_text: false,
+            parsed: ParsedOutput::default(),
         }
     }
 
@@ -84,25 +84,29 @@ impl<'a> Listener<'a> {
             }
             OutputKind::Json => {
                 self.raw.push(&text);
-                self.wait(bytes);
+                self.buffer(bytes);
             }
             OutputKind::Jsonl => {
                 self.raw.push(&text);
                 let mut lines = bytes.split(|&byte| byte == b'\n');
                 // The first piece goes on where the last ended, and the last has no end yet.
-                self.wait(lines.next().unwrap_or_default());
+                self.buffer(lines.next().unwrap_or_default());
                 for line in lines {
-                    self.line();
-                    self.wait(line);
+                    self.end_line();
+                    self.buffer(line);
                 }
             }
         }
     }
 
     /// Returns what was said since this was last asked.
-    pub(super) fn said(&mut self) -> String {
-        let said = self.text.get(self.told..).unwrap_or_default().to_owned();
-        self.told = self.text.len();
+    pub(super) fn take_new_text(&mut self) -> String {
+        let said = self
+            .text
+            .get(self.reported_bytes..)
+            .unwrap_or_default()
+            .to_owned();
+        self.reported_bytes = self.text.len();
         said
     }
 
@@ -113,70 +117,72 @@ impl<'a> Listener<'a> {
             OutputKind::Text => {
                 let shown = self.redactor.push(rest);
                 self.text.push_str(&shown);
-                self.heard.recognised = true;
-                self.heard.ended = true;
+                self.parsed.recognised = true;
+                self.parsed.ended = true;
             }
             OutputKind::Json => {
                 self.raw.push(rest);
-                let written = std::mem::take(&mut self.waiting);
+                let written = std::mem::take(&mut self.pending);
                 let written = String::from_utf8_lossy(&written);
-                match last_value(&written) {
-                    Some(Value::Array(events)) => events.iter().for_each(|event| self.event(event)),
-                    Some(event) => self.event(&event),
-                    None => self.stray(&written),
+                match parse_last_value(&written) {
+                    Some(Value::Array(events)) => {
+                        events.iter().for_each(|event| self.read_event(event))
+                    }
+                    Some(event) => self.read_event(&event),
+                    None => self.keep_stray(&written),
                 }
             }
             OutputKind::Jsonl => {
                 self.raw.push(rest);
-                self.line();
+                self.end_line();
             }
         }
         let shown = self.redactor.finish();
         self.text.push_str(&shown);
-        self.heard.raw = self.raw.finish();
+        self.parsed.raw = self.raw.finish();
     }
 
-    /// Returns what was heard.
-    pub(super) fn heard(self) -> Heard {
-        Heard {
+    /// Returns what was parsed.
+    pub(super) fn into_parsed(self) -> ParsedOutput {
+        ParsedOutput {
             text: self.text,
-            ..self.heard
+            ..self.parsed
         }
     }
 
-    fn wait(&mut self, bytes: &[u8]) {
-        self.overlong |= self.waiting.len() + bytes.len() > LONGEST;
-        if self.overlong {
-            self.waiting = Vec::new();
+    fn buffer(&mut self, bytes: &[u8]) {
+        self.is_overlong |= self.pending.len() + bytes.len() > MAX_EVENT_BYTES;
+        if self.is_overlong {
+            self.pending = Vec::new();
         } else {
-            self.waiting.extend_from_slice(bytes);
+            self.pending.extend_from_slice(bytes);
         }
     }
 
     /// Reads the line that has come in.
-    fn line(&mut self) {
-        self.overlong = false;
-        let line = std::mem::take(&mut self.waiting);
+    fn end_line(&mut self) {
+        self.is_overlong = false;
+        let line = std::mem::take(&mut self.pending);
         let written = String::from_utf8_lossy(&line);
-        match value(&written) {
-            Some(event) => self.event(&event),
-            None => self.stray(&written),
+        match parse_value(&written) {
+            Some(event) => self.read_event(&event),
+            None => self.keep_stray(&written),
         }
-        self.waiting = line;
-        self.waiting.clear();
+        self.pending = line;
+        self.pending.clear();
     }
 
-    fn stray(&mut self, written: &str) {
+    fn keep_stray(&mut self, written: &str) {
         if written.trim().is_empty() {
             return;
         }
-        let from = written.ceil_char_boundary(written.len().saturating_sub(STRAY));
-        self.heard.stray.push_str(&written[from..]);
-        self.heard.stray.push('\n');
-        trim_to_end(&mut self.heard.stray, STRAY);
+        let from = written.ceil_char_boundary(written.len().saturating_sub(MAX_STRAY_BYTES));
+        self.parsed.stray.push_str(&written[from..]);
+        self.parsed.stray.push('\n');
+        trim_to_end(&mut self.parsed.stray, MAX_STRAY_BYTES);
     }
 
-    fn event(&mut self, event: &Value) {
+    fn read_event(&mut self, event: &Value) {
         for rule in self
             .spec
             .text
@@ -184,12 +190,12 @@ impl<'a> Listener<'a> {
             .filter(|rule| rule.when.matches(event))
         {
             for text in rule.path.find(event).into_iter().filter_map(Value::as_str) {
-                let between = if self.spoken {
+                let between = if self.has_text {
                     self.spec.join.as_str()
                 } else {
                     ""
                 };
-                (self.spoken, self.heard.recognised) = (true, true);
+                (self.has_text, self.parsed.recognised) = (true, true);
                 let shown = [self.redactor.push(between), self.redactor.push(text)].concat();
                 self.text.push_str(&shown);
             }
@@ -205,18 +211,20 @@ impl<'a> Listener<'a> {
                 .find(event)
                 .into_iter()
                 .filter(|value| !value.is_null());
-            let words: Vec<Cow<'_, str>> = words.map(words_of).collect();
+            let words: Vec<Cow<'_, str>> = words.map(value_text).collect();
             // Without a condition, it is what stands there that says so.
             if words.is_empty() && rule.when.is_empty() {
                 continue;
             }
-            self.heard.recognised = true;
-            self.heard.failed = true;
+            self.parsed.recognised = true;
+            self.parsed.failed = true;
             for words in words {
                 // The same is often said twice, and what is said endlessly need not be kept.
-                if self.heard.error.len() < STRAY && !self.heard.error.contains(words.as_ref()) {
-                    self.heard.error.push_str(&words);
-                    self.heard.error.push('\n');
+                if self.parsed.error.len() < MAX_STRAY_BYTES
+                    && !self.parsed.error.contains(words.as_ref())
+                {
+                    self.parsed.error.push_str(&words);
+                    self.parsed.error.push('\n');
                 }
             }
         }
@@ -227,35 +235,35 @@ impl<'a> Listener<'a> {
             .flatten()
             .any(|when| when.matches(event))
         {
-            self.heard.tool_calls += 1;
+            self.parsed.tool_calls += 1;
         }
         let last = self.spec.last.matches(event);
-        self.heard.ended |= last;
-        self.heard.recognised |= last && !self.spec.last.is_empty();
+        self.parsed.ended |= last;
+        self.parsed.recognised |= last && !self.spec.last.is_empty();
         match &self.spec.usage.when {
-            None if last => self.heard.usage = used(&self.spec.usage, event),
+            None if last => self.parsed.usage = read_usage(&self.spec.usage, event),
             Some(when) if when.matches(event) => {
-                let more = used(&self.spec.usage, event);
-                self.heard.usage = if self.heard.used {
-                    self.heard.usage.plus(more)
+                let more = read_usage(&self.spec.usage, event);
+                self.parsed.usage = if self.parsed.used {
+                    self.parsed.usage.plus(more)
                 } else {
                     more
                 };
-                self.heard.used = true;
+                self.parsed.used = true;
             }
             None | Some(_) => {}
         }
     }
 }
 
-fn words_of(value: &Value) -> Cow<'_, str> {
+fn value_text(value: &Value) -> Cow<'_, str> {
     value
         .as_str()
         .map_or_else(|| Cow::Owned(value.to_string()), Cow::Borrowed)
 }
 
 /// Returns what an event says that was used.
-fn used(spec: &UsageSpec, event: &Value) -> UsageMetrics {
+fn read_usage(spec: &UsageSpec, event: &Value) -> UsageMetrics {
     let numbers = |paths: &Option<PathList>| -> Option<f64> {
         let paths = &paths.as_ref()?.0;
         let found = paths
@@ -264,7 +272,7 @@ fn used(spec: &UsageSpec, event: &Value) -> UsageMetrics {
             .filter_map(Value::as_f64);
         found.filter(|number| *number >= 0.0).reduce(|a, b| a + b)
     };
-    let tokens = |paths: &Option<PathList>| numbers(paths).map(whole);
+    let tokens = |paths: &Option<PathList>| numbers(paths).map(round_to_u64);
     let cache_read = tokens(&spec.cache_read);
     let cached = cache_read
         .filter(|_| spec.input_includes_cache)
@@ -275,35 +283,35 @@ fn used(spec: &UsageSpec, event: &Value) -> UsageMetrics {
         cache_write_tokens: tokens(&spec.cache_write),
         output_tokens: tokens(&spec.output),
         reasoning_tokens: tokens(&spec.reasoning),
-        micro_dollars: numbers(&spec.cost_dollars).map(|dollars| whole(dollars * 1e6)),
+        micro_dollars: numbers(&spec.cost_dollars).map(|dollars| round_to_u64(dollars * 1e6)),
     }
 }
 
 /// Returns a count, or a cost in small coin, as a whole number.
-pub(super) fn whole(number: f64) -> u64 {
+pub(super) fn round_to_u64(number: f64) -> u64 {
     number.round() as u64
 }
 
 /// Returns the value that a text is; `None` if it is none, or one of too many values.
-pub(super) fn value(written: &str) -> Option<Value> {
+pub(super) fn parse_value(written: &str) -> Option<Value> {
     let written = written.trim_start_matches('\u{FEFF}').trim();
-    if !written.starts_with(['{', '[']) || !is_modest(written) {
+    if !written.starts_with(['{', '[']) || !is_within_value_limit(written) {
         return None;
     }
     serde_json::from_str(written)
-        .or_else(|_| serde_json::from_str(&without_halves(written)))
+        .or_else(|_| serde_json::from_str(&replace_lone_surrogates(written)))
         .ok()
 }
 
 /// Returns the last value of a text that may hold other lines before and after it.
-fn last_value(written: &str) -> Option<Value> {
-    if let Some(whole) = value(written) {
+fn parse_last_value(written: &str) -> Option<Value> {
+    if let Some(whole) = parse_value(written) {
         return Some(whole);
     }
-    if !is_modest(written) {
+    if !is_within_value_limit(written) {
         return None;
     }
-    let written = without_halves(written);
+    let written = replace_lone_surrogates(written);
     let (mut last, mut at) = (None, 0);
     while at < written.len() {
         let rest = &written[at..];
@@ -327,7 +335,7 @@ fn last_value(written: &str) -> Option<Value> {
 }
 
 /// Tells whether a JSON text holds no more values than an event may, by what stands outside its strings.
-fn is_modest(written: &str) -> bool {
+fn is_within_value_limit(written: &str) -> bool {
     let (mut values, mut inside, mut escaped) = (0, false, false);
     for byte in written.bytes() {
         match byte {
@@ -338,11 +346,11 @@ fn is_modest(written: &str) -> bool {
             _ => {}
         }
     }
-    values <= MOST_VALUES
+    values <= MAX_EVENT_VALUES
 }
 
 /// Returns a JSON text in which an escaped half of a surrogate pair stands for U+FFFD, as pieces of a text may have.
-fn without_halves(written: &str) -> Cow<'_, str> {
+fn replace_lone_surrogates(written: &str) -> Cow<'_, str> {
     let half = |at: usize| -> Option<u16> {
         let digits = written.get(at..at + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16)
@@ -391,10 +399,10 @@ mod tests {
             (r#"{"a":"\ud83dü"}"#, json!({"a": "\u{FFFD}ü"})),
         ];
         for (written, expected) in cases {
-            assert_eq!(value(written), Some(expected), "{written}");
+            assert_eq!(parse_value(written), Some(expected), "{written}");
         }
-        assert_eq!(without_halves("\\"), "\\");
-        assert_eq!(without_halves("\\ü\\ud83"), "\\ü\\ud83");
+        assert_eq!(replace_lone_surrogates("\\"), "\\");
+        assert_eq!(replace_lone_surrogates("\\ü\\ud83"), "\\ü\\ud83");
     }
 
     #[test]
@@ -415,15 +423,15 @@ mod tests {
             ("", None),
         ];
         for (written, expected) in cases {
-            assert_eq!(last_value(written), expected, "{written}");
+            assert_eq!(parse_last_value(written), expected, "{written}");
         }
     }
 
     #[test]
     fn an_event_of_too_many_values_is_none() {
-        assert!(value(&format!("[{}0]", "0,".repeat(MOST_VALUES / 2))).is_some());
-        assert!(value(&format!("[{}0]", "0,".repeat(MOST_VALUES + 1))).is_none());
-        assert!(value(&format!("[\"{}\"]", "0,".repeat(MOST_VALUES + 1))).is_some());
+        assert!(parse_value(&format!("[{}0]", "0,".repeat(MAX_EVENT_VALUES / 2))).is_some());
+        assert!(parse_value(&format!("[{}0]", "0,".repeat(MAX_EVENT_VALUES + 1))).is_none());
+        assert!(parse_value(&format!("[\"{}\"]", "0,".repeat(MAX_EVENT_VALUES + 1))).is_some());
     }
 
     const LINES: &str = concat!(
@@ -433,7 +441,7 @@ mod tests {
         "{\"type\":\"end\",\"n\":3}",
     );
 
-    fn listened(kind: OutputKind, pieces: &[&[u8]]) -> (String, Heard) {
+    fn listened(kind: OutputKind, pieces: &[&[u8]]) -> (String, ParsedOutput) {
         let spec: OutputSpec = serde_json::from_value(match kind {
             OutputKind::Text => json!({}),
             OutputKind::Json => json!({"kind": "json", "text": [{"path": "text"}]}),
@@ -446,15 +454,15 @@ mod tests {
         })
         .unwrap();
         let secrets = Secrets::new([("KEY".to_owned(), b"sk-canary-123".to_vec())]);
-        let mut listener = Listener::new(&spec, &secrets);
+        let mut parser = OutputParser::new(&spec, &secrets);
         let mut said = String::new();
         for piece in pieces {
-            listener.push(piece);
-            said.push_str(&listener.said());
+            parser.push(piece);
+            said.push_str(&parser.take_new_text());
         }
-        listener.finish();
-        said.push_str(&listener.said());
-        (said, listener.heard())
+        parser.finish();
+        said.push_str(&parser.take_new_text());
+        (said, parser.into_parsed())
     }
 
     #[test]
@@ -464,19 +472,19 @@ mod tests {
         let splits = (0..=bytes.len()).map(|at| vec![&bytes[..at], &bytes[at..]]);
         let shown = "grüße 😀 😀 [secret KEY] und [secret KEY]";
         for pieces in splits.chain([single]) {
-            let (said, heard) = listened(OutputKind::Jsonl, &pieces);
-            assert_eq!((said.as_str(), heard.text.as_str()), (shown, shown));
+            let (said, parsed) = listened(OutputKind::Jsonl, &pieces);
+            assert_eq!((said.as_str(), parsed.text.as_str()), (shown, shown));
             assert_eq!(
-                (heard.ended, heard.failed, heard.stray.as_str()),
+                (parsed.ended, parsed.failed, parsed.stray.as_str()),
                 (true, false, "noise\n")
             );
-            assert_eq!(heard.usage.input_tokens, Some(3));
-            let (said, heard) = listened(OutputKind::Text, &pieces);
-            assert_eq!(said, heard.text);
+            assert_eq!(parsed.usage.input_tokens, Some(3));
+            let (said, parsed) = listened(OutputKind::Text, &pieces);
+            assert_eq!(said, parsed.text);
             assert_eq!(said, LINES, "nothing of it is a whole secret");
-            let (_, heard) = listened(OutputKind::Json, &pieces);
+            let (_, parsed) = listened(OutputKind::Json, &pieces);
             assert_eq!(
-                (heard.text.as_str(), heard.recognised),
+                (parsed.text.as_str(), parsed.recognised),
                 ("", false),
                 "the last value has no text"
             );

@@ -1,17 +1,17 @@
 //! How long a server asks to wait.
 
 /// Returns the seconds of a `retry-after`: a number, or a date that is compared with the answer's own.
-pub(super) fn seconds(retry_after: &str, date: Option<&str>) -> Option<u64> {
+pub(super) fn parse_retry_after(retry_after: &str, date: Option<&str>) -> Option<u64> {
     let retry_after = retry_after.trim();
     if let Ok(seconds) = retry_after.parse::<f64>() {
         return (seconds >= 0.0).then(|| seconds.ceil() as u64);
     }
     // Both are read off the server's clock, whatever ours says.
-    Some(moment(retry_after)?.saturating_sub(moment(date?)?))
+    Some(parse_http_date(retry_after)?.saturating_sub(parse_http_date(date?)?))
 }
 
 /// Returns the seconds of a date such as `Sun, 06 Nov 1994 08:49:37 GMT` since the start of 1970.
-fn moment(written: &str) -> Option<u64> {
+fn parse_http_date(written: &str) -> Option<u64> {
     let parts: Vec<&str> = written.split_ascii_whitespace().collect();
     let [_, day, month, year, time, "GMT"] = parts[..] else {
         return None;
@@ -69,9 +69,12 @@ mod tests {
             ("Sun, 06 Nov 1994 25:50:37 GMT", date, None),
             ("soon", date, None),
         ] {
-            assert_eq!(seconds(written, date), wait, "{written}");
+            assert_eq!(parse_retry_after(written, date), wait, "{written}");
         }
-        assert_eq!(moment("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
-        assert_eq!(moment("Thu, 01 Jan 1970 00:00:00 GMT"), Some(0));
+        assert_eq!(
+            parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT"),
+            Some(784_111_777)
+        );
+        assert_eq!(parse_http_date("Thu, 01 Jan 1970 00:00:00 GMT"), Some(0));
     }
 }

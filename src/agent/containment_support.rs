@@ -1,4 +1,4 @@
-//! What containment can promise on this system, found out by trying.
+//! Containment support of this system, determined by trial runs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,32 +9,31 @@ use super::guard;
 use super::system;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How long a trial may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What containment can promise on this system.
+/// Containment support of this system.
 #[derive(Debug)]
 pub struct ContainmentFacts {
-    /// Why no guard can contain an agent, if none can.
+    /// Result of a trial with a guard.
     pub guard: Result<()>,
-    /// Why no PID namespace is granted, if none is.
+    /// Result of a trial with a PID namespace.
     pub namespace: Result<()>,
-    /// Whether what an agent's processes leave behind is found and ended too.
+    /// True if processes that an agent leaves behind are found and killed too.
     pub orphans: bool,
 }
 
 impl ContainmentFacts {
-    /// Finds them out by running nothing under a guard, with and without a namespace.
+    /// Runs a program that does nothing under a guard, with and without a namespace.
     #[must_use]
     pub fn find(guard: &Path) -> Self {
         Self {
-            guard: attempt(guard, Containment::Guard),
-            namespace: attempt(guard, Containment::Namespace),
+            guard: run_trial(guard, Containment::Guard),
+            namespace: run_trial(guard, Containment::Namespace),
             orphans: cfg!(target_os = "linux"),
         }
     }
 
-    /// Returns what is promised when agentd is killed.
+    /// Describes, for users, the fate of an agent when agentd is killed.
     #[must_use]
     pub fn when_killed(&self) -> &'static str {
         match (&self.guard, self.orphans) {
@@ -44,7 +43,7 @@ impl ContainmentFacts {
         }
     }
 
-    /// Returns what is promised when agentd and the guard are killed.
+    /// Describes, for users, the fate of an agent when agentd and the guard are killed.
     #[must_use]
     pub fn when_guard_killed(&self) -> &'static str {
         match (&self.namespace, self.orphans) {
@@ -55,19 +54,20 @@ impl ContainmentFacts {
     }
 }
 
-fn attempt(program: &Path, containment: Containment) -> Result<()> {
-    let failed = |words: String| Error::new(ErrorKind::AgentUnusable, words);
-    let folder = tempfile::tempdir()
+fn run_trial(program: &Path, containment: Containment) -> Result<()> {
+    let failed = |message: String| Error::new(ErrorKind::AgentUnusable, message);
+    let temporary = tempfile::tempdir()
         .map_err(|cause| failed("no folder for a trial".to_owned()).with_source(cause))?;
-    let folder = folder.path();
+    let folder = temporary.path();
     prepare(folder, b"")?;
+
     let argv = [
         program.to_string_lossy().into_owned(),
-        guard::WORD.to_owned(),
-        guard::NOTHING.to_owned(),
+        guard::GUARD_ARGUMENT.to_owned(),
+        guard::ROLE_NOTHING.to_owned(),
     ];
     let limits = Limits {
-        wall: PATIENCE,
+        wall: TRIAL_TIMEOUT,
         ..Limits::default()
     };
     let marker = format!("trial-{}", folder.display());
@@ -81,7 +81,8 @@ fn attempt(program: &Path, containment: Containment) -> Result<()> {
         limits,
         containment,
     };
-    match launch(&job)?.wait(PATIENCE + limits.grace)? {
+
+    match launch(&job)?.wait(TRIAL_TIMEOUT + limits.grace)? {
         Some(exit) if exit.cause == ExitCause::Ended && exit.code == Some(0) => Ok(()),
         exit => Err(failed(format!(
             "a trial did not end as it should: {exit:?}"
@@ -89,12 +90,12 @@ fn attempt(program: &Path, containment: Containment) -> Result<()> {
     }
 }
 
-/// Returns the name of the network file system that holds a path, or would hold it; `None` if it is on a local one.
+/// Returns the name of the network file system of a path, or of its nearest existing parent; `None` if it is local.
 #[must_use]
 pub fn network_filesystem(path: &Path) -> Option<String> {
-    let there = path
+    let existing = path
         .ancestors()
         .find(|folder| folder.exists())
         .unwrap_or(Path::new("."));
-    system::network_filesystem(there).map(str::to_owned)
+    system::network_filesystem(existing).map(str::to_owned)
 }

@@ -1,105 +1,125 @@
-//! How many tokens a prompt has and how many are taken, read from what is said of a prompt that is too large.
+//! Reads the token counts from an error message about a prompt that is too large.
 
 use std::collections::BTreeSet;
 
-/// The least that a window is: smaller numbers speak of something else.
-const LEAST: u64 = 256;
+/// Minimum size of a context window. Smaller numbers in a message mean something else.
+const MIN_WINDOW_TOKENS: u64 = 256;
 
-/// A number of a text, and where it stands.
+/// A number in a text, with its byte range.
 #[derive(Clone, Copy, Debug)]
-struct Number {
+struct NumberSpan {
     value: u64,
     from: usize,
     to: usize,
 }
 
-/// Returns the tokens of a prompt and the most that are taken, if a text tells both.
-pub(super) fn overflow(text: &str) -> Option<(u64, u64)> {
-    let numbers = numbers(text);
-    compared(text, &numbers).or_else(|| {
-        let large: BTreeSet<u64> = numbers.iter().map(|number| number.value).collect();
-        let mut large = large.into_iter().rev().filter(|value| *value >= LEAST);
-        Some((large.next()?, large.next()?))
+/// Returns the tokens of a prompt and the maximum, if a message contains both.
+///
+/// A comparison with `>` is unambiguous. Otherwise the two largest numbers that can count tokens are taken, because the
+/// prompt is larger than the maximum.
+pub(super) fn parse_token_limit(text: &str) -> Option<(u64, u64)> {
+    let numbers = find_numbers(text);
+    find_comparison(text, &numbers).or_else(|| {
+        let values: BTreeSet<u64> = numbers.iter().map(|number| number.value).collect();
+        let mut largest = values
+            .into_iter()
+            .rev()
+            .filter(|value| *value >= MIN_WINDOW_TOKENS);
+        Some((largest.next()?, largest.next()?))
     })
 }
 
 /// Returns both sides of a comparison such as `208310 tokens > 200000` or `190000 + 20000 > 200000`.
-fn compared(text: &str, numbers: &[Number]) -> Option<(u64, u64)> {
-    let between = |a: &Number, b: &Number| text[a.to..b.from].trim();
+fn find_comparison(text: &str, numbers: &[NumberSpan]) -> Option<(u64, u64)> {
+    let between = |a: &NumberSpan, b: &NumberSpan| text[a.to..b.from].trim();
     let at = numbers
         .windows(2)
         .position(|pair| between(&pair[0], &pair[1]).ends_with('>'))?;
-    let [left, right] = [numbers[at], numbers[at + 1]];
-    let more = at
+    let left = numbers[at];
+    let right = numbers[at + 1];
+
+    let addend = at
         .checked_sub(1)
         .map(|at| numbers[at])
-        .filter(|more| between(more, &left) == "+");
-    let tokens = left.value.saturating_add(more.map_or(0, |more| more.value));
-    (tokens > right.value && right.value >= LEAST).then_some((tokens, right.value))
+        .filter(|addend| between(addend, &left) == "+");
+    let tokens = left
+        .value
+        .saturating_add(addend.map_or(0, |addend| addend.value));
+    let is_overflow = tokens > right.value && right.value >= MIN_WINDOW_TOKENS;
+    is_overflow.then_some((tokens, right.value))
 }
 
-/// Returns the numbers of a text that may count tokens: no parts of names or of a sum, no statuses, no bytes.
-fn numbers(text: &str) -> Vec<Number> {
+/// Returns the numbers of a text that may count tokens: not parts of names, subtotals, status codes or bytes.
+fn find_numbers(text: &str) -> Vec<NumberSpan> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(from) = text[at..]
         .find(|c: char| c.is_ascii_digit())
         .map(|from| at + from)
     {
-        let to = end_of(text, from);
+        let to = number_end(text, from);
         at = to;
+
         let digits: String = text[from..to]
             .chars()
             .filter(char::is_ascii_digit)
             .collect();
         if let Ok(value) = digits.parse()
-            && stands_alone(text, from, to)
+            && is_separate_word(text, from, to)
             && counts_tokens(text, from, to)
         {
-            found.push(Number { value, from, to });
+            found.push(NumberSpan { value, from, to });
         }
     }
     found
 }
 
-/// Returns where a number ends, its thousands being set apart by commas or not.
-fn end_of(text: &str, from: usize) -> usize {
-    let digits = |at: usize| text[at..].bytes().take_while(u8::is_ascii_digit).count();
-    let mut to = from + digits(from);
-    while text[to..].starts_with(',') && digits(to + 1) == 3 {
+/// Returns the offset at which a number ends, with or without commas between thousands.
+fn number_end(text: &str, from: usize) -> usize {
+    let count_digits = |at: usize| text[at..].bytes().take_while(u8::is_ascii_digit).count();
+    let mut to = from + count_digits(from);
+    while text[to..].starts_with(',') && count_digits(to + 1) == 3 {
         to += 4;
     }
     to
 }
 
-fn stands_alone(text: &str, from: usize, to: usize) -> bool {
+/// Returns true if a number is not part of a name, a date, a version or an address.
+fn is_separate_word(text: &str, from: usize, to: usize) -> bool {
     let mut after = text[to..].chars();
-    let (next, second) = (after.next(), after.next());
-    let joined = match next {
+    let next = after.next();
+    let second = after.next();
+    let is_joined = match next {
         Some('-' | '.' | ':' | '/') => second.is_some_and(|c| c.is_ascii_digit()),
         next => next.is_some_and(|c| c.is_alphanumeric() || c == '_'),
     };
+
     let before = text[..from].chars().next_back();
-    !joined && !before.is_some_and(|c| c.is_alphanumeric() || "_-./:#".contains(c))
+    !is_joined && !before.is_some_and(|c| c.is_alphanumeric() || "_-./:#".contains(c))
 }
 
+/// Returns false if the words around a number show that it counts something else than tokens, or only a subtotal.
 fn counts_tokens(text: &str, from: usize, to: usize) -> bool {
-    let is_break = |c: char| !c.is_alphanumeric();
-    let before = text[..from].trim_end_matches(is_break);
-    let before = before[before.rfind(is_break).map_or(0, |at| at + 1)..].to_ascii_lowercase();
     let after = text[to..].trim_start_matches(' ');
-    // As in `5000 tokens (4500 in the messages, 500 in the completion)`.
+    // Subtotals, as in `5000 tokens (4500 in the messages, 500 in the completion)`.
     if ["in ", "for the completion"]
         .iter()
-        .any(|part| after.starts_with(part))
+        .any(|start| after.starts_with(start))
     {
         return false;
     }
-    let after = after[..after.find(is_break).unwrap_or(after.len())].to_ascii_lowercase();
-    let unit = |word: &str| ["byte", "char"].iter().any(|unit| word.starts_with(unit));
-    !unit(&before)
-        && !unit(&after)
-        && !["status", "code", "error", "http"].contains(&before.as_str())
+
+    let is_break = |c: char| !c.is_alphanumeric();
+    let before = text[..from].trim_end_matches(is_break);
+    let previous_start = before.rfind(is_break).map_or(0, |at| at + 1);
+    let previous_word = before[previous_start..].to_ascii_lowercase();
+    let next_end = after.find(is_break).unwrap_or(after.len());
+    let next_word = after[..next_end].to_ascii_lowercase();
+
+    let is_unit = |word: &str| ["byte", "char"].iter().any(|unit| word.starts_with(unit));
+    !is_unit(&previous_word)
+        && !is_unit(&next_word)
+        && !["status", "code", "error", "http"].contains(&previous_word.as_str())
 }
 
 #[cfg(test)]
@@ -142,7 +162,7 @@ mod tests {
                 Some((9_000, 8_192)),
             ),
         ] {
-            assert_eq!(overflow(text), numbers, "{text}");
+            assert_eq!(parse_token_limit(text), numbers, "{text}");
         }
     }
 
@@ -159,7 +179,7 @@ mod tests {
             "1,",
             "",
         ] {
-            assert_eq!(overflow(text), None, "{text}");
+            assert_eq!(parse_token_limit(text), None, "{text}");
         }
     }
 }

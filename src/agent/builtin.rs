@@ -1,4 +1,4 @@
-//! Agents whose reply is there at once: an echo, and the replay of a reply that was recorded.
+//! Built-in agents that reply at once: an echo, and the replay of a recorded reply.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::{Call, Driver, Running, Salvaged};
 use crate::error::Result;
 use crate::models::{Process, Reply};
 
-/// An agent that answers with the prompt itself.
+/// An agent that replies with the prompt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Echo;
 
@@ -17,7 +17,7 @@ impl Driver for Echo {
     }
 
     fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
-        Ok(Ready::boxed(Reply::of(call.prompt)))
+        Ok(ReadyReply::boxed(Reply::of(call.prompt)))
     }
 
     fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<Salvaged>> {
@@ -25,7 +25,7 @@ impl Driver for Echo {
     }
 }
 
-/// An agent that answers every prompt with a reply that was recorded.
+/// An agent that gives the same recorded reply to every prompt.
 #[derive(Clone, Debug)]
 pub struct Replay(Reply);
 
@@ -43,7 +43,7 @@ impl Driver for Replay {
     }
 
     fn start(&self, _call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
-        Ok(Ready::boxed(self.0.clone()))
+        Ok(ReadyReply::boxed(self.0.clone()))
     }
 
     fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<Salvaged>> {
@@ -51,14 +51,14 @@ impl Driver for Replay {
     }
 }
 
-/// A reply that is there at once.
+/// A call whose reply is already complete.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct ReadyReply {
     reply: Option<Reply>,
     said: String,
 }
 
-impl Ready {
+impl ReadyReply {
     pub(super) fn boxed(reply: Reply) -> Box<dyn Running> {
         Box::new(Self {
             said: reply.text.clone(),
@@ -67,7 +67,7 @@ impl Ready {
     }
 }
 
-impl Running for Ready {
+impl Running for ReadyReply {
     fn process(&self) -> Option<&Process> {
         None
     }

@@ -3,38 +3,38 @@
 use serde_json::Value;
 use ureq::http::{HeaderMap, StatusCode};
 
-use super::wait;
-use crate::agent::listen;
+use super::retry_after;
+use crate::agent::output_parser;
 
 /// How much is kept of an answer that is no JSON.
-const SHOWN: usize = 500;
+const MAX_SHOWN_BYTES: usize = 500;
 
 /// Returns what an event says of a failure; `None` if it tells of none.
-pub(super) fn in_event(event: &Value) -> Option<String> {
+pub(super) fn event_error(event: &Value) -> Option<String> {
     let has_failed =
         !event["error"].is_null() || event["object"] == "error" || event["type"] == "error";
-    has_failed.then(|| words(event, None)).flatten()
+    has_failed.then(|| error_message(event, None)).flatten()
 }
 
 /// Returns what an answer of another status than success says.
-pub(super) fn in_answer(status: StatusCode, headers: &HeaderMap, body: &str) -> String {
+pub(super) fn response_error(status: StatusCode, headers: &HeaderMap, body: &str) -> String {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let mut told = format!("status {}", status.as_u16());
     if let Some(reason) = status.canonical_reason() {
         told = format!("{told} {reason}");
     }
-    let value = listen::value(body);
+    let value = output_parser::parse_value(body);
     if let Some(words) = value
-        .and_then(|value| words(&value, Some(status)))
-        .or_else(|| shown(body))
+        .and_then(|value| error_message(&value, Some(status)))
+        .or_else(|| first_line(body))
     {
         told = format!("{told}: {words}");
     }
     if let Some(place) = header("location").filter(|_| status.is_redirection()) {
         told = format!("{told}: the server is at {place}, and redirects are not followed");
     }
-    if let Some(seconds) =
-        header("retry-after").and_then(|after| wait::seconds(after, header("date")))
+    if let Some(seconds) = header("retry-after")
+        .and_then(|after| retry_after::parse_retry_after(after, header("date")))
     {
         told = format!("{told} (retry-after: {seconds})");
     }
@@ -42,14 +42,14 @@ pub(super) fn in_answer(status: StatusCode, headers: &HeaderMap, body: &str) -> 
 }
 
 /// Returns the start of a text, in one line; `None` if there is none.
-pub(super) fn shown(text: &str) -> Option<String> {
-    let start = &text[..text.floor_char_boundary(SHOWN)];
+pub(super) fn first_line(text: &str) -> Option<String> {
+    let start = &text[..text.floor_char_boundary(MAX_SHOWN_BYTES)];
     let line = start.split_whitespace().collect::<Vec<_>>().join(" ");
     (!line.is_empty()).then_some(line)
 }
 
 /// Returns the names and the message of a failure, in whichever of the known forms it is told.
-fn words(value: &Value, status: Option<StatusCode>) -> Option<String> {
+fn error_message(value: &Value, status: Option<StatusCode>) -> Option<String> {
     let value = value.get(0).unwrap_or(value);
     let error = Some(&value["error"])
         .filter(|error| !error.is_null())
