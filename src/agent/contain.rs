@@ -1,4 +1,9 @@
-//! Containment: an agent is started so that nothing of it outlives its call.
+//! Containment: starts an agent so that none of its processes outlives the call.
+//!
+//! agentd does not start the agent itself. It starts a guard, which is this program again, connected by two sockets. The
+//! guard starts the agent, enforces the limits, kills all of the agent's processes at the end and writes an exit record.
+//! The lifeline socket closes when agentd ends, however it ends, and the guard then kills everything. If the guard is
+//! killed, agentd finds the agent's processes by the marker in their environment.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -26,13 +31,13 @@ pub use crate::config::Containment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::Process;
 
-/// The longest argument, and the longest variable with its name, that Linux hands to a program.
+/// Maximum size of an argument, and of a variable with its name, on Linux.
 const MAX_STRING_BYTES: usize = 131_071;
 
-/// How long a guard may take to say that it is there. It needs milliseconds; a wrong program never says it.
+/// Timeout for a guard's first line. A guard needs milliseconds; another program never writes it.
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a dropped call waits for its guard, which ends everything by force.
+/// Time that a dropped call waits for its guard to kill everything.
 const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time that a guard has beyond its limits before agentd ends the call without it. A guard itself gives up on processes
@@ -45,79 +50,79 @@ const KILL_MARGIN: Duration = Duration::from_secs(2);
 /// Interval at which a guard is sent SIGCONT, in case the agent has stopped it.
 const WAKE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The most bytes of a guard's own files.
+/// Maximum size of a guard's own files.
 const MAX_RECORD_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What is to be run, and how.
+/// A command to run under a guard.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// The path of a program whose `main` begins with `guard_main`.
+    /// Path of a program whose `main` begins with `guard_main`.
     pub guard: &'a Path,
-    /// The agent's command and its arguments.
+    /// Command and arguments.
     pub argv: &'a [String],
-    /// The whole environment of the agent; its command is looked for in the `PATH` of it.
+    /// Complete environment of the command, which is also searched in its `PATH`.
     pub env: &'a [(OsString, OsString)],
-    /// The folder that the agent works in.
+    /// Working directory.
     pub cwd: &'a Path,
-    /// The folder of the call, as `prepare` leaves it.
+    /// Folder of the call, created by [`prepare`].
     pub folder: &'a Path,
-    /// What the call's processes carry in their environment, so that they can be found again.
+    /// Value in the environment of the call's processes, by which they can be found again.
     pub marker: &'a str,
-    /// How long it may take, and how much it may write to stdout and to stderr.
+    /// Timeouts, and the limit of stdout and of stderr.
     pub limits: Limits,
-    /// How the agent is contained.
+    /// Mechanism of containment.
     pub containment: Containment,
 }
 
-/// How an agent ended.
+/// End of a command under a guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// The exit code, if it came to one.
+    /// Exit code; `None` if a signal ended it or it did not start.
     pub code: Option<i32>,
-    /// The signal that ended it, if one did.
+    /// Signal that ended it.
     pub signal: Option<i32>,
-    /// Why it ended.
+    /// Cause of the end.
     pub cause: ExitCause,
-    /// How many processes were alive after it had ended, and had to be ended too.
+    /// Number of leftover processes that had to be killed after it had ended.
     pub left_behind: u64,
-    /// How long it took until nothing of it was alive, in milliseconds.
+    /// Time until all of its processes had ended, in milliseconds.
     pub milliseconds: u64,
 }
 
-/// Why an agent ended.
+/// Cause of the end of a command.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitCause {
-    /// It ended by itself, or something other than its guard ended it.
+    /// It ended by itself, or was killed by something other than its guard.
     Ended,
-    /// Its command is not there.
+    /// The command does not exist.
     NotInstalled,
-    /// Its command is there and cannot be started; the words say why.
+    /// The command exists and cannot be started, for this reason.
     NotStarted(String),
-    /// It took too long.
+    /// The time from start to end exceeded its limit.
     Wall,
-    /// It was silent for too long.
+    /// The time without output exceeded its limit.
     Idle,
-    /// It wrote too much.
+    /// The size of the output exceeded its limit.
     Output,
-    /// It was asked to end.
+    /// It was stopped on request.
     Stopped,
-    /// The program that made the call, or the guard, was gone.
+    /// The calling program, or the guard, was gone.
     Abandoned,
-    /// The folder of the call was removed while it ran, and with it what it said and how it ended.
+    /// The folder of the call was removed while it ran, with its output and its exit record.
     Removed,
 }
 
-/// What a guard leaves behind. It is not made to outlast a loss of power, which what the agent wrote may not have done
-/// either; so it counts only while the system that wrote it runs.
+/// Exit record of a guard. It is not synced to disk, and neither is the agent's output, so it is valid only during the
+/// boot in which it was written.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ExitRecord {
     pub(super) boot: String,
     pub(super) exit: Exit,
 }
 
-/// What a guard is told through a file. The environment is not in it: it may hold secrets.
+/// Order for a guard, written to the file `job`. It does not contain the environment, which may hold secrets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct GuardOrder {
     pub(super) marker: String,
@@ -129,19 +134,19 @@ pub(super) struct GuardOrder {
     pub(super) containment: Containment,
 }
 
-/// Makes the folder of a call and puts the prompt into it, for nobody else to read.
+/// Creates the folder of a call with the prompt in it, readable by this user only. Removes an existing folder.
 ///
 /// # Errors
 ///
 /// `StorageFull` or `AgentUnusable` if that cannot be done.
 pub fn prepare(folder: &Path, prompt: &[u8]) -> Result<()> {
-    let written = || {
+    let write = || {
         let parent = folder.parent().unwrap_or(Path::new("."));
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(parent)?;
-        // What lies there already was not put there by this call, and may lead anywhere.
+        // An existing parent may be a symbolic link to any place.
         if parent.symlink_metadata()?.is_symlink() {
             return Err(io::Error::other(format!("{} is a link", parent.display())));
         }
@@ -150,15 +155,15 @@ pub fn prepare(folder: &Path, prompt: &[u8]) -> Result<()> {
         let mut file = create(&folder.join("prompt"))?;
         file.write_all(prompt)
     };
-    written().map_err(|cause| unwritable(folder, cause))
+    write().map_err(|cause| unwritable(folder, cause))
 }
 
-/// Removes the folder of a call. What cannot be removed does no harm.
+/// Removes the folder of a call. Errors are ignored: a leftover folder does no harm.
 pub fn discard(folder: &Path) {
     let _stays = remove_call_folder(folder);
 }
 
-/// Removes whatever lies where the folder of a call belongs; what it links to stays.
+/// Removes the folder of a call, or a file or link in its place. Links are not followed.
 #[expect(
     clippy::disallowed_methods,
     reason = "what goes in and out of agents belongs to this room"
@@ -194,7 +199,7 @@ pub(super) fn unwritable(folder: &Path, cause: io::Error) -> Error {
     .with_source(cause)
 }
 
-/// Starts an agent under a guard.
+/// Starts a command under a guard, and waits until the guard is ready.
 ///
 /// # Errors
 ///
@@ -209,6 +214,7 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
             "call `agent::guard_main()` first in `main`, or name an agentd binary as the guard",
         ));
     }
+
     check_string_lengths(job)?;
     if !job.cwd.is_dir() {
         let message = format!(
@@ -217,6 +223,7 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
         );
         return Err(Error::new(ErrorKind::AgentUnusable, message));
     }
+
     let folder = absolute(job.folder).map_err(|cause| unwritable(job.folder, cause))?;
     let order = GuardOrder {
         marker: job.marker.to_owned(),
@@ -228,6 +235,7 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
         containment: job.containment,
     };
     write_json(&folder.join("job"), &order).map_err(|cause| unwritable(&folder, cause))?;
+
     let started = Instant::now();
     let GuardProcess {
         child,
@@ -248,14 +256,15 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
         overdue: ExitCause::Wall,
         exit: None,
     };
+
     match contained.read_first_line() {
-        Ok(words) if words == guard::READY_LINE => Ok(contained),
-        Ok(words) => Err(contained.refused(job, words.trim())),
-        Err(cause) => Err(contained.refused(job, &cause.to_string())),
+        Ok(line) if line == guard::READY_LINE => Ok(contained),
+        Ok(line) => Err(contained.into_refusal(job, line.trim())),
+        Err(cause) => Err(contained.into_refusal(job, &cause.to_string())),
     }
 }
 
-/// Checks what no program could be started with, before anything is spent on it.
+/// Fails if an argument or a variable is longer than the system accepts.
 fn check_string_lengths(job: &Job<'_>) -> Result<()> {
     if job.argv.is_empty() {
         return Err(Error::new(
@@ -290,15 +299,15 @@ fn too_long(what: &str) -> Error {
     Error::new(ErrorKind::AgentUnusable, message).with_hint("give the prompt by stdin or as a file")
 }
 
-/// A guard that was started, and the two connections to it.
+/// A started guard and the two sockets to it.
 struct GuardProcess {
     child: Child,
     lifeline: UnixStream,
     ended: UnixStream,
 }
 
-/// Starts a guard. It is connected by sockets: a pipe could be opened through `/proc/PID/fd` by the agent, which could
-/// then hold it open or write orders to it. A socket cannot.
+/// Starts a guard. It is connected by sockets and not by pipes, because the agent could open a pipe through
+/// `/proc/PID/fd`, and then hold it open or write orders to it.
 #[expect(
     clippy::disallowed_methods,
     reason = "the guard is how this room starts agents"
@@ -354,13 +363,13 @@ fn not_ready(job: &Job<'_>, why: &str) -> Error {
     Error::new(ErrorKind::AgentUnusable, message).with_hint(hint)
 }
 
-/// An agent under its guard. Dropping it ends the agent.
+/// A command under its guard. Dropping it kills the command.
 #[derive(Debug)]
 pub struct Contained {
     child: Child,
-    /// Held open as long as the agent may live: the guard ends everything when it closes, however it closes.
+    /// Open as long as the agent may live. The guard kills everything when it closes, for whatever reason.
     lifeline: Option<UnixStream>,
-    /// Closes when the guard has ended.
+    /// Stdout of the guard: its first line, then end of file when it has ended.
     ended: UnixStream,
     process: Process,
     folder: PathBuf,
@@ -376,18 +385,19 @@ pub struct Contained {
 }
 
 impl Contained {
-    /// Returns the guard.
+    /// Returns the process of the guard.
     #[must_use]
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Waits for the end, for so long at most; `None` if it has not come. After an end nothing of the agent is alive.
+    /// Waits for the end, at most for a time; `None` if the command still runs. After an end none of its processes is
+    /// alive.
     ///
     /// # Errors
     ///
-    /// `AgentUnusable` if the guard was killed and what it left cannot be ended; `FileUnusable` if its record cannot
-    /// be read.
+    /// `AgentUnusable` if the guard was killed and the agent's processes cannot be killed; `FileUnusable` if the exit
+    /// record cannot be read.
     pub fn wait(&mut self, patience: Duration) -> Result<Option<Exit>> {
         if self.exit.is_some() {
             return Ok(self.exit.clone());
@@ -418,10 +428,10 @@ impl Contained {
         Ok(self.exit.clone())
     }
 
-    /// Kills a guard that does not do its work, and everything that it should have ended.
+    /// Kills a guard that does not respond, and all processes of its call.
     fn end_without_guard(&mut self) -> Result<Exit> {
         let killed = reap(&self.marker, Some(&self.process))?;
-        // On systems that cannot list processes, the guard is all that can be found.
+        // On systems that cannot list processes, only the guard can be killed.
         let _gone = self.child.kill();
         let _status = self.child.wait();
 
@@ -437,7 +447,7 @@ impl Contained {
     /// Asks the agent to end, or ends it at once; `wait` then reports it. A guard that does not obey in time is killed
     /// together with the agent.
     pub fn stop(&mut self, at_once: bool) {
-        let (word, margin) = if at_once {
+        let (byte, margin) = if at_once {
             (guard::KILL_BYTE, KILL_MARGIN)
         } else {
             (guard::END_BYTE, self.grace + GUARD_MARGIN)
@@ -446,7 +456,7 @@ impl Contained {
         let _gone = self
             .lifeline
             .as_mut()
-            .map(|lifeline| lifeline.write_all(&[word]));
+            .map(|lifeline| lifeline.write_all(&[byte]));
 
         let latest = Instant::now().checked_add(margin);
         if self
@@ -458,22 +468,22 @@ impl Contained {
         }
     }
 
-    /// Returns whether the guard writes something or ends within a time. After its first words it only ends.
+    /// Returns true if the guard writes or ends within a time. After its first line it writes nothing.
     ///
     /// Meanwhile the guard is sent SIGCONT: the agent runs as the same user and may have stopped it. A process that is
     /// not stopped ignores that signal.
     fn has_guard_output_within(&self, patience: Duration) -> bool {
         let begun = Instant::now();
-        // Not collected yet, so that the pid is still the guard's.
+        // The guard is not reaped yet, so its pid is not used by another process.
         let guard = Pid::from_raw(self.child.id().cast_signed());
         loop {
             let _gone = kill(guard, Signal::SIGCONT);
             let left = patience.saturating_sub(begun.elapsed()).min(WAKE_INTERVAL);
-            // Rounded up, so that the last part of a millisecond is slept and not spun.
-            let left = PollTimeout::try_from(left + Duration::from_micros(999))
+            // Rounded up to milliseconds, so that the last one is not a busy loop.
+            let timeout = PollTimeout::try_from(left + Duration::from_micros(999))
                 .unwrap_or(PollTimeout::MAX);
             let mut ends = [PollFd::new(self.ended.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut ends, left) {
+            match poll(&mut ends, timeout) {
                 Ok(0) | Err(Errno::EINTR) if begun.elapsed() < patience => {}
                 Ok(0) | Err(Errno::EINTR) => return false,
                 Ok(_) | Err(_) => return true,
@@ -481,11 +491,11 @@ impl Contained {
         }
     }
 
-    /// Returns the line that a guard begins with.
+    /// Reads the first line of a guard.
     fn read_first_line(&mut self) -> io::Result<String> {
         let begun = Instant::now();
-        let mut words = Vec::new();
-        while !words.ends_with(b"\n") {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
             if !self.has_guard_output_within(READY_TIMEOUT.saturating_sub(begun.elapsed())) {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
@@ -495,21 +505,20 @@ impl Contained {
             let mut bytes = [0; 512];
             match self.ended.read(&mut bytes)? {
                 0 => break,
-                count => words.extend_from_slice(&bytes[..count]),
+                count => line.extend_from_slice(&bytes[..count]),
             }
         }
-        Ok(String::from_utf8_lossy(&words).into_owned())
+        Ok(String::from_utf8_lossy(&line).into_owned())
     }
 
-    /// Ends a guard that cannot do its work, and says why it cannot.
-    fn refused(mut self, job: &Job<'_>, words: &str) -> Error {
+    /// Kills a guard that cannot start the agent, and returns the error for `reason`.
+    fn into_refusal(mut self, job: &Job<'_>, reason: &str) -> Error {
         let _gone = self.child.kill();
-        let words = if words.is_empty() {
-            "it ended at once"
+        if reason.is_empty() {
+            not_ready(job, "it ended at once")
         } else {
-            words
-        };
-        not_ready(job, words)
+            not_ready(job, reason)
+        }
     }
 }
 
@@ -520,7 +529,7 @@ impl Drop for Contained {
             return;
         }
         if self.has_guard_output_within(DROP_TIMEOUT) {
-            // Collected, so that it does not stay in the list of processes.
+            // Reaped, so that no zombie remains.
             let _status = self.child.wait();
         } else {
             let _stays = self.end_without_guard();
@@ -528,7 +537,7 @@ impl Drop for Contained {
     }
 }
 
-/// Returns how the agent of a call ended, as its guard recorded it; `None` if it did not come to that.
+/// Reads the exit record of a call; `None` if the guard has not written one during this boot.
 ///
 /// # Errors
 ///
@@ -537,7 +546,7 @@ pub fn exit_record(folder: &Path) -> Result<Option<Exit>> {
     let path = folder.join("exit");
     match read_json::<ExitRecord>(&path) {
         Ok(record) => Ok(Some(record.exit).filter(|_| record.boot == system::boot_id())),
-        // One that is not whole was not there when the power went.
+        // An incomplete record was being written when the power failed.
         Err(cause)
             if matches!(
                 cause.kind(),
@@ -554,20 +563,21 @@ pub fn exit_record(folder: &Path) -> Result<Option<Exit>> {
     }
 }
 
-/// Returns the marker of the call whose files lie in a folder; `None` if there are none.
+/// Returns the marker of the call to which the files in a folder belong; `None` if there are no such files.
 pub(super) fn marker_of(folder: &Path) -> Option<String> {
     read_json::<GuardOrder>(&folder.join("job"))
         .ok()
         .map(|order| order.marker)
 }
 
-/// Makes a new file that the user alone may read and that is only ever added to.
+/// Creates a file that only this user may read, in append mode. Fails if it exists.
 #[expect(
     clippy::disallowed_methods,
     reason = "the files of a call belong to this room"
 )]
 pub(super) fn create(path: &Path) -> io::Result<File> {
-    // What an agent opens once more by its name, such as /dev/stderr, must not leave holes.
+    // An agent may open the file again, such as through /dev/stderr. Without append mode, the two would overwrite each
+    // other.
     let append = OFlag::O_APPEND.bits();
     OpenOptions::new()
         .write(true)
@@ -594,7 +604,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns what a command has written, as far as it is short.
+/// Returns the stdout of a call; empty if it cannot be read.
 pub(super) fn read_stdout(folder: &Path) -> String {
     let mut bytes = Vec::new();
     let read = open(&folder.join("stdout"))
@@ -603,7 +613,7 @@ pub(super) fn read_stdout(folder: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// Returns when the guard of a call has noted its end.
+/// Returns the time at which the guard of a call wrote its exit record.
 #[must_use]
 pub fn ended_at(folder: &Path) -> Option<SystemTime> {
     folder
@@ -613,7 +623,7 @@ pub fn ended_at(folder: &Path) -> Option<SystemTime> {
         .ok()
 }
 
-/// Moves a file of a call, so that it is there whole or not at all.
+/// Renames a file of a call, which is atomic.
 #[expect(
     clippy::disallowed_methods,
     reason = "the files of a call belong to this room"

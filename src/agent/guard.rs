@@ -1,7 +1,7 @@
-//! The guard: the program once more, as a process between agentd and an agent.
+//! The guard: this program again, as a process between agentd and an agent.
 //!
-//! It adopts whatever the agent's processes leave behind, watches the limits, and ends everything when the agent ends,
-//! when it is asked to, or when the lifeline to agentd closes. Its last act is the record of how the agent ended.
+//! It becomes the parent of orphaned processes of the agent, enforces the limits, and kills everything when the agent
+//! ends, on request, or when the lifeline to agentd closes. Finally it writes the exit record.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -29,44 +29,44 @@ use super::http;
 use super::system::{self, ProcessTree, Signals};
 use super::watcher;
 
-/// The first argument of a program that is started as a guard.
+/// First argument of a program that is started as a guard.
 pub(super) const GUARD_ARGUMENT: &str = "__guard";
-/// The second one, when it guards a call.
+/// Second argument: guards a call.
 pub(super) const ROLE_CALL: &str = "call";
-/// The second one, when it is the first process of a namespace.
+/// Second argument: guards a call as the first process of a PID namespace.
 const ROLE_NAMESPACE: &str = "namespace";
-/// The second one, when it sends a request to a server of models.
+/// Second argument: sends a request to a model server.
 pub(super) const ROLE_SEND: &str = "send";
-/// The second one, when it ends children of agentd that are left when agentd is killed.
+/// Second argument: kills the children of agentd when agentd is killed.
 pub(super) const ROLE_WATCH: &str = "watch";
-/// The second one, when there is nothing to do but to have been started.
+/// Second argument: exits at once, for a trial of containment.
 pub(super) const ROLE_NOTHING: &str = "nothing";
 
-/// What a guard says when it is about to start the agent.
+/// First line of a guard, before it starts the agent.
 pub(super) const READY_LINE: &str = "ready\n";
-/// What a guard is told through its lifeline to ask the agent to end.
+/// Byte on the lifeline: send SIGTERM to the agent.
 pub(super) const END_BYTE: u8 = b'e';
-/// What a guard is told through its lifeline to end the agent by force.
+/// Byte on the lifeline: send SIGKILL to the agent.
 pub(super) const KILL_BYTE: u8 = b'k';
 
-/// How often the limits are looked at.
+/// Interval at which the limits are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How often is looked at what is left, once the agent has ended.
+/// Interval at which leftover processes are checked after the agent has ended.
 const SHORT_POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// What ends by itself within this time after its agent was not left behind.
+/// Time in which processes may end by themselves after the agent, without counting as leftover.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
-/// How long what was left behind has between the request to end and the end by force.
+/// Time between SIGTERM and SIGKILL for leftover processes.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
-/// How long what was killed may take to end. What is stuck in the kernel may never, and is then left behind.
+/// Maximum time for processes to end after SIGKILL. A process that hangs in the kernel may never end and is left alone.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest time between two attempts to kill what does not end.
+/// Maximum interval between two attempts to kill processes.
 const MAX_KILL_INTERVAL: Duration = Duration::from_millis(500);
-/// The room that is kept for the record, so that a full disk cannot keep it from being written.
+/// Space that is reserved for the exit record, so that it can be written on a full disk.
 const RECORD_BYTES: usize = 1024;
 
-/// Runs the guard and ends the process, if the program was started as one; otherwise returns at once.
+/// Runs the guard and exits, if the program was started as a guard; otherwise returns at once.
 ///
-/// A program that runs agents calls it first in its `main` and names itself as the guard.
+/// A program that starts agents calls this first in its `main`, and names itself as the guard.
 #[expect(
     clippy::disallowed_methods,
     reason = "the guard reads its role from its arguments"
@@ -107,7 +107,7 @@ pub(super) fn is_guard() -> bool {
     env::args_os().nth(1).as_deref() == Some(OsStr::new(GUARD_ARGUMENT))
 }
 
-/// Says a line to agentd, which may be gone.
+/// Writes a line to agentd, which may be gone.
 #[expect(
     clippy::disallowed_methods,
     reason = "the stdout of a guard is a pipe to agentd"
@@ -119,9 +119,9 @@ fn write_line(line: &str) {
 
 fn call(folder: &Path) -> io::Result<()> {
     let lifeline = Lifeline::take()?;
-    // A session of its own, so that no agent reads from the user's terminal, writes to it or gets its signals.
+    // A new session, so that the agent cannot read from or write to the user's terminal, and gets no signals from it.
     setsid()?;
-    // The agent may stop this process, which then could not see that agentd is gone.
+    // The agent may SIGSTOP this process, which then could not notice that agentd is gone.
     system::wake_with_parent()?;
     match read_json::<GuardOrder>(&folder.join("job"))?.containment {
         Containment::Guard => {
@@ -132,7 +132,7 @@ fn call(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Starts the guard proper as the first process of a namespace, and hands on what it is told.
+/// Starts the actual guard as the first process of a PID namespace, and forwards requests to it.
 #[expect(
     clippy::disallowed_methods,
     reason = "the guard is how this room starts agents"
@@ -141,8 +141,9 @@ fn run_namespace(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
     let refused =
         |cause: io::Error| io::Error::other(format!("namespaces are not granted ({cause})"));
     system::enter_namespace().map_err(refused)?;
-    // Not before: the kernel lets nobody but root map the users of such a process.
+    // Only now: the kernel does not let a process that cannot be inspected write its user map.
     system::forbid_inspection()?;
+
     let (words, inner_stdin) = UnixStream::pair()?;
     let mut words = Some(words);
     let mut command = Command::new(system::SELF);
@@ -169,13 +170,13 @@ fn run_namespace(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
     Ok(())
 }
 
-/// The way by which agentd speaks to its guard, and by which the guard knows that agentd is alive.
+/// Connection to agentd: it transmits requests, and closes when agentd ends.
 struct Lifeline {
     pipe: Option<File>,
     signals: Signals,
 }
 
-/// What was request since the last time.
+/// Requests since the last poll.
 #[derive(Default)]
 struct GuardRequest {
     end: bool,
@@ -196,7 +197,7 @@ impl Lifeline {
         })
     }
 
-    /// Waits until something is request, for so long at most.
+    /// Waits for requests, at most for a time.
     fn listen(&mut self, patience: Duration) -> GuardRequest {
         let ends = [self.pipe.as_ref().map(AsFd::as_fd), self.signals.fd()];
         let mut ends: Vec<PollFd<'_>> = ends
@@ -206,7 +207,7 @@ impl Lifeline {
             .collect();
         let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
         let came = poll(&mut ends, patience).is_ok_and(|count| count > 0);
-        // If there is a pipe, it is the first of them.
+        // The pipe, if it is open, is the first entry.
         let spoken = came && self.pipe.is_some() && ends[0].any() == Some(true);
         drop(ends);
 
@@ -228,7 +229,7 @@ impl Lifeline {
     }
 }
 
-/// Guards an agent from its start to its record.
+/// Guards an agent from its start to its exit record.
 fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()> {
     let order: GuardOrder = read_json(&folder.join("job"))?;
     system::become_subreaper()?;
@@ -245,7 +246,7 @@ fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()
     let exit = match start(&order, prompt, &outputs, &lifeline.signals) {
         Ok(leader) => {
             let tree = ProcessTree::new(leader, in_namespace);
-            let watch = GuardedAgent {
+            let agent = GuardedAgent {
                 lifeline,
                 leader,
                 tree,
@@ -260,7 +261,7 @@ fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()
                 kill: false,
                 killed: None,
             };
-            watch.watch()?
+            agent.wait_for_end()?
         }
         Err(cause) => Exit {
             code: None,
@@ -279,7 +280,7 @@ fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()
     put(&record, &folder.join("exit"))
 }
 
-/// Makes the file of the record with room for it: blanks, which may follow a JSON value.
+/// Creates the file of the exit record, filled with spaces, which are allowed after a JSON value.
 #[expect(
     clippy::disallowed_methods,
     reason = "the files of a call belong to this room"
@@ -307,19 +308,18 @@ fn start(
     };
     let not_started = |cause: io::Error| ExitCause::NotStarted(cause.to_string());
     let [out, err] = outputs;
-    let (out, err) = (
-        out.try_clone().map_err(not_started)?,
-        err.try_clone().map_err(not_started)?,
-    );
+    let stdout = out.try_clone().map_err(not_started)?;
+    let stderr = err.try_clone().map_err(not_started)?;
+
     let mut command = Command::new(name);
     command
         .args(arguments)
         .stdin(prompt)
-        .stdout(out)
-        .stderr(err)
+        .stdout(stdout)
+        .stderr(stderr)
         .process_group(0);
     match signals.spawn(&mut command) {
-        // Collected with everything else, never through this handle.
+        // Reaped together with all other children, not through this handle.
         Ok(child) => Ok(Pid::from_raw(child.id().cast_signed())),
         Err(_) if !is_installed(name) => Err(ExitCause::NotInstalled),
         Err(cause) if cause.raw_os_error() == Some(Errno::E2BIG as i32) => {
@@ -333,7 +333,7 @@ fn start(
     }
 }
 
-/// Tells whether a path leads to a command, or whether a folder of `PATH` holds it.
+/// Returns true if a path is a file, or if a folder of `PATH` contains a command.
 #[expect(
     clippy::disallowed_methods,
     reason = "the environment of a guard is the one that its agent is given"
@@ -356,7 +356,7 @@ fn is_installed(name: &str) -> bool {
         })
 }
 
-/// A guard at work.
+/// A running agent and the state of its guard.
 struct GuardedAgent {
     lifeline: Lifeline,
     leader: Pid,
@@ -364,29 +364,30 @@ struct GuardedAgent {
     order: GuardOrder,
     outputs: [File; 2],
     started: Instant,
-    /// How large the outputs were when last looked at, and when one of them was last seen to have grown.
+    /// Sizes of stdout and stderr at the last check.
     sizes: [u64; 2],
+    /// Time of the last check at which an output had grown.
     grown: Instant,
-    /// The exit code or the signal of the leader, once it has ended.
+    /// Exit code or signal of the leader after it has ended.
     ended: Option<(Option<i32>, Option<i32>)>,
-    /// Why the agent is made to end, if it is.
+    /// Cause for which the guard ends the agent; `None` if it does not.
     cause: Option<ExitCause>,
-    /// Since when it has been asked to end.
+    /// Time of the last SIGTERM.
     ending: Option<Instant>,
-    /// Whether it is to be ended by force.
+    /// True if the agent must be killed with SIGKILL.
     kill: bool,
-    /// Since when that is done.
+    /// Time of the first SIGKILL.
     killed: Option<Instant>,
 }
 
 impl GuardedAgent {
-    /// Stays until nothing of the agent is alive.
-    fn watch(mut self) -> io::Result<Exit> {
-        // Looked at before anything is waited for: what ended while signals were not held back sent none.
-        self.collect();
+    /// Waits until no process of the agent is alive, and enforces limits and requests meanwhile.
+    fn wait_for_end(mut self) -> io::Result<Exit> {
+        // Signals were not blocked while the agent was started, so a SIGCHLD may be missing.
+        self.reap_children();
         while self.ended.is_none() {
             let request = self.lifeline.listen(POLL_INTERVAL);
-            self.collect();
+            self.reap_children();
             if self.ended.is_some() {
                 break;
             }
@@ -396,6 +397,7 @@ impl GuardedAgent {
                 break;
             }
         }
+
         let left_behind = self.kill_leftovers();
         self.truncate_outputs()?;
         let (code, signal) = self.ended.unwrap_or_default();
@@ -408,8 +410,8 @@ impl GuardedAgent {
         })
     }
 
-    /// Collects the processes that have ended, and tells whether no child is left.
-    fn collect(&mut self) -> bool {
+    /// Reaps the processes that have ended. Returns true if no child is left.
+    fn reap_children(&mut self) -> bool {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::Exited(pid, code)) if pid == self.leader => {
@@ -420,13 +422,13 @@ impl GuardedAgent {
                 }
                 Ok(WaitStatus::StillAlive) => return false,
                 Ok(_) | Err(Errno::EINTR) => {}
-                // Something has ended by a signal without a name.
+                // A process was ended by a signal that nix does not know, such as a real-time signal.
                 Err(Errno::EINVAL) => {
                     if kill(self.leader, None) == Err(Errno::ESRCH) {
                         self.ended.get_or_insert_default();
                     }
                 }
-                // Without a child there is no leader either, whoever has collected it.
+                // Without children there is no leader.
                 Err(_) => {
                     self.ended.get_or_insert_default();
                     return true;
@@ -445,7 +447,7 @@ impl GuardedAgent {
         }
     }
 
-    /// Looks at the limits.
+    /// Ends the agent if it exceeds a limit or its grace period.
     fn check_limits(&mut self) -> io::Result<()> {
         let sizes = self.sizes()?;
         if sizes != self.sizes {
@@ -453,7 +455,7 @@ impl GuardedAgent {
             self.grown = Instant::now();
         }
         if sizes.iter().any(|size| *size > self.order.output) {
-            // What writes without end is not asked: it would go on writing.
+            // No grace period: the agent would go on writing.
             self.request_kill(ExitCause::Output);
         } else if self.cause.is_none() && self.started.elapsed() >= self.order.wall {
             self.terminate(ExitCause::Wall);
@@ -486,7 +488,7 @@ impl GuardedAgent {
         self.kill = true;
     }
 
-    /// Ends what is alive after the leader, and returns how many it left behind.
+    /// Ends the processes that outlive the leader. Returns the number of leftover processes.
     fn kill_leftovers(&mut self) -> u64 {
         let mut left_behind = 0;
         if !self.kill && !self.is_gone_within(SETTLE_TIME) {
@@ -494,7 +496,8 @@ impl GuardedAgent {
             self.tree.signal(Signal::SIGTERM);
             self.is_gone_within(LEFTOVER_GRACE);
         }
-        // Killed ones cannot start others, and what others have started in the meantime is found the next time.
+
+        // A process may fork while others are killed, so this is repeated until none is left.
         let mut pause = SHORT_POLL_INTERVAL;
         while !self.is_gone_within(Duration::ZERO) {
             if !self.kill_all() {
@@ -506,8 +509,8 @@ impl GuardedAgent {
         left_behind
     }
 
-    /// Ends everything by force, and tells whether that can be done: what has become another user's, such as through
-    /// sudo, is out of reach, and so is what does not end for long.
+    /// Sends SIGKILL to all processes. Returns false if that is useless: the remaining processes belong to another user,
+    /// such as through sudo, or have not ended for [`KILL_TIMEOUT`].
     fn kill_all(&mut self) -> bool {
         if self.killed.get_or_insert_with(Instant::now).elapsed() > KILL_TIMEOUT {
             return false;
@@ -516,11 +519,11 @@ impl GuardedAgent {
         reach.reached > 0 || reach.refused == 0
     }
 
-    /// Tells whether nothing of the agent is left within a time, which is cut short when there is to be none.
+    /// Returns true if all processes of the agent end within a time. Returns early if agentd asks to kill or is gone.
     fn is_gone_within(&mut self, patience: Duration) -> bool {
         let begun = Instant::now();
         loop {
-            let childless = self.collect();
+            let childless = self.reap_children();
             if self.tree.is_gone(childless) {
                 return true;
             }
@@ -534,7 +537,7 @@ impl GuardedAgent {
         }
     }
 
-    /// Cuts what is over the limit of the outputs.
+    /// Truncates outputs that are over the limit.
     fn truncate_outputs(&mut self) -> io::Result<()> {
         for (output, size) in self.outputs.iter().zip(self.sizes()?) {
             if size > self.order.output {

@@ -1,4 +1,4 @@
-//! What containment asks of Linux: adoption of orphans, signals as a file, the list of processes, namespaces.
+//! Containment on Linux: child subreaper, signalfd, `/proc` and PID namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,18 +18,20 @@ use nix::unistd::{Pid, getegid, geteuid};
 use super::process::{MarkedProcesses, SignalCount};
 use crate::models::Process;
 
-/// The program that is running, even if its file was replaced.
+/// The running program, even if its file was replaced.
 pub(super) const SELF: &str = "/proc/self/exe";
 
-/// How often is looked for new processes before those that were found are ended.
+/// Maximum number of scans for new descendants before the known ones are killed.
 const MAX_SCANS: u32 = 100;
 
-/// A process as the kernel lists it.
+/// Fields of `/proc/PID/stat`.
 struct ProcessStat {
     pid: i32,
     parent: i32,
     state: u8,
+    /// Start time in clock ticks since boot.
     started: u64,
+    /// Virtual memory in bytes; 0 for kernel threads.
     size: u64,
 }
 
@@ -38,7 +40,7 @@ impl ProcessStat {
         !matches!(self.state, b'Z' | b'X' | b'x')
     }
 
-    /// Returns whether it is a process of this boot, and not a later one with the same number.
+    /// Returns true if it is this process, and not a later one with the same pid.
     fn is_process(&self, process: &Process) -> bool {
         self.pid.cast_unsigned() == process.pid && self.started == process.started
     }
@@ -52,13 +54,12 @@ fn read_proc_file(path: &str) -> Option<Vec<u8>> {
     fs::read(path).ok()
 }
 
-/// Reads the line of a process: number, name in parentheses, state, parent and more.
 fn read_process(pid: &str) -> Option<ProcessStat> {
     parse_stat(&read_proc_file(&format!("/proc/{pid}/stat"))?)
 }
 
 fn parse_stat(line: &[u8]) -> Option<ProcessStat> {
-    // The name may hold spaces and parentheses; nothing after it does.
+    // The second field is the name in parentheses, which may contain spaces and parentheses; later fields do not.
     let end = line.iter().rposition(|byte| *byte == b')')?;
     let pid = str::from_utf8(&line[..line.iter().position(|byte| *byte == b' ')?]).ok()?;
     let fields: Vec<&str> = str::from_utf8(&line[end + 1..])
@@ -86,7 +87,7 @@ fn list_processes() -> impl Iterator<Item = ProcessStat> {
         .filter_map(|name| read_process(&name))
 }
 
-/// Adds all living descendants to a set of processes.
+/// Returns the processes `roots` and all of their living descendants.
 fn with_descendants(list: &[ProcessStat], roots: impl IntoIterator<Item = i32>) -> BTreeSet<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for one in list.iter().filter(|one| one.is_alive()) {
@@ -104,36 +105,38 @@ fn with_descendants(list: &[ProcessStat], roots: impl IntoIterator<Item = i32>) 
     found
 }
 
-/// Returns the number of this process as the list has it, which in a namespace is not what the process is told.
+/// Returns the pid of this process in `/proc`. In a new PID namespace it differs from `getpid`, because `/proc` still
+/// belongs to the outer namespace.
 fn own_proc_pid() -> Option<i32> {
     fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
 }
 
-/// Returns when a process was started, in the system's own ticks.
+/// Returns the start time of a process in clock ticks since boot.
 pub(super) fn start_time(pid: u32) -> Option<u64> {
     read_process(&pid.to_string()).map(|one| one.started)
 }
 
-/// Returns when a living process was started.
+/// Returns the start time of a process; `None` if it does not exist or is a zombie.
 pub(super) fn start_time_if_alive(pid: u32) -> Option<u64> {
     read_process(&pid.to_string())
         .filter(ProcessStat::is_alive)
         .map(|one| one.started)
 }
 
-/// Returns which boot of the system this is.
+/// Returns the id of the current boot.
 pub(super) fn boot_id() -> String {
     let id = read_proc_file("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     String::from_utf8_lossy(&id).trim().to_owned()
 }
 
-/// Returns which namespace the numbers of processes that this one sees belong to.
+/// Returns the id of this process's PID namespace.
 pub(super) fn pid_namespace() -> String {
     let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     link.to_string_lossy().into_owned()
 }
 
-/// Returns the values that a variable has in the environments of processes; `None` if one was just starting a program.
+/// Returns the values of a variable in the environments of all processes; `None` if one of them is in `exec` and its
+/// environment cannot be read.
 pub(super) fn find_markers(variable: &str) -> Option<BTreeSet<String>> {
     let start = format!("{variable}=");
     let mut found = BTreeSet::new();
@@ -151,7 +154,8 @@ pub(super) fn find_markers(variable: &str) -> Option<BTreeSet<String>> {
     Some(found)
 }
 
-/// Kills the processes whose environment holds a variable with a value, a guard, and the descendants of all of these.
+/// Kills the processes that have a variable with this value in their environment, the guard, and all descendants of
+/// these.
 pub(super) fn kill_marked(variable: &str, value: &str, guard: Option<&Process>) -> MarkedProcesses {
     let wanted = format!("{variable}={value}");
     let own = process::id().cast_signed();
@@ -160,7 +164,7 @@ pub(super) fn kill_marked(variable: &str, value: &str, guard: Option<&Process>) 
     for one in list_processes() {
         // Kernel threads have no memory and no environment.
         if one.is_alive() && one.size > 0 && one.pid != own {
-            // That of another user cannot be read.
+            // `None` for processes of other users.
             let environment = read_proc_file(&format!("/proc/{}/environ", one.pid));
             marked.is_incomplete |= environment.as_ref().is_some_and(Vec::is_empty);
             let mut entries = environment
@@ -168,8 +172,8 @@ pub(super) fn kill_marked(variable: &str, value: &str, guard: Option<&Process>) 
                 .flat_map(|bytes| bytes.split(|byte| *byte == 0));
             let is_guard = guard.is_some_and(|guard| one.is_process(guard));
             if is_guard || entries.any(|entry| entry == wanted.as_bytes()) {
-                // At once, as what starts others without end may be gone a moment later; and not yet killed, as its
-                // children could not be told from others any more.
+                // Stopped at once, because it may fork and exit a moment later. Not killed yet, because its children
+                // would then have another parent and could not be recognized.
                 let _gone = kill(Pid::from_raw(one.pid), Signal::SIGSTOP);
                 marked.killed.push(one.pid);
             }
@@ -185,19 +189,19 @@ pub(super) fn kill_marked(variable: &str, value: &str, guard: Option<&Process>) 
     marked
 }
 
-/// Makes this process the parent of what its descendants leave behind.
+/// Makes this process the parent of orphaned descendants.
 pub(super) fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
 }
 
-/// The signals that a guard is sent, held back to be read when it looks for them.
+/// Blocked signals of a guard, which are read from a signalfd.
 pub(super) struct Signals {
     held: SigSet,
     file: SignalFd,
 }
 
 impl Signals {
-    /// Holds them back from now on.
+    /// Blocks the signals.
     pub(super) fn block() -> io::Result<Self> {
         let held: SigSet = [
             Signal::SIGTERM,
@@ -212,12 +216,12 @@ impl Signals {
         Ok(Self { held, file })
     }
 
-    /// Returns what becomes readable when one has come.
+    /// Returns a descriptor that becomes readable when a signal is pending.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
     }
 
-    /// Tells whether one of those that have come asks to end.
+    /// Reads all pending signals. Returns true if one of them asks the guard to end.
     pub(super) fn has_stop_request(&self) -> bool {
         let mut end = false;
         while let Ok(Some(signal)) = self.file.read_signal() {
@@ -226,9 +230,9 @@ impl Signals {
         end
     }
 
-    /// Starts a program to which no signal is blocked: a blocked one would stay so in it.
+    /// Starts a program with no signals blocked: it would inherit the signal mask.
     ///
-    /// A signal that ends the guard in between ends it before it has begun; agentd then cleans up by the marker.
+    /// A signal in this moment ends the guard; agentd then cleans up by the marker.
     pub(super) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         SigSet::empty().thread_set_mask()?;
         let started = command.spawn();
@@ -237,17 +241,16 @@ impl Signals {
     }
 }
 
-/// An agent and all that descends from it, as its guard reaches them.
+/// An agent and all of its descendants.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ProcessTree {
-    /// Whatever descends from the guard: orphans become its children.
+    /// All descendants of the guard, which is the parent of orphans.
     Descendants,
-    /// Everything in the namespace whose first process the guard is.
+    /// All processes in the PID namespace whose first process is the guard.
     Namespace,
 }
 
 impl ProcessTree {
-    /// Returns the family of an agent.
     pub(super) fn new(_leader: Pid, in_namespace: bool) -> Self {
         if in_namespace {
             Self::Namespace
@@ -256,17 +259,17 @@ impl ProcessTree {
         }
     }
 
-    /// Returns how many are alive.
+    /// Returns the number of living processes.
     pub(super) fn count(self) -> u64 {
         descendants().len() as u64
     }
 
-    /// Sends a signal to all.
+    /// Sends a signal to all processes.
     pub(super) fn signal(self, signal: Signal) -> SignalCount {
         let targets = match self {
             Self::Descendants if signal == Signal::SIGKILL => stop_descendants(),
             Self::Descendants => descendants(),
-            // The kernel sends it to all at once; the numbers in its list are those of another namespace.
+            // The kernel signals all processes of the namespace. The pids in `/proc` belong to the outer namespace.
             Self::Namespace => vec![-1],
         };
         let mut reach = SignalCount::default();
@@ -280,15 +283,15 @@ impl ProcessTree {
         reach
     }
 
-    /// Tells whether none is left, given whether the guard has children. A living process always has a living parent,
-    /// so that without children there are no descendants.
+    /// Returns true if no process is left. The guard is the parent of all orphans, so without children it has no
+    /// descendants.
     pub(super) fn is_gone(self, childless: bool) -> bool {
         childless
     }
 }
 
-/// Stops all descendants until no new one is found, and returns them. Ending them one by one would give those that
-/// start others without end the time to go on; stopped ones cost nothing and start nothing.
+/// Sends SIGSTOP to all descendants until no new one is found, and returns them. Killing them one by one would lose
+/// against a fork bomb; stopped processes cannot fork.
 fn stop_descendants() -> Vec<i32> {
     let mut halted = BTreeSet::new();
     for _ in 0..MAX_SCANS {
@@ -316,11 +319,13 @@ fn descendants() -> Vec<i32> {
     found.into_iter().collect()
 }
 
-/// Makes the next child of this process the first of a new PID namespace, with the same user and group.
+/// Makes the next child of this process the first process of a new PID namespace, with the same user and group.
 pub(super) fn enter_namespace() -> io::Result<()> {
-    let (user, group) = (geteuid(), getegid());
+    let user = geteuid();
+    let group = getegid();
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID)?;
-    // The kernel asks for this before a group is mapped.
+
+    // The kernel requires this before a group is mapped.
     write_proc_file("/proc/self/setgroups", "deny")?;
     write_proc_file("/proc/self/uid_map", &format!("{user} {user} 1"))?;
     write_proc_file("/proc/self/gid_map", &format!("{group} {group} 1"))
@@ -334,22 +339,22 @@ fn write_proc_file(path: &str, words: &str) -> io::Result<()> {
     fs::write(path, words)
 }
 
-/// Keeps other processes of this user from reading the memory, the environment and the open files of this one.
+/// Prevents other processes of this user from reading the memory, the environment and the open files of this process.
 pub(super) fn forbid_inspection() -> io::Result<()> {
     Ok(prctl::set_dumpable(false)?)
 }
 
-/// Makes the kernel continue this process when its parent ends, if it was stopped.
+/// Sends SIGCONT to this process when its parent ends.
 pub(super) fn wake_with_parent() -> io::Result<()> {
     Ok(prctl::set_pdeathsig(Signal::SIGCONT)?)
 }
 
-/// Makes the kernel end this process with its parent.
+/// Sends SIGKILL to this process when its parent ends.
 pub(super) fn end_with_parent() -> io::Result<()> {
     Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)
 }
 
-/// The file systems that are shared over a network, by the kernel's numbers for them.
+/// Magic numbers of network file systems.
 const NETWORK: [(u32, &str); 10] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -363,7 +368,7 @@ const NETWORK: [(u32, &str); 10] = [
     (0x0bd0_0bd0, "Lustre"),
 ];
 
-/// Returns the name of a network file system that holds a path.
+/// Returns the name of the network file system of a path; `None` if it is local or unknown.
 pub(super) fn network_filesystem(path: &Path) -> Option<&'static str> {
     let kind = statfs(path).ok()?.filesystem_type().0;
     NETWORK

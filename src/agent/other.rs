@@ -1,4 +1,4 @@
-//! What containment asks of systems other than Linux: process groups are all there is.
+//! Containment on systems other than Linux: process groups only.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,38 +13,38 @@ use nix::unistd::Pid;
 use super::process::{MarkedProcesses, SignalCount};
 use crate::models::Process;
 
-/// The program that is running. Never started: it would be the guard in a namespace.
+/// The running program, for a guard in a namespace; never used here.
 pub(super) const SELF: &str = "/dev/null";
 
-/// Returns nothing that could tell a process from a later one with the same number.
+/// Returns 0: a process cannot be distinguished from a later one with the same pid.
 pub(super) fn start_time(_pid: u32) -> Option<u64> {
     Some(0)
 }
 
-/// Tells whether there is a process with a number.
+/// Returns 0 if a process with this pid exists.
 pub(super) fn start_time_if_alive(pid: u32) -> Option<u64> {
     kill(Pid::from_raw(pid.cast_signed()), None)
         .is_ok()
         .then_some(0)
 }
 
-/// Returns nothing that could tell one boot from another.
+/// Returns an empty id: boots cannot be distinguished.
 pub(super) fn boot_id() -> String {
     String::new()
 }
 
-/// Returns nothing: numbers of processes hold for the whole system.
+/// Returns an empty id: pids are valid in the whole system.
 pub(super) fn pid_namespace() -> String {
     String::new()
 }
 
-/// Returns none: the environment of other processes cannot be read.
+/// Returns no markers: the environment of other processes cannot be read.
 #[expect(clippy::unnecessary_wraps, reason = "Linux may not be able to tell")]
 pub(super) fn find_markers(_variable: &str) -> Option<BTreeSet<String>> {
     Some(BTreeSet::new())
 }
 
-/// Kills none: the environment of other processes cannot be read.
+/// Kills no process: the environment of other processes cannot be read.
 pub(super) fn kill_marked(
     _variable: &str,
     _value: &str,
@@ -59,7 +59,7 @@ pub(super) fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that a guard is sent. They cannot be read as a file.
+/// Signals of a guard. There is no signalfd, so they are not blocked.
 pub(super) struct Signals;
 
 impl Signals {
@@ -69,18 +69,18 @@ impl Signals {
         Ok(Self)
     }
 
-    /// Returns none.
+    /// Returns `None`: there is no signalfd.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Tells of none.
+    /// Returns false.
     pub(super) fn has_stop_request(&self) -> bool {
         false
     }
 
-    /// Starts a program to which no signal is blocked: agentd holds back those that stop a run, its guard inherits
-    /// that, and the agent would too.
+    /// Starts a program with no signals blocked: agentd blocks those that stop a run, and the guard and the agent would
+    /// inherit the signal mask.
     pub(super) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         let held = SigSet::thread_get_mask()?;
         SigSet::empty().thread_set_mask()?;
@@ -95,17 +95,16 @@ impl Signals {
 pub(super) struct ProcessTree(Pid);
 
 impl ProcessTree {
-    /// Returns the family of an agent, which leads its group.
     pub(super) fn new(leader: Pid, _in_namespace: bool) -> Self {
         Self(leader)
     }
 
-    /// Returns 1 if any is alive.
+    /// Returns 1 if any process is alive: the group cannot be counted.
     pub(super) fn count(self) -> u64 {
         u64::from(!self.is_gone(true))
     }
 
-    /// Sends a signal to all.
+    /// Sends a signal to all processes.
     pub(super) fn signal(self, signal: Signal) -> SignalCount {
         match killpg(self.0, signal) {
             Ok(()) => SignalCount {
@@ -120,13 +119,13 @@ impl ProcessTree {
         }
     }
 
-    /// Tells whether none is left.
+    /// Returns true if no process is left.
     pub(super) fn is_gone(self, _childless: bool) -> bool {
         killpg(self.0, None) == Err(Errno::ESRCH)
     }
 }
 
-/// Refuses: there are no PID namespaces.
+/// Fails: there are no PID namespaces.
 pub(super) fn enter_namespace() -> io::Result<()> {
     Err(Errno::ENOSYS.into())
 }
@@ -143,12 +142,12 @@ pub(super) fn wake_with_parent() -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses, as nobody is in a namespace.
+/// Fails: only a guard in a namespace calls this.
 pub(super) fn end_with_parent() -> io::Result<()> {
     Err(Errno::ENOSYS.into())
 }
 
-/// Knows none.
+/// Returns `None`: network file systems are not detected.
 pub(super) fn network_filesystem(_path: &Path) -> Option<&'static str> {
     None
 }

@@ -1,4 +1,4 @@
-//! What an agent wrote and how it ended, read as a reply. Exit code 0 alone is never success.
+//! Builds a reply from an agent's output and its exit. Exit code 0 alone is never success.
 
 use super::failure;
 use super::output_parser::{OutputParser, ParsedOutput};
@@ -8,33 +8,33 @@ use crate::config::{AgentSpec, FailureRules, OutputKind};
 use crate::models::{CallOutcome, Reply};
 use crate::secret::Secrets;
 
-/// What is told of a call whose folder is gone.
+/// Detail of a call whose folder was removed while it ran.
 const REMOVED_MESSAGE: &str = "its folder in .agentd/calls was removed, and its reply with it";
 
-/// How much of what an agent says of a failure is told.
+/// Maximum size of the detail of a failed call.
 const MAX_DETAIL_BYTES: usize = 2 * 1024;
 
-/// How much of the end of standard error is looked at.
+/// Size of the end of stderr that is read.
 pub(super) const MAX_STDERR_BYTES: usize = 64 * 1024;
 
-/// How much of a long text is looked at at once.
+/// Size of the chunks in which a long text is shortened.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What the output of an agent is read by.
+/// Reads the output of an agent as a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputReader<'a> {
-    /// The agent's definition.
+    /// Definition of the agent.
     pub spec: &'a AgentSpec,
-    /// How failures of every agent are told apart.
+    /// Rules that classify the failures of all agents.
     pub failures: &'a FailureRules,
-    /// What must not get into the reply.
+    /// Secrets to redact.
     pub secrets: &'a Secrets,
-    /// What the call was held to.
+    /// Limits of the call, which outcomes name.
     pub limits: Limits,
 }
 
 impl<'a> OutputReader<'a> {
-    /// Reads all that an agent wrote.
+    /// Reads the complete output of an agent.
     #[must_use]
     pub fn read(&self, stdout: &[u8], stderr: &[u8], exit: &Exit) -> Reply {
         let mut parser = self.new_parser();
@@ -60,7 +60,7 @@ impl<'a> OutputReader<'a> {
         let mut text = parsed.text;
         match end {
             CallOutcome::OutputTooLarge { .. } => text = clip_text(&text),
-            // What could not be read can at least be looked at.
+            // Output that could not be parsed is shown as it is.
             CallOutcome::UnknownOutput | CallOutcome::Crashed { .. }
                 if !is_text && text.trim().is_empty() =>
             {
@@ -155,12 +155,12 @@ impl<'a> OutputReader<'a> {
         }
     }
 
-    /// Returns the end of standard error in whole lines, without its secrets.
+    /// Returns the end of stderr in whole lines, with secrets redacted.
     fn last_stderr_lines(&self, stderr: &[u8]) -> String {
         let from = stderr.len().saturating_sub(MAX_STDERR_BYTES);
         let text = String::from_utf8_lossy(&stderr[from..]);
         let redacted = self.secrets.redact(&text);
-        // A line that lost its start may hold the end of a secret.
+        // A line whose start is cut off may contain the end of a secret.
         let is_cut = stderr.len() >= MAX_STDERR_BYTES;
         let whole = if is_cut {
             redacted.split_once('\n').map_or("", |(_, lines)| lines)
@@ -171,7 +171,7 @@ impl<'a> OutputReader<'a> {
     }
 }
 
-/// Returns both ends of a text, without a copy of the whole.
+/// Returns the start and the end of a text, without copying all of it.
 fn clip_text(text: &str) -> String {
     let mut clip = ClippedText::new(&Secrets::default());
     let mut rest = text;
@@ -183,7 +183,7 @@ fn clip_text(text: &str) -> String {
     clip.finish()
 }
 
-/// Returns the end of a text, in whole lines if there are several.
+/// Returns the last [`MAX_DETAIL_BYTES`] of a text, in whole lines if there are several.
 fn last_part(text: &str) -> String {
     let text = text.trim_end();
     let cut = text.ceil_char_boundary(text.len().saturating_sub(MAX_DETAIL_BYTES));
@@ -194,7 +194,7 @@ fn last_part(text: &str) -> String {
     text[line..].to_owned()
 }
 
-/// Returns the start of a text.
+/// Returns the first [`MAX_DETAIL_BYTES`] of a text.
 fn first_part(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_DETAIL_BYTES)].to_owned()
 }

@@ -1,4 +1,4 @@
-//! What an agent says, read from its output while it comes in: memory is bounded by the text that is kept.
+//! Parses the output of an agent while it arrives. Memory use is bounded by the size of the reply's text.
 
 use std::borrow::Cow;
 
@@ -9,16 +9,16 @@ use crate::config::{OutputKind, OutputSpec, PathList, UsageSpec};
 use crate::models::UsageMetrics;
 use crate::secret::{Redactor, Secrets};
 
-/// The longest line, or the longest JSON, that is read as an event.
+/// Maximum size of a line, or of a JSON document, that is parsed as an event.
 const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
-/// The most values of an event.
+/// Maximum number of JSON values in an event.
 const MAX_EVENT_VALUES: usize = 200_000;
 
-/// How much is kept of output that is no event.
+/// Maximum size of the kept output that is not an event, and of the kept error messages.
 const MAX_STRAY_BYTES: usize = 16 * 1024;
 
-/// Listens to an agent.
+/// Incremental parser of an agent's stdout.
 #[derive(Debug)]
 pub(super) struct OutputParser<'a> {
     spec: &'a OutputSpec,
@@ -26,35 +26,37 @@ pub(super) struct OutputParser<'a> {
     raw: ClippedText,
     redactor: Redactor,
     text: String,
+    /// Length of the text that `take_new_text` has returned.
     reported_bytes: usize,
-    /// A line that has not come in whole, or all of the JSON.
+    /// An incomplete line, or the whole JSON document.
     pending: Vec<u8>,
+    /// True if `pending` was discarded because it was too long.
     is_overlong: bool,
     has_text: bool,
     parsed: ParsedOutput,
 }
 
-/// What an agent has said.
+/// Parsed stdout of an agent.
 #[derive(Debug, Default)]
 pub(super) struct ParsedOutput {
-    /// The reply's text, without its secrets.
+    /// Text of the reply, with secrets redacted.
     pub(super) text: String,
-    /// Whether anything of the output is what its definition describes.
+    /// True if any part of the output has the format of the agent's definition.
     pub(super) recognised: bool,
-    /// Whether the final event came.
+    /// True if the final event has arrived.
     pub(super) ended: bool,
-    /// Whether an event says that the agent failed.
+    /// True if an event reports a failure.
     pub(super) failed: bool,
-    /// What it says of that.
+    /// Error messages of events, one per line.
     pub(super) error: String,
-    /// The end of what is no event.
+    /// End of the output that is not an event.
     pub(super) stray: String,
-    /// Both ends of all output, without its secrets, if it consists of events.
+    /// Start and end of the whole output, with secrets redacted; empty for plain text.
     pub(super) raw: String,
-    /// What the agent says that it used.
+    /// Token counts and cost that the agent reports.
     pub(super) usage: UsageMetrics,
-    used: bool,
-    /// How many events show a call of a tool.
+    has_usage: bool,
+    /// Number of events that show a tool call.
     pub(super) tool_calls: u64,
 }
 
@@ -74,7 +76,7 @@ impl<'a> OutputParser<'a> {
         }
     }
 
-    /// Takes more of the output.
+    /// Adds a chunk of the output.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let text = self.utf8.push(bytes);
         match self.spec.kind {
@@ -89,7 +91,7 @@ impl<'a> OutputParser<'a> {
             OutputKind::Jsonl => {
                 self.raw.push(&text);
                 let mut lines = bytes.split(|&byte| byte == b'\n');
-                // The first piece goes on where the last ended, and the last has no end yet.
+                // The first part continues the pending line; the last part is not terminated yet.
                 self.buffer(lines.next().unwrap_or_default());
                 for line in lines {
                     self.end_line();
@@ -110,7 +112,7 @@ impl<'a> OutputParser<'a> {
         said
     }
 
-    /// Ends the output.
+    /// Parses the rest at the end of the output.
     pub(super) fn finish(&mut self) {
         let rest = self.utf8.finish();
         match self.spec.kind {
@@ -122,14 +124,14 @@ impl<'a> OutputParser<'a> {
             }
             OutputKind::Json => {
                 self.raw.push(rest);
-                let written = std::mem::take(&mut self.pending);
-                let written = String::from_utf8_lossy(&written);
-                match parse_last_value(&written) {
+                let bytes = std::mem::take(&mut self.pending);
+                let document = String::from_utf8_lossy(&bytes);
+                match parse_last_value(&document) {
                     Some(Value::Array(events)) => {
                         events.iter().for_each(|event| self.read_event(event))
                     }
                     Some(event) => self.read_event(&event),
-                    None => self.keep_stray(&written),
+                    None => self.keep_stray(&document),
                 }
             }
             OutputKind::Jsonl => {
@@ -150,6 +152,7 @@ impl<'a> OutputParser<'a> {
         }
     }
 
+    /// Appends to the pending line; discards it if it becomes too long.
     fn buffer(&mut self, bytes: &[u8]) {
         self.is_overlong |= self.pending.len() + bytes.len() > MAX_EVENT_BYTES;
         if self.is_overlong {
@@ -159,30 +162,65 @@ impl<'a> OutputParser<'a> {
         }
     }
 
-    /// Reads the line that has come in.
+    /// Parses the pending line, which is complete.
     fn end_line(&mut self) {
         self.is_overlong = false;
-        let line = std::mem::take(&mut self.pending);
-        let written = String::from_utf8_lossy(&line);
-        match parse_value(&written) {
+        let bytes = std::mem::take(&mut self.pending);
+        let line = String::from_utf8_lossy(&bytes);
+        match parse_value(&line) {
             Some(event) => self.read_event(&event),
-            None => self.keep_stray(&written),
+            None => self.keep_stray(&line),
         }
-        self.pending = line;
+
+        // The buffer is used again for the next line.
+        self.pending = bytes;
         self.pending.clear();
     }
 
-    fn keep_stray(&mut self, written: &str) {
-        if written.trim().is_empty() {
+    fn keep_stray(&mut self, text: &str) {
+        if text.trim().is_empty() {
             return;
         }
-        let from = written.ceil_char_boundary(written.len().saturating_sub(MAX_STRAY_BYTES));
-        self.parsed.stray.push_str(&written[from..]);
+        let from = text.ceil_char_boundary(text.len().saturating_sub(MAX_STRAY_BYTES));
+        self.parsed.stray.push_str(&text[from..]);
         self.parsed.stray.push('\n');
         trim_to_end(&mut self.parsed.stray, MAX_STRAY_BYTES);
     }
 
     fn read_event(&mut self, event: &Value) {
+        self.read_text(event);
+        self.read_error(event);
+
+        let is_tool_call = self
+            .spec
+            .tools
+            .iter()
+            .flatten()
+            .any(|condition| condition.matches(event));
+        if is_tool_call {
+            self.parsed.tool_calls += 1;
+        }
+
+        let is_final = self.spec.last.matches(event);
+        self.parsed.ended |= is_final;
+        self.parsed.recognised |= is_final && !self.spec.last.is_empty();
+
+        match &self.spec.usage.when {
+            None if is_final => self.parsed.usage = read_usage(&self.spec.usage, event),
+            Some(condition) if condition.matches(event) => {
+                let usage = read_usage(&self.spec.usage, event);
+                self.parsed.usage = if self.parsed.has_usage {
+                    self.parsed.usage.plus(usage)
+                } else {
+                    usage
+                };
+                self.parsed.has_usage = true;
+            }
+            None | Some(_) => {}
+        }
+    }
+
+    fn read_text(&mut self, event: &Value) {
         for rule in self
             .spec
             .text
@@ -190,68 +228,46 @@ impl<'a> OutputParser<'a> {
             .filter(|rule| rule.when.matches(event))
         {
             for text in rule.path.find(event).into_iter().filter_map(Value::as_str) {
-                let between = if self.has_text {
-                    self.spec.join.as_str()
-                } else {
-                    ""
-                };
-                (self.has_text, self.parsed.recognised) = (true, true);
-                let shown = [self.redactor.push(between), self.redactor.push(text)].concat();
-                self.text.push_str(&shown);
+                if self.has_text {
+                    self.text.push_str(&self.redactor.push(&self.spec.join));
+                }
+                self.text.push_str(&self.redactor.push(text));
+                self.has_text = true;
+                self.parsed.recognised = true;
             }
         }
+    }
+
+    fn read_error(&mut self, event: &Value) {
         for rule in self
             .spec
             .error
             .iter()
             .filter(|rule| rule.when.matches(event))
         {
-            let words = rule
+            let messages: Vec<Cow<'_, str>> = rule
                 .path
                 .find(event)
                 .into_iter()
-                .filter(|value| !value.is_null());
-            let words: Vec<Cow<'_, str>> = words.map(value_text).collect();
-            // Without a condition, it is what stands there that says so.
-            if words.is_empty() && rule.when.is_empty() {
+                .filter(|value| !value.is_null())
+                .map(value_text)
+                .collect();
+            // A rule without a condition applies only to events that have the path.
+            if messages.is_empty() && rule.when.is_empty() {
                 continue;
             }
+
             self.parsed.recognised = true;
             self.parsed.failed = true;
-            for words in words {
-                // The same is often said twice, and what is said endlessly need not be kept.
+            for message in messages {
+                // Agents often repeat a message, some without end.
                 if self.parsed.error.len() < MAX_STRAY_BYTES
-                    && !self.parsed.error.contains(words.as_ref())
+                    && !self.parsed.error.contains(message.as_ref())
                 {
-                    self.parsed.error.push_str(&words);
+                    self.parsed.error.push_str(&message);
                     self.parsed.error.push('\n');
                 }
             }
-        }
-        if self
-            .spec
-            .tools
-            .iter()
-            .flatten()
-            .any(|when| when.matches(event))
-        {
-            self.parsed.tool_calls += 1;
-        }
-        let last = self.spec.last.matches(event);
-        self.parsed.ended |= last;
-        self.parsed.recognised |= last && !self.spec.last.is_empty();
-        match &self.spec.usage.when {
-            None if last => self.parsed.usage = read_usage(&self.spec.usage, event),
-            Some(when) if when.matches(event) => {
-                let more = read_usage(&self.spec.usage, event);
-                self.parsed.usage = if self.parsed.used {
-                    self.parsed.usage.plus(more)
-                } else {
-                    more
-                };
-                self.parsed.used = true;
-            }
-            None | Some(_) => {}
         }
     }
 }
@@ -262,17 +278,19 @@ fn value_text(value: &Value) -> Cow<'_, str> {
         .map_or_else(|| Cow::Owned(value.to_string()), Cow::Borrowed)
 }
 
-/// Returns what an event says that was used.
+/// Returns the token counts and the cost in an event.
 fn read_usage(spec: &UsageSpec, event: &Value) -> UsageMetrics {
-    let numbers = |paths: &Option<PathList>| -> Option<f64> {
+    let sum = |paths: &Option<PathList>| -> Option<f64> {
         let paths = &paths.as_ref()?.0;
-        let found = paths
+        paths
             .iter()
             .flat_map(|path| path.find(event))
-            .filter_map(Value::as_f64);
-        found.filter(|number| *number >= 0.0).reduce(|a, b| a + b)
+            .filter_map(Value::as_f64)
+            .filter(|number| *number >= 0.0)
+            .reduce(|a, b| a + b)
     };
-    let tokens = |paths: &Option<PathList>| numbers(paths).map(round_to_u64);
+    let tokens = |paths: &Option<PathList>| sum(paths).map(round_to_u64);
+
     let cache_read = tokens(&spec.cache_read);
     let cached = cache_read
         .filter(|_| spec.input_includes_cache)
@@ -283,16 +301,16 @@ fn read_usage(spec: &UsageSpec, event: &Value) -> UsageMetrics {
         cache_write_tokens: tokens(&spec.cache_write),
         output_tokens: tokens(&spec.output),
         reasoning_tokens: tokens(&spec.reasoning),
-        micro_dollars: numbers(&spec.cost_dollars).map(|dollars| round_to_u64(dollars * 1e6)),
+        micro_dollars: sum(&spec.cost_dollars).map(|dollars| round_to_u64(dollars * 1e6)),
     }
 }
 
-/// Returns a count, or a cost in small coin, as a whole number.
+/// Rounds a count to an integer; negative numbers become 0.
 pub(super) fn round_to_u64(number: f64) -> u64 {
     number.round() as u64
 }
 
-/// Returns the value that a text is; `None` if it is none, or one of too many values.
+/// Parses a JSON object or array; `None` if the text is neither, or has too many values.
 pub(super) fn parse_value(written: &str) -> Option<Value> {
     let written = written.trim_start_matches('\u{FEFF}').trim();
     if !written.starts_with(['{', '[']) || !is_within_value_limit(written) {
@@ -303,7 +321,7 @@ pub(super) fn parse_value(written: &str) -> Option<Value> {
         .ok()
 }
 
-/// Returns the last value of a text that may hold other lines before and after it.
+/// Parses the last JSON object or array of a text that may have other lines before and after it.
 fn parse_last_value(written: &str) -> Option<Value> {
     if let Some(whole) = parse_value(written) {
         return Some(whole);
@@ -312,7 +330,9 @@ fn parse_last_value(written: &str) -> Option<Value> {
         return None;
     }
     let written = replace_lone_surrogates(written);
-    let (mut last, mut at) = (None, 0);
+
+    let mut last = None;
+    let mut at = 0;
     while at < written.len() {
         let rest = &written[at..];
         let mut values = serde_json::Deserializer::from_str(rest).into_iter();
@@ -328,15 +348,17 @@ fn parse_last_value(written: &str) -> Option<Value> {
             }
             _ => rest.find('\n').map_or(rest.len(), |end| end + 1),
         };
-        // A value ends where the next line starts, or text that is none.
+        // Skips the space before the next value.
         at += written[at..].len() - written[at..].trim_start().len();
     }
     last
 }
 
-/// Tells whether a JSON text holds no more values than an event may, by what stands outside its strings.
+/// Returns true if a JSON text has at most [`MAX_EVENT_VALUES`] values. Counts commas and brackets outside of strings.
 fn is_within_value_limit(written: &str) -> bool {
-    let (mut values, mut inside, mut escaped) = (0, false, false);
+    let mut values = 0;
+    let mut inside = false;
+    let mut escaped = false;
     for byte in written.bytes() {
         match byte {
             _ if escaped => escaped = false,
@@ -349,7 +371,8 @@ fn is_within_value_limit(written: &str) -> bool {
     values <= MAX_EVENT_VALUES
 }
 
-/// Returns a JSON text in which an escaped half of a surrogate pair stands for U+FFFD, as pieces of a text may have.
+/// Replaces escaped halves of a surrogate pair by U+FFFD. Agents that split a reply inside a character write such halves,
+/// and JSON parsers refuse them.
 fn replace_lone_surrogates(written: &str) -> Cow<'_, str> {
     let half = |at: usize| -> Option<u16> {
         let digits = written.get(at..at + 6)?.strip_prefix("\\u")?;
@@ -358,7 +381,8 @@ fn replace_lone_surrogates(written: &str) -> Cow<'_, str> {
             .filter(|code| (0xD800..0xE000).contains(code))
     };
     let mut mended = String::new();
-    let (mut from, mut at) = (0, 0);
+    let mut from = 0;
+    let mut at = 0;
     while let Some(escape) = written[at..].find('\\').map(|escape| at + escape) {
         at = match (half(escape), half(escape + 6)) {
             (Some(high), Some(low)) if high < 0xDC00 && low >= 0xDC00 => escape + 12,

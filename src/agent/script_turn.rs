@@ -1,4 +1,4 @@
-//! What a turn of a script says, and the files that it edits.
+//! A turn of a script: its reply, its outcome and the files that it writes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,37 +11,37 @@ use super::Limits;
 use super::output_parser::round_to_u64;
 use crate::models::{CallOutcome, Mode, UsageMetrics};
 
-/// A turn as it is written.
+/// A turn in a script file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScriptedTurn {
-    /// The mode that the turn is meant for.
+    /// Expected mode; `None` accepts every mode.
     pub(super) mode: Option<Mode>,
     /// Strings that the prompt must contain.
     #[serde(default)]
     pub(super) expect: Vec<String>,
-    /// The reply, in which `{{NONCE}}` is the nonce that the prompt tells.
+    /// The reply, in which `{{NONCE}}` is replaced by the nonce of the prompt.
     pub(super) reply: Option<String>,
-    /// Files of the work tree that the turn writes, by their paths.
+    /// Contents of files to write, by their path in the working tree.
     #[serde(default)]
     pub(super) files: BTreeMap<String, String>,
-    /// What the turn says that it used.
+    /// Reported usage.
     #[serde(default)]
     pub(super) usage: ScriptedUsage,
-    /// Outcome of the call, if it is to fail; its details are the fields below.
+    /// Outcome of the call; `None` means success. The fields below are details of it.
     #[serde(default, deserialize_with = "CallOutcome::deserialize_scripted")]
     end: Option<CallOutcome>,
-    /// How long a rate limit asks to wait, in seconds.
+    /// Delay of a rate limit, in seconds.
     retry_after: Option<u64>,
-    /// When there is more after a quota.
+    /// Time at which a quota is reset.
     resets: Option<String>,
-    /// The exit code of a crash.
+    /// Exit code of a crash.
     code: Option<i32>,
-    /// The signal of a crash.
+    /// Signal of a crash.
     signal: Option<i32>,
 }
 
-/// What a turn used; the names are those of `usage` in agents.yaml.
+/// Usage of a turn; the names are those of `usage` in agents.yaml.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ScriptedUsage {
@@ -69,7 +69,7 @@ impl From<ScriptedUsage> for UsageMetrics {
 }
 
 impl ScriptedTurn {
-    /// Returns what is wrong with a turn, in words.
+    /// Returns a message about the first problem of the turn; `None` if it is valid.
     pub(super) fn find_problem(&self) -> Option<String> {
         if self.reply.is_none() && self.end.is_none() {
             return Some("a turn needs a `reply`, or an `end`".to_owned());
@@ -83,7 +83,7 @@ impl ScriptedTurn {
         ))
     }
 
-    /// Returns the first detail that is given without its end, and the name of that end.
+    /// Returns the first detail that does not belong to the outcome, and the outcome that it belongs to.
     fn misplaced_detail(&self) -> Option<(&'static str, &'static str)> {
         let has_end = |end: fn(&CallOutcome) -> bool| self.end.as_ref().is_some_and(end);
         let is_quota = has_end(|end| matches!(end, CallOutcome::Quota { .. }));
@@ -129,7 +129,7 @@ impl ScriptedTurn {
         }
     }
 
-    /// Writes the turn's files; the error says which cannot be written, and why.
+    /// Writes the turn's files; fails with a message about the first that cannot be written.
     pub(super) fn write_files(&self, root: &Path) -> Result<(), String> {
         for (path, text) in &self.files {
             write(root, path, text)
@@ -139,7 +139,7 @@ impl ScriptedTurn {
     }
 }
 
-/// Tells names that lead elsewhere, or to what git and this program own.
+/// Returns true for path components that escape the tree or point into `.git` or `.agentd`.
 fn is_odd(name: &str) -> bool {
     let owned = [".git", ".agentd"]
         .iter()
@@ -150,7 +150,7 @@ fn is_odd(name: &str) -> bool {
         || name.contains(char::is_control)
 }
 
-/// Writes a file below a root. Neither it nor a folder on the way may be a link.
+/// Writes a file below a root. Fails if the file or one of its parent folders is a symbolic link.
 #[expect(
     clippy::disallowed_methods,
     reason = "a scripted agent edits the work tree as any other does"

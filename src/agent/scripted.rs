@@ -1,4 +1,4 @@
-//! An agent that plays a script: for tests, demonstrations and trials without a model.
+//! An agent that plays a script, for tests and demonstrations without a model.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Nonce, Permission, Reply};
 use crate::text::yaml::{self, Placed};
 
-/// An agent that plays a script, turn by turn, and refuses to go on when a prompt is not as scripted.
+/// An agent that plays a script, turn by turn. It fails if a prompt is not as the script expects.
 #[derive(Debug)]
 pub struct Scripted {
     origin: String,
@@ -21,10 +21,10 @@ pub struct Scripted {
     next: AtomicUsize,
 }
 
-/// What stands in a reply for the nonce of its turn, which a script cannot know.
+/// Placeholder in a reply for the nonce of the turn, which a script cannot know.
 const NONCE_PLACEHOLDER: &str = "{{NONCE}}";
 
-/// How much of an expected string an error shows.
+/// Maximum length of an expected string in an error message.
 const MAX_SHOWN_CHARS: usize = 120;
 
 #[derive(Debug, Deserialize)]
@@ -35,7 +35,7 @@ struct ScriptFile {
 }
 
 impl Scripted {
-    /// Reads a script.
+    /// Parses a script. `origin` is its name in messages.
     ///
     /// # Errors
     ///
@@ -106,6 +106,7 @@ impl Scripted {
                 return Err(self.mismatch(turn, format!("the prompt does not contain {shown:?}")));
             }
         }
+
         let mut text = turn.value.reply.clone().unwrap_or_default();
         if text.contains(NONCE_PLACEHOLDER) {
             let Some(nonce) = find_nonce(call.prompt) else {
@@ -126,11 +127,11 @@ impl Scripted {
         turn.value
             .write_files(call.root)
             .map_err(|message| self.mismatch(turn, message))?;
-        let (end, usage) = (turn.value.outcome(&call.limits), turn.value.usage.into());
+
         Ok(Reply {
             text,
-            usage,
-            end,
+            usage: turn.value.usage.into(),
+            end: turn.value.outcome(&call.limits),
             ..Reply::default()
         })
     }
