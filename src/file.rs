@@ -1,6 +1,6 @@
 //! Reads text files: regular files, within a size, inside a folder if they must be, and UTF-8.
 //!
-//! Both `pack/source.rs` and the room `ops` read files through this module, so the rules exist once.
+//! Both `pack/search_path.rs` and the room `ops` read files through this module, so the rules exist once.
 //!
 //! ```
 //! use agentd::file::read_text;

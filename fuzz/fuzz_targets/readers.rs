@@ -64,7 +64,7 @@ fn check_prompt(text: &str) {
 
 /// The fault of a condition points into its text, at the start of a character.
 fn check_condition(text: &str) {
-    if let Err(fault) = Rule::read(text) {
+    if let Err(fault) = Rule::parse(text) {
         assert!(text.is_char_boundary(fault.offset), "offset {} of {}", fault.offset, text.len());
     }
 }

@@ -6,7 +6,7 @@ use crate::models::{Action, Effect, Mode, UpdateFormat};
 use crate::pack::Pack;
 
 /// Returns the effect of an action, or why it may not have one.
-pub(super) fn permit(pack: &Pack, mode: &Mode, action: &Action) -> Result<Effect, String> {
+pub(super) fn permit_action(pack: &Pack, mode: &Mode, action: &Action) -> Result<Effect, String> {
     let name = action.name.as_str();
     if !pack
         .actions_of(mode)

@@ -44,7 +44,7 @@ pub fn collect_findings(
         .filter(|finding| finding.is_open())
         .map(|finding| {
             (
-                key(&finding.id),
+                id_key(&finding.id),
                 Statements {
                     earlier: Some(finding),
                     ..Statements::default()
@@ -54,10 +54,10 @@ pub fn collect_findings(
         .collect();
     let given: Vec<String> = written
         .iter()
-        .filter_map(|finding| finding.id.as_deref().map(key))
+        .filter_map(|finding| finding.id.as_deref().map(id_key))
         .collect();
     for finding in written {
-        let id = finding.id.clone().filter(|id| !key(id).is_empty());
+        let id = finding.id.clone().filter(|id| !id_key(id).is_empty());
         let id = id.unwrap_or_else(|| {
             let is_free = |id: &String| !known.contains_key(id) && !given.contains(id);
             (1_u64..)
@@ -65,7 +65,7 @@ pub fn collect_findings(
                 .find(is_free)
                 .unwrap_or_default()
         });
-        let statements = known.entry(key(&id)).or_default();
+        let statements = known.entry(id_key(&id)).or_default();
         statements.written.push(WrittenFinding {
             id: Some(id),
             ..finding
@@ -74,7 +74,7 @@ pub fn collect_findings(
 
     let mut findings: Vec<Finding> = known
         .into_values()
-        .filter_map(|statements| statements.finding(words))
+        .filter_map(|statements| statements.into_finding(words))
         .collect();
     sort_findings(&mut findings);
     findings
@@ -93,22 +93,23 @@ pub struct JoinedFindings {
 /// New findings with the same id are different ones.
 #[must_use]
 pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFindings {
-    let is_earlier = |id: &str| earlier.iter().any(|known| key(&known.id) == key(id));
+    let is_earlier = |id: &str| earlier.iter().any(|known| id_key(&known.id) == id_key(id));
     let mut joined: IndexMap<String, Finding> = IndexMap::new();
     let mut renamed = Vec::new();
     for findings in reviewers {
-        let own: Vec<String> = findings.iter().map(|finding| key(&finding.id)).collect();
+        let own: Vec<String> = findings.iter().map(|finding| id_key(&finding.id)).collect();
         let mut changed = Vec::new();
         for finding in *findings {
-            let id = key(&finding.id);
+            let id = id_key(&finding.id);
             match joined.get_mut(&id) {
                 Some(known) if is_earlier(&id) => {
                     known.severity = known.severity.max(finding.severity);
                     known.status = less_settled(known.status, finding.status);
                 }
                 Some(_) => {
-                    let is_free =
-                        |id: &String| !joined.contains_key(&key(id)) && !own.contains(&key(id));
+                    let is_free = |id: &String| {
+                        !joined.contains_key(&id_key(id)) && !own.contains(&id_key(id))
+                    };
                     let prefix = finding.id.trim_end_matches(|c: char| c.is_ascii_digit());
                     let free = (1_u64..)
                         .map(|number| format!("{prefix}{number}"))
@@ -116,7 +117,7 @@ pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFin
                     let free = free.unwrap_or_default();
                     changed.push((finding.id.clone(), free.clone()));
                     joined.insert(
-                        key(&free),
+                        id_key(&free),
                         Finding {
                             id: free,
                             ..finding.clone()
@@ -150,7 +151,7 @@ fn less_settled(one: FindingStatus, other: FindingStatus) -> FindingStatus {
 }
 
 /// Returns an id as it is compared: without the marks of Markdown, in upper case.
-fn key(id: &str) -> String {
+fn id_key(id: &str) -> String {
     id.trim_matches(|c: char| !c.is_alphanumeric())
         .to_ascii_uppercase()
 }
@@ -164,7 +165,7 @@ struct Statements<'a> {
 
 impl Statements<'_> {
     /// Returns the finding that results; `None` if it only settles one that does not exist.
-    fn finding(self, words: &FindingWords) -> Option<Finding> {
+    fn into_finding(self, words: &FindingWords) -> Option<Finding> {
         let Self { earlier, written } = self;
         let first = |field: fn(&WrittenFinding) -> &Option<String>| {
             written.iter().find_map(|finding| field(finding).clone())
@@ -192,7 +193,7 @@ impl Statements<'_> {
             (Some(_), true) => FindingStatus::Unanswered,
         };
 
-        let (severity, severity_word) = severity(words, &written, earlier);
+        let (severity, severity_word) = worst_severity(words, &written, earlier);
         let place = first(|finding| &finding.file).map(|file| read_place(&file));
         let given_line = first(|finding| &finding.line).and_then(|line| read_line_number(&line));
         let (file, line) = match place {
@@ -228,7 +229,7 @@ impl Statements<'_> {
 
 /// Returns the most severe severity that anyone gave, and the reviewer's word if that is not a known one. A finding
 /// without a known severity counts as major.
-fn severity(
+fn worst_severity(
     words: &FindingWords,
     written: &[WrittenFinding],
     earlier: Option<&Finding>,

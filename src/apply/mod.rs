@@ -30,7 +30,7 @@ mod tree;
 use std::collections::BTreeMap;
 
 pub use findings::{JoinedFindings, collect_findings, finding_of_action, join_findings};
-use permit::Permit;
+use permit::ReplyPermit;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -38,7 +38,7 @@ use crate::models::{
     Decision, Effect, EffectKind, Event, Mode, OperationId, RejectedEffect, Response, ReviewResult,
     State, StepResult, TurnResult,
 };
-use crate::pack::{Condition, Facts, ModeSpec, Pack, Target, Value};
+use crate::pack::{Condition, FactValue, Facts, ModeSpec, NextTarget, Pack};
 
 /// What follows from a response.
 #[derive(Debug)]
@@ -71,14 +71,14 @@ pub fn apply(
     verdict: Result<Option<ReviewResult>>,
 ) -> Result<Outcome> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
-    let permit = Permit {
+    let permit = ReplyPermit {
         spec: pack.mode(mode)?,
         edits: may_edit_tree,
     };
     let mut proposals = response.proposals.clone();
     let mut effects = Vec::new();
     for update in &response.updates {
-        match permit.update(update) {
+        match permit.check_update(update) {
             Ok(effect) => effects.push(effect),
             Err(reason) => proposals.push(RejectedEffect {
                 what: EffectKind::update(&update.target),
@@ -91,7 +91,9 @@ pub fn apply(
         }
     }
     for action in &response.actions {
-        match action::permit(pack, mode, action).and_then(|effect| permit.effect(effect)) {
+        match action::permit_action(pack, mode, action)
+            .and_then(|effect| permit.check_effect(effect))
+        {
             Ok(effect) => effects.push(effect),
             Err(reason) => {
                 let (what, text) = (EffectKind::action(&action.name), action.text.clone());
@@ -173,38 +175,38 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
     if !settled || state.ended.is_some() || !progress.questions.is_empty() {
         return Ok(None);
     }
-    let result = result(spec, state);
+    let result = turn_result(spec, state);
     let target = spec
         .next
         .get(&result)
         .or_else(|| spec.next.get(&TurnResult::Otherwise));
     // A gate keeps a session from going on, never from being given up.
-    if target != Some(&Target::Stop) && closed_gate(pack, state)?.is_some() {
+    if target != Some(&NextTarget::Stop) && closed_gate(pack, state)?.is_some() {
         return Ok(None);
     }
     Ok(match target {
         None => None,
-        Some(Target::Mode(next)) if next == mode => None,
-        Some(Target::Mode(next)) => Some(Event::Entered { mode: next.clone() }),
-        Some(Target::Done) => Some(Event::Ended { done: true }),
-        Some(Target::Stop) => Some(Event::Ended { done: false }),
+        Some(NextTarget::Mode(next)) if next == mode => None,
+        Some(NextTarget::Mode(next)) => Some(Event::Entered { mode: next.clone() }),
+        Some(NextTarget::Done) => Some(Event::Ended { done: true }),
+        Some(NextTarget::Stop) => Some(Event::Ended { done: false }),
     })
 }
 
 /// Returns what the last turn came to: what its reply says, or what the evidence says if that is worse.
-fn result(spec: &ModeSpec, state: &State) -> TurnResult {
+fn turn_result(spec: &ModeSpec, state: &State) -> TurnResult {
     let progress = &state.progress;
     let said = match progress.verdict {
         Some(verdict) => TurnResult::Verdict(verdict),
         None if progress.task_failed => TurnResult::Failed,
         None => TurnResult::Otherwise,
     };
-    worse(spec, said, &state.results).map_or(said, |(_, result)| result)
+    overruled_by(spec, said, &state.results).map_or(said, |(_, result)| result)
 }
 
 /// Returns what makes a result worse than a reply says: the operation, and what the turn came to by what that found.
 #[must_use]
-pub fn worse<'a>(
+pub fn overruled_by<'a>(
     spec: &'a ModeSpec,
     said: TurnResult,
     results: &BTreeMap<OperationId, StepResult>,
@@ -215,7 +217,7 @@ pub fn worse<'a>(
     });
     let mut worst = None;
     for (operation, result) in found {
-        if badness(result) > badness(worst.map_or(said, |(_, worst)| worst)) {
+        if severity(result) > severity(worst.map_or(said, |(_, worst)| worst)) {
             worst = Some((operation, result));
         }
     }
@@ -223,7 +225,7 @@ pub fn worse<'a>(
 }
 
 /// Returns how bad a result is: a verdict by its severity, a failure like the mildest verdict but `PASS`.
-fn badness(result: TurnResult) -> Option<ReviewResult> {
+fn severity(result: TurnResult) -> Option<ReviewResult> {
     match result {
         TurnResult::Verdict(verdict) => Some(verdict),
         TurnResult::Failed => Some(ReviewResult::NeedsRevision),
@@ -278,7 +280,7 @@ pub enum NextStep {
 /// # Errors
 ///
 /// `UnknownMode`.
-pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
+pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     let spec = pack.mode(mode)?;
     let mode = mode.clone();
@@ -289,7 +291,7 @@ pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
         return Ok(NextStep::Ready { mode });
     }
     let stays = |verdict: ReviewResult| {
-        spec.next.get(&TurnResult::Verdict(verdict)) == Some(&Target::Mode(mode.clone()))
+        spec.next.get(&TurnResult::Verdict(verdict)) == Some(&NextTarget::Mode(mode.clone()))
     };
     let asks = !state.progress.questions.is_empty() || state.progress.verdict.is_some_and(stays);
     if let Some(file) = spec.questions.clone().filter(|_| asks) {
@@ -304,7 +306,7 @@ pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
         return Ok(NextStep::Rounds { mode, rounds });
     }
     if state.mode_turns == 0
-        && let Some(reason) = person_needed(spec, state)
+        && let Some(reason) = person_reason(spec, state)
     {
         return Ok(NextStep::Person { mode, reason });
     }
@@ -321,7 +323,7 @@ pub fn standing(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
 }
 
 /// Returns what the mode before came to if a person has to look at that before this one begins.
-fn person_needed(spec: &ModeSpec, state: &State) -> Option<String> {
+fn person_reason(spec: &ModeSpec, state: &State) -> Option<String> {
     let results = &state.left.as_ref()?.results;
     let found = spec.needs_person.iter().find_map(|(operation, word)| {
         results
@@ -347,10 +349,10 @@ pub fn decided(pack: &Pack, state: &State, decision: Decision) -> Result<Option<
         Decision::Approve | Decision::Waive if !state.progress.questions.is_empty() => None,
         // Approving a mode that asks questions goes on without the answers.
         Decision::Approve | Decision::Waive
-            if matches!(standing(pack, state, u64::MAX)?, NextStep::Answers { .. }) =>
+            if matches!(next_step(pack, state, u64::MAX)?, NextStep::Answers { .. }) =>
         {
             match spec.next.get(&TurnResult::Otherwise) {
-                Some(Target::Mode(next)) => entered(next),
+                Some(NextTarget::Mode(next)) => entered(next),
                 _ => None,
             }
         }
@@ -365,15 +367,18 @@ pub fn decided(pack: &Pack, state: &State, decision: Decision) -> Result<Option<
 /// `UnknownMode`.
 pub fn closed_gate<'a>(pack: &'a Pack, state: &State) -> Result<Option<&'a Condition>> {
     let spec = pack.mode(state.mode.as_ref().unwrap_or(&pack.start))?;
-    Ok(spec.gate.as_ref().filter(|gate| !gate.holds(&facts(state))))
+    Ok(spec
+        .gate
+        .as_ref()
+        .filter(|gate| !gate.holds(&gate_facts(state))))
 }
 
 /// Returns what gates may ask for: what is settled, and what the session works on.
-fn facts(state: &State) -> Facts {
+fn gate_facts(state: &State) -> Facts {
     let progress = &state.progress;
     let mut facts = Facts::default()
-        .with("turns", number(state.turns))
-        .with("mode_turns", number(state.mode_turns))
+        .with("turns", count_value(state.turns))
+        .with("mode_turns", count_value(state.mode_turns))
         .with(
             "failed",
             if progress.task_failed {
@@ -384,7 +389,7 @@ fn facts(state: &State) -> Facts {
         )
         .with(
             "percent",
-            number(u64::from(state.work.completion_percent())),
+            count_value(u64::from(state.work.completion_percent())),
         );
     if let Some(verdict) = progress.verdict {
         facts = facts.with("verdict", verdict.name());
@@ -399,12 +404,12 @@ fn facts(state: &State) -> Facts {
         facts = facts.with_argument("marker", name, value.as_str());
     }
     for (operation, times) in &state.done {
-        facts = facts.with_argument("done", operation.as_str(), number(*times));
+        facts = facts.with_argument("done", operation.as_str(), count_value(*times));
     }
     facts
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a count is far below 2^52")]
-fn number(count: u64) -> Value {
-    Value::Number(count as f64)
+fn count_value(count: u64) -> FactValue {
+    FactValue::Number(count as f64)
 }

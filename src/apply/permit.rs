@@ -6,22 +6,22 @@ use crate::pack::ModeSpec;
 use crate::text::glob::matches_path;
 
 /// What the replies of a turn may do.
-pub(super) struct Permit<'a> {
+pub(super) struct ReplyPermit<'a> {
     /// The turn's mode.
     pub(super) spec: &'a ModeSpec,
     /// Whether they may edit the work tree, as the agent cannot do so itself.
     pub(super) edits: bool,
 }
 
-impl Permit<'_> {
+impl ReplyPermit<'_> {
     /// Returns the effect of an update, or why it may not have one.
-    pub(super) fn update(&self, update: &Update) -> Result<Effect, String> {
+    pub(super) fn check_update(&self, update: &Update) -> Result<Effect, String> {
         let own = self
             .spec
             .updates
             .iter()
             .any(|pattern| matches_path(pattern, &update.target));
-        self.effect(Effect {
+        self.check_effect(Effect {
             operation: if self.edits && !own {
                 OperationId::FilesEdit
             } else {
@@ -34,10 +34,10 @@ impl Permit<'_> {
     }
 
     /// Returns an effect if the mode may have it, or why it may not.
-    pub(super) fn effect(&self, effect: Effect) -> Result<Effect, String> {
+    pub(super) fn check_effect(&self, effect: Effect) -> Result<Effect, String> {
         let fault = match effect.operation {
-            OperationId::FilesWrite => target_fault(&effect.target, &self.spec.updates),
-            OperationId::FilesEdit if self.edits => tree::fault(&effect.target),
+            OperationId::FilesWrite => find_target_fault(&effect.target, &self.spec.updates),
+            OperationId::FilesEdit if self.edits => tree::find_path_fault(&effect.target),
             OperationId::FilesEdit => {
                 Some("an agent with tools edits the work tree itself".to_owned())
             }
@@ -54,7 +54,7 @@ impl Permit<'_> {
 }
 
 /// Returns why a target may not be updated; `None` if it may.
-fn target_fault(target: &str, allowed: &[String]) -> Option<String> {
+fn find_target_fault(target: &str, allowed: &[String]) -> Option<String> {
     let plain = |segment: &str| {
         !segment.is_empty()
             && !segment.starts_with('.')
@@ -84,7 +84,7 @@ mod tests {
     fn only_listed_plain_paths_may_be_updated() {
         let allowed = ["proposal.md".to_owned(), "specs/*.md".to_owned()];
         for target in ["proposal.md", "specs/login.md"] {
-            assert_eq!(target_fault(target, &allowed), None, "{target}");
+            assert_eq!(find_target_fault(target, &allowed), None, "{target}");
         }
         let refused = [
             "",
@@ -101,7 +101,7 @@ mod tests {
             "specs/md",
         ];
         for target in refused {
-            assert!(target_fault(target, &allowed).is_some(), "{target:?}");
+            assert!(find_target_fault(target, &allowed).is_some(), "{target:?}");
         }
     }
 }

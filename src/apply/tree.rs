@@ -4,22 +4,25 @@ use crate::models::paths;
 use crate::pack::DEFINITIONS;
 
 /// The longest path.
-const LONGEST: usize = 1_000;
+const MAX_PATH_BYTES: usize = 1_000;
 
 /// What a name may hold beside letters and digits of any script: nothing that another system takes for something else.
-const MARKS: &str = " !#$%&'()+,-.;=@[]^_{}~";
+const ALLOWED_MARKS: &str = " !#$%&'()+,-.;=@[]^_{}~";
 
 /// Folders that belong to others, wherever they are: the repository's own and this program's.
-const FOREIGN: [&str; 3] = [".git", "git~1", paths::LOCAL_FOLDER];
+const FOREIGN_FOLDERS: [&str; 3] = [".git", "git~1", paths::LOCAL_FOLDER];
 
 /// Returns why a path may not be edited; `None` if it may.
-pub(super) fn fault(path: &str) -> Option<String> {
-    if path.len() > LONGEST || !path.split('/').all(is_name) {
+pub(super) fn find_path_fault(path: &str) -> Option<String> {
+    if path.len() > MAX_PATH_BYTES || !path.split('/').all(is_portable_name) {
         return Some("the target is not a plain path inside the project".to_owned());
     }
     // Some systems do not tell capitals from small letters, in any of their forms.
     let folded = path.to_uppercase().to_lowercase();
-    if let Some(name) = folded.split('/').find(|name| FOREIGN.contains(name)) {
+    if let Some(name) = folded
+        .split('/')
+        .find(|name| FOREIGN_FOLDERS.contains(name))
+    {
         return Some(format!("`{name}` is no part of the work tree"));
     }
     let below = |place: &&str| {
@@ -38,8 +41,8 @@ pub(super) fn fault(path: &str) -> Option<String> {
 }
 
 /// Tells a name that means the same on every system.
-fn is_name(name: &str) -> bool {
-    let plain = |c: char| c.is_alphanumeric() || MARKS.contains(c);
+fn is_portable_name(name: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || ALLOWED_MARKS.contains(c);
     name.chars().all(plain)
         && !matches!(name, "" | "." | "..")
         && !name.starts_with(' ')

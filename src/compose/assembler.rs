@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indexmap::IndexMap;
 
-use super::draft::{self, Composed};
-use super::layers::View;
+use super::draft::{self, FittedPrompt};
+use super::layers::PromptInputs;
 use super::{Counter, Draft, Limits, Request};
 use crate::error::Result;
 use crate::models::{Catalogue, KnowledgeEntry, Mode, Turn, Work};
@@ -45,11 +45,11 @@ impl AssemblyConfig {
 pub struct PromptAssembler {
     knowledge: Vec<KnowledgeEntry>,
     catalogue: Catalogue,
-    cache: Mutex<Cache>,
+    cache: Mutex<AssemblerCache>,
 }
 
 #[derive(Debug)]
-struct Cache {
+struct AssemblerCache {
     pack: Arc<Pack>,
     stale: bool,
     counters: HashMap<String, Arc<Counter>>,
@@ -63,7 +63,7 @@ impl PromptAssembler {
     /// None that a caller could cause: the shipped catalogue is checked by tests.
     pub fn new(pack: Pack, knowledge: Vec<KnowledgeEntry>) -> Result<Self> {
         let catalogue = Catalogue::built_in()?.clone();
-        let cache = Cache {
+        let cache = AssemblerCache {
             pack: Arc::new(pack),
             stale: false,
             counters: HashMap::new(),
@@ -95,7 +95,7 @@ impl PromptAssembler {
         user_message: &str,
         active_context: Option<&IndexMap<String, String>>,
     ) -> Result<String> {
-        self.with(
+        self.compose_with(
             config,
             work_order,
             history,
@@ -118,7 +118,7 @@ impl PromptAssembler {
         user_message: &str,
         active_context: Option<&IndexMap<String, String>>,
     ) -> Result<Draft> {
-        self.with(
+        self.compose_with(
             config,
             work_order,
             history,
@@ -135,21 +135,21 @@ impl PromptAssembler {
         cache.counters.clear();
     }
 
-    fn with<T>(
+    fn compose_with<T>(
         &self,
         config: &AssemblyConfig,
         work_order: &Work,
         history: &[Turn],
         user_message: &str,
         active_context: Option<&IndexMap<String, String>>,
-        finish: impl FnOnce(Composed<'_>) -> Result<T>,
+        finish: impl FnOnce(FittedPrompt<'_>) -> Result<T>,
     ) -> Result<T> {
         let model = self.catalogue.find_or_assume(&config.model_id);
-        let (pack, counter) = self.cached(&model.tokenizer, || {
+        let (pack, counter) = self.load_cached(&model.tokenizer, || {
             Counter::new(self.catalogue.tokenizer(&model))
         })?;
         pack.mode(&config.mode)?;
-        let view = View {
+        let view = PromptInputs {
             mode: Some(&config.mode),
             work: work_order,
             active_context: active_context.unwrap_or(&work_order.active_context),
@@ -173,7 +173,7 @@ impl PromptAssembler {
     }
 
     /// Returns the pack and the counter of a tokenizer, read and made anew if need be.
-    fn cached(
+    fn load_cached(
         &self,
         tokenizer: &str,
         make: impl FnOnce() -> Counter,

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::count::Counter;
-use super::vars::{self, Missing, Values, Variables};
+use super::vars::{self, Missing, PlaceholderValues, Variables};
 use crate::error::Result;
 use crate::models::{Mode, Tier};
-use crate::pack::{Holds, Layer, Pack, file_for};
+use crate::pack::{Layer, LayerContent, Pack, file_for};
 
 /// What one layer's prose takes in one mode at one tier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,12 +43,12 @@ pub fn budgets(pack: &Pack, counter: &Counter) -> Result<Vec<BudgetRow>> {
     for mode in pack.modes.keys() {
         for tier in Tier::ALL {
             for layer in &pack.layers {
-                let text = text_at(pack, layer, mode, tier)?;
+                let text = longest_prose(pack, layer, mode, tier)?;
                 let tokens = text.map(|text| {
                     if text.is_empty() {
                         0
                     } else {
-                        counter.piece(&text)
+                        counter.max_tokens(&text)
                     }
                 });
                 let budget = layer.budget.or(layer.floor).map(|budget| budget.at(tier));
@@ -68,7 +68,7 @@ pub fn budgets(pack: &Pack, counter: &Counter) -> Result<Vec<BudgetRow>> {
 }
 
 /// Returns the prose of a layer in a mode at a tier, the longest of several; `None` if it has none of its own.
-fn text_at(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option<String>> {
+fn longest_prose(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option<String>> {
     if layer.none_at.is_some_and(|none| tier <= none) {
         return Ok(Some(String::new()));
     }
@@ -78,7 +78,7 @@ fn text_at(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option
         .map(|file| file.value.as_str());
     let chosen = layer.choose.iter().map(|choice| choice.value.text.as_str());
     let alternatives: Vec<Vec<&str>> = match (&layer.text, layer.holds) {
-        (_, Holds::Turn) => vec![turn.collect()],
+        (_, LayerContent::Turn) => vec![turn.collect()],
         (Some(text), _) => {
             let added = layer
                 .adds
@@ -97,7 +97,7 @@ fn text_at(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option
             .into_iter()
             .filter_map(|file| pack.text(&file_for(file, mode), tier))
         {
-            let values = Values {
+            let values = PlaceholderValues {
                 given: &Variables::new(),
                 own: &[],
                 pack_texts: &Variables::new(),
@@ -105,7 +105,7 @@ fn text_at(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option
                 nonce: None,
             };
             parts.push(
-                vars::fill(text, values, Missing::Empty, &str::to_owned)?
+                vars::fill_placeholders(text, values, Missing::Empty, &str::to_owned)?
                     .0
                     .trim()
                     .to_owned(),

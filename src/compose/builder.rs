@@ -9,9 +9,9 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::draft::assemble;
-use super::layers::{self, View};
+use super::layers::{self, PromptInputs};
 use super::tools::check_tools;
-use super::{Given, Missing, Request, Variables, markdown};
+use super::{Missing, Request, SourcedItem, Variables, markdown};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{ContextItem, ContextKind, Format, Mode, Tier, Work};
 use crate::pack::{BUILDER_PACK, Pack, Places, Text};
@@ -39,7 +39,7 @@ pub trait RelevantRules {}
 
 /// Builds one prompt from five layers: identity, project context, rules, named blocks of context, tools.
 ///
-/// Layers have this order whatever the order of calls, and empty ones are left out; blocks of context keep the order of
+/// FilledLayers have this order whatever the order of calls, and empty ones are left out; blocks of context keep the order of
 /// their calls. A builder is for one prompt: it can be sent to another thread, and it cannot be shared between threads.
 ///
 /// ```
@@ -74,7 +74,7 @@ pub struct PromptBuilder<'m> {
     strict: bool,
     identity: Option<(Mode, Variables)>,
     project: Option<String>,
-    context: Vec<Given>,
+    context: Vec<SourcedItem>,
     tools: Vec<Value>,
     /// Makes the builder `Send` and not `Sync`.
     single_thread: PhantomData<Cell<()>>,
@@ -109,11 +109,11 @@ impl<'m> PromptBuilder<'m> {
     /// Uses the prose and the layers of a pack.
     #[must_use]
     pub fn with_pack(mut self, pack: Pack) -> Self {
-        self.take_pack(pack);
+        self.replace_pack(pack);
         self
     }
 
-    fn take_pack(&mut self, pack: Pack) -> &mut Self {
+    fn replace_pack(&mut self, pack: Pack) -> &mut Self {
         self.others = pack.other_texts();
         self.pack = pack;
         self
@@ -175,15 +175,15 @@ impl<'m> PromptBuilder<'m> {
 
     /// Adds a named block of context; an empty one is left out.
     pub fn add_context(&mut self, name: &str, content: &str) -> &mut Self {
-        self.add(name, content, false);
+        self.push_context(name, content, false);
         self
     }
 
-    fn add(&mut self, name: &str, content: &str, own: bool) {
+    fn push_context(&mut self, name: &str, content: &str, own: bool) {
         let content = trim_block(content);
         if !content.is_empty() {
             let item = ContextItem::new(ContextKind::Artifact, name, content);
-            self.context.push(Given {
+            self.context.push(SourcedItem {
                 item,
                 source: "the caller".to_owned(),
                 own,
@@ -206,7 +206,7 @@ impl<'m> PromptBuilder<'m> {
         data: &Map<String, Value>,
     ) -> Result<&mut Self> {
         if name != DEPTH_SECTION {
-            let text = markdown::fields(data);
+            let text = markdown::list_fields(data);
             return Ok(self.add_context(name, &text));
         }
         let variables = data.iter().filter_map(|(name, value)| match value {
@@ -219,24 +219,25 @@ impl<'m> PromptBuilder<'m> {
         let request = Request {
             variables,
             facts,
-            missing: self.missing(),
+            missing: self.missing_policy(),
             ..Request::default()
         };
-        let rules_pack = self.depth_rules()?;
-        let rules = layers::one_text(&rules_pack, DEPTH_BLOCK, &request)?.ok_or_else(|| {
-            let message = format!(
-                "no rules follow from {DEPTH_SECTION} {}",
-                Value::from(data.clone())
-            );
-            Error::new(ErrorKind::MissingVariable, message)
-                .with_hint("give `depth` as a number from 0, and `max_depth` as a number")
-        })?;
-        self.add(DEPTH_BLOCK, &rules, true);
+        let rules_pack = self.depth_rules_pack()?;
+        let rules =
+            layers::fill_layer_text(&rules_pack, DEPTH_BLOCK, &request)?.ok_or_else(|| {
+                let message = format!(
+                    "no rules follow from {DEPTH_SECTION} {}",
+                    Value::from(data.clone())
+                );
+                Error::new(ErrorKind::MissingVariable, message)
+                    .with_hint("give `depth` as a number from 0, and `max_depth` as a number")
+            })?;
+        self.push_context(DEPTH_BLOCK, &rules, true);
         Ok(self)
     }
 
     /// Returns the pack whose layer has the rules for the depth of a task.
-    fn depth_rules(&self) -> Result<Cow<'_, Pack>> {
+    fn depth_rules_pack(&self) -> Result<Cow<'_, Pack>> {
         if self.pack.layers.iter().any(|layer| layer.id == DEPTH_BLOCK) {
             return Ok(Cow::Borrowed(&self.pack));
         }
@@ -291,7 +292,7 @@ impl<'m> PromptBuilder<'m> {
             None => (None, Variables::new()),
         };
         let (work, focus) = (Work::default(), IndexMap::new());
-        let view = View {
+        let view = PromptInputs {
             mode,
             work: &work,
             active_context: &focus,
@@ -300,7 +301,7 @@ impl<'m> PromptBuilder<'m> {
         };
         let request = Request {
             variables,
-            missing: self.missing(),
+            missing: self.missing_policy(),
             context: self.context.clone(),
             project: self
                 .project
@@ -339,7 +340,7 @@ impl<'m> PromptBuilder<'m> {
             Error::new(ErrorKind::TemplateNotFound, message)
                 .with_hint(format!("there are {}", known.join(", ")))
         })?;
-        layers::rendered(&self.pack, text, variables, self.missing())
+        layers::render_text(&self.pack, text, variables, self.missing_policy())
     }
 
     /// Reads the templates again.
@@ -349,7 +350,7 @@ impl<'m> PromptBuilder<'m> {
     /// Those of [`Pack::load`]; the templates that were there stay in use.
     pub fn reload(&mut self) -> Result<&mut Self> {
         let pack = self.pack.reloaded()?;
-        Ok(self.take_pack(pack))
+        Ok(self.replace_pack(pack))
     }
 
     fn template(&self, name: &str) -> Option<&Text> {
@@ -363,7 +364,7 @@ impl<'m> PromptBuilder<'m> {
             .or_else(|| self.others.get(&file))
     }
 
-    fn missing(&self) -> Missing {
+    fn missing_policy(&self) -> Missing {
         if self.strict {
             Missing::Error
         } else {

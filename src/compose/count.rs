@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::models::{CountKind, TokenizerSpec};
 
 /// The most counts that are kept.
-const MOST_COUNTS: usize = 1 << 20;
+const MAX_CACHED_COUNTS: usize = 1 << 20;
 
 /// A number of tokens, and how sure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -70,24 +70,24 @@ impl Counter {
     #[must_use]
     pub fn count(&self, text: &str) -> Count {
         let TokenizerSpec { kind, base, .. } = self.tokenizer;
-        let tokens = scaled(self.o200k(text), self.factor(text));
+        let tokens = scale_tokens(self.count_cached(text), self.factor(text));
         Count {
             tokens: tokens + base,
-            upper_bound: self.piece(text) + base,
+            upper_bound: self.max_tokens(text) + base,
             kind,
         }
     }
 
     /// Returns what a piece of a prompt takes at most; what every call costs beside its text is not in it.
     #[must_use]
-    pub fn piece(&self, text: &str) -> u64 {
-        let exact = self.o200k(text);
-        scaled(exact, self.factor(text) * self.tokenizer.margin.max(1.0))
+    pub fn max_tokens(&self, text: &str) -> u64 {
+        let exact = self.count_cached(text);
+        scale_tokens(exact, self.factor(text) * self.tokenizer.margin.max(1.0))
     }
 
     /// Returns what a text of some bytes takes at most, whatever it says: no token is shorter than a byte.
     #[must_use]
-    pub fn bound(&self, bytes: usize) -> u64 {
+    pub fn max_tokens_for_bytes(&self, bytes: usize) -> u64 {
         let TokenizerSpec {
             ascii,
             chinese,
@@ -100,7 +100,7 @@ impl Counter {
         let factor = [ascii, chinese, japanese, hindi, emoji]
             .into_iter()
             .fold(1.0, f64::max);
-        scaled(bytes as u64, factor * self.measured * margin.max(1.0))
+        scale_tokens(bytes as u64, factor * self.measured * margin.max(1.0))
     }
 
     /// Returns what every call costs beside its text.
@@ -115,7 +115,7 @@ impl Counter {
         self.tokenizer.kind
     }
 
-    fn o200k(&self, text: &str) -> u64 {
+    fn count_cached(&self, text: &str) -> u64 {
         let key = (
             self.hashers[0].hash_one(text),
             self.hashers[1].hash_one(text),
@@ -130,7 +130,7 @@ impl Counter {
         }
         let count = count_o200k(text);
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
-        if cache.len() >= MOST_COUNTS {
+        if cache.len() >= MAX_CACHED_COUNTS {
             cache.clear();
         }
         cache.insert(key, count);
@@ -151,7 +151,7 @@ impl Counter {
         let mut seen = [0_usize; 5];
         let mut all = 0;
         for c in text.chars() {
-            seen[script(c)] += 1;
+            seen[script_index(c)] += 1;
             all += 1;
         }
         // Han characters beside kana are Japanese.
@@ -187,7 +187,7 @@ const CHINESE: usize = 1;
 const JAPANESE: usize = 2;
 
 /// Returns the class of a character: Latin and the like, Han, kana, another script, emoji.
-fn script(c: char) -> usize {
+fn script_index(c: char) -> usize {
     match c {
         '\0'..='\u{24F}' | '\u{2000}'..='\u{206F}' | '\u{2190}'..='\u{25FF}' => 0,
         '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}' => CHINESE,
@@ -203,7 +203,7 @@ fn script(c: char) -> usize {
     clippy::cast_sign_loss,
     reason = "a count of tokens is far below 2^52 and never negative"
 )]
-fn scaled(tokens: u64, factor: f64) -> u64 {
+fn scale_tokens(tokens: u64, factor: f64) -> u64 {
     (tokens as f64 * factor).ceil() as u64
 }
 
@@ -229,7 +229,10 @@ mod tests {
     fn the_bound_by_bytes_is_never_below_an_estimate() {
         let counter = Counter::new(TokenizerSpec::default());
         for text in ["", "a b c", "++++", "🎉🎉", "{{{{}}}}", "今天"] {
-            assert!(counter.piece(text) <= counter.bound(text.len()), "{text}");
+            assert!(
+                counter.max_tokens(text) <= counter.max_tokens_for_bytes(text.len()),
+                "{text}"
+            );
         }
     }
 }

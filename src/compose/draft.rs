@@ -5,21 +5,21 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::block::{ElasticSequence, PromptEntry, SequenceItems};
 use super::count::Counter;
-use super::entry::{Elastic, Entry, Items};
-use super::fit::{self, Bounds, Fate, Fit, TooSmall};
-use super::frame::Frame;
-use super::layers::{self, Layers, View};
-use super::pieces::{Contents, Written, contents, walk, xml_segments};
-use super::report::{Absent, FitBlock, FitReport};
-use super::sent::sent;
+use super::delimiters::Delimiters;
+use super::fit::{self, BudgetShortfall, EntryFit, FitBounds, FitOutcome};
+use super::layers::{self, FilledLayers, PromptInputs};
+use super::mention_escape::escape_mentions;
+use super::report::{AbsentLayer, FitBlock, FitReport};
+use super::segments::{PromptContents, SegmentWriter, take_contents, write_pieces, xml_segments};
 use super::vars::{NONCE, VERDICTS, VariableUse};
 use super::{Request, tools};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
     CountKind, Expands, Format, Mode, Nonce, Part, Role, Segment, Tier, UnifiedPrompt,
 };
-use crate::pack::{Holds, Pack};
+use crate::pack::{LayerContent, Pack};
 
 /// A prompt that is ready to be looked at or sent.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Draft {
                 role: "user",
                 content: self.text(),
             }],
-            Format::Chat | Format::Tools => messages(&self.segments),
+            Format::Chat | Format::Tools => group_messages(&self.segments),
         }
     }
 
@@ -81,26 +81,28 @@ impl Draft {
     pub fn rendered(&self) -> String {
         let rendered = match self.format {
             Format::Xml | Format::Flat => self.text(),
-            Format::Chat => pretty(&json!(self.messages())),
+            Format::Chat => to_pretty_json(&json!(self.messages())),
             Format::Tools => {
                 let (system, rest): (Vec<_>, Vec<_>) = self
                     .messages()
                     .into_iter()
                     .partition(|message| message.role == "system");
                 let system: String = system.into_iter().map(|message| message.content).collect();
-                pretty(&json!({"system_prompt": system, "tools": self.tools, "messages": rest}))
+                to_pretty_json(
+                    &json!({"system_prompt": system, "tools": self.tools, "messages": rest}),
+                )
             }
         };
-        sent(rendered, self.format, &self.expands)
+        escape_mentions(rendered, self.format, &self.expands)
     }
 }
 
-fn pretty(value: &Value) -> String {
+fn to_pretty_json(value: &Value) -> String {
     // A value made of strings and lists has no way to fail.
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
 
-fn messages(segments: &[Segment]) -> Vec<Message> {
+fn group_messages(segments: &[Segment]) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     for segment in segments {
         let role = match segment.part {
@@ -124,17 +126,17 @@ fn messages(segments: &[Segment]) -> Vec<Message> {
 }
 
 /// A prompt that was fitted, before it is written.
-pub(super) struct Composed<'a> {
-    entries: Vec<Entry<'a>>,
-    frame: Frame<'a>,
-    fit: Fit,
+pub(super) struct FittedPrompt<'a> {
+    entries: Vec<PromptEntry<'a>>,
+    delimiters: Delimiters<'a>,
+    fit: FitOutcome,
     /// Whether tokens were counted.
     counted: bool,
-    window: Window,
+    window: TokenWindow,
     count: CountKind,
     request: Request,
     variables: Vec<VariableUse>,
-    absent: Vec<Absent>,
+    absent: Vec<AbsentLayer>,
     pack: &'a Pack,
     mode: Option<&'a Mode>,
 }
@@ -142,15 +144,16 @@ pub(super) struct Composed<'a> {
 /// Fills the layers and fits them.
 pub(super) fn assemble<'a>(
     pack: &'a Pack,
-    view: View<'a>,
+    view: PromptInputs<'a>,
     mut request: Request,
-) -> Result<Composed<'a>> {
+) -> Result<FittedPrompt<'a>> {
     let format = request.format.unwrap_or(pack.rendering);
     let tier = request
         .model
         .as_ref()
         .map_or(Tier::Full, |model| model.tier);
-    let frame = Frame::of(pack, format, request.template.as_deref(), &request.expands);
+    let delimiters =
+        Delimiters::from_pack(pack, format, request.template.as_deref(), &request.expands);
     tools::check_tools(&request.tools)?;
     if request
         .instructions
@@ -164,18 +167,18 @@ pub(super) fn assemble<'a>(
     }
     let counter = request.resolve_counter()?;
     fill_turn_variables(pack, view.mode, &mut request);
-    let Layers {
+    let FilledLayers {
         mut entries,
         variables,
         absent,
-    } = layers::fill(pack, view, &mut request, tier, &frame)?;
+    } = layers::fill_layers(pack, view, &mut request, tier, &delimiters)?;
     let tools = if format == Format::Tools {
-        tools_of(pack, view.mode, &request)
+        select_tools(pack, view.mode, &request)
     } else {
         Vec::new()
     };
-    let window = Window::of(pack, &request, &counter, tier, &tools);
-    let bounds = Bounds {
+    let window = TokenWindow::new(pack, &request, &counter, tier, &tools);
+    let bounds = FitBounds {
         budget: window.budget.unwrap_or(u64::MAX),
         tier,
         counter: &counter,
@@ -187,7 +190,7 @@ pub(super) fn assemble<'a>(
     let whole = if request.count {
         None
     } else {
-        fit::fit(&entries, &frame, bounds)
+        fit::fit(&entries, &delimiters, bounds)
             .ok()
             .filter(|fit| !fit.cut)
     };
@@ -195,21 +198,21 @@ pub(super) fn assemble<'a>(
     let fit = match whole {
         Some(fit) => fit,
         None => {
-            layers::lengthen(&mut entries, pack, view, &request, tier, &frame)?;
+            layers::add_shorter_rungs(&mut entries, pack, view, &request, tier, &delimiters)?;
             // To count without a window, any budget that is never reached will do.
-            let bounds = Bounds {
+            let bounds = FitBounds {
                 exact: true,
                 budget: bounds.budget.min(u64::MAX / 4),
                 ..bounds
             };
-            fit::fit(&entries, &frame, bounds)
-                .map_err(|small| too_small(&entries, &small, &window))?
+            fit::fit(&entries, &delimiters, bounds)
+                .map_err(|small| budget_error(&entries, &small, &window))?
         }
     };
-    check_named(&entries, &fit, window.budget, &counter)?;
-    Ok(Composed {
+    check_named_items(&entries, &fit, window.budget, &counter)?;
+    Ok(FittedPrompt {
         entries,
-        frame,
+        delimiters,
         fit,
         counted,
         window,
@@ -245,15 +248,15 @@ fn fill_turn_variables(pack: &Pack, mode: Option<&Mode>, request: &mut Request) 
 }
 
 /// Refuses a prompt in which something that a person named found no room.
-fn check_named(
-    entries: &[Entry<'_>],
-    fit: &Fit,
+fn check_named_items(
+    entries: &[PromptEntry<'_>],
+    fit: &FitOutcome,
     budget: Option<u64>,
     counter: &Counter,
 ) -> Result<()> {
-    for (entry, fate) in entries.iter().zip(&fit.fates) {
+    for (entry, entry_fit) in entries.iter().zip(&fit.entry_fits) {
         let lacking = match entry {
-            Entry::Block(block) if block.named && fate.rung.is_none() => {
+            PromptEntry::Block(block) if block.named && entry_fit.rung.is_none() => {
                 let Part::Context { name, .. } = &block.part else {
                     continue;
                 };
@@ -262,14 +265,14 @@ fn check_named(
                     .last()
                     .map(|rung| (name.as_str(), rung.text.as_ref()))
             }
-            Entry::Elastic(Elastic {
-                items: Items::Context { items, .. },
+            PromptEntry::Elastic(ElasticSequence {
+                items: SequenceItems::Context { items, .. },
                 ..
             }) => {
                 let mut lacking = items
                     .iter()
                     .enumerate()
-                    .filter(|(index, _)| !fate.items.contains(index));
+                    .filter(|(index, _)| !entry_fit.items.contains(index));
                 let lacking = lacking.find(|(_, given)| given.named);
                 lacking.map(|(_, given)| (given.item.name(), given.item.content()))
             }
@@ -277,9 +280,9 @@ fn check_named(
         };
 
         if let Some((name, content)) = lacking {
-            let needed = counter.piece(content);
+            let needed = counter.max_tokens(content);
             let left = budget.map_or(u64::MAX, |budget| budget.saturating_sub(fit.used));
-            let why = match &fate.why {
+            let why = match &entry_fit.why {
                 Some(why) if needed <= left => format!("; {why}"),
                 _ => format!(", and {left} are left"),
             };
@@ -293,7 +296,7 @@ fn check_named(
 }
 
 /// Returns the tools of a prompt: those given, or the actions of its mode.
-fn tools_of(pack: &Pack, mode: Option<&Mode>, request: &Request) -> Vec<Value> {
+fn select_tools(pack: &Pack, mode: Option<&Mode>, request: &Request) -> Vec<Value> {
     match mode {
         Some(mode) if request.tools.is_empty() => pack
             .actions_of(mode)
@@ -304,7 +307,7 @@ fn tools_of(pack: &Pack, mode: Option<&Mode>, request: &Request) -> Vec<Value> {
 }
 
 /// What a prompt may take.
-struct Window {
+struct TokenWindow {
     tier: Tier,
     window: Option<u64>,
     reserve: u64,
@@ -312,13 +315,13 @@ struct Window {
     budget: Option<u64>,
 }
 
-impl Window {
-    fn of(pack: &Pack, request: &Request, counter: &Counter, tier: Tier, tools: &[Value]) -> Self {
+impl TokenWindow {
+    fn new(pack: &Pack, request: &Request, counter: &Counter, tier: Tier, tools: &[Value]) -> Self {
         let window = request.model.as_ref().map(|model| model.window);
         let reserve = pack.reserve.map_or(0, |reserve| reserve.at(tier));
         let mut overhead = request.overhead + counter.base();
         if window.is_some() && !tools.is_empty() {
-            overhead += counter.piece(&Value::from(tools.to_vec()).to_string());
+            overhead += counter.max_tokens(&Value::from(tools.to_vec()).to_string());
         }
         let budget = window.map(|window| window.saturating_sub(reserve).saturating_sub(overhead));
         Self {
@@ -331,8 +334,12 @@ impl Window {
     }
 }
 
-fn too_small(entries: &[Entry<'_>], small: &TooSmall, window: &Window) -> Error {
-    let needed: u64 = small.needs.iter().sum::<u64>() + small.frame;
+fn budget_error(
+    entries: &[PromptEntry<'_>],
+    small: &BudgetShortfall,
+    window: &TokenWindow,
+) -> Error {
+    let needed: u64 = small.needs.iter().sum::<u64>() + small.delimiters;
     let mut rows: Vec<(&str, u64)> = Vec::new();
     for (entry, need) in entries
         .iter()
@@ -340,13 +347,13 @@ fn too_small(entries: &[Entry<'_>], small: &TooSmall, window: &Window) -> Error 
         .filter(|(_, need)| **need > 0)
     {
         let id = match entry {
-            Entry::Block(block) => block.id.as_str(),
-            Entry::Elastic(elastic) => elastic.layer.id.as_str(),
+            PromptEntry::Block(block) => block.id.as_str(),
+            PromptEntry::Elastic(elastic) => elastic.layer.id.as_str(),
         };
         rows.push((id, *need));
     }
-    if small.frame > 0 {
-        rows.push(("what holds them together", small.frame));
+    if small.delimiters > 0 {
+        rows.push(("what holds them together", small.delimiters));
     }
     let left_out = rows.len().saturating_sub(20);
     let mut list: String = rows
@@ -371,14 +378,14 @@ fn too_small(entries: &[Entry<'_>], small: &TooSmall, window: &Window) -> Error 
         .with_hint("give less text, or name a model with a larger window")
 }
 
-impl Composed<'_> {
+impl FittedPrompt<'_> {
     /// Returns the prompt's bytes.
     pub(super) fn text(self) -> Result<String> {
-        if self.frame.format == Format::Xml || !self.request.expands.is_empty() {
+        if self.delimiters.format == Format::Xml || !self.request.expands.is_empty() {
             return Ok(self.into_draft()?.rendered());
         }
-        let mut out = String::with_capacity(self.likely_size());
-        walk(&self.entries, &self.fit, &self.frame, &mut out);
+        let mut out = String::with_capacity(self.estimate_bytes());
+        write_pieces(&self.entries, &self.fit, &self.delimiters, &mut out);
         if out.len() > self.request.max_bytes {
             self.into_draft()?;
         }
@@ -386,38 +393,42 @@ impl Composed<'_> {
     }
 
     /// Returns the prompt's size if nothing has to be escaped in it, and a little more.
-    fn likely_size(&self) -> usize {
-        let size = |(entry, fate): (&Entry<'_>, &Fate)| match entry {
-            Entry::Block(block) => fate.rung.map_or(0, |rung| {
+    fn estimate_bytes(&self) -> usize {
+        let size = |(entry, entry_fit): (&PromptEntry<'_>, &EntryFit)| match entry {
+            PromptEntry::Block(block) => entry_fit.rung.map_or(0, |rung| {
                 let rung = &block.rungs[rung];
                 rung.text.len() + rung.end.len() + 64
             }),
-            Entry::Elastic(elastic) => {
-                let items = fate.items.iter().map(|&index| match &elastic.items {
-                    Items::Turns { turns, .. } => {
+            PromptEntry::Elastic(elastic) => {
+                let items = entry_fit.items.iter().map(|&index| match &elastic.items {
+                    SequenceItems::Turns { turns, .. } => {
                         turns[index].user.len() + turns[index].assistant.len() + 32
                     }
-                    Items::Entries { entries, .. } => {
+                    SequenceItems::Entries { entries, .. } => {
                         entries[index].value.len() + entries[index].key.len() + 80
                     }
-                    Items::Context { items, .. } => items[index].item.content().len() + 64,
+                    SequenceItems::Context { items, .. } => items[index].item.content().len() + 64,
                 });
                 items.sum::<usize>() + 128
             }
         };
-        self.entries.iter().zip(&self.fit.fates).map(size).sum()
+        self.entries
+            .iter()
+            .zip(&self.fit.entry_fits)
+            .map(size)
+            .sum()
     }
 
     /// Makes the segments and the view by part.
     pub(super) fn into_draft(mut self) -> Result<Draft> {
-        let mut written = Written::default();
-        walk(&self.entries, &self.fit, &self.frame, &mut written);
-        let mut report = self.report();
-        let format = self.frame.format;
-        let Contents {
+        let mut written = SegmentWriter::default();
+        write_pieces(&self.entries, &self.fit, &self.delimiters, &mut written);
+        let mut report = self.make_report();
+        let format = self.delimiters.format;
+        let PromptContents {
             items,
             instructions,
-        } = contents(&mut self.entries, &self.fit);
+        } = take_contents(&mut self.entries, &self.fit);
         // The verdict has to carry the nonce only if the prompt shows it.
         let shows = |nonce: &Nonce| {
             written
@@ -429,13 +440,13 @@ impl Composed<'_> {
         let prompt = UnifiedPrompt::new(instructions)?.with_system(written.system);
         let prompt = items.into_iter().fold(prompt, UnifiedPrompt::with_item);
         let mut segments = written.segments;
-        measure(&mut report, &segments);
+        record_block_bytes(&mut report, &segments);
         if format == Format::Xml {
             segments = xml_segments(&prompt, segments);
         }
         report.bytes = segments.iter().map(|segment| segment.text.len()).sum();
         check_bytes(&report, report.bytes)?;
-        let tools = tools_of(self.pack, self.mode, &self.request);
+        let tools = select_tools(self.pack, self.mode, &self.request);
         let variables = self.variables;
         let expands = self.request.expands;
         Ok(Draft {
@@ -450,9 +461,9 @@ impl Composed<'_> {
         })
     }
 
-    fn report(&self) -> FitReport {
-        let pairs = || self.entries.iter().zip(&self.fit.fates);
-        let history = pairs().find(|(entry, _)| entry.layer().holds == Holds::History);
+    fn make_report(&self) -> FitReport {
+        let pairs = || self.entries.iter().zip(&self.fit.entry_fits);
+        let history = pairs().find(|(entry, _)| entry.layer().holds == LayerContent::History);
         let (request, window) = (&self.request, &self.window);
         FitReport {
             model: request.model.as_ref().map(|model| model.id.clone()),
@@ -465,13 +476,15 @@ impl Composed<'_> {
             count: self.count,
             bytes: 0,
             max_bytes: request.max_bytes,
-            first_turn: history.and_then(|(_, fate)| fate.items.first().copied()),
-            blocks: pairs().map(|(entry, fate)| self.row(entry, fate)).collect(),
+            first_turn: history.and_then(|(_, entry_fit)| entry_fit.items.first().copied()),
+            blocks: pairs()
+                .map(|(entry, entry_fit)| self.report_row(entry, entry_fit))
+                .collect(),
             absent: self.absent.clone(),
         }
     }
 
-    fn row(&self, entry: &Entry<'_>, fate: &Fate) -> FitBlock {
+    fn report_row(&self, entry: &PromptEntry<'_>, entry_fit: &EntryFit) -> FitBlock {
         let layer = entry.layer();
         let row = FitBlock {
             block: layer.id.clone(),
@@ -479,21 +492,21 @@ impl Composed<'_> {
             class: layer.class,
             zone: layer.zone,
             rung: "none",
-            tokens: self.counted.then_some(fate.tokens),
+            tokens: self.counted.then_some(entry_fit.tokens),
             bytes: 0,
             target: layer.budget.map(|target| target.at(self.window.tier)),
-            kept: fate.items.len(),
+            kept: entry_fit.items.len(),
             of: 1,
-            why: fate.why.clone(),
+            why: entry_fit.why.clone(),
         };
         match entry {
-            Entry::Elastic(elastic) => {
+            PromptEntry::Elastic(elastic) => {
                 let source = match &elastic.items {
-                    Items::Turns { .. } => "the session",
-                    Items::Entries { .. } => "the knowledge base",
-                    Items::Context { .. } => "the context",
+                    SequenceItems::Turns { .. } => "the session",
+                    SequenceItems::Entries { .. } => "the knowledge base",
+                    SequenceItems::Context { .. } => "the context",
                 };
-                let rung = match fate.items.len() {
+                let rung = match entry_fit.items.len() {
                     0 => "none",
                     kept if kept == elastic.len() => "whole",
                     _ => "part",
@@ -505,10 +518,10 @@ impl Composed<'_> {
                     ..row
                 }
             }
-            Entry::Block(block) => {
-                let chosen = fate.rung.map(|rung| &block.rungs[rung]);
+            PromptEntry::Block(block) => {
+                let chosen = entry_fit.rung.map(|rung| &block.rungs[rung]);
                 let chosen = chosen.filter(|rung| !rung.text.is_empty() || !rung.end.is_empty());
-                let laddered = matches!(layer.holds, Holds::Text | Holds::State);
+                let laddered = matches!(layer.holds, LayerContent::Text | LayerContent::State);
                 let rung = chosen.map_or(
                     "none",
                     |rung| if laddered { rung.tier.name() } else { "whole" },
@@ -533,7 +546,7 @@ impl Composed<'_> {
 }
 
 /// Notes what each block takes in bytes, headings and separators included.
-fn measure(report: &mut FitReport, segments: &[Segment]) {
+fn record_block_bytes(report: &mut FitReport, segments: &[Segment]) {
     let mut sizes: HashMap<&str, usize> = HashMap::new();
     for segment in segments {
         let id = segment.block.as_str();

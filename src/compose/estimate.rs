@@ -7,20 +7,20 @@ pub(super) const ESTIMATE_MARGIN: f64 = 1.6;
 /// Estimates the o200k tokens of a text, at most one for each byte.
 pub(super) fn estimate_tokens(text: &str) -> u64 {
     let mut tenths = 0;
-    let mut run = Run {
-        kind: Kind::Space,
+    let mut run = CharRun {
+        kind: CharClass::Space,
         length: 0,
     };
     let mut before = ' ';
     for c in text.chars() {
-        let kind = Kind::of(c);
+        let kind = CharClass::from_char(c);
         // `CamelCase` is two pieces, `CAPITALS` is one.
         let starts_word = c.is_ascii_uppercase() && before.is_ascii_lowercase();
         if kind == run.kind && !starts_word {
             run.length += 1;
         } else {
             tenths += run.tenths();
-            run = Run { kind, length: 1 };
+            run = CharRun { kind, length: 1 };
         }
         before = c;
     }
@@ -30,14 +30,14 @@ pub(super) fn estimate_tokens(text: &str) -> u64 {
 }
 
 /// Characters of one kind in a row.
-struct Run {
-    kind: Kind,
+struct CharRun {
+    kind: CharClass,
     length: u64,
 }
 
 /// Kinds of characters that o200k treats alike.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CharClass {
     Word,
     Digit,
     Space,
@@ -51,8 +51,8 @@ enum Kind {
     Symbol,
 }
 
-impl Kind {
-    fn of(c: char) -> Self {
+impl CharClass {
+    fn from_char(c: char) -> Self {
         match c {
             'a'..='z' | 'A'..='Z' => Self::Word,
             '0'..='9' => Self::Digit,
@@ -68,20 +68,20 @@ impl Kind {
     }
 }
 
-impl Run {
+impl CharRun {
     /// Returns the estimated tokens of the run, in tenths.
     fn tenths(&self) -> u64 {
         let length = self.length;
         match self.kind {
-            Kind::Word => 10 + length.saturating_sub(1) / 8 * 10,
-            Kind::Digit => length.div_ceil(3) * 10,
+            CharClass::Word => 10 + length.saturating_sub(1) / 8 * 10,
+            CharClass::Digit => length.div_ceil(3) * 10,
             // The space before a word belongs to the word.
-            Kind::Space if length < 2 => 0,
-            Kind::Space | Kind::LineEnd => 10 + length / 16 * 10,
-            Kind::Mark => length.div_ceil(2) * 10,
-            Kind::Alphabet => 5 + length * 4,
-            Kind::Ideograph => length * 8,
-            Kind::Symbol => length * 20,
+            CharClass::Space if length < 2 => 0,
+            CharClass::Space | CharClass::LineEnd => 10 + length / 16 * 10,
+            CharClass::Mark => length.div_ceil(2) * 10,
+            CharClass::Alphabet => 5 + length * 4,
+            CharClass::Ideograph => length * 8,
+            CharClass::Symbol => length * 20,
         }
     }
 }

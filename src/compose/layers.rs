@@ -5,20 +5,20 @@ use std::collections::HashMap;
 
 use indexmap::IndexMap;
 
-use super::entry::{Block, Elastic, Entry, Items, Rung};
-use super::frame::Frame;
-use super::report::Absent;
+use super::block::{BlockRung, ElasticSequence, PromptBlock, PromptEntry, SequenceItems};
+use super::delimiters::Delimiters;
+use super::report::AbsentLayer;
 use super::state_xml::state_xml;
-use super::vars::{self, Missing, Values, VariableUse, Variables};
-use super::{Given, Request};
+use super::vars::{self, Missing, PlaceholderValues, VariableUse, Variables};
+use super::{Request, SourcedItem};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Class, Format, KnowledgeEntry, Mode, Part, Role, Tier, Turn, Work};
-use crate::pack::{Facts, Holds, Layer, Pack, Text, Value, file_for};
+use crate::pack::{FactValue, Facts, Layer, LayerContent, Pack, Text, file_for};
 use crate::text::escape::replace_forbidden;
 
 /// What a prompt is made from, borrowed from whoever has it.
 #[derive(Clone, Copy)]
-pub(super) struct View<'a> {
+pub(super) struct PromptInputs<'a> {
     /// The mode; without one, the layers that depend on it are empty.
     pub(super) mode: Option<&'a Mode>,
     /// What the session works on.
@@ -32,36 +32,36 @@ pub(super) struct View<'a> {
 }
 
 /// The layers of one request.
-pub(super) struct Layers<'a> {
-    pub(super) entries: Vec<Entry<'a>>,
+pub(super) struct FilledLayers<'a> {
+    pub(super) entries: Vec<PromptEntry<'a>>,
     pub(super) variables: Vec<VariableUse>,
-    /// Layers that say nothing, and why.
-    pub(super) absent: Vec<Absent>,
+    /// FilledLayers that say nothing, and why.
+    pub(super) absent: Vec<AbsentLayer>,
 }
 
 /// Fills the pack's layers at their longest, in order; empty ones leave no trace.
-pub(super) fn fill<'a>(
+pub(super) fn fill_layers<'a>(
     pack: &'a Pack,
-    view: View<'a>,
+    view: PromptInputs<'a>,
     request: &mut Request,
     tier: Tier,
-    frame: &Frame<'_>,
-) -> Result<Layers<'a>> {
-    let facts = facts(view, request, tier);
-    let mut filler = Filler {
+    delimiters: &Delimiters<'_>,
+) -> Result<FilledLayers<'a>> {
+    let facts = collect_facts(view, request, tier);
+    let mut filler = LayerFiller {
         pack,
         view,
         tier,
-        frame,
+        delimiters,
         facts,
         variables: Vec::new(),
-        told: false,
+        has_warned: false,
     };
     let mut context = std::mem::take(&mut request.context);
     let mut entries = Vec::new();
     let mut absent = Vec::new();
     let mut leave_out = |layer: &Layer, why: String| {
-        absent.push(Absent {
+        absent.push(AbsentLayer {
             layer: layer.id.clone(),
             why,
         })
@@ -78,8 +78,8 @@ pub(super) fn fill<'a>(
         // Knowledge stands inside the state, and nowhere else.
         let inside = entries
             .last()
-            .is_some_and(|last: &Entry<'_>| last.layer().holds == Holds::State);
-        if layer.holds == Holds::Knowledge && !inside {
+            .is_some_and(|last: &PromptEntry<'_>| last.layer().holds == LayerContent::State);
+        if layer.holds == LayerContent::Knowledge && !inside {
             continue;
         }
         if let Some(kind) = layer.holds.context_kind() {
@@ -87,17 +87,17 @@ pub(super) fn fill<'a>(
                 .into_iter()
                 .partition(|given| given.item.kind() == kind);
             context = rest;
-            entries.extend(filler.context(layer, own));
+            entries.extend(filler.fill_context(layer, own));
         } else {
-            let filled = filler.layer(layer, request)?;
+            let filled = filler.fill_layer(layer, request)?;
             if filled.is_empty() {
-                leave_out(layer, filler.silence(layer));
+                leave_out(layer, filler.explain_absence(layer));
             }
             entries.extend(filled);
         }
     }
     match context.first() {
-        None => Ok(Layers {
+        None => Ok(FilledLayers {
             entries,
             variables: filler.variables,
             absent,
@@ -112,35 +112,35 @@ pub(super) fn fill<'a>(
 }
 
 /// Adds the shorter lengths of every block, for a prompt that does not fit at its longest.
-pub(super) fn lengthen<'a>(
-    entries: &mut [Entry<'a>],
+pub(super) fn add_shorter_rungs<'a>(
+    entries: &mut [PromptEntry<'a>],
     pack: &'a Pack,
-    view: View<'a>,
+    view: PromptInputs<'a>,
     request: &Request,
     tier: Tier,
-    frame: &Frame<'_>,
+    delimiters: &Delimiters<'_>,
 ) -> Result<()> {
-    let facts = facts(view, request, tier);
-    let mut filler = Filler {
+    let facts = collect_facts(view, request, tier);
+    let mut filler = LayerFiller {
         pack,
         view,
         tier,
-        frame,
+        delimiters,
         facts,
         variables: Vec::new(),
-        told: true,
+        has_warned: true,
     };
     entries.iter_mut().try_for_each(|entry| match entry {
-        Entry::Block(block) => filler.lengthen(block, request),
-        Entry::Elastic(_) => Ok(()),
+        PromptEntry::Block(block) => filler.add_shorter_rungs(block, request),
+        PromptEntry::Elastic(_) => Ok(()),
     })
 }
 
 /// Returns what conditions of layers may ask for.
-fn facts(view: View<'_>, request: &Request, tier: Tier) -> Facts {
+fn collect_facts(view: PromptInputs<'_>, request: &Request, tier: Tier) -> Facts {
     let mut facts = Facts::default();
     for (name, value) in &request.facts {
-        facts = facts.with(name, Value::read(value));
+        facts = facts.with(name, FactValue::parse(value));
     }
     if let Some(mode) = view.mode {
         facts = facts.with("mode", mode.as_str());
@@ -171,54 +171,59 @@ fn facts(view: View<'_>, request: &Request, tier: Tier) -> Facts {
         .with("thinking_reminder", reminder)
 }
 
-struct Filler<'a, 'f> {
+struct LayerFiller<'a, 'f> {
     pack: &'a Pack,
-    view: View<'a>,
+    view: PromptInputs<'a>,
     tier: Tier,
-    frame: &'f Frame<'f>,
+    delimiters: &'f Delimiters<'f>,
     facts: Facts,
     variables: Vec<VariableUse>,
-    /// Whether missing values have been told already.
-    told: bool,
+    /// Whether missing values have been has_warned already.
+    has_warned: bool,
 }
 
-impl<'a> Filler<'a, '_> {
-    fn layer(&mut self, layer: &'a Layer, request: &mut Request) -> Result<Vec<Entry<'a>>> {
-        let one = |block: Option<Block<'a>>| block.map(Entry::Block).into_iter().collect();
+impl<'a> LayerFiller<'a, '_> {
+    fn fill_layer(
+        &mut self,
+        layer: &'a Layer,
+        request: &mut Request,
+    ) -> Result<Vec<PromptEntry<'a>>> {
+        let one =
+            |block: Option<PromptBlock<'a>>| block.map(PromptEntry::Block).into_iter().collect();
         Ok(match layer.holds {
-            Holds::Template => one(self.template(layer, request)?),
-            Holds::Text => one(self.text(layer, request)?),
-            Holds::State => one(self.state(layer)?),
-            Holds::Project => {
+            LayerContent::Template => one(self.fill_template(layer, request)?),
+            LayerContent::Text => one(self.fill_text(layer, request)?),
+            LayerContent::State => one(self.fill_state(layer)?),
+            LayerContent::Project => {
                 let project = request
                     .project
                     .take()
                     .filter(|(text, _)| !text.trim().is_empty());
                 one(project.map(|(text, source)| {
-                    let text = self.clean(text.trim());
-                    self.block(layer, Part::System, source, vec![self.rung(text)])
+                    let text = self.escape_value(text.trim());
+                    self.make_block(layer, Part::System, source, vec![self.make_rung(text)])
                 }))
             }
-            Holds::Instructions => one(self.instructions(layer, request)?),
-            Holds::Turn => self.example(layer, request)?,
-            Holds::History => {
+            LayerContent::Instructions => one(self.fill_instructions(layer, request)?),
+            LayerContent::Turn => self.fill_example_turn(layer, request)?,
+            LayerContent::History => {
                 let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
                 let limit = request.limits.turns.unwrap_or(limit);
-                self.elastic(
+                self.make_elastic_entry(
                     layer,
-                    Items::Turns {
+                    SequenceItems::Turns {
                         turns: self.view.history,
                         limit,
                     },
                 )
             }
-            Holds::Knowledge => match self.view.mode {
+            LayerContent::Knowledge => match self.view.mode {
                 Some(mode) => {
                     let (entries, limits) = (self.view.knowledge, request.limits);
                     let shown = self.pack.mode(mode)?;
-                    self.elastic(
+                    self.make_elastic_entry(
                         layer,
-                        Items::Entries {
+                        SequenceItems::Entries {
                             entries,
                             limits,
                             shown,
@@ -227,12 +232,12 @@ impl<'a> Filler<'a, '_> {
                 }
                 None => Vec::new(),
             },
-            Holds::Artifacts | Holds::Files | Holds::Thoughts => Vec::new(),
+            LayerContent::Artifacts | LayerContent::Files | LayerContent::Thoughts => Vec::new(),
         })
     }
 
     /// Returns why a layer says nothing.
-    fn silence(&self, layer: &Layer) -> String {
+    fn explain_absence(&self, layer: &Layer) -> String {
         if layer.none_at.is_some_and(|none| self.tier <= none) {
             return format!("none at the {} tier", self.tier.name());
         }
@@ -257,7 +262,11 @@ impl<'a> Filler<'a, '_> {
         "none of its conditions holds".to_owned()
     }
 
-    fn template(&mut self, layer: &'a Layer, request: &Request) -> Result<Option<Block<'a>>> {
+    fn fill_template(
+        &mut self,
+        layer: &'a Layer,
+        request: &Request,
+    ) -> Result<Option<PromptBlock<'a>>> {
         let (Some(found), Some(mode)) = (&request.template, self.view.mode) else {
             let message = format!(
                 "the layer `{}` holds a template, and none was given",
@@ -271,41 +280,42 @@ impl<'a> Filler<'a, '_> {
             let message = format!("{} is no template of mode `{mode}`", text.name);
             return Err(Error::new(ErrorKind::TemplateInvalid, message));
         }
-        let filled = self.filled(text, request, &[], self.tier)?;
+        let filled = self.fill_placeholders(text, request, &[], self.tier)?;
         let source = text.origin.clone();
         let filled = Some(filled).filter(|text| !text.trim().is_empty());
-        Ok(filled.map(|text| self.block(layer, Part::System, source, vec![self.rung(text)])))
+        Ok(filled
+            .map(|text| self.make_block(layer, Part::System, source, vec![self.make_rung(text)])))
     }
 
     /// Fills the layer of the instructions: the request's own, and below them the pack's texts for the mode.
-    fn instructions(
+    fn fill_instructions(
         &mut self,
         layer: &'a Layer,
         request: &mut Request,
-    ) -> Result<Option<Block<'a>>> {
+    ) -> Result<Option<PromptBlock<'a>>> {
         let Some(given) = request.instructions.take() else {
             return Ok(None);
         };
         let mut text = replace_forbidden(&given).into_owned();
 
-        for added in self.added(layer, self.tier) {
-            let added = self.filled(added, request, &[], self.tier)?;
+        for added in self.added_texts(layer, self.tier) {
+            let added = self.fill_placeholders(added, request, &[], self.tier)?;
             text.truncate(text.trim_end().len());
             text.push_str("\n\n");
             text.push_str(added.trim());
         }
 
         let source = "the request".to_owned();
-        Ok(Some(self.block(
+        Ok(Some(self.make_block(
             layer,
             Part::Instructions,
             source,
-            vec![self.rung(text)],
+            vec![self.make_rung(text)],
         )))
     }
 
     /// Returns the texts that a layer adds in the current mode.
-    fn added(&self, layer: &Layer, tier: Tier) -> Vec<&'a Text> {
+    fn added_texts(&self, layer: &Layer, tier: Tier) -> Vec<&'a Text> {
         let Some(mode) = self.view.mode else {
             return Vec::new();
         };
@@ -317,29 +327,34 @@ impl<'a> Filler<'a, '_> {
     }
 
     /// Fills a layer of prose.
-    fn text(&mut self, layer: &'a Layer, request: &Request) -> Result<Option<Block<'a>>> {
-        let Some((text, origin)) = self.prose(layer, request, self.tier)? else {
+    fn fill_text(
+        &mut self,
+        layer: &'a Layer,
+        request: &Request,
+    ) -> Result<Option<PromptBlock<'a>>> {
+        let Some((text, origin)) = self.compose_prose(layer, request, self.tier)? else {
             return Ok(None);
         };
         // A layer that is empty at this tier has no shorter rung either.
         let says_something = !text.is_empty();
-        let rung = Rung {
+        let rung = BlockRung {
             tier: self.tier,
             text,
             end: String::new(),
             origin: Some(origin),
         };
-        Ok(says_something.then(|| self.block(layer, Part::System, origin.to_owned(), vec![rung])))
+        Ok(says_something
+            .then(|| self.make_block(layer, Part::System, origin.to_owned(), vec![rung])))
     }
 
     /// Returns what a layer of prose says at a tier, and where that stands.
-    fn prose(
+    fn compose_prose(
         &mut self,
         layer: &'a Layer,
         request: &Request,
         tier: Tier,
     ) -> Result<Option<(Cow<'a, str>, &'a str)>> {
-        let Some((file, own)) = self.chosen(layer, request) else {
+        let Some((file, own)) = self.choose_file(layer, request) else {
             return Ok(None);
         };
         let pack = self.pack;
@@ -350,14 +365,18 @@ impl<'a> Filler<'a, '_> {
             return Ok(Some((Cow::Borrowed(""), "")));
         };
         let texts: Vec<&'a Text> = std::iter::once(main)
-            .chain(self.added(layer, tier))
+            .chain(self.added_texts(layer, tier))
             .collect();
         let mut said: Option<Cow<'a, str>> = None;
         for text in texts {
             let filled = if text.is_plain() {
                 vars::with_nonce(text.body().trim(), request.nonce.as_ref())
             } else {
-                Cow::Owned(self.filled(text, request, &own, tier)?.trim().to_owned())
+                Cow::Owned(
+                    self.fill_placeholders(text, request, &own, tier)?
+                        .trim()
+                        .to_owned(),
+                )
             };
             said = Some(match said {
                 None => filled,
@@ -368,7 +387,7 @@ impl<'a> Filler<'a, '_> {
     }
 
     /// Returns the file of a layer of prose, and the values that its choice gives to variables.
-    fn chosen(
+    fn choose_file(
         &self,
         layer: &'a Layer,
         request: &Request,
@@ -399,7 +418,7 @@ impl<'a> Filler<'a, '_> {
         Some((named(&choice.text)?, values.chain(defaults).collect()))
     }
 
-    fn filled(
+    fn fill_placeholders(
         &mut self,
         text: &Text,
         request: &Request,
@@ -410,22 +429,24 @@ impl<'a> Filler<'a, '_> {
             .view
             .mode
             .map_or("", |mode| self.pack.action_list(mode, tier));
-        let values = Values {
+        let values = PlaceholderValues {
             given: &request.variables,
             own,
             pack_texts: &request.pack_texts,
             actions,
             nonce: request.nonce.as_ref(),
         };
-        let (filled, uses) = vars::fill(text, values, request.missing, &|value| self.clean(value))?;
+        let (filled, uses) = vars::fill_placeholders(text, values, request.missing, &|value| {
+            self.escape_value(value)
+        })?;
         for used in uses {
             if self.variables.iter().all(|known| known.name != used.name) {
-                if !self.told
+                if !self.has_warned
                     && used.required
                     && used.bytes.is_none()
                     && request.missing == Missing::Notice
                 {
-                    vars::warn(&used.name);
+                    vars::warn_missing(&used.name);
                 }
                 self.variables.push(used);
             }
@@ -434,19 +455,20 @@ impl<'a> Filler<'a, '_> {
     }
 
     /// Returns a value that cannot pass for ours. In XML, tags tell what is whose; in text, lines do.
-    fn clean(&self, value: &str) -> String {
-        match self.frame.format {
+    fn escape_value(&self, value: &str) -> String {
+        match self.delimiters.format {
             Format::Xml => value.to_owned(),
-            _ => self.frame.lines(value).into_owned(),
+            _ => self.delimiters.escape_block(value).into_owned(),
         }
     }
 
-    fn state(&self, layer: &'a Layer) -> Result<Option<Block<'a>>> {
-        let rung = self.state_at(self.tier)?;
-        Ok(rung.map(|rung| self.block(layer, Part::System, "the session".to_owned(), vec![rung])))
+    fn fill_state(&self, layer: &'a Layer) -> Result<Option<PromptBlock<'a>>> {
+        let rung = self.state_rung(self.tier)?;
+        Ok(rung
+            .map(|rung| self.make_block(layer, Part::System, "the session".to_owned(), vec![rung])))
     }
 
-    fn state_at(&self, tier: Tier) -> Result<Option<Rung<'a>>> {
+    fn state_rung(&self, tier: Tier) -> Result<Option<BlockRung<'a>>> {
         let Some(mode) = self.view.mode else {
             return Ok(None);
         };
@@ -457,9 +479,9 @@ impl<'a> Filler<'a, '_> {
             self.view.active_context,
             sections,
             tier,
-            self.frame,
+            self.delimiters,
         );
-        Ok(Some(Rung {
+        Ok(Some(BlockRung {
             tier,
             text: Cow::Owned(xml.head),
             end: xml.tail,
@@ -468,9 +490,9 @@ impl<'a> Filler<'a, '_> {
     }
 
     /// Puts the shorter rungs of a block before its longest one.
-    fn lengthen(&mut self, block: &mut Block<'a>, request: &Request) -> Result<()> {
+    fn add_shorter_rungs(&mut self, block: &mut PromptBlock<'a>, request: &Request) -> Result<()> {
         if block.layer.class == Class::Pinned
-            || !matches!(block.layer.holds, Holds::Text | Holds::State)
+            || !matches!(block.layer.holds, LayerContent::Text | LayerContent::State)
         {
             return Ok(());
         }
@@ -482,10 +504,10 @@ impl<'a> Filler<'a, '_> {
             .filter(|tier| *tier < longest_tier)
         {
             let rung = match block.layer.holds {
-                Holds::State => self.state_at(tier)?,
+                LayerContent::State => self.state_rung(tier)?,
                 _ => self
-                    .prose(block.layer, request, tier)?
-                    .map(|(text, origin)| Rung {
+                    .compose_prose(block.layer, request, tier)?
+                    .map(|(text, origin)| BlockRung {
                         tier,
                         text,
                         end: String::new(),
@@ -498,7 +520,11 @@ impl<'a> Filler<'a, '_> {
         Ok(())
     }
 
-    fn example(&mut self, layer: &'a Layer, request: &Request) -> Result<Vec<Entry<'a>>> {
+    fn fill_example_turn(
+        &mut self,
+        layer: &'a Layer,
+        request: &Request,
+    ) -> Result<Vec<PromptEntry<'a>>> {
         let (tier, pack) = (self.tier, self.pack);
         let Some(mode) = self
             .view
@@ -516,15 +542,18 @@ impl<'a> Filler<'a, '_> {
                 .as_ref()
                 .and_then(|file| pack.text(&file_for(&file.value, mode), tier));
             let Some(text) = text else { continue };
-            let filled = self.filled(text, request, &[], tier)?.trim().to_owned();
-            let block = self.block(
+            let filled = self
+                .fill_placeholders(text, request, &[], tier)?
+                .trim()
+                .to_owned();
+            let block = self.make_block(
                 layer,
                 Part::History { role },
                 text.origin.clone(),
-                vec![self.rung(filled)],
+                vec![self.make_rung(filled)],
             );
             let follows = role == Role::Assistant;
-            blocks.push(Entry::Block(Block {
+            blocks.push(PromptEntry::Block(PromptBlock {
                 id: format!("{}/{}", layer.id, role.name()),
                 follows,
                 ..block
@@ -533,21 +562,21 @@ impl<'a> Filler<'a, '_> {
         Ok(blocks)
     }
 
-    fn context(&self, layer: &'a Layer, items: Vec<Given>) -> Vec<Entry<'a>> {
+    fn fill_context(&self, layer: &'a Layer, items: Vec<SourcedItem>) -> Vec<PromptEntry<'a>> {
         if layer.class == Class::Elastic {
             let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
-            let mut named = Ids::default();
+            let mut named = BlockIds::default();
             let ids = items
                 .iter()
-                .map(|given| named.of(layer, given.item.name()))
+                .map(|given| named.next_id(layer, given.item.name()))
                 .collect();
-            return self.elastic(layer, Items::Context { items, ids, limit });
+            return self.make_elastic_entry(layer, SequenceItems::Context { items, ids, limit });
         }
-        let mut ids = Ids::default();
+        let mut ids = BlockIds::default();
         let blocks = items.into_iter().enumerate().map(
             |(
                 index,
-                Given {
+                SourcedItem {
                     item,
                     source,
                     own,
@@ -556,14 +585,14 @@ impl<'a> Filler<'a, '_> {
             )| {
                 let kind = item.kind();
                 let (name, content) = item.into_name_and_content();
-                let id = ids.of(layer, &name);
-                let block = self.block(
+                let id = ids.next_id(layer, &name);
+                let block = self.make_block(
                     layer,
                     Part::Context { kind, name },
                     source,
-                    vec![self.rung(content)],
+                    vec![self.make_rung(content)],
                 );
-                Entry::Block(Block {
+                PromptEntry::Block(PromptBlock {
                     id,
                     follows: index > 0,
                     own,
@@ -575,10 +604,14 @@ impl<'a> Filler<'a, '_> {
         blocks.collect()
     }
 
-    fn elastic(&self, layer: &'a Layer, items: Items<'a>) -> Vec<Entry<'a>> {
+    fn make_elastic_entry(
+        &self,
+        layer: &'a Layer,
+        items: SequenceItems<'a>,
+    ) -> Vec<PromptEntry<'a>> {
         let floor = layer.floor.map_or(0, |floor| floor.at(self.tier));
         let cap = layer.cap.map_or(u64::MAX, |cap| cap.at(self.tier));
-        let elastic = Elastic {
+        let elastic = ElasticSequence {
             layer,
             floor: floor.min(cap),
             cap,
@@ -587,18 +620,18 @@ impl<'a> Filler<'a, '_> {
         if elastic.len() == 0 {
             Vec::new()
         } else {
-            vec![Entry::Elastic(elastic)]
+            vec![PromptEntry::Elastic(elastic)]
         }
     }
 
-    fn block(
+    fn make_block(
         &self,
         layer: &'a Layer,
         part: Part,
         source: String,
-        rungs: Vec<Rung<'a>>,
-    ) -> Block<'a> {
-        Block {
+        rungs: Vec<BlockRung<'a>>,
+    ) -> PromptBlock<'a> {
+        PromptBlock {
             id: layer.id.clone(),
             part,
             layer,
@@ -610,8 +643,8 @@ impl<'a> Filler<'a, '_> {
         }
     }
 
-    fn rung(&self, text: String) -> Rung<'a> {
-        Rung {
+    fn make_rung(&self, text: String) -> BlockRung<'a> {
+        BlockRung {
             tier: self.tier,
             text: Cow::Owned(text),
             end: String::new(),
@@ -622,10 +655,10 @@ impl<'a> Filler<'a, '_> {
 
 /// Names for the items of a layer, each used once.
 #[derive(Default)]
-struct Ids(HashMap<String, usize>);
+struct BlockIds(HashMap<String, usize>);
 
-impl Ids {
-    fn of(&mut self, layer: &Layer, name: &str) -> String {
+impl BlockIds {
+    fn next_id(&mut self, layer: &Layer, name: &str) -> String {
         let times = self
             .0
             .entry(name.to_owned())
@@ -639,49 +672,53 @@ impl Ids {
 }
 
 /// Returns what one layer of prose says to a request; `None` if nothing.
-pub(super) fn one_text(pack: &Pack, layer: &str, request: &Request) -> Result<Option<String>> {
+pub(super) fn fill_layer_text(
+    pack: &Pack,
+    layer: &str,
+    request: &Request,
+) -> Result<Option<String>> {
     let Some(layer) = pack.layers.iter().find(|known| known.id == layer) else {
         return Ok(None);
     };
     let work = Work::default();
-    let view = View {
+    let view = PromptInputs {
         mode: None,
         work: &work,
         active_context: &work.active_context,
         knowledge: &[],
         history: &[],
     };
-    let facts = facts(view, request, Tier::Full);
-    let frame = Frame::of(pack, Format::Flat, None, &[]);
-    let mut filler = Filler {
+    let facts = collect_facts(view, request, Tier::Full);
+    let delimiters = Delimiters::from_pack(pack, Format::Flat, None, &[]);
+    let mut filler = LayerFiller {
         pack,
         view,
         tier: Tier::Full,
-        frame: &frame,
+        delimiters: &delimiters,
         facts,
         variables: Vec::new(),
-        told: false,
+        has_warned: false,
     };
     Ok(filler
-        .prose(layer, request, Tier::Full)?
+        .compose_prose(layer, request, Tier::Full)?
         .map(|(text, _)| text.into_owned()))
 }
 
 /// Returns a text with its variables replaced.
-pub(super) fn rendered(
+pub(super) fn render_text(
     pack: &Pack,
     text: &Text,
     given: &Variables,
     missing: Missing,
 ) -> Result<String> {
-    let frame = Frame::of(pack, Format::Flat, None, &[]);
-    let clean = |value: &str| frame.lines(value).into_owned();
-    let values = Values {
+    let delimiters = Delimiters::from_pack(pack, Format::Flat, None, &[]);
+    let clean = |value: &str| delimiters.escape_block(value).into_owned();
+    let values = PlaceholderValues {
         given,
         own: &[],
         pack_texts: &Variables::new(),
         actions: "",
         nonce: None,
     };
-    Ok(vars::fill(text, values, missing, &clean)?.0)
+    Ok(vars::fill_placeholders(text, values, missing, &clean)?.0)
 }

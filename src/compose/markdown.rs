@@ -3,15 +3,15 @@
 use serde_json::Value;
 
 /// Returns the fields of an object as a list: `- **key**: value`, nested ones indented.
-pub(super) fn fields(data: &serde_json::Map<String, Value>) -> String {
+pub(super) fn list_fields(data: &serde_json::Map<String, Value>) -> String {
     let mut out = String::new();
     for (key, value) in data {
-        entry(&mut out, 0, Some(key), value);
+        write_field(&mut out, 0, Some(key), value);
     }
     out.trim_end().to_owned()
 }
 
-fn entry(out: &mut String, depth: usize, key: Option<&str>, value: &Value) {
+fn write_field(out: &mut String, depth: usize, key: Option<&str>, value: &Value) {
     out.push_str(&"  ".repeat(depth));
     out.push('-');
     if let Some(key) = key {
@@ -24,16 +24,16 @@ fn entry(out: &mut String, depth: usize, key: Option<&str>, value: &Value) {
             out.push('\n');
             fields
                 .iter()
-                .for_each(|(key, value)| entry(out, depth + 1, Some(key), value));
+                .for_each(|(key, value)| write_field(out, depth + 1, Some(key), value));
         }
         Value::Array(items) => {
             out.push('\n');
             items
                 .iter()
-                .for_each(|item| entry(out, depth + 1, None, item));
+                .for_each(|item| write_field(out, depth + 1, None, item));
         }
         value => {
-            let text = scalar(value);
+            let text = scalar_text(value);
             let mut lines = text.lines();
             out.push(' ');
             out.push_str(lines.next().unwrap_or_default());
@@ -47,7 +47,7 @@ fn entry(out: &mut String, depth: usize, key: Option<&str>, value: &Value) {
     }
 }
 
-fn scalar(value: &Value) -> String {
+fn scalar_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "none".to_owned(),

@@ -20,23 +20,23 @@
 //! ```
 
 mod assembler;
+mod block;
 mod budgets;
 mod builder;
 mod count;
+mod delimiters;
 mod draft;
-mod entry;
 #[cfg(any(test, not(feature = "tokenizer")))]
 mod estimate;
 mod fit;
-mod frame;
 mod layers;
 mod markdown;
 mod measured;
-mod pieces;
+mod mention_escape;
 mod render;
 mod report;
 mod request;
-mod sent;
+mod segments;
 mod state_xml;
 mod tools;
 mod vars;
@@ -48,16 +48,16 @@ pub(crate) use builder::trim_block;
 pub use builder::{ProjectMemory, PromptBuilder, RelevantRules};
 pub use count::{Count, Counter};
 pub use draft::{Draft, Message};
-pub use measured::{Calibration, ENOUGH_REPLIES, Measured, seems_cut};
-pub use report::{Absent, FitBlock, FitReport};
-pub use request::{Given, Limits, Request};
+pub use measured::{Calibration, MIN_RELIABILITY_REPLIES, Measured, seems_cut};
+pub use report::{AbsentLayer, FitBlock, FitReport};
+pub use request::{Limits, Request, SourcedItem};
 pub use tools::check_tools;
 pub use vars::{Missing, TURN_VARIABLES, VariableUse, Variables, inject_variables};
 
 use crate::error::Result;
 use crate::models::State;
 use crate::pack::Pack;
-use layers::View;
+use layers::PromptInputs;
 
 /// Composes a prompt in the state's mode, or in the pack's first mode if the state has none.
 ///
@@ -68,7 +68,7 @@ pub fn compose(pack: &Pack, state: &State, request: &Request) -> Result<Draft> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     pack.mode(mode)?;
     let work = &state.work;
-    let view = View {
+    let view = PromptInputs {
         mode: Some(mode),
         work,
         active_context: &work.active_context,

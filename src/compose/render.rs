@@ -1,19 +1,19 @@
 //! Blocks and items as bytes: what each takes of the prompt, tags, headings and separators included.
 
-use super::Given;
-use super::entry::{Block, Elastic, Items, Rung};
-use super::frame::{Frame, one_line, role_prefix};
+use super::SourcedItem;
+use super::block::{BlockRung, ElasticSequence, PromptBlock, SequenceItems};
+use super::delimiters::{Delimiters, one_line, role_prefix};
 use super::state_xml::{KNOWLEDGE_CLOSE, KNOWLEDGE_OPEN, write_entry};
 use crate::models::{ContextKind, Format, Part, Role, Turn};
 use crate::pack::Layer;
 use crate::text::xml::element_xml;
 
 /// Writes a block at one length, up to where an elastic sequence may stand inside it.
-pub(super) fn block(
+pub(super) fn write_block(
     out: &mut String,
-    frame: &Frame<'_>,
-    block: &Block<'_>,
-    rung: &Rung<'_>,
+    delimiters: &Delimiters<'_>,
+    block: &PromptBlock<'_>,
+    rung: &BlockRung<'_>,
     lead: &str,
 ) {
     let heading = block.layer.heading_text();
@@ -22,18 +22,18 @@ pub(super) fn block(
             out.push_str(lead);
             out.push_str(&rung.text);
         }
-        Part::Context { kind, name } if block.own && frame.format != Format::Xml => {
-            under(out, lead, &titled(frame, &heading, name));
+        Part::Context { kind, name } if block.own && delimiters.format != Format::Xml => {
+            write_heading(out, lead, &heading_with_name(delimiters, &heading, name));
             out.push_str(rung.text.trim_end());
         }
         Part::Context { kind, name } => {
-            context(out, frame, lead, &heading, (*kind, name), &rung.text)
+            write_context(out, delimiters, lead, &heading, (*kind, name), &rung.text)
         }
         Part::History { role } => {
             let heading = if block.follows { "" } else { heading.as_ref() };
-            message(
+            write_message(
                 out,
-                frame,
+                delimiters,
                 lead,
                 heading,
                 *role,
@@ -41,28 +41,31 @@ pub(super) fn block(
                 &rung.text,
             );
         }
-        Part::Instructions => match frame.format {
+        Part::Instructions => match delimiters.format {
             Format::Xml => out.push_str(&element_xml("instructions", None, &rung.text)),
-            Format::Chat | Format::Tools => out.push_str(&frame.tags(&rung.text)),
+            Format::Chat | Format::Tools => out.push_str(&delimiters.escape_inline(&rung.text)),
             Format::Flat => {
-                under(out, lead, &heading);
+                write_heading(out, lead, &heading);
                 out.push_str(&block.layer.prefix);
-                out.push_str(&frame.lines(rung.text.trim_end()));
+                out.push_str(&delimiters.escape_block(rung.text.trim_end()));
             }
         },
     }
 }
 
 /// Returns what separates a block from what comes before.
-pub(super) fn lead<'a>(frame: &'a Frame<'_>, block: &'a Block<'_>) -> &'a str {
+pub(super) fn block_separator<'a>(
+    delimiters: &'a Delimiters<'_>,
+    block: &'a PromptBlock<'_>,
+) -> &'a str {
     if block.follows {
         "\n\n"
     } else {
-        join(frame, block.layer)
+        layer_separator(delimiters, block.layer)
     }
 }
 
-fn under(out: &mut String, lead: &str, heading: &str) {
+fn write_heading(out: &mut String, lead: &str, heading: &str) {
     out.push_str(lead);
     if !heading.is_empty() {
         out.push_str(heading);
@@ -71,19 +74,19 @@ fn under(out: &mut String, lead: &str, heading: &str) {
 }
 
 /// Returns the heading over a context item, on one line.
-fn titled(frame: &Frame<'_>, heading: &str, name: &str) -> String {
-    heading.replace("{name}", &frame.tags(&one_line(name)))
+fn heading_with_name(delimiters: &Delimiters<'_>, heading: &str, name: &str) -> String {
+    heading.replace("{name}", &delimiters.escape_inline(&one_line(name)))
 }
 
-fn context(
+fn write_context(
     out: &mut String,
-    frame: &Frame<'_>,
+    delimiters: &Delimiters<'_>,
     lead: &str,
     heading: &str,
     (kind, name): (ContextKind, &str),
     text: &str,
 ) {
-    if frame.format == Format::Xml {
+    if delimiters.format == Format::Xml {
         out.push_str(&element_xml(
             kind.element(),
             Some((kind.attribute(), name)),
@@ -91,48 +94,48 @@ fn context(
         ));
         return;
     }
-    under(out, lead, &titled(frame, heading, name));
-    out.push_str(&frame.lines(text.trim_end()));
+    write_heading(out, lead, &heading_with_name(delimiters, heading, name));
+    out.push_str(&delimiters.escape_block(text.trim_end()));
 }
 
-fn message(
+fn write_message(
     out: &mut String,
-    frame: &Frame<'_>,
+    delimiters: &Delimiters<'_>,
     lead: &str,
     heading: &str,
     role: Role,
     name: impl FnOnce() -> String,
     text: &str,
 ) {
-    match frame.format {
+    match delimiters.format {
         Format::Xml => out.push_str(&element_xml("artifact", Some(("name", &name())), text)),
-        Format::Chat | Format::Tools => out.push_str(&frame.tags(text)),
+        Format::Chat | Format::Tools => out.push_str(&delimiters.escape_inline(text)),
         Format::Flat => {
-            under(out, lead, heading);
+            write_heading(out, lead, heading);
             out.push_str(role_prefix(role));
-            out.push_str(&frame.lines(text.trim_end()));
+            out.push_str(&delimiters.escape_block(text.trim_end()));
         }
     }
 }
 
 /// Returns what separates a layer from what comes before.
-pub(super) fn join<'a>(frame: &'a Frame<'_>, layer: &'a Layer) -> &'a str {
-    layer.join.as_deref().unwrap_or(frame.separator)
+pub(super) fn layer_separator<'a>(delimiters: &'a Delimiters<'_>, layer: &'a Layer) -> &'a str {
+    layer.join.as_deref().unwrap_or(delimiters.separator)
 }
 
 /// Returns what opens an elastic sequence, and what closes it; `first` tells that nothing comes before.
-pub(super) fn around(
-    frame: &Frame<'_>,
-    elastic: &Elastic<'_>,
+pub(super) fn sequence_delimiters(
+    delimiters: &Delimiters<'_>,
+    elastic: &ElasticSequence<'_>,
     first: bool,
 ) -> (String, &'static str) {
-    match (&elastic.items, frame.format) {
-        (Items::Entries { .. }, _) => (KNOWLEDGE_OPEN.to_owned(), KNOWLEDGE_CLOSE),
-        (Items::Turns { .. }, Format::Flat) if elastic.layer.heading.is_some() => {
+    match (&elastic.items, delimiters.format) {
+        (SequenceItems::Entries { .. }, _) => (KNOWLEDGE_OPEN.to_owned(), KNOWLEDGE_CLOSE),
+        (SequenceItems::Turns { .. }, Format::Flat) if elastic.layer.heading.is_some() => {
             let lead = if first {
                 ""
             } else {
-                join(frame, elastic.layer)
+                layer_separator(delimiters, elastic.layer)
             };
             ([lead, &elastic.layer.heading_text()].concat(), "")
         }
@@ -141,7 +144,7 @@ pub(super) fn around(
 }
 
 /// Returns what a turn says, by role; what is empty is left out.
-pub(super) fn said(turn: &Turn) -> impl Iterator<Item = (Role, &str)> {
+pub(super) fn turn_messages(turn: &Turn) -> impl Iterator<Item = (Role, &str)> {
     let parts = [
         (Role::User, turn.user.as_str()),
         (Role::Assistant, turn.assistant.as_str()),
@@ -150,30 +153,30 @@ pub(super) fn said(turn: &Turn) -> impl Iterator<Item = (Role, &str)> {
 }
 
 /// Returns how many segments an item has.
-pub(super) fn pieces(elastic: &Elastic<'_>, index: usize) -> usize {
+pub(super) fn count_pieces(elastic: &ElasticSequence<'_>, index: usize) -> usize {
     match &elastic.items {
-        Items::Turns { turns, .. } => said(&turns[index]).count(),
+        SequenceItems::Turns { turns, .. } => turn_messages(&turns[index]).count(),
         _ => 1,
     }
 }
 
 /// Writes one segment of an item; `index` is the item's place in the sequence as given.
-pub(super) fn item(
+pub(super) fn write_item_piece(
     out: &mut String,
-    frame: &Frame<'_>,
-    elastic: &Elastic<'_>,
+    delimiters: &Delimiters<'_>,
+    elastic: &ElasticSequence<'_>,
     index: usize,
     piece: usize,
     lead: &str,
 ) {
     let layer = elastic.layer;
     match &elastic.items {
-        Items::Entries { entries, .. } => write_entry(out, &entries[index], frame),
-        Items::Turns { turns, .. } => {
-            if let Some((role, text)) = said(&turns[index]).nth(piece) {
-                message(
+        SequenceItems::Entries { entries, .. } => write_entry(out, &entries[index], delimiters),
+        SequenceItems::Turns { turns, .. } => {
+            if let Some((role, text)) = turn_messages(&turns[index]).nth(piece) {
+                write_message(
                     out,
-                    frame,
+                    delimiters,
                     lead,
                     "",
                     role,
@@ -182,11 +185,11 @@ pub(super) fn item(
                 );
             }
         }
-        Items::Context { items, .. } => {
+        SequenceItems::Context { items, .. } => {
             let item = &items[index].item;
-            context(
+            write_context(
                 out,
-                frame,
+                delimiters,
                 lead,
                 &layer.heading_text(),
                 (item.kind(), item.name()),
@@ -197,19 +200,19 @@ pub(super) fn item(
 }
 
 /// Returns a number of bytes that an item never exceeds.
-pub(super) fn most_bytes(elastic: &Elastic<'_>, index: usize) -> usize {
+pub(super) fn max_item_bytes(elastic: &ElasticSequence<'_>, index: usize) -> usize {
     // An escape makes six bytes of one; text between two CR in CDATA makes nine.
     const GROWTH: usize = 9;
     match &elastic.items {
-        Items::Entries { entries, .. } => {
+        SequenceItems::Entries { entries, .. } => {
             let entry = &entries[index];
             64 + GROWTH * (entry.category.len() + entry.key.len() + entry.value.len())
         }
-        Items::Turns { turns, .. } => {
+        SequenceItems::Turns { turns, .. } => {
             let turn = &turns[index];
             256 + 2 * elastic.layer.id.len() + GROWTH * (turn.user.len() + turn.assistant.len())
         }
-        Items::Context { items, .. } => {
+        SequenceItems::Context { items, .. } => {
             let item = &items[index].item;
             256 + elastic.layer.heading_text().len()
                 + GROWTH * (item.name().len() + item.content().len())
@@ -217,24 +220,24 @@ pub(super) fn most_bytes(elastic: &Elastic<'_>, index: usize) -> usize {
     }
 }
 
-fn turn_id(elastic: &Elastic<'_>, index: usize, role: Role) -> String {
+fn turn_id(elastic: &ElasticSequence<'_>, index: usize, role: Role) -> String {
     format!("{}/{}/{}", elastic.layer.id, index + 1, role.name())
 }
 
 /// Returns the id, the part and the source of one segment of an item.
-pub(super) fn described(
-    elastic: &Elastic<'_>,
+pub(super) fn describe_piece(
+    elastic: &ElasticSequence<'_>,
     index: usize,
     piece: usize,
 ) -> (String, Part, String) {
     let layer = elastic.layer;
     match &elastic.items {
-        Items::Entries { entries, .. } => {
+        SequenceItems::Entries { entries, .. } => {
             let id = format!("{}/{}", layer.id, entries[index].key);
             (id, Part::System, "the knowledge base".to_owned())
         }
-        Items::Turns { turns, .. } => {
-            let role = said(&turns[index])
+        SequenceItems::Turns { turns, .. } => {
+            let role = turn_messages(&turns[index])
                 .nth(piece)
                 .map_or(Role::User, |(role, _)| role);
             (
@@ -243,8 +246,8 @@ pub(super) fn described(
                 "the session".to_owned(),
             )
         }
-        Items::Context { items, ids, .. } => {
-            let Given { item, source, .. } = &items[index];
+        SequenceItems::Context { items, ids, .. } => {
+            let SourcedItem { item, source, .. } = &items[index];
             let part = Part::Context {
                 kind: item.kind(),
                 name: item.name().to_owned(),

@@ -31,13 +31,13 @@ pub struct FitReport {
     pub first_turn: Option<usize>,
     /// The blocks, in the prompt's order; those that were cut entirely are among them.
     pub blocks: Vec<FitBlock>,
-    /// Layers of the pack that say nothing in this prompt.
-    pub absent: Vec<Absent>,
+    /// FilledLayers of the pack that say nothing in this prompt.
+    pub absent: Vec<AbsentLayer>,
 }
 
 /// A layer that says nothing in a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Absent {
+pub struct AbsentLayer {
     /// The layer.
     pub layer: String,
     /// Why it says nothing.

@@ -16,7 +16,7 @@ use crate::pack::FoundTemplate;
 pub struct Request {
     /// System template, for a pack with a layer that holds one; [`Templates::find`](crate::Templates::find) returns it.
     pub template: Option<Arc<FoundTemplate>>,
-    /// Values of variables.
+    /// PlaceholderValues of variables.
     pub variables: Variables,
     /// Texts of the pack by variable, such as skeletons: inserted verbatim where `variables` has no value.
     pub pack_texts: Variables,
@@ -25,7 +25,7 @@ pub struct Request {
     /// Treatment of a mandatory variable without a value.
     pub missing: Missing,
     /// Context, in order.
-    pub context: Vec<Given>,
+    pub context: Vec<SourcedItem>,
     /// Description of the project, and where it comes from.
     pub project: Option<(String, String)>,
     /// Text of the user.
@@ -64,7 +64,7 @@ pub struct Request {
 
 /// A context item, and where it came from.
 #[derive(Clone, Debug, Default)]
-pub struct Given {
+pub struct SourcedItem {
     /// The item.
     pub item: ContextItem,
     /// Where it came from, in words.

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::frame::Frame;
+use super::delimiters::Delimiters;
 
 use crate::models::{ArtifactStatus, KnowledgeEntry, Mode, Status, Tier, Work};
 use crate::pack::{Section, StateSections};
@@ -29,18 +29,18 @@ pub(super) fn state_xml(
     active_context: &IndexMap<String, String>,
     sections: &StateSections,
     tier: Tier,
-    frame: &Frame<'_>,
+    delimiters: &Delimiters<'_>,
 ) -> StateXml {
-    let mut xml = Xml {
+    let mut xml = StateWriter {
         out: "<session_state>\n".to_owned(),
         work,
         active_context,
-        frame,
+        delimiters,
     };
-    xml.element(1, "current_mode", &mode.as_str().to_uppercase());
-    xml.element(1, "completion_pct", &work.completion_percent().to_string());
+    xml.write_element(1, "current_mode", &mode.as_str().to_uppercase());
+    xml.write_element(1, "completion_pct", &work.completion_percent().to_string());
     if tier == Tier::Minimal {
-        xml.minimal();
+        xml.write_minimal();
         return StateXml {
             head: xml.out,
             tail: "</session_state>".to_owned(),
@@ -51,7 +51,7 @@ pub(super) fn state_xml(
         if section == Section::KnowledgeContext {
             head = std::mem::take(&mut xml.out);
         } else if sections.shows(section, tier) {
-            xml.section(section, sections.summarizes(section));
+            xml.write_section(section, sections.summarizes(section));
         }
     }
     xml.out.push_str("</session_state>");
@@ -62,25 +62,29 @@ pub(super) fn state_xml(
 }
 
 /// Writes an entry of the knowledge.
-pub(super) fn write_entry(out: &mut String, entry: &KnowledgeEntry, frame: &Frame<'_>) {
+pub(super) fn write_entry(out: &mut String, entry: &KnowledgeEntry, delimiters: &Delimiters<'_>) {
     out.push_str("    <entry category=\"");
     push_escaped(out, &entry.category, XmlPosition::Attribute);
     out.push_str("\" key=\"");
     push_escaped(out, &entry.key, XmlPosition::Attribute);
     out.push_str("\">\n      ");
-    push_escaped(out, &frame.escape_lines(&entry.value), XmlPosition::Text);
+    push_escaped(
+        out,
+        &delimiters.escape_lines(&entry.value),
+        XmlPosition::Text,
+    );
     out.push_str("\n    </entry>\n");
 }
 
-struct Xml<'a> {
+struct StateWriter<'a> {
     out: String,
-    frame: &'a Frame<'a>,
+    delimiters: &'a Delimiters<'a>,
     work: &'a Work,
     active_context: &'a IndexMap<String, String>,
 }
 
-impl Xml<'_> {
-    fn minimal(&mut self) {
+impl StateWriter<'_> {
+    fn write_minimal(&mut self) {
         let active = |key: &str| self.active_context.get(key).cloned();
         let locked = self
             .work
@@ -94,46 +98,46 @@ impl Xml<'_> {
         ];
         for (name, value) in rows {
             if let Some(value) = value {
-                self.element(1, name, &value);
+                self.write_element(1, name, &value);
             }
         }
     }
 
-    fn section(&mut self, section: Section, summarized: bool) {
+    fn write_section(&mut self, section: Section, summarized: bool) {
         let work = self.work;
         match section {
-            Section::Project => self.fields("project", &work.project),
-            Section::ActiveContext => self.fields("active_context", self.active_context),
-            Section::WorkOrder if summarized => self.work_order_summary(&work.work_order),
-            Section::WorkOrder => self.work_order(&work.work_order),
-            Section::VoiceContext => self.voice(work),
-            Section::SceneContext => self.fields("scene_context", &work.scene_context),
+            Section::Project => self.write_fields("project", &work.project),
+            Section::ActiveContext => self.write_fields("active_context", self.active_context),
+            Section::WorkOrder if summarized => self.write_work_order_summary(&work.work_order),
+            Section::WorkOrder => self.write_work_order(&work.work_order),
+            Section::VoiceContext => self.write_voice(work),
+            Section::SceneContext => self.write_fields("scene_context", &work.scene_context),
             Section::KnowledgeContext => {}
-            Section::Notebooks => self.notebooks(work),
-            Section::AgentMemory => self.memory(work),
+            Section::Notebooks => self.write_notebooks(work),
+            Section::AgentMemory => self.write_agent_memory(work),
         }
     }
 
-    fn fields(&mut self, name: &str, fields: &IndexMap<String, String>) {
+    fn write_fields(&mut self, name: &str, fields: &IndexMap<String, String>) {
         if fields.is_empty() {
             return;
         }
-        self.open(1, name, &[]);
+        self.write_open_tag(1, name, &[]);
         for (key, value) in fields {
-            if is_name(key) {
-                self.element(2, key, value);
+            if is_element_name(key) {
+                self.write_element(2, key, value);
             } else {
-                self.named(2, "field", &[("name", key)], value);
+                self.write_element_with(2, "field", &[("name", key)], value);
             }
         }
-        self.close(1, name);
+        self.write_close_tag(1, name);
     }
 
-    fn work_order(&mut self, artifacts: &[ArtifactStatus]) {
+    fn write_work_order(&mut self, artifacts: &[ArtifactStatus]) {
         if artifacts.is_empty() {
             return;
         }
-        self.open(1, "work_order", &[]);
+        self.write_open_tag(1, "work_order", &[]);
         for artifact in artifacts {
             let missing = artifact.missing.join(", ");
             let mut attributes = vec![
@@ -143,30 +147,30 @@ impl Xml<'_> {
             if artifact.status == Status::NotStarted
                 || (artifact.completed.is_empty() && artifact.missing.is_empty())
             {
-                self.empty(2, "template", &attributes);
+                self.write_empty_tag(2, "template", &attributes);
             } else if artifact.completed.is_empty() {
                 attributes.push(("missing", &missing));
-                self.empty(2, "template", &attributes);
+                self.write_empty_tag(2, "template", &attributes);
             } else {
-                self.open(2, "template", &attributes);
-                self.element(3, "completed", &artifact.completed.join(", "));
+                self.write_open_tag(2, "template", &attributes);
+                self.write_element(3, "completed", &artifact.completed.join(", "));
                 if !missing.is_empty() {
-                    self.element(3, "missing", &missing);
+                    self.write_element(3, "missing", &missing);
                 }
-                self.close(2, "template");
+                self.write_close_tag(2, "template");
             }
         }
-        self.close(1, "work_order");
+        self.write_close_tag(1, "work_order");
     }
 
-    fn work_order_summary(&mut self, artifacts: &[ArtifactStatus]) {
+    fn write_work_order_summary(&mut self, artifacts: &[ArtifactStatus]) {
         let complete = artifacts
             .iter()
             .filter(|artifact| artifact.status == Status::Complete)
             .count();
         if !artifacts.is_empty() {
             let (complete, total) = (complete.to_string(), artifacts.len().to_string());
-            self.empty(
+            self.write_empty_tag(
                 1,
                 "work_order",
                 &[("complete", &complete), ("total", &total)],
@@ -174,12 +178,12 @@ impl Xml<'_> {
         }
     }
 
-    fn voice(&mut self, work: &Work) {
+    fn write_voice(&mut self, work: &Work) {
         let voice = &work.voice_context;
         if *voice == crate::models::VoiceContext::default() {
             return;
         }
-        self.open(1, "voice_context", &[]);
+        self.write_open_tag(1, "voice_context", &[]);
         let rows = [
             ("locked", voice.locked.map(|locked| locked.to_string())),
             ("winning_agent", voice.winning_agent.clone()),
@@ -188,67 +192,73 @@ impl Xml<'_> {
         ];
         for (name, value) in rows {
             if let Some(value) = value {
-                self.element(2, name, &value);
+                self.write_element(2, name, &value);
             }
         }
         if !voice.antipatterns.is_empty() {
-            self.open(2, "antipatterns", &[]);
+            self.write_open_tag(2, "antipatterns", &[]);
             for pattern in &voice.antipatterns {
-                self.named(
+                self.write_element_with(
                     3,
                     "pattern",
                     &[("severity", &pattern.severity)],
                     &pattern.pattern,
                 );
             }
-            self.close(2, "antipatterns");
+            self.write_close_tag(2, "antipatterns");
         }
-        self.close(1, "voice_context");
+        self.write_close_tag(1, "voice_context");
     }
 
-    fn notebooks(&mut self, work: &Work) {
+    fn write_notebooks(&mut self, work: &Work) {
         if work.notebooks.is_empty() {
             return;
         }
-        self.open(1, "notebooks", &[]);
+        self.write_open_tag(1, "notebooks", &[]);
         for notebook in &work.notebooks {
             let attributes = [
                 ("id", notebook.id.as_str()),
                 ("role", notebook.role.as_str()),
             ];
             if notebook.title.is_empty() {
-                self.empty(2, "notebook", &attributes);
+                self.write_empty_tag(2, "notebook", &attributes);
             } else {
-                self.named(2, "notebook", &attributes, &notebook.title);
+                self.write_element_with(2, "notebook", &attributes, &notebook.title);
             }
         }
-        self.close(1, "notebooks");
+        self.write_close_tag(1, "notebooks");
     }
 
-    fn memory(&mut self, work: &Work) {
+    fn write_agent_memory(&mut self, work: &Work) {
         let memory = &work.agent_memory;
         if memory.preferences.is_empty() && memory.corrections.is_empty() {
             return;
         }
-        self.open(1, "agent_memory", &[]);
+        self.write_open_tag(1, "agent_memory", &[]);
         for preference in &memory.preferences {
-            self.element(2, "preference", preference);
+            self.write_element(2, "preference", preference);
         }
         for correction in &memory.corrections {
-            self.element(2, "correction", correction);
+            self.write_element(2, "correction", correction);
         }
-        self.close(1, "agent_memory");
+        self.write_close_tag(1, "agent_memory");
     }
 
-    fn element(&mut self, depth: usize, name: &str, value: &str) {
-        self.named(depth, name, &[], value);
+    fn write_element(&mut self, depth: usize, name: &str, value: &str) {
+        self.write_element_with(depth, name, &[], value);
     }
 
-    fn named(&mut self, depth: usize, name: &str, attributes: &[(&str, &str)], value: &str) {
-        self.tag(depth, name, attributes, ">");
+    fn write_element_with(
+        &mut self,
+        depth: usize,
+        name: &str,
+        attributes: &[(&str, &str)],
+        value: &str,
+    ) {
+        self.write_tag(depth, name, attributes, ">");
         push_escaped(
             &mut self.out,
-            &self.frame.escape_lines(value),
+            &self.delimiters.escape_lines(value),
             XmlPosition::Text,
         );
         self.out.push_str("</");
@@ -256,23 +266,23 @@ impl Xml<'_> {
         self.out.push_str(">\n");
     }
 
-    fn open(&mut self, depth: usize, name: &str, attributes: &[(&str, &str)]) {
-        self.tag(depth, name, attributes, ">\n");
+    fn write_open_tag(&mut self, depth: usize, name: &str, attributes: &[(&str, &str)]) {
+        self.write_tag(depth, name, attributes, ">\n");
     }
 
-    fn empty(&mut self, depth: usize, name: &str, attributes: &[(&str, &str)]) {
-        self.tag(depth, name, attributes, "/>\n");
+    fn write_empty_tag(&mut self, depth: usize, name: &str, attributes: &[(&str, &str)]) {
+        self.write_tag(depth, name, attributes, "/>\n");
     }
 
-    fn close(&mut self, depth: usize, name: &str) {
-        self.indent(depth);
+    fn write_close_tag(&mut self, depth: usize, name: &str) {
+        self.write_indent(depth);
         self.out.push_str("</");
         self.out.push_str(name);
         self.out.push_str(">\n");
     }
 
-    fn tag(&mut self, depth: usize, name: &str, attributes: &[(&str, &str)], end: &str) {
-        self.indent(depth);
+    fn write_tag(&mut self, depth: usize, name: &str, attributes: &[(&str, &str)], end: &str) {
+        self.write_indent(depth);
         self.out.push('<');
         self.out.push_str(name);
         for (key, value) in attributes {
@@ -285,14 +295,14 @@ impl Xml<'_> {
         self.out.push_str(end);
     }
 
-    fn indent(&mut self, depth: usize) {
+    fn write_indent(&mut self, depth: usize) {
         for _ in 0..depth {
             self.out.push_str("  ");
         }
     }
 }
 
-fn is_name(key: &str) -> bool {
+fn is_element_name(key: &str) -> bool {
     key.starts_with(|c: char| c.is_ascii_lowercase())
         && key
             .bytes()

@@ -22,7 +22,7 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
         let Some(name) = tool
             .get("name")
             .and_then(Value::as_str)
-            .filter(|name| is_name(name))
+            .filter(|name| is_tool_name(name))
         else {
             return invalid(format!(
                 "{} has no name of letters, digits, `_` and `-`",
@@ -48,7 +48,7 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
     Ok(())
 }
 
-fn is_name(name: &str) -> bool {
+fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name
             .bytes()

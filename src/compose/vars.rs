@@ -23,12 +23,12 @@ pub const TURN_VARIABLES: [&str; 2] = [NONCE, VERDICTS];
 /// Opening tag of a verdict, as the pack's text writes it.
 const REVIEW_TAG: &str = "<review>";
 
-/// Values for the placeholders of one text, and the nonce for its `<review>` tags.
+/// PlaceholderValues for the placeholders of one text, and the nonce for its `<review>` tags.
 #[derive(Clone, Copy)]
-pub(super) struct Values<'a> {
-    /// Values of the request.
+pub(super) struct PlaceholderValues<'a> {
+    /// PlaceholderValues of the request.
     pub(super) given: &'a Variables,
-    /// Values chosen for this text alone; they win over those of the request.
+    /// PlaceholderValues chosen for this text alone; they win over those of the request.
     pub(super) own: &'a [(&'a str, String)],
     /// Texts of the pack, such as skeletons: inserted verbatim, unless the request gives a value of the same name.
     pub(super) pack_texts: &'a Variables,
@@ -38,18 +38,18 @@ pub(super) struct Values<'a> {
     pub(super) nonce: Option<&'a Nonce>,
 }
 
-/// Value of a placeholder.
-enum Value<'a> {
+/// PlaceholderValue of a placeholder.
+enum PlaceholderValue<'a> {
     /// Text of the pack.
     Pack(&'a str),
     /// Anything else: it must not close a tag of the template.
     Foreign(&'a str),
 }
 
-impl<'a> Values<'a> {
-    fn get(&self, name: &str) -> Option<Value<'a>> {
+impl<'a> PlaceholderValues<'a> {
+    fn get(&self, name: &str) -> Option<PlaceholderValue<'a>> {
         if name == ACTIONS_PLACEHOLDER {
-            return Some(Value::Pack(self.actions));
+            return Some(PlaceholderValue::Pack(self.actions));
         }
         let own = self
             .own
@@ -57,8 +57,14 @@ impl<'a> Values<'a> {
             .find(|(known, _)| *known == name)
             .map(|(_, value)| value);
         let foreign = own.or_else(|| self.given.get(name));
-        let pack = || self.pack_texts.get(name).map(|text| Value::Pack(text));
-        foreign.map(|value| Value::Foreign(value)).or_else(pack)
+        let pack = || {
+            self.pack_texts
+                .get(name)
+                .map(|text| PlaceholderValue::Pack(text))
+        };
+        foreign
+            .map(|value| PlaceholderValue::Foreign(value))
+            .or_else(pack)
     }
 }
 
@@ -102,15 +108,15 @@ pub struct VariableUse {
 #[must_use]
 pub fn inject_variables(template: &str, context: &Variables) -> String {
     let tags = closing_tags(template);
-    let mut out = String::with_capacity(size(template, context));
+    let mut out = String::with_capacity(estimate_filled_bytes(template, context));
     for token in tokens(template) {
         match token {
             Token::Text(text) => out.push_str(text),
             Token::Variable(name, _) => match context.get(name) {
-                Some(value) => out.push_str(&harmless(value, &tags)),
+                Some(value) => out.push_str(&escape_closing_tags(value, &tags)),
                 None => {
-                    warn(name);
-                    out.push_str(&notice(name));
+                    warn_missing(name);
+                    out.push_str(&missing_notice(name));
                 }
             },
         }
@@ -123,13 +129,13 @@ pub fn inject_variables(template: &str, context: &Variables) -> String {
 /// # Errors
 ///
 /// `MissingVariable` naming all that are missing, with the place of the first, if the policy is [`Missing::Error`].
-pub(super) fn fill(
+pub(super) fn fill_placeholders(
     template: &Text,
-    values: Values<'_>,
+    values: PlaceholderValues<'_>,
     missing: Missing,
     clean: &dyn Fn(&str) -> String,
 ) -> Result<(String, Vec<VariableUse>)> {
-    let uses = uses(template, values);
+    let uses = list_variable_uses(template, values);
     let lacking: Vec<&str> = uses
         .iter()
         .filter(|used| used.required && used.bytes.is_none())
@@ -151,18 +157,20 @@ pub(super) fn fill(
         ));
     }
     let tags = OnceCell::new();
-    let mut out = String::with_capacity(size(template.body(), values.given) + values.actions.len());
+    let mut out = String::with_capacity(
+        estimate_filled_bytes(template.body(), values.given) + values.actions.len(),
+    );
     for token in tokens(template.body()) {
         match token {
             Token::Text(text) => out.push_str(&with_nonce(text, values.nonce)),
             Token::Variable(name, _) => match values.get(name) {
-                Some(Value::Pack(text)) => out.push_str(&with_nonce(text, values.nonce)),
-                Some(Value::Foreign(value)) => {
+                Some(PlaceholderValue::Pack(text)) => out.push_str(&with_nonce(text, values.nonce)),
+                Some(PlaceholderValue::Foreign(value)) => {
                     let tags = tags.get_or_init(|| closing_tags(template.body()));
-                    out.push_str(&clean(&harmless(value, tags)));
+                    out.push_str(&clean(&escape_closing_tags(value, tags)));
                 }
                 None if missing == Missing::Notice && template.requires(name) => {
-                    out.push_str(&notice(name))
+                    out.push_str(&missing_notice(name))
                 }
                 None => {}
             },
@@ -186,7 +194,7 @@ fn tag_name(text: &str) -> &str {
 }
 
 /// Returns a value in which no tag of the template is closed, nor begun to be: such a `<` gets a backslash behind it.
-fn harmless<'a>(value: &'a str, tags: &HashSet<String>) -> Cow<'a, str> {
+fn escape_closing_tags<'a>(value: &'a str, tags: &HashSet<String>) -> Cow<'a, str> {
     if tags.is_empty() || memchr(b'<', value.as_bytes()).is_none() {
         return Cow::Borrowed(value);
     }
@@ -212,7 +220,7 @@ fn harmless<'a>(value: &'a str, tags: &HashSet<String>) -> Cow<'a, str> {
 }
 
 /// Returns the variables of a template, in order of first use.
-fn uses(template: &Text, values: Values<'_>) -> Vec<VariableUse> {
+fn list_variable_uses(template: &Text, values: PlaceholderValues<'_>) -> Vec<VariableUse> {
     let mut uses: Vec<VariableUse> = Vec::new();
     for token in tokens(template.body()) {
         let Token::Variable(name, _) = token else {
@@ -220,7 +228,7 @@ fn uses(template: &Text, values: Values<'_>) -> Vec<VariableUse> {
         };
         if name != ACTIONS_PLACEHOLDER && uses.iter().all(|used| used.name != name) {
             let bytes = values.get(name).map(|value| match value {
-                Value::Pack(text) | Value::Foreign(text) => text.len(),
+                PlaceholderValue::Pack(text) | PlaceholderValue::Foreign(text) => text.len(),
             });
             uses.push(VariableUse {
                 name: name.to_owned(),
@@ -233,15 +241,15 @@ fn uses(template: &Text, values: Values<'_>) -> Vec<VariableUse> {
 }
 
 /// Returns the size of a text that is filled with each value once.
-fn size(template: &str, values: &Variables) -> usize {
+fn estimate_filled_bytes(template: &str, values: &Variables) -> usize {
     template.len() + values.values().map(String::len).sum::<usize>()
 }
 
 /// Tells that a variable has no value.
-pub(super) fn warn(name: &str) {
+pub(super) fn warn_missing(name: &str) {
     log::warn!("{name} has no value; the prompt says so in its place");
 }
 
-fn notice(name: &str) -> String {
+fn missing_notice(name: &str) -> String {
     MISSING_VARIABLE.trim_end().replace("{{NAME}}", name)
 }

@@ -12,7 +12,7 @@ use crate::compose::{self, Counter, Draft, Measured, Missing, Request, TURN_VARI
 use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, ModelSpec, NoncePolicy, Reliability, State};
-use crate::pack::{FoundTemplate, Holds, ModeSpec, Owner, Pack};
+use crate::pack::{FoundTemplate, LayerContent, ModeSpec, Owner, Pack};
 
 /// Where it is known from how well a model keeps to the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -94,7 +94,10 @@ pub(crate) fn assemble_turn(
     let context = gather_context(workspace, turn)?;
     let target = PromptTarget::new(workspace, turn)?;
     check_variables(pack, turn.template.as_deref(), &asked.variables)?;
-    if asked.work.is_some() && !pack.holds(Holds::State) && !pack.holds(Holds::History) {
+    if asked.work.is_some()
+        && !pack.has_layer(LayerContent::State)
+        && !pack.has_layer(LayerContent::History)
+    {
         let name = &pack.name;
         log::warn!("the pack `{name}` has no layer for what the state file says");
     }

@@ -16,13 +16,13 @@ pub const PLACEHOLDER: &str = "AVAILABLE_ACTIONS";
 /// A file of actions, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ActionsFile {
     actions: IndexMap<String, ActionSpec>,
 }
 
 /// Reads a file of actions.
-pub(super) fn read(text: &str, origin: &str) -> Result<IndexMap<String, ActionSpec>> {
-    Ok(yaml::read::<Written>(text, origin, 1, ErrorKind::PackInvalid)?.actions)
+pub(super) fn parse_actions(text: &str, origin: &str) -> Result<IndexMap<String, ActionSpec>> {
+    Ok(yaml::read::<ActionsFile>(text, origin, 1, ErrorKind::PackInvalid)?.actions)
 }
 
 /// Returns the list of actions as an agent is shown it: in full, in a line each, or as names with their parameters.
@@ -39,10 +39,10 @@ pub(super) fn available_actions<'a>(
                 writeln!(
                     out,
                     "<action type=\"{name}\">{description}: {}</action>",
-                    listed(action)
+                    list_parameters(action)
                 )
             }
-            Tier::Minimal => writeln!(out, "{name}: {}", listed(action)),
+            Tier::Minimal => writeln!(out, "{name}: {}", list_parameters(action)),
         };
     }
     out.push_str("</available_actions>");
@@ -72,7 +72,7 @@ fn write_full(out: &mut String, name: &str, action: &ActionSpec) -> std::fmt::Re
 }
 
 /// Returns the parameters in a line; those that may be left out have a question mark.
-fn listed(action: &ActionSpec) -> String {
+fn list_parameters(action: &ActionSpec) -> String {
     let shown = action.parameters.iter().map(|(name, parameter)| {
         let optional = if parameter.required { "" } else { "?" };
         format!("{name}{optional}")

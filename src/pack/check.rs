@@ -5,27 +5,27 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use indexmap::IndexMap;
 use serde_saphyr::Location;
 
+use super::delimiters::DelimiterLines;
 use super::faults::Faults;
-use super::headings::Headings;
-use super::layer::{Holds, Layer};
-use super::manifest::{Manifest, ModeSpec, Target};
+use super::layer::{Layer, LayerContent};
+use super::manifest::{Manifest, ModeSpec, NextTarget};
 use super::manifest_places::ManifestPlaces;
 use super::problem::{NamedOperation, OperationRole, PackReport};
+use super::search_path::{Places, Prose};
 use super::sections::Section;
-use super::source::{Places, Prose};
 use super::{Pack, actions, check_layers, check_process, check_prose, reply, template};
 use crate::error::{ErrorKind, Place};
 use crate::models::{ActionSpec, ArtifactStatus, Mode, OperationId, Permission, TurnResult};
 use crate::text::yaml;
 
 /// The newest form of `pack.yaml` that is understood.
-const FORMAT: u64 = 1;
+const SUPPORTED_FORMAT: u64 = 1;
 
 /// How often a mode may be entered before a person is asked, if the pack does not say it.
-const ROUNDS: u64 = 3;
+const DEFAULT_ROUNDS: u64 = 3;
 
 /// Reads and checks a manifest.
-pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> PackReport {
+pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackReport {
     let read = yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid);
     let manifest: Manifest = match read {
         Ok(manifest) => manifest,
@@ -36,10 +36,10 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> PackReport {
         }
     };
     let manifest_places = ManifestPlaces::read(prose);
-    let mut faults = Faults::of(prose);
+    let mut faults = Faults::new(prose);
     faults.check_head(name, &manifest);
     faults.check_tags(&manifest);
-    check_layers::check(&manifest, &mut faults);
+    check_layers::check_layers(&manifest, &mut faults);
     let mut texts = check_layers::read_texts(name, &manifest, places, &mut faults);
     let repair = faults.read_repair(name, &manifest, places);
     texts.extend(repair.iter().map(|text| (text.name.clone(), text.clone())));
@@ -48,7 +48,7 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> PackReport {
     let templates = manifest
         .layers
         .iter()
-        .any(|layer| layer.value.holds == Holds::Template);
+        .any(|layer| layer.value.holds == LayerContent::Template);
     for (mode, spec) in &manifest.modes {
         faults.check_next(mode, &spec.value, spec.referenced, &manifest);
         faults.check_gate(&spec.value, spec.referenced, &manifest);
@@ -59,8 +59,8 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> PackReport {
         faults.read_skeletons(name, &spec.value, spec.referenced, places, &mut skeletons);
     }
     faults.check_ends(&manifest);
-    check_process::check(&manifest, &manifest_places, &actions, &mut faults);
-    check_prose::check(
+    check_process::check_process(&manifest, &manifest_places, &actions, &mut faults);
+    check_prose::check_prose(
         &manifest,
         &manifest_places,
         &texts,
@@ -83,7 +83,12 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> PackReport {
         .map(|layer| layer.value)
         .collect();
     let pack = Pack {
-        headings: Headings::of(&manifest.separator, &manifest.sections, &layers, &texts),
+        delimiters: DelimiterLines::collect(
+            &manifest.separator,
+            &manifest.sections,
+            &layers,
+            &texts,
+        ),
         name: manifest.name.value,
         description: manifest.description,
         origin: prose.origin.clone(),
@@ -93,7 +98,9 @@ pub(super) fn check(name: &str, prose: &Prose, places: &Places) -> PackReport {
         separator: manifest.separator,
         reserve: manifest.reserve,
         hysteresis: manifest.hysteresis.map(|percent| percent.value),
-        rounds: manifest.rounds.map_or(ROUNDS, |rounds| rounds.value),
+        rounds: manifest
+            .rounds
+            .map_or(DEFAULT_ROUNDS, |rounds| rounds.value),
         aliases: manifest
             .aliases
             .into_iter()
@@ -167,9 +174,9 @@ fn named_operations(
 
 impl Faults<'_> {
     fn check_head(&mut self, name: &str, manifest: &Manifest) {
-        if manifest.format.value != FORMAT {
+        if manifest.format.value != SUPPORTED_FORMAT {
             let message = format!(
-                "format {} is not understood; this program reads {FORMAT}",
+                "format {} is not understood; this program reads {SUPPORTED_FORMAT}",
                 manifest.format.value
             );
             self.add(manifest.format.referenced, message);
@@ -258,7 +265,7 @@ impl Faults<'_> {
         let found = places.find(&format!("packs/{pack}/actions.yaml"));
         let read = found.and_then(|prose| {
             prose
-                .map(|prose| actions::read(&prose.text, &prose.origin))
+                .map(|prose| actions::parse_actions(&prose.text, &prose.origin))
                 .transpose()
         });
         let actions = match read {
@@ -278,7 +285,7 @@ impl Faults<'_> {
         for (name, used) in &manifest.actions {
             let parameters = actions.get(name).map(|action| action.parameters.keys());
             let mut names = std::iter::once(name).chain(parameters.into_iter().flatten());
-            if let Some(odd) = names.find(|name| !is_field(name)) {
+            if let Some(odd) = names.find(|name| !is_field_name(name)) {
                 self.add(
                     used.referenced,
                     format!("{odd:?} cannot name an action or a parameter"),
@@ -290,7 +297,11 @@ impl Faults<'_> {
                     format!("actions.yaml describes no action `{name}`"),
                 );
             }
-            for fault in actions.get(name).into_iter().flat_map(parameter_faults) {
+            for fault in actions
+                .get(name)
+                .into_iter()
+                .flat_map(find_parameter_faults)
+            {
                 self.add(used.referenced, format!("the action `{name}`: {fault}"));
             }
             for mode in used
@@ -369,8 +380,8 @@ impl Faults<'_> {
         for (mode, spec) in &manifest.modes {
             for target in spec.value.next.values() {
                 match target {
-                    Target::Done | Target::Stop => waiting.push(mode),
-                    Target::Mode(target) => from.entry(target).or_default().push(mode),
+                    NextTarget::Done | NextTarget::Stop => waiting.push(mode),
+                    NextTarget::Mode(target) => from.entry(target).or_default().push(mode),
                 }
             }
         }
@@ -381,9 +392,9 @@ impl Faults<'_> {
             }
         }
         // A way that leads nowhere has been told, and what follows from it is not worth telling.
-        let known = |target: &Target| match target {
-            Target::Mode(mode) => manifest.modes.contains_key(mode),
-            Target::Done | Target::Stop => true,
+        let known = |target: &NextTarget| match target {
+            NextTarget::Mode(mode) => manifest.modes.contains_key(mode),
+            NextTarget::Done | NextTarget::Stop => true,
         };
         if !manifest
             .modes
@@ -463,7 +474,7 @@ impl Faults<'_> {
                     format!("`next` of mode `{mode}` names {result}, which no turn of it can have"),
                 );
             }
-            if let Target::Mode(target) = target
+            if let NextTarget::Mode(target) = target
                 && !manifest.modes.contains_key(target)
             {
                 self.error(
@@ -588,7 +599,7 @@ fn mode_hint(manifest: &Manifest) -> String {
 }
 
 /// Returns the faults of an action's parameters: aliases of values, and names of parameters, that there are not.
-fn parameter_faults(action: &ActionSpec) -> Vec<String> {
+fn find_parameter_faults(action: &ActionSpec) -> Vec<String> {
     let mut faults = Vec::new();
     for (name, parameter) in &action.parameters {
         for value in parameter
@@ -614,7 +625,7 @@ fn parameter_faults(action: &ActionSpec) -> Vec<String> {
 }
 
 /// Tells names of actions and parameters, which are tags and attributes of replies.
-fn is_field(name: &str) -> bool {
+fn is_field_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, HashSet};
 use super::actions::PLACEHOLDER;
 use super::faults::Faults;
 use super::file_at;
-use super::layer::{Holds, Layer, file_for};
+use super::layer::{Layer, LayerContent, file_for};
 use super::manifest::Manifest;
-use super::source::{Places, is_plain};
+use super::search_path::{Places, is_plain_name};
 use super::text::Text;
 use crate::models::{Class, Mode, Tier};
 use crate::text::yaml::Placed;
 
 /// What a layer's condition may ask for, beside the pack's variables.
-const FACTS: [&str; 9] = [
+const LAYER_FACTS: [&str; 9] = [
     "mode",
     "tier",
     "model",
@@ -26,13 +26,13 @@ const FACTS: [&str; 9] = [
 ];
 
 /// The most prose files of a pack.
-const MOST_FILES: usize = 1_000;
+const MAX_PROSE_FILES: usize = 1_000;
 
 /// The most bytes of prose of a pack.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+const MAX_PROSE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Checks the layers.
-pub(super) fn check(manifest: &Manifest, faults: &mut Faults<'_>) {
+pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
     let mut ids = HashSet::new();
     let mut held = HashSet::new();
     let mut before = None;
@@ -44,24 +44,27 @@ pub(super) fn check(manifest: &Manifest, faults: &mut Faults<'_>) {
         if !ids.insert(&value.id) {
             faults.add(place, format!("two layers are called `{}`", value.id));
         }
-        if !matches!(value.holds, Holds::Text | Holds::Turn) && !held.insert(value.holds) {
+        if !matches!(value.holds, LayerContent::Text | LayerContent::Turn)
+            && !held.insert(value.holds)
+        {
             faults.add(
                 place,
                 format!("two layers hold {:?}", value.holds).to_lowercase(),
             );
         }
-        if value.holds == Holds::Knowledge && before != Some(Holds::State) {
+        if value.holds == LayerContent::Knowledge && before != Some(LayerContent::State) {
             faults.add(
                 place,
                 "knowledge stands inside the state: its layer comes right behind the state's",
             );
         }
-        if let Some(message) = class_fault(value).or_else(|| file_fault(value)) {
+        if let Some(message) = find_class_fault(value).or_else(|| find_file_fault(value)) {
             faults.add(place, format!("layer `{}`: {message}", value.id));
         }
         let known = |name: &str, argument: Option<&str>| {
             argument.is_none()
-                && (FACTS.contains(&name) || manifest.variables.iter().any(|known| known == name))
+                && (LAYER_FACTS.contains(&name)
+                    || manifest.variables.iter().any(|known| known == name))
         };
         value
             .conditions()
@@ -121,15 +124,18 @@ pub(super) fn check(manifest: &Manifest, faults: &mut Faults<'_>) {
     if manifest
         .layers
         .last()
-        .is_none_or(|layer| layer.value.holds != Holds::Instructions)
+        .is_none_or(|layer| layer.value.holds != LayerContent::Instructions)
     {
         faults.add(
             place(manifest.layers.last()),
             "the last layer holds the instructions",
         );
     }
-    if !held.contains(&Holds::Template)
-        && manifest.layers.iter().all(|l| l.value.holds != Holds::Text)
+    if !held.contains(&LayerContent::Template)
+        && manifest
+            .layers
+            .iter()
+            .all(|l| l.value.holds != LayerContent::Text)
     {
         faults.add(
             place(manifest.layers.first()),
@@ -139,29 +145,35 @@ pub(super) fn check(manifest: &Manifest, faults: &mut Faults<'_>) {
 }
 
 /// Returns what is wrong with a layer's class, if something is.
-fn class_fault(layer: &Layer) -> Option<&'static str> {
+fn find_class_fault(layer: &Layer) -> Option<&'static str> {
     let elastic = layer.class == Class::Elastic;
     match layer.holds {
-        Holds::Instructions | Holds::Template if layer.class != Class::Pinned => {
+        LayerContent::Instructions | LayerContent::Template if layer.class != Class::Pinned => {
             Some("this is never cut, so its class is `pinned`")
         }
-        Holds::Instructions if layer.when.is_some() => {
+        LayerContent::Instructions if layer.when.is_some() => {
             Some("this is always there, so it has no `when`")
         }
-        Holds::State | Holds::Turn
+        LayerContent::State | LayerContent::Turn
             if !matches!(layer.class, Class::Pinned | Class::Required) && !elastic =>
         {
             Some("its class is `pinned` or `required`")
         }
-        Holds::Template | Holds::Text | Holds::State | Holds::Knowledge | Holds::Project
+        LayerContent::Template
+        | LayerContent::Text
+        | LayerContent::State
+        | LayerContent::Knowledge
+        | LayerContent::Project
             if layer.heading.is_some() =>
         {
             Some("it has no `heading`; write one into the text")
         }
-        Holds::History | Holds::Knowledge if !elastic => {
+        LayerContent::History | LayerContent::Knowledge if !elastic => {
             Some("this grows, so its class is `elastic`")
         }
-        Holds::Text | Holds::State | Holds::Project | Holds::Turn if elastic => {
+        LayerContent::Text | LayerContent::State | LayerContent::Project | LayerContent::Turn
+            if elastic =>
+        {
             Some("only history, knowledge and context can be elastic")
         }
         _ if !elastic
@@ -169,16 +181,16 @@ fn class_fault(layer: &Layer) -> Option<&'static str> {
         {
             Some("`floor`, `cap` and `items` are for elastic layers")
         }
-        _ if layer.holds != Holds::Instructions && !layer.prefix.is_empty() => {
+        _ if layer.holds != LayerContent::Instructions && !layer.prefix.is_empty() => {
             Some("`prefix` is for the instructions")
         }
         _ if layer.holds.context_kind().is_some() && !names_its_items(layer) => {
             Some("its heading needs `{name}` with a word before it")
         }
-        _ if layer.holds != Holds::Artifacts && !layer.blocks.is_empty() => {
+        _ if layer.holds != LayerContent::Artifacts && !layer.blocks.is_empty() => {
             Some("`blocks` is for artifacts")
         }
-        _ if layer.holds != Holds::Knowledge && !layer.keep.is_empty() => {
+        _ if layer.holds != LayerContent::Knowledge && !layer.keep.is_empty() => {
             Some("`keep` is for knowledge")
         }
         _ => None,
@@ -196,19 +208,19 @@ fn names_its_items(layer: &Layer) -> bool {
 }
 
 /// Returns what is wrong with the files that a layer names, if something is.
-fn file_fault(layer: &Layer) -> Option<&'static str> {
+fn find_file_fault(layer: &Layer) -> Option<&'static str> {
     let texts = usize::from(layer.text.is_some()) + usize::from(!layer.choose.is_empty());
     let turns = usize::from(layer.user.is_some()) + usize::from(layer.assistant.is_some());
     match layer.holds {
-        Holds::Text if texts != 1 => Some("it needs either `text` or `choose`"),
-        Holds::Turn if turns != 2 => Some("it needs `user` and `assistant`"),
-        Holds::Text if turns > 0 => Some("`user` and `assistant` are for an example turn"),
-        Holds::Text => None,
-        Holds::Instructions if texts == 0 && turns == 0 => None,
+        LayerContent::Text if texts != 1 => Some("it needs either `text` or `choose`"),
+        LayerContent::Turn if turns != 2 => Some("it needs `user` and `assistant`"),
+        LayerContent::Text if turns > 0 => Some("`user` and `assistant` are for an example turn"),
+        LayerContent::Text => None,
+        LayerContent::Instructions if texts == 0 && turns == 0 => None,
         _ if texts > 0 || !layer.adds.is_empty() => {
             Some("`text`, `choose` and `adds` are for prose")
         }
-        Holds::Turn => None,
+        LayerContent::Turn => None,
         _ if turns > 0 => Some("`user` and `assistant` are for an example turn"),
         _ => None,
     }
@@ -225,7 +237,7 @@ pub(super) fn read_texts(
     let (mut bytes, mut looked_for) = (0, 0);
     for layer in &manifest.layers {
         for (file, location) in layer.value.placed_files() {
-            if !is_file_name(file) {
+            if !is_prose_file_name(file) {
                 faults.add(
                     location,
                     format!("{file:?} is not the name of a prose file, like `identity.md`"),
@@ -266,10 +278,15 @@ pub(super) fn read_texts(
                     Err(error) => faults.add_error(location, &error),
                 }
                 // Most files have no shorter texts beside them: three names for each file is what is looked for.
-                if texts.len() > MOST_FILES || looked_for > 3 * MOST_FILES || bytes > MOST_BYTES {
+                if texts.len() > MAX_PROSE_FILES
+                    || looked_for > 3 * MAX_PROSE_FILES
+                    || bytes > MAX_PROSE_BYTES
+                {
                     faults.add(
                         location,
-                        format!("the prose is over {MOST_FILES} files or {MOST_BYTES} bytes"),
+                        format!(
+                            "the prose is over {MAX_PROSE_FILES} files or {MAX_PROSE_BYTES} bytes"
+                        ),
                     );
                     return texts;
                 }
@@ -299,8 +316,8 @@ fn check_variables(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
 }
 
 /// Tells names of prose files: plain segments that end in `.md` and cannot walk the disk.
-pub(super) fn is_file_name(name: &str) -> bool {
+pub(super) fn is_prose_file_name(name: &str) -> bool {
     name.len() <= 200
         && name.ends_with(".md")
-        && name.replace("{mode}", "mode").split('/').all(is_plain)
+        && name.replace("{mode}", "mode").split('/').all(is_plain_name)
 }

@@ -8,12 +8,12 @@ use super::condition::Condition;
 use super::faults::Faults;
 use super::manifest::{Manifest, ModeSpec};
 use super::manifest_places::{ManifestPlaces, NO_OPERATION};
-use super::rule::Domain;
+use super::rule::FactDomain;
 use crate::models::{ActionSpec, Mode, OperationId, Reliability, Status, Tier};
 use crate::text::glob::matches_path;
 
 /// Checks the actions, gates, conditions and patterns of a manifest.
-pub(super) fn check(
+pub(super) fn check_process(
     manifest: &Manifest,
     places: &ManifestPlaces,
     actions: &IndexMap<String, ActionSpec>,
@@ -83,7 +83,7 @@ fn check_action(
         faults.error(
             place,
             format!("the action `{name}` is never carried out: no mode of it runs `{operation}`"),
-            format!("add {operation} to `after` of {}", listed(&lacking)),
+            format!("add {operation} to `after` of {}", list_modes(&lacking)),
         );
         return;
     }
@@ -169,11 +169,11 @@ fn check_gate(
         can_write && named.any(|known| known.as_str() == operation)
     };
     let domain = |name: &str, argument: Option<&str>| match (name, argument) {
-        ("turns" | "mode_turns", None) => Domain::number(1.0, f64::INFINITY),
-        ("percent", None) => Domain::number(0.0, 100.0),
-        ("failed" | "voice_locked", None) => Domain::one_of(["true", "false"]),
-        ("verdict", None) => Domain::one_of(spec.verdicts.iter().map(|verdict| verdict.name())),
-        ("status", Some(_)) => Domain::one_of(
+        ("turns" | "mode_turns", None) => FactDomain::number(1.0, f64::INFINITY),
+        ("percent", None) => FactDomain::number(0.0, 100.0),
+        ("failed" | "voice_locked", None) => FactDomain::one_of(["true", "false"]),
+        ("verdict", None) => FactDomain::one_of(spec.verdicts.iter().map(|verdict| verdict.name())),
+        ("status", Some(_)) => FactDomain::one_of(
             [
                 Status::NotStarted,
                 Status::InProgress,
@@ -182,13 +182,13 @@ fn check_gate(
             ]
             .map(Status::name),
         ),
-        ("done", Some(operation)) if runs(operation) => Domain::number(1.0, f64::INFINITY),
-        ("done", Some(_)) => Domain::Unknown,
+        ("done", Some(operation)) if runs(operation) => FactDomain::number(1.0, f64::INFINITY),
+        ("done", Some(_)) => FactDomain::Unknown,
         ("marker", Some(marker)) => match manifest.markers.get(marker) {
-            Some(values) => Domain::one_of(values.value.iter().map(String::as_str)),
-            None => Domain::Anything,
+            Some(values) => FactDomain::one_of(values.value.iter().map(String::as_str)),
+            None => FactDomain::Anything,
         },
-        _ => Domain::Anything,
+        _ => FactDomain::Anything,
     };
 
     let reach = rule.reach(&domain);
@@ -238,12 +238,12 @@ fn check_layer_condition(
     let Ok(rule) = condition.rule() else { return };
     let domain = |name: &str, _: Option<&str>| {
         if manifest.variables.iter().any(|variable| variable == name) {
-            return Domain::Given;
+            return FactDomain::SourcedItem;
         }
         match name {
-            "mode" => Domain::one_of(manifest.modes.keys().map(Mode::as_str)),
-            "tier" => Domain::one_of(Tier::ALL.map(Tier::name)),
-            "xml_reliability" | "instruction_following" => Domain::one_of(
+            "mode" => FactDomain::one_of(manifest.modes.keys().map(Mode::as_str)),
+            "tier" => FactDomain::one_of(Tier::ALL.map(Tier::name)),
+            "xml_reliability" | "instruction_following" => FactDomain::one_of(
                 [
                     Reliability::Low,
                     Reliability::Medium,
@@ -252,9 +252,9 @@ fn check_layer_condition(
                 ]
                 .map(Reliability::name),
             ),
-            "thinking_reminder" => Domain::one_of(["on", "off"]),
-            "nonce" | "tools" => Domain::one_of(["on"]),
-            _ => Domain::Anything,
+            "thinking_reminder" => FactDomain::one_of(["on", "off"]),
+            "nonce" | "tools" => FactDomain::one_of(["on"]),
+            _ => FactDomain::Anything,
         }
     };
     for comparison in rule.reach(&domain).impossible {
@@ -320,7 +320,7 @@ fn check_updates(mode: &Mode, spec: &ModeSpec, place: Location, faults: &mut Fau
     }
 }
 
-fn listed(modes: &[&Mode]) -> String {
+fn list_modes(modes: &[&Mode]) -> String {
     let names: Vec<String> = modes.iter().map(|mode| format!("`{mode}`")).collect();
     names.join(", ")
 }

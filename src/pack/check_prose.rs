@@ -8,16 +8,16 @@ use serde_saphyr::Location;
 use super::actions::PLACEHOLDER;
 use super::faults::Faults;
 use super::file_at;
-use super::layer::{Holds, Layer, file_for};
+use super::layer::{Layer, LayerContent, file_for};
 use super::manifest::{ActionUse, Manifest, ModeSpec};
 use super::manifest_places::ManifestPlaces;
 use super::placeholder::stray_placeholders;
-use super::source::{Places, Prose};
+use super::search_path::{Places, Prose};
 use super::text::Text;
 use crate::models::{Format, Mode, OperationId, Tier};
 
 /// Checks the prose of a pack.
-pub(super) fn check(
+pub(super) fn check_prose(
     manifest: &Manifest,
     at: &ManifestPlaces,
     texts: &BTreeMap<String, Text>,
@@ -93,7 +93,10 @@ impl<'a> ModeProse<'a> {
 
         let mut bodies: Vec<String> = found.iter().map(|text| text.body().to_owned()).collect();
         bodies.extend(spec.request.clone());
-        if layers.clone().any(|layer| layer.holds == Holds::Template) {
+        if layers
+            .clone()
+            .any(|layer| layer.holds == LayerContent::Template)
+        {
             let template = places.find(&format!("templates/system/BASE-{mode}.md"));
             bodies.extend(template.ok().flatten().map(|prose| prose.text.into_owned()));
             let skeletons = spec.skeletons.iter().filter_map(|name| skeletons.get(name));

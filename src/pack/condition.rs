@@ -66,7 +66,7 @@ impl fmt::Debug for Condition {
 impl<'de> Deserialize<'de> for Condition {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let written = Placed::<String>::deserialize(deserializer)?;
-        let rule = Rule::read(&written.value);
+        let rule = Rule::parse(&written.value);
         Ok(Self { written, rule })
     }
 }

@@ -4,7 +4,7 @@ use serde_saphyr::Location;
 
 use super::condition::Condition;
 use super::problem::{PackProblem, ProblemSeverity};
-use super::source::Prose;
+use super::search_path::Prose;
 use crate::error::{Error, Place};
 use crate::text::yaml;
 
@@ -18,7 +18,7 @@ pub(super) struct Faults<'a> {
 }
 
 impl<'a> Faults<'a> {
-    pub(super) fn of(prose: &'a Prose) -> Self {
+    pub(super) fn new(prose: &'a Prose) -> Self {
         Self {
             prose,
             found: Vec::new(),

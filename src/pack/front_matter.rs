@@ -44,7 +44,7 @@ pub struct VariableSpec {
 /// # Errors
 ///
 /// `TemplateInvalid` if the front matter does not end.
-pub(super) fn split<'a>(text: &'a str, origin: &str) -> Result<FrontMatterSplit<'a>> {
+pub(super) fn split_file<'a>(text: &'a str, origin: &str) -> Result<FrontMatterSplit<'a>> {
     let split = split_front_matter(text);
     if split.is_unclosed {
         return Err(
@@ -57,7 +57,7 @@ pub(super) fn split<'a>(text: &'a str, origin: &str) -> Result<FrontMatterSplit<
 }
 
 /// Reads a head that starts at line 2 of its file.
-pub(super) fn read(head: &str, origin: &str) -> Result<FrontMatter> {
+pub(super) fn parse_front_matter(head: &str, origin: &str) -> Result<FrontMatter> {
     if head.trim().is_empty() {
         return Ok(FrontMatter::default());
     }
@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for SpecVisitor {
     }
 
     fn visit_str<E: de::Error>(self, name: &str) -> std::result::Result<VariableSpec, E> {
-        checked(name.to_owned(), true)
+        check_variable(name.to_owned(), true)
     }
 
     fn visit_map<A: MapAccess<'de>>(
@@ -95,14 +95,17 @@ impl<'de> Visitor<'de> for SpecVisitor {
                 other => return Err(de::Error::unknown_field(other, &["name", "required"])),
             }
         }
-        checked(
+        check_variable(
             name.ok_or_else(|| de::Error::missing_field("name"))?,
             required,
         )
     }
 }
 
-fn checked<E: de::Error>(name: String, required: bool) -> std::result::Result<VariableSpec, E> {
+fn check_variable<E: de::Error>(
+    name: String,
+    required: bool,
+) -> std::result::Result<VariableSpec, E> {
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if starts_well && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return Ok(VariableSpec { name, required });

@@ -16,7 +16,7 @@ pub struct Layer {
     /// The layer's name, with which the ids of its blocks start.
     pub id: String,
     /// What fills it.
-    pub holds: Holds,
+    pub holds: LayerContent,
     /// How hard its blocks hold their place.
     pub class: Class,
     /// How often its text changes.
@@ -29,7 +29,7 @@ pub struct Layer {
     pub(crate) text: Option<Placed<String>>,
     /// Files to choose from: the first whose condition holds.
     #[serde(default)]
-    pub(crate) choose: Vec<Placed<Choice>>,
+    pub(crate) choose: Vec<Placed<TextChoice>>,
     /// Files that follow the text, or the instructions, in certain modes.
     #[serde(default)]
     pub(crate) adds: IndexMap<Mode, Vec<Placed<String>>>,
@@ -74,7 +74,7 @@ pub struct Layer {
 /// A file that is taken if its condition holds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Choice {
+pub(crate) struct TextChoice {
     /// When it is taken.
     pub(crate) when: Condition,
     /// The file.
@@ -91,7 +91,7 @@ pub(crate) struct Choice {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Holds {
+pub enum LayerContent {
     /// The system template.
     Template,
     /// Prose of the pack.
@@ -116,7 +116,7 @@ pub enum Holds {
     Instructions,
 }
 
-impl Holds {
+impl LayerContent {
     /// Returns the kind of context item that fills the layer, if context does.
     #[must_use]
     pub fn context_kind(self) -> Option<ContextKind> {
@@ -190,7 +190,9 @@ impl Layer {
         match (&self.heading, self.holds.context_kind()) {
             (Some(heading), _) => Cow::Borrowed(heading),
             (None, Some(kind)) => Cow::Owned(format!("# {}: {{name}}", kind.element())),
-            (None, None) if self.holds == Holds::Instructions => Cow::Borrowed("# instructions"),
+            (None, None) if self.holds == LayerContent::Instructions => {
+                Cow::Borrowed("# instructions")
+            }
             (None, None) => Cow::Borrowed(""),
         }
     }

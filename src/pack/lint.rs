@@ -11,7 +11,7 @@ use crate::text::markdown::{LineKind, markdown_lines};
 
 /// Something that a template lacks, or has and should not have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct LintFinding {
     /// The rule's name.
     pub rule: &'static str,
     /// What is wrong, in words.
@@ -22,64 +22,66 @@ pub struct Finding {
 
 /// Checks a template against its pack's rules.
 #[must_use]
-pub fn lint(pack: &Pack, template: &Template) -> Vec<Finding> {
-    let mut lint = Lint {
+pub fn lint(pack: &Pack, template: &Template) -> Vec<LintFinding> {
+    let mut lint = TemplateLinter {
         template,
         found: Vec::new(),
     };
     let Some(spec) = pack.modes.get(&template.mode) else {
         let message = format!("the pack `{}` has no mode `{}`", pack.name, template.mode);
-        lint.missing("mode", message);
+        lint.report_missing("mode", message);
         return lint.found;
     };
-    lint.sections(&pack.sections);
-    lint.placeholders(&spec.variables, &pack.variables);
-    lint.focus(&spec.focus);
-    lint.sentences(
+    lint.check_sections(&pack.sections);
+    lint.check_placeholders(&spec.variables, &pack.variables);
+    lint.check_focus(&spec.focus);
+    lint.check_sentences(
         spec.sentences
             .get(&template.text.name)
             .map_or(&[], Vec::as_slice),
     );
-    lint.verdicts(&spec.verdicts);
-    lint.other_markers(spec);
-    lint.ending();
+    lint.check_verdicts(&spec.verdicts);
+    lint.check_other_markers(spec);
+    lint.check_ending();
     lint.found
 }
 
-struct Lint<'a> {
+struct TemplateLinter<'a> {
     template: &'a Template,
-    found: Vec<Finding>,
+    found: Vec<LintFinding>,
 }
 
-impl Lint<'_> {
-    fn missing(&mut self, rule: &'static str, message: String) {
-        self.found.push(Finding {
+impl TemplateLinter<'_> {
+    fn report_missing(&mut self, rule: &'static str, message: String) {
+        self.found.push(LintFinding {
             rule,
             message,
             line: None,
         });
     }
 
-    fn wrong(&mut self, rule: &'static str, message: String, offset: usize) {
+    fn report_at(&mut self, rule: &'static str, message: String, offset: usize) {
         let line = Some(self.template.text.place(offset).line);
-        self.found.push(Finding {
+        self.found.push(LintFinding {
             rule,
             message,
             line,
         });
     }
 
-    fn has(&self, text: &str) -> bool {
+    fn body_contains(&self, text: &str) -> bool {
         self.template.text.body().contains(text)
     }
 
     /// Every section is there under its heading, and says something.
-    fn sections(&mut self, sections: &[String]) {
+    fn check_sections(&mut self, sections: &[String]) {
         for section in sections {
             match section_text(self.template.text.body(), section) {
-                None => self.missing("section", format!("there is no section `## {section}`")),
+                None => {
+                    self.report_missing("section", format!("there is no section `## {section}`"))
+                }
                 Some(text) if text.trim().is_empty() => {
-                    self.missing("section", format!("the section `## {section}` is empty"));
+                    self.report_missing("section", format!("the section `## {section}` is empty"));
                 }
                 Some(_) => {}
             }
@@ -87,7 +89,7 @@ impl Lint<'_> {
     }
 
     /// Every variable of the mode is used, each one that is used can be filled, and none is misspelt with blanks.
-    fn placeholders(&mut self, needed: &[String], filled: &[String]) {
+    fn check_placeholders(&mut self, needed: &[String], filled: &[String]) {
         let body = self.template.text.body();
         let mut used: Vec<&str> = Vec::new();
         for token in tokens(body) {
@@ -95,7 +97,7 @@ impl Lint<'_> {
                 continue;
             };
             if !filled.iter().any(|known| known == name) && !used.contains(&name) {
-                self.wrong(
+                self.report_at(
                     "placeholder",
                     format!("nothing fills {{{{{name}}}}}"),
                     offset,
@@ -115,7 +117,7 @@ impl Lint<'_> {
             .chain(listed.filter(|name| !needed.contains(name)))
         {
             if !used.contains(&name.as_str()) {
-                self.missing("placeholder", format!("{{{{{name}}}}} is not used"));
+                self.report_missing("placeholder", format!("{{{{{name}}}}} is not used"));
             }
         }
         for (offset, _) in body.match_indices("{{") {
@@ -124,7 +126,7 @@ impl Lint<'_> {
             };
             let name = inner.trim();
             if name != inner && filled.iter().any(|known| known == name) {
-                self.wrong(
+                self.report_at(
                     "placeholder",
                     format!("{{{{{inner}}}}} is text; write {{{{{name}}}}}"),
                     offset,
@@ -134,7 +136,7 @@ impl Lint<'_> {
     }
 
     /// The mode's own concerns are named.
-    fn focus(&mut self, words: &[String]) {
+    fn check_focus(&mut self, words: &[String]) {
         // A placeholder's name is no word of the template.
         let prose = tokens(self.template.text.body()).filter_map(|token| match token {
             Token::Text(text) => Some(text.to_lowercase()),
@@ -143,31 +145,31 @@ impl Lint<'_> {
         let body = prose.collect::<String>();
         for word in words {
             if !body.contains(&word.to_lowercase()) {
-                self.missing("focus", format!("`{word}` is not spoken of"));
+                self.report_missing("focus", format!("`{word}` is not spoken of"));
             }
         }
     }
 
     /// What this very template must say stands in it word by word.
-    fn sentences(&mut self, sentences: &[String]) {
+    fn check_sentences(&mut self, sentences: &[String]) {
         for sentence in sentences {
-            if !self.has(sentence) {
-                self.missing("sentence", format!("it does not say: {sentence}"));
+            if !self.body_contains(sentence) {
+                self.report_missing("sentence", format!("it does not say: {sentence}"));
             }
         }
     }
 
     /// The mode's verdicts are all asked for, and no other.
-    fn verdicts(&mut self, allowed: &[ReviewResult]) {
+    fn check_verdicts(&mut self, allowed: &[ReviewResult]) {
         for verdict in ReviewResult::ALL {
             let marker = format!("<review>{verdict}</review>");
             match (
                 self.template.text.body().find(&marker),
                 allowed.contains(&verdict),
             ) {
-                (None, true) => self.missing("marker", format!("{marker} is not asked for")),
+                (None, true) => self.report_missing("marker", format!("{marker} is not asked for")),
                 (Some(offset), false) => {
-                    self.wrong(
+                    self.report_at(
                         "marker",
                         format!("{marker} is no verdict of this mode"),
                         offset,
@@ -185,13 +187,13 @@ impl Lint<'_> {
                 continue;
             };
             if value.contains('|') {
-                self.wrong(
+                self.report_at(
                     "marker",
                     "an alternation is no verdict; show one value".to_owned(),
                     offset,
                 );
             } else if value.parse::<ReviewResult>().is_err() {
-                self.wrong(
+                self.report_at(
                     "marker",
                     format!("<review>{value}</review> is no verdict"),
                     offset,
@@ -200,7 +202,7 @@ impl Lint<'_> {
         }
     }
 
-    fn other_markers(&mut self, spec: &ModeSpec) {
+    fn check_other_markers(&mut self, spec: &ModeSpec) {
         let mut needed = vec!["<thought>"];
         if let Some(offset) = self
             .template
@@ -209,7 +211,7 @@ impl Lint<'_> {
             .find("<task_status")
             .filter(|_| !spec.task_status)
         {
-            self.wrong(
+            self.report_at(
                 "marker",
                 "<task_status> is not used in this mode".to_owned(),
                 offset,
@@ -226,18 +228,18 @@ impl Lint<'_> {
             needed.push("<content_update target=");
         }
         for marker in needed {
-            if !self.has(marker) {
-                self.missing("marker", format!("{marker} is not spoken of"));
+            if !self.body_contains(marker) {
+                self.report_missing("marker", format!("{marker} is not spoken of"));
             }
         }
     }
 
     /// The last paragraph hands over to the instructions.
-    fn ending(&mut self) {
+    fn check_ending(&mut self) {
         let body = self.template.text.body().replace('\r', "");
         let last = body.trim_end().rsplit("\n\n").next().unwrap_or_default();
         if !last.contains("<instructions>") {
-            self.missing(
+            self.report_missing(
                 "ending",
                 "the last paragraph does not hand over to <instructions>".to_owned(),
             );

@@ -188,7 +188,7 @@ pub struct ModeSpec {
     #[serde(default)]
     pub finish: Vec<OperationId>,
     /// Where a turn leads, by its result: a verdict, `FAILED`, or `otherwise`.
-    pub next: IndexMap<TurnResult, Target>,
+    pub next: IndexMap<TurnResult, NextTarget>,
 }
 
 impl ModeSpec {
@@ -204,7 +204,7 @@ impl ModeSpec {
     /// Returns true if a verdict keeps a session in the mode, whose own name is `mode`.
     #[must_use]
     pub fn stays_after(&self, mode: &Mode, verdict: ReviewResult) -> bool {
-        self.next.get(&TurnResult::Verdict(verdict)) == Some(&Target::Mode(mode.clone()))
+        self.next.get(&TurnResult::Verdict(verdict)) == Some(&NextTarget::Mode(mode.clone()))
     }
 }
 
@@ -232,7 +232,7 @@ pub enum Edits {
 
 /// Where a turn leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum NextTarget {
     /// To a mode, perhaps the same one.
     Mode(Mode),
     /// To the end: the goal is reached.
@@ -241,7 +241,7 @@ pub enum Target {
     Stop,
 }
 
-impl<'de> Deserialize<'de> for Target {
+impl<'de> Deserialize<'de> for NextTarget {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mode = Mode::deserialize(deserializer)?;
         Ok(match mode.as_str() {

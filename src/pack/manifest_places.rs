@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_saphyr::Location;
 
 use super::problem::OperationRole;
-use super::source::Prose;
+use super::search_path::Prose;
 use crate::error::ErrorKind;
 use crate::models::{Mode, OperationId};
 use crate::text::yaml::{self, Placed};

@@ -21,9 +21,9 @@ mod check_layers;
 mod check_process;
 mod check_prose;
 mod condition;
+mod delimiters;
 mod faults;
 mod front_matter;
-mod headings;
 mod layer;
 mod lint;
 mod manifest;
@@ -33,8 +33,8 @@ mod problem;
 mod prompts;
 mod reply;
 mod rule;
+mod search_path;
 mod sections;
-mod source;
 mod template;
 mod templates;
 mod text;
@@ -53,18 +53,20 @@ pub use builtin::{
     UNANSWERED_NOTICE, names as builtin_names,
 };
 pub use condition::Condition;
+pub use delimiters::DelimiterLines;
 pub use front_matter::{FrontMatter, VariableSpec};
-pub use headings::Headings;
-pub use layer::{Holds, Layer, PerTier, file_for};
-pub use lint::{Finding, lint};
-pub use manifest::{ActionUse, Document, Edits, ModeSpec, Target};
+pub use layer::{Layer, LayerContent, PerTier, file_for};
+pub use lint::{LintFinding, lint};
+pub use manifest::{ActionUse, Document, Edits, ModeSpec, NextTarget};
 pub use placeholder::{Token, tokens};
 pub use problem::{NamedOperation, OperationRole, PackProblem, PackReport, ProblemSeverity};
-pub use rule::{Facts, Rule, RuleFault, Value};
+pub use rule::{FactValue, Facts, Rule, RuleFault};
+pub use search_path::{
+    Candidate, DEFINITIONS, Owner, Places, Prose, is_definition, is_read_definition,
+};
 pub use sections::{Section, StateSections};
-pub use source::{Candidate, DEFINITIONS, Owner, Places, Prose, is_definition, is_read_definition};
 pub use template::{SystemTemplateMetadata, Template};
-pub use templates::{FoundTemplate, Listed, Templates};
+pub use templates::{FoundTemplate, ListedTemplate, Templates};
 pub use text::Text;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -120,7 +122,7 @@ pub struct Pack {
     /// The lists of actions that agents are shown, by mode and tier.
     action_lists: HashMap<(Mode, Tier), String>,
     /// The headings of its prompts.
-    pub headings: Headings,
+    pub delimiters: DelimiterLines,
     places: Places,
     /// Folder of prompts that the pack was made from, if it has no manifest.
     prompts: Option<PathBuf>,
@@ -164,7 +166,7 @@ impl Pack {
             )
             .with_hint(format!("there are {}", Self::names(places).join(", "))));
         };
-        Ok(check::check(name.as_str(), &prose, places))
+        Ok(check::check_pack(name.as_str(), &prose, places))
     }
 
     /// Loads a pack from memory: its files with their paths inside the pack's folder, such as `pack.yaml`.
@@ -317,7 +319,7 @@ impl Pack {
 
     /// Tells whether a layer of the pack holds something.
     #[must_use]
-    pub fn holds(&self, what: Holds) -> bool {
+    pub fn has_layer(&self, what: LayerContent) -> bool {
         self.layers.iter().any(|layer| layer.holds == what)
     }
 }

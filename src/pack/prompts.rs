@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 
 use super::builtin::BUILDER_PACK;
-use super::headings::Headings;
-use super::source::{self, Owner};
+use super::delimiters::DelimiterLines;
+use super::search_path::{self, Owner};
 use super::{Layer, Pack, Places, Text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::Mode;
 
 /// Name of every pack that was made from a folder of prompts.
-const NAME: &str = "prompts";
+const PROMPTS_PACK_NAME: &str = "prompts";
 
 impl Pack {
     /// Makes a pack for [`PromptBuilder`](crate::compose::PromptBuilder) from a folder of Markdown files, without a
     /// `pack.yaml`.
     ///
-    /// Each `NAME.md` is a template, and an identity if NAME is a mode's name such as `task-agent`. The other layers are
+    /// Each `PROMPTS_PACK_NAME.md` is a template, and an identity if PROMPTS_PACK_NAME is a mode's name such as `task-agent`. The other layers are
     /// those of the shipped pack `taskqueue`, and so are the other names of its identities: `chat_agent_system.md` is
     /// also found as `supervisor`.
     ///
@@ -30,7 +30,7 @@ impl Pack {
     pub fn from_prompts(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         let mut texts = BTreeMap::new();
-        for (name, prose) in source::markdown_files(&folder)? {
+        for (name, prose) in search_path::markdown_files(&folder)? {
             let text = Text::read(&name, &prose)?;
             texts.insert(name, text);
         }
@@ -61,14 +61,19 @@ impl Pack {
         variables.extend(used);
 
         Ok(Self {
-            name: NAME.to_owned(),
+            name: PROMPTS_PACK_NAME.to_owned(),
             description: format!("Prompts of {}.", folder.display()),
             origin: folder.display().to_string(),
             owner: Owner::User,
             start,
-            aliases: aliases(&shipped, &modes),
+            aliases: keep_aliases(&shipped, &modes),
             variables,
-            headings: Headings::of(&shipped.separator, &shipped.sections, &layers, &texts),
+            delimiters: DelimiterLines::collect(
+                &shipped.separator,
+                &shipped.sections,
+                &layers,
+                &texts,
+            ),
             layers,
             modes,
             texts,
@@ -79,7 +84,7 @@ impl Pack {
 }
 
 /// Returns the shipped names of identities that the folder has under their other name.
-fn aliases<T>(shipped: &Pack, modes: &IndexMap<Mode, T>) -> IndexMap<String, Mode> {
+fn keep_aliases<T>(shipped: &Pack, modes: &IndexMap<Mode, T>) -> IndexMap<String, Mode> {
     let mut aliases = IndexMap::new();
     for (alias, mode) in &shipped.aliases {
         let Ok(other) = Mode::new(alias.as_str()) else {

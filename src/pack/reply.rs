@@ -1,14 +1,14 @@
 //! What a pack says of replies: the names of tags, the markers and the actions of a mode.
 
-use super::check_layers::is_file_name;
+use super::check_layers::is_prose_file_name;
 use super::faults::Faults;
 use super::manifest::Manifest;
-use super::{Holds, Pack, Places, Text};
+use super::{LayerContent, Pack, Places, Text};
 use crate::error::Result;
 use crate::models::{Grammar, MarkerSpec, Mode, Role, THOUGHT_TAGS};
 
 /// The tags that mean something in every pack, beside those of thoughts.
-const TAGS: [&str; 5] = [
+const RESERVED_TAGS: [&str; 5] = [
     "review",
     "task_status",
     "content_update",
@@ -18,7 +18,7 @@ const TAGS: [&str; 5] = [
 
 /// Tells a tag that means something in every pack, and so cannot be a marker of one.
 pub(super) fn is_reserved(name: &str) -> bool {
-    TAGS.contains(&name) || THOUGHT_TAGS.contains(&name)
+    RESERVED_TAGS.contains(&name) || THOUGHT_TAGS.contains(&name)
 }
 
 impl Faults<'_> {
@@ -61,7 +61,7 @@ impl Faults<'_> {
     ) -> Option<Text> {
         let file = manifest.repair.as_ref()?;
         let name = file.value.as_str();
-        if !is_file_name(name) {
+        if !is_prose_file_name(name) {
             self.add(
                 file.referenced,
                 format!("{name:?} is not the name of a prose file, like `repair.md`"),
@@ -107,7 +107,7 @@ impl Pack {
             .collect();
         let speakers = [Role::User, Role::Assistant]
             .iter()
-            .filter(|_| self.holds(Holds::History));
+            .filter(|_| self.has_layer(LayerContent::History));
         Ok(Grammar {
             verdicts: spec.verdicts.clone(),
             verdict_required: spec.verdict_required,

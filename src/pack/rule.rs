@@ -9,21 +9,21 @@ use std::fmt;
 
 /// What is known when rules are judged: values by name, such as `depth`, or by name and argument: `status("theme")`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts(BTreeMap<String, Value>);
+pub struct Facts(BTreeMap<String, FactValue>);
 
 /// The value of a fact.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum FactValue {
     /// A number.
     Number(f64),
     /// A text.
     Text(String),
 }
 
-impl Value {
+impl FactValue {
     /// Reads a value: a number if it is one, a text otherwise.
     #[must_use]
-    pub fn read(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Self::Number(number),
             _ => Self::Text(text.to_owned()),
@@ -31,13 +31,13 @@ impl Value {
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for FactValue {
     fn from(number: f64) -> Self {
         Self::Number(number)
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for FactValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
@@ -46,7 +46,7 @@ impl From<&str> for Value {
 impl Facts {
     /// Adds a fact.
     #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+    pub fn with(mut self, name: &str, value: impl Into<FactValue>) -> Self {
         self.0.insert(name.to_owned(), value.into());
         self
     }
@@ -55,25 +55,25 @@ impl Facts {
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
         self.0.get(name).map(|value| match value {
-            Value::Number(number) => number.to_string(),
-            Value::Text(text) => text.clone(),
+            FactValue::Number(number) => number.to_string(),
+            FactValue::Text(text) => text.clone(),
         })
     }
 
     /// Adds a fact that is asked for with an argument.
     #[must_use]
-    pub fn with_argument(self, name: &str, argument: &str, value: impl Into<Value>) -> Self {
-        self.with(&key(name, Some(argument)), value)
+    pub fn with_argument(self, name: &str, argument: &str, value: impl Into<FactValue>) -> Self {
+        self.with(&fact_key(name, Some(argument)), value)
     }
 }
 
-fn key(name: &str, argument: Option<&str>) -> String {
+fn fact_key(name: &str, argument: Option<&str>) -> String {
     argument.map_or_else(|| name.to_owned(), |argument| format!("{name}({argument})"))
 }
 
 /// A condition that was read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rule(Node);
+pub struct Rule(RuleNode);
 
 /// A fault in a condition: what it is, and at which byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,22 +85,22 @@ pub struct RuleFault {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Node {
+enum RuleNode {
     Any(Vec<Self>),
     All(Vec<Self>),
     Not(Box<Self>),
-    Compare(Operand, Operator, Operand),
-    Known(Operand),
+    Compare(RuleOperand, RuleOperator, RuleOperand),
+    Known(RuleOperand),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Operand {
-    Literal(Value),
+enum RuleOperand {
+    Literal(FactValue),
     Fact(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
+enum RuleOperator {
     Equal,
     NotEqual,
     Less,
@@ -111,7 +111,7 @@ enum Operator {
 }
 
 /// The deepest nesting of parentheses and `not`.
-const DEPTH: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 impl Rule {
     /// Reads a condition.
@@ -119,16 +119,16 @@ impl Rule {
     /// # Errors
     ///
     /// The first fault, with its place.
-    pub fn read(text: &str) -> Result<Self, RuleFault> {
-        let mut reader = Reader {
+    pub fn parse(text: &str) -> Result<Self, RuleFault> {
+        let mut parser = RuleParser {
             text,
             at: 0,
             depth: 0,
         };
-        let node = reader.any()?;
-        match reader.peek() {
+        let node = parser.parse_any()?;
+        match parser.peek() {
             "" => Ok(Self(node)),
-            other => Err(reader.fault(format!("`{other}` is not expected here"))),
+            other => Err(parser.fault_here(format!("`{other}` is not expected here"))),
         }
     }
 
@@ -147,7 +147,7 @@ impl Rule {
     }
 }
 
-impl Node {
+impl RuleNode {
     fn holds(&self, facts: &Facts) -> bool {
         match self {
             Self::Any(nodes) => nodes.iter().any(|node| node.holds(facts)),
@@ -155,7 +155,7 @@ impl Node {
             Self::Not(node) => !node.holds(facts),
             Self::Known(operand) => operand
                 .value(facts)
-                .is_some_and(|value| *value != Value::Text("false".to_owned())),
+                .is_some_and(|value| *value != FactValue::Text("false".to_owned())),
             Self::Compare(left, operator, right) => {
                 compare(left.value(facts), *operator, right.value(facts))
             }
@@ -163,7 +163,7 @@ impl Node {
     }
 
     fn collect_names<'a>(&'a self, names: &mut Vec<(&'a str, Option<&'a str>)>) {
-        let mut add = |operand: &'a Operand| {
+        let mut add = |operand: &'a RuleOperand| {
             names.extend(operand.split());
         };
         match self {
@@ -180,8 +180,8 @@ impl Node {
     }
 }
 
-impl Operand {
-    fn value<'a>(&'a self, facts: &'a Facts) -> Option<&'a Value> {
+impl RuleOperand {
+    fn value<'a>(&'a self, facts: &'a Facts) -> Option<&'a FactValue> {
         match self {
             Self::Literal(value) => Some(value),
             Self::Fact(key) => facts.0.get(key),
@@ -189,24 +189,24 @@ impl Operand {
     }
 }
 
-fn compare(left: Option<&Value>, operator: Operator, right: Option<&Value>) -> bool {
+fn compare(left: Option<&FactValue>, operator: RuleOperator, right: Option<&FactValue>) -> bool {
     let (Some(left), Some(right)) = (left, right) else {
-        return operator == Operator::NotEqual;
+        return operator == RuleOperator::NotEqual;
     };
     let order = match (left, right) {
-        (Value::Number(left), Value::Number(right)) => left.partial_cmp(right),
-        (Value::Text(left), Value::Text(right)) => Some(left.cmp(right)),
+        (FactValue::Number(left), FactValue::Number(right)) => left.partial_cmp(right),
+        (FactValue::Text(left), FactValue::Text(right)) => Some(left.cmp(right)),
         _ => None,
     };
     match operator {
-        Operator::Equal => order.is_some_and(|order| order.is_eq()),
-        Operator::NotEqual => order.is_none_or(|order| order.is_ne()),
-        Operator::Less => order.is_some_and(|order| order.is_lt()),
-        Operator::LessOrEqual => order.is_some_and(|order| order.is_le()),
-        Operator::More => order.is_some_and(|order| order.is_gt()),
-        Operator::MoreOrEqual => order.is_some_and(|order| order.is_ge()),
-        Operator::Contains => match (left, right) {
-            (Value::Text(left), Value::Text(right)) => {
+        RuleOperator::Equal => order.is_some_and(|order| order.is_eq()),
+        RuleOperator::NotEqual => order.is_none_or(|order| order.is_ne()),
+        RuleOperator::Less => order.is_some_and(|order| order.is_lt()),
+        RuleOperator::LessOrEqual => order.is_some_and(|order| order.is_le()),
+        RuleOperator::More => order.is_some_and(|order| order.is_gt()),
+        RuleOperator::MoreOrEqual => order.is_some_and(|order| order.is_ge()),
+        RuleOperator::Contains => match (left, right) {
+            (FactValue::Text(left), FactValue::Text(right)) => {
                 left.to_lowercase().contains(&right.to_lowercase())
             }
             _ => false,
@@ -215,20 +215,20 @@ fn compare(left: Option<&Value>, operator: Operator, right: Option<&Value>) -> b
 }
 
 /// The values that a fact can have, as far as a pack determines them.
-pub(super) enum Domain {
+pub(super) enum FactDomain {
     /// It has no value, so only `!=` holds of it.
     Unknown,
     /// Any value.
     Anything,
     /// A value that the caller gives: one that reads as a number is a number.
-    Given,
+    SourcedItem,
     /// A whole number within bounds.
     Number(f64, f64),
     /// One of some texts.
     OneOf(Vec<String>),
 }
 
-impl Domain {
+impl FactDomain {
     /// Makes a domain of whole numbers.
     pub(super) fn number(min: f64, max: f64) -> Self {
         Self::Number(min, max)
@@ -240,31 +240,31 @@ impl Domain {
     }
 
     /// Returns true if a fact with such a value can be in a relation to a value.
-    fn allows(&self, operator: Operator, value: &Value) -> bool {
+    fn allows(&self, operator: RuleOperator, value: &FactValue) -> bool {
         match (self, value) {
-            (Self::Unknown, _) => operator == Operator::NotEqual,
-            (Self::Anything, _) | (Self::Given, Value::Number(_)) => true,
-            (Self::Given, Value::Text(text)) => {
-                matches!(operator, Operator::NotEqual | Operator::Contains)
-                    || matches!(Value::read(text), Value::Text(_))
+            (Self::Unknown, _) => operator == RuleOperator::NotEqual,
+            (Self::Anything, _) | (Self::SourcedItem, FactValue::Number(_)) => true,
+            (Self::SourcedItem, FactValue::Text(text)) => {
+                matches!(operator, RuleOperator::NotEqual | RuleOperator::Contains)
+                    || matches!(FactValue::parse(text), FactValue::Text(_))
             }
-            (Self::Number(min, max), Value::Number(value)) => match operator {
-                Operator::Equal => value.fract() == 0.0 && min <= value && value <= max,
-                Operator::NotEqual => true,
-                Operator::Less => min < value,
-                Operator::LessOrEqual => min <= value,
-                Operator::More => max > value,
-                Operator::MoreOrEqual => max >= value,
-                Operator::Contains => false,
+            (Self::Number(min, max), FactValue::Number(value)) => match operator {
+                RuleOperator::Equal => value.fract() == 0.0 && min <= value && value <= max,
+                RuleOperator::NotEqual => true,
+                RuleOperator::Less => min < value,
+                RuleOperator::LessOrEqual => min <= value,
+                RuleOperator::More => max > value,
+                RuleOperator::MoreOrEqual => max >= value,
+                RuleOperator::Contains => false,
             },
-            (Self::OneOf(texts), Value::Text(_)) => {
-                operator == Operator::NotEqual
+            (Self::OneOf(texts), FactValue::Text(_)) => {
+                operator == RuleOperator::NotEqual
                     || texts.iter().any(|text| {
-                        compare(Some(&Value::Text(text.clone())), operator, Some(value))
+                        compare(Some(&FactValue::Text(text.clone())), operator, Some(value))
                     })
             }
-            (Self::Number(..), Value::Text(_)) | (Self::OneOf(_), Value::Number(_)) => {
-                operator == Operator::NotEqual
+            (Self::Number(..), FactValue::Text(_)) | (Self::OneOf(_), FactValue::Number(_)) => {
+                operator == RuleOperator::NotEqual
             }
         }
     }
@@ -274,13 +274,13 @@ impl Domain {
         match self {
             Self::Unknown => false,
             Self::OneOf(texts) => texts.iter().any(|text| text != "false"),
-            Self::Anything | Self::Given | Self::Number(..) => true,
+            Self::Anything | Self::SourcedItem | Self::Number(..) => true,
         }
     }
 }
 
 /// What can become of a condition. It may say that one can hold which cannot, never the other way round.
-pub(super) struct Reach {
+pub(super) struct RuleReach {
     /// Set unless the condition can never hold.
     pub(super) can_hold: bool,
     /// The comparisons in it that never hold.
@@ -288,22 +288,22 @@ pub(super) struct Reach {
 }
 
 /// The values that each fact can have, by its name and argument.
-type Domains<'a> = dyn Fn(&str, Option<&str>) -> Domain + 'a;
+type FactDomains<'a> = dyn Fn(&str, Option<&str>) -> FactDomain + 'a;
 
 impl Rule {
     /// Judges which parts of the condition can hold.
-    pub(super) fn reach(&self, domains: &Domains<'_>) -> Reach {
+    pub(super) fn reach(&self, domains: &FactDomains<'_>) -> RuleReach {
         let mut impossible = Vec::new();
         let can_hold = self.0.can_hold(domains, &mut impossible);
-        Reach {
+        RuleReach {
             can_hold,
             impossible,
         }
     }
 }
 
-impl Node {
-    fn can_hold(&self, domains: &Domains<'_>, impossible: &mut Vec<String>) -> bool {
+impl RuleNode {
+    fn can_hold(&self, domains: &FactDomains<'_>, impossible: &mut Vec<String>) -> bool {
         match self {
             // Every part is judged, so that each impossible one is found.
             Self::Any(nodes) => {
@@ -333,12 +333,12 @@ impl Node {
             }
             Self::Compare(left, operator, right) => {
                 let holds = match (left, right) {
-                    (Operand::Literal(left), Operand::Literal(right)) => {
+                    (RuleOperand::Literal(left), RuleOperand::Literal(right)) => {
                         compare(Some(left), *operator, Some(right))
                     }
-                    (Operand::Literal(value), fact) | (fact, Operand::Literal(value)) => {
-                        let flipped = matches!(left, Operand::Literal(_));
-                        match (fact.split(), flipped && *operator == Operator::Contains) {
+                    (RuleOperand::Literal(value), fact) | (fact, RuleOperand::Literal(value)) => {
+                        let flipped = matches!(left, RuleOperand::Literal(_));
+                        match (fact.split(), flipped && *operator == RuleOperator::Contains) {
                             (Some((name, argument)), false) => {
                                 let operator = if flipped {
                                     operator.flipped()
@@ -350,7 +350,7 @@ impl Node {
                             _ => true,
                         }
                     }
-                    (Operand::Fact(_), Operand::Fact(_)) => true,
+                    (RuleOperand::Fact(_), RuleOperand::Fact(_)) => true,
                 };
                 if !holds {
                     impossible.push(format!("{left} {} {right}", operator.symbol()));
@@ -360,7 +360,7 @@ impl Node {
         }
     }
 
-    fn can_fail(&self, domains: &Domains<'_>, impossible: &mut Vec<String>) -> bool {
+    fn can_fail(&self, domains: &FactDomains<'_>, impossible: &mut Vec<String>) -> bool {
         match self {
             Self::Not(node) => node.can_hold(domains, impossible),
             Self::Any(nodes) => nodes.iter().all(|node| node.can_fail(domains, impossible)),
@@ -370,7 +370,7 @@ impl Node {
     }
 }
 
-impl Operand {
+impl RuleOperand {
     /// Returns the name and the argument of a fact.
     fn split(&self) -> Option<(&str, Option<&str>)> {
         match self {
@@ -383,18 +383,18 @@ impl Operand {
     }
 }
 
-impl fmt::Display for Operand {
+impl fmt::Display for RuleOperand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, self.split()) {
-            (Self::Literal(Value::Number(number)), _) => write!(f, "{number}"),
-            (Self::Literal(Value::Text(text)), _) => write!(f, "\"{text}\""),
+            (Self::Literal(FactValue::Number(number)), _) => write!(f, "{number}"),
+            (Self::Literal(FactValue::Text(text)), _) => write!(f, "\"{text}\""),
             (Self::Fact(_), Some((name, Some(argument)))) => write!(f, "{name}(\"{argument}\")"),
             (Self::Fact(key), _) => f.write_str(key),
         }
     }
 }
 
-impl Operator {
+impl RuleOperator {
     fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "==",
@@ -419,111 +419,111 @@ impl Operator {
     }
 }
 
-struct Reader<'a> {
+struct RuleParser<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
 }
 
-impl<'a> Reader<'a> {
-    fn any(&mut self) -> Result<Node, RuleFault> {
-        let mut nodes = vec![self.all()?];
-        while self.take("or") {
-            nodes.push(self.all()?);
+impl<'a> RuleParser<'a> {
+    fn parse_any(&mut self) -> Result<RuleNode, RuleFault> {
+        let mut nodes = vec![self.parse_all()?];
+        while self.take_token("or") {
+            nodes.push(self.parse_all()?);
         }
         Ok(if nodes.len() == 1 {
             nodes.remove(0)
         } else {
-            Node::Any(nodes)
+            RuleNode::Any(nodes)
         })
     }
 
-    fn all(&mut self) -> Result<Node, RuleFault> {
-        let mut nodes = vec![self.one()?];
-        while self.take("and") {
-            nodes.push(self.one()?);
+    fn parse_all(&mut self) -> Result<RuleNode, RuleFault> {
+        let mut nodes = vec![self.parse_one()?];
+        while self.take_token("and") {
+            nodes.push(self.parse_one()?);
         }
         Ok(if nodes.len() == 1 {
             nodes.remove(0)
         } else {
-            Node::All(nodes)
+            RuleNode::All(nodes)
         })
     }
 
-    fn one(&mut self) -> Result<Node, RuleFault> {
+    fn parse_one(&mut self) -> Result<RuleNode, RuleFault> {
         self.depth += 1;
-        if self.depth > DEPTH {
-            return Err(self.fault("the condition is nested too deeply".to_owned()));
+        if self.depth > MAX_DEPTH {
+            return Err(self.fault_here("the condition is nested too deeply".to_owned()));
         }
-        let node = if self.take("not") {
-            Node::Not(Box::new(self.one()?))
-        } else if self.take("(") {
-            let node = self.any()?;
-            if !self.take(")") {
-                return Err(self.fault("`)` is missing".to_owned()));
+        let node = if self.take_token("not") {
+            RuleNode::Not(Box::new(self.parse_one()?))
+        } else if self.take_token("(") {
+            let node = self.parse_any()?;
+            if !self.take_token(")") {
+                return Err(self.fault_here("`)` is missing".to_owned()));
             }
             node
         } else {
-            self.comparison()?
+            self.parse_comparison()?
         };
         self.depth -= 1;
         Ok(node)
     }
 
-    fn comparison(&mut self) -> Result<Node, RuleFault> {
-        let left = self.operand()?;
+    fn parse_comparison(&mut self) -> Result<RuleNode, RuleFault> {
+        let left = self.parse_operand()?;
         let operator = match self.peek() {
-            "==" => Operator::Equal,
-            "!=" => Operator::NotEqual,
-            "<" => Operator::Less,
-            "<=" => Operator::LessOrEqual,
-            ">" => Operator::More,
-            ">=" => Operator::MoreOrEqual,
-            "contains" => Operator::Contains,
-            _ => return Ok(Node::Known(left)),
+            "==" => RuleOperator::Equal,
+            "!=" => RuleOperator::NotEqual,
+            "<" => RuleOperator::Less,
+            "<=" => RuleOperator::LessOrEqual,
+            ">" => RuleOperator::More,
+            ">=" => RuleOperator::MoreOrEqual,
+            "contains" => RuleOperator::Contains,
+            _ => return Ok(RuleNode::Known(left)),
         };
-        self.next();
-        Ok(Node::Compare(left, operator, self.operand()?))
+        self.advance();
+        Ok(RuleNode::Compare(left, operator, self.parse_operand()?))
     }
 
-    fn operand(&mut self) -> Result<Operand, RuleFault> {
-        let fault = |reader: &Self, token: &str| {
+    fn parse_operand(&mut self) -> Result<RuleOperand, RuleFault> {
+        let fault = |parser: &Self, token: &str| {
             let found = if token.is_empty() {
                 "the end".to_owned()
             } else {
                 format!("`{token}`")
             };
-            reader.fault(format!(
+            parser.fault_here(format!(
                 "a name, a number or a text is expected, not {found}"
             ))
         };
         let token = self.peek();
         if let Some(text) = quoted(token) {
-            self.next();
-            return Ok(Operand::Literal(Value::Text(text.to_owned())));
+            self.advance();
+            return Ok(RuleOperand::Literal(FactValue::Text(text.to_owned())));
         }
         if let Ok(number) = token.parse::<f64>() {
-            self.next();
-            return Ok(Operand::Literal(Value::Number(number)));
+            self.advance();
+            return Ok(RuleOperand::Literal(FactValue::Number(number)));
         }
         let is_name = token.starts_with(|c: char| c.is_ascii_alphabetic())
             && !matches!(token, "and" | "or" | "not" | "contains");
         if !is_name {
             return Err(fault(self, token));
         }
-        self.next();
-        if !self.take("(") {
-            return Ok(Operand::Fact(key(token, None)));
+        self.advance();
+        if !self.take_token("(") {
+            return Ok(RuleOperand::Fact(fact_key(token, None)));
         }
         let argument = self.peek();
         let Some(text) = quoted(argument) else {
             return Err(fault(self, argument));
         };
-        self.next();
-        if !self.take(")") {
-            return Err(self.fault("`)` is missing".to_owned()));
+        self.advance();
+        if !self.take_token(")") {
+            return Err(self.fault_here("`)` is missing".to_owned()));
         }
-        Ok(Operand::Fact(key(token, Some(text))))
+        Ok(RuleOperand::Fact(fact_key(token, Some(text))))
     }
 
     /// Returns the next token without taking it.
@@ -542,21 +542,21 @@ impl<'a> Reader<'a> {
         &rest[..length]
     }
 
-    fn next(&mut self) {
+    fn advance(&mut self) {
         let token = self.peek();
         let blank = self.text[self.at..].len() - self.text[self.at..].trim_start().len();
         self.at += blank + token.len();
     }
 
-    fn take(&mut self, token: &str) -> bool {
+    fn take_token(&mut self, token: &str) -> bool {
         let found = self.peek() == token;
         if found {
-            self.next();
+            self.advance();
         }
         found
     }
 
-    fn fault(&self, message: String) -> RuleFault {
+    fn fault_here(&self, message: String) -> RuleFault {
         let blank = self.text[self.at..].len() - self.text[self.at..].trim_start().len();
         RuleFault {
             message,
@@ -608,10 +608,10 @@ mod tests {
             ("(depth == 0 or depth == 2) and depth == 1", false),
         ];
         for (rule, expected) in cases {
-            assert_eq!(Rule::read(rule).unwrap().holds(&facts), expected, "{rule}");
+            assert_eq!(Rule::parse(rule).unwrap().holds(&facts), expected, "{rule}");
         }
         assert_eq!(
-            Rule::read("status(\"a\") == depth or not model")
+            Rule::parse("status(\"a\") == depth or not model")
                 .unwrap()
                 .names(),
             [("status", Some("a")), ("depth", None), ("model", None)]
@@ -621,11 +621,11 @@ mod tests {
     #[test]
     fn what_can_never_hold_is_found() {
         let domain = |name: &str, _: Option<&str>| match name {
-            "turns" => Domain::number(1.0, f64::INFINITY),
-            "tier" => Domain::one_of(["full", "minimal"]),
-            "depth" => Domain::Given,
-            "done" => Domain::Unknown,
-            _ => Domain::Anything,
+            "turns" => FactDomain::number(1.0, f64::INFINITY),
+            "tier" => FactDomain::one_of(["full", "minimal"]),
+            "depth" => FactDomain::SourcedItem,
+            "done" => FactDomain::Unknown,
+            _ => FactDomain::Anything,
         };
         let cases: [(&str, bool, &[&str]); 19] = [
             ("turns > 3", true, &[]),
@@ -657,7 +657,7 @@ mod tests {
             ("1 == 2", false, &["1 == 2"]),
         ];
         for (rule, can_hold, impossible) in cases {
-            let reach = Rule::read(rule).unwrap().reach(&domain);
+            let reach = Rule::parse(rule).unwrap().reach(&domain);
             assert_eq!(reach.can_hold, can_hold, "{rule}");
             assert_eq!(reach.impossible, impossible, "{rule}");
         }
@@ -681,7 +681,7 @@ mod tests {
             (deep.as_str(), 32),
         ];
         for (rule, offset) in cases {
-            assert_eq!(Rule::read(rule).unwrap_err().offset, offset, "{rule}");
+            assert_eq!(Rule::parse(rule).unwrap_err().offset, offset, "{rule}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::source::Prose;
+use super::search_path::Prose;
 use super::text::Text;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::Mode;

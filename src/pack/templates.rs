@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::source::{Candidate, Owner, Places};
+use super::search_path::{Candidate, Owner, Places};
 use super::template::Template;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, Mode};
 
 /// The folder of system templates, at every place.
-const FOLDER: &str = "templates/system";
+const TEMPLATE_FOLDER: &str = "templates/system";
 
 /// Finds templates and keeps what it has read. Sharing it between threads is cheap.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct FoundTemplate {
 
 /// A template file in a listing.
 #[derive(Debug)]
-pub struct Listed {
+pub struct ListedTemplate {
     /// The file's name without `.md`.
     pub name: String,
     /// Who it belongs to.
@@ -104,16 +104,16 @@ impl Templates {
 
     /// Returns every template file at every place, sorted by name, the most important place first.
     #[must_use]
-    pub fn list(&self) -> Vec<Listed> {
+    pub fn list(&self) -> Vec<ListedTemplate> {
         let mut listing = Vec::new();
-        for file in self.places.names_in(FOLDER) {
+        for file in self.places.names_in(TEMPLATE_FOLDER) {
             // Other Markdown, such as a README, may lie beside them.
             let Some(name) = file.strip_suffix(".md").filter(|name| name.contains('-')) else {
                 continue;
             };
             let mut active = true;
-            for candidate in self.places.candidates(&format!("{FOLDER}/{file}")) {
-                let Some(listed) = self.listed(name, &candidate, active) else {
+            for candidate in self.places.candidates(&format!("{TEMPLATE_FOLDER}/{file}")) {
+                let Some(listed) = self.list_candidate(name, &candidate, active) else {
                     continue;
                 };
                 active = false;
@@ -123,14 +123,19 @@ impl Templates {
         listing
     }
 
-    fn listed(&self, name: &str, candidate: &Candidate, active: bool) -> Option<Listed> {
+    fn list_candidate(
+        &self,
+        name: &str,
+        candidate: &Candidate,
+        active: bool,
+    ) -> Option<ListedTemplate> {
         let template = match self.places.read(candidate) {
             Ok(None) => return None,
             Ok(Some(prose)) => Template::read(name, &prose),
             Err(error) => Err(error),
         };
         let origin = candidate.origin.clone();
-        Some(Listed {
+        Some(ListedTemplate {
             name: name.to_owned(),
             owner: candidate.owner,
             origin,
@@ -149,7 +154,10 @@ impl Templates {
             vec![&own, &base]
         };
         for name in names {
-            for candidate in self.places.candidates(&format!("{FOLDER}/{name}.md")) {
+            for candidate in self
+                .places
+                .candidates(&format!("{TEMPLATE_FOLDER}/{name}.md"))
+            {
                 searched.push(candidate.origin.clone());
                 let Some(prose) = self.places.read(&candidate)? else {
                     continue;
@@ -159,7 +167,7 @@ impl Templates {
                 let shadowed = if fallback {
                     None
                 } else {
-                    self.shadowed(&base, candidate.owner)
+                    self.find_shadowed(&base, candidate.owner)
                 };
                 return Ok(FoundTemplate {
                     template,
@@ -169,21 +177,23 @@ impl Templates {
                 });
             }
         }
-        Err(not_found(stem, mode, &searched))
+        Err(not_found_error(stem, mode, &searched))
     }
 
     /// Returns the project's BASE template if a template of another owner won over it.
-    fn shadowed(&self, base: &str, winner: Owner) -> Option<String> {
+    fn find_shadowed(&self, base: &str, winner: Owner) -> Option<String> {
         if winner == Owner::Project {
             return None;
         }
-        let candidates = self.places.candidates(&format!("{FOLDER}/{base}.md"));
+        let candidates = self
+            .places
+            .candidates(&format!("{TEMPLATE_FOLDER}/{base}.md"));
         for candidate in candidates
             .iter()
             .filter(|candidate| candidate.owner == Owner::Project)
         {
             // One that cannot be read is shadowed all the same, and is no obstacle to the one that is used.
-            if !matches!(self.places.look(candidate), Ok(None)) {
+            if !matches!(self.places.peek(candidate), Ok(None)) {
                 return Some(candidate.origin.clone());
             }
         }
@@ -191,7 +201,7 @@ impl Templates {
     }
 }
 
-fn not_found(stem: &str, mode: &Mode, searched: &[String]) -> Error {
+fn not_found_error(stem: &str, mode: &Mode, searched: &[String]) -> Error {
     let places: String = searched
         .iter()
         .map(|place| format!("\n  {place}"))

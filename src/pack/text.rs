@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::front_matter::{self, FrontMatter, VariableSpec};
 use super::placeholder::{Token, tokens};
-use super::source::{Owner, Prose};
+use super::search_path::{Owner, Prose};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// The most variables of a text.
-const MOST_VARIABLES: usize = 100;
+const MAX_VARIABLES: usize = 100;
 
 /// A prose file that was found and understood.
 #[derive(Clone, Debug)]
@@ -39,9 +39,9 @@ impl Text {
     /// `TemplateInvalid` with the place, for broken front matter, for a file without prose, and for placeholders that
     /// a `variables` list does not name.
     pub fn read(name: &str, prose: &Prose) -> Result<Self> {
-        let cut = front_matter::split(&prose.text, &prose.origin)?;
+        let cut = front_matter::split_file(&prose.text, &prose.origin)?;
         let front_matter = match cut.yaml {
-            Some(head) => front_matter::read(head, &prose.origin)?,
+            Some(head) => front_matter::parse_front_matter(head, &prose.origin)?,
             None => FrontMatter::default(),
         };
         let mut text = Self {
@@ -75,7 +75,7 @@ impl Text {
 
     /// Returns the head, without its fences; empty if there is none.
     pub(super) fn head(&self) -> &str {
-        front_matter::split(&self.file, &self.origin)
+        front_matter::split_file(&self.file, &self.origin)
             .ok()
             .and_then(|cut| cut.yaml)
             .unwrap_or_default()
@@ -107,8 +107,8 @@ impl Text {
             if !seen.insert(name) {
                 continue;
             }
-            if seen.len() > MOST_VARIABLES {
-                let message = format!("more than {MOST_VARIABLES} different placeholders");
+            if seen.len() > MAX_VARIABLES {
+                let message = format!("more than {MAX_VARIABLES} different placeholders");
                 return Err(self.invalid(message).with_place(self.place(offset)));
             }
             if listed.is_some_and(|list| list.iter().all(|entry| entry.value.name != name)) {

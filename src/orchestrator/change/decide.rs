@@ -36,7 +36,7 @@ pub fn decide(
             return Err(not_opened(change));
         }
         let workspace = context.workspace;
-        let next = apply::standing(&workspace.pack, &session.state, workspace.rounds())?;
+        let next = apply::next_step(&workspace.pack, &session.state, workspace.rounds())?;
         check_decision(change, decision, &next)?;
 
         let note = if abandons {

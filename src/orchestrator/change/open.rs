@@ -95,7 +95,7 @@ pub(super) fn find_status(session: Session<'_>) -> Result<ChangeStatus> {
     let workspace = context.workspace;
     let change = session.lease.session.clone();
     let state = session.state;
-    let next = apply::standing(&workspace.pack, &state, workspace.rounds())?;
+    let next = apply::next_step(&workspace.pack, &state, workspace.rounds())?;
     let tree = workspace.own_tree(&change)?;
 
     if !matches!(next, NextStep::Over { .. }) {

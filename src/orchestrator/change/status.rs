@@ -133,7 +133,7 @@ fn row(
         None => None,
     };
     let led_by = other.as_ref().unwrap_or(workspace);
-    let standing = apply::standing(&led_by.pack, state, led_by.rounds())?;
+    let standing = apply::next_step(&led_by.pack, state, led_by.rounds())?;
     let turns = TurnRecord::all(session, events);
     let verdict =
         |turn: &TurnRecord| Some((turn.started.mode.clone(), turn.replied.as_ref()?.verdict?));

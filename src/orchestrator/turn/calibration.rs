@@ -43,7 +43,7 @@ pub(crate) fn measured_of(
     if agent.is_some() {
         all.extend(found(store, FigureKind::Tokens, agent, &model)?);
     }
-    Ok(Measured::of(&all))
+    Ok(Measured::from_measurements(&all))
 }
 
 /// Returns what was measured of a model, by the agents that speak to it.
@@ -63,7 +63,7 @@ pub fn measured_agents(store: &dyn Store, model: &str) -> Result<BTreeMap<String
     }
     Ok(agents
         .into_iter()
-        .map(|(agent, all)| (agent, Measured::of(&all)))
+        .map(|(agent, all)| (agent, Measured::from_measurements(&all)))
         .collect())
 }
 

@@ -115,7 +115,7 @@ impl Overruled {
         said: TurnResult,
         results: &BTreeMap<OperationId, StepResult>,
     ) -> Option<Self> {
-        let (operation, result) = apply::worse(spec, said, results)?;
+        let (operation, result) = apply::overruled_by(spec, said, results)?;
         let reason = results.get(operation).map(|found| found.detail.clone());
         Some(Self {
             result,

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use super::ProjectFiles;
 use super::Workspace;
 use super::secret_files;
-use crate::compose::{Given, Variables, trim_block};
+use crate::compose::{SourcedItem, Variables, trim_block};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{ContextItem, ContextKind, OperationId, SessionId, paths};
 use crate::ops;
 use crate::orchestrator::turn::request::{BlockContent, NamedBlock, TurnRequest};
-use crate::pack::{Holds, ModeSpec, Owner, Pack, Prose, Template};
+use crate::pack::{LayerContent, ModeSpec, Owner, Pack, Prose, Template};
 use crate::secret::Secrets;
 use crate::text::glob::matches_path;
 
@@ -40,7 +40,7 @@ pub struct PromptContext {
     /// The numbers of the change's tasks, if it has a list of them.
     pub tasks: Option<Vec<String>>,
     /// Context items.
-    pub items: Vec<Given>,
+    pub items: Vec<SourcedItem>,
     /// What the project says of itself, and where.
     pub project: Option<(String, String)>,
 }
@@ -48,7 +48,7 @@ pub struct PromptContext {
 impl PromptContext {
     /// Adds an item that the program chose.
     fn add(&mut self, item: ContextItem, source: impl Into<String>) {
-        self.items.push(Given {
+        self.items.push(SourcedItem {
             item,
             source: source.into(),
             own: false,
@@ -58,7 +58,7 @@ impl PromptContext {
 
     /// Adds an item that the caller named.
     fn add_named(&mut self, item: ContextItem, source: impl Into<String>) {
-        self.items.push(Given {
+        self.items.push(SourcedItem {
             item,
             source: source.into(),
             own: false,
@@ -118,7 +118,7 @@ pub(crate) fn gather(
             .any(|variable| variable == name),
     };
     let mut found = PromptContext::default();
-    if workspace.pack.holds(Holds::Project) {
+    if workspace.pack.has_layer(LayerContent::Project) {
         found.project = ProjectFiles {
             root: workspace.root.clone(),
         }
@@ -347,7 +347,7 @@ fn shown_path(root: &Path, path: &Path) -> String {
 }
 
 /// Returns a line for each artifact; its text stands in the context.
-fn artifact_index(items: &[Given]) -> Option<String> {
+fn artifact_index(items: &[SourcedItem]) -> Option<String> {
     let mut index = String::new();
     for item in items
         .iter()

@@ -28,7 +28,8 @@ use crate::models::{AgentName, Catalogue, Expands, Format, Mode, SessionId};
 use crate::ops::{Git, Repository, check_commands};
 use crate::orchestrator::turn::request::TurnRequest;
 use crate::pack::{
-    AGENTS, DEFAULT_PACK, FoundTemplate, Holds, Owner, Pack, Places, Prose, SECRET_NAMES, Templates,
+    AGENTS, DEFAULT_PACK, FoundTemplate, LayerContent, Owner, Pack, Places, Prose, SECRET_NAMES,
+    Templates,
 };
 use crate::secret::Secrets;
 
@@ -331,7 +332,7 @@ impl Workspace {
         mode: &Mode,
     ) -> Result<Option<Arc<FoundTemplate>>> {
         self.pack
-            .holds(Holds::Template)
+            .has_layer(LayerContent::Template)
             .then(|| template(self, agent, mode))
             .transpose()
     }

@@ -227,8 +227,11 @@ fn a_measured_factor_corrects_every_count_and_every_bound() {
             "the margin stays: {text}"
         );
         assert_eq!(count.kind, CountKind::Calibrated);
-        assert!(corrected.bound(text.len()) >= count.upper_bound, "{text}");
+        assert!(
+            corrected.max_tokens_for_bytes(text.len()) >= count.upper_bound,
+            "{text}"
+        );
     }
     let halved = Counter::new(TokenizerSpec::default()).corrected(0.5);
-    assert!(halved.bound(11) >= halved.piece("hello world"));
+    assert!(halved.max_tokens_for_bytes(11) >= halved.max_tokens("hello world"));
 }

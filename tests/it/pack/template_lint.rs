@@ -1,12 +1,12 @@
 //! `agentd template check`: shipped templates are clean, and whatever is taken away is named.
 
 use agentd::models::Mode;
-use agentd::pack::{Finding, Prose, Template, lint};
+use agentd::pack::{LintFinding, Prose, Template, lint};
 use agentd::{Pack, Places, pack};
 
 use crate::support::{TestProject, repository};
 
-fn findings(name: &str, text: &str) -> Vec<Finding> {
+fn findings(name: &str, text: &str) -> Vec<LintFinding> {
     let pack = Pack::load("sdd", &Places::default()).unwrap();
     let prose = Prose {
         owner: pack::Owner::Project,
@@ -105,7 +105,8 @@ fn each_part_that_is_taken_away_is_named() {
         );
         for word in &mode.focus {
             let found = findings(&name, &without_word(&text, word));
-            let named = |finding: &Finding| finding.message == format!("`{word}` is not spoken of");
+            let named =
+                |finding: &LintFinding| finding.message == format!("`{word}` is not spoken of");
             assert!(found.iter().any(named), "{name} without {word}: {found:?}");
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use agentd::apply::{collect_findings, worse};
+use agentd::apply::{collect_findings, overruled_by};
 use agentd::models::{Finding, FindingWords, Mode, TurnResult};
 use agentd::ops::noted;
 use agentd::spec::read_findings;
@@ -70,7 +70,7 @@ fn counts_as(pack: &Pack, mode: &str, said: ReviewResult, report: &str) -> Revie
     let spec = pack.mode(&Mode::new(mode).unwrap()).unwrap();
     let settlement = noted(&findings(pack, report));
     let results = BTreeMap::from([(settlement.operation.clone(), settlement)]);
-    worse(spec, TurnResult::Verdict(said), &results)
+    overruled_by(spec, TurnResult::Verdict(said), &results)
         .map_or(said, |(_, result)| result.verdict().unwrap())
 }
 

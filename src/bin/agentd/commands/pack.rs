@@ -6,8 +6,8 @@ use agentd::compose::{BudgetRow, Counter, Variables, budgets, inject_variables};
 use agentd::models::{Mode, Tier, TokenizerSpec, grouped, paths};
 use agentd::ops::{self, Operations};
 use agentd::pack::{
-    Finding, Layer, ModeSpec, OperationRole, Owner, PACK_DRAFT, Pack, PackProblem, PackReport,
-    ProblemSeverity, Target, lint,
+    Layer, LintFinding, ModeSpec, NextTarget, OperationRole, Owner, PACK_DRAFT, Pack, PackProblem,
+    PackReport, ProblemSeverity, lint,
 };
 use agentd::{Error, ErrorKind, Places, Templates};
 use serde::Serialize;
@@ -164,11 +164,11 @@ fn described(pack: &Pack) -> Value {
     })
 }
 
-fn target_name(target: &Target) -> &str {
+fn target_name(target: &NextTarget) -> &str {
     match target {
-        Target::Mode(mode) => mode.as_str(),
-        Target::Done => "done",
-        Target::Stop => "stop",
+        NextTarget::Mode(mode) => mode.as_str(),
+        NextTarget::Done => "done",
+        NextTarget::Stop => "stop",
     }
 }
 
@@ -427,10 +427,14 @@ fn template_findings(pack: &Pack, templates: &Templates) -> Vec<CheckFinding> {
     {
         match &listed.template {
             Ok(template) => {
-                found.extend(lint(pack, template).into_iter().map(|finding: Finding| {
-                    let message = format!("{} ({})", finding.message, finding.rule);
-                    CheckFinding::of_file(&listed.origin, finding.line, message)
-                }));
+                found.extend(
+                    lint(pack, template)
+                        .into_iter()
+                        .map(|finding: LintFinding| {
+                            let message = format!("{} ({})", finding.message, finding.rule);
+                            CheckFinding::of_file(&listed.origin, finding.line, message)
+                        }),
+                );
             }
             Err(error) => {
                 let message = error.message().to_owned();

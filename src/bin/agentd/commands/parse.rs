@@ -9,7 +9,7 @@ use agentd::models::{
     UpdateFormat,
 };
 use agentd::orchestrator::Workspace;
-use agentd::pack::{FoundTemplate, Holds};
+use agentd::pack::{FoundTemplate, LayerContent};
 use agentd::parse::{self, Context};
 use agentd::{Error, Pack, Place, Result, ops};
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ fn template(workspace: &Workspace, mode: &Mode) -> Option<Arc<FoundTemplate>> {
         .unwrap_or_else(AgentName::base);
     let found = workspace
         .pack
-        .holds(Holds::Template)
+        .has_layer(LayerContent::Template)
         .then(|| workspace.templates.find(&agent, mode));
     found.and_then(Result::ok)
 }

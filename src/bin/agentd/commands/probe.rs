@@ -1,6 +1,6 @@
 //! `agentd probe`: how well an agent keeps to the protocol, measured.
 
-use agentd::compose::ENOUGH_REPLIES;
+use agentd::compose::MIN_RELIABILITY_REPLIES;
 use agentd::models::{AgentName, Condition, Share, Task, dollars, grouped};
 use agentd::orchestrator::{Asked, Help, Origin, Probe, ProbeReport, probe};
 use agentd::pack::PROBE_PACK;
@@ -181,7 +181,7 @@ fn use_of(report: &ProbeReport) -> String {
         (Some(model), Some((reliability, Origin::Guessed))) => {
             let name = reliability.name();
             format!(
-                "for {model} use the guess {name}: {ENOUGH_REPLIES} turns without help replace it, and there are {all}"
+                "for {model} use the guess {name}: {MIN_RELIABILITY_REPLIES} turns without help replace it, and there are {all}"
             )
         }
         _ => "use nothing of it: no model is named".to_owned(),

@@ -1,7 +1,7 @@
 //! `agentd template`: which prompts are in force, and whether they hold what they must.
 
 use agentd::models::{AgentName, Mode};
-use agentd::pack::{Finding, Listed, lint};
+use agentd::pack::{LintFinding, ListedTemplate, lint};
 use agentd::{Error, ErrorKind, Places, Templates};
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn list(args: &Args, as_json: bool) -> Outcome {
     Ok(exit::OK)
 }
 
-fn described(listed: &Listed) -> Value {
+fn described(listed: &ListedTemplate) -> Value {
     let template = listed.template.as_ref();
     json!({
         "name": listed.name,
@@ -119,11 +119,11 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
     let chosen = listing
         .iter()
         .filter(|listed| names.is_empty() || names.contains(&listed.name));
-    let checked: Vec<(&Listed, Vec<Finding>)> = chosen
+    let checked: Vec<(&ListedTemplate, Vec<LintFinding>)> = chosen
         .map(|listed| {
             let findings = match &listed.template {
                 Ok(template) => lint(&workspace.pack, template),
-                Err(error) => vec![Finding {
+                Err(error) => vec![LintFinding {
                     rule: "readable",
                     message: error.message().to_owned(),
                     line: error.place().map(|place| place.line),
@@ -151,7 +151,7 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
     Ok(if count == 0 { exit::OK } else { exit::FINDINGS })
 }
 
-fn print_findings(checked: &[(&Listed, Vec<Finding>)]) -> std::io::Result<()> {
+fn print_findings(checked: &[(&ListedTemplate, Vec<LintFinding>)]) -> std::io::Result<()> {
     terminal::data(|out| {
         for (listed, findings) in checked {
             for finding in findings {

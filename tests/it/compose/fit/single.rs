@@ -349,7 +349,7 @@ fn an_elastic_layer_may_be_the_first() {
         &Places::new(Some(folder.path().to_path_buf()), None),
     )
     .unwrap();
-    let file = |name: &str| agentd::compose::Given {
+    let file = |name: &str| agentd::compose::SourcedItem {
         item: agentd::ContextItem::new(agentd::ContextKind::File, name, "code"),
         ..Default::default()
     };
@@ -393,7 +393,7 @@ fn a_named_file_is_shown_or_the_prompt_is_refused() {
     )
     .unwrap();
     let composed = |files: &[(&str, bool)]| {
-        let given = |(name, named): &(&str, bool)| agentd::compose::Given {
+        let given = |(name, named): &(&str, bool)| agentd::compose::SourcedItem {
             item: agentd::ContextItem::new(agentd::ContextKind::File, *name, "code"),
             named: *named,
             ..Default::default()

@@ -2,26 +2,26 @@
 
 use std::borrow::Cow;
 
-use super::{Given, Limits};
+use super::{Limits, SourcedItem};
 use crate::models::{KnowledgeEntry, Part, Tier, Turn};
 use crate::pack::{Layer, ModeSpec, Section};
 
 /// A place in the prompt.
-pub(super) enum Entry<'a> {
+pub(super) enum PromptEntry<'a> {
     /// A block that is there at some length, or not.
-    Block(Block<'a>),
+    Block(PromptBlock<'a>),
     /// A sequence that takes what room is left.
-    Elastic(Elastic<'a>),
+    Elastic(ElasticSequence<'a>),
 }
 
 /// A block with all it could say.
-pub(super) struct Block<'a> {
+pub(super) struct PromptBlock<'a> {
     pub(super) id: String,
     pub(super) part: Part,
     pub(super) layer: &'a Layer,
     pub(super) source: String,
     /// From short to long, none longer than the tier allows; the last is the one that is wished for.
-    pub(super) rungs: Vec<Rung<'a>>,
+    pub(super) rungs: Vec<BlockRung<'a>>,
     /// Whether another block of the layer comes before it.
     pub(super) follows: bool,
     /// Whether its text is the pack's own.
@@ -31,7 +31,7 @@ pub(super) struct Block<'a> {
 }
 
 /// One length of a block.
-pub(super) struct Rung<'a> {
+pub(super) struct BlockRung<'a> {
     pub(super) tier: Tier,
     pub(super) text: Cow<'a, str>,
     /// What comes behind an elastic sequence that stands inside the block.
@@ -41,15 +41,15 @@ pub(super) struct Rung<'a> {
 }
 
 /// A sequence of items, of which the best are taken.
-pub(super) struct Elastic<'a> {
+pub(super) struct ElasticSequence<'a> {
     pub(super) layer: &'a Layer,
     pub(super) floor: u64,
     pub(super) cap: u64,
-    pub(super) items: Items<'a>,
+    pub(super) items: SequenceItems<'a>,
 }
 
 /// What an elastic layer can take from.
-pub(super) enum Items<'a> {
+pub(super) enum SequenceItems<'a> {
     /// Turns, the oldest first; the newest are taken first.
     Turns { turns: &'a [Turn], limit: usize },
     /// Entries by rank; how many are taken depends on the length of the state around them.
@@ -60,15 +60,15 @@ pub(super) enum Items<'a> {
     },
     /// Context, in order.
     Context {
-        items: Vec<Given>,
+        items: Vec<SourcedItem>,
         ids: Vec<String>,
         limit: usize,
     },
 }
 
-impl<'a> Block<'a> {
+impl<'a> PromptBlock<'a> {
     /// Adds a rung that is longer than those before; one that says the same stands in for it.
-    pub(super) fn add(&mut self, rung: Option<Rung<'a>>) {
+    pub(super) fn add(&mut self, rung: Option<BlockRung<'a>>) {
         let Some(rung) = rung else { return };
         match self.rungs.last_mut() {
             Some(last) if last.text == rung.text && last.end == rung.end => last.tier = rung.tier,
@@ -77,7 +77,7 @@ impl<'a> Block<'a> {
     }
 }
 
-impl Entry<'_> {
+impl PromptEntry<'_> {
     /// Tells whether this is a sequence that stands inside the block before it.
     pub(super) fn is_inside(&self) -> bool {
         matches!(self, Self::Elastic(elastic) if elastic.is_inside())
@@ -91,26 +91,26 @@ impl Entry<'_> {
     }
 }
 
-impl Elastic<'_> {
+impl ElasticSequence<'_> {
     /// Tells whether the sequence stands inside the block before it.
     pub(super) fn is_inside(&self) -> bool {
-        matches!(self.items, Items::Entries { .. })
+        matches!(self.items, SequenceItems::Entries { .. })
     }
 
     /// Returns how many items there are.
     pub(super) fn len(&self) -> usize {
         match &self.items {
-            Items::Turns { turns, .. } => turns.len(),
-            Items::Entries { entries, .. } => entries.len(),
-            Items::Context { items, .. } => items.len(),
+            SequenceItems::Turns { turns, .. } => turns.len(),
+            SequenceItems::Entries { entries, .. } => entries.len(),
+            SequenceItems::Context { items, .. } => items.len(),
         }
     }
 
     /// Returns how many items may be taken; `tier` is the length of the block around them.
     pub(super) fn limit(&self, tier: Tier) -> usize {
         match &self.items {
-            Items::Turns { limit, .. } | Items::Context { limit, .. } => *limit,
-            Items::Entries { limits, shown, .. } => {
+            SequenceItems::Turns { limit, .. } | SequenceItems::Context { limit, .. } => *limit,
+            SequenceItems::Entries { limits, shown, .. } => {
                 if tier == Tier::Minimal || !shown.state.shows(Section::KnowledgeContext, tier) {
                     return 0;
                 }

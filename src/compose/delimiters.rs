@@ -5,29 +5,29 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr2, memchr3};
 
 use crate::models::{Expands, Format, Role};
-use crate::pack::{FoundTemplate, Headings, Holds, Pack};
+use crate::pack::{DelimiterLines, FoundTemplate, LayerContent, Pack};
 use crate::text::escape::replace_forbidden;
 use crate::text::invisible::is_invisible;
 
 /// What a prompt is held together by: separators, headings, role lines and tags.
 #[derive(Debug)]
-pub(super) struct Frame<'a> {
+pub(super) struct Delimiters<'a> {
     /// The rendering.
     pub(super) format: Format,
     /// What the agent would expand.
     pub(super) expands: Vec<Expands>,
     /// What separates layers.
     pub(super) separator: &'a str,
-    headings: &'a Headings,
+    known: &'a DelimiterLines,
     /// The heading of the system template, if there is one.
     heading: Option<String>,
     /// The tags that only the pack may write.
     tags: Vec<&'static str>,
 }
 
-impl<'a> Frame<'a> {
-    /// Returns the frame of a pack's prompts.
-    pub(super) fn of(
+impl<'a> Delimiters<'a> {
+    /// Returns the delimiters of a pack's prompts.
+    pub(super) fn from_pack(
         pack: &'a Pack,
         format: Format,
         template: Option<&FoundTemplate>,
@@ -39,7 +39,7 @@ impl<'a> Frame<'a> {
             .filter(|line| line.starts_with('#'))
             .map(str::to_owned);
         let shown = [
-            (pack.holds(Holds::State), "session_state"),
+            (pack.has_layer(LayerContent::State), "session_state"),
             (!pack.actions.is_empty(), "available_actions"),
         ];
         let tags = shown
@@ -47,27 +47,27 @@ impl<'a> Frame<'a> {
             .filter(|(shown, _)| *shown)
             .map(|(_, tag)| tag)
             .collect();
-        let (expands, separator, headings) = (expands.to_vec(), &pack.separator, &pack.headings);
+
         Self {
             format,
-            expands,
-            separator,
-            headings,
+            expands: expands.to_vec(),
+            separator: &pack.separator,
+            known: &pack.delimiters,
             heading,
             tags,
         }
     }
 
-    /// Returns a value in which nothing passes for a part of the frame, for a place where lines matter.
-    pub(super) fn lines<'v>(&self, value: &'v str) -> Cow<'v, str> {
-        match self.tags(value) {
+    /// Returns a value in which nothing passes for a part of the delimiters, for a place where lines matter.
+    pub(super) fn escape_block<'v>(&self, value: &'v str) -> Cow<'v, str> {
+        match self.escape_inline(value) {
             Cow::Borrowed(value) => self.escape_lines(value),
             Cow::Owned(value) => Cow::Owned(self.escape_lines(&value).into_owned()),
         }
     }
 
     /// Returns a value in which nothing passes for a tag of ours: such a `<` gets a backslash behind it.
-    pub(super) fn tags<'v>(&self, value: &'v str) -> Cow<'v, str> {
+    pub(super) fn escape_inline<'v>(&self, value: &'v str) -> Cow<'v, str> {
         match replace_forbidden(value) {
             Cow::Borrowed(value) => self.escape_tags(value),
             Cow::Owned(value) => Cow::Owned(self.escape_tags(&value).into_owned()),
@@ -114,11 +114,11 @@ impl<'a> Frame<'a> {
             };
             let end = at + length.unwrap_or(value.len() - at);
             let line = value[at..end].trim_matches(is_line_end);
-            if self.headings.has(line)
+            if self.known.matches(line)
                 || self
                     .heading
                     .as_deref()
-                    .is_some_and(|heading| Headings::are_alike(heading, line))
+                    .is_some_and(|heading| DelimiterLines::are_alike(heading, line))
             {
                 out.push_str(&value[copied..at]);
                 out.push('\\');

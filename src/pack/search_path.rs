@@ -12,10 +12,10 @@ use crate::file;
 use crate::models::paths;
 
 /// The largest prose file.
-const LARGEST: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// The most files and folders that are looked through for what a project defines.
-const MOST_ENTRIES: usize = 2_000;
+const MAX_ENTRIES: usize = 2_000;
 
 /// The folders of a project whose files define something, and files that do so by themselves.
 pub const DEFINITIONS: [&str; 5] = [
@@ -40,11 +40,12 @@ pub fn is_definition(path: &str) -> bool {
 /// Returns true for a file at one of [`DEFINITIONS`] that is read: hidden files and other kinds are not.
 #[must_use]
 pub fn is_read_definition(path: &str) -> bool {
-    path.split('/').all(is_plain) && ENDINGS.iter().any(|end| path.ends_with(end))
+    path.split('/').all(is_plain_name)
+        && DEFINITION_EXTENSIONS.iter().any(|end| path.ends_with(end))
 }
 
 /// Endings of the files that define something.
-const ENDINGS: [&str; 3] = [".md", ".yaml", ".toml"];
+const DEFINITION_EXTENSIONS: [&str; 3] = [".md", ".yaml", ".toml"];
 
 /// The folders in which prose is looked for before the compiled-in files. Clones share what they have used.
 #[derive(Clone, Debug, Default)]
@@ -57,11 +58,11 @@ pub struct Places {
     at_commit: Option<Arc<BTreeMap<String, String>>>,
     /// Files that the calling program brings along, by path.
     memory: Arc<BTreeMap<String, Cow<'static, str>>>,
-    used: Arc<Mutex<Used>>,
+    used: Arc<Mutex<UsedFiles>>,
 }
 
 /// What was used of the project's files: where it is, and its text at that moment.
-type Used = BTreeSet<(String, Arc<str>)>;
+type UsedFiles = BTreeSet<(String, Arc<str>)>;
 
 /// Who a prose file belongs to.
 #[non_exhaustive]
@@ -220,7 +221,7 @@ impl Places {
     ///
     /// `FileUnusable` if something is there that cannot be used: it is never passed over in silence.
     pub fn read(&self, candidate: &Candidate) -> Result<Option<Prose>> {
-        let found = self.look(candidate)?;
+        let found = self.peek(candidate)?;
         if let Some(prose) = found.as_ref().filter(|prose| prose.owner == Owner::Project) {
             let used = (prose.origin.clone(), Arc::from(prose.text.as_ref()));
             self.used
@@ -232,7 +233,7 @@ impl Places {
     }
 
     /// Reads what stands at one place only to see whether something does.
-    pub(super) fn look(&self, candidate: &Candidate) -> Result<Option<Prose>> {
+    pub(super) fn peek(&self, candidate: &Candidate) -> Result<Option<Prose>> {
         let text = match (candidate.owner, &self.at_commit, &self.project) {
             (Owner::BuiltIn, ..) => builtin::find(&candidate.path).map(Cow::Borrowed),
             (Owner::Memory, ..) => self.memory.get(candidate.memory_path()).cloned(),
@@ -240,9 +241,9 @@ impl Places {
                 files.get(&candidate.origin).cloned().map(Cow::Owned)
             }
             (Owner::Project, None, Some(root)) => {
-                file::read_text_inside(root, &candidate.path, LARGEST)?.map(Cow::Owned)
+                file::read_text_inside(root, &candidate.path, MAX_FILE_BYTES)?.map(Cow::Owned)
             }
-            _ => file::read_text(&candidate.path, LARGEST)?.map(Cow::Owned),
+            _ => file::read_text(&candidate.path, MAX_FILE_BYTES)?.map(Cow::Owned),
         };
         let origin = candidate.origin.clone();
         Ok(text.map(|text| Prose {
@@ -284,7 +285,7 @@ impl Places {
     pub(super) fn has(&self, name: &str) -> bool {
         self.candidates(name)
             .iter()
-            .any(|candidate| !matches!(self.look(candidate), Ok(None)))
+            .any(|candidate| !matches!(self.peek(candidate), Ok(None)))
     }
 
     /// Returns all files of the project that would define something if they were used, sorted, or why one cannot be.
@@ -316,7 +317,7 @@ impl Places {
         while let Some(origin) = waiting.pop() {
             let path = root.join(&origin);
             if path.is_dir() {
-                let names = if leads_out(root, &path) {
+                let names = if is_outside(root, &path) {
                     Vec::new()
                 } else {
                     file::names_in(&path)?
@@ -324,25 +325,28 @@ impl Places {
                 let names = names.into_iter().filter_map(|name| name.into_string().ok());
                 waiting.extend(
                     names
-                        .filter(|name| is_plain(name))
+                        .filter(|name| is_plain_name(name))
                         .map(|name| format!("{origin}/{name}")),
                 );
-            } else if ENDINGS.iter().any(|end| origin.ends_with(end)) {
+            } else if DEFINITION_EXTENSIONS
+                .iter()
+                .any(|end| origin.ends_with(end))
+            {
                 let candidate = Candidate {
                     owner: Owner::Project,
                     origin: origin.clone(),
                     path,
                 };
                 found.extend(
-                    self.look(&candidate)
+                    self.peek(&candidate)
                         .transpose()
                         .map(|prose| (origin, prose)),
                 );
             }
             entries += 1;
-            if entries + waiting.len() > MOST_ENTRIES {
+            if entries + waiting.len() > MAX_ENTRIES {
                 let message =
-                    format!("the project's definitions are over {MOST_ENTRIES} files and folders");
+                    format!("the project's definitions are over {MAX_ENTRIES} files and folders");
                 return Err(Error::new(ErrorKind::FileUnusable, message).with_hint(
                     "look into templates/system and agentd/ for links that lead in a circle",
                 ));
@@ -369,7 +373,7 @@ impl Places {
                             ..candidate.clone()
                         };
                         // What is there and cannot be read is listed, and says why when it is used.
-                        !matches!(self.look(&place), Ok(None))
+                        !matches!(self.peek(&place), Ok(None))
                     };
                     names.extend(self.names_at(&candidate).into_iter().filter(holds));
                 }
@@ -422,17 +426,17 @@ pub(super) fn markdown_files(folder: &Path) -> Result<Vec<(String, Prose)>> {
     let names: Vec<String> = names
         .into_iter()
         .filter_map(|name| name.into_string().ok())
-        .filter(|name| is_plain(name) && name.ends_with(".md"))
+        .filter(|name| is_plain_name(name) && name.ends_with(".md"))
         .collect();
-    if names.len() > MOST_ENTRIES {
-        let message = format!("{} has over {MOST_ENTRIES} files", folder.display());
+    if names.len() > MAX_ENTRIES {
+        let message = format!("{} has over {MAX_ENTRIES} files", folder.display());
         return Err(Error::new(ErrorKind::FileUnusable, message));
     }
 
     let mut found = Vec::new();
     for name in names {
         let path = folder.join(&name);
-        let Some(text) = file::read_text(&path, LARGEST)? else {
+        let Some(text) = file::read_text(&path, MAX_FILE_BYTES)? else {
             continue;
         };
         let prose = Prose {
@@ -459,7 +463,7 @@ fn names_below<'a>(paths: impl Iterator<Item = &'a String>, folder: &str) -> BTr
 }
 
 /// Tells names that a file or folder of a pack or a template can have.
-pub(super) fn is_plain(name: &str) -> bool {
+pub(super) fn is_plain_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('.')
         && name
@@ -468,7 +472,7 @@ pub(super) fn is_plain(name: &str) -> bool {
 }
 
 /// Tells whether a folder of the project is a link that leads out of it: nothing in there is ever read.
-fn leads_out(root: &Path, folder: &Path) -> bool {
+fn is_outside(root: &Path, folder: &Path) -> bool {
     match (root.canonicalize(), folder.canonicalize()) {
         (Ok(root), Ok(folder)) => !folder.starts_with(root),
         _ => true,

@@ -9,7 +9,7 @@ use crate::text::xml::{cdata_xml, escape_at_signs};
 pub(super) const ENVELOPE: [&str; 2] = ["<prompt>", "</prompt>\n"];
 
 /// Returns a rendered prompt as it is sent to an agent that expands something.
-pub(super) fn sent(rendered: String, format: Format, expands: &[Expands]) -> String {
+pub(super) fn escape_mentions(rendered: String, format: Format, expands: &[Expands]) -> String {
     let at_signs = expands.contains(&Expands::AtSigns);
     let slashes = expands.contains(&Expands::Slashes) && rendered.trim_start().starts_with('/');
     match format {
@@ -30,7 +30,7 @@ pub(super) fn sent(rendered: String, format: Format, expands: &[Expands]) -> Str
 }
 
 /// Returns a piece of a prompt as long as it can become when it is sent without an `@`.
-pub(super) fn longest(piece: &str, format: Format) -> Cow<'_, str> {
+pub(super) fn longest_escaped(piece: &str, format: Format) -> Cow<'_, str> {
     match format {
         Format::Flat => Cow::Owned(escape_at_signs(&cdata_xml(piece)).into_owned()),
         Format::Xml | Format::Chat | Format::Tools => escape_at_signs(piece),

@@ -1,25 +1,25 @@
 //! The pieces of a prompt that was fitted, in order: as text, as segments, as a view by part.
 
-use super::entry::{Block, Elastic, Entry, Items};
-use super::fit::{Fate, Fit};
-use super::frame::Frame;
+use super::block::{ElasticSequence, PromptBlock, PromptEntry, SequenceItems};
+use super::delimiters::Delimiters;
+use super::fit::{EntryFit, FitOutcome};
 use super::render;
 use crate::models::{Class, ContextItem, ContextKind, Part, Role, Segment, UnifiedPrompt, Zone};
 
 /// A piece of a prompt: what it belongs to.
 #[derive(Clone, Copy)]
-pub(super) enum Piece<'e, 'a> {
+pub(super) enum PromptPiece<'e, 'a> {
     /// A block.
-    Block(&'e Block<'a>),
+    Block(&'e PromptBlock<'a>),
     /// What comes behind the sequence inside a block.
-    End(&'e Block<'a>),
+    End(&'e PromptBlock<'a>),
     /// What opens or closes a sequence.
-    Around(&'e Elastic<'a>, &'static str),
+    Around(&'e ElasticSequence<'a>, &'static str),
     /// One segment of an item.
-    Item(&'e Elastic<'a>, usize, usize),
+    Item(&'e ElasticSequence<'a>, usize, usize),
 }
 
-impl Piece<'_, '_> {
+impl PromptPiece<'_, '_> {
     fn is_system(self) -> bool {
         match self {
             Self::Block(block) | Self::End(block) => block.part == Part::System,
@@ -29,37 +29,37 @@ impl Piece<'_, '_> {
 }
 
 /// Whoever takes the pieces of a prompt, in order.
-pub(super) trait Sink {
-    fn take(&mut self, piece: Piece<'_, '_>, write: impl FnOnce(&mut String));
+pub(super) trait PieceSink {
+    fn write_piece(&mut self, piece: PromptPiece<'_, '_>, write: impl FnOnce(&mut String));
 }
 
 /// The text alone: every piece is written where it stands.
-impl Sink for String {
-    fn take(&mut self, _: Piece<'_, '_>, write: impl FnOnce(&mut Self)) {
+impl PieceSink for String {
+    fn write_piece(&mut self, _: PromptPiece<'_, '_>, write: impl FnOnce(&mut Self)) {
         write(self);
     }
 }
 
 /// Segments, and the system prompt as a whole.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct SegmentWriter {
     pub(super) segments: Vec<Segment>,
     pub(super) system: String,
 }
 
-impl Sink for Written {
-    fn take(&mut self, piece: Piece<'_, '_>, write: impl FnOnce(&mut String)) {
+impl PieceSink for SegmentWriter {
+    fn write_piece(&mut self, piece: PromptPiece<'_, '_>, write: impl FnOnce(&mut String)) {
         let mut text = String::new();
         write(&mut text);
         if piece.is_system() {
             self.system.push_str(&text);
         }
         let (layer, (block, part, source)) = match piece {
-            Piece::Block(block) => (
+            PromptPiece::Block(block) => (
                 block.layer,
                 (block.id.clone(), block.part.clone(), block.source.clone()),
             ),
-            Piece::End(block) => (
+            PromptPiece::End(block) => (
                 block.layer,
                 (
                     format!("{}/end", block.id),
@@ -67,7 +67,7 @@ impl Sink for Written {
                     block.source.clone(),
                 ),
             ),
-            Piece::Around(elastic, name) => {
+            PromptPiece::Around(elastic, name) => {
                 let part = if elastic.is_inside() {
                     Part::System
                 } else {
@@ -82,8 +82,8 @@ impl Sink for Written {
                     ),
                 )
             }
-            Piece::Item(elastic, index, piece) => {
-                (elastic.layer, render::described(elastic, index, piece))
+            PromptPiece::Item(elastic, index, piece) => {
+                (elastic.layer, render::describe_piece(elastic, index, piece))
             }
         };
         self.segments.push(Segment {
@@ -98,14 +98,21 @@ impl Sink for Written {
 }
 
 /// Hands on every piece that was kept, in the prompt's order.
-pub(super) fn walk(entries: &[Entry<'_>], fit: &Fit, frame: &Frame<'_>, sink: &mut impl Sink) {
+pub(super) fn write_pieces(
+    entries: &[PromptEntry<'_>],
+    fit: &FitOutcome,
+    delimiters: &Delimiters<'_>,
+    sink: &mut impl PieceSink,
+) {
     let mut first = true;
-    let mut pairs = entries.iter().zip(&fit.fates).peekable();
-    while let Some((entry, fate)) = pairs.next() {
+    let mut pairs = entries.iter().zip(&fit.entry_fits).peekable();
+    while let Some((entry, entry_fit)) = pairs.next() {
         match entry {
-            Entry::Elastic(elastic) => items(elastic, fate, frame, sink, &mut first),
-            Entry::Block(block) => {
-                let Some(rung) = fate.rung.map(|rung| &block.rungs[rung]) else {
+            PromptEntry::Elastic(elastic) => {
+                write_items(elastic, entry_fit, delimiters, sink, &mut first)
+            }
+            PromptEntry::Block(block) => {
+                let Some(rung) = entry_fit.rung.map(|rung| &block.rungs[rung]) else {
                     continue;
                 };
                 if block.part == Part::System && rung.text.is_empty() {
@@ -114,18 +121,18 @@ pub(super) fn walk(entries: &[Entry<'_>], fit: &Fit, frame: &Frame<'_>, sink: &m
                 let lead = if std::mem::take(&mut first) {
                     ""
                 } else {
-                    render::lead(frame, block)
+                    render::block_separator(delimiters, block)
                 };
-                sink.take(Piece::Block(block), |out| {
-                    render::block(out, frame, block, rung, lead)
+                sink.write_piece(PromptPiece::Block(block), |out| {
+                    render::write_block(out, delimiters, block, rung, lead)
                 });
-                if let Some((Entry::Elastic(inside), fate)) =
+                if let Some((PromptEntry::Elastic(inside), entry_fit)) =
                     pairs.next_if(|(entry, _)| entry.is_inside())
                 {
-                    items(inside, fate, frame, sink, &mut first);
+                    write_items(inside, entry_fit, delimiters, sink, &mut first);
                 }
                 if !rung.end.is_empty() {
-                    sink.take(Piece::End(block), |out| out.push_str(&rung.end));
+                    sink.write_piece(PromptPiece::End(block), |out| out.push_str(&rung.end));
                 }
             }
         }
@@ -133,53 +140,55 @@ pub(super) fn walk(entries: &[Entry<'_>], fit: &Fit, frame: &Frame<'_>, sink: &m
 }
 
 /// Hands on the items of a sequence that were taken, and what stands around them.
-fn items(
-    elastic: &Elastic<'_>,
-    fate: &Fate,
-    frame: &Frame<'_>,
-    sink: &mut impl Sink,
+fn write_items(
+    elastic: &ElasticSequence<'_>,
+    entry_fit: &EntryFit,
+    delimiters: &Delimiters<'_>,
+    sink: &mut impl PieceSink,
     first: &mut bool,
 ) {
-    if fate.items.is_empty() {
+    if entry_fit.items.is_empty() {
         return;
     }
     let is_first = std::mem::take(first);
-    let (open, close) = render::around(frame, elastic, is_first);
+    let (open, close) = render::sequence_delimiters(delimiters, elastic, is_first);
     let mut lead = match (open.is_empty(), is_first) {
         (false, _) => "\n\n",
         (true, true) => "",
-        (true, false) => render::join(frame, elastic.layer),
+        (true, false) => render::layer_separator(delimiters, elastic.layer),
     };
     if !open.is_empty() {
-        sink.take(Piece::Around(elastic, ""), |out| out.push_str(&open));
+        sink.write_piece(PromptPiece::Around(elastic, ""), |out| out.push_str(&open));
     }
-    for &index in &fate.items {
-        for piece in 0..render::pieces(elastic, index) {
-            sink.take(Piece::Item(elastic, index, piece), |out| {
-                render::item(out, frame, elastic, index, piece, lead);
+    for &index in &entry_fit.items {
+        for piece in 0..render::count_pieces(elastic, index) {
+            sink.write_piece(PromptPiece::Item(elastic, index, piece), |out| {
+                render::write_item_piece(out, delimiters, elastic, index, piece, lead);
             });
             lead = "\n\n";
         }
     }
     if !close.is_empty() {
-        sink.take(Piece::Around(elastic, "/end"), |out| out.push_str(close));
+        sink.write_piece(PromptPiece::Around(elastic, "/end"), |out| {
+            out.push_str(close)
+        });
     }
 }
 
 /// What the parts of a prompt say, apart from the system's.
 #[derive(Default)]
-pub(super) struct Contents {
+pub(super) struct PromptContents {
     pub(super) items: Vec<ContextItem>,
     pub(super) instructions: String,
 }
 
 /// Moves the contents out of the entries.
-pub(super) fn contents(entries: &mut [Entry<'_>], fit: &Fit) -> Contents {
-    let mut contents = Contents::default();
-    for (entry, fate) in entries.iter_mut().zip(&fit.fates) {
+pub(super) fn take_contents(entries: &mut [PromptEntry<'_>], fit: &FitOutcome) -> PromptContents {
+    let mut contents = PromptContents::default();
+    for (entry, entry_fit) in entries.iter_mut().zip(&fit.entry_fits) {
         match entry {
-            Entry::Block(block) => {
-                let Some(rung) = fate.rung else { continue };
+            PromptEntry::Block(block) => {
+                let Some(rung) = entry_fit.rung else { continue };
                 let mut text = || std::mem::take(&mut block.rungs[rung].text).into_owned();
                 match &block.part {
                     Part::Context { kind, name } => {
@@ -196,9 +205,9 @@ pub(super) fn contents(entries: &mut [Entry<'_>], fit: &Fit) -> Contents {
                     Part::System => {}
                 }
             }
-            Entry::Elastic(elastic) => {
-                for &index in &fate.items {
-                    contents.items.extend(items_of(elastic, index));
+            PromptEntry::Elastic(elastic) => {
+                for &index in &entry_fit.items {
+                    contents.items.extend(take_context_items(elastic, index));
                 }
             }
         }
@@ -207,18 +216,18 @@ pub(super) fn contents(entries: &mut [Entry<'_>], fit: &Fit) -> Contents {
 }
 
 /// Returns an item of a sequence as context.
-fn items_of(elastic: &mut Elastic<'_>, index: usize) -> Vec<ContextItem> {
-    let named: Vec<String> = (0..render::pieces(elastic, index))
-        .map(|piece| render::described(elastic, index, piece).0)
+fn take_context_items(elastic: &mut ElasticSequence<'_>, index: usize) -> Vec<ContextItem> {
+    let named: Vec<String> = (0..render::count_pieces(elastic, index))
+        .map(|piece| render::describe_piece(elastic, index, piece).0)
         .collect();
     match &mut elastic.items {
-        Items::Turns { turns, .. } => {
-            let said = render::said(&turns[index]).zip(named);
+        SequenceItems::Turns { turns, .. } => {
+            let said = render::turn_messages(&turns[index]).zip(named);
             said.map(|((_, text), name)| ContextItem::new(ContextKind::Artifact, name, text))
                 .collect()
         }
-        Items::Context { items, .. } => vec![std::mem::take(&mut items[index].item)],
-        Items::Entries { .. } => Vec::new(),
+        SequenceItems::Context { items, .. } => vec![std::mem::take(&mut items[index].item)],
+        SequenceItems::Entries { .. } => Vec::new(),
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::layer::{Holds, Layer};
+use super::layer::{Layer, LayerContent};
 use super::text::Text;
 use crate::text::invisible::is_invisible;
 
-/// What holds a pack's prompts together in flat text: headings over layers and context items, headings that its texts
+/// What holds a pack's prompts together in flat text: delimiters over layers and context items, delimiters that its texts
 /// start with, separators, and what stands before a message.
 #[derive(Clone, Debug, Default)]
-pub struct Headings {
+pub struct DelimiterLines {
     /// Whole lines.
     lines: HashSet<String>,
     /// What a line starts with.
@@ -18,65 +18,69 @@ pub struct Headings {
     by_first: Vec<(char, Vec<String>)>,
 }
 
-impl Headings {
-    pub(super) fn of(
+impl DelimiterLines {
+    pub(super) fn collect(
         separator: &str,
         sections: &[String],
         layers: &[Layer],
         texts: &BTreeMap<String, Text>,
     ) -> Self {
-        let whole = |line: &str| normal(line).trim_end_matches(is_end).to_owned();
-        let mut headings = Self::default();
+        let whole = |line: &str| {
+            normalize(line)
+                .trim_end_matches(is_trailing_mark)
+                .to_owned()
+        };
+        let mut delimiters = Self::default();
         let first_lines = texts
             .values()
             .filter_map(|text| text.body().trim_start().lines().next());
-        headings
+        delimiters
             .lines
             .extend(first_lines.filter(|line| line.starts_with('#')).map(whole));
-        headings.lines.insert("---".to_owned());
-        headings.lines.extend(separator.lines().map(whole));
-        headings
+        delimiters.lines.insert("---".to_owned());
+        delimiters.lines.extend(separator.lines().map(whole));
+        delimiters
             .lines
             .extend(sections.iter().map(|section| whole(&format!("#{section}"))));
         for layer in layers {
             let heading = layer.heading_text();
             match heading.split_once("{name}") {
-                Some((before, _)) => headings.starts.push(normal(before)),
-                None => headings.lines.extend(heading.lines().map(whole)),
+                Some((before, _)) => delimiters.starts.push(normalize(before)),
+                None => delimiters.lines.extend(heading.lines().map(whole)),
             }
-            headings.starts.push(normal(&layer.prefix));
-            headings
+            delimiters.starts.push(normalize(&layer.prefix));
+            delimiters
                 .lines
                 .extend(layer.join.iter().flat_map(|join| join.lines()).map(whole));
-            if matches!(layer.holds, Holds::History | Holds::Turn) {
-                headings
+            if matches!(layer.holds, LayerContent::History | LayerContent::Turn) {
+                delimiters
                     .starts
                     .extend(["user:", "assistant:", "system:"].map(str::to_owned));
             }
         }
-        headings.lines.remove("");
-        headings.starts.retain(|start| !start.is_empty());
-        headings.starts.sort_unstable();
-        headings.starts.dedup();
-        for known in headings.lines.iter().chain(&headings.starts) {
+        delimiters.lines.remove("");
+        delimiters.starts.retain(|start| !start.is_empty());
+        delimiters.starts.sort_unstable();
+        delimiters.starts.dedup();
+        for known in delimiters.lines.iter().chain(&delimiters.starts) {
             let Some(first) = known.chars().next() else {
                 continue;
             };
-            match headings
+            match delimiters
                 .by_first
                 .iter_mut()
                 .find(|(known, _)| *known == first)
             {
                 Some((_, all)) => all.push(known.clone()),
-                None => headings.by_first.push((first, vec![known.clone()])),
+                None => delimiters.by_first.push((first, vec![known.clone()])),
             }
         }
-        headings
+        delimiters
     }
 
     /// Tells whether a line would pass for one that holds a prompt together.
     #[must_use]
-    pub fn has(&self, line: &str) -> bool {
+    pub fn matches(&self, line: &str) -> bool {
         let Some(first) = line
             .chars()
             .find(|c| !c.is_whitespace() && !is_invisible(*c))
@@ -88,10 +92,10 @@ impl Headings {
         let Some((_, known)) = self.by_first.iter().find(|(first, _)| *first == lower) else {
             return false;
         };
-        let Some(line) = normal_like(line, known) else {
+        let Some(line) = normalize_if_similar(line, known) else {
             return false;
         };
-        self.lines.contains(line.trim_end_matches(is_end))
+        self.lines.contains(line.trim_end_matches(is_trailing_mark))
             || self
                 .starts
                 .iter()
@@ -104,23 +108,24 @@ impl Headings {
         other
             .trim_start_matches(|c: char| c.is_whitespace() || is_invisible(c))
             .starts_with('#')
-            && normal(one).trim_end_matches(is_end) == normal(other).trim_end_matches(is_end)
+            && normalize(one).trim_end_matches(is_trailing_mark)
+                == normalize(other).trim_end_matches(is_trailing_mark)
     }
 }
 
 /// Tells what may stand behind a heading without making another of it.
-fn is_end(c: char) -> bool {
+fn is_trailing_mark(c: char) -> bool {
     matches!(c, ':' | '.' | '!' | '#' | ' ')
 }
 
-/// Returns a line as it is compared: in lower case, with single blanks, without what cannot be seen; of headings the
+/// Returns a line as it is compared: in lower case, with single blanks, without what cannot be seen; of delimiters the
 /// title behind one `#`.
-fn normal(line: &str) -> String {
-    normal_like(line, &[String::new()]).unwrap_or_default()
+fn normalize(line: &str) -> String {
+    normalize_if_similar(line, &[String::new()]).unwrap_or_default()
 }
 
 /// Returns a line as it is compared; `None` as soon as it is clear that it starts like none of those that are known.
-fn normal_like(line: &str, known: &[String]) -> Option<String> {
+fn normalize_if_similar(line: &str, known: &[String]) -> Option<String> {
     let mut out = String::new();
     let mut blank = false;
     for c in line.chars().filter(|c| !is_invisible(*c)) {
