@@ -1,4 +1,4 @@
-//! `PromptAssembler`: a pack's layers for any model, from a work order, a history and a message.
+//! `PromptAssembler`: prompts of one pack for any model, from a work order, a history and a message.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,23 +12,22 @@ use crate::error::Result;
 use crate::models::{Catalogue, KnowledgeEntry, Mode, Turn, Work};
 use crate::pack::Pack;
 
-/// What a prompt is assembled for.
+/// Model, mode and limits of one assembled prompt.
+#[expect(missing_docs, reason = "the other fields say it by name")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssemblyConfig {
-    /// The model's name.
     pub model_id: String,
-    /// The mode.
     pub mode: Mode,
-    /// Whether a model that needs reminders is reminded to think aloud.
+    /// Adds the reminder to think aloud, for models that need it.
     pub include_thinking_reminder: bool,
-    /// The most entries of the knowledge.
+    /// Maximum number of knowledge entries.
     pub max_kb_entries: usize,
-    /// The most turns of the history.
+    /// Maximum number of turns of the history.
     pub max_conversation_turns: usize,
 }
 
 impl AssemblyConfig {
-    /// Asks for a prompt with the usual limits: ten entries, ten turns.
+    /// Returns a configuration with the default limits: ten entries, ten turns.
     pub fn new(model_id: impl Into<String>, mode: Mode) -> Self {
         Self {
             model_id: model_id.into(),
@@ -40,7 +39,8 @@ impl AssemblyConfig {
     }
 }
 
-/// Assembles prompts from a pack and ranked knowledge. What it has counted and read is kept until the cache is cleared.
+/// Assembles prompts from a pack and ranked knowledge. Token counts and the pack's files are cached until
+/// [`PromptAssembler::clear_cache`].
 #[derive(Debug)]
 pub struct PromptAssembler {
     knowledge: Vec<KnowledgeEntry>,
@@ -56,7 +56,7 @@ struct AssemblerCache {
 }
 
 impl PromptAssembler {
-    /// Makes an assembler; the entries are ranked, the best first. It knows the shipped models.
+    /// Returns an assembler for the shipped models. The entries are ranked, best first.
     ///
     /// # Errors
     ///
@@ -75,14 +75,14 @@ impl PromptAssembler {
         })
     }
 
-    /// Uses another catalogue of models.
+    /// Replaces the catalogue of models.
     #[must_use]
     pub fn with_catalogue(mut self, catalogue: Catalogue) -> Self {
         self.catalogue = catalogue;
         self
     }
 
-    /// Assembles a prompt; without an `active_context`, the work order's own is used.
+    /// Assembles a prompt. Without `active_context`, the one of the work order is used.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl PromptAssembler {
         )
     }
 
-    /// Assembles a prompt, and says what was cut and why.
+    /// Assembles a prompt and reports which parts were cut, and why.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl PromptAssembler {
         )
     }
 
-    /// Forgets what was counted and read, so that the pack's files are read again.
+    /// Clears the cached counts and makes the next prompt read the pack's files again.
     pub fn clear_cache(&self) {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         cache.stale = true;
@@ -149,13 +149,14 @@ impl PromptAssembler {
             Counter::new(self.catalogue.tokenizer(&model))
         })?;
         pack.mode(&config.mode)?;
-        let view = PromptInputs {
+        let inputs = PromptInputs {
             mode: Some(&config.mode),
             work: work_order,
             active_context: active_context.unwrap_or(&work_order.active_context),
             knowledge: &self.knowledge,
             history,
         };
+
         let tier = model.tier;
         let request = Request {
             instructions: Some(user_message.to_owned()),
@@ -168,11 +169,12 @@ impl PromptAssembler {
             thinking_reminder: config.include_thinking_reminder,
             ..Request::default()
         };
+
         log::debug!("a prompt for {} ({} tier)", config.model_id, tier.name());
-        finish(draft::assemble(&pack, view, request)?)
+        finish(draft::assemble(&pack, inputs, request)?)
     }
 
-    /// Returns the pack and the counter of a tokenizer, read and made anew if need be.
+    /// Returns the pack, reloaded if the cache was cleared, and the cached counter of a tokenizer.
     fn load_cached(
         &self,
         tokenizer: &str,
@@ -183,11 +185,12 @@ impl PromptAssembler {
             cache.pack = Arc::new(cache.pack.reloaded()?);
             cache.stale = false;
         }
+
         let counter = cache
             .counters
             .entry(tokenizer.to_owned())
-            .or_insert_with(|| Arc::new(make()));
-        let counter = Arc::clone(counter);
+            .or_insert_with(|| Arc::new(make()))
+            .clone();
         Ok((Arc::clone(&cache.pack), counter))
     }
 }

@@ -1,4 +1,4 @@
-//! The places of a prompt before the fit: blocks with all they could say, and sequences of which the best is taken.
+//! Entries of a prompt before the fit: blocks with all of their lengths, and elastic sequences of items.
 
 use std::borrow::Cow;
 
@@ -6,25 +6,25 @@ use super::{Limits, SourcedItem};
 use crate::models::{KnowledgeEntry, Part, Tier, Turn};
 use crate::pack::{Layer, ModeSpec, Section};
 
-/// A place in the prompt.
+/// An entry of the prompt.
 pub(super) enum PromptEntry<'a> {
-    /// A block that is there at some length, or not.
+    /// A block, included at one of its lengths or left out.
     Block(PromptBlock<'a>),
-    /// A sequence that takes what room is left.
+    /// A sequence that is filled with as many items as fit.
     Elastic(ElasticSequence<'a>),
 }
 
-/// A block with all it could say.
+/// A block with all of its lengths.
 pub(super) struct PromptBlock<'a> {
     pub(super) id: String,
     pub(super) part: Part,
     pub(super) layer: &'a Layer,
     pub(super) source: String,
-    /// From short to long, none longer than the tier allows; the last is the one that is wished for.
+    /// Lengths from short to long; the last one is the preferred one, at the model's tier.
     pub(super) rungs: Vec<BlockRung<'a>>,
-    /// Whether another block of the layer comes before it.
+    /// Set if it follows another block of the same layer.
     pub(super) follows: bool,
-    /// Whether its text is the pack's own.
+    /// Set if its text is from the pack, so that it needs no escaping.
     pub(super) own: bool,
     /// Set if a person named it: it must not be left out.
     pub(super) named: bool,
@@ -34,13 +34,15 @@ pub(super) struct PromptBlock<'a> {
 pub(super) struct BlockRung<'a> {
     pub(super) tier: Tier,
     pub(super) text: Cow<'a, str>,
-    /// What comes behind an elastic sequence that stands inside the block.
+    /// Text after an elastic sequence inside the block.
     pub(super) end: String,
-    /// Where the text stands, if it is prose of the pack.
+    /// Origin of the text, if it is prose of the pack.
     pub(super) origin: Option<&'a str>,
 }
 
-/// A sequence of items, of which the best are taken.
+/// A sequence of items, of which the best that fit are taken.
+///
+/// `floor` tokens are reserved for it before optional blocks grow; it never takes more than `cap` tokens.
 pub(super) struct ElasticSequence<'a> {
     pub(super) layer: &'a Layer,
     pub(super) floor: u64,
@@ -48,11 +50,11 @@ pub(super) struct ElasticSequence<'a> {
     pub(super) items: SequenceItems<'a>,
 }
 
-/// What an elastic layer can take from.
+/// Items of an elastic sequence.
 pub(super) enum SequenceItems<'a> {
-    /// Turns, the oldest first; the newest are taken first.
+    /// Turns, oldest first; the newest are taken first.
     Turns { turns: &'a [Turn], limit: usize },
-    /// Entries by rank; how many are taken depends on the length of the state around them.
+    /// Knowledge entries by rank; their limit depends on the length of the enclosing state.
     Entries {
         entries: &'a [KnowledgeEntry],
         limits: Limits,
@@ -67,7 +69,7 @@ pub(super) enum SequenceItems<'a> {
 }
 
 impl<'a> PromptBlock<'a> {
-    /// Adds a rung that is longer than those before; one that says the same stands in for it.
+    /// Adds a longer rung. If its text equals the last one's, only the tier of the last one is raised.
     pub(super) fn add(&mut self, rung: Option<BlockRung<'a>>) {
         let Some(rung) = rung else { return };
         match self.rungs.last_mut() {
@@ -78,7 +80,7 @@ impl<'a> PromptBlock<'a> {
 }
 
 impl PromptEntry<'_> {
-    /// Tells whether this is a sequence that stands inside the block before it.
+    /// Returns true for a sequence inside the preceding block.
     pub(super) fn is_inside(&self) -> bool {
         matches!(self, Self::Elastic(elastic) if elastic.is_inside())
     }
@@ -92,12 +94,12 @@ impl PromptEntry<'_> {
 }
 
 impl ElasticSequence<'_> {
-    /// Tells whether the sequence stands inside the block before it.
+    /// Returns true if the sequence is inside the preceding block.
     pub(super) fn is_inside(&self) -> bool {
         matches!(self.items, SequenceItems::Entries { .. })
     }
 
-    /// Returns how many items there are.
+    /// Returns the number of items.
     pub(super) fn len(&self) -> usize {
         match &self.items {
             SequenceItems::Turns { turns, .. } => turns.len(),
@@ -106,7 +108,7 @@ impl ElasticSequence<'_> {
         }
     }
 
-    /// Returns how many items may be taken; `tier` is the length of the block around them.
+    /// Returns the maximum number of items to take; `tier` is the length of the enclosing block.
     pub(super) fn limit(&self, tier: Tier) -> usize {
         match &self.items {
             SequenceItems::Turns { limit, .. } | SequenceItems::Context { limit, .. } => *limit,

@@ -1,4 +1,4 @@
-//! What the prose of a pack takes, mode by mode and tier by tier, against its budgets.
+//! Token counts of a pack's prose per mode and tier, compared with its budgets.
 
 use serde::Serialize;
 
@@ -8,23 +8,22 @@ use crate::error::Result;
 use crate::models::{Mode, Tier};
 use crate::pack::{Layer, LayerContent, Pack, file_for};
 
-/// What one layer's prose takes in one mode at one tier.
+/// Token count and budget of one layer's prose in one mode at one tier.
+#[expect(missing_docs, reason = "the other fields say it by name")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BudgetRow {
-    /// The mode.
     pub mode: Mode,
-    /// The tier.
     pub tier: Tier,
-    /// The layer.
+    /// Id of the layer.
     pub layer: String,
-    /// What its prose takes, in tokens; nothing if it has none before there is a session.
+    /// Tokens of its prose; `None` for a layer whose content comes from the session.
     pub tokens: Option<u64>,
-    /// What it may take.
+    /// Maximum number of tokens, if the pack sets one.
     pub budget: Option<u64>,
 }
 
 impl BudgetRow {
-    /// Tells whether the prose takes more than it may.
+    /// Returns true if the prose exceeds its budget.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.tokens
@@ -33,11 +32,11 @@ impl BudgetRow {
     }
 }
 
-/// Measures the prose of every layer in every mode at every tier, whatever its condition says.
+/// Measures the prose of every layer in every mode at every tier, regardless of conditions.
 ///
 /// # Errors
 ///
-/// Those of filling a text.
+/// An error of filling the placeholders of a text.
 pub fn budgets(pack: &Pack, counter: &Counter) -> Result<Vec<BudgetRow>> {
     let mut rows = Vec::new();
     for mode in pack.modes.keys() {
@@ -51,6 +50,7 @@ pub fn budgets(pack: &Pack, counter: &Counter) -> Result<Vec<BudgetRow>> {
                         counter.max_tokens(&text)
                     }
                 });
+
                 let budget = layer.budget.or(layer.floor).map(|budget| budget.at(tier));
                 if tokens.is_some() || budget.is_some() {
                     rows.push(BudgetRow {
@@ -64,14 +64,17 @@ pub fn budgets(pack: &Pack, counter: &Counter) -> Result<Vec<BudgetRow>> {
             }
         }
     }
+
     Ok(rows)
 }
 
-/// Returns the prose of a layer in a mode at a tier, the longest of several; `None` if it has none of its own.
+/// Returns the prose of a layer in a mode at a tier; the longest one if conditions choose among several. `None` for a
+/// layer without prose.
 fn longest_prose(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option<String>> {
     if layer.none_at.is_some_and(|none| tier <= none) {
         return Ok(Some(String::new()));
     }
+
     let turn = [&layer.user, &layer.assistant]
         .into_iter()
         .flatten()
@@ -90,6 +93,7 @@ fn longest_prose(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<
         }
         (None, _) => chosen.map(|file| vec![file]).collect(),
     };
+
     let mut longest: Option<String> = None;
     for files in alternatives {
         let mut parts = Vec::new();
@@ -104,6 +108,7 @@ fn longest_prose(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<
                 actions: pack.action_list(mode, tier),
                 nonce: None,
             };
+
             parts.push(
                 vars::fill_placeholders(text, values, Missing::Empty, &str::to_owned)?
                     .0
@@ -111,6 +116,7 @@ fn longest_prose(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<
                     .to_owned(),
             );
         }
+
         let joined = parts.join("\n\n");
         if longest
             .as_ref()
@@ -119,5 +125,6 @@ fn longest_prose(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<
             longest = Some(joined);
         }
     }
+
     Ok(longest)
 }

@@ -1,4 +1,4 @@
-//! `PromptBuilder`: a prompt put together call by call, from the same layers.
+//! `PromptBuilder`: builds a prompt call by call from the layers of a pack.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -16,17 +16,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::{ContextItem, ContextKind, Format, Mode, Tier, Work};
 use crate::pack::{BUILDER_PACK, Pack, Places, Text};
 
-/// The section that becomes rules for how deep a task lies.
+/// Section of structured context that selects the execution rules for a task's depth.
 const DEPTH_SECTION: &str = "task_depth";
 
-/// The block, and the pack's layer, that hold these rules.
+/// Id of the block, and of the pack's layer, with the execution rules.
 const DEPTH_BLOCK: &str = "execution_rules";
 
 /// Source of a project's description: its profile and its documents.
 ///
 /// It is `Sync`, so that a [`PromptBuilder`] that borrows it can be sent to another thread.
 pub trait ProjectMemory: std::fmt::Debug + Sync {
-    /// Returns the project's context as Markdown; `None` for a project that is not known.
+    /// Returns the project's context as Markdown; `None` for an unknown project.
     ///
     /// # Errors
     ///
@@ -34,13 +34,13 @@ pub trait ProjectMemory: std::fmt::Debug + Sync {
     fn project_context(&self, project_id: Option<&str>) -> Result<Option<String>>;
 }
 
-/// Source of rules. It has no methods: the layer of rules is deprecated, and knowledge has replaced it.
+/// Source of rules. It has no methods: the rules layer is deprecated and replaced by knowledge.
 pub trait RelevantRules {}
 
 /// Builds one prompt from five layers: identity, project context, rules, named blocks of context, tools.
 ///
-/// FilledLayers have this order whatever the order of calls, and empty ones are left out; blocks of context keep the order of
-/// their calls. A builder is for one prompt: it can be sent to another thread, and it cannot be shared between threads.
+/// Layers are in this order regardless of the order of calls, and empty ones are left out; context blocks keep the order
+/// of their calls. A builder is for one prompt: it is `Send`, but not `Sync`.
 ///
 /// ```
 /// use agentd::compose::{PromptBuilder, Variables};
@@ -67,7 +67,7 @@ pub trait RelevantRules {}
 #[derive(Debug)]
 pub struct PromptBuilder<'m> {
     pack: Pack,
-    /// Texts of the pack's folder that no layer names.
+    /// Prose files in the pack's folder that no layer names.
     others: BTreeMap<String, Text>,
     project_id: Option<String>,
     memory: Option<&'m dyn ProjectMemory>,
@@ -81,7 +81,7 @@ pub struct PromptBuilder<'m> {
 }
 
 impl<'m> PromptBuilder<'m> {
-    /// Makes a builder with the compiled-in prose. Without a memory the project's layer stays empty.
+    /// Returns a builder with the compiled-in pack. Without a memory, the project layer stays empty.
     ///
     /// # Errors
     ///
@@ -119,14 +119,14 @@ impl<'m> PromptBuilder<'m> {
         self
     }
 
-    /// Makes a missing mandatory variable an error; otherwise nothing stands in its place.
+    /// Makes a missing mandatory variable an error; otherwise it is replaced by nothing.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
         self
     }
 
-    /// Sets who the agent is: a mode of the pack or an alias of one.
+    /// Sets the agent's identity: a mode of the pack, or an alias of one.
     ///
     /// # Errors
     ///
@@ -142,6 +142,7 @@ impl<'m> PromptBuilder<'m> {
             return Err(Error::new(ErrorKind::TemplateNotFound, message)
                 .with_hint(format!("there are {}", known.join(", "))));
         };
+
         let before = self.identity.replace((mode, variables));
         match self.build_task_prompt() {
             Ok(_) => Ok(self),
@@ -152,7 +153,7 @@ impl<'m> PromptBuilder<'m> {
         }
     }
 
-    /// Asks the memory for the project's context. If it has none or cannot be read, the layer stays empty.
+    /// Loads the project's context from the memory. The layer stays empty if there is none or if loading fails.
     pub fn load_project_context(&mut self) -> &mut Self {
         let asked = self
             .memory
@@ -165,10 +166,11 @@ impl<'m> PromptBuilder<'m> {
                 None
             }
         };
+
         self
     }
 
-    /// Does nothing: the layer of rules is deprecated, and knowledge has taken its place.
+    /// Does nothing: the rules layer is deprecated and replaced by knowledge.
     pub fn load_relevant_rules(&mut self, _query: &str) -> &mut Self {
         self
     }
@@ -209,16 +211,19 @@ impl<'m> PromptBuilder<'m> {
             let text = markdown::list_fields(data);
             return Ok(self.add_context(name, &text));
         }
-        let variables = data.iter().filter_map(|(name, value)| match value {
-            Value::Null => None,
-            Value::String(text) => Some((name.clone(), text.clone())),
-            value => Some((name.clone(), value.to_string())),
-        });
-        let variables: Variables = variables.collect();
-        let facts = variables.clone();
+
+        let variables: Variables = data
+            .iter()
+            .filter_map(|(name, value)| match value {
+                Value::Null => None,
+                Value::String(text) => Some((name.clone(), text.clone())),
+                value => Some((name.clone(), value.to_string())),
+            })
+            .collect();
+
         let request = Request {
+            facts: variables.clone(),
             variables,
-            facts,
             missing: self.missing_policy(),
             ..Request::default()
         };
@@ -232,11 +237,13 @@ impl<'m> PromptBuilder<'m> {
                 Error::new(ErrorKind::MissingVariable, message)
                     .with_hint("give `depth` as a number from 0, and `max_depth` as a number")
             })?;
+
         self.push_context(DEPTH_BLOCK, &rules, true);
         Ok(self)
     }
 
-    /// Returns the pack whose layer has the rules for the depth of a task.
+    /// Returns the pack whose layer has the rules for the depth of a task: this one, or the shipped one with the texts
+    /// that this pack overrides.
     fn depth_rules_pack(&self) -> Result<Cow<'_, Pack>> {
         if self.pack.layers.iter().any(|layer| layer.id == DEPTH_BLOCK) {
             return Ok(Cow::Borrowed(&self.pack));
@@ -249,6 +256,7 @@ impl<'m> PromptBuilder<'m> {
                 *text = own.clone();
             }
         }
+
         Ok(Cow::Owned(shipped))
     }
 
@@ -272,7 +280,7 @@ impl<'m> PromptBuilder<'m> {
         self.set_core_tools(tools)
     }
 
-    /// Returns the system prompt and the tools. It can be called again, with the same result.
+    /// Returns the system prompt and the tools. Further calls return the same.
     ///
     /// # Errors
     ///
@@ -281,7 +289,7 @@ impl<'m> PromptBuilder<'m> {
         Ok((self.build_task_prompt()?, self.tools.clone()))
     }
 
-    /// Returns the prompt as one text, for an agent that takes no system prompt of its own.
+    /// Returns the prompt as one text, for an agent without a separate system prompt.
     ///
     /// # Errors
     ///
@@ -291,14 +299,16 @@ impl<'m> PromptBuilder<'m> {
             Some((mode, variables)) => (Some(mode), variables.clone()),
             None => (None, Variables::new()),
         };
-        let (work, focus) = (Work::default(), IndexMap::new());
-        let view = PromptInputs {
+        let work = Work::default();
+        let active_context = IndexMap::new();
+        let inputs = PromptInputs {
             mode,
             work: &work,
-            active_context: &focus,
+            active_context: &active_context,
             knowledge: &[],
             history: &[],
         };
+
         let request = Request {
             variables,
             missing: self.missing_policy(),
@@ -311,10 +321,11 @@ impl<'m> PromptBuilder<'m> {
             max_bytes: usize::MAX,
             ..Request::default()
         };
-        assemble(&self.pack, view, request)?.text()
+
+        assemble(&self.pack, inputs, request)?.text()
     }
 
-    /// Returns the raw body of a template; `None` if there is none of this name.
+    /// Returns the raw body of a template; `None` for an unknown name.
     #[must_use]
     pub fn get_template(&self, name: &str) -> Option<&str> {
         self.template(name).map(Text::body)
@@ -347,7 +358,7 @@ impl<'m> PromptBuilder<'m> {
     ///
     /// # Errors
     ///
-    /// Those of [`Pack::load`]; the templates that were there stay in use.
+    /// Those of [`Pack::load`]; the old templates then stay in use.
     pub fn reload(&mut self) -> Result<&mut Self> {
         let pack = self.pack.reloaded()?;
         Ok(self.replace_pack(pack))
@@ -373,7 +384,7 @@ impl<'m> PromptBuilder<'m> {
     }
 }
 
-/// Returns the text of a block without blank lines around it; the indentation of its first line stays.
+/// Strips blank lines around a text; the indentation of its first line is kept.
 pub(crate) fn trim_block(content: &str) -> &str {
     let blank = content.len() - content.trim_start().len();
     let start = content[..blank]

@@ -1,5 +1,5 @@
-//! Counting tokens: o200k exactly, other families by a measured factor and a stated margin. Without the feature
-//! `tokenizer` there is no vocabulary, and every count is an estimate.
+//! Token counts: exact for o200k; for other tokenizer families, the o200k count times a measured factor, with a margin.
+//! Without the feature `tokenizer` there is no vocabulary, and every count is an estimate.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -11,35 +11,35 @@ use serde::Serialize;
 
 use crate::models::{CountKind, TokenizerSpec};
 
-/// The most counts that are kept.
+/// Maximum number of cached counts; the cache is cleared when it is full.
 const MAX_CACHED_COUNTS: usize = 1 << 20;
 
-/// A number of tokens, and how sure it is.
+/// A number of tokens and its precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// The likely number.
     pub tokens: u64,
-    /// A number that is hardly ever exceeded; budgets are kept by it.
+    /// Number that is hardly ever exceeded; budgets are checked against it.
     pub upper_bound: u64,
-    /// How sure the count is.
+    /// Precision of the count.
     pub kind: CountKind,
 }
 
-/// Counts the tokens of one family. Counts are kept by content, so the same text is counted once.
+/// Counts the tokens of one tokenizer family. Counts are cached by content, so the same text is counted once.
 #[derive(Debug)]
 pub struct Counter {
     tokenizer: TokenizerSpec,
-    /// What was measured: how many tokens come for each that is counted.
+    /// Measured number of reported tokens per counted token.
     measured: f64,
     cache: RwLock<HashMap<(u64, u64), u64, FixedState>>,
-    /// Two ways to hash a text; together they tell texts apart, and nobody can know them beforehand.
+    /// Two independent hashes form the cache key. Both are randomly seeded, so that no input can be made to collide.
     hashers: [RandomState; 2],
 }
 
 impl Counter {
-    /// Makes a counter. The vocabulary is loaded when it is first needed, and once for all counters.
+    /// Returns a counter. The vocabulary is loaded on first use and shared by all counters.
     ///
-    /// Without the feature `tokenizer` the counter estimates, keeps a margin for that, and all of its counts are guesses.
+    /// Without the feature `tokenizer`, the counter estimates with a larger margin, and all of its counts are guesses.
     #[must_use]
     pub fn new(tokenizer: TokenizerSpec) -> Self {
         #[cfg(not(feature = "tokenizer"))]
@@ -56,7 +56,7 @@ impl Counter {
         }
     }
 
-    /// Returns the same counter, corrected by a factor that was measured.
+    /// Multiplies all further counts by a measured factor.
     #[must_use]
     pub fn corrected(mut self, factor: f64) -> Self {
         self.measured = factor;
@@ -78,14 +78,14 @@ impl Counter {
         }
     }
 
-    /// Returns what a piece of a prompt takes at most; what every call costs beside its text is not in it.
+    /// Returns the upper bound for a piece of a prompt, without the base cost of a call.
     #[must_use]
     pub fn max_tokens(&self, text: &str) -> u64 {
         let exact = self.count_cached(text);
         scale_tokens(exact, self.factor(text) * self.tokenizer.margin.max(1.0))
     }
 
-    /// Returns what a text of some bytes takes at most, whatever it says: no token is shorter than a byte.
+    /// Returns the upper bound for any text of a size in bytes: no token is shorter than a byte.
     #[must_use]
     pub fn max_tokens_for_bytes(&self, bytes: usize) -> u64 {
         let TokenizerSpec {
@@ -97,19 +97,20 @@ impl Counter {
             margin,
             ..
         } = self.tokenizer;
+
         let factor = [ascii, chinese, japanese, hindi, emoji]
             .into_iter()
             .fold(1.0, f64::max);
         scale_tokens(bytes as u64, factor * self.measured * margin.max(1.0))
     }
 
-    /// Returns what every call costs beside its text.
+    /// Returns the base cost of every call, in tokens, apart from its text.
     #[must_use]
     pub fn base(&self) -> u64 {
         self.tokenizer.base
     }
 
-    /// Returns how sure the counts are.
+    /// Returns the precision of the counts.
     #[must_use]
     pub fn kind(&self) -> CountKind {
         self.tokenizer.kind
@@ -128,36 +129,41 @@ impl Counter {
         {
             return *count;
         }
+
         let count = count_o200k(text);
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= MAX_CACHED_COUNTS {
             cache.clear();
         }
+
         cache.insert(key, count);
         count
     }
 
-    /// Returns how many tokens of the family come for each of o200k.
+    /// Returns the number of tokens of the family per o200k token.
     fn factor(&self, text: &str) -> f64 {
         self.script_factor(text) * self.measured
     }
 
-    /// Returns the factor of the script that needs most tokens among those that make up a tenth of a text.
+    /// Returns the largest factor among the scripts that make up at least a tenth of the text.
     fn script_factor(&self, text: &str) -> f64 {
         let spec = &self.tokenizer;
         if spec.kind == CountKind::Exact || text.is_ascii() {
             return spec.ascii;
         }
+
         let mut seen = [0_usize; 5];
         let mut all = 0;
         for c in text.chars() {
             seen[script_index(c)] += 1;
             all += 1;
         }
-        // Han characters beside kana are Japanese.
+
+        // Han characters in a text with kana are Japanese.
         if seen[JAPANESE] > 0 {
             seen[JAPANESE] += std::mem::take(&mut seen[CHINESE]);
         }
+
         let factors = [
             spec.ascii,
             spec.chinese,
@@ -165,6 +171,7 @@ impl Counter {
             spec.hindi,
             spec.emoji,
         ];
+
         let present = seen
             .iter()
             .zip(factors)
@@ -186,7 +193,7 @@ fn count_o200k(text: &str) -> u64 {
 const CHINESE: usize = 1;
 const JAPANESE: usize = 2;
 
-/// Returns the class of a character: Latin and the like, Han, kana, another script, emoji.
+/// Returns the index of a character's script: 0 Latin and similar, 1 Han, 2 kana, 3 other scripts, 4 emoji.
 fn script_index(c: char) -> usize {
     match c {
         '\0'..='\u{24F}' | '\u{2000}'..='\u{206F}' | '\u{2190}'..='\u{25FF}' => 0,

@@ -1,4 +1,4 @@
-//! What holds a prompt together in flat text, and how values are kept from passing for it.
+//! Delimiters of prompts in flat text, and escaping of values that imitate them.
 
 use std::borrow::Cow;
 
@@ -9,19 +9,22 @@ use crate::pack::{DelimiterLines, FoundTemplate, LayerContent, Pack};
 use crate::text::escape::replace_forbidden;
 use crate::text::invisible::is_invisible;
 
-/// What a prompt is held together by: separators, headings, role lines and tags.
+/// Delimiters of a prompt: separators, headings, role lines and tags.
+///
+/// Values from outside the pack could imitate them, for instance to start a forged `USER:` message. The escape methods put a
+/// backslash before such lines and into such tags.
 #[derive(Debug)]
 pub(super) struct Delimiters<'a> {
-    /// The rendering.
     pub(super) format: Format,
-    /// What the agent would expand.
+    /// Forms that the agent would expand.
     pub(super) expands: Vec<Expands>,
-    /// What separates layers.
+    /// Separator of layers.
     pub(super) separator: &'a str,
+    /// Delimiter lines of the pack.
     known: &'a DelimiterLines,
-    /// The heading of the system template, if there is one.
+    /// First line of the system template, if that is a heading.
     heading: Option<String>,
-    /// The tags that only the pack may write.
+    /// Tags that only the pack may write.
     tags: Vec<&'static str>,
 }
 
@@ -58,7 +61,7 @@ impl<'a> Delimiters<'a> {
         }
     }
 
-    /// Returns a value in which nothing passes for a part of the delimiters, for a place where lines matter.
+    /// Escapes tags and lines that imitate delimiters, for a value with lines of its own.
     pub(super) fn escape_block<'v>(&self, value: &'v str) -> Cow<'v, str> {
         match self.escape_inline(value) {
             Cow::Borrowed(value) => self.escape_lines(value),
@@ -66,7 +69,7 @@ impl<'a> Delimiters<'a> {
         }
     }
 
-    /// Returns a value in which nothing passes for a tag of ours: such a `<` gets a backslash behind it.
+    /// Replaces forbidden characters and escapes tags that imitate ours: `<` becomes `<\`.
     pub(super) fn escape_inline<'v>(&self, value: &'v str) -> Cow<'v, str> {
         match replace_forbidden(value) {
             Cow::Borrowed(value) => self.escape_tags(value),
@@ -78,6 +81,7 @@ impl<'a> Delimiters<'a> {
         if self.tags.is_empty() {
             return Cow::Borrowed(value);
         }
+
         let mut out = String::new();
         let mut copied = 0;
         for at in memchr::memchr_iter(b'<', value.as_bytes()) {
@@ -89,6 +93,7 @@ impl<'a> Delimiters<'a> {
                 copied = at + 1;
             }
         }
+
         if copied == 0 {
             Cow::Borrowed(value)
         } else {
@@ -96,13 +101,15 @@ impl<'a> Delimiters<'a> {
         }
     }
 
-    /// Puts a backslash before each line that would pass for a separator, a heading or a role line of ours.
+    /// Puts a backslash before each line that imitates a separator, a heading or a role line.
     pub(super) fn escape_lines<'v>(&self, value: &'v str) -> Cow<'v, str> {
-        // Characters other than LF and CR that end a line are rare; their first bytes tell.
+        // Line ends other than LF and CR are rare. Each starts with one of these bytes; without them a fast search does.
         let bytes = value.as_bytes();
         let rare = memchr3(0x0B, 0x0C, 0xC2, bytes).is_some() || memchr(0xE2, bytes).is_some();
+
         let mut out = String::new();
-        let (mut copied, mut at) = (0, 0);
+        let mut copied = 0;
+        let mut at = 0;
         while at < value.len() {
             let length = if rare {
                 value[at..]
@@ -112,6 +119,7 @@ impl<'a> Delimiters<'a> {
             } else {
                 memchr2(b'\n', b'\r', &bytes[at..]).map(|end| end + 1)
             };
+
             let end = at + length.unwrap_or(value.len() - at);
             let line = value[at..end].trim_matches(is_line_end);
             if self.known.matches(line)
@@ -124,8 +132,10 @@ impl<'a> Delimiters<'a> {
                 out.push('\\');
                 copied = at;
             }
+
             at = end;
         }
+
         if out.is_empty() {
             Cow::Borrowed(value)
         } else {
@@ -134,7 +144,7 @@ impl<'a> Delimiters<'a> {
     }
 }
 
-/// Returns whether a text starts with a name, in any case and with characters in it that cannot be seen.
+/// Returns true if a text starts with a name, ignoring case and invisible characters.
 fn starts_with_name(text: &str, name: &str) -> bool {
     let mut seen = text.chars().filter(|c| !is_invisible(*c));
     name.chars().all(|c| {
@@ -143,7 +153,7 @@ fn starts_with_name(text: &str, name: &str) -> bool {
     })
 }
 
-/// Returns the word that opens a message in flat text.
+/// Returns the prefix of a message in flat text.
 pub(super) fn role_prefix(role: Role) -> &'static str {
     match role {
         Role::User => "USER: ",
@@ -151,7 +161,7 @@ pub(super) fn role_prefix(role: Role) -> &'static str {
     }
 }
 
-/// Returns a name that can stand in a heading: on one line.
+/// Replaces the line ends in a name, for use in a heading.
 pub(super) fn one_line(name: &str) -> Cow<'_, str> {
     if name.contains(is_line_end) {
         Cow::Owned(name.replace(is_line_end, " "))
@@ -160,7 +170,7 @@ pub(super) fn one_line(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Tells every character that some reader takes for the end of a line.
+/// Returns true for every character that some reader treats as the end of a line.
 fn is_line_end(c: char) -> bool {
     matches!(
         c,

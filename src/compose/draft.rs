@@ -1,4 +1,4 @@
-//! A prompt that is ready to be looked at or sent.
+//! Composed prompts: from filled layers to a fitted prompt, and from there to text, messages and a report.
 
 use std::collections::HashMap;
 
@@ -21,38 +21,38 @@ use crate::models::{
 };
 use crate::pack::{LayerContent, Pack};
 
-/// A prompt that is ready to be looked at or sent.
+/// A composed prompt, ready to be inspected or sent.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// The prompt as rendered bytes, block by block.
+    /// Rendered bytes of the prompt, block by block.
     pub segments: Vec<Segment>,
-    /// The same by part.
+    /// The same content by part: system prompt, context, instructions.
     pub prompt: UnifiedPrompt,
-    /// What each block takes of the window, what was cut, and why.
+    /// Size of each block, and which ones were cut, and why.
     pub fit_report: FitReport,
-    /// What became of each variable.
+    /// Variables that the prompt uses.
     pub variables: Vec<VariableUse>,
-    /// The tools, as JSON Schema.
+    /// Tool definitions in JSON Schema.
     pub tools: Vec<Value>,
-    /// The rendering.
+    /// Rendering of the segments.
     pub format: Format,
     /// Nonce that the verdict must carry; `None` if the prompt does not show one.
     pub nonce: Option<Nonce>,
-    /// What the agent would expand in it.
+    /// Forms that the agent would expand; [`Draft::rendered`] escapes them.
     pub expands: Vec<Expands>,
 }
 
-/// A message of a chat.
+/// A chat message.
+#[expect(missing_docs, reason = "`content` says it by name")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Message {
     /// `system`, `user` or `assistant`.
     pub role: &'static str,
-    /// What it says.
     pub content: String,
 }
 
 impl Draft {
-    /// Returns the prompt's own bytes: all segments in order.
+    /// Returns the text of all segments, in order, before anything is escaped for the agent.
     #[must_use]
     pub fn text(&self) -> String {
         self.segments
@@ -61,10 +61,10 @@ impl Draft {
             .collect()
     }
 
-    /// Returns the prompt as chat messages: the system's, those of earlier turns, and the user's.
+    /// Returns the prompt as chat messages: the system prompt, earlier turns, and the user's message.
     ///
-    /// A prompt that is rendered as text ([`Format::Xml`], [`Format::Flat`]) is one message of the user: its headings
-    /// and tags make sense as a whole only. Ask for [`Format::Chat`] to get one message per turn.
+    /// A prompt that is rendered as text ([`Format::Xml`], [`Format::Flat`]) is one user message, because its headings and
+    /// tags only make sense together. Use [`Format::Chat`] to get one message per turn.
     #[must_use]
     pub fn messages(&self) -> Vec<Message> {
         match self.format {
@@ -76,7 +76,7 @@ impl Draft {
         }
     }
 
-    /// Returns the prompt as it is sent: text, or JSON, in which the agent finds nothing to expand.
+    /// Returns the prompt as it is sent, as text or JSON, with everything escaped that the agent would expand.
     #[must_use]
     pub fn rendered(&self) -> String {
         let rendered = match self.format {
@@ -98,7 +98,7 @@ impl Draft {
 }
 
 fn to_pretty_json(value: &Value) -> String {
-    // A value made of strings and lists has no way to fail.
+    // Serializing strings and lists cannot fail.
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
 
@@ -112,6 +112,7 @@ fn group_messages(segments: &[Segment]) -> Vec<Message> {
             } => "assistant",
             Part::History { role: Role::User } | Part::Instructions => "user",
         };
+
         match messages.last_mut() {
             Some(last) if role == "system" && last.role == role => {
                 last.content.push_str(&segment.text)
@@ -122,15 +123,16 @@ fn group_messages(segments: &[Segment]) -> Vec<Message> {
             }),
         }
     }
+
     messages
 }
 
-/// A prompt that was fitted, before it is written.
+/// A prompt after the fit and before rendering.
 pub(super) struct FittedPrompt<'a> {
     entries: Vec<PromptEntry<'a>>,
     delimiters: Delimiters<'a>,
     fit: FitOutcome,
-    /// Whether tokens were counted.
+    /// Set if tokens were counted; otherwise the size in bytes already proved that everything fits.
     counted: bool,
     window: TokenWindow,
     count: CountKind,
@@ -141,10 +143,13 @@ pub(super) struct FittedPrompt<'a> {
     mode: Option<&'a Mode>,
 }
 
-/// Fills the layers and fits them.
+/// Fills the layers and fits them to the token budget.
+///
+/// The fit runs twice at most. The first pass bounds tokens by bytes and accepts the result only if nothing is cut. If
+/// something is, the shorter rungs of each block are rendered and the second pass counts tokens.
 pub(super) fn assemble<'a>(
     pack: &'a Pack,
-    view: PromptInputs<'a>,
+    inputs: PromptInputs<'a>,
     mut request: Request,
 ) -> Result<FittedPrompt<'a>> {
     let format = request.format.unwrap_or(pack.rendering);
@@ -155,6 +160,7 @@ pub(super) fn assemble<'a>(
     let delimiters =
         Delimiters::from_pack(pack, format, request.template.as_deref(), &request.expands);
     tools::check_tools(&request.tools)?;
+
     if request
         .instructions
         .as_ref()
@@ -165,19 +171,21 @@ pub(super) fn assemble<'a>(
                 .with_hint("say what the agent shall do"),
         );
     }
+
     let counter = request.resolve_counter()?;
-    fill_turn_variables(pack, view.mode, &mut request);
+    fill_turn_variables(pack, inputs.mode, &mut request);
     let FilledLayers {
         mut entries,
         variables,
         absent,
-    } = layers::fill_layers(pack, view, &mut request, tier, &delimiters)?;
+    } = layers::fill_layers(pack, inputs, &mut request, tier, &delimiters)?;
     let tools = if format == Format::Tools {
-        select_tools(pack, view.mode, &request)
+        select_tools(pack, inputs.mode, &request)
     } else {
         Vec::new()
     };
     let window = TokenWindow::new(pack, &request, &counter, tier, &tools);
+
     let bounds = FitBounds {
         budget: window.budget.unwrap_or(u64::MAX),
         tier,
@@ -186,7 +194,8 @@ pub(super) fn assemble<'a>(
         previous: request.previous,
         hysteresis: pack.hysteresis,
     };
-    // First everything at its longest, by bytes: that needs no counting, and mostly it is enough.
+
+    // First try everything at full length, with tokens bounded by bytes: this needs no counting and usually fits.
     let whole = if request.count {
         None
     } else {
@@ -194,12 +203,14 @@ pub(super) fn assemble<'a>(
             .ok()
             .filter(|fit| !fit.cut)
     };
+
     let counted = whole.is_none();
     let fit = match whole {
         Some(fit) => fit,
         None => {
-            layers::add_shorter_rungs(&mut entries, pack, view, &request, tier, &delimiters)?;
-            // To count without a window, any budget that is never reached will do.
+            layers::add_shorter_rungs(&mut entries, pack, inputs, &request, tier, &delimiters)?;
+            // Without a window, count against a budget that is never reached. It is less than `u64::MAX`, which would
+            // disable counting, and small enough that sums do not overflow.
             let bounds = FitBounds {
                 exact: true,
                 budget: bounds.budget.min(u64::MAX / 4),
@@ -209,6 +220,7 @@ pub(super) fn assemble<'a>(
                 .map_err(|small| budget_error(&entries, &small, &window))?
         }
     };
+
     check_named_items(&entries, &fit, window.budget, &counter)?;
     Ok(FittedPrompt {
         entries,
@@ -221,17 +233,18 @@ pub(super) fn assemble<'a>(
         variables,
         absent,
         pack,
-        mode: view.mode,
+        mode: inputs.mode,
     })
 }
 
-/// Fills the variables of the turn, and drops the nonce in a mode without verdicts, where nothing could carry it.
+/// Sets the variables of the turn, and drops the nonce in a mode without verdicts, because nothing could carry it.
 fn fill_turn_variables(pack: &Pack, mode: Option<&Mode>, request: &mut Request) {
-    let verdicts = mode
+    let verdicts: Vec<&str> = mode
         .and_then(|mode| pack.modes.get(mode))
         .into_iter()
-        .flat_map(|spec| &spec.verdicts);
-    let verdicts: Vec<&str> = verdicts.map(|verdict| verdict.name()).collect();
+        .flat_map(|spec| &spec.verdicts)
+        .map(|verdict| verdict.name())
+        .collect();
     if verdicts.is_empty() {
         request.nonce = None;
         return;
@@ -247,7 +260,7 @@ fn fill_turn_variables(pack: &Pack, mode: Option<&Mode>, request: &mut Request) 
     }
 }
 
-/// Refuses a prompt in which something that a person named found no room.
+/// Fails if a context item that a person named does not fit.
 fn check_named_items(
     entries: &[PromptEntry<'_>],
     fit: &FitOutcome,
@@ -269,11 +282,11 @@ fn check_named_items(
                 items: SequenceItems::Context { items, .. },
                 ..
             }) => {
-                let mut lacking = items
+                let lacking = items
                     .iter()
                     .enumerate()
-                    .filter(|(index, _)| !entry_fit.items.contains(index));
-                let lacking = lacking.find(|(_, given)| given.named);
+                    .filter(|(index, _)| !entry_fit.items.contains(index))
+                    .find(|(_, given)| given.named);
                 lacking.map(|(_, given)| (given.item.name(), given.item.content()))
             }
             _ => None,
@@ -292,10 +305,11 @@ fn check_named_items(
             ));
         }
     }
+
     Ok(())
 }
 
-/// Returns the tools of a prompt: those given, or the actions of its mode.
+/// Returns the tools of the request, or the actions of the mode if it has none.
 fn select_tools(pack: &Pack, mode: Option<&Mode>, request: &Request) -> Vec<Value> {
     match mode {
         Some(mode) if request.tools.is_empty() => pack
@@ -306,7 +320,7 @@ fn select_tools(pack: &Pack, mode: Option<&Mode>, request: &Request) -> Vec<Valu
     }
 }
 
-/// What a prompt may take.
+/// Token budget of a prompt: the model's window minus the reserve for the reply and the overhead of the call.
 struct TokenWindow {
     tier: Tier,
     window: Option<u64>,
@@ -323,6 +337,7 @@ impl TokenWindow {
         if window.is_some() && !tools.is_empty() {
             overhead += counter.max_tokens(&Value::from(tools.to_vec()).to_string());
         }
+
         let budget = window.map(|window| window.saturating_sub(reserve).saturating_sub(overhead));
         Self {
             tier,
@@ -339,7 +354,7 @@ fn budget_error(
     small: &BudgetShortfall,
     window: &TokenWindow,
 ) -> Error {
-    let needed: u64 = small.needs.iter().sum::<u64>() + small.delimiters;
+    let needed: u64 = small.needs.iter().sum::<u64>() + small.fixed;
     let mut rows: Vec<(&str, u64)> = Vec::new();
     for (entry, need) in entries
         .iter()
@@ -352,9 +367,11 @@ fn budget_error(
         };
         rows.push((id, *need));
     }
-    if small.delimiters > 0 {
-        rows.push(("what holds them together", small.delimiters));
+
+    if small.fixed > 0 {
+        rows.push(("what holds them together", small.fixed));
     }
+
     let left_out = rows.len().saturating_sub(20);
     let mut list: String = rows
         .iter()
@@ -364,22 +381,22 @@ fn budget_error(
     if left_out > 0 {
         list.push_str(&format!("\n              and {left_out} more"));
     }
-    let (have, whole) = (
-        window.budget.unwrap_or_default(),
-        window.window.unwrap_or_default(),
-    );
+
+    let have = window.budget.unwrap_or_default();
+    let whole = window.window.unwrap_or_default();
     let shares = format!(
         "a window of {whole}, less {} for the reply and {} beside it",
         window.reserve, window.overhead
     );
     let message =
         format!("the prompt needs at least {needed} tokens and may have {have} ({shares}):{list}");
+
     Error::new(ErrorKind::BudgetTooSmall, message)
         .with_hint("give less text, or name a model with a larger window")
 }
 
 impl FittedPrompt<'_> {
-    /// Returns the prompt's bytes.
+    /// Renders the prompt as text.
     pub(super) fn text(self) -> Result<String> {
         if self.delimiters.format == Format::Xml || !self.request.expands.is_empty() {
             return Ok(self.into_draft()?.rendered());
@@ -392,7 +409,7 @@ impl FittedPrompt<'_> {
         Ok(out)
     }
 
-    /// Returns the prompt's size if nothing has to be escaped in it, and a little more.
+    /// Estimates the rendered size in bytes, to allocate once. Escapes may exceed it.
     fn estimate_bytes(&self) -> usize {
         let size = |(entry, entry_fit): (&PromptEntry<'_>, &EntryFit)| match entry {
             PromptEntry::Block(block) => entry_fit.rung.map_or(0, |rung| {
@@ -412,6 +429,7 @@ impl FittedPrompt<'_> {
                 items.sum::<usize>() + 128
             }
         };
+
         self.entries
             .iter()
             .zip(&self.fit.entry_fits)
@@ -419,7 +437,7 @@ impl FittedPrompt<'_> {
             .sum()
     }
 
-    /// Makes the segments and the view by part.
+    /// Renders the segments and the prompt by part.
     pub(super) fn into_draft(mut self) -> Result<Draft> {
         let mut written = SegmentWriter::default();
         write_pieces(&self.entries, &self.fit, &self.delimiters, &mut written);
@@ -429,7 +447,8 @@ impl FittedPrompt<'_> {
             items,
             instructions,
         } = take_contents(&mut self.entries, &self.fit);
-        // The verdict has to carry the nonce only if the prompt shows it.
+
+        // The verdict must carry the nonce only if the prompt shows it.
         let shows = |nonce: &Nonce| {
             written
                 .segments
@@ -441,14 +460,17 @@ impl FittedPrompt<'_> {
         let prompt = items.into_iter().fold(prompt, UnifiedPrompt::with_item);
         let mut segments = written.segments;
         record_block_bytes(&mut report, &segments);
+
         if format == Format::Xml {
             segments = xml_segments(&prompt, segments);
         }
+
         report.bytes = segments.iter().map(|segment| segment.text.len()).sum();
         check_bytes(&report, report.bytes)?;
         let tools = select_tools(self.pack, self.mode, &self.request);
         let variables = self.variables;
         let expands = self.request.expands;
+
         Ok(Draft {
             segments,
             prompt,
@@ -462,9 +484,11 @@ impl FittedPrompt<'_> {
     }
 
     fn make_report(&self) -> FitReport {
+        let request = &self.request;
+        let window = &self.window;
         let pairs = || self.entries.iter().zip(&self.fit.entry_fits);
         let history = pairs().find(|(entry, _)| entry.layer().holds == LayerContent::History);
-        let (request, window) = (&self.request, &self.window);
+
         FitReport {
             model: request.model.as_ref().map(|model| model.id.clone()),
             tier: window.tier,
@@ -499,6 +523,7 @@ impl FittedPrompt<'_> {
             of: 1,
             why: entry_fit.why.clone(),
         };
+
         match entry {
             PromptEntry::Elastic(elastic) => {
                 let source = match &elastic.items {
@@ -519,19 +544,23 @@ impl FittedPrompt<'_> {
                 }
             }
             PromptEntry::Block(block) => {
-                let chosen = entry_fit.rung.map(|rung| &block.rungs[rung]);
-                let chosen = chosen.filter(|rung| !rung.text.is_empty() || !rung.end.is_empty());
+                let chosen = entry_fit
+                    .rung
+                    .map(|rung| &block.rungs[rung])
+                    .filter(|rung| !rung.text.is_empty() || !rung.end.is_empty());
                 let laddered = matches!(layer.holds, LayerContent::Text | LayerContent::State);
                 let rung = chosen.map_or(
                     "none",
                     |rung| if laddered { rung.tier.name() } else { "whole" },
                 );
                 let bytes = chosen.map_or(0, |rung| rung.text.len() + rung.end.len());
+
                 let kept = usize::from(chosen.is_some());
                 let origin = chosen
                     .and_then(|rung| rung.origin)
                     .filter(|origin| !origin.is_empty());
                 let source = origin.map_or_else(|| block.source.clone(), str::to_owned);
+
                 FitBlock {
                     block: block.id.clone(),
                     source,
@@ -545,17 +574,18 @@ impl FittedPrompt<'_> {
     }
 }
 
-/// Notes what each block takes in bytes, headings and separators included.
+/// Records the size of each block in bytes, including headings and separators.
 fn record_block_bytes(report: &mut FitReport, segments: &[Segment]) {
     let mut sizes: HashMap<&str, usize> = HashMap::new();
     for segment in segments {
         let id = segment.block.as_str();
         *sizes.entry(id).or_default() += segment.text.len();
-        // What stands in a sequence, or at the end of a block, counts for its layer too.
+        // Items of a sequence, and the end of a block, also count for their layer.
         if let Some((layer, _)) = id.split_once('/') {
             *sizes.entry(layer).or_default() += segment.text.len();
         }
     }
+
     for row in &mut report.blocks {
         row.bytes = sizes.get(row.block.as_str()).copied().unwrap_or_default();
     }
@@ -565,6 +595,7 @@ fn check_bytes(report: &FitReport, bytes: usize) -> Result<()> {
     if bytes <= report.max_bytes {
         return Ok(());
     }
+
     let mut largest: Vec<&FitBlock> = report.blocks.iter().collect();
     largest.sort_by_key(|block| std::cmp::Reverse(block.bytes));
     let rows: String = largest
@@ -575,6 +606,7 @@ fn check_bytes(report: &FitReport, bytes: usize) -> Result<()> {
     let most = report.max_bytes;
     let message =
         format!("the prompt has {bytes} bytes and may have {most}; the largest blocks:{rows}");
+
     Err(Error::new(ErrorKind::BudgetTooSmall, message)
         .with_hint("leave out what the agent does not need, or raise `max_bytes` under [prompt]"))
 }

@@ -1,8 +1,11 @@
-//! Making the layers meet the budget.
+//! Fits the layers of a prompt into its token budget.
 //!
-//! Pinned blocks stand at their tier's length. Required ones start at their shortest, floors of elastic ones are set
-//! aside, and then lengths are raised along one fixed sequence that stops at the first raise that does not fit: a
-//! larger window never takes detail from a block. Elastic sequences take what is left, whole items only.
+//! 1. Pinned blocks get the length of the model's tier, required ones their shortest. If that exceeds the budget, the
+//!    prompt cannot be composed.
+//! 2. The floors of elastic sequences are reserved.
+//! 3. Blocks grow rung by rung in one fixed order, required ones first. The first raise that does not fit ends this, even
+//!    if a later one would fit: so a larger window never shortens a block.
+//! 4. Elastic sequences take the rest of the budget, whole items only.
 
 use super::block::{ElasticSequence, PromptBlock, PromptEntry, SequenceItems};
 use super::count::Counter;
@@ -12,57 +15,56 @@ use super::render;
 use crate::models::{Class, Expands, Format, Part, Tier};
 use crate::text::xml::cdata_xml;
 
-/// What each message of a chat takes beside its text.
+/// Tokens of each chat message in addition to its text.
 const MESSAGE_OVERHEAD_TOKENS: u64 = 4;
 
 /// The limits of one fit.
 #[derive(Clone, Copy)]
 pub(super) struct FitBounds<'a> {
-    /// The most tokens.
+    /// Maximum number of tokens; `u64::MAX` for no limit, and then blocks are not counted.
     pub(super) budget: u64,
-    /// The length that is wished for.
+    /// Preferred length of blocks.
     pub(super) tier: Tier,
-    /// How tokens are counted.
     pub(super) counter: &'a Counter,
-    /// Whether they are counted; otherwise their number is bounded by the number of bytes.
+    /// Counts tokens; otherwise their number is bounded by the number of bytes.
     pub(super) exact: bool,
-    /// The first turn that was kept last time.
+    /// First turn that the previous prompt kept.
     pub(super) previous: Option<usize>,
-    /// To how many percent an overflowing history is cut.
+    /// Percentage of its room to which an overflowing history is cut.
     pub(super) hysteresis: Option<u8>,
 }
 
-/// What became of the entries.
+/// Result of a fit.
 pub(super) struct FitOutcome {
-    /// What they take together.
+    /// Tokens of all entries together.
     pub(super) used: u64,
-    /// Whether anything is shorter than it could be for want of tokens.
+    /// Set if anything was shortened or left out for lack of tokens.
     pub(super) cut: bool,
-    /// One for each entry.
+    /// Results by entry, in the same order.
     pub(super) entry_fits: Vec<EntryFit>,
 }
 
-/// What became of an entry.
+/// Result of fitting one entry.
 #[derive(Default)]
 pub(super) struct EntryFit {
-    /// The rung of a block; none if it is not there.
+    /// Chosen rung of a block; `None` if it is left out.
     pub(super) rung: Option<usize>,
-    /// What it takes.
     pub(super) tokens: u64,
-    /// The items of a sequence that were taken, in the prompt's order.
+    /// Taken items of a sequence, in the prompt's order.
     pub(super) items: Vec<usize>,
-    /// Why it is shorter than it could be.
+    /// Reason why it is shorter than it could be.
     pub(super) why: Option<String>,
 }
 
-/// A prompt that does not fit at its smallest: what its entries need at least.
+/// A prompt that does not fit even at its smallest.
 pub(super) struct BudgetShortfall {
+    /// Minimum tokens by entry.
     pub(super) needs: Vec<u64>,
-    /// What the prompt takes apart from them.
-    pub(super) delimiters: u64,
+    /// Tokens outside of all entries.
+    pub(super) fixed: u64,
 }
 
-/// Fits the entries.
+/// Fits the entries into the budget; see the module's description of the steps.
 pub(super) fn fit(
     entries: &[PromptEntry<'_>],
     delimiters: &Delimiters<'_>,
@@ -80,12 +82,14 @@ pub(super) fn fit(
         cut: false,
         buffer: String::new(),
     };
+
     fitter.used = fitter.count_fixed_tokens();
     fitter.place_fixed()?;
     let mut sequences = fitter.reserve_floors();
     fitter.raise_lengths(sequences.iter().map(|sequence| sequence.floor).sum());
     fitter.fill_sequences(&mut sequences);
     fitter.record_costs();
+
     Ok(FitOutcome {
         used: fitter.used,
         cut: fitter.cut,
@@ -97,31 +101,31 @@ struct Fitter<'a, 'e> {
     entries: &'e [PromptEntry<'a>],
     delimiters: &'e Delimiters<'e>,
     bounds: FitBounds<'e>,
-    /// What each rung of each block takes, as far as it is known.
+    /// Tokens of each rung of each block; `None` until counted.
     costs: Vec<Vec<Option<u64>>>,
     entry_fits: Vec<EntryFit>,
     used: u64,
     message: u64,
     cut: bool,
-    /// Where pieces are written to be counted.
+    /// Scratch buffer for rendering pieces that are counted.
     buffer: String,
 }
 
-/// An elastic sequence while it is filled.
+/// State of filling an elastic sequence.
 struct ElasticFill {
     entry: usize,
-    /// What is set aside for it.
+    /// Reserved tokens.
     floor: u64,
-    /// What opens and closes it takes.
+    /// Tokens of its opening and closing text.
     around: u64,
-    /// The order in which items are taken.
+    /// Item indices in the order in which they are taken.
     order: Vec<usize>,
-    /// What the items take that were looked at.
+    /// Tokens of the items counted so far, in that order.
     costs: Vec<u64>,
 }
 
 impl<'a, 'e> Fitter<'a, 'e> {
-    /// Returns what the prompt takes apart from its entries.
+    /// Returns the tokens outside of all entries: the envelope, or the tags of the XML.
     fn count_fixed_tokens(&self) -> u64 {
         match self.delimiters.format {
             Format::Flat if self.delimiters.expands.is_empty() => 0,
@@ -129,14 +133,14 @@ impl<'a, 'e> Fitter<'a, 'e> {
             Format::Chat | Format::Tools => MESSAGE_OVERHEAD_TOKENS,
             Format::Xml => {
                 let system = "<prompt>\n<system_prompt><![CDATA[]]></system_prompt>\n";
-                // Tags are counted apart from what they enclose, which may differ by a token at each seam.
+                // Tags are counted separately from their content, which may differ by a token at each of 8 seams.
                 8 + self.count_tokens(system)
                     + self.count_tokens("<context>\n</context>\n</prompt>\n")
             }
         }
     }
 
-    /// Puts pinned blocks at their length and required ones at their shortest.
+    /// Sets pinned blocks to their preferred length and required ones to their shortest.
     fn place_fixed(&mut self) -> Result<(), BudgetShortfall> {
         let mut needs = vec![0; self.entries.len()];
         for (index, need) in needs.iter_mut().enumerate() {
@@ -149,10 +153,11 @@ impl<'a, 'e> Fitter<'a, 'e> {
             self.entry_fits[index].rung = Some(rung);
             self.used = self.used.saturating_add(*need);
         }
+
         if self.used > self.bounds.budget {
             Err(BudgetShortfall {
                 needs,
-                delimiters: self.count_fixed_tokens(),
+                fixed: self.count_fixed_tokens(),
             })
         } else {
             Ok(())
@@ -160,6 +165,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
     }
 
     /// Raises lengths, all required blocks before any optional one, and stops at the first raise that does not fit.
+    /// `floors` tokens stay reserved for elastic sequences.
     fn raise_lengths(&mut self, floors: u64) {
         let mut stopped: Option<&'e str> = None;
         for (index, rung) in self.list_raises() {
@@ -172,6 +178,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
                     .get_or_insert_with(|| format!("after {by}, which did not fit"));
                 continue;
             }
+
             let now = self.entry_fits[index]
                 .rung
                 .map_or(0, |rung| self.rung_cost(index, rung));
@@ -181,6 +188,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
                 .budget
                 .saturating_sub(self.used)
                 .saturating_sub(floors);
+
             let more = then.saturating_sub(now);
             if more > left {
                 let name = if block.rungs.len() > 1 {
@@ -195,12 +203,14 @@ impl<'a, 'e> Fitter<'a, 'e> {
                 self.cut = true;
                 continue;
             }
+
             self.used = self.used + then - now;
             self.entry_fits[index].rung = Some(rung);
         }
     }
 
-    /// Returns the one sequence of raises: round by round, each lifting every block of a class by a rung.
+    /// Lists all raises as (entry, rung), in order: per class, each round raises every block by one rung. The order does
+    /// not depend on the budget.
     fn list_raises(&self) -> Vec<(usize, usize)> {
         let mut raises = Vec::new();
         for (class, start) in [(Class::Required, 1), (Class::Optional, 0)] {
@@ -219,21 +229,22 @@ impl<'a, 'e> Fitter<'a, 'e> {
                 );
             }
         }
+
         raises
     }
 
-    /// Returns the elastic sequences, each with what is set aside for it.
+    /// Returns the elastic sequences with their reserved tokens: the floor, or less if the items or the budget end before.
     fn reserve_floors(&mut self) -> Vec<ElasticFill> {
         let mut left = self.bounds.budget.saturating_sub(self.used);
         let mut sequences = Vec::new();
         for (entry, elastic) in self.elastic_entries() {
             let (open, close) = render::sequence_delimiters(self.delimiters, elastic, false);
-            let around = self.count_tokens(if open.is_empty() {
+            let opening = if open.is_empty() {
                 render::layer_separator(self.delimiters, elastic.layer)
             } else {
                 &open
-            });
-            let around = around + self.count_tokens(close);
+            };
+            let around = self.count_tokens(opening) + self.count_tokens(close);
             let order = selection_order(elastic, elastic.limit(self.bounds.tier));
             let mut sequence = ElasticFill {
                 entry,
@@ -242,12 +253,14 @@ impl<'a, 'e> Fitter<'a, 'e> {
                 order,
                 costs: Vec::new(),
             };
+
             let mut content = around;
             let mut place = 0;
             while content < elastic.floor && place < sequence.order.len() {
                 content += self.item_cost(&mut sequence, elastic, place);
                 place += 1;
             }
+
             sequence.floor = if place == 0 {
                 0
             } else {
@@ -256,10 +269,11 @@ impl<'a, 'e> Fitter<'a, 'e> {
             left -= sequence.floor;
             sequences.push(sequence);
         }
+
         sequences
     }
 
-    /// Lets the sequences take what is left, in order.
+    /// Fills the sequences, in order, with the rest of the budget; floors of later ones stay reserved.
     fn fill_sequences(&mut self, sequences: &mut [ElasticFill]) {
         let mut later: u64 = sequences.iter().map(|sequence| sequence.floor).sum();
         for sequence in sequences {
@@ -274,10 +288,12 @@ impl<'a, 'e> Fitter<'a, 'e> {
                 .saturating_sub(later);
             let room = left.min(elastic.cap);
             let tier = self.enclosing_tier(sequence.entry);
+
             let limit = elastic.limit(tier).min(sequence.order.len());
             let (taken, tokens) = self.choose_items(sequence, elastic, room, limit);
             let stable = matches!(elastic.items, SequenceItems::Turns { .. })
                 && self.bounds.previous.is_some();
+
             let entry_fit = &mut self.entry_fits[sequence.entry];
             if taken < elastic.len() {
                 let kept_start = self.bounds.hysteresis.filter(|_| stable && taken < limit);
@@ -292,8 +308,10 @@ impl<'a, 'e> Fitter<'a, 'e> {
                 } else {
                     format!("{left} tokens were left")
                 });
+
                 self.cut |= taken < limit;
             }
+
             self.used += tokens;
             entry_fit.tokens = tokens;
             entry_fit.items = sequence.order[..taken].to_vec();
@@ -301,7 +319,11 @@ impl<'a, 'e> Fitter<'a, 'e> {
         }
     }
 
-    /// Returns how many items are taken, and what they take together.
+    /// Returns the number of items to take and their tokens.
+    ///
+    /// With hysteresis, a history keeps the first turn of the previous prompt as long as everything since then fits, so
+    /// that a model's prompt cache stays valid. When it overflows, it is cut to a percentage of its room at once instead of
+    /// by one turn in every prompt.
     fn choose_items(
         &mut self,
         sequence: &mut ElasticFill,
@@ -315,21 +337,26 @@ impl<'a, 'e> Fitter<'a, 'e> {
         else {
             return (fitting, tokens);
         };
+
         let wanted = turns.len().saturating_sub(first);
         if wanted == 0 {
-            // Last time there were more turns: it was another history.
+            // The previous prompt had more turns, so it was of another history.
             return (fitting, tokens);
         }
+
         if wanted <= fitting {
-            // Everything since last time's first turn still fits: it stays the first.
+            // Everything since the previous first turn still fits, so it stays the first.
             return self.count_fitting_items(sequence, elastic, room, wanted);
         }
+
         let share =
             |whole: u64| whole / 100 * u64::from(percent) + whole % 100 * u64::from(percent) / 100;
         let fewer = usize::try_from(share(limit as u64)).unwrap_or(limit).max(1);
-        // What the pack guarantees is kept, and so is the newest turn if it fits at all.
+
+        // The floor is still guaranteed, and so is the newest turn if it fits at all.
         let smaller = share(room).max(elastic.floor.min(room));
         let (taken, tokens) = self.count_fitting_items(sequence, elastic, smaller, fewer);
+
         if taken == 0 {
             self.count_fitting_items(sequence, elastic, room, 1)
         } else {
@@ -337,7 +364,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
         }
     }
 
-    /// Returns how many items, in order, fit into a room.
+    /// Returns the number of items that fit into `room` tokens, in order, and their tokens.
     fn count_fitting_items(
         &mut self,
         sequence: &mut ElasticFill,
@@ -357,7 +384,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
         (limit, if limit == 0 { 0 } else { tokens })
     }
 
-    /// Returns what an item takes; it is written and counted once.
+    /// Returns the tokens of the item at a place of the order. Each item is rendered and counted once.
     fn item_cost(
         &mut self,
         sequence: &mut ElasticFill,
@@ -367,6 +394,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
         if let Some(cost) = sequence.costs.get(place) {
             return *cost;
         }
+
         let index = sequence.order[place];
         let pieces = render::count_pieces(elastic, index);
         let per_message = if matches!(elastic.items, SequenceItems::Turns { .. }) {
@@ -374,6 +402,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
         } else {
             0
         };
+
         let mut cost = per_message * pieces as u64;
         if self.bounds.exact {
             for piece in 0..pieces {
@@ -387,11 +416,12 @@ impl<'a, 'e> Fitter<'a, 'e> {
                     piece,
                     "\n\n",
                 );
+
                 cost += self.count_tokens(&buffer);
                 self.buffer = buffer;
             }
         } else {
-            // An `@` that is not sent as itself takes twice what anything else can.
+            // An escaped `@` takes twice the bytes of any other escape.
             let growth = if self.delimiters.expands.is_empty() {
                 1
             } else {
@@ -402,11 +432,12 @@ impl<'a, 'e> Fitter<'a, 'e> {
                 .counter
                 .max_tokens_for_bytes(growth * render::max_item_bytes(elastic, index));
         }
+
         sequence.costs.push(cost);
         cost
     }
 
-    /// Notes what each block takes.
+    /// Records the tokens of each block at its chosen rung.
     fn record_costs(&mut self) {
         for index in 0..self.entries.len() {
             if let Some(rung) = self.entry_fits[index].rung {
@@ -423,10 +454,12 @@ impl<'a, 'e> Fitter<'a, 'e> {
         if self.bounds.budget == u64::MAX || (at.text.is_empty() && at.end.is_empty()) {
             return 0;
         }
+
         self.costs[index].resize(block.rungs.len(), None);
         if let Some(cost) = self.costs[index][rung] {
             return cost;
         }
+
         let lead = if index == 0 {
             ""
         } else {
@@ -439,10 +472,11 @@ impl<'a, 'e> Fitter<'a, 'e> {
             Part::History { .. } | Part::Instructions => self.message,
             _ => 0,
         };
+
         let mut cost = per_message;
         if self.delimiters.format == Format::Xml && block.part == Part::System {
-            // How the whole system prompt is escaped depends on all of it; CDATA is the longest that it can be, and its
-            // marks around every block are more than a seam between two can cost.
+            // The escaping of the system prompt depends on its whole text. CDATA is the longest form, and its marks around
+            // every block cost more than a seam between two blocks can.
             for text in [buffer.as_str(), at.end.as_str()]
                 .into_iter()
                 .filter(|text| !text.is_empty())
@@ -452,8 +486,10 @@ impl<'a, 'e> Fitter<'a, 'e> {
         } else {
             cost += self.count_tokens(&buffer) + self.count_tokens(&at.end);
         }
+
         self.buffer = buffer;
         self.costs[index][rung] = Some(cost);
+
         cost
     }
 
@@ -488,7 +524,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
             .collect()
     }
 
-    /// Returns the length of the block before an entry, in which knowledge stands.
+    /// Returns the chosen length of the preceding block, which encloses knowledge entries.
     fn enclosing_tier(&self, entry: usize) -> Tier {
         let before = entry
             .checked_sub(1)
@@ -497,12 +533,12 @@ impl<'a, 'e> Fitter<'a, 'e> {
     }
 }
 
-/// Returns the order in which the items of a sequence are taken, at most so many.
+/// Returns the indices of at most `limit` items in the order in which they are taken.
 fn selection_order(elastic: &ElasticSequence<'_>, limit: usize) -> Vec<usize> {
     match &elastic.items {
         SequenceItems::Turns { turns, .. } => (0..turns.len()).rev().take(limit).collect(),
         SequenceItems::Context { items, .. } => {
-            // An item that a person named must not be left out for one that the program chose.
+            // Items that a person named come before those that the program chose.
             let named = |index: &usize| items[*index].named;
             let all = 0..items.len();
             let others = all.clone().filter(|index| !named(index));

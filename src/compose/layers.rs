@@ -1,4 +1,4 @@
-//! A pack's layers, filled: every block with all it could say, from short to long.
+//! Fills the layers of a pack with the content of a request: blocks with all of their lengths, and elastic sequences.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,47 +16,48 @@ use crate::models::{Class, Format, KnowledgeEntry, Mode, Part, Role, Tier, Turn,
 use crate::pack::{FactValue, Facts, Layer, LayerContent, Pack, Text, file_for};
 use crate::text::escape::replace_forbidden;
 
-/// What a prompt is made from, borrowed from whoever has it.
+/// Borrowed content of a prompt, apart from the request.
 #[derive(Clone, Copy)]
 pub(super) struct PromptInputs<'a> {
-    /// The mode; without one, the layers that depend on it are empty.
+    /// Without a mode, layers that depend on it are empty.
     pub(super) mode: Option<&'a Mode>,
-    /// What the session works on.
     pub(super) work: &'a Work,
-    /// What is in focus.
     pub(super) active_context: &'a IndexMap<String, String>,
-    /// What is known, by rank.
+    /// Entries by rank, best first.
     pub(super) knowledge: &'a [KnowledgeEntry],
-    /// What was said, the oldest first.
+    /// Turns, oldest first.
     pub(super) history: &'a [Turn],
 }
 
-/// The layers of one request.
+/// Filled layers of one request.
 pub(super) struct FilledLayers<'a> {
     pub(super) entries: Vec<PromptEntry<'a>>,
     pub(super) variables: Vec<VariableUse>,
-    /// FilledLayers that say nothing, and why.
+    /// Layers without content, and the reasons.
     pub(super) absent: Vec<AbsentLayer>,
 }
 
-/// Fills the pack's layers at their longest, in order; empty ones leave no trace.
+/// Fills the pack's layers at the length of `tier`, in order. Layers without content have no entry.
+///
+/// Takes the context, the project and the instructions out of the request.
 pub(super) fn fill_layers<'a>(
     pack: &'a Pack,
-    view: PromptInputs<'a>,
+    inputs: PromptInputs<'a>,
     request: &mut Request,
     tier: Tier,
     delimiters: &Delimiters<'_>,
 ) -> Result<FilledLayers<'a>> {
-    let facts = collect_facts(view, request, tier);
+    let facts = collect_facts(inputs, request, tier);
     let mut filler = LayerFiller {
         pack,
-        view,
+        inputs,
         tier,
         delimiters,
         facts,
         variables: Vec::new(),
         has_warned: false,
     };
+
     let mut context = std::mem::take(&mut request.context);
     let mut entries = Vec::new();
     let mut absent = Vec::new();
@@ -66,6 +67,7 @@ pub(super) fn fill_layers<'a>(
             why,
         })
     };
+
     for layer in &pack.layers {
         if let Some(when) = layer
             .when
@@ -75,13 +77,15 @@ pub(super) fn fill_layers<'a>(
             leave_out(layer, format!("not the case: {}", when.text()));
             continue;
         }
-        // Knowledge stands inside the state, and nowhere else.
+
+        // Knowledge is only shown inside the state.
         let inside = entries
             .last()
             .is_some_and(|last: &PromptEntry<'_>| last.layer().holds == LayerContent::State);
         if layer.holds == LayerContent::Knowledge && !inside {
             continue;
         }
+
         if let Some(kind) = layer.holds.context_kind() {
             let (own, rest) = context
                 .into_iter()
@@ -96,6 +100,7 @@ pub(super) fn fill_layers<'a>(
             entries.extend(filled);
         }
     }
+
     match context.first() {
         None => Ok(FilledLayers {
             entries,
@@ -111,56 +116,63 @@ pub(super) fn fill_layers<'a>(
     }
 }
 
-/// Adds the shorter lengths of every block, for a prompt that does not fit at its longest.
+/// Adds the shorter rungs of every block, for a prompt that does not fit at its full length.
 pub(super) fn add_shorter_rungs<'a>(
     entries: &mut [PromptEntry<'a>],
     pack: &'a Pack,
-    view: PromptInputs<'a>,
+    inputs: PromptInputs<'a>,
     request: &Request,
     tier: Tier,
     delimiters: &Delimiters<'_>,
 ) -> Result<()> {
-    let facts = collect_facts(view, request, tier);
+    let facts = collect_facts(inputs, request, tier);
     let mut filler = LayerFiller {
         pack,
-        view,
+        inputs,
         tier,
         delimiters,
         facts,
         variables: Vec::new(),
         has_warned: true,
     };
+
     entries.iter_mut().try_for_each(|entry| match entry {
         PromptEntry::Block(block) => filler.add_shorter_rungs(block, request),
         PromptEntry::Elastic(_) => Ok(()),
     })
 }
 
-/// Returns what conditions of layers may ask for.
-fn collect_facts(view: PromptInputs<'_>, request: &Request, tier: Tier) -> Facts {
+/// Collects the facts that conditions of layers can use.
+fn collect_facts(inputs: PromptInputs<'_>, request: &Request, tier: Tier) -> Facts {
     let mut facts = Facts::default();
     for (name, value) in &request.facts {
         facts = facts.with(name, FactValue::parse(value));
     }
-    if let Some(mode) = view.mode {
+
+    if let Some(mode) = inputs.mode {
         facts = facts.with("mode", mode.as_str());
     }
+
     if let Some(model) = &request.model {
         facts = facts
             .with("model", model.id.as_str())
             .with("xml_reliability", model.xml_reliability.name())
             .with("instruction_following", model.instruction_following.name());
     }
+
     if let Some(agent) = &request.agent {
         facts = facts.with("agent", agent.as_str());
     }
+
     if request.has_tools {
         facts = facts.with("tools", "on");
     }
-    // Its value is a variable's: no condition shall depend on what is fresh for every turn.
+
+    // Only its presence is a fact: conditions must not depend on a value that differs in every turn.
     if request.nonce.is_some() {
         facts = facts.with("nonce", "on");
     }
+
     let reminder = if request.thinking_reminder {
         "on"
     } else {
@@ -173,12 +185,12 @@ fn collect_facts(view: PromptInputs<'_>, request: &Request, tier: Tier) -> Facts
 
 struct LayerFiller<'a, 'f> {
     pack: &'a Pack,
-    view: PromptInputs<'a>,
+    inputs: PromptInputs<'a>,
     tier: Tier,
     delimiters: &'f Delimiters<'f>,
     facts: Facts,
     variables: Vec<VariableUse>,
-    /// Whether missing values have been has_warned already.
+    /// Set if missing values were already logged.
     has_warned: bool,
 }
 
@@ -207,28 +219,24 @@ impl<'a> LayerFiller<'a, '_> {
             LayerContent::Instructions => one(self.fill_instructions(layer, request)?),
             LayerContent::Turn => self.fill_example_turn(layer, request)?,
             LayerContent::History => {
-                let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
-                let limit = request.limits.turns.unwrap_or(limit);
+                let pack_limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
+                let limit = request.limits.turns.unwrap_or(pack_limit);
                 self.make_elastic_entry(
                     layer,
                     SequenceItems::Turns {
-                        turns: self.view.history,
+                        turns: self.inputs.history,
                         limit,
                     },
                 )
             }
-            LayerContent::Knowledge => match self.view.mode {
+            LayerContent::Knowledge => match self.inputs.mode {
                 Some(mode) => {
-                    let (entries, limits) = (self.view.knowledge, request.limits);
-                    let shown = self.pack.mode(mode)?;
-                    self.make_elastic_entry(
-                        layer,
-                        SequenceItems::Entries {
-                            entries,
-                            limits,
-                            shown,
-                        },
-                    )
+                    let items = SequenceItems::Entries {
+                        entries: self.inputs.knowledge,
+                        limits: request.limits,
+                        shown: self.pack.mode(mode)?,
+                    };
+                    self.make_elastic_entry(layer, items)
                 }
                 None => Vec::new(),
             },
@@ -236,11 +244,12 @@ impl<'a> LayerFiller<'a, '_> {
         })
     }
 
-    /// Returns why a layer says nothing.
+    /// Returns the reason why a layer has no content.
     fn explain_absence(&self, layer: &Layer) -> String {
         if layer.none_at.is_some_and(|none| self.tier <= none) {
             return format!("none at the {} tier", self.tier.name());
         }
+
         if layer
             .choose
             .iter()
@@ -249,6 +258,7 @@ impl<'a> LayerFiller<'a, '_> {
         {
             return "nothing to say".to_owned();
         }
+
         let asked = layer
             .choose
             .iter()
@@ -259,6 +269,7 @@ impl<'a> LayerFiller<'a, '_> {
                 layer.id
             );
         }
+
         "none of its conditions holds".to_owned()
     }
 
@@ -267,7 +278,7 @@ impl<'a> LayerFiller<'a, '_> {
         layer: &'a Layer,
         request: &Request,
     ) -> Result<Option<PromptBlock<'a>>> {
-        let (Some(found), Some(mode)) = (&request.template, self.view.mode) else {
+        let (Some(found), Some(mode)) = (&request.template, self.inputs.mode) else {
             let message = format!(
                 "the layer `{}` holds a template, and none was given",
                 layer.id
@@ -275,19 +286,24 @@ impl<'a> LayerFiller<'a, '_> {
             return Err(Error::new(ErrorKind::TemplateNotFound, message)
                 .with_hint("set `Request::template` to what `Templates::find` returns"));
         };
+
         let text = &found.template.text;
         if found.template.mode != *mode {
             let message = format!("{} is no template of mode `{mode}`", text.name);
             return Err(Error::new(ErrorKind::TemplateInvalid, message));
         }
+
         let filled = self.fill_placeholders(text, request, &[], self.tier)?;
+        if filled.trim().is_empty() {
+            return Ok(None);
+        }
+
         let source = text.origin.clone();
-        let filled = Some(filled).filter(|text| !text.trim().is_empty());
-        Ok(filled
-            .map(|text| self.make_block(layer, Part::System, source, vec![self.make_rung(text)])))
+        let rungs = vec![self.make_rung(filled)];
+        Ok(Some(self.make_block(layer, Part::System, source, rungs)))
     }
 
-    /// Fills the layer of the instructions: the request's own, and below them the pack's texts for the mode.
+    /// Fills the instructions: the text of the request, followed by the pack's texts for the mode.
     fn fill_instructions(
         &mut self,
         layer: &'a Layer,
@@ -316,7 +332,7 @@ impl<'a> LayerFiller<'a, '_> {
 
     /// Returns the texts that a layer adds in the current mode.
     fn added_texts(&self, layer: &Layer, tier: Tier) -> Vec<&'a Text> {
-        let Some(mode) = self.view.mode else {
+        let Some(mode) = self.inputs.mode else {
             return Vec::new();
         };
         let files = layer.adds.get(mode).map_or(&[][..], Vec::as_slice);
@@ -335,7 +351,7 @@ impl<'a> LayerFiller<'a, '_> {
         let Some((text, origin)) = self.compose_prose(layer, request, self.tier)? else {
             return Ok(None);
         };
-        // A layer that is empty at this tier has no shorter rung either.
+        // A layer that is empty at this tier is empty at shorter ones, too.
         let says_something = !text.is_empty();
         let rung = BlockRung {
             tier: self.tier,
@@ -343,11 +359,12 @@ impl<'a> LayerFiller<'a, '_> {
             end: String::new(),
             origin: Some(origin),
         };
+
         Ok(says_something
             .then(|| self.make_block(layer, Part::System, origin.to_owned(), vec![rung])))
     }
 
-    /// Returns what a layer of prose says at a tier, and where that stands.
+    /// Returns the text of a prose layer at a tier and its origin; `None` if no file is chosen.
     fn compose_prose(
         &mut self,
         layer: &'a Layer,
@@ -367,6 +384,7 @@ impl<'a> LayerFiller<'a, '_> {
         let texts: Vec<&'a Text> = std::iter::once(main)
             .chain(self.added_texts(layer, tier))
             .collect();
+
         let mut said: Option<Cow<'a, str>> = None;
         for text in texts {
             let filled = if text.is_plain() {
@@ -378,21 +396,23 @@ impl<'a> LayerFiller<'a, '_> {
                         .to_owned(),
                 )
             };
+
             said = Some(match said {
                 None => filled,
                 Some(before) => Cow::Owned([&before, "\n\n", &*filled].concat()),
             });
         }
+
         Ok(said.map(|said| (said, main.origin.as_str())))
     }
 
-    /// Returns the file of a layer of prose, and the values that its choice gives to variables.
+    /// Returns the file of a prose layer and the values that its choice gives to variables.
     fn choose_file(
         &self,
         layer: &'a Layer,
         request: &Request,
     ) -> Option<(String, Vec<(&'a str, String)>)> {
-        let mode = self.view.mode;
+        let mode = self.inputs.mode;
         let named = |name: &str| match mode {
             Some(mode) => Some(file_for(name, mode)),
             None => (!name.contains("{mode}")).then(|| name.to_owned()),
@@ -400,6 +420,7 @@ impl<'a> LayerFiller<'a, '_> {
         if let Some(text) = &layer.text {
             return Some((named(&text.value)?, Vec::new()));
         }
+
         let choice = layer
             .choose
             .iter()
@@ -415,6 +436,7 @@ impl<'a> LayerFiller<'a, '_> {
             .filter(|_| request.missing != Missing::Error)
             .filter(|(name, _)| !request.variables.contains_key(*name))
             .map(|(name, text)| (name.as_str(), text.clone()));
+
         Some((named(&choice.text)?, values.chain(defaults).collect()))
     }
 
@@ -426,7 +448,7 @@ impl<'a> LayerFiller<'a, '_> {
         tier: Tier,
     ) -> Result<String> {
         let actions = self
-            .view
+            .inputs
             .mode
             .map_or("", |mode| self.pack.action_list(mode, tier));
         let values = PlaceholderValues {
@@ -436,6 +458,7 @@ impl<'a> LayerFiller<'a, '_> {
             actions,
             nonce: request.nonce.as_ref(),
         };
+
         let (filled, uses) = vars::fill_placeholders(text, values, request.missing, &|value| {
             self.escape_value(value)
         })?;
@@ -451,10 +474,11 @@ impl<'a> LayerFiller<'a, '_> {
                 self.variables.push(used);
             }
         }
+
         Ok(filled)
     }
 
-    /// Returns a value that cannot pass for ours. In XML, tags tell what is whose; in text, lines do.
+    /// Escapes a value so that it cannot imitate delimiters. XML needs no escaping here: the whole element is escaped.
     fn escape_value(&self, value: &str) -> String {
         match self.delimiters.format {
             Format::Xml => value.to_owned(),
@@ -469,18 +493,19 @@ impl<'a> LayerFiller<'a, '_> {
     }
 
     fn state_rung(&self, tier: Tier) -> Result<Option<BlockRung<'a>>> {
-        let Some(mode) = self.view.mode else {
+        let Some(mode) = self.inputs.mode else {
             return Ok(None);
         };
         let sections = &self.pack.mode(mode)?.state;
         let xml = state_xml(
             mode,
-            self.view.work,
-            self.view.active_context,
+            self.inputs.work,
+            self.inputs.active_context,
             sections,
             tier,
             self.delimiters,
         );
+
         Ok(Some(BlockRung {
             tier,
             text: Cow::Owned(xml.head),
@@ -489,13 +514,14 @@ impl<'a> LayerFiller<'a, '_> {
         }))
     }
 
-    /// Puts the shorter rungs of a block before its longest one.
+    /// Inserts the shorter rungs of a block before its longest one.
     fn add_shorter_rungs(&mut self, block: &mut PromptBlock<'a>, request: &Request) -> Result<()> {
         if block.layer.class == Class::Pinned
             || !matches!(block.layer.holds, LayerContent::Text | LayerContent::State)
         {
             return Ok(());
         }
+
         let longest = block.rungs.pop();
         let longest_tier = self.tier;
         for tier in Tier::ALL
@@ -516,6 +542,7 @@ impl<'a> LayerFiller<'a, '_> {
             };
             block.add(rung);
         }
+
         block.add(longest);
         Ok(())
     }
@@ -525,14 +552,16 @@ impl<'a> LayerFiller<'a, '_> {
         layer: &'a Layer,
         request: &Request,
     ) -> Result<Vec<PromptEntry<'a>>> {
-        let (tier, pack) = (self.tier, self.pack);
+        let tier = self.tier;
+        let pack = self.pack;
         let Some(mode) = self
-            .view
+            .inputs
             .mode
             .filter(|_| layer.none_at.is_none_or(|none| tier > none))
         else {
             return Ok(Vec::new());
         };
+
         let mut blocks = Vec::new();
         for (role, file) in [
             (Role::User, &layer.user),
@@ -559,6 +588,7 @@ impl<'a> LayerFiller<'a, '_> {
                 ..block
             }));
         }
+
         Ok(blocks)
     }
 
@@ -572,6 +602,7 @@ impl<'a> LayerFiller<'a, '_> {
                 .collect();
             return self.make_elastic_entry(layer, SequenceItems::Context { items, ids, limit });
         }
+
         let mut ids = BlockIds::default();
         let blocks = items.into_iter().enumerate().map(
             |(
@@ -601,6 +632,7 @@ impl<'a> LayerFiller<'a, '_> {
                 })
             },
         );
+
         blocks.collect()
     }
 
@@ -617,6 +649,7 @@ impl<'a> LayerFiller<'a, '_> {
             cap,
             items,
         };
+
         if elastic.len() == 0 {
             Vec::new()
         } else {
@@ -653,7 +686,7 @@ impl<'a> LayerFiller<'a, '_> {
     }
 }
 
-/// Names for the items of a layer, each used once.
+/// Unique ids for the items of a layer: a repeated name gets a number.
 #[derive(Default)]
 struct BlockIds(HashMap<String, usize>);
 
@@ -671,7 +704,7 @@ impl BlockIds {
     }
 }
 
-/// Returns what one layer of prose says to a request; `None` if nothing.
+/// Returns the text of one prose layer for a request; `None` if the layer is unknown or has no text.
 pub(super) fn fill_layer_text(
     pack: &Pack,
     layer: &str,
@@ -681,30 +714,32 @@ pub(super) fn fill_layer_text(
         return Ok(None);
     };
     let work = Work::default();
-    let view = PromptInputs {
+    let inputs = PromptInputs {
         mode: None,
         work: &work,
         active_context: &work.active_context,
         knowledge: &[],
         history: &[],
     };
-    let facts = collect_facts(view, request, Tier::Full);
+
+    let facts = collect_facts(inputs, request, Tier::Full);
     let delimiters = Delimiters::from_pack(pack, Format::Flat, None, &[]);
     let mut filler = LayerFiller {
         pack,
-        view,
+        inputs,
         tier: Tier::Full,
         delimiters: &delimiters,
         facts,
         variables: Vec::new(),
         has_warned: false,
     };
+
     Ok(filler
         .compose_prose(layer, request, Tier::Full)?
         .map(|(text, _)| text.into_owned()))
 }
 
-/// Returns a text with its variables replaced.
+/// Returns a text with its placeholders filled.
 pub(super) fn render_text(
     pack: &Pack,
     text: &Text,

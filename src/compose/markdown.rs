@@ -1,8 +1,8 @@
-//! Structured data as Markdown.
+//! Renders structured data as Markdown.
 
 use serde_json::Value;
 
-/// Returns the fields of an object as a list: `- **key**: value`, nested ones indented.
+/// Renders the fields of an object as a list, `- **key**: value`, with nested ones indented.
 pub(super) fn list_fields(data: &serde_json::Map<String, Value>) -> String {
     let mut out = String::new();
     for (key, value) in data {
@@ -19,6 +19,7 @@ fn write_field(out: &mut String, depth: usize, key: Option<&str>, value: &Value)
         out.push_str(key);
         out.push_str("**:");
     }
+
     match value {
         Value::Object(fields) => {
             out.push('\n');

@@ -1,38 +1,39 @@
-//! What measurements come to: how our counts of tokens are corrected, and how well the protocol is kept to.
+//! Evaluates measurements of agents: correction of token counts, and reliability in keeping to the protocol.
 
 use serde::Serialize;
 
 use crate::models::{Condition, Figure, Measurement, Reliability, Share};
 
-/// How many of the newest samples count.
+/// Maximum number of samples used; the newest ones count.
 const MAX_SAMPLES: usize = 50;
 
-/// From how many samples on they are used.
+/// Minimum number of samples for a correction.
 const MIN_SAMPLES: usize = 3;
 
-/// From how many samples on, of prompts that differ in length, a factor can be told from what comes on top.
+/// Minimum number of samples, of prompts that differ in length, to separate the factor from the overhead.
 const MIN_FACTOR_SAMPLES: usize = 5;
 
-/// Between which numbers a factor is believed.
+/// Plausible factors; others are clamped to this range.
 const FACTOR_RANGE: (f64, f64) = (0.5, 3.0);
 
-/// From how many replies without help on a measured reliability takes the place of the catalogue's.
+/// Minimum number of probe replies without help after which the measured reliability replaces the catalogue's.
 pub const MIN_RELIABILITY_REPLIES: u64 = 10;
 
-/// What was measured of an agent and its model.
+/// Measurements of an agent and its model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
-    /// How our counts compare with those that it reports.
+    /// Comparison of our token counts with the reported ones.
     pub calibration: Calibration,
-    /// How many of its replies to probes without any help were right.
+    /// Share of correct replies to probes without help.
     pub protocol: Share,
 }
 
 impl Measured {
-    /// Returns what measurements come to; the newest is the last.
+    /// Evaluates measurements; the newest is the last.
     #[must_use]
     pub fn from_measurements<'a>(measurements: impl IntoIterator<Item = &'a Measurement>) -> Self {
-        let (mut samples, mut protocol) = (Vec::new(), Share::default());
+        let mut samples = Vec::new();
+        let mut protocol = Share::default();
         for measurement in measurements {
             match measurement.figure {
                 Figure::Tokens { ours, reported } => samples.push((ours, reported)),
@@ -44,13 +45,14 @@ impl Measured {
                 Figure::Protocol { .. } => {}
             }
         }
+
         Self {
             calibration: Calibration::from_samples(&samples),
             protocol,
         }
     }
 
-    /// Returns how well the protocol is kept to, if enough replies tell.
+    /// Returns the measured reliability; `None` with fewer than [`MIN_RELIABILITY_REPLIES`] replies.
     #[must_use]
     pub fn reliability(&self) -> Option<Reliability> {
         self.protocol
@@ -59,16 +61,16 @@ impl Measured {
     }
 }
 
-/// How our counts of tokens compare with those that an agent reports: `factor` times ours, and `overhead` on top.
+/// Linear relation of our token counts to reported ones: reported = `factor` × ours + `overhead`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Calibration {
-    /// What our count is multiplied with.
+    /// Multiplier of our count.
     pub factor: f64,
-    /// What the agent adds to every prompt, in tokens.
+    /// Tokens that the agent adds to every prompt.
     pub overhead: u64,
-    /// How many samples tell so.
+    /// Number of samples used.
     pub samples: usize,
-    /// How many more there are of prompts that seem to have been cut; they tell nothing.
+    /// Number of samples ignored because the prompt seems to have been cut.
     pub cut: usize,
 }
 
@@ -84,7 +86,9 @@ impl Default for Calibration {
 }
 
 impl Calibration {
-    /// Returns what samples of our count and the reported one come to; the newest is the last.
+    /// Fits a calibration to samples of (our count, reported count); the newest is the last.
+    ///
+    /// Medians are used for the slope and for the overhead, so that a few outliers do not matter.
     #[must_use]
     pub fn from_samples(samples: &[(u64, u64)]) -> Self {
         let (cut, whole): (Vec<_>, Vec<_>) = samples
@@ -100,6 +104,7 @@ impl Calibration {
             .iter()
             .map(|(ours, reported)| reported - factor * ours)
             .collect();
+
         let overhead = median(rest).unwrap_or(0.0).max(0.0).ceil() as u64;
         Self {
             factor,
@@ -109,20 +114,21 @@ impl Calibration {
         }
     }
 
-    /// Returns it if there are enough samples to be used.
+    /// Returns the calibration if it has enough samples to be applied.
     #[must_use]
     pub fn used(self) -> Option<Self> {
         (self.samples >= MIN_SAMPLES).then_some(self)
     }
 }
 
-/// Tells whether an agent reports so few tokens that it cannot have seen the whole prompt.
+/// Returns true if an agent reports so few tokens that it cannot have seen the whole prompt: less than half of ours.
 #[must_use]
 pub fn seems_cut(ours: u64, reported: u64) -> bool {
     reported < ours.div_ceil(2)
 }
 
-/// Returns the slope through samples, of all between two of them the one in the middle, if it can be told.
+/// Returns the median slope of all pairs of samples (Theil–Sen estimator); 1 if there are too few samples or if their
+/// lengths are too similar.
 fn fit_factor(samples: &[(f64, f64)]) -> f64 {
     let shortest = samples
         .iter()
@@ -132,23 +138,23 @@ fn fit_factor(samples: &[(f64, f64)]) -> f64 {
     if samples.len() < MIN_FACTOR_SAMPLES || longest < 2.0 * shortest {
         return 1.0;
     }
+
     let mut slopes = Vec::new();
     for (index, (x, y)) in samples.iter().enumerate() {
         let others = samples[index + 1..].iter().filter(|(other, _)| other != x);
         slopes.extend(others.map(|(other_x, other_y)| (other_y - y) / (other_x - x)));
     }
+
     median(slopes)
         .unwrap_or(1.0)
         .clamp(FACTOR_RANGE.0, FACTOR_RANGE.1)
 }
 
-/// Returns the number in the middle, or between the two in the middle.
+/// Returns the median; `None` without numbers.
 fn median(mut numbers: Vec<f64>) -> Option<f64> {
     numbers.sort_by(f64::total_cmp);
-    let (low, high) = (
-        numbers.get(numbers.len().checked_sub(1)? / 2)?,
-        numbers.get(numbers.len() / 2)?,
-    );
+    let low = numbers.get(numbers.len().checked_sub(1)? / 2)?;
+    let high = numbers.get(numbers.len() / 2)?;
     Some(f64::midpoint(*low, *high))
 }
 
@@ -156,7 +162,7 @@ fn median(mut numbers: Vec<f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn told(factor: f64, overhead: u64, samples: usize) -> Calibration {
+    fn calibration(factor: f64, overhead: u64, samples: usize) -> Calibration {
         Calibration {
             factor,
             overhead,
@@ -189,7 +195,7 @@ mod tests {
         // Too few, and too much alike.
         assert_eq!(
             Calibration::from_samples(&[(100, 150), (200, 280), (400, 440)]),
-            told(1.0, 50, 3)
+            calibration(1.0, 50, 3)
         );
         let alike = [
             (1_000, 1_300),
@@ -198,14 +204,14 @@ mod tests {
             (1_300, 1_900),
             (1_999, 2_500),
         ];
-        assert_eq!(Calibration::from_samples(&alike), told(1.0, 500, 5));
+        assert_eq!(Calibration::from_samples(&alike), calibration(1.0, 500, 5));
         // Fewer tokens than we count are no negative overhead.
         assert_eq!(
             Calibration::from_samples(&[(100, 80), (100, 90), (100, 70)]),
-            told(1.0, 0, 3)
+            calibration(1.0, 0, 3)
         );
         assert_eq!(Calibration::from_samples(&[]), Calibration::default());
-        assert_eq!(Calibration::from_samples(&[(0, 0)]), told(1.0, 0, 1));
+        assert_eq!(Calibration::from_samples(&[(0, 0)]), calibration(1.0, 0, 1));
     }
 
     #[test]
@@ -230,12 +236,12 @@ mod tests {
             found,
             Calibration {
                 cut: 9,
-                ..told(1.0, 20, 3)
+                ..calibration(1.0, 20, 3)
             }
         );
         assert!(seems_cut(40_000, 19_999) && !seems_cut(40_000, 20_000) && !seems_cut(0, 0));
         let old = [[(1_000, 9_000); 60].as_slice(), &[(1_000, 1_007); 50]].concat();
-        assert_eq!(Calibration::from_samples(&old), told(1.0, 7, 50));
+        assert_eq!(Calibration::from_samples(&old), calibration(1.0, 7, 50));
     }
 
     #[test]

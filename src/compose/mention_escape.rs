@@ -1,20 +1,21 @@
-//! What is sent of a prompt: its rendering, written so that the agent finds nothing in it to expand.
+//! Escapes what an agent would expand in a prompt, such as `@file` mentions and a leading `/command`.
 
 use std::borrow::Cow;
 
 use crate::models::{Expands, Format};
 use crate::text::xml::{cdata_xml, escape_at_signs};
 
-/// What opens and closes a flat text that is sent as one element.
+/// Opening and closing tag around a flat text that is sent as XML.
 pub(super) const ENVELOPE: [&str; 2] = ["<prompt>", "</prompt>\n"];
 
-/// Returns a rendered prompt as it is sent to an agent that expands something.
+/// Returns a rendered prompt in which the agent finds nothing to expand.
+///
+/// In XML and JSON an `@` is written as a character reference. Flat text has no references, so it is sent as one XML element.
 pub(super) fn escape_mentions(rendered: String, format: Format, expands: &[Expands]) -> String {
     let at_signs = expands.contains(&Expands::AtSigns);
     let slashes = expands.contains(&Expands::Slashes) && rendered.trim_start().starts_with('/');
     match format {
         Format::Xml if at_signs => escape_at_signs(&rendered).into_owned(),
-        // Only in XML is a reference the same as the character.
         Format::Flat if at_signs || slashes => {
             let [open, close] = ENVELOPE;
             let whole = [open, &cdata_xml(&rendered), close].concat();
@@ -29,7 +30,7 @@ pub(super) fn escape_mentions(rendered: String, format: Format, expands: &[Expan
     }
 }
 
-/// Returns a piece of a prompt as long as it can become when it is sent without an `@`.
+/// Returns the longest form that a piece of a prompt can have after escaping; used for counting tokens.
 pub(super) fn longest_escaped(piece: &str, format: Format) -> Cow<'_, str> {
     match format {
         Format::Flat => Cow::Owned(escape_at_signs(&cdata_xml(piece)).into_owned()),

@@ -1,7 +1,8 @@
-//! From a pack, a state and a request to the exact prompt: layers, fit, render. Pure: the same input gives the same bytes.
+//! Composes the exact prompt from a pack, a state and a request: fill the layers, fit them to the window, render them.
+//! Pure: the same input gives the same bytes.
 //!
-//! [`compose()`] is the whole way. [`PromptBuilder`] assembles a prompt call by call, [`PromptAssembler`] composes many for
-//! one pack, [`inject_variables`] fills in a single text.
+//! [`compose()`] does all of it. [`PromptBuilder`] assembles a prompt call by call, [`PromptAssembler`] composes many
+//! prompts for one pack, and [`inject_variables`] fills a single text.
 //!
 //! ```
 //! use agentd::compose::{Request, compose};
@@ -67,13 +68,15 @@ use layers::PromptInputs;
 pub fn compose(pack: &Pack, state: &State, request: &Request) -> Result<Draft> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     pack.mode(mode)?;
+
     let work = &state.work;
-    let view = PromptInputs {
+    let inputs = PromptInputs {
         mode: Some(mode),
         work,
         active_context: &work.active_context,
         knowledge: &work.knowledge,
         history: &work.history,
     };
-    draft::assemble(pack, view, request.clone())?.into_draft()
+
+    draft::assemble(pack, inputs, request.clone())?.into_draft()
 }

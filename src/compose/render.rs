@@ -1,4 +1,4 @@
-//! Blocks and items as bytes: what each takes of the prompt, tags, headings and separators included.
+//! Renders blocks and items, including their tags, headings and separators.
 
 use super::SourcedItem;
 use super::block::{BlockRung, ElasticSequence, PromptBlock, SequenceItems};
@@ -8,7 +8,7 @@ use crate::models::{ContextKind, Format, Part, Role, Turn};
 use crate::pack::Layer;
 use crate::text::xml::element_xml;
 
-/// Writes a block at one length, up to where an elastic sequence may stand inside it.
+/// Writes a block at one length, up to the elastic sequence that may follow inside it.
 pub(super) fn write_block(
     out: &mut String,
     delimiters: &Delimiters<'_>,
@@ -53,7 +53,7 @@ pub(super) fn write_block(
     }
 }
 
-/// Returns what separates a block from what comes before.
+/// Returns the separator before a block.
 pub(super) fn block_separator<'a>(
     delimiters: &'a Delimiters<'_>,
     block: &'a PromptBlock<'_>,
@@ -118,12 +118,12 @@ fn write_message(
     }
 }
 
-/// Returns what separates a layer from what comes before.
+/// Returns the separator before a layer.
 pub(super) fn layer_separator<'a>(delimiters: &'a Delimiters<'_>, layer: &'a Layer) -> &'a str {
     layer.join.as_deref().unwrap_or(delimiters.separator)
 }
 
-/// Returns what opens an elastic sequence, and what closes it; `first` tells that nothing comes before.
+/// Returns the opening and the closing text of an elastic sequence; `first` is set if it starts the prompt.
 pub(super) fn sequence_delimiters(
     delimiters: &Delimiters<'_>,
     elastic: &ElasticSequence<'_>,
@@ -143,7 +143,7 @@ pub(super) fn sequence_delimiters(
     }
 }
 
-/// Returns what a turn says, by role; what is empty is left out.
+/// Returns the messages of a turn that are not empty, with their roles.
 pub(super) fn turn_messages(turn: &Turn) -> impl Iterator<Item = (Role, &str)> {
     let parts = [
         (Role::User, turn.user.as_str()),
@@ -152,7 +152,7 @@ pub(super) fn turn_messages(turn: &Turn) -> impl Iterator<Item = (Role, &str)> {
     parts.into_iter().filter(|(_, text)| !text.is_empty())
 }
 
-/// Returns how many segments an item has.
+/// Returns the number of pieces of an item: one per message of a turn, otherwise one.
 pub(super) fn count_pieces(elastic: &ElasticSequence<'_>, index: usize) -> usize {
     match &elastic.items {
         SequenceItems::Turns { turns, .. } => turn_messages(&turns[index]).count(),
@@ -160,7 +160,7 @@ pub(super) fn count_pieces(elastic: &ElasticSequence<'_>, index: usize) -> usize
     }
 }
 
-/// Writes one segment of an item; `index` is the item's place in the sequence as given.
+/// Writes one piece of an item; `index` is the item's position in the sequence as given.
 pub(super) fn write_item_piece(
     out: &mut String,
     delimiters: &Delimiters<'_>,
@@ -199,9 +199,9 @@ pub(super) fn write_item_piece(
     }
 }
 
-/// Returns a number of bytes that an item never exceeds.
+/// Returns an upper bound for the rendered size of an item in bytes.
 pub(super) fn max_item_bytes(elastic: &ElasticSequence<'_>, index: usize) -> usize {
-    // An escape makes six bytes of one; text between two CR in CDATA makes nine.
+    // An escape turns one byte into six; text between two CR in CDATA grows to nine times its size.
     const GROWTH: usize = 9;
     match &elastic.items {
         SequenceItems::Entries { entries, .. } => {
@@ -224,7 +224,7 @@ fn turn_id(elastic: &ElasticSequence<'_>, index: usize, role: Role) -> String {
     format!("{}/{}/{}", elastic.layer.id, index + 1, role.name())
 }
 
-/// Returns the id, the part and the source of one segment of an item.
+/// Returns the id, the part and the source of one piece of an item.
 pub(super) fn describe_piece(
     elastic: &ElasticSequence<'_>,
     index: usize,

@@ -1,72 +1,72 @@
-//! The fit report: what each block takes of the window, what was cut, and why.
+//! The fit report: size of each block, what was cut, and why.
 
 use serde::Serialize;
 
 use crate::models::{Class, CountKind, Tier, Zone};
 
-/// What each block takes of the window, what was cut, and why.
+/// Size of each block of a prompt, what was cut, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FitReport {
     /// The model's id, if one was named.
     pub model: Option<String>,
-    /// The longest rung that the model may get.
+    /// Longest rung for the model.
     pub tier: Tier,
     /// The model's window in tokens, if one was named.
     pub window: Option<u64>,
-    /// What of the window is kept for the reply.
+    /// Tokens reserved for the reply.
     pub reserve: u64,
-    /// What the agent and the call take beside the prompt.
+    /// Tokens of the agent and the call in addition to the prompt.
     pub overhead: u64,
-    /// What the prompt may take, in tokens.
+    /// Maximum tokens of the prompt; `None` without a model.
     pub budget: Option<u64>,
-    /// What it takes, in tokens; unknown if its bytes already fit and nobody asked.
+    /// Tokens of the prompt; `None` if its size in bytes already fits and no count was requested.
     pub tokens: Option<u64>,
-    /// How sure the counts are; a guess without a model.
+    /// Precision of the counts; a guess without a model.
     pub count: CountKind,
-    /// What the prompt takes, in bytes.
+    /// Size of the prompt in bytes.
     pub bytes: usize,
-    /// What it may take, in bytes.
+    /// Maximum size in bytes.
     pub max_bytes: usize,
-    /// The first turn of the history that was kept, from 0.
+    /// Index of the first kept turn of the history.
     pub first_turn: Option<usize>,
-    /// The blocks, in the prompt's order; those that were cut entirely are among them.
+    /// Blocks in the prompt's order, including those that were left out.
     pub blocks: Vec<FitBlock>,
-    /// FilledLayers of the pack that say nothing in this prompt.
+    /// Layers without content in this prompt.
     pub absent: Vec<AbsentLayer>,
 }
 
-/// A layer that says nothing in a prompt.
+/// A layer without content in a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AbsentLayer {
-    /// The layer.
+    /// Id of the layer.
     pub layer: String,
-    /// Why it says nothing.
+    /// Reason why it is absent.
     pub why: String,
 }
 
-/// One block's row of the report.
+/// Row of the report for one block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FitBlock {
     /// The block's id.
     pub block: String,
-    /// Where its content came from.
+    /// Origin of its content.
     pub source: String,
-    /// How hard it holds its place.
+    /// Class that decides when it is shortened or left out.
     pub class: Class,
-    /// How often it changes.
+    /// Zone by how often its text changes.
     pub zone: Zone,
-    /// Its length: a tier for prose, `whole`, or `none`.
+    /// Chosen length: a tier for prose; `whole`, `part` or `none` otherwise.
     pub rung: &'static str,
-    /// What it takes, in tokens, as far as that was counted.
+    /// Tokens, if they were counted.
     pub tokens: Option<u64>,
-    /// What it takes, in bytes.
+    /// Size in bytes.
     pub bytes: usize,
-    /// What its layer is meant to take, in tokens.
+    /// Token budget of its layer.
     pub target: Option<u64>,
-    /// How many of its items were kept.
+    /// Number of items kept.
     pub kept: usize,
-    /// How many there are.
+    /// Number of all items.
     pub of: usize,
-    /// Why it is shorter than it could be, if it is.
+    /// Reason why it is shorter than it could be, if it is.
     pub why: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The request that a prompt is composed for.
+//! The request for one prompt.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::models::{
 };
 use crate::pack::FoundTemplate;
 
-/// Everything that one prompt is composed from, apart from the pack and the session's state.
+/// Input of one prompt, apart from the pack and the session's state.
 ///
 /// [`Request::new`] and [`Request::with_model`] cover most callers; set other fields with struct update syntax.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// System template, for a pack with a layer that holds one; [`Templates::find`](crate::Templates::find) returns it.
     pub template: Option<Arc<FoundTemplate>>,
-    /// PlaceholderValues of variables.
+    /// Values of variables.
     pub variables: Variables,
     /// Texts of the pack by variable, such as skeletons: inserted verbatim where `variables` has no value.
     pub pack_texts: Variables,
-    /// Facts for the conditions of layers, in addition to those that the program knows.
+    /// Facts for the conditions of layers, in addition to those of the program.
     pub facts: Variables,
     /// Treatment of a mandatory variable without a value.
     pub missing: Missing,
@@ -62,16 +62,16 @@ pub struct Request {
     pub count: bool,
 }
 
-/// A context item, and where it came from.
+/// A context item and its origin.
+#[expect(missing_docs, reason = "`item` says it by name")]
 #[derive(Clone, Debug, Default)]
 pub struct SourcedItem {
-    /// The item.
     pub item: ContextItem,
-    /// Where it came from, in words.
+    /// Origin, as shown in reports.
     pub source: String,
-    /// Set if its text is the pack's own: then nothing in it has to be kept from passing for a heading.
+    /// Set if its text is from the pack, so that headings in it are not escaped.
     pub own: bool,
-    /// Set if a person named it: if it does not fit, the prompt is refused. Any other item may be left out.
+    /// Set if a person named it. If such an item does not fit, composing fails; any other item may be left out.
     pub named: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct Limits {
 }
 
 impl Request {
-    /// Makes a request with a user's text.
+    /// Returns a request with the user's text.
     pub fn new(instructions: impl Into<String>) -> Self {
         Self {
             instructions: Some(instructions.into()),
@@ -112,12 +112,13 @@ impl Request {
 
         let tokenizer = match &self.model {
             Some(model) => Catalogue::built_in()?.tokenizer(model),
-            // Whichever model reads the prompt, it may have another vocabulary.
+            // The model that reads the prompt is unknown and may have another vocabulary.
             None => TokenizerSpec {
                 kind: CountKind::Guess,
                 ..TokenizerSpec::default()
             },
         };
+
         Ok(Arc::new(Counter::new(tokenizer)))
     }
 }

@@ -1,4 +1,4 @@
-//! The pieces of a prompt that was fitted, in order: as text, as segments, as a view by part.
+//! Writes the pieces of a fitted prompt in order: as text, as segments, or as content by part.
 
 use super::block::{ElasticSequence, PromptBlock, PromptEntry, SequenceItems};
 use super::delimiters::Delimiters;
@@ -6,16 +6,16 @@ use super::fit::{EntryFit, FitOutcome};
 use super::render;
 use crate::models::{Class, ContextItem, ContextKind, Part, Role, Segment, UnifiedPrompt, Zone};
 
-/// A piece of a prompt: what it belongs to.
+/// A piece of a prompt, by its origin.
 #[derive(Clone, Copy)]
 pub(super) enum PromptPiece<'e, 'a> {
-    /// A block.
+    /// A block, up to a sequence inside it.
     Block(&'e PromptBlock<'a>),
-    /// What comes behind the sequence inside a block.
+    /// End of a block, after the sequence inside it.
     End(&'e PromptBlock<'a>),
-    /// What opens or closes a sequence.
+    /// Opening or closing text of a sequence, with the suffix of its id.
     Around(&'e ElasticSequence<'a>, &'static str),
-    /// One segment of an item.
+    /// One piece of an item: the item's index and the piece's number.
     Item(&'e ElasticSequence<'a>, usize, usize),
 }
 
@@ -28,19 +28,19 @@ impl PromptPiece<'_, '_> {
     }
 }
 
-/// Whoever takes the pieces of a prompt, in order.
+/// Receiver of the pieces of a prompt, in order.
 pub(super) trait PieceSink {
     fn write_piece(&mut self, piece: PromptPiece<'_, '_>, write: impl FnOnce(&mut String));
 }
 
-/// The text alone: every piece is written where it stands.
+/// Appends every piece to one text.
 impl PieceSink for String {
     fn write_piece(&mut self, _: PromptPiece<'_, '_>, write: impl FnOnce(&mut Self)) {
         write(self);
     }
 }
 
-/// Segments, and the system prompt as a whole.
+/// Collects segments, and the system prompt as one text.
 #[derive(Default)]
 pub(super) struct SegmentWriter {
     pub(super) segments: Vec<Segment>,
@@ -54,6 +54,7 @@ impl PieceSink for SegmentWriter {
         if piece.is_system() {
             self.system.push_str(&text);
         }
+
         let (layer, (block, part, source)) = match piece {
             PromptPiece::Block(block) => (
                 block.layer,
@@ -86,6 +87,7 @@ impl PieceSink for SegmentWriter {
                 (elastic.layer, render::describe_piece(elastic, index, piece))
             }
         };
+
         self.segments.push(Segment {
             block,
             part,
@@ -97,7 +99,7 @@ impl PieceSink for SegmentWriter {
     }
 }
 
-/// Hands on every piece that was kept, in the prompt's order.
+/// Writes every kept piece to the sink, in the prompt's order.
 pub(super) fn write_pieces(
     entries: &[PromptEntry<'_>],
     fit: &FitOutcome,
@@ -118,6 +120,7 @@ pub(super) fn write_pieces(
                 if block.part == Part::System && rung.text.is_empty() {
                     continue;
                 }
+
                 let lead = if std::mem::take(&mut first) {
                     ""
                 } else {
@@ -131,6 +134,7 @@ pub(super) fn write_pieces(
                 {
                     write_items(inside, entry_fit, delimiters, sink, &mut first);
                 }
+
                 if !rung.end.is_empty() {
                     sink.write_piece(PromptPiece::End(block), |out| out.push_str(&rung.end));
                 }
@@ -139,7 +143,7 @@ pub(super) fn write_pieces(
     }
 }
 
-/// Hands on the items of a sequence that were taken, and what stands around them.
+/// Writes the taken items of a sequence, with its opening and closing text.
 fn write_items(
     elastic: &ElasticSequence<'_>,
     entry_fit: &EntryFit,
@@ -150,6 +154,7 @@ fn write_items(
     if entry_fit.items.is_empty() {
         return;
     }
+
     let is_first = std::mem::take(first);
     let (open, close) = render::sequence_delimiters(delimiters, elastic, is_first);
     let mut lead = match (open.is_empty(), is_first) {
@@ -160,6 +165,7 @@ fn write_items(
     if !open.is_empty() {
         sink.write_piece(PromptPiece::Around(elastic, ""), |out| out.push_str(&open));
     }
+
     for &index in &entry_fit.items {
         for piece in 0..render::count_pieces(elastic, index) {
             sink.write_piece(PromptPiece::Item(elastic, index, piece), |out| {
@@ -168,6 +174,7 @@ fn write_items(
             lead = "\n\n";
         }
     }
+
     if !close.is_empty() {
         sink.write_piece(PromptPiece::Around(elastic, "/end"), |out| {
             out.push_str(close)
@@ -175,7 +182,7 @@ fn write_items(
     }
 }
 
-/// What the parts of a prompt say, apart from the system's.
+/// Content of a prompt by part, apart from the system prompt.
 #[derive(Default)]
 pub(super) struct PromptContents {
     pub(super) items: Vec<ContextItem>,
@@ -192,8 +199,8 @@ pub(super) fn take_contents(entries: &mut [PromptEntry<'_>], fit: &FitOutcome) -
                 let mut text = || std::mem::take(&mut block.rungs[rung].text).into_owned();
                 match &block.part {
                     Part::Context { kind, name } => {
-                        let (kind, name) = (*kind, name.clone());
-                        contents.items.push(ContextItem::new(kind, name, text()));
+                        let item = ContextItem::new(*kind, name.clone(), text());
+                        contents.items.push(item);
                     }
                     Part::History { .. } => {
                         let name = block.id.clone();
@@ -212,10 +219,11 @@ pub(super) fn take_contents(entries: &mut [PromptEntry<'_>], fit: &FitOutcome) -
             }
         }
     }
+
     contents
 }
 
-/// Returns an item of a sequence as context.
+/// Moves an item of a sequence out as context; knowledge entries are part of the system prompt.
 fn take_context_items(elastic: &mut ElasticSequence<'_>, index: usize) -> Vec<ContextItem> {
     let named: Vec<String> = (0..render::count_pieces(elastic, index))
         .map(|piece| render::describe_piece(elastic, index, piece).0)
@@ -231,7 +239,7 @@ fn take_context_items(elastic: &mut ElasticSequence<'_>, index: usize) -> Vec<Co
     }
 }
 
-/// Returns the segments of the XML: the blocks of the system prompt are one of them.
+/// Returns the segments of the XML rendering, in which all blocks of the system prompt are one segment.
 pub(super) fn xml_segments(prompt: &UnifiedPrompt, blocks: Vec<Segment>) -> Vec<Segment> {
     let (system, rest): (Vec<Segment>, Vec<Segment>) = blocks
         .into_iter()
@@ -241,18 +249,15 @@ pub(super) fn xml_segments(prompt: &UnifiedPrompt, blocks: Vec<Segment>) -> Vec<
         if !several {
             return first;
         }
-        let (block, source) = (
-            "system".to_owned(),
-            "the blocks of the system prompt".to_owned(),
-        );
         Segment {
-            block,
-            source,
+            block: "system".to_owned(),
+            source: "the blocks of the system prompt".to_owned(),
             class: Class::Pinned,
             zone: Zone::Turn,
             ..first
         }
     });
+
     let blocks = system
         .filter(|_| !prompt.system_prompt().is_empty())
         .into_iter()

@@ -1,4 +1,4 @@
-//! `<session_state>`: what is true of a session now, as XML, for a mode and a tier.
+//! `<session_state>`: the state of a session as XML, for a mode and a tier.
 
 use indexmap::IndexMap;
 
@@ -8,21 +8,21 @@ use crate::models::{ArtifactStatus, KnowledgeEntry, Mode, Status, Tier, Work};
 use crate::pack::{Section, StateSections};
 use crate::text::escape::{XmlPosition, push_escaped};
 
-/// The state as XML, cut where the knowledge stands. Every value is escaped, so the whole is always well-formed.
+/// The state as XML, split where the knowledge is inserted. Every value is escaped, so the XML is always well-formed.
 pub(super) struct StateXml {
-    /// What comes before the knowledge.
+    /// Text before the knowledge.
     pub(super) head: String,
-    /// What comes after it.
+    /// Text after the knowledge.
     pub(super) tail: String,
 }
 
-/// What opens the knowledge.
+/// Opening tag of the knowledge.
 pub(super) const KNOWLEDGE_OPEN: &str = "  <knowledge_context>\n";
 
-/// What closes the knowledge.
+/// Closing tag of the knowledge.
 pub(super) const KNOWLEDGE_CLOSE: &str = "  </knowledge_context>\n";
 
-/// Returns the state as XML. The minimal tier has a form of its own, without knowledge.
+/// Renders the state as XML. The minimal tier has a shorter form without knowledge.
 pub(super) fn state_xml(
     mode: &Mode,
     work: &Work,
@@ -46,6 +46,7 @@ pub(super) fn state_xml(
             tail: "</session_state>".to_owned(),
         };
     }
+
     let mut head = String::new();
     for section in Section::ALL {
         if section == Section::KnowledgeContext {
@@ -54,6 +55,7 @@ pub(super) fn state_xml(
             xml.write_section(section, sections.summarizes(section));
         }
     }
+
     xml.out.push_str("</session_state>");
     StateXml {
         head,
@@ -61,7 +63,7 @@ pub(super) fn state_xml(
     }
 }
 
-/// Writes an entry of the knowledge.
+/// Writes a knowledge entry.
 pub(super) fn write_entry(out: &mut String, entry: &KnowledgeEntry, delimiters: &Delimiters<'_>) {
     out.push_str("    <entry category=\"");
     push_escaped(out, &entry.category, XmlPosition::Attribute);
@@ -96,6 +98,7 @@ impl StateWriter<'_> {
             ("voice_locked", locked),
             ("current_beat", active("beat")),
         ];
+
         for (name, value) in rows {
             if let Some(value) = value {
                 self.write_element(1, name, &value);
@@ -122,6 +125,7 @@ impl StateWriter<'_> {
         if fields.is_empty() {
             return;
         }
+
         self.write_open_tag(1, name, &[]);
         for (key, value) in fields {
             if is_element_name(key) {
@@ -130,6 +134,7 @@ impl StateWriter<'_> {
                 self.write_element_with(2, "field", &[("name", key)], value);
             }
         }
+
         self.write_close_tag(1, name);
     }
 
@@ -137,6 +142,7 @@ impl StateWriter<'_> {
         if artifacts.is_empty() {
             return;
         }
+
         self.write_open_tag(1, "work_order", &[]);
         for artifact in artifacts {
             let missing = artifact.missing.join(", ");
@@ -160,6 +166,7 @@ impl StateWriter<'_> {
                 self.write_close_tag(2, "template");
             }
         }
+
         self.write_close_tag(1, "work_order");
     }
 
@@ -169,7 +176,8 @@ impl StateWriter<'_> {
             .filter(|artifact| artifact.status == Status::Complete)
             .count();
         if !artifacts.is_empty() {
-            let (complete, total) = (complete.to_string(), artifacts.len().to_string());
+            let complete = complete.to_string();
+            let total = artifacts.len().to_string();
             self.write_empty_tag(
                 1,
                 "work_order",
@@ -183,6 +191,7 @@ impl StateWriter<'_> {
         if *voice == crate::models::VoiceContext::default() {
             return;
         }
+
         self.write_open_tag(1, "voice_context", &[]);
         let rows = [
             ("locked", voice.locked.map(|locked| locked.to_string())),
@@ -195,6 +204,7 @@ impl StateWriter<'_> {
                 self.write_element(2, name, &value);
             }
         }
+
         if !voice.antipatterns.is_empty() {
             self.write_open_tag(2, "antipatterns", &[]);
             for pattern in &voice.antipatterns {
@@ -207,6 +217,7 @@ impl StateWriter<'_> {
             }
             self.write_close_tag(2, "antipatterns");
         }
+
         self.write_close_tag(1, "voice_context");
     }
 
@@ -214,6 +225,7 @@ impl StateWriter<'_> {
         if work.notebooks.is_empty() {
             return;
         }
+
         self.write_open_tag(1, "notebooks", &[]);
         for notebook in &work.notebooks {
             let attributes = [
@@ -226,6 +238,7 @@ impl StateWriter<'_> {
                 self.write_element_with(2, "notebook", &attributes, &notebook.title);
             }
         }
+
         self.write_close_tag(1, "notebooks");
     }
 
@@ -234,13 +247,16 @@ impl StateWriter<'_> {
         if memory.preferences.is_empty() && memory.corrections.is_empty() {
             return;
         }
+
         self.write_open_tag(1, "agent_memory", &[]);
         for preference in &memory.preferences {
             self.write_element(2, "preference", preference);
         }
+
         for correction in &memory.corrections {
             self.write_element(2, "correction", correction);
         }
+
         self.write_close_tag(1, "agent_memory");
     }
 

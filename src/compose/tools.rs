@@ -1,4 +1,4 @@
-//! Tools: definitions in JSON Schema, checked before they are sent anywhere.
+//! Checks tool definitions before they are sent.
 
 use std::collections::HashSet;
 
@@ -7,17 +7,18 @@ use serde_json::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::json_schema::{SchemaDraft, check_schema};
 
-/// Checks tools: each has a unique name, and its parameters are the JSON Schema of an object.
+/// Checks that each tool has a unique name and that its parameters are the JSON Schema of an object.
 ///
 /// # Errors
 ///
-/// `ToolsInvalid` naming the tool, the place in its schema, and the fault.
+/// `ToolsInvalid` with the tool, the location in its schema, and the problem.
 pub fn check_tools(tools: &[Value]) -> Result<()> {
     let mut names = HashSet::new();
     for (index, tool) in tools.iter().enumerate() {
         let place = || format!("tool {}", index + 1);
         let invalid = |message: String| Err(Error::new(ErrorKind::ToolsInvalid, message));
-        // Some vendors wrap a tool once more.
+
+        // Some vendors wrap the definition in `function`.
         let tool = tool.get("function").unwrap_or(tool);
         let Some(name) = tool
             .get("name")
@@ -32,6 +33,7 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
         if !names.insert(name) {
             return invalid(format!("two tools are called `{name}`"));
         }
+
         let schema = tool.get("input_schema").or_else(|| tool.get("parameters"));
         let Some(schema) = schema.filter(|schema| schema.is_object()) else {
             return invalid(format!("`{name}` has no `input_schema` or `parameters`"));
@@ -39,12 +41,14 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             return invalid(format!("the parameters of `{name}` are not of type object"));
         }
+
         if let Err(fault) = check_schema(schema, SchemaDraft::Draft2020) {
             return invalid(format!(
                 "the parameters of `{name}` are not a JSON Schema: {fault}"
             ));
         }
     }
+
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `{{NAME}}` replaced by values, in one pass: a value is never expanded again.
+//! Replaces `{{NAME}}` by values in one pass: placeholders inside values are not expanded.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::Nonce;
 use crate::pack::{ACTIONS_PLACEHOLDER, MISSING_VARIABLE, Text, Token, tokens};
 
-/// Variable with the nonce of the turn. Texts rarely need it: the nonce is put into every `<review>` of the pack's text.
+/// Variable with the nonce of the turn. Texts rarely need it: the nonce is added to every `<review>` of the pack's text.
 pub(super) const NONCE: &str = "NONCE";
 
 /// Variable with the verdicts of the mode, separated by `|`.
@@ -26,9 +26,9 @@ const REVIEW_TAG: &str = "<review>";
 /// PlaceholderValues for the placeholders of one text, and the nonce for its `<review>` tags.
 #[derive(Clone, Copy)]
 pub(super) struct PlaceholderValues<'a> {
-    /// PlaceholderValues of the request.
+    /// Values of the request.
     pub(super) given: &'a Variables,
-    /// PlaceholderValues chosen for this text alone; they win over those of the request.
+    /// Values for this text alone; they take precedence over those of the request.
     pub(super) own: &'a [(&'a str, String)],
     /// Texts of the pack, such as skeletons: inserted verbatim, unless the request gives a value of the same name.
     pub(super) pack_texts: &'a Variables,
@@ -42,7 +42,7 @@ pub(super) struct PlaceholderValues<'a> {
 enum PlaceholderValue<'a> {
     /// Text of the pack.
     Pack(&'a str),
-    /// Anything else: it must not close a tag of the template.
+    /// Text from elsewhere, which must not close a tag of the template.
     Foreign(&'a str),
 }
 
@@ -51,6 +51,7 @@ impl<'a> PlaceholderValues<'a> {
         if name == ACTIONS_PLACEHOLDER {
             return Some(PlaceholderValue::Pack(self.actions));
         }
+
         let own = self
             .own
             .iter()
@@ -62,6 +63,7 @@ impl<'a> PlaceholderValues<'a> {
                 .get(name)
                 .map(|text| PlaceholderValue::Pack(text))
         };
+
         foreign
             .map(|value| PlaceholderValue::Foreign(value))
             .or_else(pack)
@@ -79,32 +81,32 @@ pub(super) fn with_nonce<'t>(text: &'t str, nonce: Option<&Nonce>) -> Cow<'t, st
     }
 }
 
-/// What happens where a mandatory variable has no value.
+/// Treatment of a mandatory variable without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// A visible notice stands in its place, and a warning is logged.
+    /// Insert a visible notice and log a warning.
     Notice,
-    /// The prompt is refused.
+    /// Fail.
     Error,
-    /// Nothing stands in its place.
+    /// Insert nothing.
     Empty,
 }
 
-/// The values of variables, by name.
+/// Values of variables by name.
 pub type Variables = BTreeMap<String, String>;
 
-/// What became of a variable.
+/// Use of a variable in a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VariableUse {
     /// The variable's name.
     pub name: String,
-    /// The length of its value, if it has one.
+    /// Size of its value in bytes; `None` without a value.
     pub bytes: Option<usize>,
-    /// Whether the template must have it.
+    /// Set if the template needs a value.
     pub required: bool,
 }
 
-/// Replaces every placeholder of a text; one without a value becomes a visible notice and a warning in the log.
+/// Replaces every placeholder of a text. One without a value becomes a visible notice, and a warning is logged.
 #[must_use]
 pub fn inject_variables(template: &str, context: &Variables) -> String {
     let tags = closing_tags(template);
@@ -121,14 +123,15 @@ pub fn inject_variables(template: &str, context: &Variables) -> String {
             },
         }
     }
+
     out
 }
 
-/// Replaces the placeholders of a template by its own rules and the caller's policy.
+/// Fills the placeholders of a template and lists the variables it uses. `clean` escapes values from outside the pack.
 ///
 /// # Errors
 ///
-/// `MissingVariable` naming all that are missing, with the place of the first, if the policy is [`Missing::Error`].
+/// `MissingVariable` with all missing variables and the place of the first, if the policy is [`Missing::Error`].
 pub(super) fn fill_placeholders(
     template: &Text,
     values: PlaceholderValues<'_>,
@@ -156,6 +159,7 @@ pub(super) fn fill_placeholders(
             "give values, or mark what can be done without as `required: false` in the front matter",
         ));
     }
+
     let tags = OnceCell::new();
     let mut out = String::with_capacity(
         estimate_filled_bytes(template.body(), values.given) + values.actions.len(),
@@ -176,6 +180,7 @@ pub(super) fn fill_placeholders(
             },
         }
     }
+
     Ok((out, uses))
 }
 
@@ -187,24 +192,27 @@ fn closing_tags(template: &str) -> HashSet<String> {
         .collect()
 }
 
-/// Returns the name that a text starts with.
+/// Returns the tag name at the start of a text; may be empty.
 fn tag_name(text: &str) -> &str {
     let end = text.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-' | '.' | ':'));
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Returns a value in which no tag of the template is closed, nor begun to be: such a `<` gets a backslash behind it.
+/// Escapes closing tags in a value that would close a tag of the template: `</` becomes `<\/`.
+///
+/// A value that ends within a tag, such as `</rev`, is escaped too, because the template's next characters could complete it.
 fn escape_closing_tags<'a>(value: &'a str, tags: &HashSet<String>) -> Cow<'a, str> {
     if tags.is_empty() || memchr(b'<', value.as_bytes()).is_none() {
         return Cow::Borrowed(value);
     }
+
     let mut out = String::new();
     let mut copied = 0;
     for at in memchr_iter(b'<', value.as_bytes()) {
         let rest = &value[at + 1..];
         let name = tag_name(rest.strip_prefix('/').unwrap_or(rest));
         let closes = rest.starts_with('/') && tags.contains(&name.to_lowercase());
-        // At the end of a value, what follows in the template may complete the tag.
+        // At the end of a value, the following text of the template may complete the tag.
         let unfinished = rest.is_empty() || (rest.starts_with('/') && rest.len() == name.len() + 1);
         if closes || unfinished {
             out.push_str(&value[copied..=at]);
@@ -212,6 +220,7 @@ fn escape_closing_tags<'a>(value: &'a str, tags: &HashSet<String>) -> Cow<'a, st
             copied = at + 1;
         }
     }
+
     if copied == 0 {
         Cow::Borrowed(value)
     } else {
@@ -219,7 +228,7 @@ fn escape_closing_tags<'a>(value: &'a str, tags: &HashSet<String>) -> Cow<'a, st
     }
 }
 
-/// Returns the variables of a template, in order of first use.
+/// Lists the variables of a template in order of first use.
 fn list_variable_uses(template: &Text, values: PlaceholderValues<'_>) -> Vec<VariableUse> {
     let mut uses: Vec<VariableUse> = Vec::new();
     for token in tokens(template.body()) {
@@ -237,15 +246,16 @@ fn list_variable_uses(template: &Text, values: PlaceholderValues<'_>) -> Vec<Var
             });
         }
     }
+
     uses
 }
 
-/// Returns the size of a text that is filled with each value once.
+/// Estimates the size of the filled text in bytes, with each value used once.
 fn estimate_filled_bytes(template: &str, values: &Variables) -> usize {
     template.len() + values.values().map(String::len).sum::<usize>()
 }
 
-/// Tells that a variable has no value.
+/// Logs that a variable has no value.
 pub(super) fn warn_missing(name: &str) {
     log::warn!("{name} has no value; the prompt says so in its place");
 }
