@@ -1,36 +1,38 @@
-//! Actions in the forms that agents know: the protocol's own, and those of tool calls.
+//! Reads actions, in the protocol's form and as tool calls.
 
 use serde_json::{Map, Value};
 
-use super::fields::Fields;
-use super::tag::{Attributes, Call, attributes};
+use super::fields::ActionFields;
+use super::tag::{Attributes, CallForm, parse_attributes};
 use crate::models::{Action, Code, Grammar};
 use crate::text::lenient_json::parse_lenient_json;
 
-/// The largest action.
-const LARGEST: usize = 1024 * 1024;
+/// Maximum size of an action's body.
+const MAX_ACTION_BYTES: usize = 1024 * 1024;
 
-/// Where tool calls keep their parameters.
-const ARGUMENTS: [&str; 5] = ["parameters", "params", "arguments", "input", "fields"];
+/// Keys that hold the parameters of a tool call.
+const ARGUMENT_KEYS: [&str; 5] = ["parameters", "params", "arguments", "input", "fields"];
 
-/// Reads an action from its tag's attributes and what stands between its tags; fails with the reason why it is not
-/// clear what is asked for.
-pub(super) fn read(
-    call: Call,
+/// Reads an action from the attributes of its tag and its body. Fails with the reason if the
+/// request is unclear.
+pub(super) fn read_action(
+    call: CallForm,
     text: &str,
     body: &str,
     grammar: &Grammar,
 ) -> Result<(Action, Vec<Code>), String> {
-    if body.len() > LARGEST {
+    if body.len() > MAX_ACTION_BYTES {
         return Err("it is too large".to_owned());
     }
-    if call == Call::Tool {
-        return read_json(body, grammar);
+    if call == CallForm::Tool {
+        return read_json_call(body, grammar);
     }
-    let (name, attributes, body) = parts(call, text, body, grammar)?;
+
+    let (name, attributes, body) = split_call(call, text, body, grammar)?;
     let name = name.ok_or("it names no type, or not clearly")?;
-    let spec = known(&name, grammar)?;
-    let fields = Fields::read(spec, &attributes, body)?;
+    let spec = find_action_spec(&name, grammar)?;
+    let fields = ActionFields::read(spec, &attributes, body)?;
+
     Ok((
         Action {
             name,
@@ -42,15 +44,20 @@ pub(super) fn read(
     ))
 }
 
-/// Returns the name of an action, as far as it can be read.
-pub(super) fn name(call: Call, text: &str, body: &str, grammar: &Grammar) -> Option<String> {
-    if call == Call::Tool {
+/// Returns the name of an action, as far as it is readable.
+pub(super) fn find_action_name(
+    call: CallForm,
+    text: &str,
+    body: &str,
+    grammar: &Grammar,
+) -> Option<String> {
+    if call == CallForm::Tool {
         let read = parse_lenient_json(body.trim())?;
-        return Some(named(read.value.as_object()?)?.0.to_owned());
+        return Some(named_action(read.value.as_object()?)?.0.to_owned());
     }
-    match parts(call, text, body, grammar) {
+    match split_call(call, text, body, grammar) {
         Ok((name, ..)) => name,
-        Err(_) => attributes(text)?
+        Err(_) => parse_attributes(text)?
             .pairs
             .iter()
             .find(|(key, _)| matches!(*key, "type" | "name"))
@@ -58,33 +65,35 @@ pub(super) fn name(call: Call, text: &str, body: &str, grammar: &Grammar) -> Opt
     }
 }
 
-/// Tells whether there is an action of a name, in this mode or in another.
-pub(super) fn is_known(name: &str, grammar: &Grammar) -> bool {
+/// Returns true if an action of this name exists, in this mode or in another.
+pub(super) fn is_known_action(name: &str, grammar: &Grammar) -> bool {
     grammar.actions.contains_key(name)
         || grammar.forbidden.iter().any(|forbidden| forbidden == name)
 }
 
-type Parts<'a> = (Option<String>, Attributes<'a>, &'a str);
+/// Name, remaining attributes and body of an action.
+type CallParts<'a> = (Option<String>, Attributes<'a>, &'a str);
 
 /// Splits an action into its name, its other attributes and its body.
-fn parts<'a>(
-    call: Call,
+fn split_call<'a>(
+    call: CallForm,
     text: &'a str,
     body: &'a str,
     grammar: &Grammar,
-) -> Result<Parts<'a>, String> {
-    if let Call::Named(index) = call {
+) -> Result<CallParts<'a>, String> {
+    if let CallForm::Named(index) = call {
         let name = grammar
             .actions
             .get_index(index)
             .map(|(name, _)| name.clone());
         return Ok((
             name,
-            attributes(text).ok_or("its opening tag cannot be read")?,
+            parse_attributes(text).ok_or("its opening tag cannot be read")?,
             body,
         ));
     }
-    if call == Call::Function {
+
+    if call == CallForm::Function {
         let name = text
             .trim()
             .strip_prefix('=')
@@ -95,28 +104,35 @@ fn parts<'a>(
             body,
         ));
     }
-    let mut read = attributes(text).ok_or("its opening tag cannot be read")?;
-    let key = if call == Call::Invoke { "name" } else { "type" };
+
+    let mut read = parse_attributes(text).ok_or("its opening tag cannot be read")?;
+    let key = if call == CallForm::Invoke {
+        "name"
+    } else {
+        "type"
+    };
     let (own, others): (Vec<_>, Vec<_>) = read
         .pairs
         .iter()
         .copied()
         .partition(|(name, _)| name.eq_ignore_ascii_case(key));
     read.pairs = others;
+
     let mut values = own.into_iter().map(|(_, value)| value.trim());
     let name = values.next().filter(|name| !name.is_empty());
     if values.any(|other| Some(other) != name) {
         return Err("it is given two types".to_owned());
     }
-    let (inside, body) = inner_type(body, grammar, name);
+
+    let (inside, body) = split_inner_type(body, grammar, name);
     match (name, inside) {
         (Some(name), Some(inside)) if name != inside => Err("it is given two types".to_owned()),
         (name, inside) => Ok((name.or(inside).map(str::to_owned), read, body)),
     }
 }
 
-/// Cuts off `<type>` at the start of a body, unless the action has a parameter of that name.
-fn inner_type<'a>(
+/// Splits `<type>` off the start of a body, unless the action has a parameter of that name.
+fn split_inner_type<'a>(
     body: &'a str,
     grammar: &Grammar,
     name: Option<&str>,
@@ -128,13 +144,18 @@ fn inner_type<'a>(
             .split_once("</type>")
             .map(|(value, rest)| (value.trim(), rest))
     };
+
     match cut().filter(|_| spec.is_none_or(|spec| !spec.parameters.contains_key("type"))) {
         Some((inside, rest)) if !inside.contains('<') => (Some(inside), rest),
         _ => (None, body),
     }
 }
 
-fn known<'a>(name: &str, grammar: &'a Grammar) -> Result<&'a crate::models::ActionSpec, String> {
+/// Returns the schema of an action, or the reason why this mode has none.
+fn find_action_spec<'a>(
+    name: &str,
+    grammar: &'a Grammar,
+) -> Result<&'a crate::models::ActionSpec, String> {
     grammar.actions.get(name).ok_or_else(|| {
         if grammar.forbidden.iter().any(|forbidden| forbidden == name) {
             "this mode may not use it".to_owned()
@@ -144,26 +165,27 @@ fn known<'a>(name: &str, grammar: &'a Grammar) -> Result<&'a crate::models::Acti
     })
 }
 
-fn read_json(body: &str, grammar: &Grammar) -> Result<(Action, Vec<Code>), String> {
+fn read_json_call(body: &str, grammar: &Grammar) -> Result<(Action, Vec<Code>), String> {
     let text = body.trim();
     let read = parse_lenient_json(text).filter(|read| !read.is_cut && read.end == text.len());
     match read.map(|read| read.value) {
-        Some(Value::Object(object)) => from_object(&object, text, grammar),
+        Some(Value::Object(object)) => read_action_object(&object, text, grammar),
         _ => Err("it is no tool call that can be read".to_owned()),
     }
 }
 
-/// Tells whether an object has the form of an action or a tool call.
+/// Returns true if an object has the form of a known action or tool call.
 pub(super) fn is_call(object: &Map<String, Value>, grammar: &Grammar) -> bool {
-    named(object).is_some_and(|(name, _)| is_known(name, grammar))
+    named_action(object).is_some_and(|(name, _)| is_known_action(name, grammar))
 }
 
-/// Returns the name of an action in an object, and the key under which it stands.
-pub(super) fn named(object: &Map<String, Value>) -> Option<(&str, &'static str)> {
+/// Returns the name of an action in an object, and the key that holds it.
+pub(super) fn named_action(object: &Map<String, Value>) -> Option<(&str, &'static str)> {
     let object = match object.get("function") {
         Some(Value::Object(function)) => function,
         _ => object,
     };
+
     let keys = ["type", "name", "action", "tool", "function"];
     keys.into_iter().find_map(|key| {
         let name = object
@@ -174,21 +196,24 @@ pub(super) fn named(object: &Map<String, Value>) -> Option<(&str, &'static str)>
     })
 }
 
-/// Reads an action from an object: `{"type": …, …}`, `{"name": …, "arguments": …}` and the like.
-pub(super) fn from_object(
+/// Reads an action from an object, such as `{"type": …, …}` or `{"name": …, "arguments": …}`.
+pub(super) fn read_action_object(
     object: &Map<String, Value>,
     text: &str,
     grammar: &Grammar,
 ) -> Result<(Action, Vec<Code>), String> {
-    let (name, key) = named(object).ok_or("it names no type, or not clearly")?;
-    let spec = known(name, grammar)?;
+    let (name, key) = named_action(object).ok_or("it names no type, or not clearly")?;
+    let spec = find_action_spec(name, grammar)?;
+
     let object = match object.get("function") {
         Some(Value::Object(function)) => function,
         _ => object,
     };
-    let nested = ARGUMENTS
+
+    let nested = ARGUMENT_KEYS
         .iter()
         .find(|key| object.contains_key(**key) && !spec.parameters.contains_key(**key));
+
     let mut values = match nested.map(|key| &object[*key]) {
         Some(Value::Object(values)) => values.clone(),
         Some(Value::String(text)) => {
@@ -202,6 +227,7 @@ pub(super) fn from_object(
         Some(_) => return Err("its arguments cannot be read".to_owned()),
         None => object.clone(),
     };
+
     if nested.is_none() {
         ["type", "name", "action", "tool", "id"]
             .iter()
@@ -213,7 +239,9 @@ pub(super) fn from_object(
             });
         values.shift_remove(key);
     }
-    let fields = Fields::from_values(spec, values)?;
+
+    let fields = ActionFields::from_values(spec, values)?;
+
     Ok((
         Action {
             name: name.to_owned(),

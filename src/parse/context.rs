@@ -5,22 +5,23 @@ use crate::models::CallOutcome;
 /// Facts about a reply other than its text.
 #[derive(Clone, Debug, Default)]
 pub struct Context<'a> {
-    /// The pack's own prose that the prompt was made from.
+    /// Prose of the pack that the prompt was built from.
     pub ours: Vec<&'a str>,
-    /// The segments that were sent.
+    /// Segments of the prompt that were sent.
     pub sent: Vec<&'a str>,
-    /// Outcome of the call. Without a complete reply nothing in it takes effect.
+    /// Outcome of the call. Effects of an incomplete reply are ignored.
     pub outcome: CallOutcome,
-    /// The exit code of the agent, if it has one.
+    /// Exit code of the agent process, if there was one.
     pub exit_code: Option<i32>,
-    /// The `run` that verdicts of this turn must carry; `None` if the prompt has none.
+    /// The `run` attribute that verdicts of this turn must carry; `None` if the prompt asks for
+    /// none.
     pub nonce: Option<&'a str>,
-    /// The ids of the tasks that there are, if they are known.
+    /// Ids of the existing tasks; `None` if they are unknown.
     pub tasks: Option<Vec<String>>,
 }
 
 impl Context<'_> {
-    /// Returns true if the reply may lack its end.
+    /// Returns true if the end of the reply may be missing.
     pub(super) fn is_cut(&self) -> bool {
         !self.outcome.is_ok() || self.exit_code.is_some_and(|code| code != 0)
     }

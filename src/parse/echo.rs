@@ -1,53 +1,63 @@
-//! What of a reply stands in the prompt already: in time linear in both.
+//! Detects parts of a reply that repeat the prompt.
+//!
+//! The spans in question ("suspects") are normalized and cut into n-grams, which are indexed by a
+//! rolling hash. Each text of the prompt is then read once and its n-grams are looked up, so the
+//! time is linear in the reply and the prompt together. Every hash match is confirmed by comparing
+//! the bytes.
+//!
+//! A long effect is an echo if all of its sampled n-grams occur in the prompt. A marker, or a short
+//! effect, is an echo only if a run of matching n-grams covers it together with enough prose around
+//! it, because a bare `<review>PASS</review>` is the same in every reply.
 
 use std::ops::Range;
 
 use crate::text::invisible::is_invisible;
 use foldhash::HashMap;
 
-/// The shortest run of characters that is an echo, without blanks: some forty with them.
-const SHORTEST: usize = 32;
+/// Length of an n-gram, after normalization: about forty characters with blanks.
+const NGRAM_BYTES: usize = 32;
 
-/// How much prose around a marker must be the prompt's for the marker to be an echo: a bare marker never is.
-const PROSE: usize = 12;
+/// Minimum number of prose characters around a marker that must match the prompt.
+const MIN_PROSE_CHARS: usize = 12;
 
-/// How far around a marker is looked.
-const AROUND: usize = 100;
+/// Number of bytes on each side of a marker that are compared.
+const CONTEXT_BYTES: usize = 100;
 
-/// The distance of the places at which a long effect is compared.
-const STEP: usize = 16;
+/// Distance between the sampled n-grams of a long effect.
+const SAMPLE_STEP_BYTES: usize = 16;
 
-/// The base of the rolling hash.
-const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
+/// Base of the rolling hash.
+const HASH_BASE: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Whose words an echo repeats.
+/// Origin of the repeated text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Echo {
-    /// The pack's.
+pub(super) enum EchoSource {
+    /// Prose of the pack.
     Ours,
-    /// A file's, an earlier turn's or a person's.
+    /// A file, an earlier turn or a person's words.
     Theirs,
 }
 
-/// What to look for: a span of the reply, and whether prose around it must match too.
+/// A span of the reply that may be an echo. With `marker`, prose around it must match too.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Suspect {
+pub(super) struct EchoSuspect {
     pub(super) span: Range<usize>,
     pub(super) marker: bool,
 }
 
-/// Tells for each suspect whether it repeats the prompt; they ascend.
-pub(super) fn echoes(
+/// Returns for each suspect the origin it repeats, if any. The suspects are in ascending order.
+pub(super) fn find_echoes(
     reply: &str,
-    suspects: &[Suspect],
+    suspects: &[EchoSuspect],
     ours: &[&str],
     sent: &[&str],
-) -> Vec<Option<Echo>> {
+) -> Vec<Option<EchoSource>> {
     if suspects.is_empty() || (ours.is_empty() && sent.is_empty()) {
         return vec![None; suspects.len()];
     }
-    // Of several suspects in one place, such as the actions of a reply in JSON, one stands for all.
-    let mut places: Vec<&Suspect> = Vec::new();
+
+    // Suspects with the same span, such as the actions of a reply in JSON, share a window.
+    let mut places: Vec<&EchoSuspect> = Vec::new();
     let mut of_suspect = Vec::with_capacity(suspects.len());
     for suspect in suspects {
         if places.last().is_none_or(|last| *last != suspect) {
@@ -55,52 +65,58 @@ pub(super) fn echoes(
         }
         of_suspect.push(places.len() - 1);
     }
-    let windows: Vec<Window> = places
+
+    let windows: Vec<EchoWindow> = places
         .iter()
-        .map(|suspect| Window::around(reply, suspect))
+        .map(|suspect| EchoWindow::from_suspect(reply, suspect))
         .collect();
-    let mut grams = Grams::new();
-    windows.iter().for_each(|window| grams.add(window));
+
+    let mut ngrams = NgramIndex::new();
+    windows.iter().for_each(|window| ngrams.add(window));
     ours.iter()
-        .for_each(|text| grams.meet(&windows, text, Echo::Ours));
+        .for_each(|text| ngrams.mark_matches(&windows, text, EchoSource::Ours));
     sent.iter()
-        .for_each(|text| grams.meet(&windows, text, Echo::Theirs));
-    let judged: Vec<Option<Echo>> = (0..windows.len())
-        .map(|index| grams.judge(&windows, index))
+        .for_each(|text| ngrams.mark_matches(&windows, text, EchoSource::Theirs));
+
+    let judged: Vec<Option<EchoSource>> = (0..windows.len())
+        .map(|index| ngrams.classify(&windows, index))
         .collect();
+
     of_suspect.into_iter().map(|index| judged[index]).collect()
 }
 
-/// The neighbourhood of a suspect, normalised: in small letters, without blanks.
-struct Window {
+/// A suspect and the text around it, normalized.
+struct EchoWindow {
     text: Vec<u8>,
-    /// Where the suspect stands in it.
+    /// Range of the suspect in `text`.
     suspect: Range<usize>,
     marker: bool,
 }
 
-impl Window {
-    fn around(reply: &str, suspect: &Suspect) -> Self {
-        let Suspect { span, marker } = suspect;
+impl EchoWindow {
+    fn from_suspect(reply: &str, suspect: &EchoSuspect) -> Self {
+        let EchoSuspect { span, marker } = suspect;
         let mut own = Vec::new();
-        normalise(&reply[span.clone()], &mut own);
-        if own.len() >= SHORTEST && !marker {
+        push_normalized(&reply[span.clone()], &mut own);
+
+        if own.len() >= NGRAM_BYTES && !marker {
             return Self {
                 suspect: 0..own.len(),
                 text: own,
                 marker: false,
             };
         }
-        // An effect that is short is an echo only together with what stands around it.
+        // A short effect is an echo only together with the text around it.
         let mut text = Vec::new();
-        normalise(
-            &reply[reply.floor_char_boundary(span.start.saturating_sub(AROUND))..span.start],
+        push_normalized(
+            &reply[reply.floor_char_boundary(span.start.saturating_sub(CONTEXT_BYTES))..span.start],
             &mut text,
         );
+
         let suspect = text.len()..text.len() + own.len();
         text.append(&mut own);
-        normalise(
-            &reply[span.end..reply.floor_char_boundary(span.end + AROUND)],
+        push_normalized(
+            &reply[span.end..reply.floor_char_boundary(span.end + CONTEXT_BYTES)],
             &mut text,
         );
         Self {
@@ -110,15 +126,17 @@ impl Window {
         }
     }
 
-    /// Tells whether the run that starts at an offset is compared. The very last one belongs to them, or the end would
-    /// not be looked at.
-    fn compares(&self, start: usize) -> bool {
-        self.marker || start.is_multiple_of(STEP) || start + SHORTEST == self.text.len()
+    /// Returns true if the n-gram at an offset is compared. The last one always is, so that the end
+    /// of the suspect is covered.
+    fn is_sampled(&self, start: usize) -> bool {
+        self.marker
+            || start.is_multiple_of(SAMPLE_STEP_BYTES)
+            || start + NGRAM_BYTES == self.text.len()
     }
 }
 
-/// Adds a text in small letters, without blanks and what cannot be seen.
-fn normalise(text: &str, out: &mut Vec<u8>) {
+/// Appends a text in lower case, without blanks and invisible characters.
+fn push_normalized(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len());
     for c in text.chars() {
         if c.is_ascii() {
@@ -131,27 +149,29 @@ fn normalise(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// The runs of all windows, by their hash.
-struct Grams {
-    /// The window and the place of each run that differs from all before it.
+/// The n-grams of all windows, by their hash.
+struct NgramIndex {
+    /// Window and offset of the first occurrence of each distinct n-gram.
     places: Vec<(usize, usize)>,
+    /// For each n-gram, set if it occurs in the pack's prose, and in the other texts of the prompt.
     found: Vec<(bool, bool)>,
     by_hash: HashMap<u64, usize>,
-    /// The first bits of the hashes that there are: most runs of a prompt are told by one look.
+    /// Set for the leading hash bits of any n-gram. Rejects most n-grams of a prompt with one
+    /// lookup.
     first_bits: Vec<bool>,
-    /// For each window and start, which run stands there.
+    /// For each window, the offsets of its n-grams with their indices.
     runs: Vec<Vec<(usize, usize)>>,
 }
 
-/// How many bits of a hash are its first ones.
+/// Number of leading hash bits in the lookup table.
 const FIRST_BITS: u32 = 16;
 
-/// Returns the first bits of a hash.
+/// Returns the leading bits of a hash.
 fn first_bits(hash: u64) -> usize {
     (hash >> (u64::BITS - FIRST_BITS)) as usize
 }
 
-impl Grams {
+impl NgramIndex {
     fn new() -> Self {
         Self {
             places: Vec::new(),
@@ -162,11 +182,12 @@ impl Grams {
         }
     }
 
-    fn add(&mut self, window: &Window) {
+    /// Adds the sampled n-grams of a window.
+    fn add(&mut self, window: &EchoWindow) {
         let index = self.runs.len();
         let mut runs = Vec::new();
-        each_run(&window.text, |start, hash| {
-            if !window.compares(start) {
+        for_each_ngram(&window.text, |start, hash| {
+            if !window.is_sampled(start) {
                 return;
             }
             let run = *self.by_hash.entry(hash).or_insert_with(|| {
@@ -180,41 +201,46 @@ impl Grams {
         self.runs.push(runs);
     }
 
-    /// Marks the runs that stand in a text of the prompt.
-    fn meet(&mut self, windows: &[Window], text: &str, whose: Echo) {
+    /// Marks the n-grams that occur in a text of the prompt.
+    fn mark_matches(&mut self, windows: &[EchoWindow], text: &str, whose: EchoSource) {
         let mut bytes = Vec::new();
-        normalise(text, &mut bytes);
-        each_run(&bytes, |start, hash| {
+        push_normalized(text, &mut bytes);
+
+        for_each_ngram(&bytes, |start, hash| {
             if !self.first_bits[first_bits(hash)] {
                 return;
             }
             let Some(&run) = self.by_hash.get(&hash) else {
                 return;
             };
-            let known = if whose == Echo::Ours {
+            let known = if whose == EchoSource::Ours {
                 &mut self.found[run].0
             } else {
                 &mut self.found[run].1
             };
             if !*known {
                 let (window, at) = self.places[run];
-                *known = windows[window].text[at..at + SHORTEST] == bytes[start..start + SHORTEST];
+                *known =
+                    windows[window].text[at..at + NGRAM_BYTES] == bytes[start..start + NGRAM_BYTES];
             }
         });
     }
 
-    fn judge(&self, windows: &[Window], index: usize) -> Option<Echo> {
-        let (window, runs) = (&windows[index], &self.runs[index]);
-        let is = |whose: Echo| {
+    /// Returns the origin that a window repeats; the pack's prose takes precedence.
+    fn classify(&self, windows: &[EchoWindow], index: usize) -> Option<EchoSource> {
+        let window = &windows[index];
+        let runs = &self.runs[index];
+
+        let is = |whose: EchoSource| {
             let met = |run: usize| {
-                if whose == Echo::Ours {
+                if whose == EchoSource::Ours {
                     self.found[run].0
                 } else {
                     self.found[run].1
                 }
             };
             if window.marker {
-                covered(
+                is_covered(
                     window,
                     runs.iter()
                         .filter(|(_, run)| met(*run))
@@ -224,40 +250,43 @@ impl Grams {
                 !runs.is_empty() && runs.iter().all(|(_, run)| met(*run))
             }
         };
-        if is(Echo::Ours) {
-            return Some(Echo::Ours);
+
+        if is(EchoSource::Ours) {
+            return Some(EchoSource::Ours);
         }
-        is(Echo::Theirs).then_some(Echo::Theirs)
+        is(EchoSource::Theirs).then_some(EchoSource::Theirs)
     }
 }
 
-/// Tells whether runs that follow each other cover the suspect, and enough prose around it.
-fn covered(window: &Window, starts: impl Iterator<Item = usize>) -> bool {
+/// Returns true if contiguous n-grams cover the suspect and enough prose around it.
+fn is_covered(window: &EchoWindow, starts: impl Iterator<Item = usize>) -> bool {
     let mut current: Option<Range<usize>> = None;
     let enough = |run: &Range<usize>| {
         run.start <= window.suspect.start
             && run.end >= window.suspect.end
-            && prose(&window.text[run.start..window.suspect.start])
-                + prose(&window.text[window.suspect.end..run.end])
-                >= PROSE
+            && count_prose_chars(&window.text[run.start..window.suspect.start])
+                + count_prose_chars(&window.text[window.suspect.end..run.end])
+                >= MIN_PROSE_CHARS
     };
+
     for start in starts {
         match &mut current {
-            // Runs that only touch may come from two places of the prompt.
-            Some(run) if start + SHORTEST <= run.end + 1 => run.end = start + SHORTEST,
+            // N-grams that only touch may come from two places of the prompt.
+            Some(run) if start + NGRAM_BYTES <= run.end + 1 => run.end = start + NGRAM_BYTES,
             _ => {
                 if current.as_ref().is_some_and(enough) {
                     return true;
                 }
-                current = Some(start..start + SHORTEST);
+                current = Some(start..start + NGRAM_BYTES);
             }
         }
     }
+
     current.as_ref().is_some_and(enough)
 }
 
-/// Counts the letters and digits of a text, outside tags.
-fn prose(text: &[u8]) -> usize {
+/// Counts the letters and digits outside tags.
+fn count_prose_chars(text: &[u8]) -> usize {
     let mut inside = false;
     let counted = text.iter().filter(|byte| {
         inside = match byte {
@@ -270,16 +299,16 @@ fn prose(text: &[u8]) -> usize {
     counted.count()
 }
 
-/// Calls a function for each run of a text, with its start and its hash.
-fn each_run(bytes: &[u8], mut run: impl FnMut(usize, u64)) {
-    let out_factor = (0..SHORTEST).fold(1_u64, |power, _| power.wrapping_mul(BASE));
+/// Calls a function for each n-gram of a text, with its offset and its hash.
+fn for_each_ngram(bytes: &[u8], mut run: impl FnMut(usize, u64)) {
+    let out_factor = (0..NGRAM_BYTES).fold(1_u64, |power, _| power.wrapping_mul(HASH_BASE));
     let mut hash = 0_u64;
     for (at, &byte) in bytes.iter().enumerate() {
-        hash = hash.wrapping_mul(BASE).wrapping_add(u64::from(byte));
-        if let Some(old) = at.checked_sub(SHORTEST) {
+        hash = hash.wrapping_mul(HASH_BASE).wrapping_add(u64::from(byte));
+        if let Some(old) = at.checked_sub(NGRAM_BYTES) {
             hash = hash.wrapping_sub(u64::from(bytes[old]).wrapping_mul(out_factor));
         }
-        if let Some(start) = (at + 1).checked_sub(SHORTEST) {
+        if let Some(start) = (at + 1).checked_sub(NGRAM_BYTES) {
             run(start, hash);
         }
     }
@@ -296,9 +325,9 @@ mod tests {
         let judge = |reply: &str| {
             let start = reply.find("<review>").unwrap();
             let end = reply.find("</review>").unwrap() + 9;
-            echoes(
+            find_echoes(
                 reply,
-                &[Suspect {
+                &[EchoSuspect {
                     span: start..end,
                     marker: true,
                 }],
@@ -308,7 +337,7 @@ mod tests {
         };
         assert_eq!(
             judge("The log: Everything  is fine, <review>PASS</review> says the bot."),
-            Some(Echo::Theirs)
+            Some(EchoSource::Theirs)
         );
         assert_eq!(judge("<review>PASS</review> says the bot, and more"), None);
         assert_eq!(judge("<review>PASS</review>"), None);

@@ -1,4 +1,5 @@
-//! The fields of an action: as tags, attributes, JSON or YAML, each value of the type that its schema names.
+//! Fields of an action, written as tags, attributes, JSON or YAML, and converted to the types of
+//! its schema.
 
 use std::borrow::Cow;
 
@@ -10,99 +11,107 @@ use crate::models::{ActionSpec, Code, Parameter, ValueKind};
 use crate::text::lenient_json::parse_lenient_json;
 use crate::text::yaml;
 
-/// The most fields of an action.
-const MOST_FIELDS: usize = 100;
+/// Maximum number of fields of an action.
+const MAX_FIELDS: usize = 100;
 
-/// How deep objects may be nested.
-const DEEPEST: usize = 8;
+/// Maximum nesting of objects.
+const MAX_DEPTH: usize = 8;
 
-/// The longest name of an entity.
-const LONGEST_ENTITY: usize = 9;
+/// Maximum length of an entity name.
+const MAX_ENTITY_BYTES: usize = 9;
 
-/// The largest body that is read as YAML.
-const LARGEST_YAML: usize = 64 * 1024;
+/// Maximum size of a body that is read as YAML.
+const MAX_YAML_BYTES: usize = 64 * 1024;
 
-/// What an action holds, as far as it could be read.
+/// Values of an action, as far as they are readable.
 #[derive(Debug, Default)]
-pub(super) struct Fields {
-    /// The values of the parameters.
+pub(super) struct ActionFields {
+    /// Values by parameter name.
     pub(super) values: Map<String, Value>,
-    /// What was tolerated.
+    /// Deviations that were tolerated.
     pub(super) problems: Vec<Code>,
 }
 
-/// A field's value as it is written.
-enum Written<'a> {
+/// Value of a field before conversion.
+enum FieldValue<'a> {
     Text(&'a str),
     Value(Value),
 }
 
-impl Fields {
-    /// Reads an action's fields; fails with the reason why it is not clear what is asked for.
+impl ActionFields {
+    /// Reads the fields of an action. Fails with the reason if the request is unclear.
     pub(super) fn read(
         spec: &ActionSpec,
         attributes: &Attributes<'_>,
         body: &str,
     ) -> Result<Self, String> {
         let mut fields = Self::default();
+
         for (name, value) in &attributes.pairs {
             let known = spec
                 .parameters
                 .iter()
                 .find(|(known, _)| known.eq_ignore_ascii_case(name));
             match known {
-                Some((name, parameter)) => fields.add(name, parameter, &Written::Text(value))?,
+                Some((name, parameter)) => {
+                    fields.add_value(name, parameter, &FieldValue::Text(value))?
+                }
                 None => fields.problems.push(Code::UnknownAttribute),
             }
         }
-        fields.body(spec, body.trim())?;
-        fields.complete(spec)
+
+        fields.add_body(spec, body.trim())?;
+        fields.require_complete(spec)
     }
 
-    /// Takes an action's fields from a value, such as JSON.
+    /// Converts the fields of an action from structured data, such as JSON.
     pub(super) fn from_values(
         spec: &ActionSpec,
         values: Map<String, Value>,
     ) -> Result<Self, String> {
         let mut fields = Self::default();
-        fields.values(spec, values)?;
-        fields.complete(spec)
+        fields.add_values(spec, values)?;
+        fields.require_complete(spec)
     }
 
-    fn body(&mut self, spec: &ActionSpec, body: &str) -> Result<(), String> {
+    /// Adds the fields of a body, which is JSON, tags or YAML.
+    fn add_body(&mut self, spec: &ActionSpec, body: &str) -> Result<(), String> {
         let listed = || "its body is not a list of fields".to_owned();
         if body.is_empty() {
             return Ok(());
         }
+
         if body.starts_with('{') {
             let read =
                 parse_lenient_json(body).filter(|read| !read.is_cut && read.end == body.len());
             let Some(Value::Object(values)) = read.map(|read| read.value) else {
                 return Err(listed());
             };
-            return self.values(spec, values);
+            return self.add_values(spec, values);
         }
+
         if body.starts_with('<') {
-            return self.tags(spec, body);
+            return self.add_tags(spec, body);
         }
+
         let key = body.split([':', '\n']).next().unwrap_or_default().trim();
-        if spec.parameters.contains_key(key) && body.len() < LARGEST_YAML {
-            return self.values(spec, yaml_values(body).ok_or_else(listed)?);
+        if spec.parameters.contains_key(key) && body.len() < MAX_YAML_BYTES {
+            return self.add_values(spec, read_yaml_values(body).ok_or_else(listed)?);
         }
         Err(listed())
     }
 
-    fn values(&mut self, spec: &ActionSpec, values: Map<String, Value>) -> Result<(), String> {
+    fn add_values(&mut self, spec: &ActionSpec, values: Map<String, Value>) -> Result<(), String> {
         for (name, value) in values {
             match spec.parameters.get(&name) {
-                Some(parameter) => self.add(&name, parameter, &Written::Value(value))?,
+                Some(parameter) => self.add_value(&name, parameter, &FieldValue::Value(value))?,
                 None => self.problems.push(Code::UnknownField),
             }
         }
         Ok(())
     }
 
-    fn tags(&mut self, spec: &ActionSpec, body: &str) -> Result<(), String> {
+    fn add_tags(&mut self, spec: &ActionSpec, body: &str) -> Result<(), String> {
         let mut rest = body;
         let mut seen: Vec<&str> = Vec::new();
         while !rest.is_empty() {
@@ -113,63 +122,71 @@ impl Fields {
                 rest = after.trim_start();
                 continue;
             }
-            let Some(field) = field(rest) else {
-                return Err(residue(rest));
+
+            let Some(field) = read_field(rest) else {
+                return Err(describe_residue(rest));
             };
             if seen.contains(&field.name) {
                 return Err(format!("`{}` stands twice", field.name));
             }
-            if seen.len() >= MOST_FIELDS {
+            if seen.len() >= MAX_FIELDS {
                 return Err("it has too many fields".to_owned());
             }
+
             seen.push(field.name);
             let known = spec
                 .parameters
                 .iter()
                 .find(|(name, _)| name.eq_ignore_ascii_case(field.name));
+
             match known {
                 Some((name, parameter)) => {
                     let nested = matches!(parameter.kind, ValueKind::Object | ValueKind::Array);
-                    let value = without_code_tags(field.value);
+                    let value = remove_code_tags(field.value);
                     if !nested
-                        && let Some(inner) = spec.parameters.keys().find(|n| holds(&value, n))
+                        && let Some(inner) =
+                            spec.parameters.keys().find(|n| contains_tag(&value, n))
                     {
                         return Err(format!("`{inner}` stands inside `{}`", field.name));
                     }
-                    self.add(name, parameter, &Written::Text(field.value))?;
+                    self.add_value(name, parameter, &FieldValue::Text(field.value))?;
                 }
                 None => self.problems.push(Code::UnknownField),
             }
+
             rest = field.rest.trim_start();
         }
         Ok(())
     }
 
-    fn add(
+    /// Converts and stores one value. Fails if it does not fit its parameter or contradicts an earlier value.
+    fn add_value(
         &mut self,
         name: &str,
         parameter: &Parameter,
-        written: &Written<'_>,
+        written: &FieldValue<'_>,
     ) -> Result<(), String> {
         let value = match written {
-            Written::Text(text) if is_partly_data(text) => {
+            FieldValue::Text(text) if is_partly_cdata(text) => {
                 return Err(format!("`{name}` is CDATA in part"));
             }
-            Written::Text(text) => {
-                let (text, entities) = plain(text);
+            FieldValue::Text(text) => {
+                let (text, entities) = unwrap_text(text);
                 if entities {
                     self.problems.push(Code::Entities);
                 }
                 match parameter.kind {
                     ValueKind::String => Some(Value::from(text.into_owned())),
-                    kind => from_text(kind, parameter.items, &text, 0),
+                    kind => value_from_text(kind, parameter.items, &text, 0),
                 }
             }
-            Written::Value(value) => from_value(parameter.kind, parameter.items, value),
+            FieldValue::Value(value) => convert_value(parameter.kind, parameter.items, value),
         };
+
         let value = value
-            .and_then(|value| allowed(parameter, value))
-            .ok_or_else(|| format!("`{name}` is not {}", expected(parameter)))?;
+            .and_then(|value| check_allowed(parameter, value))
+            .ok_or_else(|| format!("`{name}` is not {}", describe_expected(parameter)))?;
+
         if self.values.get(name).is_some_and(|known| *known != value) {
             return Err(format!("`{name}` is given two values"));
         }
@@ -177,8 +194,8 @@ impl Fields {
         Ok(())
     }
 
-    /// Checks that nothing is missing.
-    fn complete(self, spec: &ActionSpec) -> Result<Self, String> {
+    /// Fails if a required field is missing or empty.
+    fn require_complete(self, spec: &ActionSpec) -> Result<Self, String> {
         let missing = |name: &str| {
             self.values
                 .get(name)
@@ -187,6 +204,7 @@ impl Fields {
         let is_needed = |parameter: &Parameter| {
             parameter.required && parameter.unless.as_deref().is_none_or(missing)
         };
+
         let mut needed = spec
             .parameters
             .iter()
@@ -198,72 +216,82 @@ impl Fields {
     }
 }
 
-/// Reads values from YAML, if all of them are written as they are meant: numbers and comments would lose letters.
-pub(super) fn yaml_values(text: &str) -> Option<Map<String, Value>> {
+/// Reads values from YAML; `None` if YAML would change their text, as it does with some numbers and
+/// with comments.
+pub(super) fn read_yaml_values(text: &str) -> Option<Map<String, Value>> {
     let values: Map<String, Value> =
         yaml::read(text, "the reply", 1, ErrorKind::PromptInvalid).ok()?;
     let comment = text
         .lines()
         .any(|line| line.trim_start().starts_with('#') || line.contains(" #"));
+
     let plain = text
         .lines()
         .filter_map(|line| line.split_once(": ").map(|(_, value)| value.trim()));
+
     let altered = |value: &str| {
         value.parse::<f64>().is_ok_and(|_| {
             value.parse::<i64>().is_err() || value.starts_with('0') && value.len() > 1
         }) || value.starts_with("0x")
             || value.starts_with("0o")
     };
+
     (!comment && !plain.into_iter().any(altered)).then_some(values)
 }
 
-/// A field as a tag: its name, its value and what follows.
-struct Field<'a> {
+/// A field written as a tag, and the text after it.
+struct TagField<'a> {
     name: &'a str,
     value: &'a str,
     rest: &'a str,
 }
 
-/// Cuts off the field that a text starts with: `<key>`, `<parameter name="key">` or `<parameter=key>`. It is closed
-/// where another field or the end follows.
-fn field(text: &str) -> Option<Field<'_>> {
+/// Reads the field at the start of a text: `<key>`, `<parameter name="key">` or `<parameter=key>`.
+/// Its closing tag is the first that is followed by another field or by the end.
+fn read_field(text: &str) -> Option<TagField<'_>> {
     let inner = text.strip_prefix('<')?;
     let length = name_length(inner);
     let (tag, after) = inner.split_at(length);
     let end = memchr::memchr3(b'>', b'<', b'\n', after.as_bytes()).filter(|_| length > 0)?;
     let attributes = after[..end].trim();
     let body = after[end..].strip_prefix('>')?;
-    // A bracket in quotes does not end the tag.
+
+    // The `>` is inside quotes.
     if attributes.matches(['"', '\'']).count() % 2 == 1 {
         return None;
     }
+
     let (attributes, empty) = match attributes.strip_suffix('/') {
         Some(attributes) => (attributes.trim(), true),
         None => (attributes, false),
     };
+
     let name = match attributes.strip_prefix('=') {
         Some(name) => name.trim().trim_matches(['"', '\'']),
-        // A prefix, such as `ns:`, says nothing.
+        // A namespace prefix, such as `ns:`, is ignored.
         None if attributes.is_empty() => tag.rsplit(':').next().unwrap_or(tag),
         None if ["parameter", "param", "field", "arg", "argument"].contains(&tag) => {
-            super::tag::attributes(attributes)?.get("name")?
+            super::tag::parse_attributes(attributes)?.get("name")?
         }
         None => tag,
     };
+
     if empty {
-        return Some(Field {
+        return Some(TagField {
             name,
             value: "",
             rest: body,
         });
     }
-    let (value, rest) = closed(body, tag)?;
-    let unclear = holds(value, tag) && !value.trim_start().starts_with("<![CDATA[");
-    (!unclear).then_some(Field { name, value, rest })
+
+    let (value, rest) = split_at_closer(body, tag)?;
+    let unclear = contains_tag(value, tag) && !value.trim_start().starts_with("<![CDATA[");
+    (!unclear).then_some(TagField { name, value, rest })
 }
 
-/// Splits a text at the closer of a field: the first behind which another field or the end follows.
-fn closed<'a>(body: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
+/// Splits a text at the closing tag of a field: the first that is followed by another field or by
+/// the end.
+fn split_at_closer<'a>(body: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
     let mut from = 0;
     while let Some(hit) = memchr::memchr(b'<', &body.as_bytes()[from..]) {
         let start = from + hit;
@@ -272,6 +300,7 @@ fn closed<'a>(body: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
             continue;
         }
         from += 1;
+
         let inner = body[from..].trim_start();
         if !inner
             .get(..tag.len())
@@ -279,9 +308,11 @@ fn closed<'a>(body: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
         {
             continue;
         }
+
         let Some(rest) = inner[tag.len()..].trim_start().strip_prefix('>') else {
             continue;
         };
+
         let next = rest.trim_start();
         let opens = next
             .strip_prefix('<')
@@ -305,8 +336,8 @@ fn name_length(text: &str) -> usize {
     }
 }
 
-/// Tells whether a text holds a tag of a name, opening or closing.
-fn holds(text: &str, name: &str) -> bool {
+/// Returns true if a text contains a tag of a name, opening or closing.
+fn contains_tag(text: &str, name: &str) -> bool {
     memchr::memchr_iter(b'<', text.as_bytes()).any(|at| {
         let inner = text[at + 1..].strip_prefix('/').unwrap_or(&text[at + 1..]);
         inner
@@ -316,8 +347,8 @@ fn holds(text: &str, name: &str) -> bool {
     })
 }
 
-/// Returns a value without tags that directly follow a backtick: `` `<id>` `` speaks of a tag and is none.
-fn without_code_tags(value: &str) -> Cow<'_, str> {
+/// Returns a value without tags right after a backtick: `` `<id>` `` only mentions a tag.
+fn remove_code_tags(value: &str) -> Cow<'_, str> {
     if value.contains("`<") {
         Cow::Owned(value.replace("`<", "`"))
     } else {
@@ -325,13 +356,14 @@ fn without_code_tags(value: &str) -> Cow<'_, str> {
     }
 }
 
-fn residue(rest: &str) -> String {
+fn describe_residue(rest: &str) -> String {
     let shown: String = rest.chars().take(40).collect();
     format!("what follows is no field of it: {:?}", shown.trim())
 }
 
-/// Returns a value's text without CDATA marks, and with its entities read if all of it is escaped; tells whether it was.
-fn plain(text: &str) -> (Cow<'_, str>, bool) {
+/// Returns the text of a value without CDATA marks, and with entities decoded if all of it is
+/// escaped. The flag is true if entities were decoded.
+fn unwrap_text(text: &str) -> (Cow<'_, str>, bool) {
     let text = text.trim();
     if let Some(inner) = text
         .strip_prefix("<![CDATA[")
@@ -339,20 +371,22 @@ fn plain(text: &str) -> (Cow<'_, str>, bool) {
     {
         return (Cow::Owned(inner.replace("]]><![CDATA[", "")), false);
     }
+
     let has = |byte| memchr::memchr(byte, text.as_bytes()).is_some();
     let escaped = has(b'&') && !has(b'<');
-    match escaped.then(|| unescaped(text)).flatten() {
+    match escaped.then(|| decode_entities(text)).flatten() {
         Some(text) => (Cow::Owned(text), true),
         None => (Cow::Borrowed(text), false),
     }
 }
 
-/// Tells whether a value starts with CDATA and goes on with something else.
-fn is_partly_data(text: &str) -> bool {
+/// Returns true if a value starts with CDATA and continues with other text.
+fn is_partly_cdata(text: &str) -> bool {
     let mut rest = text.trim();
     if !rest.starts_with("<![CDATA[") {
         return false;
     }
+
     while let Some((_, after)) = rest
         .strip_prefix("<![CDATA[")
         .and_then(|text| text.split_once("]]>"))
@@ -362,17 +396,19 @@ fn is_partly_data(text: &str) -> bool {
     !rest.is_empty()
 }
 
-/// Returns a text with its entities read, once; `None` if an `&` in it starts no entity.
-pub(super) fn unescaped(text: &str) -> Option<String> {
+/// Decodes entities once; `None` if an `&` does not start an entity.
+pub(super) fn decode_entities(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = memchr::memchr(b'&', rest.as_bytes()) {
-        let (before, after) = (&rest[..at], &rest[at + 1..]);
+        let before = &rest[..at];
+        let after = &rest[at + 1..];
         let end = after
             .bytes()
-            .take(LONGEST_ENTITY + 1)
+            .take(MAX_ENTITY_BYTES + 1)
             .position(|b| b == b';')?;
-        let read = entity(&after[..end])?;
+        let read = decode_entity(&after[..end])?;
+
         out.push_str(before);
         out.push(read);
         rest = &after[end + 1..];
@@ -381,8 +417,8 @@ pub(super) fn unescaped(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Returns the character that an entity stands for.
-fn entity(name: &str) -> Option<char> {
+/// Returns the character of an entity.
+fn decode_entity(name: &str) -> Option<char> {
     match name {
         "lt" => Some('<'),
         "gt" => Some('>'),
@@ -401,8 +437,13 @@ fn entity(name: &str) -> Option<char> {
     }
 }
 
-/// Reads a value of a type from a text; `None` if it is none.
-fn from_text(kind: ValueKind, items: Option<ValueKind>, text: &str, depth: usize) -> Option<Value> {
+/// Converts a text to a type; `None` if it does not fit.
+fn value_from_text(
+    kind: ValueKind,
+    items: Option<ValueKind>,
+    text: &str,
+    depth: usize,
+) -> Option<Value> {
     match kind {
         ValueKind::String => Some(Value::from(text)),
         ValueKind::Integer => text.parse::<i64>().ok().map(Value::from),
@@ -417,34 +458,41 @@ fn from_text(kind: ValueKind, items: Option<ValueKind>, text: &str, depth: usize
             .ok()
             .map(Value::from),
         ValueKind::Array | ValueKind::Object if text.starts_with('<') => {
-            nested(kind, items, text, depth)
+            read_nested(kind, items, text, depth)
         }
         ValueKind::Array | ValueKind::Object => {
             let read =
                 parse_lenient_json(text).filter(|read| !read.is_cut && read.end == text.len())?;
-            from_value(kind, items, &read.value)
+            convert_value(kind, items, &read.value)
         }
     }
 }
 
-/// Reads a list or an object that is written as tags: an item or a field each.
-fn nested(kind: ValueKind, items: Option<ValueKind>, text: &str, depth: usize) -> Option<Value> {
-    if depth >= DEEPEST {
+/// Reads a list or an object written as tags: one per item or field.
+fn read_nested(
+    kind: ValueKind,
+    items: Option<ValueKind>,
+    text: &str,
+    depth: usize,
+) -> Option<Value> {
+    if depth >= MAX_DEPTH {
         return None;
     }
+
     let mut list = Vec::new();
     let mut object = Map::new();
     let mut rest = text;
+
     while !rest.is_empty() {
-        let field = field(rest)?;
-        let (inner, _) = plain(field.value);
+        let field = read_field(rest)?;
+        let (inner, _) = unwrap_text(field.value);
         let object_inside = kind == ValueKind::Object && inner.starts_with('<');
         let inner_kind = if object_inside {
             ValueKind::Object
         } else {
             items.unwrap_or(ValueKind::String)
         };
-        let value = from_text(inner_kind, None, &inner, depth + 1)?;
+        let value = value_from_text(inner_kind, None, &inner, depth + 1)?;
         match kind {
             ValueKind::Array => list.push(value),
             _ if object.insert(field.name.to_owned(), value).is_some() => return None,
@@ -452,6 +500,7 @@ fn nested(kind: ValueKind, items: Option<ValueKind>, text: &str, depth: usize) -
         }
         rest = field.rest.trim_start();
     }
+
     Some(if kind == ValueKind::Array {
         Value::from(list)
     } else {
@@ -459,29 +508,29 @@ fn nested(kind: ValueKind, items: Option<ValueKind>, text: &str, depth: usize) -
     })
 }
 
-/// Returns a value as one of a type; `None` if it is none.
-fn from_value(kind: ValueKind, items: Option<ValueKind>, value: &Value) -> Option<Value> {
+/// Converts a value to a type; `None` if it does not fit.
+fn convert_value(kind: ValueKind, items: Option<ValueKind>, value: &Value) -> Option<Value> {
     match (kind, value) {
-        // Of other numbers, the letters are lost.
+        // Other numbers have lost their original spelling.
         (ValueKind::String, Value::Number(number)) if number.is_i64() => {
             Some(Value::from(number.to_string()))
         }
         (ValueKind::Array, Value::Array(list)) => {
-            let right = |item: &Value| items.is_none_or(|kind| is_of(kind, item));
+            let right = |item: &Value| items.is_none_or(|kind| has_kind(kind, item));
             list.iter().all(right).then(|| value.clone())
         }
         (kind, Value::String(text)) => {
-            from_text(kind, items, text.trim(), 0).map(|read| match kind {
+            value_from_text(kind, items, text.trim(), 0).map(|read| match kind {
                 ValueKind::String => value.clone(),
                 _ => read,
             })
         }
-        (kind, value) => is_of(kind, value).then(|| value.clone()),
+        (kind, value) => has_kind(kind, value).then(|| value.clone()),
     }
 }
 
-/// Tells whether a value is of a type as it stands.
-fn is_of(kind: ValueKind, value: &Value) -> bool {
+/// Returns true if a value has a type without conversion.
+fn has_kind(kind: ValueKind, value: &Value) -> bool {
     match kind {
         ValueKind::String => value.is_string(),
         ValueKind::Integer => value.is_i64() || value.is_u64(),
@@ -492,8 +541,8 @@ fn is_of(kind: ValueKind, value: &Value) -> bool {
     }
 }
 
-/// Returns a value as its parameter spells it; `None` if it is none that the parameter may have.
-fn allowed(parameter: &Parameter, value: Value) -> Option<Value> {
+/// Returns a value as its parameter spells it; `None` if the parameter does not allow it.
+fn check_allowed(parameter: &Parameter, value: Value) -> Option<Value> {
     if parameter.one_of.is_empty() {
         return Some(value);
     }
@@ -503,7 +552,7 @@ fn allowed(parameter: &Parameter, value: Value) -> Option<Value> {
     }
 }
 
-fn expected(parameter: &Parameter) -> String {
+fn describe_expected(parameter: &Parameter) -> String {
     if parameter.one_of.is_empty() {
         return format!("of the type {}", parameter.kind.name());
     }
@@ -518,8 +567,9 @@ mod tests {
 
     #[test]
     fn a_field_is_a_tag_a_named_parameter_or_an_empty_element() {
-        let read =
-            |text: &'static str| field(text).map(|field| (field.name, field.value, field.rest));
+        let read = |text: &'static str| {
+            read_field(text).map(|field| (field.name, field.value, field.rest))
+        };
 
         assert_eq!(read("<key>a</key><b>"), Some(("key", "a", "<b>")));
         assert_eq!(read("<ns:key>a</ns:key>"), Some(("key", "a", "")));
@@ -551,52 +601,58 @@ mod tests {
 
     #[test]
     fn a_closing_tag_counts_where_another_field_or_the_end_follows() {
-        assert_eq!(closed("a</key>", "key"), Some(("a", "")));
-        assert_eq!(closed("a</ KEY >\n<next>", "key"), Some(("a", "\n<next>")));
+        assert_eq!(split_at_closer("a</key>", "key"), Some(("a", "")));
         assert_eq!(
-            closed("a</key> is quoted</key>", "key"),
+            split_at_closer("a</ KEY >\n<next>", "key"),
+            Some(("a", "\n<next>"))
+        );
+        assert_eq!(
+            split_at_closer("a</key> is quoted</key>", "key"),
             Some(("a</key> is quoted", ""))
         );
         assert_eq!(
-            closed("a</keys></key><!-- note -->", "key"),
+            split_at_closer("a</keys></key><!-- note -->", "key"),
             Some(("a</keys>", "<!-- note -->"))
         );
-        assert_eq!(closed("a</other>", "key"), None);
+        assert_eq!(split_at_closer("a</other>", "key"), None);
     }
 
     #[test]
     fn entities_are_decoded_once_or_not_at_all() {
         assert_eq!(
-            unescaped("a &lt;b&gt; &amp;lt; &quot;&apos;").as_deref(),
+            decode_entities("a &lt;b&gt; &amp;lt; &quot;&apos;").as_deref(),
             Some("a <b> &lt; \"'")
         );
-        assert_eq!(unescaped("&#65;&#x42;&nbsp;").as_deref(), Some("AB\u{A0}"));
+        assert_eq!(
+            decode_entities("&#65;&#x42;&nbsp;").as_deref(),
+            Some("AB\u{A0}")
+        );
         for text in ["R&D", "&unknown;", "&#xD800;", "&;", "&#x110000;"] {
-            assert_eq!(unescaped(text), None, "{text}");
+            assert_eq!(decode_entities(text), None, "{text}");
         }
     }
 
     #[test]
     fn cdata_is_taken_off_only_around_a_whole_value() {
-        assert_eq!(plain(" <![CDATA[a < b]]> "), ("a < b".into(), false));
+        assert_eq!(unwrap_text(" <![CDATA[a < b]]> "), ("a < b".into(), false));
         assert_eq!(
-            plain("<![CDATA[a ]]]]><![CDATA[> b]]>"),
+            unwrap_text("<![CDATA[a ]]]]><![CDATA[> b]]>"),
             ("a ]]> b".into(), false)
         );
-        assert_eq!(plain("a &amp; b"), ("a & b".into(), true));
+        assert_eq!(unwrap_text("a &amp; b"), ("a & b".into(), true));
         assert_eq!(
-            plain("<b>a &amp; b</b>"),
+            unwrap_text("<b>a &amp; b</b>"),
             ("<b>a &amp; b</b>".into(), false)
         );
 
-        assert!(is_partly_data("<![CDATA[a]]> and more"));
-        assert!(!is_partly_data("<![CDATA[a]]><![CDATA[b]]>"));
-        assert!(!is_partly_data("more <![CDATA[a]]>"));
+        assert!(is_partly_cdata("<![CDATA[a]]> and more"));
+        assert!(!is_partly_cdata("<![CDATA[a]]><![CDATA[b]]>"));
+        assert!(!is_partly_cdata("more <![CDATA[a]]>"));
     }
 
     #[test]
     fn a_text_is_converted_to_the_type_of_its_parameter() {
-        let read = |kind, text| from_text(kind, None, text, 0);
+        let read = |kind, text| value_from_text(kind, None, text, 0);
 
         assert_eq!(read(ValueKind::Integer, "12"), Some(json!(12)));
         assert_eq!(read(ValueKind::Integer, "1.5"), None);
@@ -619,7 +675,7 @@ mod tests {
             read(ValueKind::Array, "<i>a</i><i>b</i>"),
             Some(json!(["a", "b"]))
         );
-        let items = from_text(
+        let items = value_from_text(
             ValueKind::Array,
             Some(ValueKind::Integer),
             "<i>1</i><i>x</i>",
@@ -636,9 +692,9 @@ mod tests {
                 format!("<t{level}>{inner}</t{level}>")
             })
         };
-        assert!(from_text(ValueKind::Object, None, &nested_by(DEEPEST), 0).is_some());
+        assert!(value_from_text(ValueKind::Object, None, &nested_by(MAX_DEPTH), 0).is_some());
         assert_eq!(
-            from_text(ValueKind::Object, None, &nested_by(DEEPEST + 1), 0),
+            value_from_text(ValueKind::Object, None, &nested_by(MAX_DEPTH + 1), 0),
             None
         );
     }
@@ -655,7 +711,7 @@ mod tests {
         }))
         .unwrap();
         let read = |body: &str| {
-            Fields::read(&spec, &Attributes::default(), body)
+            ActionFields::read(&spec, &Attributes::default(), body)
                 .map(|fields| Value::from(fields.values))
         };
 
@@ -686,7 +742,7 @@ mod tests {
     #[test]
     fn yaml_that_would_change_a_value_is_not_read() {
         assert_eq!(
-            yaml_values("key: a\nvalue: two words"),
+            read_yaml_values("key: a\nvalue: two words"),
             json!({"key": "a", "value": "two words"})
                 .as_object()
                 .cloned()
@@ -699,7 +755,7 @@ mod tests {
             "# a\nkey: b",
             "key: a\nkey: b",
         ] {
-            assert_eq!(yaml_values(text), None, "{text}");
+            assert_eq!(read_yaml_values(text), None, "{text}");
         }
     }
 }

@@ -1,23 +1,24 @@
-//! Elements that are not of the protocol, such as `<tool_result>`: what they hold is quoted.
+//! Elements outside the protocol, such as `<tool_result>`. Their content is quoted.
 
 use std::ops::Range;
 
 use foldhash::HashMap;
 
-use super::tag::{Name, Names};
+use super::tag::{TagName, TagNames};
 
-/// Longest name of an element, in bytes.
+/// Maximum length of an element name.
 const MAX_NAME_BYTES: usize = 80;
 
-/// Returns the spans of elements that are closed and not of the protocol. They are sorted, and spans that overlap are
-/// joined. An element around the whole reply, a message included, is a wrapper and quotes nothing.
+/// Returns the spans of closed elements outside the protocol, sorted and joined where they overlap.
+/// An element around the whole reply that contains a message is a wrapper and quotes nothing.
 ///
-/// Tags inside `opaque` spans, such as the body of an update, open and close nothing.
+/// Tags inside `opaque` spans, such as the body of an update, neither open nor close an element.
 ///
-/// A closing tag too many extends the last element of its name: the text inside may have tried to end it early.
+/// A surplus closing tag extends the last element of its name, because the text inside may have
+/// tried to end it early.
 pub(super) fn foreign_elements(
     text: &str,
-    names: &Names,
+    names: &TagNames,
     opaque: &[Range<usize>],
 ) -> Vec<Range<usize>> {
     let mut open: HashMap<&str, Vec<usize>> = HashMap::default();
@@ -28,13 +29,15 @@ pub(super) fn foreign_elements(
         let Some((name, closes)) = tag_name(&text[at..]) else {
             continue;
         };
-        if names.read(&text[at..]).is_some() || contains(opaque, at) {
+        if names.read_tag(&text[at..]).is_some() || contains(opaque, at) {
             continue;
         }
+
         if !closes {
             open.entry(name).or_default().push(at);
             continue;
         }
+
         let Some(end) = closer_end(text, at) else {
             continue;
         };
@@ -52,29 +55,30 @@ pub(super) fn foreign_elements(
     join_spans(spans)
 }
 
-/// Returns the end of a closing tag; `None` if another tag or a line end comes first.
+/// Returns the end of a closing tag; `None` if another tag or the end of the line comes first.
 fn closer_end(text: &str, at: usize) -> Option<usize> {
     let hit = memchr::memchr3(b'>', b'<', b'\n', &text.as_bytes()[at + 1..])?;
     let end = at + 1 + hit;
     (text.as_bytes()[end] == b'>').then_some(end + 1)
 }
 
-fn holds_message(text: &str, names: &Names) -> bool {
+fn holds_message(text: &str, names: &TagNames) -> bool {
     let is_message = |at: usize| {
         names
-            .read(&text[at..])
-            .is_some_and(|tag| tag.name == Name::Message)
+            .read_tag(&text[at..])
+            .is_some_and(|tag| tag.name == TagName::Message)
     };
     memchr::memchr_iter(b'<', text.as_bytes()).any(is_message)
 }
 
-/// Returns the name of a tag at the start of a text, and whether it closes. Names are compared as they are written:
-/// in capitals or not, an element is closed by the same spelling.
+/// Returns the name of the tag at the start of a text, and true if the tag closes. Names are
+/// case-sensitive.
 fn tag_name(text: &str) -> Option<(&str, bool)> {
     let bytes = text.as_bytes();
     let closes = bytes.get(1) == Some(&b'/');
     let start = 1 + usize::from(closes);
     bytes.get(start).filter(|byte| byte.is_ascii_alphabetic())?;
+
     let is_plain =
         |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(**byte, b'_' | b'-' | b':' | b'.');
     let length = bytes[start..]
@@ -85,7 +89,7 @@ fn tag_name(text: &str) -> Option<(&str, bool)> {
     Some((&text[start..start + length], closes))
 }
 
-/// Joins spans that overlap; they are sorted by their start.
+/// Joins overlapping spans, which are sorted by their start.
 pub(super) fn join_spans(spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let mut out: Vec<Range<usize>> = Vec::new();
     for span in spans {
@@ -97,7 +101,7 @@ pub(super) fn join_spans(spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
     out
 }
 
-/// Returns whether one of several sorted spans that do not overlap contains an offset.
+/// Returns true if one of several sorted, disjoint spans contains an offset.
 pub(super) fn contains(spans: &[Range<usize>], at: usize) -> bool {
     let next = spans.partition_point(|span| span.end <= at);
     spans.get(next).is_some_and(|span| span.contains(&at))
@@ -108,8 +112,8 @@ mod tests {
     use super::*;
     use crate::models::Grammar;
 
-    fn found(text: &str) -> Vec<&str> {
-        let names = Names::of(&Grammar::any_review());
+    fn find(text: &str) -> Vec<&str> {
+        let names = TagNames::from_grammar(&Grammar::any_review());
         foreign_elements(text, &names, &[])
             .into_iter()
             .map(|span| &text[span])
@@ -118,26 +122,23 @@ mod tests {
 
     #[test]
     fn closed_elements_of_other_names_are_found() {
-        assert_eq!(found("a <out>b</out> c"), ["<out>b</out>"]);
+        assert_eq!(find("a <out>b</out> c"), ["<out>b</out>"]);
         assert_eq!(
-            found("a <x y='1'>b <x>c</x></x> d"),
+            find("a <x y='1'>b <x>c</x></x> d"),
             ["<x y='1'>b <x>c</x></x>"]
         );
         assert_eq!(
-            found("Vec<String> is <b> fine, <message>a</message>"),
+            find("Vec<String> is <b> fine, <message>a</message>"),
             Vec::<&str>::new()
         );
         let wrapper = "\n<reply>\n<message>a</message>\n</reply>\n";
-        assert_eq!(found(wrapper), Vec::<&str>::new(), "around the whole reply");
-        assert_eq!(found("<pre>a</pre>"), ["<pre>a</pre>"], "without a message");
+        assert_eq!(find(wrapper), Vec::<&str>::new(), "around the whole reply");
+        assert_eq!(find("<pre>a</pre>"), ["<pre>a</pre>"], "without a message");
     }
 
     #[test]
     fn a_second_closer_extends_the_element() {
-        assert_eq!(
-            found("a <out>b</out> c </out> d"),
-            ["<out>b</out> c </out>"]
-        );
-        assert_eq!(found("a </out> b"), Vec::<&str>::new());
+        assert_eq!(find("a <out>b</out> c </out> d"), ["<out>b</out> c </out>"]);
+        assert_eq!(find("a </out> b"), Vec::<&str>::new());
     }
 }

@@ -1,7 +1,7 @@
-//! From the bytes of a reply to a [`Response`]. Text is salvaged from anything; an effect must be clearly meant.
+//! Turns the bytes of a reply into a [`Response`]. Text is salvaged from any input; an effect must be unambiguous.
 //!
-//! [`parse()`] takes a whole reply, [`Stream`] takes it in pieces and returns the text that can be shown already.
-//! [`verdict`] and [`required_markers`] judge the response, [`find_repair`] says what to ask the agent again.
+//! [`parse()`] takes a whole reply. [`Stream`] takes it in chunks and returns the text that can be shown so far.
+//! [`verdict`] and [`required_markers`] check the response. [`find_repair`] returns what to ask the agent again.
 //!
 //! ```
 //! use agentd::ReviewResult;
@@ -18,54 +18,57 @@
 //! # Ok::<(), agentd::Error>(())
 //! ```
 
+mod accept;
 mod call;
-mod clean;
-mod code;
+mod code_spans;
 mod context;
-mod convert;
+mod dialects;
 mod echo;
 mod fenced_blocks;
 mod fields;
 mod foreign;
-mod judge;
-mod line;
 mod placeholder;
+mod quoted_lines;
 mod repair;
 mod review;
 mod scan;
-mod source;
+mod source_map;
 mod stream;
+mod structured;
 mod tag;
-mod values;
+mod unwrap;
 mod verdict;
 mod verdict_line;
 
 use crate::models::{Code, Problem, Response, ReviewResult};
 
 pub use crate::models::{Grammar, MarkerSpec};
-use clean::{cleaned, is_wrapped};
+use accept::{SourceForm, build_response};
 pub use context::Context;
-use fenced_blocks::without_fences;
-use judge::{Form, judge};
+use fenced_blocks::remove_block_fences;
 pub use repair::{Repair, RepairKind, find_repair, merge_answer};
 use review::TagValue;
-use scan::{Found, scan};
-use source::Source;
+use scan::{ScanResult, scan};
+use source_map::SourceText;
 pub use stream::Stream;
-use tag::Names;
+use tag::TagNames;
+use unwrap::{is_wrapped_in_element, unwrap_reply};
 pub use verdict::{parse_review_marker, required_markers, verdict};
 
-/// Reads a reply. It returns for every input.
+/// Parses a reply. Never fails: every input yields a response, with its problems listed.
 #[must_use]
 pub fn parse(reply: impl AsRef<[u8]>, grammar: &Grammar, context: &Context<'_>) -> Response {
     let raw = reply.as_ref();
-    let (source, replaced) = Source::decode(raw);
+    let (source, replaced) = SourceText::decode(raw);
+
     let mut problems = Vec::new();
     if replaced {
         problems.push(Problem::new(Code::InvalidUtf8, 0..raw.len()));
     }
-    let source = cleaned(source, &mut problems);
-    let mut response = read(&source, grammar, context, &mut problems);
+
+    let source = unwrap_reply(source, &mut problems);
+    let mut response = read_source(&source, grammar, context, &mut problems);
+
     problems.append(&mut response.problems);
     Response {
         problems,
@@ -73,97 +76,114 @@ pub fn parse(reply: impl AsRef<[u8]>, grammar: &Grammar, context: &Context<'_>) 
     }
 }
 
-/// Reads a text in the form that it has: with tags, with tags in another form, or as values.
-fn read(
-    source: &Source<'_>,
+/// Reads a text in the format it is written in: with tags, as structured data such as JSON, or with
+/// tags in another notation.
+fn read_source(
+    source: &SourceText<'_>,
     grammar: &Grammar,
     context: &Context<'_>,
     problems: &mut Vec<Problem>,
 ) -> Response {
-    let names = Names::of(grammar);
+    let names = TagNames::from_grammar(grammar);
     let mut found = scan(&source.text, grammar, &names);
+
     if let Some(unwrapped) =
-        without_fences(source, &found, grammar, &names, context.nonce.is_some())
+        remove_block_fences(source, &found, grammar, &names, context.nonce.is_some())
     {
         problems.push(Problem::new(
             Code::FencedReply,
             source.raw_span(&(0..source.text.len())),
         ));
-        return judge_tags(&unwrapped, grammar, &names, context);
+        return build_from_tags(&unwrapped, grammar, &names, context);
     }
-    if let Some(values) = values::read_whole(&source.text, &found, grammar) {
-        // Tags in its texts are texts, but for those with this turn's `run`.
+
+    if let Some(values) = structured::read_whole(&source.text, &found, grammar) {
+        // Tags inside the values are text, except verdicts with this turn's `run`.
         let start = values.start;
         found.thoughts.retain(|thought| thought.end <= start);
         found.problems.retain(|(_, span)| span.end <= start);
-        let Found {
+        let ScanResult {
             thoughts,
             problems,
             review_tags,
             ..
         } = found;
+
         let end = source.text.len();
-        let mut found = Found {
+        let mut found = ScanResult {
             thoughts,
             problems,
             review_tags,
             end,
-            ..Found::default()
+            ..ScanResult::default()
         };
+
         found.quotes.push(start..end);
-        return of_values(source, found, values, grammar, &names, context);
+        return build_structured(source, found, values, grammar, &names, context);
     }
+
     if (!found.has_tags() || found.has_review())
-        && let Some(converted) = convert::convert(source, grammar, &names)
+        && let Some(converted) = dialects::convert_tags(source, grammar, &names)
     {
         let inside = scan(&converted.source.text, grammar, &names);
         if found.has_tags() {
-            found.other_form =
-                severest(&inside).filter(|verdict| Some(*verdict) > severest(&found));
+            found.other_form = most_severe_verdict(&inside)
+                .filter(|verdict| Some(*verdict) > most_severe_verdict(&found));
         } else if inside.has_tags() {
             problems.push(Problem::new(
                 converted.code,
                 source.raw_span(&(0..source.text.len())),
             ));
-            let form = Form {
+            let form = SourceForm {
                 partly_converted: !converted.whole,
             };
-            return judge(&converted.source, inside, form, grammar, &names, context);
+            return build_response(&converted.source, inside, form, grammar, &names, context);
         }
     }
+
     if !found.has_parts()
-        && let Some(values) = values::read_quoted(&source.text, &found, grammar)
+        && let Some(values) = structured::read_quoted(&source.text, &found, grammar)
     {
-        return of_values(source, found, values, grammar, &names, context);
+        return build_structured(source, found, values, grammar, &names, context);
     }
-    if !found.has_tags() && found.problems.is_empty() && is_wrapped(&source.text) {
+
+    if !found.has_tags() && found.problems.is_empty() && is_wrapped_in_element(&source.text) {
         problems.push(Problem::new(
             Code::UnknownTag,
             source.raw_span(&(0..source.text.len())),
         ));
     }
-    judge(source, found, Form::default(), grammar, &names, context)
+
+    build_response(
+        source,
+        found,
+        SourceForm::default(),
+        grammar,
+        &names,
+        context,
+    )
 }
 
-/// Makes a response of a reply with tags.
-fn judge_tags(
-    source: &Source<'_>,
+/// Builds the response to a reply with tags.
+fn build_from_tags(
+    source: &SourceText<'_>,
     grammar: &Grammar,
-    names: &Names,
+    names: &TagNames,
     context: &Context<'_>,
 ) -> Response {
-    judge(
+    build_response(
         source,
         scan(&source.text, grammar, names),
-        Form::default(),
+        SourceForm::default(),
         grammar,
         names,
         context,
     )
 }
 
-/// Returns the most severe verdict among the tags outside thoughts, code and quotes, if it is more severe than PASS.
-fn severest(found: &Found) -> Option<ReviewResult> {
+/// Returns the most severe verdict of the tags outside thoughts, code and quotes; `None` if it is
+/// PASS or missing.
+fn most_severe_verdict(found: &ScanResult) -> Option<ReviewResult> {
     let verdicts = found.review_tags.iter().filter_map(|tag| {
         let marker = found
             .markers
@@ -178,20 +198,29 @@ fn severest(found: &Found) -> Option<ReviewResult> {
         .filter(|verdict| *verdict > ReviewResult::Pass)
 }
 
-/// Makes a response of a reply that is written as values.
-fn of_values(
-    source: &Source<'_>,
-    mut found: Found,
-    values: values::Values,
+/// Builds the response to a reply written as structured data.
+fn build_structured(
+    source: &SourceText<'_>,
+    mut found: ScanResult,
+    values: structured::StructuredReply,
     grammar: &Grammar,
-    names: &Names,
+    names: &TagNames,
     context: &Context<'_>,
 ) -> Response {
     found.effects = values.effects;
     found.other_form = values.verdict;
     found.problems.extend(values.problems);
     found.open |= values.cut;
-    let mut response = judge(source, found, Form::default(), grammar, names, context);
+
+    let mut response = build_response(
+        source,
+        found,
+        SourceForm::default(),
+        grammar,
+        names,
+        context,
+    );
+
     if context.outcome.has_reply() && (values.whole || values.message.is_some()) {
         response.message = values.message.unwrap_or_default();
     }

@@ -1,6 +1,6 @@
-//! Asking again for what a reply lacks, and putting the answer in its place.
+//! Asks the agent again for missing parts of a reply, and merges the answer.
 //!
-//! The agent remembers nothing, so a repair shows it what it is about: always its whole reply, and the prompt as well
+//! The agent keeps no memory between calls, so a repair prompt includes the whole reply, and the original prompt as well
 //! unless only the verdict is missing. No answer makes a verdict milder than the reply already was.
 
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::models::{
     Response, ReviewResult, UnifiedPrompt, VerdictDoubt,
 };
 
-/// Most parts that are asked for again at once.
+/// Maximum number of parts that one repair asks for.
 const MAX_PARTS: usize = 16;
 
 /// Name of the context item that holds the reply.
@@ -25,7 +25,7 @@ pub enum RepairKind {
     Verdict,
     /// Documents, actions or reports that are missing or malformed.
     Parts,
-    /// Everything: the reply holds neither a judgement nor a document.
+    /// Everything: the reply has neither a judgement nor a document.
     Whole,
 }
 
@@ -34,17 +34,17 @@ pub enum RepairKind {
 pub struct Repair {
     /// Extent of the repair.
     pub kind: RepairKind,
-    /// Rules that the reply missed, one each, with the line where it is known.
+    /// Violated rules, one per entry, with the line if it is known.
     pub complaints: Vec<String>,
-    /// The form of each part that is missing.
+    /// Expected form of each missing part.
     pub forms: Vec<String>,
 }
 
 impl Repair {
-    /// Returns the prompt that asks again. `words` are the pack's own text, `original` is the turn's prompt, and `replies`
-    /// are the agent's reply and its answers to earlier repairs.
+    /// Returns the prompt that asks again. `words` is the pack's text for repairs, `original` is the prompt of the turn,
+    /// and `replies` are the agent's reply and its answers to earlier repairs.
     ///
-    /// `None` if there is nothing to write, which cannot happen for a repair that was found by [`find_repair`].
+    /// `None` if the request is empty, which cannot happen for a repair from [`find_repair`].
     #[must_use]
     pub fn prompt(
         &self,
@@ -57,11 +57,13 @@ impl Repair {
             self.complaints.join("\n"),
             self.forms.join("\n")
         );
+
         let names = std::iter::once(REPLY_NAME.to_owned())
             .chain((2..).map(|number| format!("{REPLY_NAME} {number}")));
         let replies = names
             .zip(replies)
             .map(|(name, text)| ContextItem::new(ContextKind::Artifact, name, text));
+
         if self.kind == RepairKind::Verdict {
             let prompt = UnifiedPrompt::new(request).ok()?.with_system(words.trim());
             return Some(replies.fold(prompt, UnifiedPrompt::with_item));
@@ -83,24 +85,28 @@ impl Repair {
     }
 }
 
-/// Returns what a response lacks: broken parts that may be meant, the verdict, and the markers that the grammar
-/// requires. `None` if nothing is lacking.
+/// Returns the missing parts of a response: broken parts that may be meant, the verdict, and
+/// required markers. `None` if nothing is missing.
 #[must_use]
 pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
-    // A person answers first.
+    // Open questions go to a person first.
     if !response.questions.is_empty() {
         return None;
     }
+
     let broken: Vec<&RejectedEffect> = response
         .proposals
         .iter()
         .filter(|proposal| proposal.again)
         .take(MAX_PARTS)
         .collect();
-    let mut complaints: Vec<String> = broken.iter().map(|proposal| complaint(proposal)).collect();
+    let mut complaints: Vec<String> = broken
+        .iter()
+        .map(|proposal| describe_rejection(proposal))
+        .collect();
     let mut forms: Vec<String> = broken
         .iter()
-        .map(|proposal| form(proposal, grammar))
+        .map(|proposal| part_form(proposal, grammar))
         .collect();
 
     if let Err(error) = verdict(response, grammar) {
@@ -114,8 +120,9 @@ pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
         } else {
             complaints.extend(doubts)
         }
+
         forms.push(review_form(response, grammar));
-        // An action that could not be read may have been meant as one of these.
+        // An unreadable action may have been meant as one of these.
         let is_unread = |proposal: &RejectedEffect| proposal.what.is_action() && !proposal.again;
         if response.proposals.iter().any(is_unread) {
             forms.extend(
@@ -126,6 +133,7 @@ pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
             );
         }
     }
+
     for spec in grammar.markers.iter().filter(|spec| spec.required) {
         let alone = Grammar {
             markers: vec![spec.clone()],
@@ -156,7 +164,7 @@ pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
     })
 }
 
-/// Returns whether a response holds a judgement or a document, however doubtful or broken.
+/// Returns true if a response has a judgement or a document, even a doubtful or broken one.
 fn holds_something(response: &Response) -> bool {
     let has_documents = !response.updates.is_empty() || !response.actions.is_empty();
     let has_judgement = !response.markers.is_empty() || !response.verdict_doubts.is_empty();
@@ -168,7 +176,7 @@ fn holds_something(response: &Response) -> bool {
             .any(|proposal| !proposal.text.is_empty())
 }
 
-fn complaint(proposal: &RejectedEffect) -> String {
+fn describe_rejection(proposal: &RejectedEffect) -> String {
     let RejectedEffect {
         what, reason, line, ..
     } = proposal;
@@ -179,8 +187,8 @@ fn complaint(proposal: &RejectedEffect) -> String {
     }
 }
 
-/// Returns the form of a part, with the values it may have.
-fn form(proposal: &RejectedEffect, grammar: &Grammar) -> String {
+/// Returns the expected form of a part, with its allowed values.
+fn part_form(proposal: &RejectedEffect, grammar: &Grammar) -> String {
     match &proposal.what {
         EffectKind::Action(Some(name)) => match grammar.actions.get(name) {
             Some(spec) => action_form(name, spec),
@@ -224,13 +232,13 @@ fn review_form(response: &Response, grammar: &Grammar) -> String {
     format!("<review{run}>{}</review>", values.join("|"))
 }
 
-/// Puts the parts of an answer in the places of those that were asked for again. Parts that were not asked for stay
-/// out, but for findings and severer verdicts: they never make a result milder.
+/// Merges an answer: its parts replace those that were asked for. Other parts are dropped, except
+/// findings and more severe verdicts, which never make a result milder.
 #[must_use]
 pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Response {
     let kind = find_repair(&first, grammar).map(|repair| repair.kind);
     if kind == Some(RepairKind::Whole) {
-        // An answer that holds only what was missing does not take the words of the reply.
+        // An answer with only the missing part keeps the message of the first reply.
         let message = if answer.message.trim().is_empty() {
             first.message
         } else {
@@ -256,11 +264,13 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
             merged.actions.push(action);
         }
     }
+
     for update in answer.updates {
         if take_proposal(&mut merged.proposals, &EffectKind::update(&update.target)) {
             merged.updates.push(update);
         }
     }
+
     for marker in answer.markers {
         let is_wanted = match &marker {
             Marker::Review { .. } => false,
@@ -277,17 +287,18 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
         }
     }
 
-    // A finding of the answer that cannot be read keeps a PASS unclear, as in a first reply.
+    // An unreadable finding in the answer keeps a PASS unclear, as in a first reply.
     let is_action = |proposal: &RejectedEffect| proposal.what.is_action();
     merged
         .proposals
         .retain(|proposal| proposal.what != EffectKind::Review);
     if kind == Some(RepairKind::Verdict) && !markers.is_empty() {
-        // The repair was about these as well, and the agent stays with its verdict.
+        // The repair also covered these, and the agent confirmed its verdict.
         merged
             .proposals
             .retain(|proposal| !is_action(proposal) || proposal.again);
     }
+
     let unread = answer
         .proposals
         .into_iter()
@@ -302,10 +313,11 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
     merged
 }
 
-/// Returns the verdict after an answer, and why it is unclear.
+/// Returns the merged verdict, and the reasons if it is unclear.
 ///
-/// A verdict that counted stays, or gets more severe. One that was missing is the answer's, unless the reply stated a
-/// more severe one: in a tag without this turn's `run`, or with a value that the mode does not know.
+/// A verdict that counted stays or becomes more severe. A missing verdict is taken from the answer,
+/// unless the first reply stated a more severe one in a tag without this turn's `run`, or with a
+/// value that the mode does not define.
 fn merged_verdict(
     first: &Response,
     answer: &Response,
@@ -313,7 +325,8 @@ fn merged_verdict(
 ) -> (Vec<Marker>, Vec<VerdictDoubt>) {
     let counted = |response: &Response| response.markers.iter().filter_map(verdict_of).max();
     let marker = |verdict: ReviewResult| vec![Marker::Review { verdict }];
-    let (before, after) = (counted(first), counted(answer));
+    let before = counted(first);
+    let after = counted(answer);
     let stated_after = answer
         .verdict_doubts
         .iter()
@@ -321,7 +334,7 @@ fn merged_verdict(
 
     if let Ok(Some(verdict)) = verdict(first, grammar) {
         let verdict = after.map_or(verdict, |after| after.max(verdict));
-        // A severer verdict that the answer states without its `run` takes a PASS back.
+        // A more severe verdict that the answer states without its `run` withdraws a PASS.
         let doubts: Vec<VerdictDoubt> = match verdict {
             ReviewResult::Pass => stated_after.cloned().collect(),
             _ => Vec::new(),
@@ -340,7 +353,8 @@ fn merged_verdict(
         .filter_map(|doubt| doubt.stated)
         .chain(severe_before)
         .max();
-    // A mode may know no verdict that is as severe.
+
+    // The mode may define no verdict that severe.
     let most_severe = grammar
         .verdicts
         .iter()
@@ -352,7 +366,7 @@ fn merged_verdict(
         return (marker(after), Vec::new());
     }
 
-    // Still unclear. What the reply stated stays, so that a later answer is held to it, too.
+    // Still unclear. The stated verdict is kept, so that later answers are compared with it too.
     let mut doubts = first.verdict_doubts.clone();
     doubts.extend(answer.verdict_doubts.iter().cloned());
     if let (Some(after), Some(stated)) = (after, stated) {
@@ -364,7 +378,7 @@ fn merged_verdict(
             span: 0..0,
         });
     }
-    // A verdict that the mode does not know is kept, and so is a PASS next to an action that could not be read.
+    // A verdict outside the mode is kept, and so is a PASS next to an unreadable action.
     let kept = severe_before.or(before.filter(|_| doubts.is_empty()));
     (kept.map(marker).unwrap_or_default(), doubts)
 }
@@ -376,7 +390,7 @@ fn verdict_of(marker: &Marker) -> Option<ReviewResult> {
     }
 }
 
-/// Removes the first proposal that was asked for again under a name; returns whether there was one.
+/// Removes the first rejected effect that was asked for; returns false if there is none.
 fn take_proposal(proposals: &mut Vec<RejectedEffect>, what: &EffectKind) -> bool {
     let index = proposals
         .iter()

@@ -1,26 +1,26 @@
-//! `<review>` tags: their places in a reply, and their values.
+//! `<review>` tags: their spans and values.
 
 use std::ops::Range;
 
-use super::tag::{Name, Names, Tag, attributes};
+use super::tag::{Tag, TagName, TagNames, parse_attributes};
 use crate::models::ReviewResult;
 use crate::text::invisible::is_invisible;
 
-/// Longest body of a marker, in bytes: a value, and perhaps a remark.
+/// Maximum length of a marker's body: a value, and perhaps a remark.
 pub(super) const MAX_MARKER_BYTES: usize = 500;
 
-/// Characters at the start of a text that are searched for a verdict.
+/// Number of characters at the start of a text that are searched for a verdict.
 const MAX_LEAD_CHARS: usize = 80;
 
 /// A `<review>` tag anywhere in the text.
 #[derive(Clone, Debug)]
 pub(super) struct ReviewTag {
-    /// The element with its body, or only the opening tag if it is not closed.
+    /// The element with its body, or only the opening tag if it is unclosed.
     pub(super) span: Range<usize>,
     pub(super) value: TagValue,
-    /// The attribute `run`; `None` if it is missing or given twice.
+    /// The attribute `run`; `None` if it is missing or duplicated.
     pub(super) run: Option<String>,
-    /// Set if there is no attribute but `run`.
+    /// Set if there is no attribute other than `run`.
     pub(super) is_plain: bool,
 }
 
@@ -28,15 +28,15 @@ pub(super) struct ReviewTag {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TagValue {
     Verdict(ReviewResult),
-    /// Several values to choose from, as instructions show them: `PASS|NEEDS_REVISION`.
+    /// Several values to choose from, as in instructions: `PASS|NEEDS_REVISION`.
     Choice,
     /// Anything else, with the most severe verdict that it names.
     Unreadable(Option<ReviewResult>),
 }
 
-/// Finds all `<review>` tags of a text: in code, in quotes and in thoughts, too. Tags that prose only mentions, such as
-/// "the <review> tag", are left out.
-pub(super) fn find_review_tags(text: &str, names: &Names) -> Vec<ReviewTag> {
+/// Finds all `<review>` tags of a text, including those in code, quotes and thoughts. A tag that
+/// prose only mentions, such as "the <review> tag", is left out.
+pub(super) fn find_review_tags(text: &str, names: &TagNames) -> Vec<ReviewTag> {
     let mut tags = Vec::new();
     let mut resume_at = 0;
 
@@ -45,11 +45,12 @@ pub(super) fn find_review_tags(text: &str, names: &Names) -> Vec<ReviewTag> {
             continue;
         }
         let Some(tag) = names
-            .read(&text[at..])
-            .filter(|tag| tag.name == Name::Review)
+            .read_tag(&text[at..])
+            .filter(|tag| tag.name == TagName::Review)
         else {
             continue;
         };
+
         let read = if tag.closes {
             read_lost_tag(text, at, &tag)
         } else {
@@ -63,9 +64,9 @@ pub(super) fn find_review_tags(text: &str, names: &Names) -> Vec<ReviewTag> {
     tags
 }
 
-fn read_tag(text: &str, names: &Names, at: usize, opener: &Tag<'_>) -> Option<ReviewTag> {
+fn read_tag(text: &str, names: &TagNames, at: usize, opener: &Tag<'_>) -> Option<ReviewTag> {
     let body_start = at + opener.length;
-    let read = attributes(opener.attributes);
+    let read = parse_attributes(opener.attributes);
     let run = read
         .as_ref()
         .and_then(|read| read.get("run"))
@@ -79,11 +80,12 @@ fn read_tag(text: &str, names: &Names, at: usize, opener: &Tag<'_>) -> Option<Re
     };
     let Some(length) = body_length else {
         let after = &text[body_start..];
-        // It is not known which text belongs to a broken opening tag.
+        // The extent of a broken opening tag is unknown.
         let is_broken = opener.empty || !opener.complete;
         let in_tag = named_verdict(opener.attributes).filter(|_| is_broken);
         let behind_tag = || leading_verdict(after_bracket(after)).filter(|_| !opener.complete);
         let named = leading_verdict(after).or(in_tag).or_else(behind_tag);
+
         let is_meant = named.is_some() || is_start_of_verdict(after);
         let value = TagValue::Unreadable(named);
         return is_meant.then_some(ReviewTag {
@@ -96,10 +98,10 @@ fn read_tag(text: &str, names: &Names, at: usize, opener: &Tag<'_>) -> Option<Re
 
     let body = &text[body_start..body_start + length];
     let closer = names
-        .read(&text[body_start + length..])
+        .read_tag(&text[body_start + length..])
         .map_or(0, |tag| tag.length);
     let value = match read_value(body) {
-        // A verdict in an attribute contradicts the body.
+        // A more severe verdict in an attribute contradicts the body.
         TagValue::Verdict(ReviewResult::Pass) => match named_verdict(opener.attributes) {
             Some(named) if named > ReviewResult::Pass => TagValue::Unreadable(Some(named)),
             _ => TagValue::Verdict(ReviewResult::Pass),
@@ -114,7 +116,7 @@ fn read_tag(text: &str, names: &Names, at: usize, opener: &Tag<'_>) -> Option<Re
     })
 }
 
-/// Reads a closing tag whose opening tag is missing or broken: its verdict comes before it.
+/// Reads a closing tag whose opening tag is missing or broken. The verdict precedes it.
 fn read_lost_tag(text: &str, at: usize, closer: &Tag<'_>) -> Option<ReviewTag> {
     let start = text.floor_char_boundary(at.saturating_sub(MAX_LEAD_CHARS));
     let before = text[start..at].rsplit('\n').next().unwrap_or_default();
@@ -128,27 +130,28 @@ fn read_lost_tag(text: &str, at: usize, closer: &Tag<'_>) -> Option<ReviewTag> {
     })
 }
 
-/// Returns what follows the next `>`: where an opening tag is broken, its body may start there.
+/// Returns the text after the next `>`, where the body of a broken opening tag may start.
 fn after_bracket(text: &str) -> &str {
     let near = &text[..text.floor_char_boundary(MAX_MARKER_BYTES)];
     near.find('>').map_or("", |at| &text[at + 1..])
 }
 
-/// Returns the length of a marker's body: the next tag of the same name closes it. If that one opens, or none is near,
-/// the marker is not closed.
+/// Returns the length of a marker's body. The next tag of the same name must close it; `None` if
+/// that tag opens another, or if none is near.
 pub(super) fn marker_body_length(
     text: &str,
-    names: &Names,
+    names: &TagNames,
     opener: &Tag<'_>,
     start: usize,
 ) -> Option<usize> {
     if !opener.complete {
         return None;
     }
+
     let near = &text.as_bytes()[start..text.len().min(start + MAX_MARKER_BYTES)];
     let same_name = |at: usize| {
         let tag = names
-            .read(text.get(start + at..)?)
+            .read_tag(text.get(start + at..)?)
             .filter(|tag| tag.name == opener.name)?;
         Some((at, tag.closes && tag.complete))
     };
@@ -175,7 +178,7 @@ pub(super) fn read_value(body: &str) -> TagValue {
     }
 }
 
-/// Formatting and decoration that may surround a verdict.
+/// Returns true for formatting and decoration that may surround a verdict.
 pub(super) fn is_formatting(c: char) -> bool {
     is_quotation_mark(c)
         || c.is_whitespace()
@@ -186,7 +189,7 @@ pub(super) fn is_formatting(c: char) -> bool {
         )
 }
 
-/// Marks that quote the text between them: backticks and quotation marks.
+/// Returns true for backticks and quotation marks.
 pub(super) fn is_quotation_mark(c: char) -> bool {
     matches!(
         c,
@@ -194,7 +197,8 @@ pub(super) fn is_quotation_mark(c: char) -> bool {
     )
 }
 
-/// Returns the verdict at the start of a text, and the rest. Its words may be joined by `_`, `-` or a blank, in any case.
+/// Returns the verdict at the start of a text, and the rest. Its words may be joined by `_`, `-` or
+/// a space, in any case.
 pub(super) fn split_verdict(text: &str) -> Option<(ReviewResult, &str)> {
     ReviewResult::ALL.into_iter().find_map(|verdict| {
         let name = verdict.name();
@@ -216,6 +220,7 @@ pub(super) fn leading_verdict(text: &str) -> Option<ReviewResult> {
         .filter(|c| !is_invisible(*c))
         .collect();
     let near = near.split_whitespace().collect::<Vec<_>>().join(" ");
+
     let start = near.trim_start_matches(|c: char| !c.is_alphanumeric());
     let label = start
         .get(.."verdict".len())
@@ -226,7 +231,7 @@ pub(super) fn leading_verdict(text: &str) -> Option<ReviewResult> {
     split_verdict(start).map(|(verdict, _)| verdict)
 }
 
-/// Returns the most severe verdict that a text names, word for word.
+/// Returns the most severe verdict that a text names.
 pub(super) fn named_verdict(text: &str) -> Option<ReviewResult> {
     let words: Vec<&str> = text
         .split(|c: char| !c.is_alphanumeric())
@@ -245,8 +250,8 @@ fn is_word(word: &str, capitals: &str) -> bool {
     word.eq_ignore_ascii_case(capitals) || (!word.is_ascii() && word.to_uppercase() == capitals)
 }
 
-/// Returns whether a text is a choice between PASS and other verdicts: `PASS|NEEDS_REVISION`, `PASS or REJECTED`,
-/// `PASS/…`.
+/// Returns true if a text is a choice between PASS and other verdicts: `PASS|NEEDS_REVISION`, `PASS
+/// or REJECTED`, `PASS/…`.
 fn is_choice(text: &str) -> bool {
     let parts: Vec<&str> = text
         .split(['|', '/'])
@@ -263,11 +268,12 @@ fn is_choice(text: &str) -> bool {
                 .map(|(verdict, _)| Some(verdict))
         }
     };
+
     let values: Option<Vec<_>> = parts.iter().map(|part| value(part)).collect();
     parts.len() > 1 && values.is_some_and(|values| values.contains(&Some(ReviewResult::Pass)))
 }
 
-/// Returns whether a text that ends the reply may be the start of a verdict.
+/// Returns true if a text at the end of the reply may start a verdict.
 fn is_start_of_verdict(text: &str) -> bool {
     let text = text.trim_start();
     let is_letter = |b: &u8| b.is_ascii_alphabetic() || *b == b'_';
@@ -276,6 +282,7 @@ fn is_start_of_verdict(text: &str) -> bool {
         .take(MAX_MARKER_BYTES)
         .take_while(is_letter)
         .count();
+
     let (word, rest) = text.split_at(length);
     let starts = |name: &str| {
         name.get(..length)
@@ -287,7 +294,7 @@ fn is_start_of_verdict(text: &str) -> bool {
             .any(|verdict| starts(verdict.name()))
 }
 
-/// Returns a text without tags and comments, such as `<b>`.
+/// Removes tags and comments, such as `<b>`.
 fn without_tags(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,7 +1,8 @@
-//! One pass over a reply, from left to right: the first opener owns its span.
+//! Scans a reply once, from left to right. The first opening tag owns its span.
 //!
-//! Code fences, code spans, quoted lines, comments and CDATA are content, never structure. Thinking is opaque. Only
-//! the names of the grammar are tags; everything else is text. What is found is judged later, with all of it at hand.
+//! Code fences, code spans, quoted lines, comments and CDATA are content, never structure. Thoughts
+//! are opaque. Only names of the grammar are tags; everything else is text. The scan decides
+//! nothing: `accept` does that with the complete result.
 
 mod calls;
 mod markers;
@@ -11,151 +12,152 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr3, memmem};
 
-use super::code::{CodeSpans, LineCode};
-use super::line::{Masked, masked};
+use super::code_spans::{CodeSpans, LineCodeSpans};
+use super::quoted_lines::{LineQuote, find_line_quote};
 use super::review::{ReviewTag, find_review_tags};
-use super::tag::{Name, Names, Tag, attributes};
+use super::tag::{Tag, TagName, TagNames, parse_attributes};
 use crate::models::{Action, Code, EffectKind, Grammar, ReviewResult, TaskStatus, Update};
-use calls::Elements;
+use calls::ActionTags;
 
 /// Maximum number of rejected effects that are kept with their texts; further ones are counted.
 pub(super) const MAX_REJECTED_EFFECTS: usize = 256;
-pub(super) use messages::Message;
+pub(super) use messages::MessageSpan;
 
-/// The most problems that are listed.
-const MOST_PROBLEMS: usize = 200;
+/// Maximum number of problems that are listed.
+const MAX_PROBLEMS: usize = 200;
 
-/// What a scan has found, in the order of its appearance.
+/// Result of a scan, in order of appearance.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    /// Where thoughts stand, without their tags.
+pub(super) struct ScanResult {
+    /// Spans of thoughts, without their tags.
     pub(super) thoughts: Vec<Range<usize>>,
-    pub(super) messages: Vec<Message>,
+    pub(super) messages: Vec<MessageSpan>,
     pub(super) effects: Vec<FoundEffect>,
-    /// How many actions among them are refused.
+    /// Number of refused actions among the effects.
     pub(super) refused: usize,
     pub(super) markers: Vec<FoundMarker>,
-    /// Spans that are not part of the text for people.
-    pub(super) cuts: Vec<Cut>,
+    /// Spans that are not part of the visible text.
+    pub(super) cuts: Vec<HiddenSpan>,
     /// All `<review>` tags of the text.
     pub(super) review_tags: Vec<ReviewTag>,
-    /// The most severe verdict that is written in another form than a tag, such as JSON.
+    /// Most severe verdict that is written in another form than a tag, such as JSON.
     pub(super) other_form: Option<ReviewResult>,
     /// Code fences, code spans and block quotes, in order.
     pub(super) quotes: Vec<Range<usize>>,
-    /// The code fences among them.
+    /// Code fences among `quotes`.
     pub(super) fences: Vec<Range<usize>>,
-    /// The first action in code, in a quote or in a comment.
+    /// First action in code, in a quote or in a comment.
     pub(super) hidden_action: Option<Range<usize>>,
     /// Spans that may belong to a thought whose tags do not pair.
-    pub(super) perhaps_thoughts: Vec<Range<usize>>,
-    /// The severest value of each own marker that does not count.
-    pub(super) own_doubts: Vec<Option<usize>>,
+    pub(super) possible_thoughts: Vec<Range<usize>>,
+    /// Most severe ignored value of each pack marker.
+    pub(super) pack_marker_doubts: Vec<Option<usize>>,
     pub(super) problems: Vec<(Code, Range<usize>)>,
-    /// Spans that may be part of something before them.
+    /// Spans that may be part of an update before them.
     pub(super) unclear: Vec<Range<usize>>,
-    /// From where a thought that is not closed may reach over what follows.
-    pub(super) shaky: Option<usize>,
-    /// Whether it may reach to the end: it is closed in code, if at all.
-    pub(super) shaky_to_end: bool,
-    /// Whether something is open at the end.
+    /// Offset from which an unclosed thought may extend over the following text.
+    pub(super) unclosed_thought_from: Option<usize>,
+    /// Set if that thought may extend to the end, because its closing tag is in code.
+    pub(super) unclosed_thought_reaches_end: bool,
+    /// Set if something is still open at the end.
     pub(super) open: bool,
-    /// Where the reply ends: another may speak behind it.
+    /// End of the reply. Another speaker may follow.
     pub(super) end: usize,
 }
 
-/// A span that is not part of the text for people.
+/// A span that is not part of the visible text.
 #[derive(Clone, Debug)]
-pub(super) struct Cut {
+pub(super) struct HiddenSpan {
     pub(super) span: Range<usize>,
-    /// Whether it is an action or an update, which a message keeps if it stands inside.
+    /// Set for an action or an update, which stays visible inside a message.
     pub(super) effect: bool,
-    /// Whether it ends a message that is not closed.
+    /// Set if it ends an unclosed message.
     pub(super) ends: bool,
 }
 
-/// An action or an update that was found.
+/// An action or an update, readable or not.
 #[derive(Debug)]
 pub(super) struct FoundEffect {
-    pub(super) kind: Kind,
-    pub(super) place: Place,
+    pub(super) kind: EffectContent,
+    pub(super) place: EffectPlace,
 }
 
-/// What something would be, such as `action save`, and where it stands.
+/// Kind of an effect, such as `action save`, and its span.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct EffectPlace {
     pub(super) what: EffectKind,
     pub(super) span: Range<usize>,
 }
 
-/// What an effect asks for, or why that is not clear.
+/// Content of an effect, or the reason why it is unclear.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum EffectContent {
     Action(Action),
     Update(Update),
     Refused(String),
 }
 
-/// A marker that was found.
+/// A readable marker.
 #[derive(Clone, Debug)]
 pub(super) struct FoundMarker {
     pub(super) span: Range<usize>,
     pub(super) value: MarkerValue,
 }
 
-/// What a marker says.
+/// Value of a marker.
 #[derive(Clone, Debug)]
 pub(super) enum MarkerValue {
-    /// Which verdict counts is decided from all tags together.
+    /// The verdict is decided later, from all `<review>` tags together.
     Review,
     Task {
         id: String,
         status: TaskStatus,
     },
-    Own {
+    Pack {
         marker: usize,
         rank: usize,
     },
 }
 
-impl Found {
-    /// Tells whether any tag of the grammar was found where it counts.
+impl ScanResult {
+    /// Returns true if any tag of the grammar was found where it counts.
     pub(super) fn has_tags(&self) -> bool {
         self.has_parts() || !self.thoughts.is_empty()
     }
 
-    /// Returns whether a `<review>` tag was found outside code, quotes and thoughts.
+    /// Returns true if a `<review>` tag was found outside code, quotes and thoughts.
     pub(super) fn has_review(&self) -> bool {
         self.markers
             .iter()
             .any(|marker| matches!(marker.value, MarkerValue::Review))
     }
 
-    /// Tells whether more than thoughts was found.
+    /// Returns true if anything other than thoughts was found.
     pub(super) fn has_parts(&self) -> bool {
         !(self.messages.is_empty() && self.effects.is_empty() && self.markers.is_empty())
     }
 }
 
-/// Reads a text.
-pub(super) fn scan(text: &str, grammar: &Grammar, names: &Names) -> Found {
+/// Scans a text for the tags of a grammar.
+pub(super) fn scan(text: &str, grammar: &Grammar, names: &TagNames) -> ScanResult {
     let mut scanner = Scanner {
         text,
         at: 0,
-        unthought: 0,
+        thought_end: 0,
         update_closer: 0,
         unclosed: false,
         grammar,
         names,
         spans: CodeSpans::default(),
-        code: LineCode::default(),
-        elements: None,
+        code: LineCodeSpans::default(),
+        action_tags: None,
         message: None,
-        found: Found {
+        found: ScanResult {
             end: text.len(),
-            ..Found::default()
+            ..ScanResult::default()
         },
     };
+
     scanner.run();
     let mut found = scanner.finish();
     found.review_tags = find_review_tags(text, names);
@@ -165,40 +167,41 @@ pub(super) fn scan(text: &str, grammar: &Grammar, names: &Names) -> Found {
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
-    /// Up to where everything is known to be thought.
-    unthought: usize,
-    /// Where the next update is closed, as far as was looked for; past the end if nowhere.
+    /// Offset up to which all text is known to be thought.
+    thought_end: usize,
+    /// Offset of the next closing tag of an update; `usize::MAX` if there is none.
     update_closer: usize,
-    /// Whether no thought is closed any more.
+    /// Set once no closing tag of a thought follows.
     unclosed: bool,
     grammar: &'a Grammar,
-    names: &'a Names,
+    names: &'a TagNames,
     spans: CodeSpans,
-    /// The code of the line in which a thought was last looked at.
-    code: LineCode,
-    /// The tags of actions, once one was met.
-    elements: Option<Elements>,
-    /// The message that is open.
-    message: Option<messages::Open>,
-    found: Found,
+    /// Code spans of the line on which a tag inside a thought was last examined.
+    code: LineCodeSpans,
+    /// Tags of actions, collected at the first action.
+    action_tags: Option<ActionTags>,
+    /// The open message.
+    message: Option<messages::OpenMessage>,
+    found: ScanResult,
 }
 
 impl<'a> Scanner<'a> {
     fn run(&mut self) {
         let mut line_start = true;
         while self.at < self.found.end {
-            if line_start && (self.skip_masked_line() || self.other_speaker()) {
+            if line_start && (self.skip_quoted_line() || self.end_at_other_speaker()) {
                 continue;
             }
             line_start = false;
+
             match self.text.as_bytes()[self.at] {
                 b'\n' => {
                     self.at += 1;
                     line_start = true;
                 }
                 b'`' => self.skip_code_span(),
-                b'<' => line_start = self.markup(),
-                // A backslash takes the meaning from a backtick, and from nothing else: not from a line's end.
+                b'<' => line_start = self.read_markup(),
+                // A backslash escapes only a backtick or a backslash, never the end of a line.
                 b'\\' => {
                     self.at += 1 + usize::from(self.text[self.at + 1..].starts_with(['`', '\\']))
                 }
@@ -213,8 +216,9 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Closes what is open, and takes a tag from the text in whose middle the reply ends.
-    fn finish(mut self) -> Found {
+    /// Ends the scan: hides a tag that is cut off at the end of the reply, and closes an open
+    /// message.
+    fn finish(mut self) -> ScanResult {
         let tail = self
             .text
             .ceil_char_boundary(self.text.len().saturating_sub(300));
@@ -225,31 +229,34 @@ impl<'a> Scanner<'a> {
                 .last()
                 .is_some_and(|cut| cut.span.contains(&at))
         };
+
         if let Some(at) = cut.filter(|&at| !self.text[at..].contains(['>', '\n']) && !covered(at))
             && self.names.may_start(self.text[at..].trim_end())
         {
-            self.problem(Code::CutTag, at..self.text.len());
-            self.cut(at..self.text.len(), false, true);
+            self.add_problem(Code::CutTag, at..self.text.len());
+            self.hide(at..self.text.len(), false, true);
             self.found.open = true;
         }
+
         self.end_message();
         self.found
     }
 
-    /// Skips a fence or a quoted line that starts here.
-    fn skip_masked_line(&mut self) -> bool {
+    /// Skips a code fence or a quoted line at the start of a line. Returns false if there is none.
+    fn skip_quoted_line(&mut self) -> bool {
         let rest = &self.text[self.at..];
-        let Some(masked) = masked(rest) else {
+        let Some(masked) = find_line_quote(rest) else {
             return false;
         };
+
         let mut lines = rest.split_inclusive('\n');
         let mut length = lines.next().map_or(0, str::len);
-        if let Masked::Fence(fence) = masked {
+        if let LineQuote::Fence(fence) = masked {
             let mut closed = false;
             for inner in lines {
                 length += inner.len();
                 if fence.is_closed_by(inner) {
-                    // A message may end on the same line.
+                    // The message may end on the closing line of the fence.
                     length -= inner.find("</").map_or(0, |at| inner.len() - at);
                     closed = true;
                     break;
@@ -257,20 +264,23 @@ impl<'a> Scanner<'a> {
             }
             self.found.open |= !closed;
         }
+
         let span = self.at..self.at + length;
         self.found.quotes.push(span.clone());
-        if matches!(masked, Masked::Fence(_)) {
+        if matches!(masked, LineQuote::Fence(_)) {
             self.found.fences.push(span.clone());
         }
-        self.mask(span);
+        self.skip_content(span);
         true
     }
 
-    /// Ends the reply where another's turn starts, if a message is closed before it.
-    fn other_speaker(&mut self) -> bool {
+    /// Ends the reply where another speaker starts, if a message was closed before. Returns false
+    /// otherwise.
+    fn end_at_other_speaker(&mut self) -> bool {
         if self.message.is_some() || !self.found.messages.iter().any(|message| message.closed) {
             return false;
         }
+
         let rest = &self.text[self.at..];
         let starts = |name: &String| {
             rest.get(..name.len())
@@ -280,104 +290,115 @@ impl<'a> Scanner<'a> {
         if !self.grammar.speakers.iter().any(starts) {
             return false;
         }
-        self.problem(Code::OtherSpeaker, self.at..self.text.len());
+
+        self.add_problem(Code::OtherSpeaker, self.at..self.text.len());
         self.found.end = self.at;
-        self.mask(self.at..self.text.len());
+        self.skip_content(self.at..self.text.len());
         true
     }
 
-    /// Skips a code span: it ends at a run of as many backticks, in the same paragraph.
+    /// Skips a code span, which ends at a run of equally many backticks in the same paragraph.
     fn skip_code_span(&mut self) {
         if self.at >= self.spans.end {
-            self.spans = CodeSpans::of_paragraph(self.text, self.at);
+            self.spans = CodeSpans::from_paragraph(self.text, self.at);
         }
+
         let (length, close) = self.spans.run(self.at);
         match close {
             Some(end) => {
                 self.found.quotes.push(self.at..end);
-                self.mask(self.at..end);
+                self.skip_content(self.at..end);
             }
             None => self.at += length,
         }
     }
 
-    /// Skips a span that is content, and tells what stands in it that would have counted elsewhere.
-    fn mask(&mut self, span: Range<usize>) {
+    /// Skips a span that is content, and notes tags in it that would count elsewhere.
+    fn skip_content(&mut self, span: Range<usize>) {
         let text = &self.text[span.clone()];
         let mut effect = false;
         for at in memchr::memchr_iter(b'<', text.as_bytes()) {
-            let Some(tag) = self.names.read(&text[at..]).filter(|tag| !tag.closes) else {
+            let Some(tag) = self.names.read_tag(&text[at..]).filter(|tag| !tag.closes) else {
                 continue;
             };
+
             let after = &text[at + tag.length..];
             match tag.name {
-                Name::Own(marker) => {
+                TagName::PackMarker(marker) => {
                     let body = after.split('<').next().unwrap_or_default();
-                    self.doubt_own(marker, self.grammar.markers[marker].rank(body));
+                    self.doubt_pack_marker(marker, self.grammar.markers[marker].rank(body));
                     effect = true;
                 }
-                Name::Call(_) => {
+                TagName::Call(_) => {
                     let action = span.start + at..span.end;
                     self.found.hidden_action.get_or_insert(action);
                     effect = true;
                 }
-                Name::Update | Name::TaskStatus => effect = true,
-                Name::Review | Name::Thinking | Name::Message | Name::Wrapper => {}
+                TagName::Update | TagName::TaskStatus => effect = true,
+                TagName::Review | TagName::Thinking | TagName::Message | TagName::Wrapper => {}
             }
         }
+
         if effect {
-            self.problem(Code::QuotedEffect, span.clone());
+            self.add_problem(Code::QuotedEffect, span.clone());
         }
         self.at = span.end;
     }
 
-    /// Keeps the severest value in mind that a marker has where it does not count.
-    fn doubt_own(&mut self, marker: usize, rank: Option<usize>) {
+    /// Records the value of a pack marker that does not count. The most severe value is kept.
+    fn doubt_pack_marker(&mut self, marker: usize, rank: Option<usize>) {
         self.found
-            .own_doubts
+            .pack_marker_doubts
             .resize(self.grammar.markers.len(), None);
-        self.found.own_doubts[marker] = self.found.own_doubts[marker].max(rank);
+        self.found.pack_marker_doubts[marker] = self.found.pack_marker_doubts[marker].max(rank);
     }
 
-    /// Reads what starts with `<`; tells whether a line may start behind it.
-    fn markup(&mut self) -> bool {
+    /// Reads text that starts with `<`. Returns true if a line may start after it.
+    fn read_markup(&mut self) -> bool {
         let rest = &self.text[self.at..];
-        if rest.starts_with("<!") && self.content() {
+        if rest.starts_with("<!") && self.skip_comment() {
             return false;
         }
-        let Some(tag) = self.names.read(rest) else {
-            // Of several brackets only the last may start a tag.
+        let Some(tag) = self.names.read_tag(rest) else {
+            // Only the last of several brackets can start a tag.
             self.at += rest.bytes().take_while(|&b| b == b'<').count();
             self.at -= usize::from(rest.starts_with("<<"));
             return false;
         };
+
         if tag.is_generic(&self.text[..self.at], rest) {
             self.at += tag.length;
             return false;
         }
+
         if tag.loose {
-            self.problem(Code::LooseTag, self.at..self.at + tag.length);
+            self.add_problem(Code::LooseTag, self.at..self.at + tag.length);
         }
+
         match (tag.name, tag.closes) {
-            (Name::Thinking, false) => self.thinking(tag),
-            (Name::Thinking, true) => self.orphan_thinking(tag),
-            (Name::Message, false) => self.open_message(tag),
-            (Name::Message, true) => self.close_message(tag),
-            (Name::Update, false) => self.update(tag),
-            (Name::Review | Name::TaskStatus | Name::Own(_), false) => self.marker(tag),
-            (Name::Call(call), false) => self.call(tag, call),
-            (Name::Wrapper, _) if self.message.is_some() || tag.empty => self.at += tag.length,
-            (Name::Wrapper, _) => self.take(self.at..self.at + tag.length),
+            (TagName::Thinking, false) => self.take_thought(tag),
+            (TagName::Thinking, true) => self.close_unopened_thought(tag),
+            (TagName::Message, false) => self.open_message(tag),
+            (TagName::Message, true) => self.close_message(tag),
+            (TagName::Update, false) => self.take_update(tag),
+            (TagName::Review | TagName::TaskStatus | TagName::PackMarker(_), false) => {
+                self.take_marker(tag)
+            }
+            (TagName::Call(call), false) => self.take_call(tag, call),
+            (TagName::Wrapper, _) if self.message.is_some() || tag.empty => self.at += tag.length,
+            (TagName::Wrapper, _) => self.skip_tag(self.at..self.at + tag.length),
             (_, true) => self.stray_closer(tag),
         }
+
         matches!(
             tag.name,
-            Name::Thinking | Name::Message | Name::Update | Name::Call(_)
+            TagName::Thinking | TagName::Message | TagName::Update | TagName::Call(_)
         )
     }
 
-    /// Skips a comment or CDATA, which are content. One that is not closed hides all that follows.
-    fn content(&mut self) -> bool {
+    /// Skips a comment or CDATA, which are content. An unclosed one hides everything after it.
+    /// Returns false if there is none.
+    fn skip_comment(&mut self) -> bool {
         let rest = &self.text[self.at..];
         for (open, close) in [("<!--", "-->"), ("<![CDATA[", "]]>")] {
             if rest.starts_with(open) {
@@ -385,160 +406,176 @@ impl<'a> Scanner<'a> {
                 let end = self.at + inner.map_or(rest.len(), |hit| hit + close.len());
                 self.found.open |= inner.is_none();
                 if open != "<!--" {
-                    // The marks of CDATA are not part of the text.
-                    self.cut(self.at..self.at + open.len(), false, false);
+                    // The CDATA marks are not visible text.
+                    self.hide(self.at..self.at + open.len(), false, false);
                     if inner.is_some() {
-                        self.cut(end - close.len()..end, false, false);
+                        self.hide(end - close.len()..end, false, false);
                     }
                 }
-                self.mask(self.at..end);
+                self.skip_content(self.at..end);
                 return true;
             }
         }
         false
     }
 
-    /// Takes a thought, nested ones included.
-    fn thinking(&mut self, opener: Tag<'a>) {
+    /// Reads a thought, including nested ones.
+    ///
+    /// Agents do not always pair these tags. If they do not pair, the last closing tag ends the
+    /// thought. Without a closing tag, the next message ends it, or the end of the reply. Text that
+    /// may or may not belong to the thought is recorded in `possible_thoughts`, so that no verdict
+    /// is taken from it.
+    fn take_thought(&mut self, opener: Tag<'a>) {
         let body_start = self.at + opener.length;
         let mut depth = 1_usize;
         let mut at = body_start;
         let mut last: Option<Range<usize>> = None;
-        // Behind the first closer, and the first that stands in code.
-        let (mut first, mut hidden) = (None, None);
+        // End of the first closing tag, and of the first one that is in code.
+        let mut first = None;
+        let mut hidden = None;
         let mut message = None;
-        // Where no thought is closed any more, the next message is all that matters.
+        // Once no closing tag is left, only the next message matters.
         while !(self.unclosed && message.is_some())
             && let Some(hit) = memchr(b'<', &self.text.as_bytes()[at..])
         {
             at += hit;
-            let known = |name| matches!(name, Name::Thinking | Name::Message);
+            let known = |name| matches!(name, TagName::Thinking | TagName::Message);
             let Some(tag) = self
                 .names
-                .read(&self.text[at..])
+                .read_tag(&self.text[at..])
                 .filter(|tag| known(tag.name))
             else {
                 at += 1;
                 continue;
             };
-            let closes = tag.name == Name::Thinking && tag.closes;
+
+            let closes = tag.name == TagName::Thinking && tag.closes;
             first = first.or(Some(at + tag.length).filter(|_| closes));
-            if self.code.holds(self.text, at) {
+            if self.code.contains(self.text, at) {
                 hidden = hidden.or(Some(at + tag.length).filter(|_| closes));
                 at += 1;
                 continue;
             }
+
             match (tag.name, tag.closes) {
-                (Name::Thinking, true) => {
+                (TagName::Thinking, true) => {
                     depth -= 1;
                     last = Some(at..at + tag.length);
                 }
-                (Name::Thinking, false) => depth += 1,
+                (TagName::Thinking, false) => depth += 1,
                 (_, false) if tag.complete => message = message.or(Some(at)),
                 _ => {}
             }
+
             if depth == 0 {
                 break;
             }
             at += tag.length;
         }
+
         self.unclosed |= last.is_none();
-        // Where tags do not pair, the last one closes; without any, a message ends it, or nothing does.
+        // If the tags do not pair, the last one closes. Without any, a message ends the thought, or
+        // nothing does.
         let end = match (last, message) {
             (Some(closer), _) => closer,
             (None, Some(message)) => {
-                self.found.shaky = Some(message);
-                self.found.shaky_to_end |= hidden.is_some();
-                self.problem(Code::UnclosedThought, self.at..message);
+                self.found.unclosed_thought_from = Some(message);
+                self.found.unclosed_thought_reaches_end |= hidden.is_some();
+                self.add_problem(Code::UnclosedThought, self.at..message);
                 message..message
             }
             (None, None) => {
                 self.found.open = true;
-                self.problem(Code::UnclosedThought, self.at..self.text.len());
+                self.add_problem(Code::UnclosedThought, self.at..self.text.len());
                 self.text.len()..self.text.len()
             }
         };
+
         self.found.thoughts.push(body_start..end.start);
         let start = self.at;
-        // Where the tags do not pair, or one stands in code, the thought may have ended before: a verdict behind that
-        // place may be none of it.
+        // If the tags do not pair, or one is in code, the thought may have ended earlier. A verdict
+        // after that place may be outside the thought.
         if let Some(from) = if depth == 0 {
             hidden
         } else {
             first.or(Some(body_start))
         } {
             let span = from.min(end.start)..end.start;
-            self.found.perhaps_thoughts.push(span.clone());
-            self.mask(span);
+            self.found.possible_thoughts.push(span.clone());
+            self.skip_content(span);
         }
-        self.cut(start..end.end, false, true);
+
+        self.hide(start..end.end, false, true);
         self.at = end.end;
     }
 
-    /// Takes all that came before for a thought: some agents leave out the opening tag.
-    fn orphan_thinking(&mut self, closer: Tag<'a>) {
-        self.problem(Code::UnopenedThought, self.unthought..self.at);
-        // What was thought is no verdict, but whether it was thought is not certain.
-        self.found.perhaps_thoughts.push(self.unthought..self.at);
+    /// Treats all text before a closing tag as a thought: some agents omit the opening tag.
+    fn close_unopened_thought(&mut self, closer: Tag<'a>) {
+        self.add_problem(Code::UnopenedThought, self.thought_end..self.at);
+        // A verdict in a thought does not count, but it is uncertain that this was a thought.
+        self.found.possible_thoughts.push(self.thought_end..self.at);
         for index in 0..self.found.markers.len() {
-            if let MarkerValue::Own { marker, rank } = self.found.markers[index].value {
-                self.doubt_own(marker, Some(rank));
+            if let MarkerValue::Pack { marker, rank } = self.found.markers[index].value {
+                self.doubt_pack_marker(marker, Some(rank));
             }
         }
+
         self.found.markers.clear();
         self.found.effects.clear();
         self.found.refused = 0;
         self.found.messages.clear();
         self.message = None;
-        // Both ascend, so that only what is new is looked at.
+
+        // Thoughts and hidden spans are in ascending order, so only the newest are examined.
         while self
             .found
             .thoughts
-            .pop_if(|thought| thought.end > self.unthought)
+            .pop_if(|thought| thought.end > self.thought_end)
             .is_some()
         {}
-        self.found.thoughts.push(self.unthought..self.at);
+        self.found.thoughts.push(self.thought_end..self.at);
         while self
             .found
             .cuts
-            .pop_if(|cut| cut.span.end > self.unthought)
+            .pop_if(|cut| cut.span.end > self.thought_end)
             .is_some()
         {}
+
         let end = self.at + closer.length;
-        self.cut(self.unthought..end, false, true);
+        self.hide(self.thought_end..end, false, true);
         self.at = end;
-        self.unthought = end;
+        self.thought_end = end;
     }
 
     fn stray_closer(&mut self, tag: Tag<'a>) {
         let span = self.at..self.at + tag.length;
-        self.problem(Code::StrayCloser, span.clone());
-        self.take(span);
+        self.add_problem(Code::StrayCloser, span.clone());
+        self.skip_tag(span);
     }
 
-    fn problem(&mut self, code: Code, span: Range<usize>) {
+    fn add_problem(&mut self, code: Code, span: Range<usize>) {
         match self.found.problems.len() {
-            0..MOST_PROBLEMS => self.found.problems.push((code, span)),
-            MOST_PROBLEMS => self.found.problems.push((Code::MoreProblems, span)),
+            0..MAX_PROBLEMS => self.found.problems.push((code, span)),
+            MAX_PROBLEMS => self.found.problems.push((Code::MoreProblems, span)),
             _ => {}
         }
     }
 
-    /// Notes attributes whose quotes are missing or curly.
+    /// Reports attributes with missing or curly quotes.
     fn note_attributes(&mut self, tag: &Tag<'a>) {
-        if attributes(tag.attributes).is_some_and(|read| read.loose) {
-            self.problem(Code::LooseAttribute, self.at..self.at + tag.length);
+        if parse_attributes(tag.attributes).is_some_and(|read| read.loose) {
+            self.add_problem(Code::LooseAttribute, self.at..self.at + tag.length);
         }
     }
 
-    /// Keeps a span from the text for people.
-    fn cut(&mut self, span: Range<usize>, effect: bool, ends: bool) {
-        self.found.cuts.push(Cut { span, effect, ends });
+    /// Hides a span from the visible text.
+    fn hide(&mut self, span: Range<usize>, effect: bool, ends: bool) {
+        self.found.cuts.push(HiddenSpan { span, effect, ends });
     }
 
-    /// Takes a tag from the text and goes on behind it.
-    fn take(&mut self, span: Range<usize>) {
+    /// Hides a tag and continues after it.
+    fn skip_tag(&mut self, span: Range<usize>) {
         self.at = span.end;
-        self.cut(span, false, false);
+        self.hide(span, false, false);
     }
 }

@@ -1,44 +1,45 @@
-//! A reply that is still coming in: text to show while it does.
+//! Incremental reading of a reply, for text that can be shown while it arrives.
 //!
-//! The text follows the reading of `scan`, as far as that can be told from what is there. It takes one character after
-//! the other, so what it shows depends on them alone, never on the pieces in which they come. What waits is bounded:
-//! a tag by its line and its length, a code span by its paragraph, a marker by its length. Where only the end tells
-//! how a text is read, such as a thought that is never closed, the rest is shown at the end.
+//! The visible text follows the rules of `scan` as far as they can be applied to a prefix. The
+//! reader takes one character at a time, so its output depends on the characters alone, never on
+//! how they are split into chunks. Pending text is bounded: a tag by its line and its length, a
+//! code span by its paragraph, a marker by its length. If only the end of the reply decides how a
+//! text is read, such as a thought that is never closed, the rest is shown at the end.
 
-mod code;
-mod held;
-mod shown;
+mod pending_code;
+mod pending_tag;
 mod tags;
+mod visible_text;
 
 use memchr::{memchr, memchr3};
 
 use super::call;
 use super::context::Context;
-use super::line::{Masked, masked};
-use super::tag::{Call, Name, Names, Tag};
+use super::quoted_lines::{LineQuote, find_line_quote};
+use super::tag::{CallForm, Tag, TagName, TagNames};
 use crate::models::{Grammar, Response};
 use crate::text::markdown::{Fence, FenceRules};
-use code::Code;
-use held::{COMMENT, DATA, Held};
-use shown::Shown;
+use pending_code::PendingCode;
+use pending_tag::{CDATA_OPENER, COMMENT_OPENER, PendingTag};
+use visible_text::VisibleText;
 
-/// What may stand behind the marks that close a fence.
-const MESSAGE_END: &str = "</message";
+/// Closing tag that may follow a closing fence on its line.
+const MESSAGE_CLOSER: &str = "</message";
 
-/// The longest body of a marker that is waited for.
-const LONGEST_MARKER: usize = 500;
+/// Maximum length of a marker's body before it is treated as text.
+const MAX_MARKER_BYTES: usize = 500;
 
-/// A reply that is still coming in: text to show while it does, and the response at its end.
+/// A reply that arrives in chunks: visible text while it arrives, and the response at its end.
 ///
-/// The text is provisional, and only text: what a reply asks for and what it says of itself is in the response alone.
-/// Of a reply in another form than tags, such as JSON, it is the raw text. In a terminal it is shown as any text of
-/// others: through [`TerminalFilter`](crate::text::terminal::TerminalFilter).
+/// The text is provisional, and only text: effects and markers are in the response alone. For a
+/// reply that is not written in tags, such as JSON, it is the raw text. Pass it through
+/// [`TerminalFilter`](crate::text::terminal::TerminalFilter) before printing it to a terminal.
 #[derive(Debug)]
 pub struct Stream {
     raw: Vec<u8>,
-    /// How much of it was read.
+    /// Number of bytes already read.
     read: usize,
-    reader: Reader,
+    reader: StreamReader,
 }
 
 impl Stream {
@@ -48,13 +49,14 @@ impl Stream {
         Self {
             raw: Vec::new(),
             read: 0,
-            reader: Reader::new(grammar),
+            reader: StreamReader::new(grammar),
         }
     }
 
-    /// Takes the next bytes, of any size, and returns the text that can be shown now.
+    /// Appends bytes of any length and returns the text that can be shown now.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         self.raw.extend_from_slice(bytes);
+
         loop {
             let rest = &self.raw[self.read..];
             match std::str::from_utf8(rest) {
@@ -68,7 +70,7 @@ impl Stream {
                     self.reader
                         .read(std::str::from_utf8(&rest[..valid]).unwrap_or_default());
                     self.read += valid;
-                    // Bytes that may still become a character wait.
+                    // Wait for the rest of an incomplete character.
                     let Some(length) = error.error_len() else {
                         break;
                     };
@@ -80,7 +82,8 @@ impl Stream {
         self.reader.shown.take()
     }
 
-    /// Ends the reply: returns the rest of the text, and the response, which is that of `parse` on the whole.
+    /// Ends the reply. Returns the rest of the text, and the same response as `parse` for the whole
+    /// reply.
     #[must_use]
     pub fn finish(mut self, context: &Context<'_>) -> (String, Response) {
         if self.read < self.raw.len() {
@@ -92,101 +95,102 @@ impl Stream {
     }
 }
 
-/// What the next character is a part of.
+/// Position of the next character.
 #[derive(Debug)]
-enum State {
-    /// The start of a line, of which nobody can tell yet whether it is quoted or opens a fence.
+enum StreamState {
+    /// Start of a line that may be quoted or open a fence.
     Start,
-    /// The start of a line that may be another's turn.
+    /// Start of a line that may begin another speaker's turn.
     Speaker,
-    /// Another's turn, and all that follows.
+    /// Another speaker's turn, and everything after it.
     Over,
     Text,
-    /// Behind a backslash.
+    /// After a backslash.
     Escape,
-    /// A run of backticks or tildes, perhaps at the start of a line.
+    /// A run of backticks or tildes; `first` if it is at the start of a line.
     Run {
         mark: char,
         length: usize,
         first: bool,
     },
-    Code(Code),
-    /// The rest of a line that is content, and the fence that opens behind it.
+    Code(PendingCode),
+    /// Rest of a line that is content, and the fence that it opens.
     Line(Option<Fence>),
-    /// A fence; whether this line may close it; and how much of the end of a message waits behind it.
+    /// Inside a fence. `fresh` if this line may close it; `waits` is the length of the part of
+    /// `</message` that was read after the closing fence.
     Fence {
         fence: Fence,
         fresh: bool,
         waits: usize,
     },
-    /// A comment, and how many dashes were last.
+    /// Inside a comment; the number of dashes read last.
     Comment(usize),
-    /// CDATA, and how many brackets wait.
-    Data(usize),
-    Tag(Held),
-    /// Behind a tag that closes an update, unless a sentence goes on there.
+    /// Inside CDATA; the number of pending brackets.
+    Cdata(usize),
+    Tag(PendingTag),
+    /// After a closing tag of an update, unless the sentence continues.
     Closed,
 }
 
-/// What the text is a part of.
+/// Element that encloses the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Inside {
+enum Enclosure {
     Reply,
     Thought {
         depth: usize,
     },
-    /// An action or an update; what is `spoken` of in brackets is text if nothing closes it; and one that is not closed
-    /// reaches to the next tag.
+    /// An action or an update. With `may_be_mention`, its opening tag is text if nothing closes it.
+    /// With `cut`, it is known to be unclosed and ends at the next tag.
     Element {
-        name: Name,
+        name: TagName,
         depth: usize,
-        spoken: bool,
+        may_be_mention: bool,
         cut: bool,
     },
-    /// A marker, with its opening tag.
+    /// A marker and its opening tag.
     Marker {
-        name: Name,
+        name: TagName,
         opener: String,
     },
 }
 
-/// Reads a reply one character after the other.
+/// Reads a reply character by character.
 #[derive(Debug)]
-struct Reader {
+struct StreamReader {
     grammar: Grammar,
-    names: Names,
-    shown: Shown,
-    /// Whether nothing was read yet.
+    names: TagNames,
+    shown: VisibleText,
+    /// Set until the first character is read.
     fresh: bool,
-    state: State,
-    inside: Inside,
-    /// How many messages are open.
+    state: StreamState,
+    inside: Enclosure,
+    /// Number of open messages.
     messages: usize,
-    /// Whether one was closed.
+    /// Set if a message was closed.
     closed: bool,
-    /// The line so far, where it may be quoted, or open or close a fence.
+    /// Start of the line, while it may be quoted or open or close a fence.
     line: String,
-    /// What was read too far, and is read again.
+    /// Text that was read too far and is read again.
     again: String,
-    /// How many bytes of what is read again were shown before.
+    /// Number of bytes of the reread text that were already shown.
     known: usize,
-    /// What stands in something hidden, from where it is read again if that is not closed.
+    /// Hidden text that is read again if its element turns out to be unclosed.
     hidden: Option<String>,
-    /// What is not closed any more.
-    unclosed: Vec<Name>,
-    /// Whether the reply is at its end.
+    /// Elements known to have no closing tag.
+    unclosed: Vec<TagName>,
+    /// Set at the end of the reply.
     ended: bool,
 }
 
-impl Reader {
+impl StreamReader {
     fn new(grammar: &Grammar) -> Self {
         Self {
             grammar: grammar.clone(),
-            names: Names::of(grammar),
-            shown: Shown::default(),
+            names: TagNames::from_grammar(grammar),
+            shown: VisibleText::default(),
             fresh: true,
-            state: State::Start,
-            inside: Inside::Reply,
+            state: StreamState::Start,
+            inside: Enclosure::Reply,
             messages: 0,
             closed: false,
             line: String::new(),
@@ -204,6 +208,7 @@ impl Reader {
             self.fresh = false;
             text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
         }
+
         let mut at = 0;
         while at < text.len() {
             at += self.step(&text[at..]);
@@ -211,7 +216,8 @@ impl Reader {
         }
     }
 
-    /// Reads what was read too far, and what is read too far in it, before all that follows.
+    /// Reads pending text again before new text. Reading it may yield more pending text, which
+    /// comes first.
     fn read_again(&mut self) {
         let mut waiting: Vec<(String, usize)> = Vec::new();
         loop {
@@ -228,25 +234,26 @@ impl Reader {
         }
     }
 
-    /// Takes one character, or as many as mean nothing; returns their length, which is 0 where only the state changes.
+    /// Reads one character, or a longer stretch of plain text. Returns the length; 0 if only the
+    /// state changes.
     fn step(&mut self, text: &str) -> usize {
         let Some(c) = text.chars().next() else {
             return 0;
         };
         match self.state {
-            State::Start => self.start(c),
-            State::Speaker => self.speaker(c),
-            State::Over => text.len(),
-            State::Text => self.text(c, text),
-            State::Escape => {
-                self.state = State::Text;
+            StreamState::Start => self.read_line_start(c),
+            StreamState::Speaker => self.read_speaker(c),
+            StreamState::Over => text.len(),
+            StreamState::Text => self.read_text(c, text),
+            StreamState::Escape => {
+                self.state = StreamState::Text;
                 if matches!(c, '`' | '\\') {
                     self.take(&text[..1])
                 } else {
                     0
                 }
             }
-            State::Run {
+            StreamState::Run {
                 mark,
                 ref mut length,
                 first,
@@ -257,7 +264,7 @@ impl Reader {
                 }
                 self.take(&text[..1])
             }
-            State::Run {
+            StreamState::Run {
                 mark,
                 length,
                 first,
@@ -268,20 +275,20 @@ impl Reader {
                     None
                 };
                 self.state = match (mark, fence) {
-                    ('`', opener) => State::Code(Code::new(length, opener)),
-                    (_, Some(fence)) => State::Line(Some(fence)),
-                    (_, None) => State::Text,
+                    ('`', opener) => StreamState::Code(PendingCode::new(length, opener)),
+                    (_, Some(fence)) => StreamState::Line(Some(fence)),
+                    (_, None) => StreamState::Text,
                 };
                 0
             }
-            State::Code(_) => self.code(c),
-            State::Line(opened) => {
+            StreamState::Code(_) => self.read_code(c),
+            StreamState::Line(opened) => {
                 let end = memchr(b'\n', text.as_bytes());
                 if end.is_some() {
                     self.start_line();
                 }
                 if let (Some(fence), Some(_)) = (opened, end) {
-                    self.state = State::Fence {
+                    self.state = StreamState::Fence {
                         fence,
                         fresh: true,
                         waits: 0,
@@ -289,36 +296,37 @@ impl Reader {
                 }
                 self.take(&text[..end.map_or(text.len(), |end| end + 1)])
             }
-            State::Fence {
+            StreamState::Fence {
                 fence,
                 fresh,
                 waits,
-            } => self.fence(c, text, fence, fresh, waits),
-            State::Comment(dashes) => {
+            } => self.read_fence(c, text, fence, fresh, waits),
+            StreamState::Comment(dashes) => {
                 self.state = match c {
-                    '-' => State::Comment(dashes + 1),
-                    '>' if dashes >= 2 => State::Text,
-                    _ => State::Comment(0),
+                    '-' => StreamState::Comment(dashes + 1),
+                    '>' if dashes >= 2 => StreamState::Text,
+                    _ => StreamState::Comment(0),
                 };
                 self.take(&text[..c.len_utf8()])
             }
-            State::Data(brackets) => self.data(c, brackets),
-            State::Tag(ref mut held) => {
+            StreamState::Cdata(brackets) => self.read_cdata(c, brackets),
+            StreamState::Tag(ref mut held) => {
                 if !held.push(c, &self.names) {
-                    self.settle();
+                    self.settle_tag();
                 }
                 c.len_utf8()
             }
-            State::Closed => self.behind_update(c),
+            StreamState::Closed => self.read_after_update(c),
         }
     }
 
-    /// Takes text that means nothing: it is shown, or part of something hidden.
+    /// Takes plain text: shows it, or adds it to the hidden text.
     fn take(&mut self, text: &str) -> usize {
         let known = self.known.min(text.len());
         self.known -= known;
+
         match &mut self.inside {
-            Inside::Reply => self.shown.push(&text[known..]),
+            Enclosure::Reply => self.shown.push(&text[known..]),
             _ => {
                 if let Some(hidden) = &mut self.hidden {
                     hidden.push_str(text);
@@ -335,11 +343,15 @@ impl Reader {
     fn start_line(&mut self) {
         self.line.clear();
         let others = self.closed && self.messages == 0 && !self.grammar.speakers.is_empty();
-        self.state = if others { State::Speaker } else { State::Start };
+        self.state = if others {
+            StreamState::Speaker
+        } else {
+            StreamState::Start
+        };
     }
 
-    /// Follows a line as long as it may start another's turn, which is no part of the reply.
-    fn speaker(&mut self, c: char) -> usize {
+    /// Reads a line as long as it may start another speaker's turn, which is not part of the reply.
+    fn read_speaker(&mut self, c: char) -> usize {
         self.line.push(c);
         let line = &self.line;
         let mut turns = self.grammar.speakers.iter().map(|name| format!("{name}:"));
@@ -347,7 +359,7 @@ impl Reader {
             turn.get(..line.len())
                 .is_some_and(|start| start.eq_ignore_ascii_case(line))
         }) {
-            Some(turn) if turn.len() == line.len() => self.state = State::Over,
+            Some(turn) if turn.len() == line.len() => self.state = StreamState::Over,
             Some(_) => {}
             None => self.no_speaker(),
         }
@@ -356,103 +368,114 @@ impl Reader {
 
     fn no_speaker(&mut self) {
         self.again = std::mem::take(&mut self.line);
-        self.state = State::Start;
+        self.state = StreamState::Start;
     }
 
-    fn start(&mut self, c: char) -> usize {
+    fn read_line_start(&mut self, c: char) -> usize {
         match c {
             '\n' => self.start_line(),
             '>' => {
                 self.line.push(c);
-                let quoted = masked(&self.line) == Some(Masked::Quote);
+                let quoted = find_line_quote(&self.line) == Some(LineQuote::Quote);
                 self.state = if quoted {
-                    State::Line(None)
+                    StreamState::Line(None)
                 } else {
-                    State::Text
+                    StreamState::Text
                 };
             }
             '`' | '~' => {
-                self.state = State::Run {
+                self.state = StreamState::Run {
                     mark: c,
                     length: 0,
                     first: true,
                 };
                 return 0;
             }
-            // What may stand in front of a quote or a fence: blanks and the marks of lists.
+            // Blanks and list marks may precede a quote or a fence.
             c if c.is_whitespace() || c.is_ascii_digit() || "-*+.)".contains(c) => {
                 self.line.push(c)
             }
             _ => {
-                self.state = State::Text;
+                self.state = StreamState::Text;
                 return 0;
             }
         }
         self.take_char(c)
     }
 
-    fn text(&mut self, c: char, text: &str) -> usize {
+    fn read_text(&mut self, c: char, text: &str) -> usize {
         let bytes = text.as_bytes();
         let length = match &self.inside {
-            Inside::Reply => {
+            Enclosure::Reply => {
                 let next = memchr3(b'\n', b'`', b'<', bytes).unwrap_or(bytes.len());
                 memchr(b'\\', &bytes[..next]).unwrap_or(next)
             }
-            Inside::Thought { .. } => memchr3(b'\\', b'`', b'<', bytes).unwrap_or(bytes.len()),
-            Inside::Element { .. } => memchr(b'<', bytes).unwrap_or(bytes.len()),
-            Inside::Marker { .. } => {
+            Enclosure::Thought { .. } => memchr3(b'\\', b'`', b'<', bytes).unwrap_or(bytes.len()),
+            Enclosure::Element { .. } => memchr(b'<', bytes).unwrap_or(bytes.len()),
+            Enclosure::Marker { .. } => {
                 if self
                     .hidden
                     .as_ref()
-                    .is_some_and(|body| body.len() >= LONGEST_MARKER)
+                    .is_some_and(|body| body.len() >= MAX_MARKER_BYTES)
                 {
-                    self.give_up();
+                    self.reread_hidden();
                     return 0;
                 }
                 if c == '<' { 0 } else { c.len_utf8() }
             }
         };
+
         if length > 0 {
             return self.take(&text[..length]);
         }
+
         match c {
             '<' => {
-                self.state = State::Tag(Held::new());
+                self.state = StreamState::Tag(PendingTag::new());
                 return 1;
             }
             '`' => {
-                self.state = State::Run {
+                self.state = StreamState::Run {
                     mark: c,
                     length: 0,
                     first: false,
                 };
                 return 0;
             }
-            '\\' => self.state = State::Escape,
+            '\\' => self.state = StreamState::Escape,
             _ => self.start_line(),
         }
         self.take_char(c)
     }
 
-    fn fence(&mut self, c: char, text: &str, fence: Fence, fresh: bool, waits: usize) -> usize {
-        let same = |fresh, waits| State::Fence {
+    fn read_fence(
+        &mut self,
+        c: char,
+        text: &str,
+        fence: Fence,
+        fresh: bool,
+        waits: usize,
+    ) -> usize {
+        let same = |fresh, waits| StreamState::Fence {
             fence,
             fresh,
             waits,
         };
+
         if !fresh {
             let end = memchr(b'\n', text.as_bytes());
             self.state = same(end.is_some(), 0);
             return self.take(&text[..end.map_or(text.len(), |end| end + 1)]);
         }
+
         match c {
-            // A message may end on the line that closes the fence.
-            _ if waits > 0 && MESSAGE_END[waits..].starts_with(c.to_ascii_lowercase()) => {
+            // A message may end on the closing line of the fence.
+            _ if waits > 0 && MESSAGE_CLOSER[waits..].starts_with(c.to_ascii_lowercase()) => {
                 self.line.push(c);
-                if waits + 1 < MESSAGE_END.len() {
+                if waits + 1 < MESSAGE_CLOSER.len() {
                     self.state = same(true, waits + 1);
                 } else {
-                    let end = self.line.split_off(self.line.len() - MESSAGE_END.len());
+                    let end = self.line.split_off(self.line.len() - MESSAGE_CLOSER.len());
                     self.start_line();
                     self.again.push_str(&end);
                 }
@@ -482,93 +505,99 @@ impl Reader {
         self.take_char(c)
     }
 
-    /// A text may speak of the tag that closes it: then the line goes on.
-    fn behind_update(&mut self, c: char) -> usize {
+    /// Reads after a closing tag of an update. If the line continues, the tag was only a mention.
+    fn read_after_update(&mut self, c: char) -> usize {
         match c {
             '\n' | '<' => self.leave_update(),
             c if c.is_whitespace() => return self.take_char(c),
-            _ => self.state = State::Text,
+            _ => self.state = StreamState::Text,
         }
         0
     }
 
     fn leave_update(&mut self) {
         self.again = self.hidden.take().unwrap_or_default();
-        self.leave();
+        self.leave_element();
     }
 
-    fn data(&mut self, c: char, brackets: usize) -> usize {
+    fn read_cdata(&mut self, c: char, brackets: usize) -> usize {
         match c {
             ']' if brackets < 2 => {
-                self.state = State::Data(brackets + 1);
+                self.state = StreamState::Cdata(brackets + 1);
                 return 1;
             }
             ']' => {}
             '>' if brackets == 2 => {
-                self.state = State::Text;
+                self.state = StreamState::Text;
                 return 1;
             }
             _ => {
                 self.take(&"]]"[..brackets]);
-                self.state = State::Data(0);
+                self.state = StreamState::Cdata(0);
             }
         }
         self.take_char(c)
     }
 
-    /// Reads what was held as a tag, or as text if it is none.
-    fn settle(&mut self) {
-        let State::Tag(Held { text, .. }) = std::mem::replace(&mut self.state, State::Text) else {
+    /// Reads a pending tag, or treats it as text if it is not a tag.
+    fn settle_tag(&mut self) {
+        let StreamState::Tag(PendingTag { text, .. }) =
+            std::mem::replace(&mut self.state, StreamState::Text)
+        else {
             return;
         };
-        if self.inside == Inside::Reply && text == COMMENT {
-            // The dashes that open a comment may be those that close it.
-            self.state = State::Comment(2);
+
+        if self.inside == Enclosure::Reply && text == COMMENT_OPENER {
+            // The dashes that open a comment may also close it.
+            self.state = StreamState::Comment(2);
             self.take(&text);
             return;
         }
-        if self.inside == Inside::Reply && text == DATA {
-            self.state = State::Data(0);
+
+        if self.inside == Enclosure::Reply && text == CDATA_OPENER {
+            self.state = StreamState::Cdata(0);
             return;
         }
-        let length = match self.names.read(&text) {
-            Some(tag) if self.tag(&tag, &text[..tag.length]) => tag.length,
+
+        let length = match self.names.read_tag(&text) {
+            Some(tag) if self.apply_tag(&tag, &text[..tag.length]) => tag.length,
             _ => self.take("<"),
         };
         self.again.push_str(&text[length..]);
     }
 
-    /// Shows what the end of the reply has decided.
+    /// Resolves everything pending at the end of the reply.
     fn end(&mut self) {
         self.ended = true;
         loop {
             match &mut self.state {
-                State::Tag(held) => {
-                    let open = self.inside == Inside::Reply && !held.text.contains(['>', '\n']);
+                StreamState::Tag(held) => {
+                    let open = self.inside == Enclosure::Reply && !held.text.contains(['>', '\n']);
                     if open && self.names.may_start(held.text.trim_end()) {
-                        // The reply ends in the middle of a tag.
-                        self.state = State::Text;
+                        // The reply ends inside a tag, which stays hidden.
+                        self.state = StreamState::Text;
                     } else {
-                        self.settle();
+                        self.settle_tag();
                     }
                 }
-                State::Code(_) => self.end_in_code(),
-                State::Speaker => self.no_speaker(),
-                State::Closed => self.leave_update(),
-                State::Fence {
+                StreamState::Code(_) => self.end_in_code(),
+                StreamState::Speaker => self.no_speaker(),
+                StreamState::Closed => self.leave_update(),
+                StreamState::Fence {
                     waits: waits @ 1.., ..
                 } => {
                     let held = self.line.split_off(self.line.len() - std::mem::take(waits));
                     self.take(&held);
                 }
-                State::Data(brackets) => {
+                StreamState::Cdata(brackets) => {
                     let brackets = std::mem::take(brackets);
                     self.take(&"]]"[..brackets]);
                 }
                 _ => {}
             }
+
             if self.again.is_empty() && self.hidden.is_some() {
-                self.give_up();
+                self.reread_hidden();
             }
             if self.again.is_empty() {
                 return;

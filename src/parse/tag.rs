@@ -1,47 +1,47 @@
-//! Tags of the grammar: their names, attributes and closers.
+//! Tags of the grammar: names, attributes and closing tags.
 
 use std::borrow::Cow;
 
 use crate::models::{Grammar, THOUGHT_TAGS};
 use crate::text::invisible::is_invisible;
 
-/// How many names there are, more or less.
-const MOST_NAMES: usize = 80;
+/// Initial capacity for names; a larger grammar only costs a reallocation.
+const EXPECTED_NAMES: usize = 80;
 
-/// The longest name of a tag, a prefix included.
-const LONGEST_NAME: usize = 80;
+/// Maximum length of a tag name, including a namespace prefix.
+const MAX_NAME_BYTES: usize = 80;
 
-/// The longest tag in whose attributes brackets may stand.
-const LONGEST_TAG: usize = 2000;
+/// Maximum length of a tag whose attributes may contain brackets.
+const MAX_TAG_BYTES: usize = 2000;
 
-/// The most values in quotes of such a tag: what holds more is looked at no further.
-const MOST_QUOTED: usize = 16;
+/// Maximum number of quoted values in such a tag. A tag with more is not examined further.
+const MAX_QUOTED_VALUES: usize = 16;
 
-/// The most blanks and invisible characters before a name.
-const MOST_BLANKS: usize = 4;
+/// Maximum number of blanks and invisible characters before a name.
+const MAX_BLANKS: usize = 4;
 
-/// How many lengths of names are told apart.
-const LENGTHS: usize = 32;
+/// Number of name lengths in the lookup table. Longer names share the last entry.
+const NAME_LENGTHS: usize = 32;
 
-/// What a tag is.
+/// Meaning of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Name {
+pub(super) enum TagName {
     Thinking,
     Message,
     Review,
     TaskStatus,
     Update,
-    /// An action, in the form that the protocol names or in one that agents know from elsewhere.
-    Call(Call),
-    /// A marker of the pack's own, by its place in the grammar.
-    Own(usize),
-    /// What some agents put around their calls.
+    /// An action, in the protocol's form or in a tool-call form that agents know.
+    Call(CallForm),
+    /// A marker defined by the pack, by its index in the grammar.
+    PackMarker(usize),
+    /// An element that some agents put around their calls.
     Wrapper,
 }
 
-/// The forms of an action.
+/// Notation of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Call {
+pub(super) enum CallForm {
     /// `<action type="save">`.
     Action,
     /// `<invoke name="save">`.
@@ -50,37 +50,39 @@ pub(super) enum Call {
     Function,
     /// `<tool_call>{"name": "save"}</tool_call>`.
     Tool,
-    /// `<save>`, by the action's place in the grammar.
+    /// `<save>`, by the index of the action in the grammar.
     Named(usize),
 }
 
 /// A tag of the grammar.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tag<'a> {
-    pub(super) name: Name,
-    /// Whether it closes.
+    pub(super) name: TagName,
+    /// Set for a closing tag.
     pub(super) closes: bool,
-    /// What stands between the name and `>`, without a `/` at its end.
+    /// Text between the name and `>`, without a final `/`.
     pub(super) attributes: &'a str,
-    /// The length, brackets included; a tag without `>` has the length of what can be seen of it.
+    /// Length with brackets. A tag without `>` ends where its text ends.
     pub(super) length: usize,
-    /// Whether its `>` is there.
+    /// Set if the tag has its `>`.
     pub(super) complete: bool,
-    /// Whether it ends with `/>`.
+    /// Set if the tag ends with `/>`.
     pub(super) empty: bool,
-    /// Whether blanks, a prefix or invisible characters stand in it.
+    /// Set if the tag contains extra blanks, a prefix or invisible characters.
     pub(super) loose: bool,
 }
 
 impl Tag<'_> {
-    /// Tells whether a tag is the parameter of a type, such as `Option<Thought>`, by what stands before it and its text.
+    /// Returns true if the tag is a type parameter, such as `Option<Thought>`. `before` is the text
+    /// before the tag, `text` starts with the tag.
     pub(super) fn is_generic(&self, before: &str, text: &str) -> bool {
         let name = text.as_bytes().get(1..3).unwrap_or_default();
         let camel = matches!(name, [first, second] if first.is_ascii_uppercase() && second.is_ascii_lowercase());
         let marks = matches!(
             self.name,
-            Name::Review | Name::TaskStatus | Name::Own(_) | Name::Update
+            TagName::Review | TagName::TaskStatus | TagName::PackMarker(_) | TagName::Update
         );
+
         camel
             && before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
             && !marks
@@ -88,49 +90,56 @@ impl Tag<'_> {
     }
 }
 
-/// The names of a grammar's tags.
+/// Tag names of a grammar, for lookup.
 #[derive(Debug)]
-pub(super) struct Names {
-    /// The names with what they mean, the shortest first.
-    known: Vec<(Cow<'static, str>, Name)>,
-    /// The first letters of the names, as bits, by the names' length.
-    first_letters: [u32; LENGTHS],
+pub(super) struct TagNames {
+    /// Names and their meaning, sorted by length.
+    known: Vec<(Cow<'static, str>, TagName)>,
+    /// First letters of the names as bits, by the length of the name. Rejects most names with one
+    /// lookup.
+    first_letters: [u32; NAME_LENGTHS],
 }
 
-impl Names {
-    /// Returns the names of a grammar's tags.
-    pub(super) fn of(grammar: &Grammar) -> Self {
-        let mut known: Vec<(Cow<'static, str>, Name)> = Vec::with_capacity(MOST_NAMES);
+impl TagNames {
+    /// Collects the tag names of a grammar.
+    pub(super) fn from_grammar(grammar: &Grammar) -> Self {
+        let mut known: Vec<(Cow<'static, str>, TagName)> = Vec::with_capacity(EXPECTED_NAMES);
+
         let mut add = |name: &'static str, tag| known.push((Cow::Borrowed(name), tag));
         THOUGHT_TAGS
             .iter()
-            .for_each(|name| add(name, Name::Thinking));
-        add("message", Name::Message);
-        add("review", Name::Review);
-        add("task_status", Name::TaskStatus);
-        add("content_update", Name::Update);
+            .for_each(|name| add(name, TagName::Thinking));
+
+        add("message", TagName::Message);
+        add("review", TagName::Review);
+        add("task_status", TagName::TaskStatus);
+        add("content_update", TagName::Update);
+
         if grammar.knows_actions() {
-            add("action", Name::Call(Call::Action));
-            add("invoke", Name::Call(Call::Invoke));
-            add("function", Name::Call(Call::Function));
-            add("tool_call", Name::Call(Call::Tool));
+            add("action", TagName::Call(CallForm::Action));
+            add("invoke", TagName::Call(CallForm::Invoke));
+            add("function", TagName::Call(CallForm::Function));
+            add("tool_call", TagName::Call(CallForm::Tool));
             ["function_calls", "tool_calls", "actions"]
                 .iter()
-                .for_each(|name| add(name, Name::Wrapper));
+                .for_each(|name| add(name, TagName::Wrapper));
         }
-        // Of two tags with the same name, the first counts.
+
+        // The first of two tags with the same name wins.
         for (index, marker) in grammar.markers.iter().enumerate() {
             known.push((
                 Cow::Owned(marker.name.to_ascii_lowercase()),
-                Name::Own(index),
+                TagName::PackMarker(index),
             ));
         }
+
         let find = |name: &str| {
             known
                 .iter()
                 .find(|(known, _)| known == name)
                 .map(|(_, tag)| *tag)
         };
+
         let aliases = grammar
             .tags
             .iter()
@@ -140,17 +149,19 @@ impl Names {
             .keys()
             .enumerate()
             .filter(|(_, name)| find(name).is_none());
-        let calls = calls.map(|(index, name)| (name, Name::Call(Call::Named(index))));
+        let calls = calls.map(|(index, name)| (name, TagName::Call(CallForm::Named(index))));
         let others = aliases
             .chain(calls)
             .map(|(name, tag)| (Cow::Owned(name.to_ascii_lowercase()), tag));
         let others: Vec<_> = others.collect();
         known.extend(others);
+
         known.sort_by_key(|(name, _)| name.len());
-        let mut first_letters = [0; LENGTHS];
+
+        let mut first_letters = [0; NAME_LENGTHS];
         for (name, _) in &known {
-            let first = name.bytes().next().and_then(letter);
-            first_letters[name.len().min(LENGTHS - 1)] |= first.unwrap_or_default();
+            let first = name.bytes().next().and_then(letter_bit);
+            first_letters[name.len().min(NAME_LENGTHS - 1)] |= first.unwrap_or_default();
         }
         Self {
             known,
@@ -158,14 +169,15 @@ impl Names {
         }
     }
 
-    fn find(&self, name: &[u8]) -> Option<Name> {
+    fn find_name(&self, name: &[u8]) -> Option<TagName> {
         let same = |a: u8, b: u8| a.eq_ignore_ascii_case(&b) || (a == b'_' && b == b'-');
         let is = |known: &str| known.bytes().zip(name).all(|(a, &b)| same(a, b));
-        // One look tells of most names that there is none.
-        let letters = self.first_letters[name.len().min(LENGTHS - 1)];
-        if letter(*name.first()?).is_some_and(|first| first & letters == 0) {
+        // The first letter rules out most names.
+        let letters = self.first_letters[name.len().min(NAME_LENGTHS - 1)];
+        if letter_bit(*name.first()?).is_some_and(|first| first & letters == 0) {
             return None;
         }
+
         let start = self
             .known
             .partition_point(|(known, _)| known.len() < name.len());
@@ -178,39 +190,45 @@ impl Names {
             .map(|(_, tag)| *tag)
     }
 
-    /// Tells whether a text, cut off after it, may be the start of a tag.
+    /// Returns true if a text that is cut off at its end may start a tag.
     pub(super) fn may_start(&self, text: &str) -> bool {
         let inner = text
             .strip_prefix("</")
             .or_else(|| text.strip_prefix('<'))
             .unwrap_or(text);
         !inner.is_empty()
-            && (self.read(text).is_some()
+            && (self.read_tag(text).is_some()
                 || self.known.iter().any(|(name, _)| {
                     name.get(..inner.len())
                         .is_some_and(|start| start.eq_ignore_ascii_case(inner))
                 }))
     }
 
-    /// Reads the tag that a text starts with, in any case. Most of what starts with `<` is something else: one look
-    /// tells.
-    pub(super) fn read<'a>(&self, text: &'a str) -> Option<Tag<'a>> {
+    /// Reads the tag at the start of a text, ignoring case. Rejects most other text that starts
+    /// with `<` after one lookup.
+    pub(super) fn read_tag<'a>(&self, text: &'a str) -> Option<Tag<'a>> {
         let bytes = text.as_bytes();
         if bytes.first() != Some(&b'<') {
             return None;
         }
+
         let start = 1 + usize::from(bytes.get(1) == Some(&b'/'));
+
         match *bytes.get(start)? {
             byte if byte.is_ascii_alphabetic() => {
-                let end = start + bytes[start..].iter().take_while(|b| is_plain(**b)).count();
+                let end = start
+                    + bytes[start..]
+                        .iter()
+                        .take_while(|b| is_name_byte(**b))
+                        .count();
                 let next = bytes.get(end).copied().unwrap_or(b'>');
                 if matches!(
                     next,
                     b'>' | b' ' | b'\t' | b'\n' | b'\r' | b'/' | b'<' | b'='
                 ) {
-                    let name = self.find(&bytes[start..end])?;
+                    let name = self.find_name(&bytes[start..end])?;
                     let loose = bytes[start..end].contains(&b'-');
-                    return tag(text, name, start == 2, end, loose);
+                    return read_tag_end(text, name, start == 2, end, loose);
                 }
                 (next == b':' || next >= 0x80).then(|| self.read_loosely(text, start))?
             }
@@ -219,56 +237,71 @@ impl Names {
         }
     }
 
-    /// Reads a tag with blanks, a prefix or invisible characters in it. It must be well-formed otherwise.
+    /// Reads a tag that contains blanks, a prefix or invisible characters. It must be well-formed
+    /// otherwise.
     fn read_loosely<'a>(&self, text: &'a str, start: usize) -> Option<Tag<'a>> {
         let blank = |c: char| matches!(c, ' ' | '\t' | '\u{A0}') || is_invisible(c);
         let mut rest = text[start..].chars();
-        let (mut at, mut closes, mut blanks) = (start, start == 2, 0);
+        let mut at = start;
+        let mut closes = start == 2;
+        let mut blanks = 0;
         let mut name: Vec<u8> = Vec::new();
-        while let Some(c) = rest.next().filter(|_| at - start < LONGEST_NAME) {
+
+        while let Some(c) = rest.next().filter(|_| at - start < MAX_NAME_BYTES) {
             match c {
                 c if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') => name.push(c as u8),
                 '/' if name.is_empty() && !closes => closes = true,
                 // A prefix, such as `ns:`.
                 ':' if !name.is_empty() => name.clear(),
-                c if blank(c) && name.is_empty() && blanks < MOST_BLANKS => blanks += 1,
-                // What cannot be seen does not end a name; a blank does, unless there is no such name.
-                c if is_invisible(c) || (c == '\u{A0}' && self.find(&name).is_none()) => {}
+                c if blank(c) && name.is_empty() && blanks < MAX_BLANKS => blanks += 1,
+                // Invisible characters do not end a name. A no-break space does, unless the name is
+                // unknown.
+                c if is_invisible(c) || (c == '\u{A0}' && self.find_name(&name).is_none()) => {}
                 _ => break,
             }
             at += c.len_utf8();
         }
-        let found = self.find(&name)?;
-        let tag = tag(text, found, closes, at, true)?;
-        (tag.complete && attributes(tag.attributes).is_some()).then_some(tag)
+
+        let found = self.find_name(&name)?;
+        let tag = read_tag_end(text, found, closes, at, true)?;
+        (tag.complete && parse_attributes(tag.attributes).is_some()).then_some(tag)
     }
 }
 
-/// Tells the characters of plain names.
-fn is_plain(byte: u8) -> bool {
+/// Returns true for bytes of plain names.
+fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// Returns a letter as a bit.
-fn letter(byte: u8) -> Option<u32> {
+/// Returns a letter as a bit, case-insensitive.
+fn letter_bit(byte: u8) -> Option<u32> {
     byte.is_ascii_alphabetic()
         .then(|| 1 << (byte.to_ascii_lowercase() - b'a'))
 }
 
 /// Reads the rest of a tag whose name ends at an offset.
-fn tag(text: &str, name: Name, closes: bool, at: usize, loose: bool) -> Option<Tag<'_>> {
+fn read_tag_end(
+    text: &str,
+    name: TagName,
+    closes: bool,
+    at: usize,
+    loose: bool,
+) -> Option<Tag<'_>> {
     let after = &text[at..];
     let joined = after.starts_with('=');
-    if joined && name != Name::Call(Call::Function) {
+    if joined && name != TagName::Call(CallForm::Function) {
         return None;
     }
+
     let ends = |c: char| matches!(c, '>' | '/' | '<' | '=') || c.is_whitespace();
     if !after.is_empty() && !after.starts_with(ends) {
         return None;
     }
-    let end = quoted_end(after).or_else(|| memchr::memchr3(b'>', b'<', b'\n', after.as_bytes()));
+    let end =
+        find_quoted_end(after).or_else(|| memchr::memchr3(b'>', b'<', b'\n', after.as_bytes()));
     let complete = end.is_some_and(|end| after.as_bytes()[end] == b'>');
     let end = end.unwrap_or(after.len());
+
     let inner = after[..end].trim_end();
     let empty = complete && !closes && inner.ends_with('/');
     let attributes = if empty {
@@ -276,6 +309,7 @@ fn tag(text: &str, name: Name, closes: bool, at: usize, loose: bool) -> Option<T
     } else {
         &after[..end]
     };
+
     let length = at + end + usize::from(complete);
     Some(Tag {
         name,
@@ -288,21 +322,28 @@ fn tag(text: &str, name: Name, closes: bool, at: usize, loose: bool) -> Option<T
     })
 }
 
-/// Returns where a tag ends whose attributes hold brackets in quotes. A tag does not reach over a line: its `>` may be
-/// the mark of a quote.
-fn quoted_end(after: &str) -> Option<usize> {
-    let bytes = &after.as_bytes()[..after.len().min(LONGEST_TAG)];
+/// Returns the end of a tag that has brackets in quoted attribute values. A tag never spans lines,
+/// because a `>` on the next line may start a block quote.
+fn find_quoted_end(after: &str) -> Option<usize> {
+    let bytes = &after.as_bytes()[..after.len().min(MAX_TAG_BYTES)];
     let first = memchr::memchr3(b'>', b'<', b'\n', bytes)?;
     if !bytes[..first].contains(&b'"') && !bytes[..first].contains(&b'\'') {
         return None;
     }
-    let (mut quote, mut last, mut quotes) = (None, b' ', 0);
+
+    let mut quote = None;
+    let mut quotes = 0;
+    // The last byte that is not a blank.
+    let mut last = b' ';
     for (at, &byte) in bytes.iter().enumerate() {
         match (quote, byte) {
             (_, b'\n') | (None, b'<') => return None,
             (Some(open), _) if open == byte => quote = None,
-            (None, b'"' | b'\'') if last == b'=' && quotes == MOST_QUOTED => return None,
-            (None, b'"' | b'\'') if last == b'=' => (quote, quotes) = (Some(byte), quotes + 1),
+            (None, b'"' | b'\'') if last == b'=' && quotes == MAX_QUOTED_VALUES => return None,
+            (None, b'"' | b'\'') if last == b'=' => {
+                quote = Some(byte);
+                quotes += 1;
+            }
             (None, b'>') => return Some(at),
             _ => {}
         }
@@ -316,12 +357,12 @@ fn quoted_end(after: &str) -> Option<usize> {
 pub(super) struct Attributes<'a> {
     /// Names and values, in order.
     pub(super) pairs: Vec<(&'a str, &'a str)>,
-    /// Whether a value has no quotes, or curly ones.
+    /// Set if a value has no quotes, or curly quotes.
     pub(super) loose: bool,
 }
 
 impl<'a> Attributes<'a> {
-    /// Returns an attribute's value, in any case; `None` if it is missing or stands twice.
+    /// Returns the value of an attribute, ignoring case; `None` if it is missing or duplicated.
     pub(super) fn get(&self, wanted: &str) -> Option<&'a str> {
         let mut found = self
             .pairs
@@ -332,8 +373,8 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// Reads attributes with any quotes or none; `None` if they cannot be read.
-pub(super) fn attributes(text: &str) -> Option<Attributes<'_>> {
+/// Parses attributes with any quotes or none; `None` if they are malformed.
+pub(super) fn parse_attributes(text: &str) -> Option<Attributes<'_>> {
     let mut read = Attributes::default();
     let mut rest = text.trim();
     while !rest.is_empty() {
@@ -344,8 +385,10 @@ pub(super) fn attributes(text: &str) -> Option<Attributes<'_>> {
         {
             return None;
         }
+
         let after = after.trim_start();
         let first = after.chars().next()?;
+
         let (value, after) = match first {
             '"' | '\'' => after[1..].split_once(first)?,
             '“' | '”' | '„' | '‘' | '’' => {
@@ -363,6 +406,7 @@ pub(super) fn attributes(text: &str) -> Option<Attributes<'_>> {
                 plain.then(|| after.split_at(end))?
             }
         };
+
         read.pairs.push((name, value));
         rest = after.trim_start();
     }
@@ -375,7 +419,7 @@ mod tests {
 
     #[test]
     fn attributes_are_read_whole() {
-        let target = |text| attributes(text).and_then(|read| read.get("target"));
+        let target = |text| parse_attributes(text).and_then(|read| read.get("target"));
         assert_eq!(target(" target=\"a.md\""), Some("a.md"));
         assert_eq!(target(" x = 'y' target = 'a.md' "), Some("a.md"));
         assert_eq!(
@@ -398,8 +442,8 @@ mod tests {
 
     #[test]
     fn only_names_of_the_grammar_are_tags() {
-        let names = Names::of(&Grammar::any_review());
-        let read = |text| names.read(text);
+        let names = TagNames::from_grammar(&Grammar::any_review());
+        let read = |text| names.read_tag(text);
         for text in [
             "<Review>",
             "</THINK>",
@@ -416,7 +460,7 @@ mod tests {
             "<\u{A0}review\u{A0}>",
         ] {
             assert!(
-                read(text).is_some_and(|tag| tag.loose && tag.name == Name::Review),
+                read(text).is_some_and(|tag| tag.loose && tag.name == TagName::Review),
                 "{text}"
             );
         }

@@ -1,13 +1,13 @@
-//! Which verdict a response holds, or why it holds none.
+//! The verdict and the required markers of a response.
 
 use super::{Context, parse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Grammar, Marker, RejectedEffect, Response, ReviewResult};
 
-/// Returns the most severe verdict of an agent's output, of all that there are, whatever the mode.
+/// Returns the most severe verdict in an agent's output, accepting the verdicts of every mode.
 ///
-/// Verdicts in thoughts, quotes and code do not count, and PASS counts only as the last line. No `run` is asked for: to
-/// read the reply to a prompt that had one, use [`parse()`] with [`Context::nonce`].
+/// Verdicts in thoughts, quotes and code do not count, and PASS counts only as the last line. The `run` attribute is
+/// not checked. For a reply to a prompt with a `run`, use [`parse()`] with [`Context::nonce`].
 ///
 /// ```
 /// use agentd::models::ReviewResult;
@@ -25,24 +25,26 @@ use crate::models::{Grammar, Marker, RejectedEffect, Response, ReviewResult};
 pub fn parse_review_marker(output: &str) -> Result<ReviewResult> {
     let grammar = Grammar::any_review();
     let response = parse(output, &grammar, &Context::default());
-    verdict(&response, &grammar)?.ok_or_else(missing)
+    verdict(&response, &grammar)?.ok_or_else(missing_verdict)
 }
 
 /// Returns the verdict of a response.
 ///
 /// # Errors
 ///
-/// `MissingReviewMarker` if the verdict is unclear, or missing where the grammar requires one. An unclear verdict never
-/// passes. `VerdictNotAllowed` for a verdict that the mode does not know.
+/// `MissingReviewMarker` if the verdict is unclear, or missing where the grammar requires one. An unclear verdict
+/// never passes. `VerdictNotAllowed` for a verdict that the mode does not define.
 pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewResult>> {
     let counted = response.markers.iter().filter_map(|marker| match marker {
         Marker::Review { verdict } => Some(*verdict),
         Marker::TaskStatus { .. } | Marker::Named { .. } => None,
     });
     match counted.max() {
-        Some(verdict) if !grammar.verdicts.contains(&verdict) => Err(not_allowed(verdict, grammar)),
+        Some(verdict) if !grammar.verdicts.contains(&verdict) => {
+            Err(disallowed_verdict(verdict, grammar))
+        }
         Some(ReviewResult::Pass) => match unread_action(response) {
-            Some(action) => Err(unclear(&format!(
+            Some(action) => Err(unclear_verdict(&format!(
                 "an action next to PASS could not be read: {}",
                 action.reason
             ))),
@@ -50,14 +52,17 @@ pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewRe
         },
         Some(verdict) => Ok(Some(verdict)),
         None => match response.verdict_doubts.first() {
-            Some(doubt) => Err(unclear(&format!("line {}: {}", doubt.line, doubt.reason))),
-            None if grammar.verdict_required => Err(missing()),
+            Some(doubt) => Err(unclear_verdict(&format!(
+                "line {}: {}",
+                doubt.line, doubt.reason
+            ))),
+            None if grammar.verdict_required => Err(missing_verdict()),
             None => Ok(None),
         },
     }
 }
 
-/// Returns an action of the response that could not be read. In a mode with verdicts it may be a finding.
+/// Returns an action that could not be read. In a mode with verdicts it may be a finding.
 fn unread_action(response: &Response) -> Option<&RejectedEffect> {
     response
         .proposals
@@ -65,11 +70,11 @@ fn unread_action(response: &Response) -> Option<&RejectedEffect> {
         .find(|proposal| proposal.what.is_action())
 }
 
-/// Checks that a response holds the markers that its grammar requires.
+/// Checks that a response has all markers that the grammar requires.
 ///
 /// # Errors
 ///
-/// `MissingMarker` naming the first that is missing and its values.
+/// `MissingMarker` with the first missing marker and its values.
 pub fn required_markers(response: &Response, grammar: &Grammar) -> Result<()> {
     for spec in grammar.markers.iter().filter(|spec| spec.required) {
         let found =
@@ -83,25 +88,26 @@ pub fn required_markers(response: &Response, grammar: &Grammar) -> Result<()> {
     Ok(())
 }
 
-fn not_allowed(verdict: ReviewResult, grammar: &Grammar) -> Error {
+fn disallowed_verdict(verdict: ReviewResult, grammar: &Grammar) -> Error {
     let known: Vec<&str> = grammar
         .verdicts
         .iter()
         .map(|verdict| verdict.name())
         .collect();
-    let known = if known.is_empty() {
+    let listed = if known.is_empty() {
         "none".to_owned()
     } else {
         known.join(", ")
     };
+
     Error::new(
         ErrorKind::VerdictNotAllowed,
         format!("{verdict} is not a verdict of this mode"),
     )
-    .with_hint(format!("verdicts of this mode: {known}"))
+    .with_hint(format!("verdicts of this mode: {listed}"))
 }
 
-fn unclear(reason: &str) -> Error {
+fn unclear_verdict(reason: &str) -> Error {
     Error::new(
         ErrorKind::MissingReviewMarker,
         format!("the verdict is unclear: {reason}"),
@@ -109,7 +115,7 @@ fn unclear(reason: &str) -> Error {
     .with_hint("an unclear verdict never passes; take the turn again, or decide yourself")
 }
 
-fn missing() -> Error {
+fn missing_verdict() -> Error {
     Error::new(ErrorKind::MissingReviewMarker, "the reply has no verdict")
         .with_hint("a missing verdict never passes; take the turn again, or decide yourself")
 }

@@ -1,4 +1,4 @@
-//! The line that decides: where a PASS counts, and which lines contradict it.
+//! The verdict line: the line on which a PASS counts, and the lines that contradict it.
 
 use super::review::{is_formatting, is_quotation_mark, split_verdict};
 use crate::models::ReviewResult;
@@ -6,22 +6,24 @@ use crate::models::ReviewResult;
 /// Labels that may precede a verdict, in any case.
 const LABELS: [&str; 2] = ["verdict", "final verdict"];
 
-/// Most words of a label before a verdict that is no tag: `My final verdict: NEEDS_CHANGES`.
+/// Maximum number of words in a label before a verdict without a tag: `My final verdict:
+/// NEEDS_CHANGES`.
 const MAX_LABEL_WORDS: usize = 3;
 
-/// Returns whether a line holds nothing but the tag between `before` and `after`: a label, formatting and decoration
-/// aside. Without quotes, the tag is not in backticks or quotation marks.
+/// Returns true if a line holds only the tag between `before` and `after`, apart from a label,
+/// formatting and decoration. Backticks and quotation marks around the tag are accepted only with
+/// `allows_quotes`.
 pub(super) fn is_verdict_line(before: &str, after: &str, allows_quotes: bool) -> bool {
     let quotes = |text: &str| text.chars().filter(|c| is_quotation_mark(*c)).count();
     let is_quoted = quotes(before) > 0 || quotes(after) > 0;
-    // A mark on one side only belongs to something that spans several lines.
+    // A mark on one side only belongs to a quotation that spans several lines.
     if quotes(before) % 2 != quotes(after) % 2 || (is_quoted && !allows_quotes) {
         return false;
     }
     is_label_or_blank(without_list_marker(before)) && after.chars().all(is_formatting)
 }
 
-/// Returns whether a line that ends with a colon, right before the verdict, is one of the labels.
+/// Returns true if a line that ends with a colon, right before the verdict, is one of the labels.
 pub(super) fn is_label(line: &str) -> bool {
     let label = without_list_marker(line).trim_matches(is_label_formatting);
     LABELS.iter().any(|known| label.eq_ignore_ascii_case(known))
@@ -31,12 +33,12 @@ fn is_label_or_blank(text: &str) -> bool {
     text.chars().all(is_formatting) || is_label(text)
 }
 
-/// Formatting around a label, and what separates it from the verdict.
+/// Returns true for formatting around a label, and for the separator between a label and a verdict.
 fn is_label_formatting(c: char) -> bool {
     is_formatting(c) || matches!(c, ':' | '-' | '–' | '—' | '=')
 }
 
-/// Removes what starts a heading or a list item.
+/// Removes the mark of a heading or of a list item.
 fn without_list_marker(line: &str) -> &str {
     let line = line.trim_start().trim_start_matches('#').trim_start();
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
@@ -48,8 +50,9 @@ fn without_list_marker(line: &str) -> &str {
         .unwrap_or(line)
 }
 
-/// Returns the verdict that a heading or a labelled line states without a tag, such as `# NEEDS_CHANGES` or
-/// `Verdict: needs changes`. A sentence that mentions a verdict states none.
+/// Returns the verdict that a heading or a labelled line states without a tag, such as `#
+/// NEEDS_CHANGES` or `Verdict: needs changes`. A sentence that mentions a verdict does not state
+/// it.
 pub(super) fn stated_verdict(line: &str) -> Option<ReviewResult> {
     let is_heading = line.trim_start().starts_with('#');
     let words = plain_words(line);
@@ -60,9 +63,10 @@ pub(super) fn stated_verdict(line: &str) -> Option<ReviewResult> {
         return Some(value.verdict);
     }
 
-    if let Some(verdict) = behind_verdict_label(&words) {
+    if let Some(verdict) = labelled_verdict(&words) {
         return Some(verdict);
     }
+
     let (label, rest) = words.split_once(':')?;
     let value = StatedValue::read(rest)?;
     let is_label = label.split_whitespace().count() <= MAX_LABEL_WORDS;
@@ -70,7 +74,7 @@ pub(super) fn stated_verdict(line: &str) -> Option<ReviewResult> {
 }
 
 /// Returns the verdict that follows the word "verdict" and a separator: `Verdict: …`, `**Verdict** — …`, `| Verdict | … |`.
-fn behind_verdict_label(words: &str) -> Option<ReviewResult> {
+fn labelled_verdict(words: &str) -> Option<ReviewResult> {
     let at = words.to_ascii_lowercase().rfind("verdict")?;
     let (label, rest) = words.split_at(at);
     let rest = &rest["verdict".len()..];
@@ -110,8 +114,10 @@ fn plain_words(line: &str) -> String {
         .replace("&lt;", "<")
         .replace("&gt;", ">")
         .replace("&quot;", "\"");
+
     let mut out = String::new();
     let mut is_tag = false;
+
     for c in without_list_marker(&line).chars() {
         match c {
             '<' => is_tag = true,
@@ -121,6 +127,7 @@ fn plain_words(line: &str) -> String {
             _ => {}
         }
     }
+
     out
 }
 

@@ -1,63 +1,67 @@
-//! Actions in all their forms, and updates: what stands between their tags is opaque.
+//! Actions in all notations, and updates. Their bodies are opaque.
 
 use std::ops::Range;
 
 use foldhash::HashMap;
 use memchr::memmem;
 
-use super::{FoundEffect, Kind, MAX_REJECTED_EFFECTS, Place, Scanner};
+use super::{EffectContent, EffectPlace, FoundEffect, MAX_REJECTED_EFFECTS, Scanner};
 use crate::models::{Code, EffectKind, Update, UpdateFormat};
 use crate::parse::call;
-use crate::parse::tag::{Attributes, Call, Name, Tag, attributes};
+use crate::parse::tag::{Attributes, CallForm, Tag, TagName, parse_attributes};
 
-/// The most tags of actions that are looked at; beyond them, none is closed.
-const MOST_TAGS: usize = 1_000_000;
+/// Maximum number of action tags that are paired. Later ones count as unclosed.
+const MAX_TAGS: usize = 1_000_000;
 
-/// The tags of actions from some place on, each opener with its closer.
-pub(super) struct Elements {
-    tags: Vec<Element>,
+/// Action tags from an offset on, each opening tag with its closing tag.
+pub(super) struct ActionTags {
+    tags: Vec<ActionTag>,
 }
 
-struct Element {
+struct ActionTag {
     at: usize,
     end: usize,
-    /// `None` for a tag that is no action's, and ends one that is not closed.
-    call: Option<Call>,
+    /// `None` for another tag, which ends an unclosed action.
+    call: Option<CallForm>,
     closes: bool,
-    /// For an opener, the closer that pairs with it.
+    /// Index of the closing tag of an opening tag.
     partner: Option<usize>,
 }
 
-impl Elements {
-    /// Finds all tags of actions behind an offset, and pairs them by name.
-    fn after(scanner: &Scanner<'_>, from: usize) -> Self {
-        let mut tags: Vec<Element> = Vec::new();
-        let mut open: HashMap<Call, Vec<usize>> = HashMap::default();
+impl ActionTags {
+    /// Finds all action tags from an offset on, and pairs them by name.
+    fn find_after(scanner: &Scanner<'_>, from: usize) -> Self {
+        let mut tags: Vec<ActionTag> = Vec::new();
+        let mut open: HashMap<CallForm, Vec<usize>> = HashMap::default();
         let mut behind = from;
+
         for hit in memchr::memchr_iter(b'<', &scanner.text.as_bytes()[from..]) {
             let at = from + hit;
-            // What stands in the quotes of a tag is no tag.
+            // Skip brackets inside the quoted attributes of a tag.
             if at < behind {
                 continue;
             }
+
             let Some(tag) = scanner
                 .names
-                .read(&scanner.text[at..])
+                .read_tag(&scanner.text[at..])
                 .filter(|tag| tag.complete)
             else {
                 continue;
             };
-            let (closes, end) = (tag.closes, at + tag.length);
+            let closes = tag.closes;
+            let end = at + tag.length;
             behind = end;
+
             match tag.name {
-                Name::Call(call) => {
+                TagName::Call(call) => {
                     let stack = open.entry(call).or_default();
                     if closes && let Some(opener) = stack.pop() {
                         tags[opener].partner = Some(tags.len());
                     } else if !closes && !tag.empty {
                         stack.push(tags.len());
                     }
-                    tags.push(Element {
+                    tags.push(ActionTag {
                         at,
                         end,
                         call: Some(call),
@@ -65,8 +69,8 @@ impl Elements {
                         partner: None,
                     });
                 }
-                Name::Message | Name::Update | Name::Thinking if !closes => {
-                    tags.push(Element {
+                TagName::Message | TagName::Update | TagName::Thinking if !closes => {
+                    tags.push(ActionTag {
                         at,
                         end,
                         call: None,
@@ -76,19 +80,21 @@ impl Elements {
                 }
                 _ => {}
             }
-            if tags.len() >= MOST_TAGS {
+
+            if tags.len() >= MAX_TAGS {
                 break;
             }
         }
         Self { tags }
     }
 
-    fn index(&self, at: usize) -> Option<usize> {
+    fn index_at(&self, at: usize) -> Option<usize> {
         self.tags.binary_search_by_key(&at, |tag| tag.at).ok()
     }
 
-    /// Returns the tag that closes the one at an index, and whether another of the same form opens in between.
-    fn closer(&self, opener: usize) -> Option<(&Element, bool)> {
+    /// Returns the closing tag of the opening tag at an index, and true if another action of the
+    /// same form opens in between.
+    fn find_closer(&self, opener: usize) -> Option<(&ActionTag, bool)> {
         let partner = self.tags[opener].partner?;
         let call = self.tags[opener].call;
         let nested = self.tags[opener + 1..partner]
@@ -97,11 +103,11 @@ impl Elements {
         Some((&self.tags[partner], nested))
     }
 
-    /// Returns the last closer of the same form behind an index and before the next opener.
-    fn last_closer(&self, opener: usize) -> Option<&Element> {
+    /// Returns the last closing tag of the same form before the next opening tag.
+    fn find_last_closer(&self, opener: usize) -> Option<&ActionTag> {
         let call = self.tags[opener].call;
-        // Behind another tag of ours, it is another's.
-        let before = |tag: &&Element| tag.call.is_some() && (tag.call != call || tag.closes);
+        // After another opening tag, closing tags belong to that one.
+        let before = |tag: &&ActionTag| tag.call.is_some() && (tag.call != call || tag.closes);
         self.tags[opener + 1..]
             .iter()
             .take_while(before)
@@ -109,40 +115,46 @@ impl Elements {
             .last()
     }
 
-    /// Returns where the next tag behind an index stands.
-    fn next(&self, index: usize) -> Option<usize> {
+    /// Returns the offset of the tag after an index.
+    fn next_offset(&self, index: usize) -> Option<usize> {
         self.tags.get(index + 1).map(|tag| tag.at)
     }
 }
 
 impl<'a> Scanner<'a> {
-    /// Takes an action.
-    pub(super) fn call(&mut self, opener: Tag<'a>, call: Call) {
+    /// Reads an action.
+    pub(super) fn take_call(&mut self, opener: Tag<'a>, call: CallForm) {
         let start = self.at + opener.length;
         if !opener.complete {
-            // Such a tag is text, unless the reply ends in it.
+            // An incomplete tag is text, unless the reply ends in it.
             self.at = start;
             return;
         }
+
         if opener.empty {
             return self.read_call(&opener, call, &(start..start), start);
         }
-        let elements = match self.elements.take() {
-            Some(elements) => elements,
-            None => Elements::after(self, self.at),
+
+        let action_tags = match self.action_tags.take() {
+            Some(action_tags) => action_tags,
+            None => ActionTags::find_after(self, self.at),
         };
-        let index = elements.index(self.at);
-        let closer = index.and_then(|index| elements.closer(index));
+        let index = action_tags.index_at(self.at);
+        let closer = index.and_then(|index| action_tags.find_closer(index));
+
         match (closer, index) {
             (Some((closer, nested)), Some(index)) => {
-                let (body, end) = (start..closer.at, closer.end);
-                let last = elements
-                    .last_closer(index)
+                let body = start..closer.at;
+                let end = closer.end;
+
+                let last = action_tags
+                    .find_last_closer(index)
                     .filter(|last| last.at > closer.at);
+
                 if nested {
                     self.refuse_call(&opener, call, "it holds another action", body, end);
                 } else if let Some(last) = last
-                    && call::read(
+                    && call::read_action(
                         call,
                         opener.attributes,
                         &self.text[body.clone()],
@@ -150,18 +162,17 @@ impl<'a> Scanner<'a> {
                     )
                     .is_err()
                 {
-                    // A closer inside a field is not the action's.
-                    let (body, end) = (start..last.at, last.end);
-                    self.read_call(&opener, call, &body, end);
+                    // The first closing tag is inside a field; the last one closes the action.
+                    self.read_call(&opener, call, &(start..last.at), last.end);
                 } else {
                     self.read_call(&opener, call, &body, end);
                 }
             }
-            // A name in brackets that is not closed is spoken of, and nothing more.
+            // An unclosed name in brackets is only a mention.
             _ if !self.is_meant(&opener, call) => self.at = start,
             _ => {
                 let end = index
-                    .and_then(|index| elements.next(index))
+                    .and_then(|index| action_tags.next_offset(index))
                     .unwrap_or(self.text.len());
                 self.found.open |= end == self.text.len();
                 let end = end.max(start);
@@ -174,24 +185,25 @@ impl<'a> Scanner<'a> {
                 );
             }
         }
-        self.elements = Some(elements);
+
+        self.action_tags = Some(action_tags);
     }
 
-    /// Tells whether an opener that is not closed asks for something: a name in brackets may be spoken of.
-    fn is_meant(&self, opener: &Tag<'a>, call: Call) -> bool {
-        let name = || call::name(call, opener.attributes, "", self.grammar);
+    /// Returns true if an unclosed opening tag is a request rather than a mention of its name.
+    fn is_meant(&self, opener: &Tag<'a>, call: CallForm) -> bool {
+        let name = || call::find_action_name(call, opener.attributes, "", self.grammar);
         match call {
-            Call::Action => !opener.attributes.trim().is_empty(),
-            Call::Tool => true,
-            Call::Invoke | Call::Function => {
-                name().is_some_and(|name| call::is_known(&name, self.grammar))
+            CallForm::Action => !opener.attributes.trim().is_empty(),
+            CallForm::Tool => true,
+            CallForm::Invoke | CallForm::Function => {
+                name().is_some_and(|name| call::is_known_action(&name, self.grammar))
             }
-            Call::Named(_) => false,
+            CallForm::Named(_) => false,
         }
     }
 
-    fn read_call(&mut self, opener: &Tag<'a>, call: Call, body: &Range<usize>, end: usize) {
-        match call::read(
+    fn read_call(&mut self, opener: &Tag<'a>, call: CallForm, body: &Range<usize>, end: usize) {
+        match call::read_action(
             call,
             opener.attributes,
             &self.text[body.clone()],
@@ -199,17 +211,21 @@ impl<'a> Scanner<'a> {
         ) {
             Ok((action, problems)) => {
                 let span = self.at..end;
-                if call != Call::Action {
-                    self.problem(Code::NativeCall, span.clone());
+                if call != CallForm::Action {
+                    self.add_problem(Code::NativeCall, span.clone());
                 }
                 self.note_attributes(opener);
                 problems
                     .into_iter()
-                    .for_each(|code| self.problem(code, span.clone()));
-                self.push(EffectKind::action(&action.name), span, Kind::Action(action));
+                    .for_each(|code| self.add_problem(code, span.clone()));
+                self.push_effect(
+                    EffectKind::action(&action.name),
+                    span,
+                    EffectContent::Action(action),
+                );
             }
-            // What only looks like a call of ours is text.
-            Err(_) if matches!(call, Call::Named(_)) && body.is_empty() => self.at = body.start,
+            // An element that only looks like an action is text.
+            Err(_) if matches!(call, CallForm::Named(_)) && body.is_empty() => self.at = body.start,
             Err(reason) => self.refuse_call(opener, call, &reason, body.clone(), end),
         }
     }
@@ -217,20 +233,21 @@ impl<'a> Scanner<'a> {
     fn refuse_call(
         &mut self,
         opener: &Tag<'a>,
-        call: Call,
+        call: CallForm,
         reason: &str,
         body: Range<usize>,
         end: usize,
     ) {
         let span = self.at..end;
-        self.mask(body.clone());
+        self.skip_content(body.clone());
         if self.found.refused >= MAX_REJECTED_EFFECTS {
-            // Nobody is told of it any more, so that it need not be read.
-            self.cut(span, true, true);
+            // Rejected effects past the limit are not reported, so the name is not needed.
+            self.hide(span, true, true);
             self.at = end;
             return;
         }
-        let name = call::name(
+
+        let name = call::find_action_name(
             call,
             opener.attributes,
             &self.text[body.clone()],
@@ -238,20 +255,26 @@ impl<'a> Scanner<'a> {
         );
         let what = EffectKind::action(&name.unwrap_or_default());
         self.found.refused += 1;
-        self.push(what, span, Kind::Refused(reason.to_owned()));
+        self.push_effect(what, span, EffectContent::Refused(reason.to_owned()));
     }
 
-    fn push(&mut self, what: EffectKind, span: Range<usize>, kind: Kind) {
-        self.cut(span.clone(), true, true);
+    fn push_effect(&mut self, what: EffectKind, span: Range<usize>, kind: EffectContent) {
+        self.hide(span.clone(), true, true);
         self.at = span.end;
         self.found.effects.push(FoundEffect {
             kind,
-            place: Place { what, span },
+            place: EffectPlace { what, span },
         });
     }
 
-    /// Takes an update. Its body is opaque and reaches to the last closer before the next update.
-    pub(super) fn update(&mut self, opener: Tag<'a>) {
+    /// Reads an update. Its body is opaque and reaches to the last closing tag before the next
+    /// update.
+    ///
+    /// The body may itself mention the closing tag. Of several closing tags the last one counts if
+    /// it is alone on its line and the others are not (see `ends_clearly`). Otherwise the end is
+    /// unclear, the update is refused, and the span up to the last closing tag is recorded as
+    /// unclear.
+    pub(super) fn take_update(&mut self, opener: Tag<'a>) {
         let start = self.at + opener.length;
         let rest = &self.text[start..];
         if !opener.complete && rest.is_empty() {
@@ -263,27 +286,31 @@ impl<'a> Scanner<'a> {
             && opener.complete
             && !self.update_closes_after(start)
         {
-            // The tag is spoken of, and nothing more.
+            // The tag is only mentioned.
             self.at = start;
             return;
         }
+
         let (mut closers, region) = self.update_closers(rest);
-        // One in code is spoken of, unless there is no other.
+        // A closing tag after a backtick is only mentioned, unless there is no other.
         if closers
             .iter()
             .any(|closer| !rest[..closer.start].ends_with('`'))
         {
             closers.retain(|closer| !rest[..closer.start].ends_with('`'));
         }
+
         let clear = closers.len() < 2 || self.ends_clearly(rest, &closers);
         let closer = if clear {
             closers.last()
         } else {
             closers.first()
         };
+
         let closer = closer.cloned().unwrap_or(region..region);
         let body = start..start + closer.start;
-        let read = attributes(opener.attributes);
+
+        let read = parse_attributes(opener.attributes);
         let target = read
             .as_ref()
             .and_then(|read| read.get("target"))
@@ -291,6 +318,7 @@ impl<'a> Scanner<'a> {
         let format = read
             .as_ref()
             .map_or(Some(UpdateFormat::Whole), update_format);
+
         let reason = match closers.len() {
             _ if !opener.complete || read.is_none() => "its opening tag cannot be read",
             _ if opener.empty => "it holds no text",
@@ -300,19 +328,26 @@ impl<'a> Scanner<'a> {
             _ if !clear => "it is closed more than once, so its end is not clear",
             _ => "",
         };
+
         if let (false, Some(last)) = (clear, closers.last()) {
-            // What stands up to the last may still be its text.
+            // The text up to the last closing tag may still belong to it.
             self.found
                 .unclear
                 .push(start + closer.end..start + last.end);
         }
+
         self.found.open |= closers.is_empty() && region == rest.len();
         let what = EffectKind::update(target);
         let span = self.at..start + closer.end;
+
         if reason.is_empty() {
             self.note_attributes(&opener);
-            if read.is_some_and(|read| read.pairs.iter().any(|(name, _)| !is_known(name))) {
-                self.problem(Code::UnknownAttribute, self.at..start);
+            if read.is_some_and(|read| {
+                read.pairs
+                    .iter()
+                    .any(|(name, _)| !is_update_attribute(name))
+            }) {
+                self.add_problem(Code::UnknownAttribute, self.at..start);
             }
             let skip = usize::from(self.text[body.clone()].starts_with('\n'));
             let skip = skip + 2 * usize::from(self.text[body.clone()].starts_with("\r\n"));
@@ -324,53 +359,59 @@ impl<'a> Scanner<'a> {
                 format,
                 span: 0..0,
             };
-            self.push(what, span, Kind::Update(update));
+            self.push_effect(what, span, EffectContent::Update(update));
         } else {
-            self.mask(start..start + closer.end);
-            self.push(what, span, Kind::Refused(reason.to_owned()));
+            self.skip_content(start..start + closer.end);
+            self.push_effect(what, span, EffectContent::Refused(reason.to_owned()));
         }
     }
 
-    /// Tells whether the last of several closers is the right one: the others are text, and nothing of ours stands
-    /// between them.
+    /// Returns true if the last of several closing tags is the right one: the others are text, and
+    /// no other tag of the grammar is between them.
     fn ends_clearly(&self, text: &str, closers: &[Range<usize>]) -> bool {
         let (Some(first), Some(last)) = (closers.first(), closers.last()) else {
             return true;
         };
+
         let between = &text[first.end..last.start];
-        let update = |name: Name| name == Name::Update;
+        let update = |name: TagName| name == TagName::Update;
         let mut tags = memchr::memchr_iter(b'<', between.as_bytes());
+
         ends_alone(text, closers)
             && !tags.any(|at| {
                 self.names
-                    .read(&between[at..])
+                    .read_tag(&between[at..])
                     .is_some_and(|tag| !update(tag.name))
             })
     }
 
-    /// Returns the closers of updates in a text, and where the next update opens, or the end.
+    /// Returns the closing tags of updates in a text, and the offset of the next update, or the
+    /// end.
     fn update_closers(&self, text: &str) -> (Vec<Range<usize>>, usize) {
         let mut closers: Vec<Range<usize>> = Vec::new();
-        // Up to where the text was looked at, and whether only blanks stand before it on its line.
-        let (mut seen, mut blank) = (0, true);
+        // End of the examined text, and whether its last line is blank so far.
+        let mut seen = 0;
+        let mut blank = true;
         for at in memchr::memchr_iter(b'<', text.as_bytes()) {
-            // What stands in the quotes of a closer is no tag.
+            // Skip brackets inside the quoted attributes of a closing tag.
             if at < seen {
                 continue;
             }
-            match self.names.read(&text[at..]) {
+
+            match self.names.read_tag(&text[at..]) {
                 Some(Tag {
-                    name: Name::Update,
+                    name: TagName::Update,
                     closes: true,
                     complete: true,
                     length,
                     ..
                 }) => {
                     closers.push(at..at + length);
-                    (seen, blank) = (at + length, true);
+                    seen = at + length;
+                    blank = true;
                 }
                 Some(Tag {
-                    name: Name::Update,
+                    name: TagName::Update,
                     closes: false,
                     complete: true,
                     ..
@@ -383,7 +424,7 @@ impl<'a> Scanner<'a> {
                     if blank || !closers.is_empty() {
                         return (closers, at);
                     }
-                    // In the middle of a line it is text that speaks of it.
+                    // In the middle of a line, the tag is only mentioned.
                     seen = at;
                 }
                 _ => {}
@@ -392,7 +433,8 @@ impl<'a> Scanner<'a> {
         (closers, text.len())
     }
 
-    /// Tells whether an update is closed somewhere behind an offset; asked in ascending order, a text is read once.
+    /// Returns true if an update is closed anywhere after an offset. With ascending offsets, the
+    /// text is read once.
     fn update_closes_after(&mut self, at: usize) -> bool {
         if self.update_closer < at {
             let found = memmem::find(&self.text.as_bytes()[at..], b"</content_update");
@@ -402,16 +444,16 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The attributes of an update.
-const ATTRIBUTES: [&str; 2] = ["target", "format"];
+/// Known attributes of an update.
+const UPDATE_ATTRIBUTES: [&str; 2] = ["target", "format"];
 
-fn is_known(attribute: &str) -> bool {
-    ATTRIBUTES
+fn is_update_attribute(attribute: &str) -> bool {
+    UPDATE_ATTRIBUTES
         .iter()
         .any(|known| known.eq_ignore_ascii_case(attribute))
 }
 
-/// Returns the format that an update's attributes name; `None` if that is not clear.
+/// Returns the format that an update names; `None` if it is unclear.
 fn update_format(attributes: &Attributes<'_>) -> Option<UpdateFormat> {
     let named = attributes
         .pairs
@@ -424,7 +466,8 @@ fn update_format(attributes: &Attributes<'_>) -> Option<UpdateFormat> {
     }
 }
 
-/// Tells whether the last of several closers stands alone on its line, and no other does: then the others are text.
+/// Returns true if the last of several closing tags is alone on its line, and no other is. Then the
+/// others are text.
 fn ends_alone(text: &str, closers: &[Range<usize>]) -> bool {
     let blank = |c: char| c != '\n' && c.is_whitespace();
     let alone = |closer: &Range<usize>| {
@@ -432,6 +475,7 @@ fn ends_alone(text: &str, closers: &[Range<usize>]) -> bool {
         text[..closer.start].trim_end_matches(blank).ends_with('\n')
             && (after.is_empty() || after.starts_with('\n'))
     };
+
     let Some((last, others)) = closers.split_last() else {
         return false;
     };

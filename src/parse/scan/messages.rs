@@ -1,4 +1,4 @@
-//! Messages: what is for people to read, and where it ends if nobody says so.
+//! Messages: the text for people, and its end if the closing tag is missing.
 
 use std::ops::Range;
 
@@ -6,20 +6,20 @@ use super::Scanner;
 use crate::models::Code;
 use crate::parse::tag::Tag;
 
-/// A message that was found.
+/// Span of a message.
 #[derive(Clone, Debug)]
-pub(in crate::parse) struct Message {
-    /// Its text, without its tags.
+pub(in crate::parse) struct MessageSpan {
+    /// The text between the tags.
     pub(in crate::parse) span: Range<usize>,
-    /// Whether it is closed by a tag.
+    /// Set if a tag closes it.
     pub(in crate::parse) closed: bool,
 }
 
-/// A message that is open.
-pub(super) struct Open {
+/// A message whose closing tag was not read yet.
+pub(super) struct OpenMessage {
     start: usize,
     depth: usize,
-    /// The tags of messages inside, and whether each opens.
+    /// Message tags inside it; true for an opening tag.
     inside: Vec<(Range<usize>, bool)>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Scanner<'a> {
     pub(super) fn open_message(&mut self, tag: Tag<'a>) {
         let span = self.at..self.at + tag.length;
         if !tag.complete {
-            // Such a tag is text, unless the reply ends in it.
+            // An incomplete tag is text, unless the reply ends in it.
             self.at = span.end;
             return;
         }
@@ -37,12 +37,13 @@ impl<'a> Scanner<'a> {
             self.at = span.end;
             return;
         }
-        self.message = Some(Open {
+
+        self.message = Some(OpenMessage {
             start: span.end,
             depth: 1,
             inside: Vec::new(),
         });
-        self.take(span);
+        self.skip_tag(span);
     }
 
     pub(super) fn close_message(&mut self, tag: Tag<'a>) {
@@ -50,30 +51,35 @@ impl<'a> Scanner<'a> {
         let Some(open) = &mut self.message else {
             return self.stray_closer(tag);
         };
+
         open.depth -= 1;
         if open.depth > 0 {
             open.inside.push((span.clone(), false));
             self.at = span.end;
             return;
         }
-        let (start, nested) = (open.start, !open.inside.is_empty());
+        let start = open.start;
+        let nested = !open.inside.is_empty();
         self.message = None;
+
         if nested {
-            self.problem(Code::NestedMessage, start..span.start);
+            self.add_problem(Code::NestedMessage, start..span.start);
         }
         if !tag.complete {
-            self.problem(Code::CutTag, span.clone());
+            self.add_problem(Code::CutTag, span.clone());
         }
-        self.found.messages.push(Message {
+
+        self.found.messages.push(MessageSpan {
             span: start..span.start,
             closed: true,
         });
-        self.take(span);
+        self.skip_tag(span);
     }
 
-    /// Ends the message that is open at the end: at the next message, at the next other tag, or at the end.
+    /// Ends an unclosed message at the end of the scan. It reaches to the next message tag, to the
+    /// next other tag, or to the end.
     pub(super) fn end_message(&mut self) {
-        let Some(Open { start, inside, .. }) = self.message.take() else {
+        let Some(OpenMessage { start, inside, .. }) = self.message.take() else {
             return;
         };
         let ends = self
@@ -83,16 +89,18 @@ impl<'a> Scanner<'a> {
             .filter(|cut| cut.ends)
             .map(|cut| cut.span.start);
         let ends: Vec<usize> = ends.collect();
+
         let mut from = Some(start);
         for (tag, opens) in inside {
             if let Some(start) = from.take() {
                 self.push_message(start..tag.start, !opens, &ends);
             }
-            self.cut(tag.clone(), false, false);
+            self.hide(tag.clone(), false, false);
             if opens {
                 from = Some(tag.end);
             }
         }
+
         if let Some(start) = from {
             self.push_message(start..self.found.end.max(start), false, &ends);
         }
@@ -104,9 +112,9 @@ impl<'a> Scanner<'a> {
         if !closed {
             let next = ends.partition_point(|&end| end < start);
             end = ends.get(next).copied().unwrap_or(end).min(end);
-            self.problem(Code::UnclosedMessage, start..end);
+            self.add_problem(Code::UnclosedMessage, start..end);
         }
-        self.found.messages.push(Message {
+        self.found.messages.push(MessageSpan {
             span: start..end,
             closed,
         });

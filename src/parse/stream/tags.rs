@@ -1,55 +1,55 @@
-//! What a tag does to the text behind it.
+//! Effect of a tag on the text after it.
 
-use super::{Call, Inside, Name, Reader, State, Tag, call};
+use super::{CallForm, Enclosure, StreamReader, StreamState, Tag, TagName, call};
 
-impl Reader {
-    /// Follows a tag; tells whether it means something here.
-    pub(super) fn tag(&mut self, tag: &Tag<'_>, text: &str) -> bool {
+impl StreamReader {
+    /// Applies a tag. Returns false if it is plain text here.
+    pub(super) fn apply_tag(&mut self, tag: &Tag<'_>, text: &str) -> bool {
         match self.inside.clone() {
-            Inside::Reply => {
+            Enclosure::Reply => {
                 self.in_reply(tag, text);
                 true
             }
-            Inside::Thought { depth } => self.in_thought(tag, text, depth),
-            Inside::Element {
-                name: Name::Update,
-                spoken,
+            Enclosure::Thought { depth } => self.in_thought(tag, text, depth),
+            Enclosure::Element {
+                name: TagName::Update,
+                may_be_mention,
                 ..
             } => {
-                let closes = tag.name == Name::Update && tag.closes && tag.complete;
+                let closes = tag.name == TagName::Update && tag.closes && tag.complete;
                 if closes {
-                    self.state = State::Closed;
+                    self.state = StreamState::Closed;
                     self.hidden = Some(String::new());
-                    self.inside = Inside::Element {
-                        name: Name::Update,
+                    self.inside = Enclosure::Element {
+                        name: TagName::Update,
                         depth: 1,
-                        spoken: false,
+                        may_be_mention: false,
                         cut: false,
                     };
                 }
-                closes || (spoken && self.was_spoken_of(tag, text))
+                closes || (may_be_mention && self.settle_mention(tag, text))
             }
-            Inside::Element {
+            Enclosure::Element {
                 name,
                 depth,
-                spoken,
+                may_be_mention,
                 cut,
             } => {
                 if cut {
                     self.in_cut(tag, text)
                 } else {
-                    self.in_call(tag, text, name, depth, spoken)
+                    self.in_call(tag, text, name, depth, may_be_mention)
                 }
             }
-            Inside::Marker { name, .. } => {
+            Enclosure::Marker { name, .. } => {
                 if tag.name != name {
                     return false;
                 }
                 if tag.closes && tag.complete {
-                    self.inside = Inside::Reply;
+                    self.inside = Enclosure::Reply;
                     self.hidden = None;
                 } else {
-                    self.give_up();
+                    self.reread_hidden();
                     self.again.push_str(text);
                 }
                 true
@@ -63,69 +63,71 @@ impl Reader {
             return;
         }
         match (tag.name, tag.closes) {
-            (Name::Thinking, false) => {
-                self.inside = Inside::Thought { depth: 1 };
+            (TagName::Thinking, false) => {
+                self.inside = Enclosure::Thought { depth: 1 };
                 self.hidden = None;
             }
-            (Name::Message, false) if tag.complete => {
+            (TagName::Message, false) if tag.complete => {
                 self.messages += 1;
                 self.bound_message(1);
             }
-            (Name::Message, true) => {
+            (TagName::Message, true) => {
                 self.messages = self.messages.saturating_sub(1);
                 self.closed = true;
                 self.bound_message(0);
             }
-            (Name::Update, false) => {
-                self.open(tag, text, tag.complete && tag.attributes.trim().is_empty())
+            (TagName::Update, false) => {
+                self.open_element(tag, text, tag.complete && tag.attributes.trim().is_empty())
             }
-            (Name::Call(call), false) if tag.complete => {
-                let named = matches!(call, Call::Named(_));
-                let reads = || call::read(call, tag.attributes, "", &self.grammar).is_ok();
-                let bare = call == Call::Action && tag.attributes.trim().is_empty();
+            (TagName::Call(call), false) if tag.complete => {
+                let named = matches!(call, CallForm::Named(_));
+                let reads = || call::read_action(call, tag.attributes, "", &self.grammar).is_ok();
+                let bare = call == CallForm::Action && tag.attributes.trim().is_empty();
                 if !tag.empty {
-                    self.open(tag, text, named || bare);
+                    self.open_element(tag, text, named || bare);
                 } else if named && !reads() {
-                    self.show(text);
+                    self.show_tag(text);
                 } else {
                     self.start_line();
                 }
             }
-            (Name::Message | Name::Call(_), false) => self.show(text),
-            (Name::Review | Name::TaskStatus | Name::Own(_), false)
+            (TagName::Message | TagName::Call(_), false) => self.show_tag(text),
+            (TagName::Review | TagName::TaskStatus | TagName::PackMarker(_), false)
                 if tag.complete && !tag.empty =>
             {
-                self.inside = Inside::Marker {
+                self.inside = Enclosure::Marker {
                     name: tag.name,
                     opener: text.to_owned(),
                 };
                 self.hidden = Some(String::new());
             }
-            (Name::Wrapper, _) if self.messages == 0 && !tag.empty => {}
-            (Name::Wrapper, _) | (Name::Review | Name::TaskStatus | Name::Own(_), false) => {
+            (TagName::Wrapper, _) if self.messages == 0 && !tag.empty => {}
+            (TagName::Wrapper, _)
+            | (TagName::Review | TagName::TaskStatus | TagName::PackMarker(_), false) => {
                 self.take(text);
             }
-            (Name::Thinking, true) => {
-                // What came before was a thought, a message included.
+            (TagName::Thinking, true) => {
+                // The text before was a thought, including any message.
                 self.closed = false;
                 self.messages = 0;
                 self.start_line();
             }
-            (Name::Update | Name::Call(_), true) => self.start_line(),
-            (Name::Review | Name::TaskStatus | Name::Own(_), true) => {}
+            (TagName::Update | TagName::Call(_), true) => self.start_line(),
+            (TagName::Review | TagName::TaskStatus | TagName::PackMarker(_), true) => {}
         }
     }
 
-    /// Shows a tag that is text. A line may start behind it.
-    fn show(&mut self, text: &str) {
+    /// Shows a tag that is text. A line may start after it.
+    fn show_tag(&mut self, text: &str) {
         self.take(text);
         self.start_line();
     }
 
-    /// Follows the outermost tags of a message, at which so many are open.
+    /// Starts or ends a part at the outermost tags of a message. `outermost` is the number of open
+    /// messages there.
     fn bound_message(&mut self, outermost: usize) {
         if self.messages == outermost {
-            self.shown.part();
+            self.shown.end_part();
             if !self.ended {
                 self.unclosed.clear();
             }
@@ -133,50 +135,51 @@ impl Reader {
         self.start_line();
     }
 
-    /// Hides an action or an update from its opener on.
-    fn open(&mut self, tag: &Tag<'_>, text: &str, spoken: bool) {
+    /// Hides an action or an update from its opening tag on.
+    fn open_element(&mut self, tag: &Tag<'_>, text: &str, may_be_mention: bool) {
         let unclosed = self.unclosed.contains(&tag.name);
-        if unclosed && spoken {
-            return self.show(text);
+        if unclosed && may_be_mention {
+            return self.show_tag(text);
         }
-        let cut = unclosed && tag.name != Name::Update;
-        self.inside = Inside::Element {
+
+        let cut = unclosed && tag.name != TagName::Update;
+        self.inside = Enclosure::Element {
             name: tag.name,
             depth: 1,
-            spoken,
+            may_be_mention,
             cut,
         };
-        self.hidden = spoken.then(|| text.to_owned());
+        self.hidden = may_be_mention.then(|| text.to_owned());
     }
 
-    /// Goes on behind something hidden that is closed.
-    pub(super) fn leave(&mut self) {
-        self.inside = Inside::Reply;
+    /// Continues after a hidden element that is closed.
+    pub(super) fn leave_element(&mut self) {
+        self.inside = Enclosure::Reply;
         self.hidden = None;
         self.start_line();
     }
 
     fn in_thought(&mut self, tag: &Tag<'_>, text: &str, depth: usize) -> bool {
-        let unclosed = self.unclosed.contains(&Name::Thinking);
+        let unclosed = self.unclosed.contains(&TagName::Thinking);
         match (tag.name, tag.closes) {
-            (Name::Thinking, true) if depth == 1 => {
-                self.leave();
+            (TagName::Thinking, true) if depth == 1 => {
+                self.leave_element();
                 return true;
             }
-            (Name::Thinking, true) => {
-                self.inside = Inside::Thought { depth: depth - 1 };
-                // Where tags do not pair, the last one closes.
+            (TagName::Thinking, true) => {
+                self.inside = Enclosure::Thought { depth: depth - 1 };
+                // If tags do not pair, the last one closes.
                 self.hidden = (!unclosed).then(String::new);
                 return true;
             }
-            (Name::Thinking, false) => self.inside = Inside::Thought { depth: depth + 1 },
-            (Name::Message, false) if tag.complete && unclosed => {
-                self.leave();
+            (TagName::Thinking, false) => self.inside = Enclosure::Thought { depth: depth + 1 },
+            (TagName::Message, false) if tag.complete && unclosed => {
+                self.leave_element();
                 self.again.push_str(text);
                 return true;
             }
-            // Where nothing closes it, a message ends a thought.
-            (Name::Message, false) if tag.complete => {
+            // If nothing closes it, a message ends a thought.
+            (TagName::Message, false) if tag.complete => {
                 self.hidden.get_or_insert_default();
             }
             _ => return false,
@@ -189,28 +192,31 @@ impl Reader {
         &mut self,
         tag: &Tag<'_>,
         text: &str,
-        name: Name,
+        name: TagName,
         depth: usize,
-        spoken: bool,
+        may_be_mention: bool,
     ) -> bool {
         let depth = match tag.name == name && tag.complete && !tag.empty {
             true if tag.closes => depth - 1,
             true => depth + 1,
             false => depth,
         };
+
         if depth == 0 {
-            self.leave();
+            self.leave_element();
             return true;
         }
-        self.inside = Inside::Element {
+
+        self.inside = Enclosure::Element {
             name,
             depth,
-            spoken,
+            may_be_mention,
             cut: false,
         };
-        if spoken && self.was_spoken_of(tag, text) {
+        if may_be_mention && self.settle_mention(tag, text) {
             return true;
         }
+
         if !ends_call(tag) {
             return false;
         }
@@ -219,49 +225,54 @@ impl Reader {
         true
     }
 
-    /// Ends an action that is not closed at the next tag.
+    /// Ends an unclosed action at the next tag.
     fn in_cut(&mut self, tag: &Tag<'_>, text: &str) -> bool {
         if ends_call(tag) {
-            self.leave();
+            self.leave_element();
             self.again.push_str(text);
         }
         ends_call(tag)
     }
 
-    /// Takes what a message has opened and not closed for a name that it speaks of.
-    fn was_spoken_of(&mut self, tag: &Tag<'_>, text: &str) -> bool {
-        let spoken = self.messages > 0 && tag.name == Name::Message && tag.closes;
-        if spoken {
-            self.give_up();
+    /// Treats an element that a message opens and does not close as a mention of its name.
+    fn settle_mention(&mut self, tag: &Tag<'_>, text: &str) -> bool {
+        let may_be_mention = self.messages > 0 && tag.name == TagName::Message && tag.closes;
+        if may_be_mention {
+            self.reread_hidden();
             self.again.push_str(text);
         }
-        spoken
+        may_be_mention
     }
 
-    /// Reads what was hidden again, as what is not closed.
-    pub(super) fn give_up(&mut self) {
+    /// Reads hidden text again, because its element is not closed.
+    pub(super) fn reread_hidden(&mut self) {
         let again = self.hidden.take().unwrap_or_default();
-        match std::mem::replace(&mut self.inside, Inside::Reply) {
-            Inside::Marker { opener, .. } => {
-                self.state = State::Text;
+
+        match std::mem::replace(&mut self.inside, Enclosure::Reply) {
+            Enclosure::Marker { opener, .. } => {
+                self.state = StreamState::Text;
                 self.take(&opener);
             }
-            Inside::Thought { .. } => {
-                self.unclosed.push(Name::Thinking);
+            Enclosure::Thought { .. } => {
+                self.unclosed.push(TagName::Thinking);
                 self.start_line();
             }
-            Inside::Element { name, .. } => {
+            Enclosure::Element { name, .. } => {
                 self.unclosed.push(name);
                 self.start_line();
             }
-            Inside::Reply => {}
+            Enclosure::Reply => {}
         }
+
         self.again.insert_str(0, &again);
     }
 }
 
-/// Tells whether a tag ends an action before it that is not closed.
+/// Returns true if a tag ends an unclosed action before it.
 fn ends_call(tag: &Tag<'_>) -> bool {
-    let opens = matches!(tag.name, Name::Message | Name::Update | Name::Thinking) && !tag.closes;
-    tag.complete && (opens || matches!(tag.name, Name::Call(_)))
+    let opens = matches!(
+        tag.name,
+        TagName::Message | TagName::Update | TagName::Thinking
+    ) && !tag.closes;
+    tag.complete && (opens || matches!(tag.name, TagName::Call(_)))
 }

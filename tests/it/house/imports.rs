@@ -37,7 +37,7 @@ const KNOWN_CYCLES: [(&[&str], &str); 6] = [
         "one scanner, whose methods for calls have a file of their own",
     ),
     (
-        &["parse::stream", "parse::stream::code"],
+        &["parse::stream", "parse::stream::pending_code"],
         "one reader, whose methods for code have a file of their own",
     ),
     (

@@ -1,46 +1,55 @@
-//! Which markers of tasks and of the pack's own count: those that are clear and do not repeat the prompt.
+//! Decides which task and pack markers count: those that are clear and do not repeat the prompt.
 
-use super::Judge;
+use super::ResponseBuilder;
 use crate::models::{Code, EffectKind, Marker, TaskStatus};
-use crate::parse::echo::Echo;
-use crate::parse::scan::{FoundMarker, MarkerValue, Place};
+use crate::parse::echo::EchoSource;
+use crate::parse::scan::{EffectPlace, FoundMarker, MarkerValue};
 
-impl Judge<'_> {
-    pub(super) fn markers(
+impl ResponseBuilder<'_> {
+    pub(super) fn add_markers(
         &mut self,
         markers: &[FoundMarker],
-        echoes: &[Option<Echo>],
-        mut own_doubts: Vec<Option<usize>>,
+        echoes: &[Option<EchoSource>],
+        mut pack_marker_doubts: Vec<Option<usize>>,
     ) {
-        own_doubts.resize(self.grammar.markers.len(), None);
+        pack_marker_doubts.resize(self.grammar.markers.len(), None);
         let mut own: Vec<Option<usize>> = vec![None; self.grammar.markers.len()];
+
         for (found, echo) in markers.iter().zip(echoes) {
             match &found.value {
                 MarkerValue::Review => {}
-                MarkerValue::Task { id, status } => self.task(id, *status, found, *echo),
-                MarkerValue::Own { marker, rank } => {
+                MarkerValue::Task { id, status } => self.add_task(id, *status, found, *echo),
+                MarkerValue::Pack { marker, rank } => {
                     let clear = echo.is_none()
                         && !self.context.is_cut()
                         && !self.form.partly_converted
-                        && self.readings.doubt(&found.span).is_none();
+                        && self.readings.find_doubt(&found.span).is_none();
                     let known = if clear {
                         &mut own[*marker]
                     } else {
-                        &mut own_doubts[*marker]
+                        &mut pack_marker_doubts[*marker]
                     };
                     *known = (*known).max(Some(*rank));
                 }
             }
         }
-        self.own_markers(&own, &own_doubts);
+
+        self.add_pack_markers(&own, &pack_marker_doubts);
     }
 
-    fn task(&mut self, id: &str, status: TaskStatus, found: &FoundMarker, echo: Option<Echo>) {
+    fn add_task(
+        &mut self,
+        id: &str,
+        status: TaskStatus,
+        found: &FoundMarker,
+        echo: Option<EchoSource>,
+    ) {
         let known = self
             .context
             .tasks
             .as_ref()
             .is_none_or(|tasks| tasks.iter().any(|task| task == id));
+
         let refused = match echo {
             _ if !self.grammar.task_status => {
                 Some((Code::DoubtfulMarker, "this mode reports on no tasks"))
@@ -50,20 +59,21 @@ impl Judge<'_> {
             None if self.form.partly_converted => {
                 Some((Code::DoubtfulMarker, "its tags are written in another form"))
             }
-            None if self.is_shaky(found.span.start) => {
+            None if self.may_be_in_thought(found.span.start) => {
                 Some((Code::DoubtfulMarker, "a thought before it is not closed"))
             }
             None if !known => Some((Code::UnknownTask, "there is no such task")),
             None => self
                 .readings
-                .doubt(&found.span)
+                .find_doubt(&found.span)
                 .map(|reason| (Code::DoubtfulMarker, reason)),
         };
+
         if let Some((code, reason)) = refused {
             self.problems.push((code, found.span.clone()));
             let again = self.grammar.task_status && !matches!(code, Code::Echo | Code::UnknownTask);
-            return self.refuse(
-                Place {
+            return self.reject(
+                EffectPlace {
                     what: EffectKind::task_status(id),
                     span: found.span.clone(),
                 },
@@ -71,6 +81,7 @@ impl Judge<'_> {
                 again,
             );
         }
+
         let next = self.response.markers.len();
         let index = *self.tasks.entry(id.to_owned()).or_insert(next);
         match self.response.markers.get_mut(index) {
@@ -87,9 +98,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Keeps of each marker of the pack's own the most severe value. One that is severer in a quote, or that cannot be
-    /// read, leaves it open what is meant.
-    fn own_markers(&mut self, own: &[Option<usize>], doubts: &[Option<usize>]) {
+    /// Adds the most severe value of each pack marker. A more severe value in a quote, or an
+    /// unreadable one, leaves the marker unclear, and then it is not added.
+    fn add_pack_markers(&mut self, own: &[Option<usize>], doubts: &[Option<usize>]) {
         for ((spec, worst), doubt) in self.grammar.markers.iter().zip(own).zip(doubts) {
             if doubt > worst {
                 self.problems

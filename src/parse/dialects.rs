@@ -1,37 +1,43 @@
-//! Replies whose tags are written in another form: other brackets, entities, channel marks.
+//! Replies whose tags are written in another notation: other brackets, entities, channel marks.
 
 use std::ops::Range;
 
-use super::fields::unescaped;
-use super::source::Source;
-use super::tag::Names;
+use super::fields::decode_entities;
+use super::source_map::SourceText;
+use super::tag::TagNames;
 use crate::models::{Code, Grammar};
 
-/// The longest tag in another form.
-const LONGEST_TAG: usize = 300;
+/// Maximum length of a tag in another notation.
+const MAX_TAG_BYTES: usize = 300;
 
 /// A reply with its tags rewritten.
-pub(super) struct Converted {
-    pub(super) source: Source<'static>,
+pub(super) struct ConvertedReply {
+    pub(super) source: SourceText<'static>,
     pub(super) code: Code,
-    /// Whether the reply starts and ends with a tag: then it is meant as a whole.
+    /// Set if the reply starts and ends with a tag, so that all of it is meant as tags.
     pub(super) whole: bool,
 }
 
-/// Rewrites a reply that has no tag of ours, in the first form in which it has some.
-pub(super) fn convert(source: &Source<'_>, grammar: &Grammar, names: &Names) -> Option<Converted> {
-    brackets(source, grammar, names, ["＜", "＞"])
-        .or_else(|| brackets(source, grammar, names, ["[", "]"]))
-        .or_else(|| entities(source, names))
+/// Rewrites tags in the first other notation that the reply uses; `None` if it uses none.
+pub(super) fn convert_tags(
+    source: &SourceText<'_>,
+    grammar: &Grammar,
+    names: &TagNames,
+) -> Option<ConvertedReply> {
+    convert_brackets(source, grammar, names, ["＜", "＞"])
+        .or_else(|| convert_brackets(source, grammar, names, ["[", "]"]))
+        .or_else(|| convert_entities(source, names))
 }
 
-/// Rewrites a reply that starts with channel marks: `<|channel|>analysis<|message|>` opens a thought, `final` a message.
-pub(super) fn harmony(source: &Source<'_>) -> Option<Source<'static>> {
+/// Rewrites a reply that starts with channel marks: `<|channel|>analysis<|message|>` opens a
+/// thought, `final` a message.
+pub(super) fn convert_harmony(source: &SourceText<'_>) -> Option<SourceText<'static>> {
     let text: &str = &source.text;
     let start = text.trim_start();
     if !(start.starts_with("<|channel|>") || start.starts_with("<|start|>")) {
         return None;
     }
+
     let mut edits: Vec<(Range<usize>, &str)> = Vec::new();
     let mut close = "";
     let mut at = 0;
@@ -42,17 +48,20 @@ pub(super) fn harmony(source: &Source<'_>) -> Option<Source<'static>> {
         "<|return|>",
         "<|call|>",
     ];
+
     while let Some(hit) = memchr::memmem::find(&text.as_bytes()[at..], b"<|") {
         let start = at + hit;
         at = start + 2;
         let Some(mark) = marks.iter().find(|mark| text[start..].starts_with(**mark)) else {
             continue;
         };
+
         let mut end = start + mark.len();
+
         let mut new = close;
         close = "";
         if *mark == "<|channel|>" {
-            // Whatever else stands in the header is not read.
+            // Only the channel name of the header is read.
             let message = memchr::memmem::find(&text.as_bytes()[end..], b"<|message|>");
             let Some(header) = message.map(|hit| &text[end..end + hit]) else {
                 break;
@@ -64,38 +73,43 @@ pub(super) fn harmony(source: &Source<'_>) -> Option<Source<'static>> {
                 _ => ("<think>", "</think>"),
             };
         } else if *mark == "<|start|>" {
-            // A role is named behind it.
+            // A role follows the mark.
             end += text[end..]
                 .bytes()
                 .take_while(u8::is_ascii_alphabetic)
                 .count();
         }
+
         edits.push((start..end, new));
         at = end;
     }
+
     edits.push((text.len()..text.len(), close));
-    Some(source.rewritten(&edits))
+    Some(source.replace_spans(&edits))
 }
 
 /// Rewrites tags in other brackets.
-fn brackets(
-    source: &Source<'_>,
+fn convert_brackets(
+    source: &SourceText<'_>,
     grammar: &Grammar,
-    names: &Names,
+    names: &TagNames,
     [open, close]: [&str; 2],
-) -> Option<Converted> {
+) -> Option<ConvertedReply> {
     let text: &str = &source.text;
     let mut tags: Vec<(Range<usize>, String)> = Vec::new();
     let finder = memchr::memmem::Finder::new(open);
     let mut at = 0;
+
     while let Some(hit) = finder.find(&text.as_bytes()[at..]) {
         let start = at + hit;
         at = start + open.len();
         if text[at..].starts_with(open) {
             continue;
         }
-        let near = &text[at..text.floor_char_boundary(at + LONGEST_TAG)];
-        // What follows is mostly prose or another bracket: the first character that cannot stand in a tag tells.
+
+        let near = &text[at..text.floor_char_boundary(at + MAX_TAG_BYTES)];
+        // Mostly prose or another bracket follows. Stop at the first character that cannot be in a
+        // tag.
         let stops =
             |c: char| matches!(c, '\n' | '<' | '>') || open.starts_with(c) || close.starts_with(c);
         let Some(length) = near
@@ -104,13 +118,15 @@ fn brackets(
         else {
             continue;
         };
+
         let inner = &near[..length];
-        let plain: String = inner.chars().map(narrow).collect();
+        let plain: String = inner.chars().map(to_ascii_width).collect();
         let tag = format!("<{plain}>");
         let known = names
-            .read(&tag)
+            .read_tag(&tag)
             .is_some_and(|read| read.complete && read.length == tag.len())
-            || is_field(plain.strip_prefix('/').unwrap_or(&plain), grammar);
+            || is_parameter(plain.strip_prefix('/').unwrap_or(&plain), grammar);
+
         let end = at + length + close.len();
         // Before `(`, it is the text of a link.
         if known && !text[end..].starts_with('(') {
@@ -118,34 +134,38 @@ fn brackets(
             at = end;
         }
     }
-    let (first, last) = (tags.first()?, tags.last()?);
+
+    let first = tags.first()?;
+    let last = tags.last()?;
     tags.iter().find(|(_, tag)| tag.starts_with("</"))?;
+
     let whole = text[..first.0.start].trim().is_empty() && text[last.0.end..].trim().is_empty();
     let edits: Vec<(Range<usize>, &str)> = tags
         .iter()
         .map(|(span, tag)| (span.clone(), tag.as_str()))
         .collect();
-    Some(Converted {
-        source: source.rewritten(&edits),
+
+    Some(ConvertedReply {
+        source: source.replace_spans(&edits),
         code: Code::ConvertedReply,
         whole,
     })
 }
 
-/// Returns a character of a tag as ASCII writes it.
-fn narrow(c: char) -> char {
+/// Returns a fullwidth character as its ASCII equivalent.
+fn to_ascii_width(c: char) -> char {
     match c {
         '\u{FF01}'..='\u{FF5E}' => char::from_u32(u32::from(c) - 0xFEE0).unwrap_or(c),
         other => other,
     }
 }
 
-/// Reads a reply's entities, once, if a tag of ours comes out.
-fn entities(source: &Source<'_>, names: &Names) -> Option<Converted> {
+/// Decodes the entities of a reply once, if that yields a tag of the grammar.
+fn convert_entities(source: &SourceText<'_>, names: &TagNames) -> Option<ConvertedReply> {
     let text: &str = &source.text;
     let tag = |at: usize| {
-        let near = &text[at..text.floor_char_boundary(at + LONGEST_TAG)];
-        // A bracket behind a bracket starts no tag.
+        let near = &text[at..text.floor_char_boundary(at + MAX_TAG_BYTES)];
+        // An escaped bracket right after another one does not start a tag.
         if ["&lt;", "&gt;"]
             .iter()
             .any(|bracket| near[4..].starts_with(bracket))
@@ -153,13 +173,16 @@ fn entities(source: &Source<'_>, names: &Names) -> Option<Converted> {
             return None;
         }
         let end = memchr::memmem::find(near.as_bytes(), b"&gt;").map(|end| end + 4)?;
-        let read = unescaped(&near[..end])?;
-        names.read(&read).filter(|tag| tag.complete).map(|_| ())
+        let read = decode_entities(&near[..end])?;
+        names.read_tag(&read).filter(|tag| tag.complete).map(|_| ())
     };
+
     let mut openers = memchr::memmem::find_iter(text.as_bytes(), b"&lt;");
     openers.find_map(tag)?;
+
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     let mut at = 0;
+
     while let Some(hit) = memchr::memchr(b'&', &text.as_bytes()[at..]) {
         let start = at + hit;
         at = start + 1;
@@ -167,26 +190,28 @@ fn entities(source: &Source<'_>, names: &Names) -> Option<Converted> {
         let Some(end) = memchr::memchr(b';', near).map(|end| start + end + 1) else {
             continue;
         };
-        if let Some(read) = unescaped(&text[start..end]) {
+        if let Some(read) = decode_entities(&text[start..end]) {
             edits.push((start..end, read));
             at = end;
         }
     }
+
     let trimmed = text.trim();
     let whole = trimmed.starts_with("&lt;") && trimmed.ends_with("&gt;");
     let edits: Vec<(Range<usize>, &str)> = edits
         .iter()
         .map(|(span, new)| (span.clone(), new.as_str()))
         .collect();
-    Some(Converted {
-        source: source.rewritten(&edits),
+
+    Some(ConvertedReply {
+        source: source.replace_spans(&edits),
         code: Code::ConvertedReply,
         whole,
     })
 }
 
-/// Tells whether a parameter of an action has a name.
-fn is_field(name: &str, grammar: &Grammar) -> bool {
+/// Returns true if any action has a parameter of this name.
+fn is_parameter(name: &str, grammar: &Grammar) -> bool {
     grammar
         .actions
         .values()

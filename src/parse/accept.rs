@@ -1,78 +1,83 @@
-//! Decides which parts of a scan count: text is kept, effects must be clear, and no doubt makes a verdict milder.
+//! Builds the response from a scan: decides which parts count. Text is kept, effects must be clear,
+//! and no doubt makes a verdict milder.
 
-mod certain;
+mod ambiguity;
 mod markers;
 mod verdicts;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use certain::Readings;
+use ambiguity::AlternativeReadings;
 
 use super::context::Context;
-use super::echo::{Echo, Suspect, echoes};
+use super::echo::{EchoSource, EchoSuspect, find_echoes};
 use super::foreign::{contains, foreign_elements, join_spans};
-use super::placeholder::{Examples, is_blank};
+use super::placeholder::{PromptExamples, is_placeholder};
 use super::scan::{
-    Cut, Found, FoundEffect, Kind, MAX_REJECTED_EFFECTS, MarkerValue, Message, Place,
+    EffectContent, EffectPlace, FoundEffect, HiddenSpan, MAX_REJECTED_EFFECTS, MarkerValue,
+    MessageSpan, ScanResult,
 };
-use super::source::Source;
-use super::tag::Names;
+use super::source_map::SourceText;
+use super::tag::TagNames;
 use crate::models::{
     Action, Code, EffectKind, Grammar, Problem, RejectedEffect, Response, Update, UpdateFormat,
 };
 
-/// The most actions of a reply.
-const MOST_ACTIONS: usize = 64;
+/// Maximum number of actions in a reply.
+const MAX_ACTIONS: usize = 64;
 
-/// The most problems that are listed.
-const MOST_PROBLEMS: usize = 256;
+/// Maximum number of problems that are listed.
+const MAX_PROBLEMS: usize = 256;
 
-/// How a text came about that is judged.
+/// Origin of the text that was scanned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Form {
-    /// Whether its tags were written in another form, and not all of the reply was.
+pub(super) struct SourceForm {
+    /// Set if the tags were converted from another notation, and the reply has text outside them.
     pub(super) partly_converted: bool,
 }
 
-/// Makes a response of what was found.
-pub(super) fn judge(
-    source: &Source<'_>,
-    mut found: Found,
-    form: Form,
+/// Builds the response from a scan.
+pub(super) fn build_response(
+    source: &SourceText<'_>,
+    mut found: ScanResult,
+    form: SourceForm,
     grammar: &Grammar,
-    names: &Names,
+    names: &TagNames,
     context: &Context<'_>,
 ) -> Response {
     let text: &str = &source.text;
-    found.perhaps_thoughts.sort_by_key(|span| span.start);
-    found.perhaps_thoughts = join_spans(std::mem::take(&mut found.perhaps_thoughts));
-    let echoes = Echoes::find(text, &found, context);
-    let blocks = blocks(&found);
+    found.possible_thoughts.sort_by_key(|span| span.start);
+    found.possible_thoughts = join_spans(std::mem::take(&mut found.possible_thoughts));
+
+    let echoes = EchoReport::find(text, &found, context);
+    let blocks = find_blocks(&found);
+
     let foreign = if found.effects.is_empty() {
         Vec::new()
     } else {
         foreign_elements(text, names, &blocks)
     };
-    // Quoted effects stay in the text.
+
+    // Quoted effects stay visible.
     found
         .cuts
         .retain(|cut| !(cut.effect && contains(&foreign, cut.span.start)));
 
-    let mut judge = Judge {
+    let mut builder = ResponseBuilder {
         text,
         source,
         form,
         grammar,
         context,
         messages: std::mem::take(&mut found.messages),
-        readings: Readings::of(text, found.unclear.clone()),
+        readings: AlternativeReadings::new(text, found.unclear.clone()),
         foreign,
         blocks,
-        shaky: found.shaky,
-        shaky_to_end: found.shaky_to_end,
+        unclosed_thought_from: found.unclosed_thought_from,
+        unclosed_thought_reaches_end: found.unclosed_thought_reaches_end,
         tasks: HashMap::new(),
-        refused: Vec::new(),
+        rejected: Vec::new(),
         problems: std::mem::take(&mut found.problems),
         response: Response {
             complete: !(found.open || context.is_cut()),
@@ -81,30 +86,33 @@ pub(super) fn judge(
         },
     };
     if context.is_cut() {
-        judge.problems.push((Code::CutOff, text.len()..text.len()));
+        builder
+            .problems
+            .push((Code::CutOff, text.len()..text.len()));
     }
-    judge.thoughts(&found.thoughts);
-    judge.texts(&found.cuts, found.end);
+
+    builder.add_thoughts(&found.thoughts);
+    builder.add_texts(&found.cuts, found.end);
     let effects = std::mem::take(&mut found.effects);
-    judge.effects(&mut found, effects, &echoes.effects);
-    judge.markers(
+    builder.add_effects(&mut found, effects, &echoes.effects);
+    builder.add_markers(
         &found.markers,
         &echoes.markers,
-        std::mem::take(&mut found.own_doubts),
+        std::mem::take(&mut found.pack_marker_doubts),
     );
-    judge.decide_verdict(&found, &echoes.reviews, names);
-    judge.finish()
+    builder.decide_verdict(&found, &echoes.reviews, names);
+    builder.finish()
 }
 
-/// For each effect, marker and `<review>` tag, whether it repeats the prompt.
-struct Echoes {
-    effects: Vec<Option<Echo>>,
-    markers: Vec<Option<Echo>>,
-    reviews: Vec<Option<Echo>>,
+/// Echoes of the prompt, for each effect, marker and `<review>` tag.
+struct EchoReport {
+    effects: Vec<Option<EchoSource>>,
+    markers: Vec<Option<EchoSource>>,
+    reviews: Vec<Option<EchoSource>>,
 }
 
-impl Echoes {
-    fn find(text: &str, found: &Found, context: &Context<'_>) -> Self {
+impl EchoReport {
+    fn find(text: &str, found: &ScanResult, context: &Context<'_>) -> Self {
         let effects = found
             .effects
             .iter()
@@ -117,9 +125,9 @@ impl Echoes {
         let suspects = effects
             .chain(markers)
             .chain(reviews)
-            .map(|(span, marker)| Suspect { span, marker });
+            .map(|(span, marker)| EchoSuspect { span, marker });
 
-        let mut found_echoes = echoes(
+        let mut found_echoes = find_echoes(
             text,
             &suspects.collect::<Vec<_>>(),
             &context.ours,
@@ -135,8 +143,9 @@ impl Echoes {
     }
 }
 
-/// Returns the spans of actions, updates and markers other than `<review>`, which may follow the last line.
-fn blocks(found: &Found) -> Vec<Range<usize>> {
+/// Returns the spans of actions, updates and markers other than `<review>`. These may follow the
+/// verdict line.
+fn find_blocks(found: &ScanResult) -> Vec<Range<usize>> {
     let is_block = |value: &MarkerValue| !matches!(value, MarkerValue::Review);
     let markers = found
         .markers
@@ -144,70 +153,75 @@ fn blocks(found: &Found) -> Vec<Range<usize>> {
         .filter(|marker| is_block(&marker.value))
         .map(|marker| &marker.span);
     let effects = found.effects.iter().map(|effect| &effect.place.span);
+
     let mut spans: Vec<Range<usize>> = effects.chain(markers).cloned().collect();
     spans.sort_by_key(|span| span.start);
     join_spans(spans)
 }
 
-struct Judge<'a> {
+struct ResponseBuilder<'a> {
     text: &'a str,
-    source: &'a Source<'a>,
-    form: Form,
+    source: &'a SourceText<'a>,
+    form: SourceForm,
     grammar: &'a Grammar,
     context: &'a Context<'a>,
-    messages: Vec<Message>,
-    /// The other ways to read the text.
-    readings: Readings<'a>,
-    /// Elements that are not of the protocol, around effects.
+    messages: Vec<MessageSpan>,
+    /// Alternative readings of the text, such as an effect inside a code block.
+    readings: AlternativeReadings<'a>,
+    /// Elements outside the protocol, around effects.
     foreign: Vec<Range<usize>>,
     /// Actions, updates and markers other than `<review>`.
     blocks: Vec<Range<usize>>,
-    /// From where a thought that is not closed may reach over what follows.
-    shaky: Option<usize>,
-    shaky_to_end: bool,
-    /// Where each task's marker is among those of the response.
+    /// Offset from which an unclosed thought may extend over the following text.
+    unclosed_thought_from: Option<usize>,
+    unclosed_thought_reaches_end: bool,
+    /// Index of each task's marker in the response.
     tasks: HashMap<String, usize>,
-    refused: Vec<(Range<usize>, RejectedEffect)>,
+    rejected: Vec<(Range<usize>, RejectedEffect)>,
     problems: Vec<(Code, Range<usize>)>,
     response: Response,
 }
 
-impl<'a> Judge<'a> {
-    fn thoughts(&mut self, thoughts: &[Range<usize>]) {
+impl<'a> ResponseBuilder<'a> {
+    fn add_thoughts(&mut self, thoughts: &[Range<usize>]) {
         let thoughts = thoughts
             .iter()
             .map(|span| self.text[span.clone()].trim().to_owned());
         self.response.thoughts = thoughts.filter(|thought| !thought.is_empty()).collect();
     }
 
-    /// Sorts the text into the message and what stands outside it.
-    fn texts(&mut self, cuts: &[Cut], end: usize) {
+    /// Splits the visible text into the message and stray text outside it.
+    fn add_texts(&mut self, cuts: &[HiddenSpan], end: usize) {
         let mut message = Vec::new();
         let mut stray = String::new();
         let mut at = 0;
-        for Message { span, closed } in &self.messages {
-            visible(self.text, at..span.start, cuts, false, &mut stray);
+
+        for MessageSpan { span, closed } in &self.messages {
+            push_visible(self.text, at..span.start, cuts, false, &mut stray);
             let mut inside = String::new();
-            visible(self.text, span.clone(), cuts, *closed, &mut inside);
-            message.push(trimmed(inside));
+            push_visible(self.text, span.clone(), cuts, *closed, &mut inside);
+            message.push(trim_owned(inside));
             at = span.end;
         }
-        visible(self.text, at..end.max(at), cuts, false, &mut stray);
-        let stray = trimmed(stray);
+        push_visible(self.text, at..end.max(at), cuts, false, &mut stray);
+
+        let stray = trim_owned(stray);
         if let Some(second) = self.messages.get(1) {
             self.problems
                 .push((Code::SecondMessage, second.span.clone()));
         }
+
         message.retain(|part| !part.is_empty());
         self.response.messages = self.messages.len();
         let has_message = !self.messages.is_empty();
         (self.response.message, self.response.stray) = if has_message {
-            (joined(message), stray)
+            (join_parts(message), stray)
         } else {
             (stray, String::new())
         };
+
         if !self.context.outcome.has_reply() {
-            // What a failed agent prints is no message of it.
+            // Output of a failed agent is not a message.
             self.problems.push((Code::FailedCall, 0..self.text.len()));
             let said = std::mem::take(&mut self.response.message);
             self.response.stray = [said, std::mem::take(&mut self.response.stray)]
@@ -217,45 +231,52 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn effects(&mut self, found: &mut Found, effects: Vec<FoundEffect>, echoes: &[Option<Echo>]) {
-        let examples = Examples::of(self.context, &effects);
+    fn add_effects(
+        &mut self,
+        found: &mut ScanResult,
+        effects: Vec<FoundEffect>,
+        echoes: &[Option<EchoSource>],
+    ) {
+        let examples = PromptExamples::new(self.context, &effects);
         let mut updates = Vec::new();
         let mut actions = 0;
+
         for (FoundEffect { kind, place }, echo) in effects.into_iter().zip(echoes) {
             if contains(&self.foreign, place.span.start) {
-                // An element that is not of the protocol quotes what it holds.
+                // An element outside the protocol quotes its content.
                 self.problems.push((Code::QuotedEffect, place.span.clone()));
                 if place.what.is_action() {
                     found.hidden_action.get_or_insert(place.span);
                 }
                 continue;
             }
-            let doubt = self.doubt(&place.span, *echo);
+
+            let doubt = self.find_doubt(&place.span, *echo);
             match (kind, doubt) {
-                (Kind::Refused(reason), _) => {
+                (EffectContent::Refused(reason), _) => {
                     let again = match &place.what {
                         EffectKind::Review => false,
                         EffectKind::Action(Some(name)) => self.grammar.actions.contains_key(name),
                         _ => true,
                     };
-                    self.refuse(place, reason, again);
+                    self.reject(place, reason, again);
                 }
                 (_, Some((code, reason))) => {
                     self.problems.push((code, place.span.clone()));
-                    self.refuse(place, reason, code != Code::Echo);
+                    self.reject(place, reason, code != Code::Echo);
                 }
-                (Kind::Action(_), None) if actions >= MOST_ACTIONS => {
-                    self.refuse(
+                (EffectContent::Action(_), None) if actions >= MAX_ACTIONS => {
+                    self.reject(
                         place,
-                        format!("a reply may ask for {MOST_ACTIONS} actions"),
+                        format!("a reply may ask for {MAX_ACTIONS} actions"),
                         false,
                     );
                 }
-                (Kind::Action(action), None) => {
+                (EffectContent::Action(action), None) => {
                     actions += 1;
-                    if let Some(reason) = examples.copied(&action, self.grammar) {
+                    if let Some(reason) = examples.find_copy(&action, self.grammar) {
                         self.problems.push((Code::Placeholder, place.span.clone()));
-                        self.refuse(place, reason, false);
+                        self.reject(place, reason, false);
                     } else if self
                         .response
                         .actions
@@ -268,23 +289,24 @@ impl<'a> Judge<'a> {
                         self.response.actions.push(Action { span, ..action });
                     }
                 }
-                (Kind::Update(update), None) if update.content.trim().is_empty() => {
-                    self.refuse(place, "it holds no text", true);
+                (EffectContent::Update(update), None) if update.content.trim().is_empty() => {
+                    self.reject(place, "it holds no text", true);
                 }
-                (Kind::Update(update), None)
-                    if is_blank(&update.content) || is_blank(&update.target) =>
+                (EffectContent::Update(update), None)
+                    if is_placeholder(&update.content) || is_placeholder(&update.target) =>
                 {
                     self.problems.push((Code::Placeholder, place.span.clone()));
-                    self.refuse(place, "it is a placeholder", false);
+                    self.reject(place, "it is a placeholder", false);
                 }
-                (Kind::Update(update), None) => updates.push((update, place)),
+                (EffectContent::Update(update), None) => updates.push((update, place)),
             }
         }
-        self.updates(updates);
+
+        self.add_updates(updates);
     }
 
-    /// Takes updates, unless they contradict each other.
-    fn updates(&mut self, updates: Vec<(Update, Place)>) {
+    /// Adds updates, except those whose target is given two different texts.
+    fn add_updates(&mut self, updates: Vec<(Update, EffectPlace)>) {
         let mut texts: HashMap<&str, (&str, UpdateFormat)> = HashMap::new();
         let mut contradicted: HashSet<String> = HashSet::new();
         for (update, _) in &updates {
@@ -293,10 +315,11 @@ impl<'a> Judge<'a> {
                 contradicted.insert(update.target.clone());
             }
         }
+
         let mut taken = HashSet::new();
         for (update, place) in updates {
             if contradicted.contains(&update.target) {
-                self.refuse(place, "the same target is given two texts", true);
+                self.reject(place, "the same target is given two texts", true);
             } else if taken.insert(update.target.clone()) {
                 let span = self.source.raw_span(&place.span);
                 self.response.updates.push(Update { span, ..update });
@@ -306,11 +329,16 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns why an effect does not count, whatever it asks for.
-    fn doubt(&self, span: &Range<usize>, echo: Option<Echo>) -> Option<(Code, &'static str)> {
+    /// Returns the reason why an effect does not count, regardless of its content.
+    fn find_doubt(
+        &self,
+        span: &Range<usize>,
+        echo: Option<EchoSource>,
+    ) -> Option<(Code, &'static str)> {
         if self.context.is_cut() {
             return Some((Code::CutOff, "the reply was cut off"));
         }
+
         let next = self
             .messages
             .partition_point(|message| message.span.end <= span.start);
@@ -321,21 +349,24 @@ impl<'a> Judge<'a> {
         {
             return Some((Code::EffectInMessage, "it stands inside the message"));
         }
-        if self.is_shaky(span.start) {
+
+        if self.may_be_in_thought(span.start) {
             return Some((Code::RefusedEffect, "a thought before it is not closed"));
         }
         if self.form.partly_converted {
             return Some((Code::RefusedEffect, "its tags are written in another form"));
         }
-        if let Some(reason) = self.readings.doubt(span) {
+
+        if let Some(reason) = self.readings.find_doubt(span) {
             return Some((Code::RefusedEffect, reason));
         }
         echo.map(|_| (Code::Echo, "it repeats the prompt"))
     }
 
-    /// Tells whether a thought that is not closed may reach over a place: up to the end of the message behind it.
-    fn is_shaky(&self, at: usize) -> bool {
-        self.shaky.is_some_and(|from| {
+    /// Returns true if an unclosed thought may extend over an offset: up to the end of the message
+    /// after it.
+    fn may_be_in_thought(&self, at: usize) -> bool {
+        self.unclosed_thought_from.is_some_and(|from| {
             let behind = self
                 .messages
                 .partition_point(|message| message.span.start < from);
@@ -343,16 +374,17 @@ impl<'a> Judge<'a> {
                 .messages
                 .get(behind)
                 .is_some_and(|m| m.closed && at >= m.span.end);
-            at >= from && (self.shaky_to_end || !closed)
+            at >= from && (self.unclosed_thought_reaches_end || !closed)
         })
     }
 
-    /// Lists what is not done. With `again`, it may be meant, and is asked for again.
-    fn refuse(&mut self, place: Place, reason: impl Into<String>, again: bool) {
-        if self.refused.len() < MAX_REJECTED_EFFECTS {
-            // What is asked for in one place, as by a reply in JSON, is shown once: a copy for each would fill the memory.
+    /// Lists an effect that is not carried out. With `again`, it may be meant, and a repair asks
+    /// for it.
+    fn reject(&mut self, place: EffectPlace, reason: impl Into<String>, again: bool) {
+        if self.rejected.len() < MAX_REJECTED_EFFECTS {
+            // Several effects with one span, as in a JSON reply, share one copy of the text.
             let shown = self
-                .refused
+                .rejected
                 .last()
                 .is_some_and(|(span, _)| *span == place.span);
             let text = if shown {
@@ -360,6 +392,7 @@ impl<'a> Judge<'a> {
             } else {
                 self.text[place.span.clone()].to_owned()
             };
+
             let span = self.source.raw_span(&place.span);
             let line = Some(self.line_of(place.span.start));
             let proposal = RejectedEffect {
@@ -370,7 +403,7 @@ impl<'a> Judge<'a> {
                 span,
                 again,
             };
-            self.refused.push((place.span, proposal));
+            self.rejected.push((place.span, proposal));
         }
     }
 
@@ -380,18 +413,20 @@ impl<'a> Judge<'a> {
     }
 
     fn finish(mut self) -> Response {
-        self.refused.sort_by_key(|(span, _)| span.start);
+        self.rejected.sort_by_key(|(span, _)| span.start);
         self.response.proposals = self
-            .refused
+            .rejected
             .into_iter()
             .map(|(_, proposal)| proposal)
             .collect();
+
         self.problems.sort_by_key(|(_, span)| span.start);
-        if self.problems.len() > MOST_PROBLEMS {
-            self.problems.truncate(MOST_PROBLEMS);
+        if self.problems.len() > MAX_PROBLEMS {
+            self.problems.truncate(MAX_PROBLEMS);
             self.problems
                 .push((Code::MoreProblems, self.text.len()..self.text.len()));
         }
+
         let problems = self.problems.into_iter();
         self.response.problems = problems
             .map(|(code, span)| Problem::new(code, self.source.raw_span(&span)))
@@ -400,8 +435,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Returns the parts of a message as one text.
-fn joined(mut parts: Vec<String>) -> String {
+/// Joins the parts of a message.
+fn join_parts(mut parts: Vec<String>) -> String {
     if parts.len() == 1 {
         parts.remove(0)
     } else {
@@ -409,15 +444,21 @@ fn joined(mut parts: Vec<String>) -> String {
     }
 }
 
-/// Returns a text without blanks around it.
-fn trimmed(mut text: String) -> String {
+/// Trims a text in place.
+fn trim_owned(mut text: String) -> String {
     text.truncate(text.trim_end().len());
     text.drain(..text.len() - text.trim_start().len());
     text
 }
 
-/// Adds what people are shown of a span: all but what is cut from it. A closed message keeps the effects inside it.
-fn visible(text: &str, span: Range<usize>, cuts: &[Cut], keep_effects: bool, out: &mut String) {
+/// Appends the visible text of a span. A closed message keeps the effects inside it.
+fn push_visible(
+    text: &str,
+    span: Range<usize>,
+    cuts: &[HiddenSpan],
+    keep_effects: bool,
+    out: &mut String,
+) {
     let mut at = span.start;
     let first = cuts.partition_point(|cut| cut.span.end <= span.start);
     for cut in cuts[first..]

@@ -1,24 +1,24 @@
-//! Code spans: where runs of backticks start and end.
+//! Code spans: text between runs of backticks of the same length.
 
 use std::ops::Range;
 
 use foldhash::HashMap;
 use memchr::memchr;
 
-use super::line::starts_block;
+use super::quoted_lines::starts_block;
 
-/// The runs of backticks of the paragraph that was looked at last.
+/// Runs of backticks in one paragraph, the last one that was looked up.
 #[derive(Default)]
 pub(super) struct CodeSpans {
-    /// Where the paragraph ends.
+    /// End offset of the paragraph.
     pub(super) end: usize,
-    /// Each run, in order: its start, its length, and the end of the next run of the same length.
+    /// Each run in order: its start, its length, and the end of the next run of the same length.
     runs: Vec<(usize, usize, Option<usize>)>,
 }
 
 impl CodeSpans {
-    /// Finds the runs of backticks from an offset to the end of its paragraph, each with its partner.
-    pub(super) fn of_paragraph(text: &str, from: usize) -> Self {
+    /// Finds the runs from an offset to the end of its paragraph, each with its partner.
+    pub(super) fn from_paragraph(text: &str, from: usize) -> Self {
         let mut lines = text[from..].split_inclusive('\n');
         let first = lines.next().map_or(0, str::len);
         let end = from
@@ -27,12 +27,13 @@ impl CodeSpans {
                 .take_while(|line| !starts_block(line))
                 .map(str::len)
                 .sum::<usize>();
-        Self::between(text, from, end)
+        Self::from_range(text, from, end)
     }
 
-    fn between(text: &str, from: usize, end: usize) -> Self {
+    fn from_range(text: &str, from: usize, end: usize) -> Self {
         let mut runs = Vec::new();
         let mut at = from;
+
         while let Some(hit) = memchr(b'`', &text.as_bytes()[at..end]) {
             let start = at + hit;
             let length = text.as_bytes()[start..end]
@@ -42,6 +43,7 @@ impl CodeSpans {
             runs.push((start, length, None));
             at = start + length;
         }
+
         let mut next_of_length: HashMap<usize, usize> = HashMap::default();
         for (start, length, partner) in runs.iter_mut().rev() {
             *partner = next_of_length.insert(*length, *start + *length);
@@ -49,61 +51,45 @@ impl CodeSpans {
         Self { end, runs }
     }
 
-    /// Returns the length of the run that starts at an offset, and the end of the next run of the same length.
+    /// Returns the length of the run at an offset, and the end of the next run of the same length.
     pub(super) fn run(&self, at: usize) -> (usize, Option<usize>) {
         let index = self.runs.binary_search_by_key(&at, |run| run.0);
         index.map_or((1, None), |index| (self.runs[index].1, self.runs[index].2))
     }
 }
 
-/// The code spans of one line; asked in ascending order, a text is read once.
+/// Code spans of the line that was looked up last. With ascending lookups, a text is read once.
 #[derive(Default)]
-pub(super) struct LineCode(Part);
-
-impl LineCode {
-    /// Tells whether an offset stands in a code span of its own line.
-    pub(super) fn holds(&mut self, text: &str, at: usize) -> bool {
-        self.0.holds(
-            text,
-            at,
-            |text| text.rfind('\n').map(|at| at + 1),
-            |text| text.find('\n').map(|at| at + 1),
-        )
-    }
+pub(super) struct LineCodeSpans {
+    line: Range<usize>,
+    spans: Vec<Range<usize>>,
 }
 
-/// The code spans of a part of a text.
-#[derive(Default)]
-struct Part {
-    span: Range<usize>,
-    codes: Vec<Range<usize>>,
-}
-
-impl Part {
-    fn holds(
-        &mut self,
-        text: &str,
-        at: usize,
-        start: impl Fn(&str) -> Option<usize>,
-        end: impl Fn(&str) -> Option<usize>,
-    ) -> bool {
-        if !self.span.contains(&at) {
-            let start = start(&text[..at]).unwrap_or(0);
-            let end = end(&text[at..]).map_or(text.len(), |end| at + end);
+impl LineCodeSpans {
+    /// Returns true if an offset is inside a code span that starts and ends on the same line.
+    pub(super) fn contains(&mut self, text: &str, at: usize) -> bool {
+        if !self.line.contains(&at) {
+            let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+            let end = text[at..]
+                .find('\n')
+                .map_or(text.len(), |newline| at + newline + 1);
             *self = Self {
-                span: start..end,
-                codes: codes(text, start, end),
+                line: start..end,
+                spans: find_code_spans(text, start, end),
             };
         }
-        let next = self.codes.partition_point(|span| span.end <= at);
-        self.codes.get(next).is_some_and(|span| span.contains(&at))
+
+        let next = self.spans.partition_point(|span| span.end <= at);
+        self.spans.get(next).is_some_and(|span| span.contains(&at))
     }
 }
 
-fn codes(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
-    let runs = CodeSpans::between(text, start, end);
+/// Finds the code spans between two offsets. A backslash escapes a backtick.
+fn find_code_spans(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
+    let runs = CodeSpans::from_range(text, start, end);
     let mut spans = Vec::new();
     let mut from = start;
+
     while let Some(hit) = memchr(b'`', &text.as_bytes()[from..end]) {
         let run = from + hit;
         let escaped = text[start..run]
@@ -132,7 +118,7 @@ mod tests {
 
     /// Returns the code spans of a text, as CommonMark reads them within one paragraph.
     fn spans(text: &str) -> Vec<&str> {
-        codes(text, 0, text.len())
+        find_code_spans(text, 0, text.len())
             .into_iter()
             .map(|span| &text[span])
             .collect()
@@ -159,7 +145,7 @@ mod tests {
     #[test]
     fn a_code_span_does_not_reach_into_the_next_block() {
         let text = "a ` b\n- c ` d\n";
-        let paragraph = CodeSpans::of_paragraph(text, 0);
+        let paragraph = CodeSpans::from_paragraph(text, 0);
         assert_eq!(paragraph.end, "a ` b\n".len());
         assert_eq!(paragraph.run(2), (1, None));
     }
@@ -167,7 +153,7 @@ mod tests {
     #[test]
     fn an_offset_is_looked_up_in_its_line() {
         let text = "`a\nb` c\n\n`d`";
-        assert!(!LineCode::default().holds(text, 1));
-        assert!(LineCode::default().holds(text, text.find('d').unwrap()));
+        assert!(!LineCodeSpans::default().contains(text, 1));
+        assert!(LineCodeSpans::default().contains(text, text.find('d').unwrap()));
     }
 }

@@ -1,56 +1,60 @@
-//! The text that is shown: its parts follow each other as they do in a message.
+//! Visible text of a stream, with its parts separated as in a message.
 
-/// What stands between two parts of a message.
-const GAP: &str = "\n\n";
+/// Separator between two parts of a message.
+const PART_SEPARATOR: &str = "\n\n";
 
-/// Text on its way to be shown. Blanks wait for what follows them, so that none stand at an end.
+/// Text that is ready to be shown. Blanks wait for the next text, so that none are at an end.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct VisibleText {
     ready: String,
-    /// Blanks behind the last text.
+    /// Blanks after the last text.
     blanks: String,
-    /// Whether text was shown before.
+    /// Set once any text was shown.
     any: bool,
-    /// Whether a part has begun, with some text.
+    /// Set if the current part has text.
     inside: bool,
-    /// The last character.
+    /// The last character that was added.
     last: String,
 }
 
-impl Shown {
+impl VisibleText {
     /// Adds text.
     pub(super) fn push(&mut self, text: &str) {
         if let Some(last) = text.chars().next_back() {
             self.last = last.to_string();
         }
+
         let text = if self.inside { text } else { text.trim_start() };
         let visible = text.trim_end();
+
         if !visible.is_empty() {
             if !self.inside && self.any {
-                self.ready.push_str(GAP);
+                self.ready.push_str(PART_SEPARATOR);
             }
             self.ready.push_str(&self.blanks);
             self.blanks.clear();
             self.ready.push_str(visible);
-            (self.any, self.inside) = (true, true);
+            self.any = true;
+            self.inside = true;
         }
+
         if self.inside {
             self.blanks.push_str(&text[visible.len()..]);
         }
     }
 
-    /// Returns the last character, whether it was shown already or not.
+    /// Returns the last character, shown or pending.
     pub(super) fn last(&self) -> &str {
         &self.last
     }
 
-    /// Ends a part: what follows stands apart from it.
-    pub(super) fn part(&mut self) {
+    /// Ends a part: the next text is separated from it.
+    pub(super) fn end_part(&mut self) {
         self.blanks.clear();
         self.inside = false;
     }
 
-    /// Returns what can be shown now.
+    /// Takes the text that can be shown now.
     pub(super) fn take(&mut self) -> String {
         std::mem::take(&mut self.ready)
     }

@@ -1,26 +1,30 @@
-//! What stands around a reply and is no part of it.
+//! Removes wrapping around a reply that the agent did not write as content.
 
 use std::ops::Range;
 
-use super::convert;
-use super::source::Source;
+use super::dialects;
+use super::source_map::SourceText;
 use crate::models::{Code, Problem};
 use crate::text::markdown::{Fence, FenceRules};
 use crate::text::terminal::find_escape_sequences;
 
-/// The shortest reply that may stand twice.
-const SHORTEST_REPEATED: usize = 40;
+/// Minimum length of a reply that is recognized as sent twice.
+const MIN_REPEATED_BYTES: usize = 40;
 
 const BYTE_ORDER_MARK: char = '\u{FEFF}';
 
-/// Takes from a text what was never part of it: a byte order mark, a terminal's escape sequences, a second copy, and a
-/// fence around all of it.
-pub(super) fn cleaned<'a>(source: Source<'a>, problems: &mut Vec<Problem>) -> Source<'a> {
+/// Removes a byte order mark, terminal escape sequences, a second copy of the reply, and a code
+/// fence around all of it. Rewrites lone carriage returns and channel marks.
+pub(super) fn unwrap_reply<'a>(
+    source: SourceText<'a>,
+    problems: &mut Vec<Problem>,
+) -> SourceText<'a> {
     let text: &str = &source.text;
     let mut cuts: Vec<Range<usize>> = Vec::new();
     if text.starts_with(BYTE_ORDER_MARK) {
         cuts.push(0..BYTE_ORDER_MARK.len_utf8());
     }
+
     let escapes = find_escape_sequences(text);
     if let (Some(first), Some(last)) = (escapes.first(), escapes.last()) {
         problems.push(Problem::new(
@@ -29,45 +33,52 @@ pub(super) fn cleaned<'a>(source: Source<'a>, problems: &mut Vec<Problem>) -> So
         ));
     }
     cuts.extend(escapes);
+
     let source = if cuts.is_empty() {
         source
     } else {
-        source.without(&cuts)
+        source.remove_spans(&cuts)
     };
-    let returns = lone_returns(&source.text);
+
+    let returns = find_lone_returns(&source.text);
     let source = if returns.is_empty() {
         source
     } else {
-        source.rewritten(&returns)
+        source.replace_spans(&returns)
     };
-    let source = match repeated(&source.text) {
+
+    let source = match find_repeated_half(&source.text) {
         Some(half) => {
             problems.push(Problem::new(Code::RepeatedReply, source.raw_span(&half)));
-            source.without(&[half])
+            source.remove_spans(&[half])
         }
         None => source,
     };
-    if let Some(converted) = convert::harmony(&source) {
+
+    if let Some(converted) = dialects::convert_harmony(&source) {
         problems.push(Problem::new(
             Code::Harmony,
             source.raw_span(&(0..source.text.len())),
         ));
         return converted;
     }
-    match fenced(&source.text) {
+
+    match find_fenced_inside(&source.text) {
         Some(inside) => {
             problems.push(Problem::new(
                 Code::FencedReply,
                 source.raw_span(&(0..source.text.len())),
             ));
-            source.without(&[0..inside.start, inside.end..source.text.len()])
+            source.remove_spans(&[0..inside.start, inside.end..source.text.len()])
         }
         None => source,
     }
 }
 
-/// Returns the carriage returns that end a line by themselves, each with a line end in its place.
-fn lone_returns(text: &str) -> Vec<(Range<usize>, &'static str)> {
+/// Returns the carriage returns without a line feed, each with its replacement `
+///
+/// `.
+fn find_lone_returns(text: &str) -> Vec<(Range<usize>, &'static str)> {
     let bytes = text.as_bytes();
     let lone = |at: &usize| bytes.get(at + 1) != Some(&b'\n');
     memchr::memchr_iter(b'\r', bytes)
@@ -76,13 +87,14 @@ fn lone_returns(text: &str) -> Vec<(Range<usize>, &'static str)> {
         .collect()
 }
 
-/// Returns the second half of a text that is the same as the first.
-fn repeated(text: &str) -> Option<Range<usize>> {
+/// Returns the second half of a text that repeats the first, up to two separating blanks.
+fn find_repeated_half(text: &str) -> Option<Range<usize>> {
     let trimmed = text.trim();
     let start = text.len() - text.trim_start().len();
-    if trimmed.len() < 2 * SHORTEST_REPEATED {
+    if trimmed.len() < 2 * MIN_REPEATED_BYTES {
         return None;
     }
+
     let half = (0..3).find_map(|blanks| {
         let length = (trimmed.len() - blanks) / 2;
         let same = trimmed.is_char_boundary(length)
@@ -91,18 +103,19 @@ fn repeated(text: &str) -> Option<Range<usize>> {
             && trimmed[length..trimmed.len() - length].trim().is_empty();
         same.then_some(length)
     })?;
-    // Prose may well repeat itself; tags do not.
+    // Prose may repeat itself. Tags do not.
     trimmed[..half]
         .contains("</")
         .then_some(start + half..text.len())
 }
 
-/// Returns the inside of a fence that is the entire reply.
-fn fenced(reply: &str) -> Option<Range<usize>> {
+/// Returns the content of a fence that is the entire reply.
+fn find_fenced_inside(reply: &str) -> Option<Range<usize>> {
     let trimmed = reply.trim();
     let (first, rest) = trimmed.split_once('\n')?;
     let fence = Fence::open(first, FenceRules::Reply).filter(|_| first.starts_with(['`', '~']))?;
-    // A fence around code of another language is a quote, even if nothing else is said.
+
+    // A fence around code of another language is a quote, even if nothing else is in the reply.
     let language = first
         .trim_start_matches(['`', '~'])
         .trim()
@@ -124,6 +137,7 @@ fn fenced(reply: &str) -> Option<Range<usize>> {
     if !own.contains(&language.as_str()) {
         return None;
     }
+
     let (inside, last) = rest.rsplit_once('\n')?;
     let start = reply.len() - reply.trim_start().len() + first.len() + 1;
     let only_fence =
@@ -131,8 +145,8 @@ fn fenced(reply: &str) -> Option<Range<usize>> {
     only_fence.then_some(start..start + inside.len())
 }
 
-/// Tells whether a text stands as a whole between two tags of one name.
-pub(super) fn is_wrapped(text: &str) -> bool {
+/// Returns true if one element of any name encloses the whole text.
+pub(super) fn is_wrapped_in_element(text: &str) -> bool {
     let text = text.trim();
     let Some(inner) = text.strip_prefix('<') else {
         return false;
@@ -150,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_fence_around_the_whole_reply_is_taken_off_unless_it_names_another_language() {
-        let inside = |reply: &'static str| fenced(reply).map(|span| &reply[span]);
+        let inside = |reply: &'static str| find_fenced_inside(reply).map(|span| &reply[span]);
 
         assert_eq!(inside("```\na\nb\n```\n"), Some("a\nb"));
         assert_eq!(inside("\n~~~~xml\na\n~~~~"), Some("a"));
@@ -163,7 +177,7 @@ mod tests {
     #[test]
     fn a_reply_that_was_sent_twice_is_read_once() {
         let once = "<message>A reply that is long enough to be compared.</message>";
-        let half = |reply: &str| repeated(reply).map(|span| span.start);
+        let half = |reply: &str| find_repeated_half(reply).map(|span| span.start);
 
         assert_eq!(half(&format!("{once}{once}")), Some(once.len()));
         assert_eq!(half(&format!("{once}\n{once}\n")), Some(once.len()));
@@ -175,6 +189,9 @@ mod tests {
 
     #[test]
     fn only_carriage_returns_without_a_line_feed_end_a_line() {
-        assert_eq!(lone_returns("a\rb\r\nc\r"), [(1..2, "\n"), (6..7, "\n")]);
+        assert_eq!(
+            find_lone_returns("a\rb\r\nc\r"),
+            [(1..2, "\n"), (6..7, "\n")]
+        );
     }
 }

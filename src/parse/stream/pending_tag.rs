@@ -1,36 +1,36 @@
-//! What starts with `<`, as long as it may become a tag.
+//! Text that starts with `<` and may become a tag.
 
-use crate::parse::tag::Names;
+use crate::parse::tag::TagNames;
 use crate::text::invisible::is_invisible;
 
-/// The longest name that is waited for, blanks and a prefix included.
-const LONGEST_NAME: usize = 100;
+/// Maximum length of a name, including blanks and a prefix.
+const MAX_NAME_BYTES: usize = 100;
 
-/// The longest tag that is waited for. The reader looks for brackets in quotes no further, either.
-const LONGEST_TAG: usize = 2000;
+/// Maximum length of a tag, the same as in `tag.rs`.
+const MAX_TAG_BYTES: usize = 2000;
 
-/// The most blanks and invisible characters before a name.
-const MOST_BLANKS: usize = 4;
+/// Maximum number of blanks and invisible characters before a name.
+const MAX_BLANKS: usize = 4;
 
-/// The openers of content that starts with `<`: a comment and CDATA.
-pub(super) const COMMENT: &str = "<!--";
-pub(super) const DATA: &str = "<![CDATA[";
+/// Opening marks of comments and CDATA.
+pub(super) const COMMENT_OPENER: &str = "<!--";
+pub(super) const CDATA_OPENER: &str = "<![CDATA[";
 
-/// A text that starts with `<`, of which nobody can tell yet what it is.
+/// Text that starts with `<` and is still undecided.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct PendingTag {
     pub(super) text: String,
-    /// Whether its name has begun, behind a prefix if there is one.
+    /// Set once the name has begun, after a prefix if there is one.
     named: bool,
-    /// Whether it has a name of the grammar, and only its end is missing.
+    /// Set if the name is one of the grammar and only the end of the tag is missing.
     known: bool,
     blanks: usize,
     quote: Option<char>,
-    /// The last character behind the name that is no blank.
+    /// Last character after the name that is not a blank.
     last: char,
 }
 
-impl Held {
+impl PendingTag {
     /// Starts with a `<`.
     pub(super) fn new() -> Self {
         Self {
@@ -43,13 +43,13 @@ impl Held {
         }
     }
 
-    /// Takes a character; tells whether what the text is depends on those that follow.
-    pub(super) fn push(&mut self, c: char, names: &Names) -> bool {
+    /// Adds a character. Returns true while more characters are needed.
+    pub(super) fn push(&mut self, c: char, names: &TagNames) -> bool {
         let waits = if self.text == "<" && c == '!' || self.text.starts_with("<!") {
             self.text.push(c);
             let begins =
                 |opener: &str| opener.len() > self.text.len() && opener.starts_with(&self.text);
-            return begins(COMMENT) || begins(DATA);
+            return begins(COMMENT_OPENER) || begins(CDATA_OPENER);
         } else if self.known {
             self.in_attributes(c)
         } else {
@@ -59,13 +59,13 @@ impl Held {
         waits
             && self.text.len()
                 < if self.known {
-                    LONGEST_TAG
+                    MAX_TAG_BYTES
                 } else {
-                    LONGEST_NAME
+                    MAX_NAME_BYTES
                 }
     }
 
-    fn in_name(&mut self, c: char, names: &Names) -> bool {
+    fn in_name(&mut self, c: char, names: &TagNames) -> bool {
         let blank = matches!(c, ' ' | '\t' | '\u{A0}') || is_invisible(c);
         match c {
             '/' if !self.named && !self.text.contains('/') => true,
@@ -78,19 +78,19 @@ impl Held {
                 self.named = true;
                 true
             }
-            // What stood before was a prefix.
+            // The text before it was a prefix.
             ':' if self.named => {
                 self.named = false;
                 true
             }
             _ if blank && !self.named => {
                 self.blanks += 1;
-                self.blanks <= MOST_BLANKS
+                self.blanks <= MAX_BLANKS
             }
             c if is_invisible(c) => true,
             _ => {
-                // The name ends here. Whether it is one of the grammar, the reader tells.
-                self.known = names.read(&format!("{}>", self.text)).is_some();
+                // The name ends here.
+                self.known = names.read_tag(&format!("{}>", self.text)).is_some();
                 let ends = matches!(c, '>' | '/' | '<' | '=') || c.is_whitespace();
                 if self.known {
                     ends && self.in_attributes(c)
@@ -101,7 +101,7 @@ impl Held {
         }
     }
 
-    /// Follows the quotes of attributes as the reader does: a bracket in quotes ends no tag.
+    /// Tracks the quotes of attributes: a bracket in quotes does not end the tag.
     fn in_attributes(&mut self, c: char) -> bool {
         match (self.quote, c) {
             (_, '\n') | (None, '<' | '>') => return false,

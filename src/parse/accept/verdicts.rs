@@ -1,22 +1,23 @@
-//! Which verdict counts.
+//! Decides the verdict of a reply.
 //!
-//! PASS counts only as the last line of the reply, with this turn's `run`. Anything more severe counts anywhere
-//! outside thoughts, with this turn's `run`; the most severe wins. Everything else leaves the verdict unclear.
+//! PASS counts only as the last line of the reply, with this turn's `run`. A more severe verdict
+//! counts anywhere outside thoughts, with this turn's `run`; the most severe wins. Everything else
+//! leaves the verdict unclear.
 
 use std::ops::{Deref, Range};
 
-use super::Judge;
+use super::ResponseBuilder;
 use crate::models::{Code, EffectKind, Marker, ReviewResult, VerdictDoubt};
 use crate::parse::call;
-use crate::parse::echo::Echo;
+use crate::parse::echo::EchoSource;
 use crate::parse::foreign::contains;
 use crate::parse::review::{ReviewTag, TagValue, is_formatting};
-use crate::parse::scan::{Found, Place};
-use crate::parse::tag::{Name, Names};
+use crate::parse::scan::{EffectPlace, ScanResult};
+use crate::parse::tag::{TagName, TagNames};
 use crate::parse::verdict_line::{is_label, is_verdict_line, stated_verdict};
 use crate::text::invisible::is_invisible;
 
-/// Most doubts that are listed.
+/// Maximum number of doubts that are listed.
 const MAX_DOUBTS: usize = 16;
 
 /// Result of comparing the `run` of a tag with this turn's.
@@ -27,16 +28,16 @@ enum RunMatch {
     Missing,
 }
 
-/// A tag that may be the agent's own.
-struct OwnTag<'a> {
+/// A `<review>` tag that the agent itself may have written.
+struct CandidateTag<'a> {
     tag: &'a ReviewTag,
-    /// Set if it repeats the prompt together with the prose around it.
+    /// Set if the tag and the prose around it repeat the prompt.
     is_echo: bool,
-    /// Set if the repeated text is the pack's own.
+    /// Set if the repeated text is prose of the pack.
     is_ours: bool,
 }
 
-impl Deref for OwnTag<'_> {
+impl Deref for CandidateTag<'_> {
     type Target = ReviewTag;
 
     fn deref(&self) -> &ReviewTag {
@@ -44,18 +45,23 @@ impl Deref for OwnTag<'_> {
     }
 }
 
-impl Judge<'_> {
-    /// Decides on the verdict: adds its marker to the response, or the reasons why it is unclear.
-    pub(super) fn decide_verdict(&mut self, found: &Found, echoes: &[Option<Echo>], names: &Names) {
+impl ResponseBuilder<'_> {
+    /// Adds the marker of the verdict to the response, or the reasons why it is unclear.
+    pub(super) fn decide_verdict(
+        &mut self,
+        found: &ScanResult,
+        echoes: &[Option<EchoSource>],
+        names: &TagNames,
+    ) {
         if self.grammar.verdicts.is_empty() {
             return self.note_stray_verdicts(found, echoes);
         }
-        let own_tags = self.own_tags(found, echoes);
-        let severe = own_tags
+        let candidate_tags = self.candidate_tags(found, echoes);
+        let severe = candidate_tags
             .iter()
-            .filter_map(|tag| self.counted(found, tag))
+            .filter_map(|tag| self.counted_verdict(found, tag))
             .max();
-        let passes = || own_tags.iter().rev().filter(|tag| self.may_pass(tag));
+        let passes = || candidate_tags.iter().rev().filter(|tag| self.may_pass(tag));
         let pass = passes()
             .find(|tag| !self.is_in_block(tag.span.start))
             .or_else(|| passes().next());
@@ -66,21 +72,24 @@ impl Judge<'_> {
                     .push((Code::SeveralVerdicts, pass.span.clone()));
             }
             self.response.markers.insert(0, Marker::Review { verdict });
-            self.note_quoted_passes(found, &own_tags, None);
+            self.note_quoted_passes(found, &candidate_tags, None);
             return;
         }
-        self.note_doubts(found, &own_tags);
+
+        self.note_doubts(found, &candidate_tags);
         self.note_stated_line(found);
         let passes = pass.is_some_and(|pass| self.judge_pass(found, names, pass));
         if !passes {
-            self.note_quoted(found, &own_tags);
+            self.note_quoted(found, &candidate_tags);
         }
+
         if let Some(stated) = found.other_form {
             let reason = format!("{stated} is not written as a <review> tag");
             self.add_doubt(reason, Some(stated), 0..self.text.len());
         }
+
         let counted = pass.filter(|_| passes && self.response.verdict_doubts.is_empty());
-        self.note_quoted_passes(found, &own_tags, counted.map(|tag| tag.span.start));
+        self.note_quoted_passes(found, &candidate_tags, counted.map(|tag| tag.span.start));
         if counted.is_some() {
             self.response.markers.insert(
                 0,
@@ -91,8 +100,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Adds the verdicts of a mode that knows none, so that they are refused; in code and in quotes they are text.
-    fn note_stray_verdicts(&mut self, found: &Found, echoes: &[Option<Echo>]) {
+    /// Adds a verdict in a mode without verdicts, so that it is refused. In code and quotes it is
+    /// text.
+    fn note_stray_verdicts(&mut self, found: &ScanResult, echoes: &[Option<EchoSource>]) {
         for (tag, echo) in found.review_tags.iter().zip(echoes) {
             let is_marker = found
                 .markers
@@ -107,52 +117,61 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns the tags outside thoughts that name one verdict, or cannot be read.
-    fn own_tags<'f>(&mut self, found: &'f Found, echoes: &[Option<Echo>]) -> Vec<OwnTag<'f>> {
+    /// Returns the tags outside thoughts that name one verdict or are unreadable.
+    fn candidate_tags<'f>(
+        &mut self,
+        found: &'f ScanResult,
+        echoes: &[Option<EchoSource>],
+    ) -> Vec<CandidateTag<'f>> {
         let mut own = Vec::new();
         for (tag, echo) in found.review_tags.iter().zip(echoes) {
             let at = tag.span.start;
             let is_thought =
-                contains(&found.thoughts, at) && !contains(&found.perhaps_thoughts, at);
+                contains(&found.thoughts, at) && !contains(&found.possible_thoughts, at);
             if is_thought || at >= found.end || tag.value == TagValue::Choice {
                 continue;
             }
+
             if self.is_text_of_a_file(found, tag) {
                 self.problems.push((Code::QuotedEffect, tag.span.clone()));
             } else if echo.is_some() {
                 self.problems.push((Code::Echo, tag.span.clone()));
             }
+
             let is_named = self.context.nonce.is_none() || self.run_match(tag) == RunMatch::Right;
             if echo.is_none() && !is_named && !self.is_text_of_a_file(found, tag) {
                 self.problems.push((Code::WrongRun, tag.span.clone()));
             }
-            own.push(OwnTag {
+
+            own.push(CandidateTag {
                 tag,
                 is_echo: echo.is_some(),
-                is_ours: *echo == Some(Echo::Ours),
+                is_ours: *echo == Some(EchoSource::Ours),
             });
         }
         own
     }
 
-    /// Returns whether a tag says PASS and may be meant. Without a `run`, documents may hold anybody's PASS.
-    fn may_pass(&self, tag: &OwnTag<'_>) -> bool {
+    /// Returns true if a tag says PASS and may be meant. Without a `run`, a document may contain a
+    /// PASS of anyone.
+    fn may_pass(&self, tag: &CandidateTag<'_>) -> bool {
         let is_document = self.context.nonce.is_none() && self.is_in_block(tag.span.start);
         tag.value == TagValue::Verdict(ReviewResult::Pass) && !is_document
     }
 
-    /// Returns the verdict of a tag that counts anywhere: more severe than PASS, with this turn's `run`.
-    fn counted(&self, found: &Found, tag: &OwnTag<'_>) -> Option<ReviewResult> {
+    /// Returns the verdict of a tag that counts anywhere: more severe than PASS, with this turn's
+    /// `run`.
+    fn counted_verdict(&self, found: &ScanResult, tag: &CandidateTag<'_>) -> Option<ReviewResult> {
         let TagValue::Verdict(verdict) = tag.value else {
             return None;
         };
         let is_right = match self.run_match(tag) {
             RunMatch::Right => true,
             RunMatch::Wrong => false,
-            // Without a `run`, documents that the reply sends may hold anybody's verdicts.
+            // Without a `run`, documents in the reply may contain verdicts of anyone.
             RunMatch::Missing => self.context.nonce.is_none() && !self.is_in_block(tag.span.start),
         };
-        let is_certain = !contains(&found.perhaps_thoughts, tag.span.start)
+        let is_certain = !contains(&found.possible_thoughts, tag.span.start)
             && !self.form.partly_converted
             && !tag.is_echo;
         (verdict > ReviewResult::Pass && is_right && is_certain).then_some(verdict)
@@ -162,7 +181,7 @@ impl Judge<'_> {
         match (self.context.nonce, tag.run.as_deref()) {
             (Some(nonce), Some(run)) if nonce == run => RunMatch::Right,
             (Some(_), Some(_)) => RunMatch::Wrong,
-            // Without a `run` in the prompt, none can be wrong.
+            // If the prompt has no `run`, none can be wrong.
             (Some(_) | None, _) => RunMatch::Missing,
         }
     }
@@ -171,14 +190,15 @@ impl Judge<'_> {
         contains(&self.blocks, at)
     }
 
-    /// Adds a doubt for each tag that does not count and speaks against PASS.
-    fn note_doubts(&mut self, found: &Found, tags: &[OwnTag<'_>]) {
+    /// Adds a doubt for each tag that does not count and contradicts a PASS.
+    fn note_doubts(&mut self, found: &ScanResult, tags: &[CandidateTag<'_>]) {
         for tag in tags {
             let run = self.run_match(tag);
             if self.is_quoted(found, tag) {
                 continue;
             }
-            // The `run` of another turn is text of a file, or a slip: the answer to a repair decides.
+
+            // A `run` of another turn is text of a file, or a slip. The answer to a repair decides.
             let sticks = run != RunMatch::Wrong;
             match tag.value {
                 TagValue::Verdict(ReviewResult::Pass) | TagValue::Choice => {}
@@ -213,23 +233,30 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns whether a tag may repeat what others wrote. Next to a PASS that counts it is nothing; alone it is a doubt.
-    fn is_quoted(&self, found: &Found, tag: &OwnTag<'_>) -> bool {
+    /// Returns true if a tag may repeat text by others. Such a tag is ignored next to a PASS that
+    /// counts, and is a doubt otherwise.
+    fn is_quoted(&self, found: &ScanResult, tag: &CandidateTag<'_>) -> bool {
         let is_document = self.context.nonce.is_none() && self.is_in_block(tag.span.start);
-        // Without a `run`, what a file says and what the agent says look the same.
+        // Without a `run`, text of a file and text of the agent look the same.
         let is_echo = tag.is_ours || (tag.is_echo && self.context.nonce.is_some());
         is_echo || is_document || self.is_text_of_a_file(found, tag)
     }
 
-    /// Returns whether a tag is text of a file: in code, in a quote or in a document, without this turn's `run`.
-    fn is_text_of_a_file(&self, found: &Found, tag: &ReviewTag) -> bool {
+    /// Returns true if a tag is text of a file: in code, in a quote or in a document, without this
+    /// turn's `run`.
+    fn is_text_of_a_file(&self, found: &ScanResult, tag: &ReviewTag) -> bool {
         let at = tag.span.start;
         let is_inside = contains(&found.quotes, at) || self.is_in_block(at);
         is_inside && self.context.nonce.is_some() && self.run_match(tag) != RunMatch::Right
     }
 
-    /// Lists every PASS in code or in a quote, but for the one that counts.
-    fn note_quoted_passes(&mut self, found: &Found, tags: &[OwnTag<'_>], counted: Option<usize>) {
+    /// Reports every PASS in code or in a quote, except the one that counts.
+    fn note_quoted_passes(
+        &mut self,
+        found: &ScanResult,
+        tags: &[CandidateTag<'_>],
+        counted: Option<usize>,
+    ) {
         for tag in tags
             .iter()
             .filter(|tag| tag.value == TagValue::Verdict(ReviewResult::Pass))
@@ -244,16 +271,16 @@ impl Judge<'_> {
         }
     }
 
-    /// Adds a doubt for a severer verdict in code, in a quote or in an echo: without a PASS that counts it may be the
-    /// agent's own.
-    fn note_quoted(&mut self, found: &Found, tags: &[OwnTag<'_>]) {
-        let severe = |tag: &OwnTag<'_>| match tag.value {
+    /// Adds a doubt for a more severe verdict in code, in a quote or in an echo. Without a PASS
+    /// that counts, it may be the agent's verdict.
+    fn note_quoted(&mut self, found: &ScanResult, tags: &[CandidateTag<'_>]) {
+        let severe = |tag: &CandidateTag<'_>| match tag.value {
             TagValue::Verdict(verdict) => {
                 Some(verdict).filter(|verdict| *verdict > ReviewResult::Pass)
             }
             TagValue::Choice | TagValue::Unreadable(_) => None,
         };
-        let may_be_meant = |tag: &&OwnTag<'_>| {
+        let may_be_meant = |tag: &&CandidateTag<'_>| {
             self.is_quoted(found, tag) && !self.is_in_block(tag.span.start) && severe(tag).is_some()
         };
         if let Some(tag) = tags
@@ -267,13 +294,18 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns whether a PASS, the last one of the reply, is where it counts. Adds the reasons why it does not, and
-    /// those that contradict it.
-    fn judge_pass(&mut self, found: &Found, names: &Names, pass: &OwnTag<'_>) -> bool {
+    /// Returns true if a PASS, the last one of the reply, is where it counts. Otherwise adds the
+    /// reasons.
+    fn judge_pass(
+        &mut self,
+        found: &ScanResult,
+        names: &TagNames,
+        pass: &CandidateTag<'_>,
+    ) -> bool {
         if let Some(reason) = self.pass_fault(found, names, pass) {
             self.problems.push((Code::UncertainPass, pass.span.clone()));
-            self.refuse(review_place(&pass.span), reason, false);
-            // Where no verdict is required, a PASS that does not count is as good as none.
+            self.reject(review_place(&pass.span), reason, false);
+            // If no verdict is required, a PASS that does not count is ignored.
             if self.grammar.verdict_required {
                 self.add_doubt(reason.to_owned(), None, pass.span.clone());
             }
@@ -285,20 +317,25 @@ impl Judge<'_> {
         true
     }
 
-    /// Lists an action in code or in a quote: next to a PASS it may be a finding, and is asked for again.
-    fn refuse_hidden_action(&mut self, names: &Names, span: &Range<usize>) {
+    /// Rejects an action in code or in a quote. Next to a PASS it may be a finding, so a repair
+    /// asks for it.
+    fn refuse_hidden_action(&mut self, names: &TagNames, span: &Range<usize>) {
         let name = names
-            .read(&self.text[span.start..])
+            .read_tag(&self.text[span.start..])
             .and_then(|tag| match tag.name {
-                Name::Call(form) => call::name(form, tag.attributes, "", self.grammar),
+                TagName::Call(form) => {
+                    call::find_action_name(form, tag.attributes, "", self.grammar)
+                }
                 _ => None,
             });
+
         let again = name
             .as_ref()
             .is_some_and(|name| self.grammar.actions.contains_key(name));
         let what = EffectKind::action(&name.unwrap_or_default());
-        self.refuse(
-            Place {
+
+        self.reject(
+            EffectPlace {
                 what,
                 span: span.clone(),
             },
@@ -307,8 +344,8 @@ impl Judge<'_> {
         );
     }
 
-    /// Adds a doubt for a heading or a label that states a severer verdict without a tag.
-    fn note_stated_line(&mut self, found: &Found) {
+    /// Adds a doubt for a heading or a label that states a more severe verdict without a tag.
+    fn note_stated_line(&mut self, found: &ScanResult) {
         if let Some((line, verdict)) = self.stated_line(found) {
             self.problems.push((Code::SeveralVerdicts, line.clone()));
             let reason = format!("this line says {verdict}, and not in a <review> tag");
@@ -316,14 +353,21 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns why a PASS does not count.
-    fn pass_fault(&self, found: &Found, names: &Names, pass: &OwnTag<'_>) -> Option<&'static str> {
+    /// Returns the reason why a PASS does not count.
+    fn pass_fault(
+        &self,
+        found: &ScanResult,
+        names: &TagNames,
+        pass: &CandidateTag<'_>,
+    ) -> Option<&'static str> {
         if self.context.is_cut() {
             return Some("the reply was cut off");
         }
+
         if pass.is_echo {
             return Some("the PASS repeats the prompt");
         }
+
         match self.run_match(pass) {
             RunMatch::Wrong => return Some("PASS carries the `run` of another turn"),
             RunMatch::Missing if self.context.nonce.is_some() => {
@@ -331,29 +375,33 @@ impl Judge<'_> {
             }
             RunMatch::Right | RunMatch::Missing => {}
         }
+
         if !pass.is_plain {
             return Some("the tag of a PASS has no attribute but `run`");
         }
+
         if found.open {
             return Some("the reply ends in the middle of something");
         }
+
         let at = pass.span.start;
-        let may_be_inside = contains(&found.unclear, at) || contains(&found.perhaps_thoughts, at);
-        if self.is_shaky(at) || may_be_inside {
+        let may_be_inside = contains(&found.unclear, at) || contains(&found.possible_thoughts, at);
+        if self.may_be_in_thought(at) || may_be_inside {
             return Some("something before the PASS is not closed, and may hold it");
         }
+
         if self.form.partly_converted {
             return Some("its tag is written in another form");
         }
         self.last_line_fault(found, names, pass)
     }
 
-    /// Returns why a PASS is not the last line of the reply, or not alone on it. After it, blank lines, closing fences,
-    /// `</message>` and complete blocks may follow.
+    /// Returns the reason if a PASS is not alone on the last line of the reply. Blank lines,
+    /// closing fences, `</message>` and complete blocks may follow it.
     fn last_line_fault(
         &self,
-        found: &Found,
-        names: &Names,
+        found: &ScanResult,
+        names: &TagNames,
         pass: &ReviewTag,
     ) -> Option<&'static str> {
         let end = self.end_of_prose(found, names);
@@ -385,7 +433,8 @@ impl Judge<'_> {
             Some(_) => return Some("the code fence of the PASS holds something else, too"),
             None => line_start,
         };
-        // A line before it that ends with a colon introduces it, as a label would.
+
+        // A line that ends with a colon introduces the verdict like a label.
         let above = self.text[..line_start]
             .strip_suffix('\n')
             .unwrap_or_default();
@@ -399,7 +448,7 @@ impl Judge<'_> {
     }
 
     /// Returns a span of the text without thoughts, blocks and tags of messages.
-    fn without_cuts(&self, found: &Found, span: Range<usize>) -> String {
+    fn without_cuts(&self, found: &ScanResult, span: Range<usize>) -> String {
         let mut out = String::new();
         let mut at = span.start;
         let first = found.cuts.partition_point(|cut| cut.span.end <= span.start);
@@ -413,8 +462,9 @@ impl Judge<'_> {
         out + &self.text[at..span.end]
     }
 
-    /// Returns where the prose of the reply ends: before blank lines, closing fences, `</message>` and complete blocks.
-    fn end_of_prose(&self, found: &Found, names: &Names) -> usize {
+    /// Returns the end of the reply's prose: before blank lines, closing fences, `</message>` and
+    /// complete blocks.
+    fn end_of_prose(&self, found: &ScanResult, names: &TagNames) -> usize {
         let mut end = found.end;
         loop {
             let is_blank = |c: char| c.is_whitespace() || c.is_control() || is_invisible(c);
@@ -426,6 +476,7 @@ impl Judge<'_> {
                 end = block.start;
                 continue;
             }
+
             let unfenced =
                 text.trim_end_matches(|c: char| text.ends_with(c) && matches!(c, '`' | '~'));
             let before_fence = unfenced.trim_end_matches([' ', '\t']);
@@ -435,6 +486,7 @@ impl Judge<'_> {
                 end = before_fence.len();
                 continue;
             }
+
             let closer = text
                 .rfind("</")
                 .filter(|at| is_trailing_closer(&text[*at..], names));
@@ -445,7 +497,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns whether a line is all that a fence holds.
+    /// Returns true if a fence holds only this line.
     fn is_alone_in_fence(&self, fence: &Range<usize>, line: &Range<usize>) -> bool {
         let text = &self.text[fence.clone()];
         let Some((_, inside)) = text.split_once('\n') else {
@@ -455,9 +507,9 @@ impl Judge<'_> {
         inside.trim() == self.text[line.clone()].trim()
     }
 
-    /// Returns the first heading or labelled line that states a more severe verdict of the mode without a tag, outside
-    /// thoughts, blocks, code and quotes.
-    fn stated_line(&self, found: &Found) -> Option<(Range<usize>, ReviewResult)> {
+    /// Returns the first heading or labelled line that states a more severe verdict of the mode
+    /// without a tag, outside thoughts, blocks, code and quotes.
+    fn stated_line(&self, found: &ScanResult) -> Option<(Range<usize>, ReviewResult)> {
         let mut start = 0;
         for line in self.text[..found.end].split_inclusive('\n') {
             let span = start..start + line.len();
@@ -466,8 +518,10 @@ impl Judge<'_> {
             {
                 continue;
             }
+
             let stated = stated_verdict(&self.without_cuts(found, span.clone()));
             let stated = stated.filter(|verdict| *verdict > ReviewResult::Pass);
+
             let next_tag = found
                 .review_tags
                 .partition_point(|tag| tag.span.start < span.start);
@@ -475,6 +529,7 @@ impl Judge<'_> {
                 .review_tags
                 .get(next_tag)
                 .is_some_and(|tag| tag.span.start < span.end);
+
             let states =
                 |verdict: &ReviewResult| !is_tag && self.grammar.verdicts.contains(verdict);
             if let Some(verdict) = stated.filter(states) {
@@ -499,22 +554,24 @@ impl Judge<'_> {
     }
 }
 
-/// Returns whether a line starts like an indented block of code.
+/// Returns true if a line is indented like a code block.
 fn is_indented(line: &str) -> bool {
     let blanks = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
     blanks.map(|c| if c == '\t' { 4 } else { 1 }).sum::<usize>() >= 4
 }
 
-fn review_place(span: &Range<usize>) -> Place {
-    Place {
+fn review_place(span: &Range<usize>) -> EffectPlace {
+    EffectPlace {
         what: EffectKind::Review,
         span: span.clone(),
     }
 }
 
-/// Returns whether a text is a closing tag that may follow the last line.
-fn is_trailing_closer(text: &str, names: &Names) -> bool {
-    names.read(text).is_some_and(|tag| {
-        tag.closes && tag.length == text.len() && matches!(tag.name, Name::Message | Name::Wrapper)
+/// Returns true if a text is a closing tag that may follow the verdict line.
+fn is_trailing_closer(text: &str, names: &TagNames) -> bool {
+    names.read_tag(text).is_some_and(|tag| {
+        tag.closes
+            && tag.length == text.len()
+            && matches!(tag.name, TagName::Message | TagName::Wrapper)
     })
 }

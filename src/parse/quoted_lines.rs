@@ -1,19 +1,19 @@
-//! Lines of a reply whose content is quoted: code fences and block quotes, at any depth of lists and indentation.
+//! Quoted lines of a reply: code fences and block quotes, at any depth of lists and indentation.
 
 use crate::text::markdown::{Fence, FenceRules, skip_list_markers};
 
-/// The quoting that the first line of a text starts.
+/// Quoting that a line starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Masked {
-    /// It opens a fence.
+pub(super) enum LineQuote {
+    /// The line opens a code fence.
     Fence(Fence),
-    /// It is part of a block quote.
+    /// The line is part of a block quote.
     Quote,
 }
 
-/// Returns the quoting that the first line of a text starts. Only the start of the line is read: a tag in its middle may
-/// start another.
-pub(super) fn masked(text: &str) -> Option<Masked> {
+/// Returns the quoting that the first line of a text starts. Only the start of the line is read,
+/// because a tag later in the line may start another line.
+pub(super) fn find_line_quote(text: &str) -> Option<LineQuote> {
     // Most lines start with a letter or a tag.
     if text
         .as_bytes()
@@ -22,13 +22,14 @@ pub(super) fn masked(text: &str) -> Option<Masked> {
     {
         return None;
     }
+
     if skip_list_markers(text).starts_with('>') {
-        return Some(Masked::Quote);
+        return Some(LineQuote::Quote);
     }
-    Fence::open(text, FenceRules::Reply).map(Masked::Fence)
+    Fence::open(text, FenceRules::Reply).map(LineQuote::Fence)
 }
 
-/// Returns whether a line starts a block, so that no code span reaches into it.
+/// Returns true if a line starts a new block. No code span reaches into it.
 pub(super) fn starts_block(line: &str) -> bool {
     let trimmed = line.trim_start();
     trimmed.is_empty()
@@ -43,12 +44,15 @@ mod tests {
 
     #[test]
     fn quotes_are_found_inside_lists() {
-        let is_quoted = |text| masked(text) == Some(Masked::Quote);
+        let is_quoted = |text| find_line_quote(text) == Some(LineQuote::Quote);
         assert!(is_quoted("> a") && is_quoted("  - > a") && is_quoted("1. > a"));
         assert!(
             !is_quoted("a > b") && !is_quoted("->") && !is_quoted("\n> a") && !is_quoted("- \n> a")
         );
-        assert!(matches!(masked("- ```\n> a"), Some(Masked::Fence(_))));
+        assert!(matches!(
+            find_line_quote("- ```\n> a"),
+            Some(LineQuote::Fence(_))
+        ));
     }
 
     #[test]

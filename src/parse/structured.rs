@@ -1,78 +1,91 @@
-//! Replies written as JSON, as Python values or as YAML: the same parts under other names.
+//! Replies written as JSON, Python literals or YAML instead of tags.
 
 use std::ops::Range;
 
 use serde_json::Value;
 
 use super::call;
-use super::fields::yaml_values;
-use super::scan::{Found, FoundEffect, Kind, Place};
+use super::fields::read_yaml_values;
+use super::scan::{EffectContent, EffectPlace, FoundEffect, ScanResult};
 use crate::models::{Code, EffectKind, Grammar, ReviewResult, THOUGHT_TAGS, Update, UpdateFormat};
 use crate::text::lenient_json::{LenientValue, parse_lenient_json};
 
-/// The largest reply that is read as a value.
-const LARGEST: usize = 4 * 1024 * 1024;
+/// Maximum size of a reply that is read as JSON or Python.
+const MAX_VALUE_BYTES: usize = 4 * 1024 * 1024;
 
-/// The largest reply that is read as YAML.
-const LARGEST_YAML: usize = 256 * 1024;
+/// Maximum size of a reply that is read as YAML.
+const MAX_YAML_BYTES: usize = 256 * 1024;
 
-/// The most effects that are listed.
-const MOST_EFFECTS: usize = 100;
+/// Maximum number of effects that are listed.
+const MAX_EFFECTS: usize = 100;
 
-const ACTIONS: [&str; 4] = ["actions", "action", "tool_calls", "tool_call"];
-const UPDATES: [&str; 2] = ["content_updates", "content_update"];
-const VERDICTS: [&str; 2] = ["review", "verdict"];
+const ACTION_KEYS: [&str; 4] = ["actions", "action", "tool_calls", "tool_call"];
+const UPDATE_KEYS: [&str; 2] = ["content_updates", "content_update"];
+const VERDICT_KEYS: [&str; 2] = ["review", "verdict"];
 
-/// What a reply that is no XML holds.
+/// Content of a reply written as structured data.
 #[derive(Debug)]
-pub(super) struct Values {
+pub(super) struct StructuredReply {
     pub(super) message: Option<String>,
     pub(super) thoughts: Vec<String>,
     pub(super) effects: Vec<FoundEffect>,
-    /// The worst verdict in it: it does not count there.
+    /// Most severe verdict. It does not count, because it is not in a tag.
     pub(super) verdict: Option<ReviewResult>,
     pub(super) problems: Vec<(Code, Range<usize>)>,
-    /// Whether the text ended before the value did.
+    /// Set if the text ends before the value does.
     pub(super) cut: bool,
-    /// Where the value starts.
+    /// Start offset of the value.
     pub(super) start: usize,
-    /// Whether it is all of the reply, but for thoughts.
+    /// Set if the value is the whole reply, apart from leading thoughts.
     pub(super) whole: bool,
 }
 
-/// Reads a reply all of which is a value, but for thoughts before it; `None` if it is prose.
-pub(super) fn read_whole(text: &str, found: &Found, grammar: &Grammar) -> Option<Values> {
-    let start = behind_thoughts(text, found);
+/// Reads a reply that is one value, apart from leading thoughts; `None` if it is prose.
+pub(super) fn read_whole(
+    text: &str,
+    found: &ScanResult,
+    grammar: &Grammar,
+) -> Option<StructuredReply> {
+    let start = skip_thoughts(text, found);
     let from = start + text[start..].len() - text[start..].trim_start().len();
     let rest = text[from..].trim_end();
+
     if !rest.starts_with(['{', '[']) {
-        return read(yaml_reply(rest, from, found.has_parts())?, grammar);
+        return read_candidate(candidate_from_yaml(rest, from, found.has_parts())?, grammar);
     }
-    if rest.len() > LARGEST {
+    if rest.len() > MAX_VALUE_BYTES {
         return None;
     }
+
     let value = parse_lenient_json(rest)?;
     let whole = value.end == rest.len();
     whole
-        .then(|| read(of_lenient(value, from, true), grammar))
+        .then(|| read_candidate(candidate_from_json(value, from, true), grammar))
         .flatten()
 }
 
-/// Reads a value that stands on lines of its own, with prose around it: it is quoted.
-pub(super) fn read_quoted(text: &str, found: &Found, grammar: &Grammar) -> Option<Values> {
-    let mut at = behind_thoughts(text, found);
+/// Reads a value that has lines to itself, with prose around it. Such a value is a quote, so its
+/// effects are refused.
+pub(super) fn read_quoted(
+    text: &str,
+    found: &ScanResult,
+    grammar: &Grammar,
+) -> Option<StructuredReply> {
+    let mut at = skip_thoughts(text, found);
+
     for line in text[at..].split_inclusive('\n') {
         let inner = line.trim_start();
         if inner.starts_with('{') {
             let start = at + line.len() - inner.len();
-            let rest = &text[start..text.floor_char_boundary(start + LARGEST)];
+            let rest = &text[start..text.floor_char_boundary(start + MAX_VALUE_BYTES)];
             let value = parse_lenient_json(rest)?;
+
             let alone = rest[value.end..]
                 .split('\n')
                 .next()
                 .is_some_and(|end| end.trim().is_empty());
             return alone
-                .then(|| read(of_lenient(value, start, false), grammar))
+                .then(|| read_candidate(candidate_from_json(value, start, false), grammar))
                 .flatten();
         }
         at += line.len();
@@ -80,8 +93,8 @@ pub(super) fn read_quoted(text: &str, found: &Found, grammar: &Grammar) -> Optio
     None
 }
 
-/// Returns where a text goes on behind the thoughts that it starts with.
-fn behind_thoughts(text: &str, found: &Found) -> usize {
+/// Returns the offset after the thoughts that a text starts with.
+fn skip_thoughts(text: &str, found: &ScanResult) -> usize {
     let mut at = 0;
     for thought in &found.thoughts {
         let index = found
@@ -97,15 +110,15 @@ fn behind_thoughts(text: &str, found: &Found) -> usize {
     at
 }
 
-fn read(candidate: Candidate, grammar: &Grammar) -> Option<Values> {
-    let Candidate {
+fn read_candidate(candidate: ValueCandidate, grammar: &Grammar) -> Option<StructuredReply> {
+    let ValueCandidate {
         value,
         span,
         code,
         cut,
         clear,
     } = candidate;
-    let mut values = Values {
+    let mut values = StructuredReply {
         message: None,
         thoughts: Vec::new(),
         effects: Vec::new(),
@@ -115,33 +128,34 @@ fn read(candidate: Candidate, grammar: &Grammar) -> Option<Values> {
         start: span.start,
         whole: clear,
     };
-    let mut reader = Reader {
+
+    let mut reader = ValueReader {
         grammar,
         span,
         cut,
         clear,
         values: &mut values,
     };
-    reader.top(&value).then_some(values)
+    reader.read_reply(&value).then_some(values)
 }
 
-/// A value in a reply, and how it stands there.
-struct Candidate {
+/// A value found in a reply, before its content is read.
+struct ValueCandidate {
     value: Value,
     span: Range<usize>,
     code: Code,
     cut: bool,
-    /// Whether it is clear that it is the reply, and not quoted in it.
+    /// Set if the value is the reply itself rather than a quote in it.
     clear: bool,
 }
 
-fn of_lenient(read: LenientValue, from: usize, clear: bool) -> Candidate {
+fn candidate_from_json(read: LenientValue, from: usize, clear: bool) -> ValueCandidate {
     let code = if read.is_python {
         Code::PythonReply
     } else {
         Code::JsonReply
     };
-    Candidate {
+    ValueCandidate {
         value: read.value,
         span: from..from + read.end,
         code,
@@ -150,28 +164,34 @@ fn of_lenient(read: LenientValue, from: usize, clear: bool) -> Candidate {
     }
 }
 
-/// Reads a reply as YAML. Prose with tags in it, such as `Verdict: <review>PASS</review>`, looks like YAML too: it is
-/// only if there is a message among several parts, or a tag stands in a thought.
-fn yaml_reply(text: &str, from: usize, tags: bool) -> Option<Candidate> {
-    if text.len() > LARGEST_YAML
-        || !is_known(&text.split([':', '\n']).next()?.trim().to_ascii_lowercase())
+/// Reads a reply as YAML. Prose with tags, such as `Verdict: <review>PASS</review>`, is valid YAML
+/// too. A reply with tags counts as YAML only if it has a message among several keys, or a tag
+/// inside a thought.
+fn candidate_from_yaml(text: &str, from: usize, tags: bool) -> Option<ValueCandidate> {
+    if text.len() > MAX_YAML_BYTES
+        || !is_known_key(&text.split([':', '\n']).next()?.trim().to_ascii_lowercase())
     {
         return None;
     }
-    let value = yaml_values(text)?;
-    let known = value.keys().all(|key| is_known(&key.to_ascii_lowercase()));
+
+    let value = read_yaml_values(text)?;
+    let known = value
+        .keys()
+        .all(|key| is_known_key(&key.to_ascii_lowercase()));
     let has = |names: &[&str]| {
         value
             .keys()
             .any(|key| names.contains(&key.to_ascii_lowercase().as_str()))
     };
+
     let thought = |(key, value): (&String, &Value)| {
         let thought = THOUGHT_TAGS.contains(&key.to_ascii_lowercase().as_str());
         thought && value.as_str().is_some_and(|text| text.contains('<'))
     };
+
     let meant =
         !tags || (value.len() > 1 && has(&["message", "response"])) || value.iter().any(thought);
-    (known && meant).then(|| Candidate {
+    (known && meant).then(|| ValueCandidate {
         value: Value::from(value),
         span: from..from + text.len(),
         code: Code::YamlReply,
@@ -180,36 +200,39 @@ fn yaml_reply(text: &str, from: usize, tags: bool) -> Option<Candidate> {
     })
 }
 
-fn is_known(key: &str) -> bool {
+fn is_known_key(key: &str) -> bool {
     let lists = [
         &THOUGHT_TAGS[..],
-        &ACTIONS,
-        &UPDATES,
-        &VERDICTS,
+        &ACTION_KEYS,
+        &UPDATE_KEYS,
+        &VERDICT_KEYS,
         &["message", "response", "task_status"],
     ];
     lists.iter().any(|list| list.contains(&key))
 }
 
-struct Reader<'a> {
+struct ValueReader<'a> {
     grammar: &'a Grammar,
     span: Range<usize>,
     cut: bool,
     clear: bool,
-    values: &'a mut Values,
+    values: &'a mut StructuredReply,
 }
 
-impl Reader<'_> {
-    /// Reads a value that may be a reply; tells whether it is one.
-    fn top(&mut self, value: &Value) -> bool {
+impl ValueReader<'_> {
+    /// Reads a value; returns true if it is a reply.
+    fn read_reply(&mut self, value: &Value) -> bool {
         match value {
             Value::Object(object)
-                if object.keys().any(|key| is_known(&key.to_ascii_lowercase())) =>
+                if object
+                    .keys()
+                    .any(|key| is_known_key(&key.to_ascii_lowercase())) =>
             {
                 for (key, value) in object {
-                    self.part(&key.to_ascii_lowercase(), value);
+                    self.read_part(&key.to_ascii_lowercase(), value);
                 }
-                // Nothing but thoughts is prose with a label, unless tags stand in them that must not count.
+                // Thoughts alone are prose with a label, unless they contain tags, which must not
+                // count.
                 self.values.message.is_some()
                     || !self.values.effects.is_empty()
                     || self.values.verdict.is_some()
@@ -220,7 +243,7 @@ impl Reader<'_> {
                         .any(|thought| thought.contains('<'))
             }
             Value::Object(object) if call::is_call(object, self.grammar) => {
-                self.action(value);
+                self.read_action(value);
                 true
             }
             Value::Array(items) => {
@@ -232,71 +255,80 @@ impl Reader<'_> {
                 items
                     .iter()
                     .filter(|_| calls)
-                    .for_each(|item| self.action(item));
+                    .for_each(|item| self.read_action(item));
                 calls
             }
             _ => false,
         }
     }
 
-    fn part(&mut self, key: &str, value: &Value) {
+    fn read_part(&mut self, key: &str, value: &Value) {
         if matches!(key, "message" | "response") && self.values.message.is_none() {
             self.values.message = value.as_str().map(|text| text.trim().to_owned());
         } else if THOUGHT_TAGS.contains(&key) {
             self.values
                 .thoughts
                 .extend(value.as_str().map(|text| text.trim().to_owned()));
-        } else if ACTIONS.contains(&key) {
-            each(value).iter().for_each(|item| self.action(item));
-        } else if UPDATES.contains(&key) {
-            each(value).iter().for_each(|item| self.update(item));
-        } else if VERDICTS.contains(&key) {
+        } else if ACTION_KEYS.contains(&key) {
+            items_of(value)
+                .iter()
+                .for_each(|item| self.read_action(item));
+        } else if UPDATE_KEYS.contains(&key) {
+            items_of(value)
+                .iter()
+                .for_each(|item| self.read_update(item));
+        } else if VERDICT_KEYS.contains(&key) {
             let verdict = value.as_str().and_then(super::review::named_verdict);
             self.values.verdict = self.values.verdict.max(verdict);
-            self.push(
+            self.push_effect(
                 EffectKind::Review,
                 Err("a verdict must stand in <review>".to_owned()),
             );
         } else if key == "task_status" {
-            self.push(
+            self.push_effect(
                 EffectKind::TaskStatus(None),
                 Err("it must stand in <task_status>".to_owned()),
             );
         }
     }
 
-    fn action(&mut self, item: &Value) {
+    fn read_action(&mut self, item: &Value) {
         if !self.grammar.knows_actions() {
             return;
         }
         let Value::Object(object) = item else {
-            return self.push(
+            return self.push_effect(
                 EffectKind::Action(None),
                 Err("it names no type, or not clearly".to_owned()),
             );
         };
-        let what = EffectKind::action(call::named(object).map_or("", |(name, _)| name));
-        let read =
-            call::from_object(object, &item.to_string(), self.grammar).map(|(action, problems)| {
+
+        let what = EffectKind::action(call::named_action(object).map_or("", |(name, _)| name));
+        let read = call::read_action_object(object, &item.to_string(), self.grammar).map(
+            |(action, problems)| {
                 let span = self.span.clone();
                 self.values
                     .problems
                     .extend(problems.into_iter().map(|code| (code, span.clone())));
-                Kind::Action(action)
-            });
-        self.push(what, read);
+                EffectContent::Action(action)
+            },
+        );
+
+        self.push_effect(what, read);
     }
 
-    fn update(&mut self, item: &Value) {
+    fn read_update(&mut self, item: &Value) {
         let text = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
         let target = text("target").filter(|target| !target.trim().is_empty());
         let what = EffectKind::update(target.as_deref().unwrap_or_default());
+
         let format = match item.get("format") {
             None | Some(Value::Null) => Some(UpdateFormat::Whole),
             Some(format) => format.as_str().and_then(UpdateFormat::read),
         };
+
         let update = match (target, text("content"), format) {
-            (Some(target), Some(content), Some(format)) => Ok(Kind::Update(Update {
+            (Some(target), Some(content), Some(format)) => Ok(EffectContent::Update(Update {
                 target,
                 content,
                 format,
@@ -306,18 +338,21 @@ impl Reader<'_> {
             (_, None, _) => Err("it holds no text".to_owned()),
             (.., None) => Err("its format is neither `whole` nor `diff`".to_owned()),
         };
-        self.push(what, update);
+        self.push_effect(what, update);
     }
 
-    fn push(&mut self, what: EffectKind, read: Result<Kind, String>) {
+    fn push_effect(&mut self, what: EffectKind, read: Result<EffectContent, String>) {
         let kind = match read {
-            Ok(_) if self.cut => Kind::Refused("it may be cut off".to_owned()),
-            Ok(_) if !self.clear => Kind::Refused("other text stands around it".to_owned()),
+            Ok(_) if self.cut => EffectContent::Refused("it may be cut off".to_owned()),
+            Ok(_) if !self.clear => {
+                EffectContent::Refused("other text stands around it".to_owned())
+            }
             Ok(kind) => kind,
-            Err(reason) => Kind::Refused(reason),
+            Err(reason) => EffectContent::Refused(reason),
         };
-        if self.values.effects.len() < MOST_EFFECTS {
-            let place = Place {
+
+        if self.values.effects.len() < MAX_EFFECTS {
+            let place = EffectPlace {
                 what,
                 span: self.span.clone(),
             };
@@ -326,8 +361,8 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the items of a list, or the value itself.
-fn each(value: &Value) -> &[Value] {
+/// Returns the items of a list, or the value itself as the only item.
+fn items_of(value: &Value) -> &[Value] {
     match value {
         Value::Array(items) => items,
         Value::Null => &[],
