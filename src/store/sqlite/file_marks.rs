@@ -25,7 +25,7 @@ const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
 pub(in crate::store) struct FileMarks {
     data_version: i64,
     database: DatabaseStamp,
-    /// Length of the write-ahead log without what is left of an earlier one, and the hash of that.
+    /// Length of the write-ahead log, and the hash of all of it.
     log_bytes: u64,
     log_hash: Hash,
 }
@@ -47,26 +47,23 @@ impl FileMarks {
         let Some(database) = database_stamp(root) else {
             return Ok(None);
         };
-        let Ok(log) = read_log(root, MAX_LOG_BYTES) else {
+        let Ok((log_bytes, log_hash)) = hash_log(root, MAX_LOG_BYTES) else {
             return Ok(None);
         };
-        if log.len() as u64 == MAX_LOG_BYTES {
-            return Ok(None);
-        }
-        let log = &log[..valid_bytes(&log)];
-        Ok(Some(Self {
+        Ok((log_bytes < MAX_LOG_BYTES).then_some(Self {
             data_version,
             database,
-            log_bytes: log.len() as u64,
-            log_hash: blake3::hash(log),
+            log_bytes,
+            log_hash,
         }))
     }
 
     /// Returns true if nothing but the same connection has written to the files since. In doubt it is false, as after
     /// SQLite has moved the log into the database.
     pub(super) fn hold(&self, connection: &Connection, root: &Path) -> Result<bool> {
-        let is_same_log =
-            || read_log(root, self.log_bytes).is_ok_and(|log| blake3::hash(&log) == self.log_hash);
+        let is_same_log = || {
+            hash_log(root, self.log_bytes).is_ok_and(|log| log == (self.log_bytes, self.log_hash))
+        };
         Ok(data_version(connection)? == self.data_version
             && database_stamp(root).as_ref() == Some(&self.database)
             && is_same_log())
@@ -92,39 +89,22 @@ fn database_stamp(root: &Path) -> Option<DatabaseStamp> {
     })
 }
 
-/// Returns the first bytes of the write-ahead log. One that does not exist is empty.
+/// Returns the length and the hash of the first bytes of the write-ahead log. One that does not exist is empty.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to the database"
 )]
-fn read_log(root: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+fn hash_log(root: &Path, max_bytes: u64) -> io::Result<(u64, Hash)> {
     let path = root.join(FOLDER).join(format!("{FILE}-wal"));
     let log = match path.symlink_metadata() {
         Ok(found) if found.is_file() => File::open(path)?,
         Ok(_) => return Err(io::Error::other("it is not a file")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok((0, blake3::hash(&[])));
+        }
         Err(error) => return Err(error),
     };
-    let mut bytes = Vec::new();
-    log.take(max_bytes).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Size of the header of a write-ahead log, and of that of each frame in it.
-const LOG_HEADER_BYTES: usize = 32;
-const FRAME_HEADER_BYTES: usize = 24;
-
-/// Returns the length of the part of a write-ahead log that counts: SQLite starts over at its beginning without
-/// cutting it off, and knows the frames of an earlier log by their salt.
-fn valid_bytes(log: &[u8]) -> usize {
-    let (Some(page_size), Some(salt)) = (log.get(8..12), log.get(16..24)) else {
-        return log.len();
-    };
-    let page_size: [u8; 4] = page_size.try_into().unwrap_or_default();
-    let frame_bytes = FRAME_HEADER_BYTES + u32::from_be_bytes(page_size) as usize;
-    let mut end = LOG_HEADER_BYTES.min(log.len());
-    while log.get(end + 8..end + 16) == Some(salt) {
-        end += frame_bytes;
-    }
-    end.min(log.len())
+    let mut hasher = blake3::Hasher::new();
+    let bytes = io::copy(&mut log.take(max_bytes), &mut hasher)?;
+    Ok((bytes, hasher.finalize()))
 }
