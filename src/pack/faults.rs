@@ -101,7 +101,9 @@ impl<'a> Faults<'a> {
             .found
             .iter()
             .any(|known| known.place == place && known.message == message);
-        if self.found.len() < MAX_PROBLEMS && !is_known {
+        // Errors are always kept: they decide whether the pack loads.
+        let has_room = severity == ProblemSeverity::Error || self.found.len() < MAX_PROBLEMS;
+        if has_room && !is_known {
             self.found.push(PackProblem {
                 severity,
                 place,

@@ -79,8 +79,6 @@ pub struct Entry<'a> {
 pub struct Marks {
     /// Number of events and hash of the last one, by session.
     sessions: BTreeMap<SessionId, (u64, Vec<u8>)>,
-    /// State of the files of the ledger, if it has some.
-    files: Option<sqlite::FileMarks>,
 }
 
 /// Which turns are asked for.

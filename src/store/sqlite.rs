@@ -1,7 +1,6 @@
 //! The ledger as a SQLite database at `.agentd/ledger.db`.
 
 mod chain;
-mod file_marks;
 mod open;
 mod pack;
 mod place;
@@ -20,7 +19,6 @@ use blake3::Hash;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use self::chain::Chain;
-pub(super) use self::file_marks::FileMarks;
 use self::open::{MAX_OPERATION, MAX_VERIFICATION, Opened, count, damaged, failed};
 use self::tables::{KeptTurn, SessionTables, TURNS};
 use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Marks, Scope, Store, Turns, tally};
@@ -323,10 +321,7 @@ impl Store for SqliteStore {
 
     fn marks(&self) -> Result<Marks> {
         let select = "SELECT name, events, head FROM sessions WHERE events > 0";
-        let connection = self.connection();
-        // Before the ends are read: what is written in between is noticed later.
-        let files = FileMarks::read(&connection, &self.root)?;
-        let ends = rows(&connection, select, [], |row| {
+        let ends = rows(&self.connection(), select, [], |row| {
             Ok((
                 tables::session(row, 0)?,
                 (tables::number(row, 1)?, row.get(2)?),
@@ -334,40 +329,23 @@ impl Store for SqliteStore {
         })?;
         Ok(Marks {
             sessions: ends.into_iter().collect(),
-            files,
         })
     }
 
     fn check_unchanged(&self, lease: &Lease, marks: &Marks) -> Result<()> {
-        let mut connection = self.writer()?;
-        connection.deadline.renew(MAX_VERIFICATION);
-        let is_only_ours = match &marks.files {
-            Some(files) => files.hold(&connection, &self.root)?,
-            None => false,
-        };
-        // This connection may have pages in memory that differ from the file by now.
-        let mut fresh = if is_only_ours {
-            None
-        } else {
-            let opened = place::make(&self.root).and_then(|folder| open::open(&folder));
-            let opened = opened.map_err(|error| changed_meanwhile(&[error.to_string()]))?;
-            opened.deadline.renew(MAX_VERIFICATION);
-            Some(opened)
-        };
+        // The open connection may have pages in memory that differ from the files by now.
+        let folder = place::make(&self.root)?;
+        let mut fresh = open::open(&folder)?;
+        fresh.deadline.renew(MAX_VERIFICATION);
         let reading = fresh
-            .as_mut()
-            .unwrap_or(&mut connection)
             .transaction_with_behavior(TransactionBehavior::Deferred)
             .map_err(failed)?;
+
         let mut changes = verify::changed_since(&reading, marks)?;
         // Derived rows differ, too, but the changed events are the ones to report.
         if changes.is_empty() {
             self.own_chain(&reading, lease)?;
-            changes = if is_only_ours {
-                verify::verify_newest(&reading)?
-            } else {
-                verify::verify_events(&reading)?
-            };
+            changes = verify::verify_events(&reading)?;
         }
         if changes.is_empty() {
             Ok(())

@@ -76,12 +76,10 @@ pub fn targets(root: &Path, session: &SessionId, patterns: &[String]) -> BTreeMa
 
 /// Returns the names in a folder that match a pattern. A pattern without `*` is returned as it is.
 pub(in crate::ops) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>> {
-    let Some((parent, _)) = pattern
-        .split_once("/*")
-        .or_else(|| pattern.split_once('*').map(|_| ("", "")))
-    else {
+    if !pattern.contains('*') {
         return Ok(vec![pattern.to_owned()]);
-    };
+    }
+    let (parent, _) = pattern.rsplit_once('/').unwrap_or(("", pattern));
     let prefix = if parent.is_empty() {
         String::new()
     } else {

@@ -214,7 +214,10 @@ impl Snapshot {
             scratch,
             tree,
             nested: listing.nested(),
-            oversized: listing.oversized().to_vec(),
+            oversized: match hidden {
+                Hidden::Shown => listing.oversized().to_vec(),
+                Hidden::Kept => listing.oversized_and_visible(),
+            },
         })
     }
 

@@ -135,6 +135,16 @@ impl IndexListing {
         });
     }
 
+    /// Returns the oversized files that no flag of the user hides: git does not look at the others.
+    pub(super) fn oversized_and_visible(&self) -> Vec<OversizedFile> {
+        let hidden: HashSet<&Vec<u8>> = self.hidden.iter().collect();
+        let visible = self.oversized.iter();
+        visible
+            .filter(|file| !hidden.contains(&file.path))
+            .cloned()
+            .collect()
+    }
+
     /// Returns the files that are not staged because of their size.
     pub(super) fn oversized(&self) -> &[OversizedFile] {
         &self.oversized

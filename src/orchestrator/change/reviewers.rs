@@ -22,7 +22,7 @@ use crate::orchestrator::turn::site::TurnSite;
 use crate::orchestrator::turn::{
     ActiveTurn, TurnContext, TurnReport, TurnRequest, apply_and_run, take_turn,
 };
-use crate::orchestrator::workspace::{Workspace, open_ledger};
+use crate::orchestrator::workspace::Workspace;
 use crate::spec;
 use crate::store::blob_id;
 
@@ -57,26 +57,11 @@ pub(super) fn ask_reviewers(
     let state = context.store.state(change)?;
     let commit = TurnSite::for_session(context, Some(change), &state)?.commit()?;
     let commit = commit.as_deref();
-    // The store of the context belongs to this thread.
-    let workspace = context.workspace;
-    let drivers = context.drivers;
-    let operations = context.operations;
-    let run = context.run;
 
     let opinions: Vec<Result<Opinion>> = thread::scope(|scope| {
         let asked = reviewers.iter().map(|(agent, driver)| {
             let own = own_session(change, &request.mode, agent, state.turns);
-            scope.spawn(move || {
-                let store = open_ledger(workspace, run.trust)?;
-                let context = TurnContext {
-                    workspace,
-                    store: &store,
-                    drivers,
-                    operations,
-                    run,
-                };
-                opinion(&context, driver.as_ref(), agent, &own?, request, commit)
-            })
+            scope.spawn(move || opinion(context, driver.as_ref(), agent, &own?, request, commit))
         });
         let asked: Vec<_> = asked.collect();
         asked

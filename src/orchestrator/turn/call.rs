@@ -1,5 +1,6 @@
 //! One call of an agent: recorded before it is made, watched while it runs, recorded when it ends.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::active_turn::ActiveTurn;
@@ -17,9 +18,9 @@ use crate::models::{
     Amount, Answered, CallOutcome, Event, Format, Permission, Reply, SegmentRef, StepResult,
     UsageMetrics, Why,
 };
-use crate::orchestrator::workspace::doubt_ledger;
+use crate::orchestrator::workspace::{Workspace, doubt_ledger};
 use crate::parse::RepairKind;
-use crate::store::{Marks, Scope, blob_id};
+use crate::store::{Scope, blob_id};
 
 /// Poll interval while an agent runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -289,26 +290,40 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         let mut running = match self.driver.start(&call_to_agent) {
             Ok(running) => running,
             Err(error) => {
-                self.record(&not_started(turn, call, &error))?;
+                let detail = context
+                    .workspace
+                    .secrets
+                    .redact(&error.to_string())
+                    .into_owned();
+                self.record(&not_started(turn, call, detail))?;
                 agent::discard(&folder);
                 return Err(error);
             }
         };
 
-        // wait for its end
-        let reply = match self.follow(running.as_mut(), call, &marks) {
+        // wait for its end, and refuse its reply if the ledger was edited meanwhile
+        let followed = self.follow(running.as_mut(), call);
+        drop(running);
+        let reply = match followed {
             Err(error) if error.kind() == ErrorKind::LedgerChanged => {
-                // A recovery of the session must not find a reply that counts.
-                drop(running);
-                agent::discard(&folder);
-                doubt_ledger(context.workspace, &error);
-                return Err(error);
+                return Err(refuse_reply(context.workspace, &folder, error));
             }
             followed => followed?,
         };
+        if let Err(error) = context
+            .store
+            .check_unchanged(self.turn.session.lease, &marks)
+        {
+            return Err(refuse_reply(context.workspace, &folder, error));
+        }
         let reply = guard.after(snapshot.as_ref(), reply, None)?;
         let text = context.workspace.secrets.redact_reply(&reply.text);
-        let reply = Reply { text, ..reply };
+        let detail = context.workspace.secrets.redact(&reply.detail).into_owned();
+        let reply = Reply {
+            text,
+            detail,
+            ..reply
+        };
 
         let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         run.report(ProgressEvent::Answered {
@@ -329,8 +344,8 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         })
     }
 
-    /// Records the agent's process, waits for its end, and refuses its reply if the ledger was edited since `marks`.
-    fn follow(&mut self, running: &mut dyn Running, call: u64, marks: &Marks) -> Result<Reply> {
+    /// Records the agent's process, and waits for its end.
+    fn follow(&mut self, running: &mut dyn Running, call: u64) -> Result<Reply> {
         fail::point("launched")?;
         if let Some(process) = running.process() {
             let launched = Event::Launched {
@@ -341,14 +356,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             self.turn.commit(&[launched], &[])?;
         }
         fail::point("recorded")?;
-
-        let reply = self.wait_for_end(running)?;
-        let session = &self.turn.session;
-        session
-            .context
-            .store
-            .check_unchanged(session.lease, marks)?;
-        Ok(reply)
+        self.wait_for_end(running)
     }
 
     /// Waits for the agent's end, hands its text to the watcher, and stops it when the run is stopped.
@@ -428,6 +436,19 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
     }
 }
 
+/// Discards the reply of a call after which the ledger could not be checked, so that a recovery of the session does not
+/// find a reply that counts. A ledger that was edited, or that cannot be read any more, is refused by later runs.
+fn refuse_reply(workspace: &Workspace, folder: &Path, error: Error) -> Error {
+    agent::discard(folder);
+    if matches!(
+        error.kind(),
+        ErrorKind::LedgerChanged | ErrorKind::LedgerUnusable
+    ) {
+        doubt_ledger(workspace, &error);
+    }
+    error
+}
+
 /// Records a call that has ended.
 pub(crate) fn record_answer(turn: &mut ActiveTurn<'_>, answer: &Answer) -> Result<()> {
     let answered = Event::Answered(Box::new(answer.answered()));
@@ -435,13 +456,13 @@ pub(crate) fn record_answer(turn: &mut ActiveTurn<'_>, answer: &Answer) -> Resul
 }
 
 /// Returns the end of a call whose agent could not be started; it has cost nothing.
-fn not_started(turn: u64, call: u64, error: &Error) -> Answer {
+fn not_started(turn: u64, call: u64, detail: String) -> Answer {
     let reply = Reply {
         end: CallOutcome::Crashed {
             code: None,
             signal: None,
         },
-        detail: error.to_string(),
+        detail,
         ..Reply::default()
     };
     Answer {

@@ -266,14 +266,10 @@ impl Workspace {
             return Ok(None);
         }
         let options = self.options.clone().with_pack(name);
-        let root = self.root.clone();
-        let other = match &self.base {
-            // The definitions of a review come from a commit, also those of another pack.
-            Some(_) => Self::open_at(root, self.places.clone(), options)?,
-            None => Self::open(root, options)?,
-        };
+        let other = Self::open_at(self.root.clone(), self.places.clone(), options)?;
         Ok(Some(Self {
             base: self.base.clone(),
+            secrets: self.secrets.clone(),
             ..other
         }))
     }

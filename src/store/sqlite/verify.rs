@@ -38,41 +38,6 @@ pub(super) fn verify_events(connection: &Connection) -> Result<Vec<String>> {
     Ok(faults)
 }
 
-/// Number of events that are checked if no other connection has written: far more than there are in the pages of the
-/// database that this connection has written during a call.
-const MAX_NEWEST: i64 = 2_000;
-
-/// Returns which of the newest events are not as they were recorded.
-pub(super) fn verify_newest(connection: &Connection) -> Result<Vec<String>> {
-    let select = include_str!("../sql/newest_events.sql");
-    let mut faults = Vec::new();
-    let mut statement = connection.prepare(select).map_err(failed)?;
-    let mut rows = statement.query([MAX_NEWEST]).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let read = || -> rusqlite::Result<_> {
-            let session = tables::session(row, 0)?;
-            let number = tables::number(row, 1)?;
-            let body = tables::body(row, 3)?;
-            let before: Vec<u8> = row.get(4)?;
-            let hash: Vec<u8> = row.get(5)?;
-            let link_before: Vec<u8> = row.get(6)?;
-            let link: Vec<u8> = row.get(7)?;
-            let right = event_hash(&before, &session, number, row.get(2)?, &body);
-            let right_link = link_hash(&link_before, &hash);
-            let is_right = hash == right.as_bytes() && link == right_link.as_bytes();
-            Ok((session, number, is_right))
-        };
-        match read() {
-            Ok((_, _, true)) => {}
-            Ok((session, number, false)) => faults.push(format!(
-                "event {number} of the session `{session}` is not as it was recorded"
-            )),
-            Err(_) => faults.push("a new event is not as it was recorded".to_owned()),
-        }
-    }
-    Ok(faults)
-}
-
 /// Returns which sessions lack what they held at some marks, or hold something else in its place.
 pub(super) fn changed_since(connection: &Connection, marks: &Marks) -> Result<Vec<String>> {
     let mut changes = Vec::new();

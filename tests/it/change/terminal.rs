@@ -28,6 +28,9 @@ turns:
     end: stopped
 "#;
 
+/// The character that a terminal turns into SIGINT.
+const CTRL_C: &str = "\u{3}";
+
 /// Runs the program on a terminal on which someone types lines as soon as they are asked; `None` without `script`.
 fn typed(project: &TestProject, args: &[&str], lines: &[(&str, &str)]) -> Option<String> {
     let program = project.command(args);
@@ -59,7 +62,11 @@ fn typed(project: &TestProject, args: &[&str], lines: &[(&str, &str)]) -> Option
             .get(next)
             .filter(|(question, _)| seen.contains(question))
         {
-            typing.write_all(format!("{answer}\n").as_bytes()).unwrap();
+            // Ctrl-C is no line: a line end after it would answer the question.
+            let line_end = if *answer == CTRL_C { "" } else { "\n" };
+            typing
+                .write_all(format!("{answer}{line_end}").as_bytes())
+                .unwrap();
             next += 1;
         }
     }
@@ -139,7 +146,7 @@ fn ctrl_c_at_a_question_ends_the_program_and_loses_nothing() {
     let args = [
         "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
     ];
-    let lines = [("accept them?", "y"), ("In which language?", "\u{3}")];
+    let lines = [("accept them?", "y"), ("In which language?", CTRL_C)];
     let Some(shown) = typed(&project, &args, &lines) else {
         return did_not_run(
             "ctrl_c_at_a_question_ends_the_program_and_loses_nothing",
