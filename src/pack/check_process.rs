@@ -303,9 +303,7 @@ fn check_patterns(mode: &Mode, places: &ManifestPlaces, faults: &mut Faults<'_>)
 fn is_update_segment(segment: &str) -> bool {
     let is_plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'*');
-    !segment.is_empty()
-        && !segment.starts_with('.')
-        && segment.bytes().all(is_plain)
+    !segment.is_empty() && !segment.starts_with('.') && segment.bytes().all(is_plain)
 }
 
 /// Checks that something writes what a reply may update.
