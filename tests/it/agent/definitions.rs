@@ -54,6 +54,27 @@ fn the_agents_people_have_are_shipped_and_each_says_how_far_it_was_tried() {
 }
 
 #[test]
+fn examples_of_the_guide_are_valid() {
+    let page = fs::read_to_string(repository().join("docs/guide/your-own-agent.md")).unwrap();
+    let examples: Vec<&str> = page
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+
+    let names: Vec<Vec<String>> = examples
+        .iter()
+        .map(|example| Agents::read(example, "docs/guide/your-own-agent.md").unwrap())
+        .map(|agents| agents.all().map(|spec| spec.name.to_string()).collect())
+        .collect();
+
+    let no_agent: [&str; 0] = [];
+    assert_eq!(names[..2], [["my-agent"], ["my-agent"]]);
+    assert_eq!(names[2], no_agent);
+    assert_eq!(names.len(), 3);
+}
+
+#[test]
 fn the_example_of_the_page_is_read() {
     let page = fs::read_to_string(repository().join("docs/reference/agents.md")).unwrap();
     let example = page
