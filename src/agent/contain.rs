@@ -204,7 +204,7 @@ pub(super) fn unwritable(folder: &Path, cause: io::Error) -> Error {
 /// # Errors
 ///
 /// `AgentUnusable` if the guard cannot be started or cannot contain an agent here, or if the arguments are too long;
-/// `StorageFull` if there is no room for what it writes.
+/// `StorageFull` if the disk is full.
 pub fn launch(job: &Job<'_>) -> Result<Contained> {
     if guard::is_guard() {
         // It would start itself again and again.

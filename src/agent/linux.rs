@@ -196,14 +196,14 @@ pub(super) fn become_subreaper() -> io::Result<()> {
 
 /// Blocked signals of a guard, which are read from a signalfd.
 pub(super) struct Signals {
-    held: SigSet,
+    blocked: SigSet,
     file: SignalFd,
 }
 
 impl Signals {
     /// Blocks the signals.
     pub(super) fn block() -> io::Result<Self> {
-        let held: SigSet = [
+        let blocked: SigSet = [
             Signal::SIGTERM,
             Signal::SIGINT,
             Signal::SIGHUP,
@@ -211,9 +211,9 @@ impl Signals {
         ]
         .into_iter()
         .collect();
-        held.thread_set_mask()?;
-        let file = SignalFd::with_flags(&held, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        Ok(Self { held, file })
+        blocked.thread_set_mask()?;
+        let file = SignalFd::with_flags(&blocked, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self { blocked, file })
     }
 
     /// Returns a descriptor that becomes readable when a signal is pending.
@@ -236,7 +236,7 @@ impl Signals {
     pub(super) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         SigSet::empty().thread_set_mask()?;
         let started = command.spawn();
-        self.held.thread_set_mask()?;
+        self.blocked.thread_set_mask()?;
         started
     }
 }

@@ -47,7 +47,7 @@ impl<'a> OutputReader<'a> {
         OutputParser::new(&self.spec.output, self.secrets)
     }
 
-    /// Judges what was parsed, by what an agent wrote to standard error, or the end of that, and by how it ended.
+    /// Builds the reply from parsed stdout, the end of stderr and the exit.
     pub(super) fn build_reply(&self, parsed: ParsedOutput, stderr: &[u8], exit: &Exit) -> Reply {
         let stderr = self.last_stderr_lines(stderr);
         let is_text = self.spec.output.kind == OutputKind::Text;
@@ -57,6 +57,7 @@ impl<'a> OutputReader<'a> {
             error => self.secrets.redact(error).into_owned(),
         };
         let end = self.determine_outcome(&parsed, &error, &stderr, exit);
+
         let mut text = parsed.text;
         match end {
             CallOutcome::OutputTooLarge { .. } => text = clip_text(&text),
@@ -68,6 +69,7 @@ impl<'a> OutputReader<'a> {
             }
             _ => {}
         }
+
         let detail = match (&end, &exit.cause) {
             (CallOutcome::Ok, _) => String::new(),
             (_, ExitCause::NotStarted(why)) => why.clone(),
@@ -89,6 +91,8 @@ impl<'a> OutputReader<'a> {
         }
     }
 
+    /// Returns the outcome of a call: from the cause of its end, then from the exit code and reported failures, and
+    /// finally from the completeness of the output.
     fn determine_outcome(
         &self,
         parsed: &ParsedOutput,
@@ -131,17 +135,20 @@ impl<'a> OutputReader<'a> {
                 signal: Some(signal),
             };
         }
-        let fine = exit
+
+        let is_success_code = exit
             .code
             .is_some_and(|code| self.spec.output.exit_codes.contains(&code));
-        if parsed.failed || !fine {
+        if parsed.failed || !is_success_code {
             let rules = self.spec.ends.iter().chain(&self.failures.ends);
-            let told = failure::classify_failure(rules, self.failures, error, stderr, exit.code);
-            return told.unwrap_or(CallOutcome::Crashed {
-                code: exit.code.filter(|_| !fine),
+            let classified =
+                failure::classify_failure(rules, self.failures, error, stderr, exit.code);
+            return classified.unwrap_or(CallOutcome::Crashed {
+                code: exit.code.filter(|_| !is_success_code),
                 signal: None,
             });
         }
+
         if !parsed.recognised && !parsed.raw.trim().is_empty() {
             return CallOutcome::UnknownOutput;
         }

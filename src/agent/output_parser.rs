@@ -101,7 +101,7 @@ impl<'a> OutputParser<'a> {
         }
     }
 
-    /// Returns what was said since this was last asked.
+    /// Returns the text that has arrived since the last call of this function.
     pub(super) fn take_new_text(&mut self) -> String {
         let said = self
             .text
@@ -144,7 +144,7 @@ impl<'a> OutputParser<'a> {
         self.parsed.raw = self.raw.finish();
     }
 
-    /// Returns what was parsed.
+    /// Returns the result; the text is complete after `finish`.
     pub(super) fn into_parsed(self) -> ParsedOutput {
         ParsedOutput {
             text: self.text,

@@ -1,4 +1,4 @@
-//! Anthropic's Messages.
+//! Anthropic's Messages API.
 
 use serde_json::{Map, Value, json};
 
@@ -6,13 +6,13 @@ use super::ModelRequest;
 use super::messages::split_system;
 use super::response::{StopReason, StreamState};
 
-/// The path of a request.
+/// Path of a request.
 pub(super) const PATH: &str = "/messages";
 
-/// The version of the API that is spoken here.
+/// Value of the header `anthropic-version`.
 pub(super) const API_VERSION: &str = "2023-06-01";
 
-/// The most tokens of a reply if nobody knows how many the model can give; a request must name some.
+/// Maximum number of reply tokens if the limit of the model is unknown; a request must name one.
 const DEFAULT_MAX_TOKENS: u64 = 8_192;
 
 pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
@@ -32,7 +32,7 @@ pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
     body
 }
 
-/// Reads an event, or a whole answer.
+/// Reads an event of a stream, or a complete response.
 pub(super) fn read_event(event: &Value, state: &mut StreamState) {
     match event["type"].as_str().unwrap_or_default() {
         "message_start" => read_usage(&event["message"]["usage"], state),
@@ -72,7 +72,7 @@ fn read_stop_reason(reason: &Value, state: &mut StreamState) {
     }
 }
 
-/// Takes over what an event tells of usage; the last word counts for each number.
+/// Updates the token counts; the last value of each counts.
 fn read_usage(usage: &Value, state: &mut StreamState) {
     let used = &mut state.usage;
     for (count, name) in [

@@ -6,7 +6,7 @@ use super::ModelRequest;
 use super::messages::{ChatRole, split_system};
 use super::response::{StopReason, StreamState, TokenUsage};
 
-/// Returns the path of a request, which names the model.
+/// Returns the path of a request, with the model percent-encoded.
 pub(super) fn path(model: &str) -> String {
     let mut path = "/models/".to_owned();
     for byte in model.bytes() {
@@ -51,7 +51,7 @@ pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
     body
 }
 
-/// Reads an event, or a whole answer.
+/// Reads an event of a stream, or a complete response.
 pub(super) fn read_event(event: &Value, state: &mut StreamState) {
     let candidate = &event["candidates"][0];
     for part in candidate["content"]["parts"]
@@ -85,7 +85,7 @@ fn read_usage(usage: &Value) -> Option<TokenUsage> {
     let prompt = usage["promptTokenCount"].as_u64()?;
     let cache_read = usage["cachedContentTokenCount"].as_u64();
     let reasoning = usage["thoughtsTokenCount"].as_u64();
-    // Thoughts are counted apart there, and are part of the reply here.
+    // Gemini counts thoughts separately; in `TokenUsage` they are part of the output.
     let output = [usage["candidatesTokenCount"].as_u64(), reasoning]
         .into_iter()
         .flatten()

@@ -1,21 +1,21 @@
-//! A prompt as the messages of a chat.
+//! Converts a prompt to chat messages.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::Format;
 
-/// What is put between two messages that become one.
+/// Separator between two messages that are merged.
 const MESSAGE_SEPARATOR: &str = "\n\n";
 
-/// A message of a chat.
+/// A chat message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ChatMessage {
     pub(super) role: ChatRole,
     pub(super) content: String,
 }
 
-/// Who says something.
+/// Author of a chat message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ChatRole {
@@ -24,9 +24,9 @@ pub(super) enum ChatRole {
     Assistant,
 }
 
-/// Returns the messages of a prompt: those of a chat, or the whole of it as one message of the user.
+/// Returns the messages of a prompt in the chat format, or one user message for other formats.
 ///
-/// Several in a row of the same role are one, as many models take no others.
+/// Consecutive messages of the same role are merged, because many models refuse them.
 pub(super) fn parse_messages(prompt: &str, format: Format) -> Result<Vec<ChatMessage>> {
     if format != Format::Chat {
         return Ok(vec![ChatMessage {
@@ -57,7 +57,7 @@ pub(super) fn parse_messages(prompt: &str, format: Format) -> Result<Vec<ChatMes
     Ok(messages)
 }
 
-/// Returns what the system says, and the other messages, for dialects in which it speaks apart.
+/// Splits off the system messages, for dialects that send them in a separate field.
 pub(super) fn split_system(messages: &[ChatMessage]) -> (String, Vec<&ChatMessage>) {
     let (system, rest): (Vec<&ChatMessage>, Vec<&ChatMessage>) = messages
         .iter()

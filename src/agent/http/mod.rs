@@ -1,7 +1,7 @@
-//! An agent that is a model of a server: its request is made here, and sent by a child process of ourselves.
+//! An agent that is a model of an HTTP server. The request is built here and sent by a child process, the sender.
 //!
-//! The child runs under the same guard as any command, and writes lines of JSON that are read as any command's are. So
-//! limits, kills and salvage are those of all agents.
+//! The sender runs under a guard like any command, and writes JSON lines that are parsed like the output of any command.
+//! So limits, kills and salvage work as for all agents.
 
 mod anthropic;
 mod error_body;
@@ -26,29 +26,29 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::{CallOutcome, Reply};
 use messages::ChatMessage;
 
-/// A model of a server.
+/// A model of an HTTP server.
 #[derive(Debug)]
 pub(super) struct HttpAgent {
     provider: Provider,
     model: String,
-    /// Whether the variable that is to hold the key is set.
+    /// True if the variable of the API key is set, or no key is needed.
     has_key: bool,
     sender: CommandAgent,
 }
 
-/// What a request is made of.
+/// Content of a request, independent of the dialect.
 #[derive(Debug)]
 struct ModelRequest<'a> {
     model: &'a str,
     messages: Vec<ChatMessage>,
-    /// The most tokens of a reply that the provider's definition asks for.
+    /// Maximum number of reply tokens in the provider's definition.
     max_output: Option<u64>,
-    /// The most tokens of a reply that the model can give, if that is known.
+    /// Maximum number of reply tokens of the model; `None` if unknown.
     model_output: Option<u64>,
 }
 
 impl HttpAgent {
-    /// Returns the agent of a model.
+    /// Creates the agent of a model.
     ///
     /// # Errors
     ///
@@ -69,12 +69,13 @@ impl HttpAgent {
                 .iter()
                 .any(|(name, value)| name == key && !value.to_string_lossy().trim().is_empty())
         });
+
         let http = agents.http();
         let spec = AgentSpec {
             name: format!("{}:{model}", provider.name),
             argv: sender_argv(provider, guard)?,
             environment: key.map(NamePattern::new).into_iter().collect(),
-            // It has no tools, so nothing needs to be said to hold it to what it may do.
+            // The sender has no tools, so it needs no arguments to enforce a permission.
             permissions: Some(Permissions {
                 no_tools: None,
                 read_only: Some(Vec::new()),
@@ -86,7 +87,7 @@ impl HttpAgent {
             ..AgentSpec::default()
         };
         let sender = CommandAgent::new(&spec, agents, environment, secrets, guard, *containment)
-            // A cut reply is known by its missing end; words about limits are those of a refused request.
+            // A cut reply is recognized by its missing end. Messages about limits belong to refused requests.
             .without_outcome(&CallOutcome::Cut);
         Ok(Self {
             provider: provider.clone(),
@@ -96,7 +97,7 @@ impl HttpAgent {
         })
     }
 
-    /// Returns the body of a request, in the dialect of the server.
+    /// Builds the body of a request in the dialect of the server.
     fn build_body(&self, call: &Call<'_>, model: &str) -> Result<String> {
         let request = ModelRequest {
             model,
@@ -147,7 +148,7 @@ impl Driver for HttpAgent {
     }
 }
 
-/// Returns the command that sends a request. The key is not in it, only its variable's name.
+/// Returns the command of the sender. It contains the name of the key's variable, not the key.
 fn sender_argv(provider: &Provider, guard: &Path) -> Result<Vec<Argument>> {
     let program = absolute(guard)
         .ok()
@@ -175,7 +176,7 @@ fn sender_argv(provider: &Provider, guard: &Path) -> Result<Vec<Argument>> {
         .collect())
 }
 
-/// Lays what a definition says over a value: `null` takes something out, objects are gone into.
+/// Merges fields into a value (JSON merge patch): `null` removes a field, objects are merged recursively.
 fn merge_fields(value: &mut Value, over: &Map<String, Value>) {
     let Value::Object(fields) = value else { return };
     for (name, new) in over {

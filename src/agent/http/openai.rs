@@ -1,11 +1,11 @@
-//! Chat completions, as OpenAI has defined them and many servers speak them.
+//! OpenAI's chat completions, which many servers implement.
 
 use serde_json::{Map, Value, json};
 
 use super::ModelRequest;
 use super::response::{StopReason, StreamState, TokenUsage};
 
-/// The path of a request.
+/// Path of a request.
 pub(super) const PATH: &str = "/chat/completions";
 
 pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
@@ -14,7 +14,7 @@ pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
     body.insert("messages".to_owned(), json!(request.messages));
     body.insert("stream".to_owned(), true.into());
     body.insert("stream_options".to_owned(), json!({"include_usage": true}));
-    // Not every server knows one name for it, so it is left to the server unless someone asks.
+    // Servers use different names for this field, so it is sent only if the definition sets a limit.
     if let Some(limit) = request.max_output {
         body.insert(
             "max_tokens".to_owned(),
@@ -27,9 +27,9 @@ pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
     body
 }
 
-/// Reads an event, or a whole answer.
+/// Reads an event of a stream, or a complete response.
 pub(super) fn read_event(event: &Value, state: &mut StreamState) {
-    // TokenUsage comes with the last chunk or grows with each.
+    // Some servers send usage with the last chunk, some a running total with each.
     if let Some(usage) = read_usage(&event["usage"]) {
         state.usage = usage;
     }
@@ -57,7 +57,7 @@ pub(super) fn read_event(event: &Value, state: &mut StreamState) {
     }
 }
 
-/// Reads a content: a text, or a list of parts of which some are thoughts.
+/// Reads message content: a text, or a list of parts of which some are thoughts.
 fn read_content(content: &Value, state: &mut StreamState) {
     state.say(content);
     for part in content.as_array().into_iter().flatten() {
@@ -75,7 +75,7 @@ fn read_usage(usage: &Value) -> Option<TokenUsage> {
     let cache_read = cached.into_iter().find_map(Value::as_u64);
     let reasoning = usage["completion_tokens_details"]["reasoning_tokens"].as_u64();
     let output = usage["completion_tokens"].as_u64().map(|output| {
-        // Some count thoughts apart, which the total tells.
+        // Some servers count thoughts separately; the total shows it.
         let thoughts = reasoning.unwrap_or(0);
         let apart = usage["total_tokens"].as_u64()
             == Some(prompt.saturating_add(output).saturating_add(thoughts));

@@ -1,39 +1,39 @@
-//! What a server's answer tells, whatever its dialect.
+//! State of a server's response, independent of the dialect.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// What an answer has told so far.
+/// Content of a response so far.
 #[derive(Debug, Default)]
 pub(super) struct StreamState {
-    /// What of the reply has come since it was last taken.
+    /// New text of the reply, which the reader takes out.
     pub(super) text: String,
-    /// Whether the model has thought since that was last asked.
+    /// True if a thought has arrived; the reader resets it.
     pub(super) thought: bool,
-    /// What was used.
+    /// Last reported token counts.
     pub(super) usage: TokenUsage,
-    /// Why the model has stopped, once it has.
+    /// Reason for the end of the reply; `None` until the server reports one.
     pub(super) stop: Option<StopReason>,
-    /// Whether nothing follows.
+    /// True if the stream is complete.
     pub(super) done: bool,
 }
 
-/// The reason that a server gives for the end of its answer, before it is judged as a [`CallOutcome`].
+/// Reason that a server gives for the end of its reply, before it is classified as a [`CallOutcome`].
 ///
 /// [`CallOutcome`]: crate::models::CallOutcome
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StopReason {
-    /// It has said it all.
+    /// The reply is complete.
     End,
-    /// It may say no more.
+    /// The limit of output tokens was reached.
     Length,
-    /// It does not want to, or is kept from it.
+    /// The model refused, or a filter blocked the reply.
     Refusal(String),
-    /// Something else, in the server's words.
+    /// Another reason, as the server names it.
     Other(String),
 }
 
-/// Tokens, each counted once but for thoughts, which are part of the output as well.
+/// Token counts. `reasoning` is part of `output`; the others do not overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct TokenUsage {
     pub(super) input: Option<u64>,
@@ -44,12 +44,12 @@ pub(super) struct TokenUsage {
 }
 
 impl StreamState {
-    /// Adds to the reply, if there is a text.
+    /// Appends a JSON string to the reply; ignores other values.
     pub(super) fn say(&mut self, text: &Value) {
         self.text.push_str(text.as_str().unwrap_or_default());
     }
 
-    /// Notes a thought, which is no part of the reply.
+    /// Records a thought, which is not part of the reply.
     pub(super) fn think(&mut self, thought: &Value) {
         self.thought |= thought.as_str().is_some_and(|thought| !thought.is_empty());
     }

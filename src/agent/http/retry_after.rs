@@ -1,16 +1,16 @@
-//! How long a server asks to wait.
+//! Parses the header `retry-after`.
 
-/// Returns the seconds of a `retry-after`: a number, or a date that is compared with the answer's own.
+/// Returns the seconds to wait: `retry-after` is a number, or a date that is compared with the header `date`.
 pub(super) fn parse_retry_after(retry_after: &str, date: Option<&str>) -> Option<u64> {
     let retry_after = retry_after.trim();
     if let Ok(seconds) = retry_after.parse::<f64>() {
         return (seconds >= 0.0).then(|| seconds.ceil() as u64);
     }
-    // Both are read off the server's clock, whatever ours says.
+    // Both are times of the server's clock, so ours does not matter.
     Some(parse_http_date(retry_after)?.saturating_sub(parse_http_date(date?)?))
 }
 
-/// Returns the seconds of a date such as `Sun, 06 Nov 1994 08:49:37 GMT` since the start of 1970.
+/// Returns the Unix time of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn parse_http_date(written: &str) -> Option<u64> {
     let parts: Vec<&str> = written.split_ascii_whitespace().collect();
     let [_, day, month, year, time, "GMT"] = parts[..] else {
@@ -20,7 +20,8 @@ fn parse_http_date(written: &str) -> Option<u64> {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
     let month = months.iter().position(|name| *name == month)? as u64;
-    let (day, year) = (day.parse::<u64>().ok()?, year.parse::<u64>().ok()?);
+    let day = day.parse::<u64>().ok()?;
+    let year = year.parse::<u64>().ok()?;
     let time: Vec<u64> = time
         .split(':')
         .map(|part| part.parse().ok())
@@ -36,7 +37,8 @@ fn parse_http_date(written: &str) -> Option<u64> {
     {
         return None;
     }
-    // Years that begin in March have their odd day at the end.
+
+    // Days from civil date: a year that begins in March has its leap day at the end.
     let (year, month) = if month < 2 {
         (year - 1, month + 10)
     } else {

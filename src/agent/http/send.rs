@@ -1,7 +1,7 @@
-//! The sender: a process that sends one request to a server of models, and writes what comes as lines of JSON.
+//! The sender: a process that sends one request to a model server, and writes the response as JSON lines.
 //!
-//! `text` is a piece of the reply, `alive` a sign that the model is at work, `usage` what was used, `end` the model's own
-//! end and `error` a failure. A reply whose end is missing is cut; stderr says why.
+//! Types of lines: `text` is a chunk of the reply, `alive` shows that the model is working, `usage` has token counts,
+//! `end` completes the reply, and `error` is a failure. A reply without `end` was cut off; stderr then has the reason.
 
 use std::env;
 use std::ffi::OsString;
@@ -21,27 +21,27 @@ use super::{anthropic, error_body, gemini, openai};
 use crate::agent::{contain, output_parser};
 use crate::config::Dialect;
 
-/// How much of an answer is read at once.
+/// Size of the read buffer.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// The longest answer in one piece, and the longest file of certificates.
+/// Maximum size of a response that is not streamed, and of a file of certificates.
 const MAX_BODY_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The longest text of a line, so that every line is short enough to be read.
+/// Maximum size of the text in a line, so that every line is short enough to be parsed.
 const MAX_LINE_TEXT_BYTES: usize = 256 * 1024;
 
-/// How often at most it is told that the model is at work.
+/// Minimum interval between a line and an `alive` line.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a request is sent with.
+/// Options of a request from the command line and the environment.
 struct SendOptions {
     dialect: Dialect,
     url: String,
     key: Option<String>,
 }
 
-/// Sends the request that stands on standard input as the arguments say: a dialect, an address, the name of the variable
-/// that holds the key, and the model.
+/// Sends the request body on stdin. The arguments are a dialect, a base URL, the name of the variable that holds the key,
+/// and the model.
 pub(in crate::agent) fn send(arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let mut body = Vec::new();
     #[expect(
@@ -55,7 +55,7 @@ pub(in crate::agent) fn send(arguments: impl Iterator<Item = OsString>) -> io::R
     match asked {
         Ok((dialect, answer)) => read_response(dialect, answer.into_body(), &mut lines),
         Err(words) => {
-            // What was not taken costs nothing.
+            // A refused request costs nothing.
             lines.write(&json!({"type": "usage", "usage": {"input": 0, "output": 0}}))?;
             lines.error(&words)
         }
@@ -69,6 +69,7 @@ fn parse_arguments(arguments: impl Iterator<Item = OsString>) -> Result<SendOpti
     let [dialect, base_url, key, model] = &arguments[..] else {
         return Err("the sender was started with other arguments than it takes".to_owned());
     };
+
     let dialect =
         Dialect::from_name(dialect).ok_or_else(|| format!("there is no dialect {dialect}"))?;
     let path = match dialect {
@@ -76,6 +77,7 @@ fn parse_arguments(arguments: impl Iterator<Item = OsString>) -> Result<SendOpti
         Dialect::Anthropic => anthropic::PATH.to_owned(),
         Dialect::Gemini => gemini::path(model),
     };
+
     #[expect(
         clippy::disallowed_methods,
         reason = "the key is in no argument and in no file"
@@ -93,12 +95,13 @@ fn parse_arguments(arguments: impl Iterator<Item = OsString>) -> Result<SendOpti
     }
 }
 
-/// Sends a request, and returns the answer if it is one; else the words for what went wrong.
+/// Sends a request. Returns the response if its status is success, otherwise an error message.
 fn send_request(options: &SendOptions, body: &[u8]) -> Result<Response<Body>, String> {
     let uri: Uri = options
         .url
         .parse()
         .map_err(|_| format!("{} is no address", options.url))?;
+
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
@@ -110,6 +113,7 @@ fn send_request(options: &SendOptions, body: &[u8]) -> Result<Response<Body>, St
         config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
     }
     let config: Config = config.build();
+
     let mut request = config
         .new_agent()
         .post(&uri)
@@ -129,27 +133,29 @@ fn send_request(options: &SendOptions, body: &[u8]) -> Result<Response<Body>, St
         value.set_sensitive(true);
         request = request.header(name, value);
     }
-    let answer = request
+
+    let response = request
         .send(body)
         .map_err(|error| connection_error(&uri, &error))?;
-    if answer.status().is_success() {
-        return Ok(answer);
+    if response.status().is_success() {
+        return Ok(response);
     }
-    let (parts, body) = answer.into_parts();
-    let mut told = Vec::new();
-    // What of it came is enough.
+
+    let (parts, body) = response.into_parts();
+    let mut error_body = Vec::new();
+    // An incomplete body is still useful for the message.
     let _cut = body
         .into_reader()
         .take(sse::MAX_EVENT_BYTES as u64)
-        .read_to_end(&mut told);
+        .read_to_end(&mut error_body);
     Err(error_body::response_error(
         parts.status,
         &parts.headers,
-        &String::from_utf8_lossy(&told),
+        &String::from_utf8_lossy(&error_body),
     ))
 }
 
-/// Tells whether an address is this machine's own, to which no proxy leads.
+/// Returns true if an address is `localhost` or a loopback IP address; no proxy is used for it.
 fn is_loopback(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost"
@@ -158,7 +164,7 @@ fn is_loopback(uri: &Uri) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// Returns the certificates that the user trusts instead of the usual ones, if some are named.
+/// Loads the root certificates that `SSL_CERT_FILE` names; `None` if it is not set.
 fn load_custom_roots() -> Result<Option<RootCerts>, String> {
     #[expect(
         clippy::disallowed_methods,
@@ -185,7 +191,7 @@ fn load_custom_roots() -> Result<Option<RootCerts>, String> {
     Ok(Some(RootCerts::new_with_certs(&roots)))
 }
 
-/// Returns the words for a server that cannot be spoken to.
+/// Returns the message for a server that cannot be reached.
 fn connection_error(uri: &Uri, error: &ureq::Error) -> String {
     let host = uri.host().unwrap_or_default();
     let port = uri
@@ -209,14 +215,14 @@ fn connection_error(uri: &Uri, error: &ureq::Error) -> String {
     }
 }
 
-/// Writes down what a server answers.
+/// Reads a response and writes it as JSON lines.
 fn read_response(dialect: Dialect, body: Body, lines: &mut JsonLines) -> io::Result<()> {
     let mut reader = ResponseReader {
         dialect,
         state: StreamState::default(),
         lines,
     };
-    // An answer has begun, so that one without its end is known to be cut.
+    // The empty text shows that a reply has begun, so that without an `end` it counts as cut.
     reader.lines.text("")?;
     let broken = reader.read_body(body.into_reader())?;
     let ResponseReader { state, lines, .. } = reader;
@@ -240,15 +246,15 @@ fn read_response(dialect: Dialect, body: Body, lines: &mut JsonLines) -> io::Res
     }
 }
 
-/// Why an answer was not heard to its end.
+/// Error that ends the reading of a response.
 enum ResponseError {
-    /// The server says that it has failed.
+    /// The server reports a failure, or sends something unexpected.
     Failed(String),
-    /// Nothing comes any more.
+    /// The connection was lost.
     Lost(io::Error),
 }
 
-/// An answer that is being read.
+/// Reader of a response.
 struct ResponseReader<'a> {
     dialect: Dialect,
     state: StreamState,
@@ -256,7 +262,7 @@ struct ResponseReader<'a> {
 }
 
 impl ResponseReader<'_> {
-    /// Reads an answer: a stream of events, or one piece of JSON from a server that does not stream.
+    /// Reads a response: a stream of events, or one JSON document from a server that does not stream.
     fn read_body(&mut self, mut reader: impl Read) -> io::Result<Option<ResponseError>> {
         let mut events = EventStream::default();
         let mut bytes = vec![0; CHUNK_BYTES];
@@ -293,7 +299,7 @@ impl ResponseReader<'_> {
         }
     }
 
-    /// Reads an answer in one piece.
+    /// Reads a response that is one JSON document.
     fn read_whole(&mut self, reader: impl Read) -> io::Result<Option<ResponseError>> {
         let mut bytes = Vec::new();
         if let Err(cause) = reader.take(MAX_BODY_BYTES).read_to_end(&mut bytes) {
@@ -316,8 +322,8 @@ impl ResponseReader<'_> {
 
     fn read_event(&mut self, data: &str) -> io::Result<Option<ResponseError>> {
         if data.trim() == "[DONE]" {
-            // It ends the stream. Whether the reply is whole is for the model to say: a proxy that loses the last event
-            // still sends this.
+            // This ends the stream, but does not prove that the reply is complete: a proxy that loses the model's last
+            // event still sends it.
             self.state.done = true;
             return Ok(None);
         }
@@ -354,7 +360,7 @@ fn unexpected_response(written: &str) -> ResponseError {
     ))
 }
 
-/// Says something that is no part of the reply.
+/// Writes a line to stderr.
 #[expect(
     clippy::disallowed_methods,
     reason = "the stderr of a sender is a file of its call"
@@ -363,10 +369,10 @@ fn write_stderr(words: &str) -> io::Result<()> {
     writeln!(io::stderr(), "{words}")
 }
 
-/// The lines that are written.
+/// Writer of JSON lines to stdout.
 struct JsonLines {
     out: io::Stdout,
-    /// When a line was last written.
+    /// Time of the last line.
     last: Instant,
 }
 
@@ -388,7 +394,7 @@ impl JsonLines {
         self.out.flush()
     }
 
-    /// Writes a text, in several lines if it is long.
+    /// Writes a text, split into several lines if it is long.
     fn text(&mut self, text: &str) -> io::Result<()> {
         let mut rest = text;
         loop {
@@ -401,7 +407,7 @@ impl JsonLines {
         }
     }
 
-    /// Tells that the model is at work though it says nothing.
+    /// Writes an `alive` line, unless another line was written within [`ALIVE_INTERVAL`].
     fn alive(&mut self) -> io::Result<()> {
         if self.last.elapsed() < ALIVE_INTERVAL {
             Ok(())

@@ -1,23 +1,23 @@
-//! A stream of events as servers send it: lines, of which those with data make up events.
+//! Parser of server-sent events (SSE).
 
-/// The longest event that is read.
+/// Maximum size of an event.
 pub(super) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
-/// The events of a stream, as it comes in.
+/// Incremental parser of an event stream.
 #[derive(Debug, Default)]
 pub(super) struct EventStream {
     line: Vec<u8>,
     data: Vec<u8>,
-    /// Whether the last byte has ended a line as the first half of CR LF may.
+    /// True if the last byte was CR, so that a following LF belongs to the same line end.
     after_cr: bool,
 }
 
-/// An event is longer than any that is read.
+/// Error: an event exceeds [`MAX_EVENT_BYTES`].
 #[derive(Debug)]
 pub(super) struct EventTooLong;
 
 impl EventStream {
-    /// Takes more of the stream, and returns the data of the events that have come in whole.
+    /// Adds a chunk of the stream, and returns the data of the complete events.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, EventTooLong> {
         let mut events = Vec::new();
         let mut rest = bytes;
@@ -42,15 +42,15 @@ impl EventStream {
         Ok(events)
     }
 
-    /// Returns the data of an event that the stream has ended with, though nothing shows that it is whole.
+    /// Returns the data of an unterminated event at the end of the stream. It may be incomplete.
     pub(super) fn finish(&mut self) -> Option<String> {
         self.end_line().or_else(|| self.end_event())
     }
 
-    /// Reads the line that has come in; an empty one ends an event.
+    /// Handles a complete line; an empty line ends an event.
     fn end_line(&mut self) -> Option<String> {
-        let line = std::mem::take(&mut self.line);
-        let line = line.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(&line);
+        let bytes = std::mem::take(&mut self.line);
+        let line = bytes.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(&bytes);
         if line.is_empty() {
             return self.end_event();
         }
