@@ -1,8 +1,8 @@
-//! Named places at which a test can make the program abort, fail or wait. A release build has none.
+//! Fail points: named places at which a test can make the program abort, fail or wait. Release builds ignore them.
 
 use crate::error::Result;
 
-/// The places, in the order in which a turn comes to them.
+/// Fail points of a turn, in the order in which it reaches them.
 pub const POINTS: [&str; 15] = [
     "claimed",
     "prepared",
@@ -21,7 +21,7 @@ pub const POINTS: [&str; 15] = [
     "released",
 ];
 
-/// The places beside these that a change comes to.
+/// Additional fail points of a change.
 pub const CHANGE_POINTS: [&str; 8] = [
     "opened",
     "noted",
@@ -44,7 +44,7 @@ pub(crate) fn point(_name: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// How often the process came to the place that `AGENTD_FAIL` names.
+/// Number of times that the process has reached the point in `AGENTD_FAIL`.
 #[cfg(debug_assertions)]
 static PASSED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
@@ -77,29 +77,33 @@ pub(crate) fn point(name: &'static str) -> Result<()> {
     {
         let _untraced = writeln!(file, "{name}");
     }
+
     let Ok(wanted) = env::var("AGENTD_FAIL") else {
         return Ok(());
     };
-    let Some((point, what)) = wanted.split_once('=') else {
+    let Some((target, action)) = wanted.split_once('=') else {
         return Ok(());
     };
-    let (point, time) = point
+    let (point, time) = target
         .split_once('@')
-        .map_or((point, None), |(point, time)| (point, time.parse().ok()));
-    let is_meant = point == name
+        .map_or((target, None), |(point, time)| (point, time.parse().ok()));
+    let is_active = point == name
         && time.is_none_or(|time: usize| {
             PASSED.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1 == time
         });
-    match Some(what).filter(|_| is_meant) {
-        None => Ok(()),
-        Some("abort") => process::abort(),
-        Some("error") => Err(Error::new(
+    if !is_active {
+        return Ok(());
+    }
+
+    match action {
+        "abort" => process::abort(),
+        "error" => Err(Error::new(
             ErrorKind::LedgerUnusable,
             format!("the fail point `{name}` was asked to fail"),
         )),
-        Some(what) => {
-            if let Some(path) = what.strip_prefix("until:") {
-                wait_for(path.as_ref());
+        action => {
+            if let Some(path) = action.strip_prefix("until:") {
+                wait_for_file(path.as_ref());
             }
             Ok(())
         }
@@ -109,7 +113,7 @@ pub(crate) fn point(name: &'static str) -> Result<()> {
 /// Waits until a file exists. Aborts if it does not exist after ten minutes, so that a test that was killed leaves no
 /// process behind.
 #[cfg(debug_assertions)]
-fn wait_for(path: &std::path::Path) {
+fn wait_for_file(path: &std::path::Path) {
     use std::time::{Duration, Instant};
     use std::{process, thread};
 

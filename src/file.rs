@@ -1,4 +1,4 @@
-//! Reads text files: regular files, within a size, inside a folder if they must be, and UTF-8.
+//! Safe reading of files: only regular files, up to a size, optionally only inside a folder, and UTF-8 for text.
 //!
 //! Both `pack/search_path.rs` and the room `ops` read files through this module, so the rules exist once.
 //!
@@ -22,44 +22,43 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Reads a text file; `None` if there is none.
+/// Reads a text file; `None` if it does not exist.
 ///
 /// # Errors
 ///
-/// `FileUnusable` if there is something that is not a readable UTF-8 text file of at most `limit` bytes.
+/// `FileUnusable` if it is not a readable UTF-8 text file of at most `limit` bytes.
 pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
     read_limited(path, limit)?
         .map(|bytes| into_text(path, bytes))
         .transpose()
 }
 
-/// Reads a text file that must not lead out of a folder, however it is linked.
+/// Reads a text file that must be inside a folder after all symbolic links are resolved.
 ///
 /// # Errors
 ///
-/// Those of [`read_text`], and `FileUnusable` for a link that leads out or nowhere.
+/// Those of [`read_text`], and `FileUnusable` for a link that is broken or points out of the folder.
 pub fn read_text_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<String>> {
-    match inside(folder, path)? {
+    match resolve_inside(folder, path)? {
         Some(found) => found.read_text(limit),
         None => Ok(None),
     }
 }
 
-/// Place of a file below a folder after all links were resolved.
+/// A file inside a folder, after all symbolic links were resolved.
 ///
-/// Between resolving and opening, another process may replace a folder on the way by a link. So the file is not opened
-/// by its path: each folder is opened by its name in the one above it, and links are not followed.
+/// Between resolving and opening, another process may replace a parent folder by a link. So the file is not opened by its
+/// path: each parent folder is opened relative to the one above it (`openat`), without following links.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ResolvedFile {
     folder: PathBuf,
     relative: PathBuf,
-    /// Path that messages name.
+    /// Path for messages.
     shown: PathBuf,
 }
 
 impl ResolvedFile {
-    /// Returns the place of a path that has no links in it; `None` if it is not below the folder. Messages name it as
-    /// `shown`.
+    /// Creates it from a path without links; `None` if the path is not below the folder. Messages use `shown`.
     #[must_use]
     pub fn at(folder: &Path, path: &Path, shown: &Path) -> Option<Self> {
         let folder = folder.canonicalize().ok()?;
@@ -75,10 +74,10 @@ impl ResolvedFile {
     ///
     /// # Errors
     ///
-    /// `FileUnusable` as for [`read_text`], and for a link that has taken the place of a folder or of the file.
+    /// `FileUnusable` as for [`read_text`], and if a link has replaced a folder or the file.
     pub fn read(&self, limit: u64) -> Result<Option<Vec<u8>>> {
         let path = &self.shown;
-        // Opening a device can have effects, so its kind is checked first.
+        // Opening a device can have side effects, so the file type is checked first.
         match self.folder.join(&self.relative).symlink_metadata() {
             Ok(metadata) if metadata.is_symlink() => {}
             Ok(metadata) => check_kind(path, &metadata)?,
@@ -96,7 +95,7 @@ impl ResolvedFile {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::read`], and `FileUnusable` for what is not UTF-8 text.
+    /// Those of [`Self::read`], and `FileUnusable` if it is not UTF-8 text.
     pub fn read_text(&self, limit: u64) -> Result<Option<String>> {
         self.read(limit)?
             .map(|bytes| into_text(&self.shown, bytes))
@@ -104,7 +103,7 @@ impl ResolvedFile {
     }
 }
 
-/// Opens a file for reading by the handles of the folders on the way. No link is followed, not even as the folder.
+/// Opens a file for reading relative to the handles of its parent folders. No link is followed, not even for `folder`.
 #[cfg(all(unix, feature = "run"))]
 fn open_beneath(folder: &Path, relative: &Path) -> io::Result<File> {
     use nix::errno::Errno;
@@ -112,7 +111,7 @@ fn open_beneath(folder: &Path, relative: &Path) -> io::Result<File> {
     use nix::sys::stat::Mode;
     use std::path::Component;
 
-    // Search permission is enough to go through a folder.
+    // O_PATH needs only search permission on a folder.
     #[cfg(target_os = "linux")]
     let search = OFlag::O_PATH;
     #[cfg(not(target_os = "linux"))]
@@ -144,15 +143,15 @@ fn open_beneath(folder: &Path, relative: &Path) -> io::Result<File> {
     Ok(File::from(place))
 }
 
-/// Opens a file for reading. The build without the feature `run` has no access to the handles of folders.
+/// Opens a file for reading. Without the feature `run`, `openat` is not available.
 #[cfg(not(all(unix, feature = "run")))]
 fn open_beneath(folder: &Path, relative: &Path) -> io::Result<File> {
     open_nonblocking(&folder.join(relative))
 }
 
-/// Returns where a path inside a folder leads; `None` if nothing is there.
-fn inside(folder: &Path, path: &Path) -> Result<Option<ResolvedFile>> {
-    // Most files that are looked for are not there: that is told by one call, not by resolving every folder above.
+/// Resolves a path that must be inside a folder; `None` if it does not exist.
+fn resolve_inside(folder: &Path, path: &Path) -> Result<Option<ResolvedFile>> {
+    // Most candidates do not exist. One call finds that out faster than resolving every parent folder.
     if path
         .symlink_metadata()
         .is_err_and(|error| is_missing(&error))
@@ -169,11 +168,11 @@ fn inside(folder: &Path, path: &Path) -> Result<Option<ResolvedFile>> {
     Ok(Some(found))
 }
 
-/// Reads the bytes of a file; `None` if there is none.
+/// Reads the bytes of a file; `None` if it does not exist.
 ///
 /// # Errors
 ///
-/// `FileUnusable` as for [`read_text`], but for what the bytes mean.
+/// `FileUnusable` as for [`read_text`], but the content is not checked.
 pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     read_limited(path, limit)
 }
@@ -195,7 +194,7 @@ fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 ///
-/// Those of the system, and `InvalidInput` for what is not a regular file.
+/// Those of the system, and `InvalidInput` if it is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     let check = |metadata: &Metadata| {
         if metadata.is_file() {
@@ -210,7 +209,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the bytes of a file that is open. Its path is for messages only.
+/// Reads the bytes of an open file. Its path is for messages only.
 ///
 /// # Errors
 ///
@@ -229,7 +228,7 @@ pub fn read_opened(path: &Path, file: File, limit: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the names in a folder, sorted by bytes; none if there is no such folder.
+/// Returns the names in a folder, sorted by bytes; empty if the folder does not exist.
 ///
 /// # Errors
 ///
@@ -252,19 +251,19 @@ pub fn names_in(folder: &Path) -> Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Reads the bytes of a file that must not lead out of a folder; `None` if there is none.
+/// Reads the bytes of a file that must be inside a folder; `None` if it does not exist.
 ///
 /// # Errors
 ///
-/// `FileUnusable` as for [`read_text_inside`], but for what the bytes mean.
+/// `FileUnusable` as for [`read_text_inside`], but the content is not checked.
 pub fn read_bytes_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
-    match inside(folder, path)? {
+    match resolve_inside(folder, path)? {
         Some(found) => found.read(limit),
         None => Ok(None),
     }
 }
 
-/// Tells whether an error means that there is no such file.
+/// Returns true if an error means that a file does not exist.
 #[must_use]
 pub fn is_missing(error: &io::Error) -> bool {
     matches!(
@@ -304,8 +303,8 @@ fn check_size(path: &Path, size: u64, limit: u64) -> Result<()> {
     )
 }
 
-/// Opens a file for reading. Its kind was checked before, but a named pipe may have taken its place, which must not
-/// block; the caller checks the kind again. The standard library has no flag for that.
+/// Opens a file for reading without blocking. Its type was checked before, but a named pipe may have replaced it since; the
+/// caller checks the type again.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is where files are opened for reading"
@@ -334,7 +333,7 @@ fn into_text(path: &Path, bytes: Vec<u8>) -> Result<String> {
     })
 }
 
-/// Returns a number of bytes as people say it.
+/// Formats a number of bytes for messages, as bytes, KiB or MiB.
 #[must_use]
 pub fn in_units(bytes: u64) -> String {
     match bytes {
@@ -368,9 +367,11 @@ mod tests {
         fs::write(outside.join("deep/a"), "secret").unwrap();
         symlink("inner/deep/a", root.join("link")).unwrap();
 
-        let direct = inside(&root, &root.join("inner/deep/a")).unwrap().unwrap();
-        let linked = inside(&root, &root.join("link")).unwrap().unwrap();
-        let single = inside(&root, &root.join("b")).unwrap().unwrap();
+        let direct = resolve_inside(&root, &root.join("inner/deep/a"))
+            .unwrap()
+            .unwrap();
+        let linked = resolve_inside(&root, &root.join("link")).unwrap().unwrap();
+        let single = resolve_inside(&root, &root.join("b")).unwrap().unwrap();
         for found in [&direct, &linked, &single] {
             assert_eq!(found.read_text(100).unwrap().unwrap(), "ours");
         }

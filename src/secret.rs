@@ -1,4 +1,4 @@
-//! Secrets of a run, found in a text in every common form and replaced by their names.
+//! Redaction: replaces the secrets of a run by their names, in every common encoding.
 //!
 //! ```
 //! use agentd::secret::Secrets;
@@ -8,11 +8,11 @@
 //! assert_eq!(secrets.redact("c2stMTIzNDU2Nzg5MA=="), "[secret API_KEY]");
 //! ```
 //!
-//! Agents, the ledger and the terminal all need this module, so it belongs to none of them.
+//! The rooms for agents, the ledger and the terminal all use this module, so it belongs to none of them.
 //!
-//! The search skips what showing a text removes: escape sequences, control characters and invisible characters would
-//! otherwise hide a secret that is put together again on the screen. It skips line breaks as well, with the indentation and
-//! the marks of diffs, quotes and comments around them, because encoders break base64 into lines.
+//! The search skips characters that a terminal does not show: escape sequences, control characters and invisible
+//! characters would otherwise hide a secret that is readable on the screen. It also skips line breaks, with the
+//! indentation and the marks of diffs, quotes and comments around them, because encoders break base64 into lines.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,72 +24,73 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use crate::text::invisible::is_invisible;
 use crate::text::terminal::{TerminalFilter, filter_terminal_text};
 
-/// The shortest value that is looked for, and the shortest start of one at the end of a text.
-const SHORTEST: usize = 8;
+/// Minimum length of a value, and of the start of a value at the end of a text, that is redacted.
+const MIN_SECRET_BYTES: usize = 8;
 
-/// The characters that end a piece of text between marks, and begin the next.
+/// Delimiters of markup. A secret can be split by tags between them.
 const MARKS: [char; 4] = ['<', '>', '[', ']'];
 
-/// Maximum size in bytes of what is searched at once in a long text.
-const MAX_PIECE_BYTES: usize = 1024 * 1024;
+/// Maximum number of bytes of a long text that are searched at once.
+const MAX_CHUNK_BYTES: usize = 1024 * 1024;
 
-/// The secrets of a run: cheap to clone, and silent about their values.
+/// The secrets of a run. Clones are cheap, and `Debug` does not print values.
 #[derive(Clone, Default)]
-pub struct Secrets(Option<Arc<Known>>);
+pub struct Secrets(Option<Arc<KnownSecrets>>);
 
-struct Known {
+struct KnownSecrets {
     finder: AhoCorasick,
-    /// The forms in the order of the finder's patterns: sorted, so that a start can be looked up.
-    forms: Vec<(String, Name)>,
+    /// Encoded values, in the order of the finder's patterns: sorted, so that a prefix can be looked up.
+    forms: Vec<(String, Replacement)>,
+    /// Length in bytes of the longest form.
     longest: usize,
     names: BTreeSet<String>,
-    /// The values as a reader sees them.
-    values: Vec<(String, Name)>,
+    /// Values as they are shown, without markup delimiters.
+    values: Vec<(String, Replacement)>,
 }
 
-/// What stands for a secret.
-type Name = Arc<str>;
+/// Text that replaces a secret: `[secret NAME]`.
+type Replacement = Arc<str>;
 
-/// Where a piece of a secret starts and ends in a text.
-type Piece = (usize, usize);
+/// Start and end offset of a part of a secret in a text.
+type TextSpan = (usize, usize);
 
 impl Secrets {
-    /// Collects secrets by name and value. Values of less than 8 bytes are too common to be looked for.
+    /// Creates the set of secrets from names and values. Values of less than 8 bytes are ignored: they are too common.
     pub fn new(named: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
-        let mut forms: BTreeMap<String, Name> = BTreeMap::new();
+        let mut forms: BTreeMap<String, Replacement> = BTreeMap::new();
         let mut names = BTreeSet::new();
         let mut values = Vec::new();
         for (name, value) in named {
-            if value.len() < SHORTEST {
+            if value.len() < MIN_SECRET_BYTES {
                 continue;
             }
-            let shown: Name = format!("[secret {name}]").into();
+            let shown: Replacement = format!("[secret {name}]").into();
             names.insert(name);
             let text = String::from_utf8_lossy(&value);
             values.push((searchable(&text).replace(MARKS, ""), Arc::clone(&shown)));
-            for form in forms_of(&value) {
+            for form in encode_all(&value) {
                 let seen = searchable(&form);
-                if seen.len() >= SHORTEST {
+                if seen.len() >= MIN_SECRET_BYTES {
                     forms.entry(seen).or_insert_with(|| Arc::clone(&shown));
                 }
             }
         }
-        // To look for nothing, nothing need be built.
         if forms.is_empty() {
             return Self(None);
         }
+
         let forms: Vec<_> = forms.into_iter().collect();
-        let builder = AhoCorasick::builder()
+        let built = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(forms.iter().map(|(form, _)| form));
-        let Ok(finder) = builder else {
-            // Only more patterns than fit in 31 bits lead here, and an environment cannot hold so many.
+        let Ok(finder) = built else {
+            // Happens only with more patterns than fit in 31 bits, which an environment cannot hold.
             log::error!("the secrets are too many to be looked for");
             return Self(None);
         };
         let longest = forms.iter().map(|(form, _)| form.len()).max();
         Self(longest.map(|longest| {
-            Arc::new(Known {
+            Arc::new(KnownSecrets {
                 finder,
                 forms,
                 longest,
@@ -99,7 +100,7 @@ impl Secrets {
         }))
     }
 
-    /// Returns the names of those that are looked for, sorted.
+    /// Returns the sorted names of the secrets that are redacted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0
             .iter()
@@ -107,21 +108,25 @@ impl Secrets {
             .map(String::as_str)
     }
 
-    /// Returns a text in which each secret is replaced by `[secret NAME]`, also one that the text's end cuts off.
+    /// Replaces each secret in a text by `[secret NAME]`, also one that is cut off at the end of the text.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(known) = &self.0 else {
             return Cow::Borrowed(text);
         };
         let is_searched_whole = !text.contains(['\n', '\\']) && is_seen_whole(text);
-        if is_searched_whole && known.finder.find(text).is_none() && known.hold(text).is_none() {
+        if is_searched_whole
+            && known.finder.find(text).is_none()
+            && known.find_held_suffix(text).is_none()
+        {
             return Cow::Borrowed(text);
         }
+
         let mut stream = self.stream();
         let mut redacted = String::with_capacity(text.len());
         let mut rest = text;
         while !rest.is_empty() {
-            let (piece, others) = rest.split_at(rest.floor_char_boundary(MAX_PIECE_BYTES));
+            let (piece, others) = rest.split_at(rest.floor_char_boundary(MAX_CHUNK_BYTES));
             redacted.push_str(&stream.push(piece));
             rest = others;
         }
@@ -132,28 +137,28 @@ impl Secrets {
         Cow::Owned(redacted)
     }
 
-    /// Returns a whole reply without secrets, in any form and in pieces. Drivers of this crate redact what they read, but
-    /// a scripted reply and the drivers of other programs come here as they are.
+    /// Redacts a complete reply, including secrets that its markup splits. Drivers of this crate redact the output that
+    /// they read, but scripted replies and replies of other drivers are not redacted before.
     #[must_use]
     pub fn redact_reply(&self, text: &str) -> String {
         let redacted = self.redact(text);
         self.redact_markup(&redacted).into_owned()
     }
 
-    /// Returns a whole reply in which also those secrets are replaced that its markup keeps in pieces: reading it
-    /// removes tags, thoughts and CDATA marks, and joins the text around them.
+    /// Replaces secrets that the markup of a complete reply splits into parts: parsing a reply removes tags, thoughts and
+    /// CDATA marks, which would join the parts.
     #[must_use]
     pub fn redact_markup<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(known) = self.0.as_ref().filter(|_| text.contains(MARKS)) else {
             return Cow::Borrowed(text);
         };
-        let mut held = Held::new(ReplyReader::Joined);
+        let mut held = HeldText::new(LineReading::Joined);
         held.push(text);
-        let pieces: Vec<(Piece, &Name)> = known
+        let pieces: Vec<(TextSpan, &Replacement)> = known
             .values
             .iter()
             .flat_map(|(value, name)| {
-                pieces_of(&held.seen, value)
+                find_split_value(&held.seen, value)
                     .into_iter()
                     .map(move |piece| (piece, name))
             })
@@ -161,14 +166,16 @@ impl Secrets {
         if pieces.is_empty() {
             return Cow::Borrowed(text);
         }
-        let mut pieces: Vec<_> = pieces
+
+        let mut raw_pieces: Vec<_> = pieces
             .into_iter()
             .map(|((start, end), name)| (held.raw_start(start), held.raw_end(end), name))
             .collect();
-        pieces.sort_by_key(|(start, end, _)| (*start, *end));
+        raw_pieces.sort_by_key(|(start, end, _)| (*start, *end));
+
         let mut redacted = String::with_capacity(text.len());
         let mut at = 0;
-        for (start, end, name) in pieces {
+        for (start, end, name) in raw_pieces {
             if start >= at {
                 redacted.push_str(&text[at..start]);
                 redacted.push_str(name);
@@ -179,12 +186,12 @@ impl Secrets {
         Cow::Owned(redacted)
     }
 
-    /// Returns what does the same to a text that comes in pieces.
+    /// Returns a redactor for a text that arrives in chunks.
     #[must_use]
     pub fn stream(&self) -> Redactor {
         Redactor {
             secrets: self.clone(),
-            stages: ReplyReader::ALL.map(Held::new),
+            stages: LineReading::ALL.map(HeldText::new),
         }
     }
 }
@@ -196,17 +203,18 @@ impl fmt::Debug for Secrets {
     }
 }
 
-impl Known {
-    /// Returns where the text may be in the middle of a secret: the longest end that some form starts with.
-    fn hold(&self, text: &str) -> Option<usize> {
+impl KnownSecrets {
+    /// Returns the start of the longest suffix of a text that is a proper prefix of some form: from there on, the text
+    /// may continue as a secret. `None` if there is no such suffix.
+    fn find_held_suffix(&self, text: &str) -> Option<usize> {
         let from = text.len().saturating_sub(self.longest - 1);
         (from..text.len())
             .filter(|&at| text.is_char_boundary(at))
-            .find(|&at| self.starts(&text[at..]).is_some())
+            .find(|&at| self.find_by_prefix(&text[at..]).is_some())
     }
 
-    /// Returns the name of a form that goes on after this start.
-    fn starts(&self, start: &str) -> Option<&Name> {
+    /// Returns the replacement of a form that has this proper prefix.
+    fn find_by_prefix(&self, start: &str) -> Option<&Replacement> {
         let next = self
             .forms
             .partition_point(|(form, _)| form.as_str() <= start);
@@ -217,12 +225,11 @@ impl Known {
     }
 }
 
-/// Replaces secrets in a text that comes in pieces, however it is split.
+/// Replaces secrets in a text that arrives in chunks, wherever it is split.
 pub struct Redactor {
     secrets: Secrets,
-    /// One stage per reading, in the order in which the text passes them. Each holds back what may be the start of a
-    /// secret.
-    stages: [Held; ReplyReader::ALL.len()],
+    /// One stage per reading, which the text passes in order. Each holds back a suffix that may be the start of a secret.
+    stages: [HeldText; LineReading::ALL.len()],
 }
 
 impl fmt::Debug for Redactor {
@@ -233,7 +240,7 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Takes a piece, and returns what can be shown of the text so far and has not been returned yet.
+    /// Adds a chunk, and returns the new text that cannot be part of a secret any more.
     #[must_use]
     pub fn push(&mut self, piece: &str) -> String {
         let mut shown = piece.to_owned();
@@ -246,7 +253,7 @@ impl Redactor {
         shown
     }
 
-    /// Ends the text, and returns the rest of it.
+    /// Ends the text, and returns the rest.
     #[must_use]
     pub fn finish(&mut self) -> String {
         let mut shown = String::new();
@@ -261,15 +268,19 @@ impl Redactor {
     }
 }
 
-/// Returns the places of the pieces of a value in a text, if it is in pieces there that only marks, and whatever is between
-/// marks, keep apart. The value is without its own marks, which cannot be distinguished from those. The pieces before the last are searched for in every run of text without a mark: `reached` holds for
-/// each length of the value's start the places of its pieces.
-fn pieces_of(text: &str, value: &str) -> Vec<Piece> {
-    if value.len() < SHORTEST {
+/// Finds a value that markup splits into parts, and returns the offsets of the parts. The value must not contain
+/// delimiters.
+///
+/// The text is split at the delimiters into runs. `reached` maps the length of each prefix of the value that has been
+/// found so far to the offsets of its parts. Each run can complete a prefix to the whole value, extend it if the whole run
+/// continues the value, or start a new prefix at its end. A run that fits nowhere is skipped, because tags between two
+/// parts do not matter.
+fn find_split_value(text: &str, value: &str) -> Vec<TextSpan> {
+    if value.len() < MIN_SECRET_BYTES {
         return Vec::new();
     }
     let mut found = Vec::new();
-    let mut reached: BTreeMap<usize, Vec<Piece>> = BTreeMap::new();
+    let mut reached: BTreeMap<usize, Vec<TextSpan>> = BTreeMap::new();
     let mut start = 0;
     for run in text.split(MARKS) {
         if run.is_empty() {
@@ -302,25 +313,25 @@ fn pieces_of(text: &str, value: &str) -> Vec<Piece> {
     found
 }
 
-/// A way to read a text when secrets are looked for in it: what is left out next to a line break.
+/// A way to read a text in the search: the characters that are skipped next to a line break.
 ///
-/// One is not enough. Base64 can begin a line with `+`, which is also the mark of an added line in a diff, and a secret can
-/// begin with `n` after a backslash.
+/// One reading is not enough. A line of base64 can start with `+`, which is also the mark of an added line in a diff, and
+/// a secret can start with `n` after a backslash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReplyReader {
-    /// Line breaks and the indentation after them are left out.
+enum LineReading {
+    /// Skips line breaks and the indentation after them.
     Joined,
-    /// Also backslashes: a `\n` or `\r` that JSON wrote is a line break.
+    /// Skips backslashes, too, and treats an escaped `\n` or `\r` of JSON as a line break.
     Unescaped,
-    /// Also the first `+`, `-`, `>` or `#` of a line: diffs, quotes and comments put it there.
+    /// Skips the first `+`, `-`, `>` or `#` of a line, too: the mark of a diff, a quote or a comment.
     Unmarked,
 }
 
-impl ReplyReader {
+impl LineReading {
     const ALL: [Self; 3] = [Self::Joined, Self::Unescaped, Self::Unmarked];
 }
 
-/// A position in a line, as far as a [`ReplyReader`] depends on it.
+/// A position in a line, as far as a [`LineReading`] depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LinePosition {
     Start,
@@ -328,27 +339,27 @@ enum LinePosition {
     Words,
 }
 
-/// A text as it is, and what of it is searched.
-struct Held {
-    reading: ReplyReader,
+/// HeldText-back text of one stage: the raw text and the part of it that is searched.
+struct HeldText {
+    reading: LineReading,
     raw: String,
-    /// A part of the characters of `raw`, in their order.
+    /// The searched characters of `raw`, in their order.
     seen: String,
-    /// Each start of a part of `seen` that is contiguous in `raw`.
-    parts: Vec<Part>,
+    /// Starts of the parts of `seen` that are contiguous in `raw`; they map offsets from `seen` to `raw`.
+    parts: Vec<ContiguousPart>,
     terminal: TerminalFilter,
     position: LinePosition,
     is_escaped: bool,
 }
 
 /// The offsets in both texts at which a contiguous part starts.
-struct Part {
+struct ContiguousPart {
     seen: usize,
     raw: usize,
 }
 
-impl Held {
-    fn new(reading: ReplyReader) -> Self {
+impl HeldText {
+    fn new(reading: LineReading) -> Self {
         Self {
             reading,
             raw: String::new(),
@@ -360,10 +371,10 @@ impl Held {
         }
     }
 
-    /// Adds a piece of the text.
+    /// Adds a chunk of the text.
     fn push(&mut self, piece: &str) {
         for line in piece.split_inclusive('\n') {
-            let has_escapes = self.reading != ReplyReader::Joined
+            let has_escapes = self.reading != LineReading::Joined
                 && (self.is_escaped || line.as_bytes().contains(&b'\\'));
 
             if !has_escapes && self.terminal == TerminalFilter::default() && is_seen_whole(line) {
@@ -374,11 +385,11 @@ impl Held {
         }
     }
 
-    /// Adds a line of which only its start and its end can be left out.
+    /// Adds a line of which only the start and the line break can be skipped. This is the fast path.
     fn push_plain(&mut self, line: &str) {
         let left_out = line
             .char_indices()
-            .find(|(_, c)| !self.leaves_out(*c))
+            .find(|(_, c)| !self.skips(*c))
             .map_or(line.len(), |(at, _)| at);
         let (start, words) = line.split_at(left_out);
 
@@ -399,41 +410,42 @@ impl Held {
             let shown = self.terminal.push(c_text).chars().next();
 
             match shown {
-                // A carriage return is shown as a line end, so what is shown differs from `c`.
-                Some(shown) if !is_invisible(shown) && !self.leaves_out(shown) => self.keep(c_text),
+                // `shown` can differ from `c`: a carriage return is shown as a line end.
+                Some(shown) if !is_invisible(shown) && !self.skips(shown) => self.keep(c_text),
                 _ => self.raw.push(c),
             }
         }
     }
 
-    /// Adds a text that is searched whole.
+    /// Adds a text of which every character is searched.
     fn keep(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
-        let (seen, raw) = (self.seen.len(), self.raw.len());
+        let seen = self.seen.len();
+        let raw = self.raw.len();
         let is_contiguous = match self.parts.last() {
             Some(part) => raw - seen == part.raw - part.seen,
             None => raw == seen,
         };
         if !is_contiguous {
-            self.parts.push(Part { seen, raw });
+            self.parts.push(ContiguousPart { seen, raw });
         }
         self.raw.push_str(text);
         self.seen.push_str(text);
     }
 
-    /// Returns true if the next character that a reader sees is left out of the search.
-    fn leaves_out(&mut self, c: char) -> bool {
+    /// Returns true if the next shown character is skipped in the search.
+    fn skips(&mut self, c: char) -> bool {
         let is_escaped = std::mem::take(&mut self.is_escaped);
         match c {
             '\n' => self.position = LinePosition::Start,
-            '\\' if self.reading != ReplyReader::Joined => self.is_escaped = true,
+            '\\' if self.reading != LineReading::Joined => self.is_escaped = true,
             'n' | 'r' if is_escaped => self.position = LinePosition::Start,
             't' if is_escaped && self.position != LinePosition::Words => {}
             ' ' | '\t' if self.position != LinePosition::Words => {}
             '+' | '-' | '>' | '#'
-                if self.reading == ReplyReader::Unmarked
+                if self.reading == LineReading::Unmarked
                     && self.position == LinePosition::Start =>
             {
                 self.position = LinePosition::AfterMark;
@@ -446,14 +458,17 @@ impl Held {
         true
     }
 
-    /// Returns what cannot be part of a secret that goes on after the text so far, with secrets replaced, and forgets it.
-    fn release(&mut self, known: &Known) -> String {
+    /// Removes and returns the text up to the point from which it may continue as a secret, with secrets replaced.
+    ///
+    /// That point is `hold`. A secret found before it cannot become a longer match later. If a match ends after `hold`, the
+    /// point is determined again for the text after the match.
+    fn release(&mut self, known: &KnownSecrets) -> String {
         let mut shown = String::with_capacity(self.raw.len());
-        let (mut at, mut raw_at) = (0, 0);
-        // Before the place to hold at no form is incomplete, so what is found there stays as it is.
+        let mut at = 0;
+        let mut raw_at = 0;
         let hold = loop {
             let hold = known
-                .hold(&self.seen[at..])
+                .find_held_suffix(&self.seen[at..])
                 .map_or(self.seen.len(), |hold| at + hold);
             while let Some(found) = known
                 .finder
@@ -465,25 +480,29 @@ impl Held {
                 at += found.end();
                 raw_at = self.raw_end(at);
             }
-            // A secret that reached beyond it: what follows is judged anew.
             if at <= hold {
                 break hold;
             }
         };
+
         let raw_hold = self.raw_start(hold);
         shown.push_str(&self.raw[raw_at..raw_hold]);
-        self.forget(hold, raw_hold);
+        self.discard(hold, raw_hold);
         shown
     }
 
-    /// Ends the text, and returns the rest of it with secrets replaced, also one that the end cuts off.
-    fn finish(&mut self, known: &Known) -> String {
+    /// Ends the text, and returns the rest with secrets replaced. A prefix of a secret at the end is replaced if it has at
+    /// least 8 bytes.
+    fn finish(&mut self, known: &KnownSecrets) -> String {
         let held = std::mem::replace(self, Self::new(self.reading));
         let seen = held.seen.as_str();
         let mut shown = String::new();
-        let (mut at, mut raw_at) = (0, 0);
+        let mut at = 0;
+        let mut raw_at = 0;
         while at < seen.len() {
-            let cut = known.hold(&seen[at..]).map_or(seen.len(), |cut| at + cut);
+            let cut = known
+                .find_held_suffix(&seen[at..])
+                .map_or(seen.len(), |cut| at + cut);
             let found = known.finder.find(&seen[at..]);
             if let Some(found) = found.filter(|found| at + found.start() <= cut) {
                 shown.push_str(&held.raw[raw_at..held.raw_start(at + found.start())]);
@@ -492,9 +511,10 @@ impl Held {
                 raw_at = held.raw_end(at);
                 continue;
             }
+
             match known
-                .starts(&seen[cut..])
-                .filter(|_| seen.len() - cut >= SHORTEST)
+                .find_by_prefix(&seen[cut..])
+                .filter(|_| seen.len() - cut >= MIN_SECRET_BYTES)
             {
                 Some(name) => {
                     shown.push_str(&held.raw[raw_at..held.raw_start(cut)]);
@@ -529,7 +549,7 @@ impl Held {
         self.raw_offset(at, at.saturating_sub(1))
     }
 
-    /// Returns the offset in `raw` of an offset in `seen`, by the part that an offset is in.
+    /// Converts an offset in `seen` to an offset in `raw`, by the contiguous part that contains `inside`.
     fn raw_offset(&self, at: usize, inside: usize) -> usize {
         let next = self.parts.partition_point(|part| part.seen <= inside);
         match next.checked_sub(1).and_then(|last| self.parts.get(last)) {
@@ -538,8 +558,8 @@ impl Held {
         }
     }
 
-    /// Forgets the starts of both texts.
-    fn forget(&mut self, seen: usize, raw: usize) {
+    /// Removes the starts of both texts, up to these offsets.
+    fn discard(&mut self, seen: usize, raw: usize) {
         let is_emptied = seen == self.seen.len();
         self.raw.drain(..raw);
         self.seen.drain(..seen);
@@ -557,30 +577,32 @@ impl Held {
     }
 }
 
-/// Returns what is searched of a text.
+/// Returns the characters of a text that are searched.
 fn searchable(text: &str) -> String {
-    let mut held = Held::new(ReplyReader::Joined);
+    let mut held = HeldText::new(LineReading::Joined);
     held.push(text);
     held.seen
 }
 
-/// Returns true if a reader sees every character of a text as it is.
+/// Returns true if a terminal shows every character of a text as it is.
 fn is_seen_whole(text: &str) -> bool {
     matches!(filter_terminal_text(text), Cow::Borrowed(_))
         && (text.is_ascii() || !text.contains(is_invisible))
 }
 
-/// Returns every form in which a value may stand in a text.
-fn forms_of(value: &[u8]) -> Vec<String> {
+/// Returns a value in every supported encoding.
+fn encode_all(value: &[u8]) -> Vec<String> {
     let raw = String::from_utf8_lossy(value);
     let mut forms = vec![raw.clone().into_owned()];
-    forms.extend(in_json(&raw));
-    forms.extend(in_xml(&raw));
-    // Characters that encoders leave as they are: RFC 3986, and JavaScript's encodeURIComponent; and all of it encoded.
+    forms.extend(escape_json(&raw));
+    forms.extend(escape_xml(&raw));
+
+    // URL encoding: with the unreserved characters of RFC 3986, with those of JavaScript's encodeURIComponent, and with
+    // every byte encoded.
     for kept in ["-_.~", "-_.~!*'()"] {
         forms.extend([
-            url_encoded(value, kept, b"0123456789ABCDEF"),
-            url_encoded(value, kept, b"0123456789abcdef"),
+            encode_url(value, kept, b"0123456789ABCDEF"),
+            encode_url(value, kept, b"0123456789abcdef"),
         ]);
     }
     forms.extend([b"0123456789ABCDEF", b"0123456789abcdef"].map(|digits| {
@@ -590,17 +612,18 @@ fn forms_of(value: &[u8]) -> Vec<String> {
             .flat_map(|byte| ['%', digit(byte >> 4), digit(byte & 15)])
             .collect::<String>()
     }));
-    for symbols in [STANDARD, URL_SAFE] {
+
+    for symbols in [STANDARD_ALPHABET, URL_SAFE_ALPHABET] {
         for before in 0..3 {
-            forms.extend(in_base64(value, before, symbols));
+            forms.extend(encode_base64(value, before, symbols));
         }
     }
     forms
 }
 
-/// Returns a text as writers of JSON write it: as little escaped as can be, with `/`, with what HTML would obey, with all
-/// that is not ASCII, and all of it.
-fn in_json(text: &str) -> Vec<String> {
+/// Returns a text with the escapes of common JSON writers: the minimum, also `/`, also characters that are special in
+/// HTML, also all that is not ASCII, and every character.
+fn escape_json(text: &str) -> Vec<String> {
     let quoted = serde_json::Value::from(text).to_string();
     let plain = quoted[1..quoted.len() - 1].to_owned();
     let units = |c: char, digits: fn(u16) -> String| {
@@ -636,8 +659,8 @@ fn in_json(text: &str) -> Vec<String> {
     forms
 }
 
-/// Returns a text as writers of XML write it: with the entities that text needs, that attributes need, and by numbers.
-fn in_xml(text: &str) -> Vec<String> {
+/// Returns a text with the escapes of common XML writers: entities for text, for attributes, and numeric ones.
+fn escape_xml(text: &str) -> Vec<String> {
     let text_only = text
         .replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -672,7 +695,7 @@ fn in_xml(text: &str) -> Vec<String> {
     forms
 }
 
-fn url_encoded(value: &[u8], kept: &str, digits: &[u8; 16]) -> String {
+fn encode_url(value: &[u8], kept: &str, digits: &[u8; 16]) -> String {
     let mut encoded = String::with_capacity(value.len());
     for &byte in value {
         if byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) {
@@ -685,12 +708,14 @@ fn url_encoded(value: &[u8], kept: &str, digits: &[u8; 16]) -> String {
     encoded
 }
 
-const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const STANDARD_ALPHABET: &[u8; 64] =
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL_SAFE_ALPHABET: &[u8; 64] =
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Returns what a value looks like in base64 after so many bytes of something else, up to two: with something after
-/// it, and at the end, with padding and without.
-fn in_base64(value: &[u8], before: usize, symbols: &[u8; 64]) -> Vec<String> {
+/// Returns the base64 symbols of a value that follows `before` (0 to 2) other bytes: if other bytes follow it, and if it
+/// is at the end, with and without padding.
+fn encode_base64(value: &[u8], before: usize, symbols: &[u8; 64]) -> Vec<String> {
     let bytes: Vec<u8> = std::iter::repeat_n(0, before)
         .chain(value.iter().copied())
         .collect();
@@ -703,7 +728,8 @@ fn in_base64(value: &[u8], before: usize, symbols: &[u8; 64]) -> Vec<String> {
         let symbol = |index: usize| char::from(symbols[(group >> (18 - 6 * index) & 63) as usize]);
         encoded.extend((0..=chunk.len()).map(symbol));
     }
-    // The first and the last symbol may hold bits of what stands around the value.
+
+    // The first and the last symbol may contain bits of the bytes around the value, so they are left out.
     let first = (before * 8).div_ceil(6);
     let whole = bytes.len() * 8 / 6;
     let padding = "=".repeat((3 - bytes.len() % 3) % 3);
