@@ -22,9 +22,9 @@ const KNOWN_CYCLES: [(&[&str], &str); 6] = [
     (
         &[
             "config::agent_spec",
+            "config::agent_switches",
             "config::agents",
             "config::provider",
-            "config::agent_switches",
         ],
         "switches edit the definitions of agents that name them",
     ),
