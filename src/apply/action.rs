@@ -1,11 +1,14 @@
-//! Whether an action may be carried out: allowed in the mode, by an operation that the pack names.
+//! Checks that an action is allowed in the mode and has an operation.
 
 use serde_json::Value;
 
 use crate::models::{Action, Effect, Mode, UpdateFormat};
 use crate::pack::Pack;
 
-/// Returns the effect of an action, or why it may not have one.
+/// Returns the effect of an action, or the reason for rejecting it.
+///
+/// The target is the parameter `target`, by default the action's name; the content is the parameter `content`, by default
+/// all parameters as JSON.
 pub(super) fn permit_action(pack: &Pack, mode: &Mode, action: &Action) -> Result<Effect, String> {
     let name = action.name.as_str();
     if !pack
@@ -19,6 +22,7 @@ pub(super) fn permit_action(pack: &Pack, mode: &Mode, action: &Action) -> Result
             "there is no such action".to_owned()
         });
     }
+
     let Some(operation) = pack.uses.get(name).and_then(|used| used.operation.as_ref()) else {
         return Err("the pack names no operation that carries it out".to_owned());
     };
@@ -29,6 +33,7 @@ pub(super) fn permit_action(pack: &Pack, mode: &Mode, action: &Action) -> Result
                 .map_or_else(|| value.to_string(), str::to_owned)
         })
     };
+
     Ok(Effect {
         operation: operation.clone(),
         target: text("target").unwrap_or_else(|| name.to_owned()),

@@ -1,4 +1,4 @@
-//! From what a reviewer wrote to a turn's findings: joined by id, numbered, and compared with the earlier round.
+//! Turns a reviewer's findings into the findings of a turn: merged by id, numbered, and compared with the earlier round.
 
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::models::{
     read_line_number, read_place, sort_findings,
 };
 
-/// Returns the finding that an action reports, as it is written.
+/// Returns the finding that an action reports, with its values unchanged.
 #[must_use]
 pub fn finding_of_action(action: &Action) -> WrittenFinding {
     let text = |name: &str| {
@@ -18,6 +18,7 @@ pub fn finding_of_action(action: &Action) -> WrittenFinding {
         });
         value.filter(|text| !text.is_empty())
     };
+
     WrittenFinding {
         id: text("id"),
         severity: text("severity"),
@@ -30,9 +31,11 @@ pub fn finding_of_action(action: &Action) -> WrittenFinding {
     }
 }
 
-/// Returns the findings of a turn, the most severe first: those that its reply reports, in actions or in its report,
-/// and those of the earlier round that are still open. The same id is one finding, with the more severe severity. An
-/// earlier finding is settled only if the reply says so; one that it does not mention stays open.
+/// Returns the findings of a turn, most severe first: those that its reply reports, in actions or in its report, and
+/// those of the earlier round that are still open.
+///
+/// Statements with the same id are one finding, with the most severe of their severities. An earlier finding is settled only
+/// if the reply says so; one that the reply does not mention stays open. Findings without an id get a free one, `F1` and up.
 #[must_use]
 pub fn collect_findings(
     words: &FindingWords,
@@ -52,19 +55,21 @@ pub fn collect_findings(
             )
         })
         .collect();
+
     let given: Vec<String> = written
         .iter()
         .filter_map(|finding| finding.id.as_deref().map(id_key))
         .collect();
     for finding in written {
-        let id = finding.id.clone().filter(|id| !id_key(id).is_empty());
-        let id = id.unwrap_or_else(|| {
+        let given_id = finding.id.clone().filter(|id| !id_key(id).is_empty());
+        let id = given_id.unwrap_or_else(|| {
             let is_free = |id: &String| !known.contains_key(id) && !given.contains(id);
             (1_u64..)
                 .map(|number| format!("F{number}"))
                 .find(is_free)
                 .unwrap_or_default()
         });
+
         let statements = known.entry(id_key(&id)).or_default();
         statements.written.push(WrittenFinding {
             id: Some(id),
@@ -77,23 +82,27 @@ pub fn collect_findings(
         .filter_map(|statements| statements.into_finding(words))
         .collect();
     sort_findings(&mut findings);
+
     findings
 }
 
-/// Findings of several reviewers as one list, and the ids that had to be changed for it.
+/// Findings of several reviewers in one list, and the ids that were changed for it.
 #[derive(Debug)]
 pub struct JoinedFindings {
-    /// All findings, the most severe first.
+    /// All findings, most severe first.
     pub findings: Vec<Finding>,
-    /// For each reviewer, the ids that another reviewer has used for something else, each with its new id.
+    /// For each reviewer, pairs of old and new id of findings whose id another reviewer used for a different finding.
     pub renamed: Vec<Vec<(String, String)>>,
 }
 
-/// Joins the findings of several reviewers of the same round. An earlier finding is settled only if all of them say so.
-/// New findings with the same id are different ones.
+/// Merges the findings of several reviewers of the same round.
+///
+/// An earlier finding is settled only if all reviewers say so. New findings with the same id are different findings, because
+/// reviewers number independently; the later one gets a new id.
 #[must_use]
 pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFindings {
     let is_earlier = |id: &str| earlier.iter().any(|known| id_key(&known.id) == id_key(id));
+
     let mut joined: IndexMap<String, Finding> = IndexMap::new();
     let mut renamed = Vec::new();
     for findings in reviewers {
@@ -113,8 +122,8 @@ pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFin
                     let prefix = finding.id.trim_end_matches(|c: char| c.is_ascii_digit());
                     let free = (1_u64..)
                         .map(|number| format!("{prefix}{number}"))
-                        .find(is_free);
-                    let free = free.unwrap_or_default();
+                        .find(is_free)
+                        .unwrap_or_default();
                     changed.push((finding.id.clone(), free.clone()));
                     joined.insert(
                         id_key(&free),
@@ -129,15 +138,17 @@ pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFin
                 }
             }
         }
+
         renamed.push(changed);
     }
 
     let mut findings: Vec<Finding> = joined.into_values().collect();
     sort_findings(&mut findings);
+
     JoinedFindings { findings, renamed }
 }
 
-/// Returns the status of an earlier finding that two reviewers give a status each.
+/// Returns the less settled of two reviewers' statuses of an earlier finding.
 fn less_settled(one: FindingStatus, other: FindingStatus) -> FindingStatus {
     let order = [
         FindingStatus::Open,
@@ -150,13 +161,13 @@ fn less_settled(one: FindingStatus, other: FindingStatus) -> FindingStatus {
         .unwrap_or(FindingStatus::Settled)
 }
 
-/// Returns an id as it is compared: without the marks of Markdown, in upper case.
+/// Returns the form of an id for comparison: without Markdown marks, in upper case.
 fn id_key(id: &str) -> String {
     id.trim_matches(|c: char| !c.is_alphanumeric())
         .to_ascii_uppercase()
 }
 
-/// All that is said of one finding.
+/// All statements about one finding.
 #[derive(Default)]
 struct Statements<'a> {
     earlier: Option<&'a Finding>,
@@ -164,7 +175,7 @@ struct Statements<'a> {
 }
 
 impl Statements<'_> {
-    /// Returns the finding that results; `None` if it only settles one that does not exist.
+    /// Merges the statements into a finding; `None` if they only settle an unknown one.
     fn into_finding(self, words: &FindingWords) -> Option<Finding> {
         let Self { earlier, written } = self;
         let first = |field: fn(&WrittenFinding) -> &Option<String>| {
@@ -178,7 +189,8 @@ impl Statements<'_> {
                 .map(|status| words.known_status(status) == Some(true))
                 .any(|says| says == settled)
         };
-        // A status that is no known word settles nothing, and contradicts one that does.
+
+        // An unknown status word settles nothing, and contradicts a statement that does.
         let is_settled = says(true) && !says(false);
         let is_described = written
             .iter()
@@ -186,6 +198,7 @@ impl Statements<'_> {
         if earlier.is_none() && is_settled && !is_described {
             return None;
         }
+
         let status = match (earlier, written.is_empty()) {
             _ if is_settled => FindingStatus::Settled,
             (None, _) => FindingStatus::New,
@@ -203,6 +216,7 @@ impl Statements<'_> {
                 given_line.or(earlier.and_then(|known| known.line)),
             ),
         };
+
         let id = first(|finding| &finding.id)
             .map(|id| id.trim_matches(|c: char| !c.is_alphanumeric()).to_owned());
         Some(Finding {
@@ -227,8 +241,8 @@ impl Statements<'_> {
     }
 }
 
-/// Returns the most severe severity that anyone gave, and the reviewer's word if that is not a known one. A finding
-/// without a known severity counts as major.
+/// Returns the most severe severity of all statements, and the reviewer's word if it is unknown. A finding without a known
+/// severity is major.
 fn worst_severity(
     words: &FindingWords,
     written: &[WrittenFinding],
@@ -244,6 +258,7 @@ fn worst_severity(
                     (known, None)
                 })
         });
+
     let before = earlier.map(|known| (known.severity, known.severity_word.clone()));
     given
         .chain(before)

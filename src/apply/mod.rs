@@ -1,7 +1,7 @@
-//! From a parsed reply to its consequences: permitted effects, events for the ledger, and the next mode. Pure: effects are
-//! returned, and carried out by the caller.
+//! Decides the consequences of a parsed reply: permitted effects, events for the ledger, and the next mode. Pure: effects
+//! are returned, and executed by the caller.
 //!
-//! [`apply()`] decides what a reply may do, [`advance`] where the session goes. [`take_reply`] does the first for a program
+//! [`apply()`] decides on the effects of a reply, [`advance`] on the next mode. [`take_reply`] does the former for a program
 //! that keeps the [`State`] itself, without a ledger:
 //!
 //! ```
@@ -40,29 +40,29 @@ use crate::models::{
 };
 use crate::pack::{Condition, FactValue, Facts, ModeSpec, NextTarget, Pack};
 
-/// What follows from a response.
+/// Consequences of a response.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What the ledger shall keep of it.
+    /// Events to record in the ledger.
     pub events: Vec<Event>,
-    /// What shall be done.
+    /// Effects to execute.
     pub effects: Vec<Effect>,
-    /// What was asked for and shall not be done, with the reasons.
+    /// Rejected effects, with the reasons.
     pub proposals: Vec<RejectedEffect>,
-    /// The verdict, if the reply holds one.
+    /// Verdict of the reply, if it has one.
     pub verdict: Option<ReviewResult>,
-    /// Why the mode cannot be left, if it cannot.
+    /// Reason why the session cannot leave the mode, if there is one.
     pub fault: Option<Error>,
 }
 
-/// Decides what follows from a response to a turn in the state's mode.
+/// Decides on the consequences of a response in the state's mode.
 ///
-/// `may_edit_tree` is set if the reply may edit files of the work tree that the prompt showed, because the agent cannot
-/// edit them by itself; a mode needs `edits: tree` for it.
+/// `may_edit_tree` allows edits of files of the work tree that the prompt showed, for agents without tools in modes with
+/// `edits: tree`.
 ///
 /// # Errors
 ///
-/// `UnknownMode`. A missing or foreign verdict is no error here but a fault of the outcome: the reply is kept.
+/// `UnknownMode`. A missing or unknown verdict is not an error but the fault of the outcome, so that the reply is kept.
 pub fn apply(
     pack: &Pack,
     state: &State,
@@ -75,6 +75,7 @@ pub fn apply(
         spec: pack.mode(mode)?,
         edits: may_edit_tree,
     };
+
     let mut proposals = response.proposals.clone();
     let mut effects = Vec::new();
     for update in &response.updates {
@@ -90,31 +91,32 @@ pub fn apply(
             }),
         }
     }
+
     for action in &response.actions {
         match action::permit_action(pack, mode, action)
             .and_then(|effect| permit.check_effect(effect))
         {
             Ok(effect) => effects.push(effect),
             Err(reason) => {
-                let (what, text) = (EffectKind::action(&action.name), action.text.clone());
-                let span = action.span.clone();
                 proposals.push(RejectedEffect {
-                    what,
+                    what: EffectKind::action(&action.name),
                     reason,
-                    text,
+                    text: action.text.clone(),
                     line: None,
-                    span,
+                    span: action.span.clone(),
                     again: false,
                 });
             }
         }
     }
+
     let (verdict, fault) = match verdict {
         Ok(verdict) => (verdict, None),
         Err(error) => (None, Some(error)),
     };
     let turn = state.turns;
-    // A verdict tag that does not count leaves nothing undone: if it matters, the turn has a fault.
+
+    // A rejected verdict tag leaves no work undone: if it matters, the turn has a fault.
     let unclear = response
         .proposals
         .iter()
@@ -128,6 +130,7 @@ pub fn apply(
         fault: fault.as_ref().map(ToString::to_string),
         questions: response.questions.clone(),
     }];
+
     Ok(Outcome {
         events,
         effects,
@@ -137,11 +140,11 @@ pub fn apply(
     })
 }
 
-/// Takes a reply into a session that has no ledger: begins a turn, decides what follows from the response, and returns
+/// Applies a reply to a session without a ledger: begins a turn, decides on the consequences of the response, and returns
 /// the state after it.
 ///
-/// The caller carries out [`Outcome::effects`] and adds each result with [`State::settled`]; then [`advance`] returns the
-/// next mode, or [`closed_gate`] the gate that keeps the session in this one. `verdict` comes from
+/// The caller executes [`Outcome::effects`] and adds each result with [`State::settled`]; then [`advance`] returns the
+/// next mode, or [`closed_gate`] the gate that keeps the session in this one. `verdict` is the result of
 /// [`parse::verdict`](crate::parse::verdict). The reply cannot edit a work tree.
 ///
 /// # Errors
@@ -161,7 +164,10 @@ pub fn take_reply(
     Ok((state, outcome))
 }
 
-/// Judges, on what has been settled, where the session goes: the event to record, or `None` to stay.
+/// Returns the event of entering the next mode or of ending the session; `None` to stay in the mode.
+///
+/// The session stays as long as the last reply has a fault, effects are open or undone, questions are open, or the gate is
+/// closed.
 ///
 /// # Errors
 ///
@@ -170,20 +176,24 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     let spec = pack.mode(mode)?;
     let progress = &state.progress;
+
     let settled =
         progress.replied && progress.fault.is_none() && progress.open == 0 && progress.undone == 0;
     if !settled || state.ended.is_some() || !progress.questions.is_empty() {
         return Ok(None);
     }
+
     let result = turn_result(spec, state);
     let target = spec
         .next
         .get(&result)
         .or_else(|| spec.next.get(&TurnResult::Otherwise));
-    // A gate keeps a session from going on, never from being given up.
+
+    // A gate does not prevent a session from stopping.
     if target != Some(&NextTarget::Stop) && closed_gate(pack, state)?.is_some() {
         return Ok(None);
     }
+
     Ok(match target {
         None => None,
         Some(NextTarget::Mode(next)) if next == mode => None,
@@ -193,7 +203,7 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
     })
 }
 
-/// Returns what the last turn came to: what its reply says, or what the evidence says if that is worse.
+/// Returns the result of the last turn: the one of its reply, or of the evidence if that is worse.
 fn turn_result(spec: &ModeSpec, state: &State) -> TurnResult {
     let progress = &state.progress;
     let said = match progress.verdict {
@@ -204,7 +214,9 @@ fn turn_result(spec: &ModeSpec, state: &State) -> TurnResult {
     overruled_by(spec, said, &state.results).map_or(said, |(_, result)| result)
 }
 
-/// Returns what makes a result worse than a reply says: the operation, and what the turn came to by what that found.
+/// Returns the operation whose evidence overrules the reply's result, and the worse result; `None` if no evidence does.
+///
+/// Evidence never improves a result: of all results by evidence, the worst one counts, if it is worse than the reply's.
 #[must_use]
 pub fn overruled_by<'a>(
     spec: &'a ModeSpec,
@@ -224,7 +236,7 @@ pub fn overruled_by<'a>(
     worst
 }
 
-/// Returns how bad a result is: a verdict by its severity, a failure like the mildest verdict but `PASS`.
+/// Returns the severity of a result for comparison. A failure counts as `NEEDS_REVISION`.
 fn severity(result: TurnResult) -> Option<ReviewResult> {
     match result {
         TurnResult::Verdict(verdict) => Some(verdict),
@@ -233,49 +245,49 @@ fn severity(result: TurnResult) -> Option<ReviewResult> {
     }
 }
 
-/// Where a session stands: what may happen next.
+/// Next possible step of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "standing", rename_all = "snake_case")]
 pub enum NextStep {
-    /// A turn can be taken.
+    /// The next turn can start.
     Ready {
-        /// In this mode.
+        /// Mode of the turn.
         mode: Mode,
     },
-    /// A person has to say that the mode may begin.
+    /// A person must approve the mode before it begins.
     Approval {
-        /// The mode.
+        /// Mode to approve.
         mode: Mode,
     },
-    /// A person has to approve the mode, and nobody may waive that.
+    /// A person must approve the mode, and this cannot be waived.
     Person {
-        /// The mode.
+        /// Mode to approve.
         mode: Mode,
-        /// Files or facts that need a person.
+        /// Files or facts that require a person.
         reason: String,
     },
-    /// A person has to answer what the agent could not know.
+    /// A person must answer the agent's questions.
     Answers {
-        /// The mode that asks.
+        /// Mode that asks.
         mode: Mode,
-        /// The file that holds the questions.
+        /// File with the questions.
         file: String,
     },
-    /// It goes in circles: a person has to say whether to go on.
+    /// The limit of rounds is reached: a person must decide how to continue.
     Rounds {
-        /// The mode that was entered too often, or brings nothing.
+        /// Mode that was entered too often or makes no progress.
         mode: Mode,
-        /// How often that may be.
+        /// Limit of rounds.
         rounds: u64,
     },
-    /// It is over.
+    /// The session has ended.
     Over {
-        /// Whether it reached its goal.
+        /// Set if it reached its goal.
         done: bool,
     },
 }
 
-/// Tells where a session stands; a mode may be entered so often before a person is asked.
+/// Returns the next step of a session. A mode may be entered `rounds` times before a person is asked.
 ///
 /// # Errors
 ///
@@ -287,9 +299,11 @@ pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
     if let Some(done) = state.ended {
         return Ok(NextStep::Over { done });
     }
+
     if state.approved {
         return Ok(NextStep::Ready { mode });
     }
+
     let stays = |verdict: ReviewResult| {
         spec.next.get(&TurnResult::Verdict(verdict)) == Some(&NextTarget::Mode(mode.clone()))
     };
@@ -297,6 +311,7 @@ pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
     if let Some(file) = spec.questions.clone().filter(|_| asks) {
         return Ok(NextStep::Answers { mode, file });
     }
+
     if state
         .rounds
         .get(&mode)
@@ -305,12 +320,14 @@ pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
     {
         return Ok(NextStep::Rounds { mode, rounds });
     }
+
     if state.mode_turns == 0
         && let Some(reason) = person_reason(spec, state)
     {
         return Ok(NextStep::Person { mode, reason });
     }
-    // Who comes back from being judged was let in before.
+
+    // A mode that is re-entered after a review was approved before.
     let judge = state
         .left
         .as_ref()
@@ -319,10 +336,11 @@ pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
     if spec.approval && state.mode_turns == 0 && judge != Some(&mode) {
         return Ok(NextStep::Approval { mode });
     }
+
     Ok(NextStep::Ready { mode })
 }
 
-/// Returns what the mode before came to if a person has to look at that before this one begins.
+/// Returns the result of the previous mode for which a person must approve this one; `None` if there is none.
 fn person_reason(spec: &ModeSpec, state: &State) -> Option<String> {
     let results = &state.left.as_ref()?.results;
     let found = spec.needs_person.iter().find_map(|(operation, word)| {
@@ -333,7 +351,7 @@ fn person_reason(spec: &ModeSpec, state: &State) -> Option<String> {
     Some(found.detail.clone())
 }
 
-/// Returns what a person's decision leads to; the decision itself is recorded after it.
+/// Returns the event that follows from a person's decision; the decision itself is recorded after it.
 ///
 /// # Errors
 ///
@@ -342,12 +360,13 @@ pub fn decided(pack: &Pack, state: &State, decision: Decision) -> Result<Option<
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     let spec = pack.mode(mode)?;
     let entered = |mode: &Mode| Some(Event::Entered { mode: mode.clone() });
+
     Ok(match decision {
         Decision::Reject | Decision::Cancel => Some(Event::Ended { done: false }),
         Decision::Revise => entered(spec.revise.as_ref().unwrap_or(mode)),
-        // Without documents there is nothing to go on with: the agent decides itself.
+        // Approving questions asked outside of a document keeps the mode: the agent then decides by itself.
         Decision::Approve | Decision::Waive if !state.progress.questions.is_empty() => None,
-        // Approving a mode that asks questions goes on without the answers.
+        // Approving a mode that asks questions continues without answers.
         Decision::Approve | Decision::Waive
             if matches!(next_step(pack, state, u64::MAX)?, NextStep::Answers { .. }) =>
         {
@@ -373,7 +392,7 @@ pub fn closed_gate<'a>(pack: &'a Pack, state: &State) -> Result<Option<&'a Condi
         .filter(|gate| !gate.holds(&gate_facts(state))))
 }
 
-/// Returns what gates may ask for: what is settled, and what the session works on.
+/// Returns the facts for gates: results that are settled, and the session's work.
 fn gate_facts(state: &State) -> Facts {
     let progress = &state.progress;
     let mut facts = Facts::default()
@@ -391,21 +410,27 @@ fn gate_facts(state: &State) -> Facts {
             "percent",
             count_value(u64::from(state.work.completion_percent())),
         );
+
     if let Some(verdict) = progress.verdict {
         facts = facts.with("verdict", verdict.name());
     }
+
     if let Some(locked) = state.work.voice_context.locked {
         facts = facts.with("voice_locked", if locked { "true" } else { "false" });
     }
+
     for artifact in &state.work.work_order {
         facts = facts.with_argument("status", &artifact.key(), artifact.status.name());
     }
+
     for (name, value) in &progress.markers {
         facts = facts.with_argument("marker", name, value.as_str());
     }
+
     for (operation, times) in &state.done {
         facts = facts.with_argument("done", operation.as_str(), count_value(*times));
     }
+
     facts
 }
 

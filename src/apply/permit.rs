@@ -1,20 +1,20 @@
-//! What a reply may update, and by which operation.
+//! Checks the updates of a reply, and chooses their operation.
 
 use super::tree;
 use crate::models::{Effect, OperationId, Update};
 use crate::pack::ModeSpec;
 use crate::text::glob::matches_path;
 
-/// What the replies of a turn may do.
+/// Permissions of the replies of a turn.
 pub(super) struct ReplyPermit<'a> {
-    /// The turn's mode.
+    /// Mode of the turn.
     pub(super) spec: &'a ModeSpec,
-    /// Whether they may edit the work tree, as the agent cannot do so itself.
+    /// Set if replies may edit the work tree, because the agent has no tools.
     pub(super) edits: bool,
 }
 
 impl ReplyPermit<'_> {
-    /// Returns the effect of an update, or why it may not have one.
+    /// Returns the effect of an update, or the reason for rejecting it.
     pub(super) fn check_update(&self, update: &Update) -> Result<Effect, String> {
         let own = self
             .spec
@@ -33,7 +33,7 @@ impl ReplyPermit<'_> {
         })
     }
 
-    /// Returns an effect if the mode may have it, or why it may not.
+    /// Returns the effect if the mode allows it, or the reason for rejecting it.
     pub(super) fn check_effect(&self, effect: Effect) -> Result<Effect, String> {
         let fault = match effect.operation {
             OperationId::FilesWrite => find_target_fault(&effect.target, &self.spec.updates),
@@ -43,17 +43,20 @@ impl ReplyPermit<'_> {
             }
             _ => None,
         };
+
         if let Some(fault) = fault {
             return Err(fault);
         }
+
         if self.spec.after.contains(&effect.operation) {
             return Ok(effect);
         }
+
         Err(format!("this mode does not run `{}`", effect.operation))
     }
 }
 
-/// Returns why a target may not be updated; `None` if it may.
+/// Returns the reason why a target may not be updated; `None` if it may.
 fn find_target_fault(target: &str, allowed: &[String]) -> Option<String> {
     let plain = |segment: &str| {
         !segment.is_empty()
@@ -62,12 +65,15 @@ fn find_target_fault(target: &str, allowed: &[String]) -> Option<String> {
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
     };
+
     if target.len() > 200 || !target.split('/').all(plain) {
         return Some("the target is not a plain relative path".to_owned());
     }
+
     if allowed.iter().any(|pattern| matches_path(pattern, target)) {
         return None;
     }
+
     let allowed = if allowed.is_empty() {
         "nothing".to_owned()
     } else {

@@ -1,23 +1,24 @@
-//! Which paths of the work tree a reply may edit.
+//! Checks paths of the work tree that a reply wants to edit.
 
 use crate::models::paths;
 use crate::pack::DEFINITIONS;
 
-/// The longest path.
+/// Maximum length of a path in bytes.
 const MAX_PATH_BYTES: usize = 1_000;
 
-/// What a name may hold beside letters and digits of any script: nothing that another system takes for something else.
+/// Characters allowed in names in addition to letters and digits of any script. None has a special meaning on any system.
 const ALLOWED_MARKS: &str = " !#$%&'()+,-.;=@[]^_{}~";
 
-/// Folders that belong to others, wherever they are: the repository's own and this program's.
+/// Folders of git and of this program, refused at any depth. `git~1` is the short name of `.git` on Windows.
 const FOREIGN_FOLDERS: [&str; 3] = [".git", "git~1", paths::LOCAL_FOLDER];
 
-/// Returns why a path may not be edited; `None` if it may.
+/// Returns the reason why a path may not be edited; `None` if it may.
 pub(super) fn find_path_fault(path: &str) -> Option<String> {
     if path.len() > MAX_PATH_BYTES || !path.split('/').all(is_portable_name) {
         return Some("the target is not a plain path inside the project".to_owned());
     }
-    // Some systems do not tell capitals from small letters, in any of their forms.
+
+    // Case-insensitive file systems fold case in different ways; both conversions cover characters such as `ſ`.
     let folded = path.to_uppercase().to_lowercase();
     if let Some(name) = folded
         .split('/')
@@ -25,22 +26,24 @@ pub(super) fn find_path_fault(path: &str) -> Option<String> {
     {
         return Some(format!("`{name}` is no part of the work tree"));
     }
+
     let below = |place: &&str| {
         folded
             .strip_prefix(*place)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    // A turn writes to its own change by the `updates` of its mode.
+    // A turn writes to its own change through the `updates` of its mode.
     if below(&paths::CHANGES_FOLDER) {
         return Some("changes are not edited through the work tree".to_owned());
     }
+
     let definition = DEFINITIONS.iter().find(|place| below(place))?;
     Some(format!(
         "`{definition}` says what agents are sent and may do, so no reply changes it"
     ))
 }
 
-/// Tells a name that means the same on every system.
+/// Returns true for a name that is valid and means the same on every system.
 fn is_portable_name(name: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || ALLOWED_MARKS.contains(c);
     name.chars().all(plain)

@@ -61,7 +61,7 @@ impl<'a> Delimiters<'a> {
         }
     }
 
-    /// Escapes tags and lines that imitate delimiters, for a value with lines of its own.
+    /// Escapes tags and lines that imitate delimiters, for a multi-line value.
     pub(super) fn escape_block<'v>(&self, value: &'v str) -> Cow<'v, str> {
         match self.escape_inline(value) {
             Cow::Borrowed(value) => self.escape_lines(value),

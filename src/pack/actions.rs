@@ -1,4 +1,4 @@
-//! `actions.yaml`: what an agent may ask for, and how it is told so.
+//! `actions.yaml`: actions that an agent may request, and their rendering in prompts.
 
 use std::fmt::Write as _;
 
@@ -10,22 +10,23 @@ use crate::models::{ActionSpec, Tier};
 use crate::text::escape::escape_text;
 use crate::text::yaml;
 
-/// What stands in a mode's rules for the list of its actions.
+/// Placeholder for the list of a mode's actions.
 pub const PLACEHOLDER: &str = "AVAILABLE_ACTIONS";
 
-/// A file of actions, as it is written.
+/// Format of `actions.yaml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ActionsFile {
     actions: IndexMap<String, ActionSpec>,
 }
 
-/// Reads a file of actions.
+/// Parses `actions.yaml`.
 pub(super) fn parse_actions(text: &str, origin: &str) -> Result<IndexMap<String, ActionSpec>> {
     Ok(yaml::read::<ActionsFile>(text, origin, 1, ErrorKind::PackInvalid)?.actions)
 }
 
-/// Returns the list of actions as an agent is shown it: in full, in a line each, or as names with their parameters.
+/// Renders the list of actions: at the full tier with all details, at the medium tier one line each, at the minimal tier
+/// names and parameters only.
 pub(super) fn available_actions<'a>(
     actions: impl Iterator<Item = (&'a String, &'a ActionSpec)>,
     tier: Tier,
@@ -45,6 +46,7 @@ pub(super) fn available_actions<'a>(
             Tier::Minimal => writeln!(out, "{name}: {}", list_parameters(action)),
         };
     }
+
     out.push_str("</available_actions>");
     out
 }
@@ -68,10 +70,11 @@ fn write_full(out: &mut String, name: &str, action: &ActionSpec) -> std::fmt::Re
             escape_text(&meaning)
         )?;
     }
+
     writeln!(out, "  </parameters>\n</action>")
 }
 
-/// Returns the parameters in a line; those that may be left out have a question mark.
+/// Returns the parameters on one line; optional ones have a question mark.
 fn list_parameters(action: &ActionSpec) -> String {
     let shown = action.parameters.iter().map(|(name, parameter)| {
         let optional = if parameter.required { "" } else { "?" };

@@ -1,4 +1,4 @@
-//! The compiled-in files. A test keeps the list equal to the folders.
+//! Compiled-in files. A test keeps the list in step with the folders.
 
 use std::path::Path;
 
@@ -108,32 +108,32 @@ const FILES: &[(&str, &str)] = files![
     "templates/system/GEMINI-plan.md",
 ];
 
-/// What stands in a prompt where a mandatory variable has no value.
+/// Notice for a mandatory variable without a value.
 pub(crate) const MISSING_VARIABLE: &str =
     include_str!("../../templates/notices/missing-variable.md");
 
-/// Words that introduce the request of a change in `<instructions>`; `{{REQUEST}}` is the request.
+/// Introduction to the request of a change in `<instructions>`; `{{REQUEST}}` is the request.
 pub const REQUEST_NOTICE: &str = include_str!("../../templates/notices/request.md");
 
-/// Words that introduce what people have said to a change; `{{NOTES}}` is all of it.
+/// Introduction to people's notes on a change; `{{NOTES}}` is all of them.
 pub const NOTES_NOTICE: &str = include_str!("../../templates/notices/notes.md");
 
-/// Said to an agent whose questions nobody answers.
+/// Notice to an agent whose questions stay unanswered.
 pub const UNANSWERED_NOTICE: &str = include_str!("../../templates/notices/unanswered.md");
 
-/// The first draft of `agentd/project.md`.
+/// Initial content of `agentd/project.md`.
 pub const PROJECT_DRAFT: &str = include_str!("../../data/init/project.md");
 
-/// The pack that is used unless another is named.
+/// Pack that is used by default.
 pub const DEFAULT_PACK: &str = "sdd";
 
-/// The pack of which a probe is made.
+/// Pack of probes.
 pub const PROBE_PACK: &str = "probe";
 
-/// The pack whose prose a `PromptBuilder` uses.
+/// Pack of `PromptBuilder`.
 pub(crate) const BUILDER_PACK: &str = "taskqueue";
 
-/// The files of a new pack, in which `{{NAME}}` is its name.
+/// Files of a new pack; `{{NAME}}` is its name.
 pub const PACK_DRAFT: &[(&str, &str)] = &[
     ("pack.yaml", include_str!("../../data/pack/pack.yaml")),
     ("identity.md", include_str!("../../data/pack/identity.md")),
@@ -143,7 +143,7 @@ pub const PACK_DRAFT: &[(&str, &str)] = &[
     ("repair.md", include_str!("../../data/pack/repair.md")),
 ];
 
-/// The files of the project that a demonstration makes.
+/// Files of the demo project.
 pub const DEMO: &[(&str, &str)] = &[
     ("CHANGELOG.md", include_str!("../../data/demo/CHANGELOG.md")),
     ("README.md", include_str!("../../data/demo/README.md")),
@@ -159,25 +159,25 @@ pub const DEMO: &[(&str, &str)] = &[
     ("test.sh", include_str!("../../data/demo/test.sh")),
 ];
 
-/// What the agent of a demonstration says.
+/// Scripted replies of the demo's agent.
 pub const DEMO_SCRIPT: &str = include_str!("../../data/demo/script.yaml");
 
-/// The definitions of agents, and what holds for all of them.
+/// Definitions of agents, and settings common to all of them.
 pub const AGENTS: &str = include_str!("../../data/agents.yaml");
 
-/// The names of agents that are taken if nothing names one.
+/// Names of the default agents.
 pub const DEFAULT_AGENTS: &str = include_str!("../../data/default_agents.txt");
 
-/// Patterns of variables whose values are secret, one in each line.
+/// Name patterns of environment variables with secret values, one per line.
 pub const SECRET_NAMES: &str = include_str!("../../data/secret_names.txt");
 
-/// Patterns of files that by their name hold secrets, one in each line.
+/// Name patterns of files with secrets, one per line.
 pub const SECRET_FILES: &str = include_str!("../../data/secret_files.txt");
 
-/// The first `agentd/config.toml`.
+/// Initial content of `agentd/config.toml`.
 pub const CONFIG_DRAFT: &str = include_str!("../../data/init/config.toml");
 
-/// Returns a compiled-in file.
+/// Returns the content of a compiled-in file.
 pub(super) fn find(name: &Path) -> Option<&'static str> {
     FILES
         .iter()
@@ -185,14 +185,14 @@ pub(super) fn find(name: &Path) -> Option<&'static str> {
         .map(|(_, text)| *text)
 }
 
-/// Returns the names of the compiled-in files directly in a folder, without the folder.
+/// Returns the paths of the compiled-in files below a folder, relative to it.
 pub(super) fn names_in(folder: &str) -> impl Iterator<Item = &'static str> + use<'_> {
     FILES
         .iter()
         .filter_map(move |(path, _)| path.strip_prefix(folder)?.strip_prefix('/'))
 }
 
-/// Returns the names of the folders below a folder that hold a certain compiled-in file.
+/// Returns the names of the direct subfolders that have a certain compiled-in file.
 pub(super) fn folders_with(folder: &str, file: &str) -> impl Iterator<Item = &'static str> {
     FILES.iter().filter_map(move |(path, _)| {
         let name = path

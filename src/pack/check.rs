@@ -1,4 +1,4 @@
-//! From `pack.yaml` as written to a pack that holds together: every fault is found, each with its place.
+//! Turns `pack.yaml` into a checked pack, or reports every problem with its place.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,13 +18,13 @@ use crate::error::{ErrorKind, Place};
 use crate::models::{ActionSpec, ArtifactStatus, Mode, OperationId, Permission, TurnResult};
 use crate::text::yaml;
 
-/// The newest form of `pack.yaml` that is understood.
+/// Supported version of the `pack.yaml` format.
 const SUPPORTED_FORMAT: u64 = 1;
 
-/// How often a mode may be entered before a person is asked, if the pack does not say it.
+/// Default number of times that a mode may be entered before a person is asked.
 const DEFAULT_ROUNDS: u64 = 3;
 
-/// Reads and checks a manifest.
+/// Reads and checks a manifest with all files that it names.
 pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackReport {
     let read = yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid);
     let manifest: Manifest = match read {
@@ -35,16 +35,19 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackRepo
             return PackReport::unreadable(&error, place);
         }
     };
+
     let manifest_places = ManifestPlaces::read(prose);
     let mut faults = Faults::new(prose);
     faults.check_head(name, &manifest);
     faults.check_tags(&manifest);
     check_layers::check_layers(&manifest, &mut faults);
+
     let mut texts = check_layers::read_texts(name, &manifest, places, &mut faults);
     let repair = faults.read_repair(name, &manifest, places);
     texts.extend(repair.iter().map(|text| (text.name.clone(), text.clone())));
     let actions = faults.read_actions(name, &manifest, places);
     let mut skeletons = BTreeMap::new();
+
     let templates = manifest
         .layers
         .iter()
@@ -58,6 +61,7 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackRepo
         }
         faults.read_skeletons(name, &spec.value, spec.referenced, places, &mut skeletons);
     }
+
     faults.check_ends(&manifest);
     check_process::check_process(&manifest, &manifest_places, &actions, &mut faults);
     check_prose::check_prose(
@@ -68,6 +72,7 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackRepo
         places,
         &mut faults,
     );
+
     let operations = named_operations(&manifest, &manifest_places, &faults);
     if faults.has_errors() {
         return PackReport {
@@ -145,7 +150,7 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackRepo
     }
 }
 
-/// Returns each operation that modes, actions and gates name, with its place.
+/// Returns every operation that modes, actions and gates name, with its place.
 fn named_operations(
     manifest: &Manifest,
     places: &ManifestPlaces,
@@ -181,6 +186,7 @@ impl Faults<'_> {
             );
             self.add(manifest.format.referenced, message);
         }
+
         if manifest.name.value != name {
             let message = format!(
                 "the pack is called {:?} and lies in the folder {name:?}",
@@ -188,6 +194,7 @@ impl Faults<'_> {
             );
             self.add(manifest.name.referenced, message);
         }
+
         if !manifest.modes.contains_key(&manifest.start.value) {
             self.error(
                 manifest.start.referenced,
@@ -195,6 +202,7 @@ impl Faults<'_> {
                 mode_hint(manifest),
             );
         }
+
         if let Some(percent) = manifest
             .hysteresis
             .as_ref()
@@ -205,6 +213,7 @@ impl Faults<'_> {
                 "`hysteresis` is a percentage, from 1 to 100",
             );
         }
+
         if let Some(rounds) = manifest
             .rounds
             .as_ref()
@@ -212,6 +221,7 @@ impl Faults<'_> {
         {
             self.add(rounds.referenced, "`rounds` is a number from 1 to 100");
         }
+
         for (mode, spec) in &manifest.modes {
             if matches!(mode.as_str(), "done" | "stop") {
                 self.add(
@@ -220,6 +230,7 @@ impl Faults<'_> {
                 );
             }
         }
+
         for (alias, mode) in &manifest.aliases {
             if !manifest.modes.contains_key(&mode.value) {
                 self.error(
@@ -236,6 +247,7 @@ impl Faults<'_> {
                 self.add(mode.referenced, format!("{alias:?} cannot be an alias"));
             }
         }
+
         for (marker, values) in &manifest.markers {
             let usable = |text: &str| {
                 !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
@@ -244,6 +256,7 @@ impl Faults<'_> {
             {
                 self.add(values.referenced, format!("{marker:?} cannot be a marker"));
             }
+
             if values.value.is_empty() || !values.value.iter().all(|value| usable(value)) {
                 self.add(
                     values.referenced,
@@ -282,6 +295,7 @@ impl Faults<'_> {
                 return IndexMap::new();
             }
         };
+
         for (name, used) in &manifest.actions {
             let parameters = actions.get(name).map(|action| action.parameters.keys());
             let mut names = std::iter::once(name).chain(parameters.into_iter().flatten());
@@ -291,12 +305,14 @@ impl Faults<'_> {
                     format!("{odd:?} cannot name an action or a parameter"),
                 );
             }
+
             if !actions.contains_key(name) {
                 self.add(
                     used.referenced,
                     format!("actions.yaml describes no action `{name}`"),
                 );
             }
+
             for fault in actions
                 .get(name)
                 .into_iter()
@@ -304,6 +320,7 @@ impl Faults<'_> {
             {
                 self.add(used.referenced, format!("the action `{name}`: {fault}"));
             }
+
             for mode in used
                 .value
                 .modes
@@ -317,10 +334,12 @@ impl Faults<'_> {
                 );
             }
         }
+
         actions
     }
 
-    /// A gate asks for nothing but what a session's state tells; required markers and summaries are there.
+    /// Checks that required markers exist, that only `work_order` is summarized, and that the gate only uses facts of the
+    /// session's state.
     fn check_gate(&mut self, spec: &ModeSpec, location: Location, manifest: &Manifest) {
         for marker in spec
             .markers
@@ -333,6 +352,7 @@ impl Faults<'_> {
                 "describe it under `markers` of the pack, like `release: [YES, NO]`",
             );
         }
+
         if spec
             .state
             .summarized
@@ -341,6 +361,7 @@ impl Faults<'_> {
         {
             self.add(location, "only `work_order` has a summary");
         }
+
         let Some(gate) = &spec.gate else { return };
         self.check_condition(gate, |name, argument| match argument {
             None => {
@@ -357,7 +378,7 @@ impl Faults<'_> {
         });
     }
 
-    /// What a reply may change in the work tree, an agent with tools may change there, too; an operation does it.
+    /// Checks that a mode with `edits` has permission to edit and runs the operation `files.edit`.
     fn check_edits(&mut self, mode: &Mode, spec: &ModeSpec, location: Location) {
         if spec.edits.is_some() && spec.permission != Permission::Edit {
             self.add(
@@ -372,9 +393,9 @@ impl Faults<'_> {
         }
     }
 
-    /// From every mode there is a way to the end.
+    /// Checks that an end, `done` or `stop`, can be reached from every mode.
     fn check_ends(&mut self, manifest: &Manifest) {
-        // Backwards from the modes that end: each mode and each way is looked at once.
+        // Search backwards from the modes that lead to an end, so that each mode and each edge is visited once.
         let mut from: HashMap<&Mode, Vec<&Mode>> = HashMap::new();
         let mut waiting = Vec::new();
         for (mode, spec) in &manifest.modes {
@@ -385,13 +406,15 @@ impl Faults<'_> {
                 }
             }
         }
+
         let mut ending: HashSet<&Mode> = HashSet::new();
         while let Some(mode) = waiting.pop() {
             if ending.insert(mode) {
                 waiting.extend(from.remove(mode).into_iter().flatten());
             }
         }
-        // A way that leads nowhere has been told, and what follows from it is not worth telling.
+
+        // An edge to an unknown mode is already reported; do not report its consequences.
         let known = |target: &NextTarget| match target {
             NextTarget::Mode(mode) => manifest.modes.contains_key(mode),
             NextTarget::Done | NextTarget::Stop => true,
@@ -403,6 +426,7 @@ impl Faults<'_> {
         {
             return;
         }
+
         let stuck: Vec<&Mode> = manifest
             .modes
             .keys()
@@ -436,6 +460,7 @@ impl Faults<'_> {
                 mode_hint(manifest),
             );
         }
+
         if let Some(mode) = spec
             .revise
             .as_ref()
@@ -447,6 +472,7 @@ impl Faults<'_> {
                 mode_hint(manifest),
             );
         }
+
         let can_be = |result: TurnResult| match result {
             TurnResult::Otherwise => true,
             TurnResult::Failed => spec.task_status || !spec.evidence.is_empty(),
@@ -467,6 +493,7 @@ impl Faults<'_> {
                 self.add(location, message);
             }
         }
+
         for (result, target) in &spec.next {
             if !can_be(*result) {
                 self.add(
@@ -474,6 +501,7 @@ impl Faults<'_> {
                     format!("`next` of mode `{mode}` names {result}, which no turn of it can have"),
                 );
             }
+
             if let NextTarget::Mode(target) = target
                 && !manifest.modes.contains_key(target)
             {
@@ -484,6 +512,7 @@ impl Faults<'_> {
                 );
             }
         }
+
         let total = spec.verdict_required
             && spec
                 .verdicts
@@ -495,6 +524,7 @@ impl Faults<'_> {
                 format!("`next` of mode `{mode}` leaves a result open; add `otherwise`"),
             );
         }
+
         if spec.verdict_required && spec.verdicts.is_empty() {
             self.add(
                 location,
@@ -503,7 +533,8 @@ impl Faults<'_> {
         }
     }
 
-    /// Evidence is of operations that the mode runs, and makes a turn come to something that it can come to.
+    /// Checks that `evidence` names operations that the mode runs and results that its turns can have, and that `documents`
+    /// only names files that replies may update.
     fn check_evidence(
         &mut self,
         mode: &Mode,
@@ -519,6 +550,7 @@ impl Faults<'_> {
                 );
                 self.add(location, message);
             }
+
             for result in found.values().filter(|result| !can_be(**result)) {
                 let message = format!(
                     "`evidence` of mode `{mode}` names {result}, which no turn of it can have"
@@ -526,6 +558,7 @@ impl Faults<'_> {
                 self.add(location, message);
             }
         }
+
         for pattern in spec
             .documents
             .keys()
@@ -555,6 +588,7 @@ impl Faults<'_> {
                 format!("mode `{mode}` does not name BASE-{mode} among its templates"),
             );
         }
+
         for name in &spec.templates {
             if template::split_name(name).is_none_or(|(_, named)| named != *mode) {
                 self.add(
@@ -562,7 +596,7 @@ impl Faults<'_> {
                     format!("{name} is not a template of mode `{mode}`"),
                 );
             } else if !places.has(&format!("templates/system/{name}.md")) {
-                // A file that is there and cannot be read is named, with its reason, when it is used.
+                // An existing file that cannot be read is reported with its reason when it is used.
                 self.add(location, format!("there is no template {name}"));
             }
         }
@@ -598,7 +632,7 @@ fn mode_hint(manifest: &Manifest) -> String {
     format!("the modes are {}", modes.join(", "))
 }
 
-/// Returns the faults of an action's parameters: aliases of values, and names of parameters, that there are not.
+/// Returns the problems of an action's parameters: aliases of unknown values and references to unknown parameters.
 fn find_parameter_faults(action: &ActionSpec) -> Vec<String> {
     let mut faults = Vec::new();
     for (name, parameter) in &action.parameters {
@@ -611,6 +645,7 @@ fn find_parameter_faults(action: &ActionSpec) -> Vec<String> {
                 "`aliases` of `{name}` names `{value}`, which is not in its `enum`"
             ));
         }
+
         for other in parameter
             .unless
             .iter()
@@ -621,17 +656,18 @@ fn find_parameter_faults(action: &ActionSpec) -> Vec<String> {
             ));
         }
     }
+
     faults
 }
 
-/// Tells names of actions and parameters, which are tags and attributes of replies.
+/// Returns true for a valid name of an action or a parameter: it becomes a tag or an attribute in replies.
 fn is_field_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Tells how rules name an artifact: `beat_sheet` for `Beat Sheet`.
+/// Returns true for an artifact name as rules write it: `beat_sheet` for `Beat Sheet`.
 fn is_status_key(name: &str) -> bool {
     ArtifactStatus {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! Whether the layers of a pack hold together, and the prose they name.
+//! Checks the layers of a pack and reads their prose.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,7 +12,7 @@ use super::text::Text;
 use crate::models::{Class, Mode, Tier};
 use crate::text::yaml::Placed;
 
-/// What a layer's condition may ask for, beside the pack's variables.
+/// Facts for conditions of layers, in addition to the pack's variables.
 const LAYER_FACTS: [&str; 9] = [
     "mode",
     "tier",
@@ -25,10 +25,10 @@ const LAYER_FACTS: [&str; 9] = [
     "tools",
 ];
 
-/// The most prose files of a pack.
+/// Maximum number of prose files of a pack.
 const MAX_PROSE_FILES: usize = 1_000;
 
-/// The most bytes of prose of a pack.
+/// Maximum size of a pack's prose in bytes.
 const MAX_PROSE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Checks the layers.
@@ -37,13 +37,16 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
     let mut held = HashSet::new();
     let mut before = None;
     for layer in &manifest.layers {
-        let (place, value) = (layer.referenced, &layer.value);
+        let place = layer.referenced;
+        let value = &layer.value;
         if Mode::new(value.id.as_str()).is_err() {
             faults.add(place, format!("{:?} is not a layer's name", value.id));
         }
+
         if !ids.insert(&value.id) {
             faults.add(place, format!("two layers are called `{}`", value.id));
         }
+
         if !matches!(value.holds, LayerContent::Text | LayerContent::Turn)
             && !held.insert(value.holds)
         {
@@ -52,15 +55,18 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
                 format!("two layers hold {:?}", value.holds).to_lowercase(),
             );
         }
+
         if value.holds == LayerContent::Knowledge && before != Some(LayerContent::State) {
             faults.add(
                 place,
                 "knowledge stands inside the state: its layer comes right behind the state's",
             );
         }
+
         if let Some(message) = find_class_fault(value).or_else(|| find_file_fault(value)) {
             faults.add(place, format!("layer `{}`: {message}", value.id));
         }
+
         let known = |name: &str, argument: Option<&str>| {
             argument.is_none()
                 && (LAYER_FACTS.contains(&name)
@@ -77,12 +83,14 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
             } else {
                 continue;
             };
+
             let message = format!(
                 "layer `{}` gives `{name}` the value of `{fact}`: {unknown}",
                 value.id
             );
             faults.add(place, message);
         }
+
         for name in value
             .choose
             .iter()
@@ -95,6 +103,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
             );
             faults.add(place, message);
         }
+
         for mode in value
             .adds
             .keys()
@@ -105,6 +114,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
                 format!("layer `{}` adds to `{mode}`, which is no mode", value.id),
             );
         }
+
         let mut blocks = HashSet::new();
         for name in &value.blocks {
             if Mode::new(name.as_str()).is_err() {
@@ -116,8 +126,10 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
                 faults.add(place, format!("duplicate block `{name}`"));
             }
         }
+
         before = Some(value.holds);
     }
+
     let place = |layer: Option<&Placed<Layer>>| {
         layer.map_or(manifest.start.referenced, |layer| layer.referenced)
     };
@@ -131,6 +143,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
             "the last layer holds the instructions",
         );
     }
+
     if !held.contains(&LayerContent::Template)
         && manifest
             .layers
@@ -144,7 +157,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
     }
 }
 
-/// Returns what is wrong with a layer's class, if something is.
+/// Returns the problem with a layer's class, or with a key that does not fit its content, if there is one.
 fn find_class_fault(layer: &Layer) -> Option<&'static str> {
     let elastic = layer.class == Class::Elastic;
     match layer.holds {
@@ -197,7 +210,7 @@ fn find_class_fault(layer: &Layer) -> Option<&'static str> {
     }
 }
 
-/// Tells whether a heading over context items names them, behind a word that tells it from other headings.
+/// Returns true if the heading of context items has `{name}` after a word that distinguishes it from other headings.
 fn names_its_items(layer: &Layer) -> bool {
     layer.heading.as_ref().is_none_or(|heading| {
         let before = heading
@@ -207,7 +220,7 @@ fn names_its_items(layer: &Layer) -> bool {
     })
 }
 
-/// Returns what is wrong with the files that a layer names, if something is.
+/// Returns the problem with the files that a layer names, if there is one.
 fn find_file_fault(layer: &Layer) -> Option<&'static str> {
     let texts = usize::from(layer.text.is_some()) + usize::from(!layer.choose.is_empty());
     let turns = usize::from(layer.user.is_some()) + usize::from(layer.assistant.is_some());
@@ -226,7 +239,7 @@ fn find_file_fault(layer: &Layer) -> Option<&'static str> {
     }
 }
 
-/// Reads the prose that the layers name, for every mode and tier.
+/// Reads the prose of the layers for every mode and tier.
 pub(super) fn read_texts(
     pack: &str,
     manifest: &Manifest,
@@ -234,7 +247,8 @@ pub(super) fn read_texts(
     faults: &mut Faults<'_>,
 ) -> BTreeMap<String, Text> {
     let mut texts = BTreeMap::new();
-    let (mut bytes, mut looked_for) = (0, 0);
+    let mut bytes = 0;
+    let mut looked_for = 0;
     for layer in &manifest.layers {
         for (file, location) in layer.value.placed_files() {
             if !is_prose_file_name(file) {
@@ -244,6 +258,7 @@ pub(super) fn read_texts(
                 );
                 continue;
             }
+
             let named: Vec<String> = if file.contains("{mode}") {
                 manifest
                     .modes
@@ -253,6 +268,7 @@ pub(super) fn read_texts(
             } else {
                 vec![file.to_owned()]
             };
+
             for (file, tier) in named
                 .iter()
                 .flat_map(|file| Tier::ALL.map(|tier| (file, tier)))
@@ -261,6 +277,7 @@ pub(super) fn read_texts(
                 if texts.contains_key(&name) {
                     continue;
                 }
+
                 looked_for += 1;
                 let found = places.find(&format!("packs/{pack}/{name}"));
                 match found
@@ -277,7 +294,8 @@ pub(super) fn read_texts(
                     Ok(None) => {}
                     Err(error) => faults.add_error(location, &error),
                 }
-                // Most files have no shorter texts beside them: three names for each file is what is looked for.
+
+                // Each file is searched under three names, one per tier, and most exist under one only.
                 if texts.len() > MAX_PROSE_FILES
                     || looked_for > 3 * MAX_PROSE_FILES
                     || bytes > MAX_PROSE_BYTES
@@ -293,13 +311,14 @@ pub(super) fn read_texts(
             }
         }
     }
+
     texts
 }
 
-/// Every placeholder is one that can be filled.
+/// Checks that every placeholder is a variable of the pack or of the text.
 fn check_variables(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
     for variable in &text.variables {
-        // What a text lists itself is known, too.
+        // The front matter of a text may list its own variables.
         let listed = text.front_matter.variables.is_some();
         let known =
             listed || variable.name == PLACEHOLDER || manifest.variables.contains(&variable.name);
@@ -315,7 +334,7 @@ fn check_variables(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
     }
 }
 
-/// Tells names of prose files: plain segments that end in `.md` and cannot walk the disk.
+/// Returns true for a valid path of a prose file: plain segments, ending in `.md`, that cannot leave the pack's folder.
 pub(super) fn is_prose_file_name(name: &str) -> bool {
     name.len() <= 200
         && name.ends_with(".md")

@@ -1,5 +1,4 @@
-//! Finds what can never happen in a process: actions that are never carried out, gates that never open, patterns that
-//! match nothing.
+//! Finds dead parts of a process: actions that are never executed, gates that never open, patterns that match nothing.
 
 use indexmap::IndexMap;
 use serde_saphyr::Location;
@@ -22,6 +21,7 @@ pub(super) fn check_process(
     for name in manifest.actions.keys() {
         check_action(name, manifest, places, actions, faults);
     }
+
     for (mode, spec) in &manifest.modes {
         if let Some(gate) = &spec.value.gate {
             check_gate(mode, &spec.value, gate, manifest, faults);
@@ -29,6 +29,7 @@ pub(super) fn check_process(
         check_patterns(mode, places, faults);
         check_updates(mode, &spec.value, spec.referenced, faults);
     }
+
     for layer in &manifest.layers {
         for condition in layer.value.conditions() {
             check_layer_condition(&layer.value.id, condition, manifest, faults);
@@ -36,7 +37,7 @@ pub(super) fn check_process(
     }
 }
 
-/// Checks that an action can be used and carried out.
+/// Checks that an action can be requested and executed.
 fn check_action(
     name: &str,
     manifest: &Manifest,
@@ -68,6 +69,7 @@ fn check_action(
         }
         return;
     };
+
     let place = at
         .and_then(|at| at.operation.as_ref())
         .map_or(used.referenced, |operation| operation.referenced);
@@ -87,6 +89,7 @@ fn check_action(
         );
         return;
     }
+
     for mode in lacking {
         let place = at
             .and_then(|at| at.modes.iter().find(|placed| placed.value == mode.as_str()))
@@ -128,6 +131,7 @@ fn check_target(
     if !spec.after.contains(&OperationId::FilesWrite) {
         return;
     }
+
     let may_write = |target: &str| {
         spec.updates
             .iter()
@@ -144,6 +148,7 @@ fn check_target(
         }
         return;
     };
+
     for value in target.one_of.iter().filter(|value| !may_write(value)) {
         faults.warn(
             place,
@@ -197,6 +202,7 @@ fn check_gate(
         .arguments("done")
         .filter(|operation| !runs(operation))
         .collect();
+
     for operation in &missing {
         let message = format!(
             "the gate of `{mode}` asks for done(\"{operation}\"), and the mode does not run it"
@@ -207,12 +213,14 @@ fn check_gate(
         } else {
             format!("add {operation} to `after` of `{mode}`, or ask for an operation that is there")
         };
+
         if reach.can_hold {
             faults.warn(gate_at, message, hint);
         } else {
             faults.error(gate_at, format!("{message}: the mode is never left"), hint);
         }
     }
+
     for comparison in reach.impossible.iter().filter(|comparison| {
         let is_about = |operation: &&str| comparison.contains(&format!("done(\"{operation}\")"));
         !missing.iter().any(is_about)
@@ -238,8 +246,9 @@ fn check_layer_condition(
     let Ok(rule) = condition.rule() else { return };
     let domain = |name: &str, _: Option<&str>| {
         if manifest.variables.iter().any(|variable| variable == name) {
-            return FactDomain::SourcedItem;
+            return FactDomain::Given;
         }
+
         match name {
             "mode" => FactDomain::one_of(manifest.modes.keys().map(Mode::as_str)),
             "tier" => FactDomain::one_of(Tier::ALL.map(Tier::name)),
@@ -257,6 +266,7 @@ fn check_layer_condition(
             _ => FactDomain::Anything,
         }
     };
+
     for comparison in rule.reach(&domain).impossible {
         faults.warn(
             condition.location(),
@@ -281,6 +291,7 @@ fn check_patterns(mode: &Mode, places: &ManifestPlaces, faults: &mut Faults<'_>)
             );
         }
     }
+
     for pattern in &at.artifacts {
         let (folder, name) = pattern
             .value

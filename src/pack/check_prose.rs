@@ -1,5 +1,5 @@
-//! Finds what the prose of a pack leaves out or misspells: markers, verdicts and actions that an agent is not told of,
-//! and placeholders that are sent as text.
+//! Finds gaps and typos in the prose of a pack: markers, verdicts and actions that it does not mention, and misspelt
+//! placeholders that would be sent as text.
 
 use std::collections::BTreeMap;
 
@@ -28,6 +28,7 @@ pub(super) fn check_prose(
     for text in texts.values() {
         check_placeholders(text, manifest, faults);
     }
+
     for (mode, spec) in &manifest.modes {
         for tier in Tier::ALL {
             let prose =
@@ -40,7 +41,7 @@ pub(super) fn check_prose(
     }
 }
 
-/// Checks that no placeholder of a text is misspelt so that it is sent as text.
+/// Reports misspelt placeholders, which would be sent as text.
 fn check_placeholders(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
     for stray in stray_placeholders(text.body()) {
         let name = stray.name;
@@ -50,6 +51,7 @@ fn check_placeholders(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>)
         if stray.is_closed && !known {
             continue;
         }
+
         let message = if stray.is_closed {
             format!("`{{{{{}}}}}` is sent as text", stray.inner)
         } else {
@@ -67,7 +69,7 @@ fn check_placeholders(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>)
 struct ModeProse<'a> {
     tier: Tier,
     bodies: Vec<String>,
-    /// The first of the texts, for problems of prose that is not there.
+    /// First of the texts, as the place of problems about missing prose.
     first: Option<&'a Text>,
 }
 
@@ -102,6 +104,7 @@ impl<'a> ModeProse<'a> {
             let skeletons = spec.skeletons.iter().filter_map(|name| skeletons.get(name));
             bodies.extend(skeletons.map(|skeleton| skeleton.text.clone().into_owned()));
         }
+
         Self {
             tier,
             bodies,
@@ -113,7 +116,7 @@ impl<'a> ModeProse<'a> {
         self.bodies.iter().any(|body| body.contains(text))
     }
 
-    /// Returns true if the prose has a tag, under its own name or another one of the pack.
+    /// Returns true if the prose has a tag, under its name or an alias of the pack.
     fn has_tag(&self, tag: &str, manifest: &Manifest) -> bool {
         let others = manifest
             .tags
@@ -125,7 +128,7 @@ impl<'a> ModeProse<'a> {
             .any(|name| self.contains(&format!("<{name}")))
     }
 
-    /// Reports what the prose does not mention; returns true if something is missing.
+    /// Reports markers, verdicts and actions that the prose does not mention; returns true if one is missing.
     fn check(
         &self,
         mode: &Mode,
@@ -147,6 +150,7 @@ impl<'a> ModeProse<'a> {
             if self.has_tag(marker, manifest) {
                 continue;
             }
+
             lacks = true;
             let place = at
                 .mode(mode)
@@ -170,6 +174,7 @@ impl<'a> ModeProse<'a> {
                 "write `<review>{{VERDICTS}}</review>` into a text of the mode",
             );
         }
+
         if spec.task_status && !self.has_tag("task_status", manifest) {
             lacks = true;
             faults.warn(
@@ -178,6 +183,7 @@ impl<'a> ModeProse<'a> {
                 "write `<task_status id=\"1.1\">COMPLETED</task_status>` into a text of the mode",
             );
         }
+
         lacks | self.check_actions(mode, place, &at_tier, manifest, faults)
     }
 
@@ -190,15 +196,16 @@ impl<'a> ModeProse<'a> {
         manifest: &Manifest,
         faults: &mut Faults<'_>,
     ) -> bool {
-        // With tools, actions are sent as JSON Schema.
+        // With the format `tools`, actions are sent as JSON Schema.
         if manifest.rendering == Format::Tools || self.contains(&format!("{{{{{PLACEHOLDER}}}}}")) {
             return false;
         }
+
         // Findings are also read from the documents of a reply, so prose may ask for those alone.
         let has_documents = !manifest.modes[mode].value.updates.is_empty();
         let is_optional =
             |used: &ActionUse| has_documents && used.operation == Some(OperationId::FindingsNote);
-        let untold: Vec<&str> = manifest
+        let unmentioned: Vec<&str> = manifest
             .actions
             .iter()
             .filter(|(_, used)| used.value.modes.contains(mode) && !is_optional(&used.value))
@@ -207,19 +214,21 @@ impl<'a> ModeProse<'a> {
                 !self.contains(&format!("\"{name}\"")) && !self.contains(&format!("`{name}`"))
             })
             .collect();
-        if untold.is_empty() {
+
+        if unmentioned.is_empty() {
             return false;
         }
 
         let message = format!(
             "mode `{mode}` has actions that no prose of it names{at_tier}: {}",
-            untold.join(", ")
+            unmentioned.join(", ")
         );
         let hint = format!("write {{{{{PLACEHOLDER}}}}} into a text of the mode");
         match self.first {
             Some(text) => faults.warn_at(text.place(0), message, hint),
             None => faults.warn(place, message, hint),
         }
+
         true
     }
 }
@@ -237,13 +246,14 @@ fn files_of(layer: &Layer, mode: &Mode) -> Vec<String> {
         .into_iter()
         .flatten()
         .map(|file| file.value.as_str());
+
     own.chain(chosen)
         .chain(added)
         .map(|file| file_for(file, mode))
         .collect()
 }
 
-/// Returns the text of a file for a tier: its own, or the next larger one.
+/// Returns the text of a file for a tier, or else for the next larger tier that has one.
 fn text_at<'a>(texts: &'a BTreeMap<String, Text>, file: &str, tier: Tier) -> Option<&'a Text> {
     Tier::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! A rule as it stands in a manifest: its text, its place, and what was read from it.
+//! A rule in a manifest: its text, its place, and the parsed rule.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use super::rule::{Facts, Rule, RuleFault};
 use crate::text::yaml::Placed;
 
-/// A rule and its place in the manifest. One that cannot be read never holds, and keeps its pack from loading.
+/// A rule and its place in the manifest. An unparsable one never holds and prevents its pack from loading.
 #[derive(Clone)]
 pub struct Condition {
     written: Placed<String>,
@@ -15,7 +15,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Tells whether the condition holds.
+    /// Returns true if the condition holds.
     #[must_use]
     pub fn holds(&self, facts: &Facts) -> bool {
         self.rule.as_ref().is_ok_and(|rule| rule.holds(facts))
@@ -27,17 +27,18 @@ impl Condition {
         &self.written.value
     }
 
-    /// Returns the names of the facts that it asks for.
+    /// Returns the names of the facts in the condition; `None` if it cannot be parsed.
     #[must_use]
     pub fn names(&self) -> Option<Vec<&str>> {
         let rule = self.rule.as_ref().ok()?;
         Some(rule.names().into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Returns the arguments with which it asks for a fact.
+    /// Returns the arguments with which the condition uses a fact.
     pub fn arguments<'a>(&'a self, fact: &'a str) -> impl Iterator<Item = &'a str> {
-        let names = self.rule.iter().flat_map(Rule::names);
-        names
+        self.rule
+            .iter()
+            .flat_map(Rule::names)
             .filter(move |(name, _)| *name == fact)
             .filter_map(|(_, argument)| argument)
     }

@@ -1,4 +1,4 @@
-//! The lines that hold a pack's prompts together, which no value may pass for.
+//! Lines that delimit the parts of a pack's prompts, and that values must not imitate.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,15 +6,18 @@ use super::layer::{Layer, LayerContent};
 use super::text::Text;
 use crate::text::invisible::is_invisible;
 
-/// What holds a pack's prompts together in flat text: delimiters over layers and context items, delimiters that its texts
-/// start with, separators, and what stands before a message.
+/// Delimiter lines of a pack's prompts in flat text: headings of layers, context items and texts, separators, and role
+/// prefixes of messages.
+///
+/// Lines are compared in a normalized form, so that a model which ignores case, spacing or invisible
+/// characters is not misled by a variant.
 #[derive(Clone, Debug, Default)]
 pub struct DelimiterLines {
-    /// Whole lines.
+    /// Whole lines, normalized.
     lines: HashSet<String>,
-    /// What a line starts with.
+    /// Starts of lines, normalized.
     starts: Vec<String>,
-    /// The same by their first character: most lines start with another.
+    /// All of them by their first character, as a quick filter: most lines of a value start with another one.
     by_first: Vec<(char, Vec<String>)>,
 }
 
@@ -42,26 +45,31 @@ impl DelimiterLines {
         delimiters
             .lines
             .extend(sections.iter().map(|section| whole(&format!("#{section}"))));
+
         for layer in layers {
             let heading = layer.heading_text();
             match heading.split_once("{name}") {
                 Some((before, _)) => delimiters.starts.push(normalize(before)),
                 None => delimiters.lines.extend(heading.lines().map(whole)),
             }
+
             delimiters.starts.push(normalize(&layer.prefix));
             delimiters
                 .lines
                 .extend(layer.join.iter().flat_map(|join| join.lines()).map(whole));
+
             if matches!(layer.holds, LayerContent::History | LayerContent::Turn) {
                 delimiters
                     .starts
                     .extend(["user:", "assistant:", "system:"].map(str::to_owned));
             }
         }
+
         delimiters.lines.remove("");
         delimiters.starts.retain(|start| !start.is_empty());
         delimiters.starts.sort_unstable();
         delimiters.starts.dedup();
+
         for known in delimiters.lines.iter().chain(&delimiters.starts) {
             let Some(first) = known.chars().next() else {
                 continue;
@@ -75,10 +83,11 @@ impl DelimiterLines {
                 None => delimiters.by_first.push((first, vec![known.clone()])),
             }
         }
+
         delimiters
     }
 
-    /// Tells whether a line would pass for one that holds a prompt together.
+    /// Returns true if a line could be mistaken for a delimiter.
     #[must_use]
     pub fn matches(&self, line: &str) -> bool {
         let Some(first) = line
@@ -87,7 +96,8 @@ impl DelimiterLines {
         else {
             return false;
         };
-        // Most lines start with something else than any of ours: one look tells.
+
+        // Most lines are ruled out by their first visible character.
         let lower = first.to_lowercase().next().unwrap_or(first);
         let Some((_, known)) = self.by_first.iter().find(|(first, _)| *first == lower) else {
             return false;
@@ -95,6 +105,7 @@ impl DelimiterLines {
         let Some(line) = normalize_if_similar(line, known) else {
             return false;
         };
+
         self.lines.contains(line.trim_end_matches(is_trailing_mark))
             || self
                 .starts
@@ -102,7 +113,7 @@ impl DelimiterLines {
                 .any(|start| line.starts_with(start.as_str()))
     }
 
-    /// Tells whether two lines would pass for each other.
+    /// Returns true if `other` is a heading that could be mistaken for `one`.
     #[must_use]
     pub fn are_alike(one: &str, other: &str) -> bool {
         other
@@ -113,18 +124,18 @@ impl DelimiterLines {
     }
 }
 
-/// Tells what may stand behind a heading without making another of it.
+/// Returns true for characters that may follow a heading without making it a different one.
 fn is_trailing_mark(c: char) -> bool {
     matches!(c, ':' | '.' | '!' | '#' | ' ')
 }
 
-/// Returns a line as it is compared: in lower case, with single blanks, without what cannot be seen; of delimiters the
-/// title behind one `#`.
+/// Returns the normalized form of a line: lower case, single spaces, no invisible characters, and headings with one `#` and
+/// no space after it.
 fn normalize(line: &str) -> String {
     normalize_if_similar(line, &[String::new()]).unwrap_or_default()
 }
 
-/// Returns a line as it is compared; `None` as soon as it is clear that it starts like none of those that are known.
+/// Returns the normalized form of a line; `None` as soon as it can neither be nor start with any of the known ones.
 fn normalize_if_similar(line: &str, known: &[String]) -> Option<String> {
     let mut out = String::new();
     let mut blank = false;
@@ -146,5 +157,6 @@ fn normalize_if_similar(line: &str, known: &[String]) -> Option<String> {
             }
         }
     }
+
     Some(out)
 }

@@ -8,10 +8,10 @@ use super::search_path::Prose;
 use crate::error::{Error, Place};
 use crate::text::yaml;
 
-/// Most problems that are reported.
+/// Maximum number of reported problems.
 const MAX_PROBLEMS: usize = 100;
 
-/// The problems found so far.
+/// Problems found so far.
 pub(super) struct Faults<'a> {
     prose: &'a Prose,
     found: Vec<PackProblem>,
@@ -113,7 +113,7 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Adds what went wrong with a file that the manifest names.
+    /// Adds the error of a file that the manifest names, at the place in that file if it has one.
     pub(super) fn add_error(&mut self, location: Location, error: &Error) {
         match error.place() {
             Some(place) => self.add_at(place.clone(), error.message().to_owned()),
@@ -121,7 +121,7 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Checks that a condition can be read and asks for nothing but what is known.
+    /// Checks that a condition can be parsed and only uses known facts.
     pub(super) fn check_condition(
         &mut self,
         condition: &Condition,

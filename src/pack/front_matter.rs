@@ -1,4 +1,4 @@
-//! The optional YAML head of a template.
+//! The optional YAML front matter of a template.
 
 use std::fmt;
 
@@ -8,34 +8,34 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::text::front_matter::{FrontMatterSplit, split_front_matter};
 use crate::text::yaml::{self, Placed};
 
-/// The head of a template, as it is written. Any other key is an error.
+/// Front matter of a template. Unknown keys are errors.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FrontMatter {
-    /// The agent; must agree with the file's name.
+    /// Agent; must match the file name.
     pub(crate) agent: Option<Placed<String>>,
-    /// The mode; must agree with the file's name.
+    /// Mode; must match the file name.
     pub(crate) phase: Option<Placed<String>>,
-    /// The variables that the template may use. Without a list they are detected.
+    /// Variables that the template may use. Without a list they are detected.
     pub(crate) variables: Option<Vec<Placed<VariableSpec>>>,
-    /// A name for people.
+    /// Name for display.
     pub name: Option<String>,
-    /// A category for people.
+    /// Category for display.
     pub category: Option<String>,
-    /// What the template is for.
+    /// Purpose of the template.
     pub description: Option<String>,
-    /// Words to find it by.
+    /// Keywords.
     pub tags: Vec<String>,
-    /// The template's own version.
+    /// Version of the template.
     pub version: Option<String>,
 }
 
 /// An entry of `variables`: a bare name, or `{name: …, required: …}`.
+#[expect(missing_docs, reason = "`name` says it by name")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableSpec {
-    /// The variable's name.
     pub name: String,
-    /// Whether the prompt must have it.
+    /// Set if a value is mandatory.
     pub required: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct VariableSpec {
 ///
 /// # Errors
 ///
-/// `TemplateInvalid` if the front matter does not end.
+/// `TemplateInvalid` if the front matter is not closed.
 pub(super) fn split_file<'a>(text: &'a str, origin: &str) -> Result<FrontMatterSplit<'a>> {
     let split = split_front_matter(text);
     if split.is_unclosed {
@@ -56,7 +56,7 @@ pub(super) fn split_file<'a>(text: &'a str, origin: &str) -> Result<FrontMatterS
     Ok(split)
 }
 
-/// Reads a head that starts at line 2 of its file.
+/// Parses front matter that starts at line 2 of its file.
 pub(super) fn parse_front_matter(head: &str, origin: &str) -> Result<FrontMatter> {
     if head.trim().is_empty() {
         return Ok(FrontMatter::default());
@@ -87,7 +87,8 @@ impl<'de> Visitor<'de> for SpecVisitor {
         self,
         mut map: A,
     ) -> std::result::Result<VariableSpec, A::Error> {
-        let (mut name, mut required) = (None, true);
+        let mut name = None;
+        let mut required = true;
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "name" => name = Some(map.next_value()?),
@@ -95,6 +96,7 @@ impl<'de> Visitor<'de> for SpecVisitor {
                 other => return Err(de::Error::unknown_field(other, &["name", "required"])),
             }
         }
+
         check_variable(
             name.ok_or_else(|| de::Error::missing_field("name"))?,
             required,

@@ -1,4 +1,4 @@
-//! The layers of a prompt, as a pack lists them.
+//! Layers of a prompt, as listed in a manifest.
 
 use std::borrow::Cow;
 
@@ -13,81 +13,79 @@ use crate::text::yaml::Placed;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layer {
-    /// The layer's name, with which the ids of its blocks start.
+    /// Name; the ids of its blocks start with it.
     pub id: String,
-    /// What fills it.
+    /// Kind of content.
     pub holds: LayerContent,
-    /// How hard its blocks hold their place.
+    /// Class that decides when its blocks are shortened or left out.
     pub class: Class,
-    /// How often its text changes.
+    /// Zone by how often its text changes.
     pub zone: Zone,
-    /// When it is there at all.
+    /// Condition for including the layer.
     #[serde(default)]
     pub when: Option<Condition>,
-    /// Its file in the pack; `{mode}` stands for the mode.
+    /// File in the pack; `{mode}` is replaced by the mode.
     #[serde(default)]
     pub(crate) text: Option<Placed<String>>,
-    /// Files to choose from: the first whose condition holds.
+    /// Alternative files; the first one whose condition holds is used.
     #[serde(default)]
     pub(crate) choose: Vec<Placed<TextChoice>>,
-    /// Files that follow the text, or the instructions, in certain modes.
+    /// Files that are appended to the text, or to the instructions, by mode.
     #[serde(default)]
     pub(crate) adds: IndexMap<Mode, Vec<Placed<String>>>,
-    /// The user's part of an example turn.
+    /// File with the user's part of an example turn.
     #[serde(default)]
     pub(crate) user: Option<Placed<String>>,
-    /// The agent's part of an example turn.
+    /// File with the agent's part of an example turn.
     #[serde(default)]
     pub(crate) assistant: Option<Placed<String>>,
-    /// The largest tier at which the layer is empty.
+    /// Largest tier at which the layer is empty.
     #[serde(default)]
     pub none_at: Option<Tier>,
-    /// What stands over it in flat text; `{name}` stands for the name of a context item.
+    /// Heading in flat text; `{name}` is replaced by the name of a context item.
     #[serde(default)]
     pub heading: Option<String>,
-    /// What stands before its text in flat text, on the same line.
+    /// Prefix of its text in flat text, on the same line.
     #[serde(default)]
     pub prefix: String,
-    /// What separates it from what comes before, instead of the pack's separator.
+    /// Separator before it, instead of the pack's separator.
     #[serde(default)]
     pub join: Option<String>,
-    /// How many tokens its prose may have; `agentd pack check` holds it to that.
+    /// Maximum tokens of its prose; checked by `agentd pack check`.
     #[serde(default)]
     pub budget: Option<PerTier<u64>>,
-    /// How many tokens an elastic layer is sure of, as far as it has content.
+    /// Tokens guaranteed to an elastic layer, as far as it has content.
     #[serde(default)]
     pub floor: Option<PerTier<u64>>,
-    /// How many tokens an elastic layer takes at most.
+    /// Maximum tokens of an elastic layer.
     #[serde(default)]
     pub cap: Option<PerTier<u64>>,
-    /// How many items an elastic layer takes at most.
+    /// Maximum number of items of an elastic layer.
     #[serde(default)]
     pub items: Option<PerTier<usize>>,
-    /// Names of blocks that a caller may give to a layer of artifacts, such as `task`.
+    /// Names of blocks that a caller may supply to a layer of artifacts, such as `task`.
     #[serde(default)]
     pub blocks: Vec<String>,
-    /// Categories of knowledge that others do not push out.
+    /// Categories of knowledge that are taken before all others.
     #[serde(default)]
     pub keep: Vec<String>,
 }
 
-/// A file that is taken if its condition holds.
+/// A file that is used if its condition holds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TextChoice {
-    /// When it is taken.
     pub(crate) when: Condition,
-    /// The file.
     pub(crate) text: String,
-    /// Variables that have the value of a fact.
+    /// Variables that are set to the value of a fact.
     #[serde(default)]
     pub(crate) values: IndexMap<String, String>,
-    /// Texts for variables that the request has no value for, unless it is strict.
+    /// Default values of variables, unless the request is strict.
     #[serde(default)]
     pub(crate) defaults: IndexMap<String, String>,
 }
 
-/// What fills a layer.
+/// Kind of content of a layer.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -96,11 +94,11 @@ pub enum LayerContent {
     Template,
     /// Prose of the pack.
     Text,
-    /// The session state, as XML.
+    /// The session state as XML.
     State,
-    /// What is known, inside the session state.
+    /// Knowledge entries, inside the session state.
     Knowledge,
-    /// What the project says of itself.
+    /// The project's description.
     Project,
     /// Artifacts, or any other named texts.
     Artifacts,
@@ -110,14 +108,14 @@ pub enum LayerContent {
     Thoughts,
     /// One example turn.
     Turn,
-    /// What was said before.
+    /// Earlier turns.
     History,
     /// The user's text.
     Instructions,
 }
 
 impl LayerContent {
-    /// Returns the kind of context item that fills the layer, if context does.
+    /// Returns the kind of context item for a layer of context; `None` for any other.
     #[must_use]
     pub fn context_kind(self) -> Option<ContextKind> {
         match self {
@@ -130,14 +128,12 @@ impl LayerContent {
 }
 
 /// A value for each tier.
+#[expect(missing_docs, reason = "the fields are the names of the tiers")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PerTier<T> {
-    /// For the full tier.
     pub full: T,
-    /// For the medium tier.
     pub medium: T,
-    /// For the minimal tier.
     pub minimal: T,
 }
 
@@ -163,8 +159,8 @@ impl Layer {
     pub(super) fn placed_files(&self) -> impl Iterator<Item = (&str, serde_saphyr::Location)> {
         let own = [&self.text, &self.user, &self.assistant]
             .into_iter()
-            .flatten();
-        let own = own.map(|file| (file.value.as_str(), file.referenced));
+            .flatten()
+            .map(|file| (file.value.as_str(), file.referenced));
         let chosen = self
             .choose
             .iter()
@@ -174,6 +170,7 @@ impl Layer {
             .values()
             .flatten()
             .map(|file| (file.value.as_str(), file.referenced));
+
         own.chain(chosen).chain(added)
     }
 
@@ -184,7 +181,7 @@ impl Layer {
             .chain(self.choose.iter().map(|choice| &choice.value.when))
     }
 
-    /// Returns what stands over the layer's text, or over each of its items, in flat text.
+    /// Returns the heading of the layer, or of each of its items, in flat text; may be empty.
     #[must_use]
     pub fn heading_text(&self) -> Cow<'_, str> {
         match (&self.heading, self.holds.context_kind()) {
@@ -198,7 +195,7 @@ impl Layer {
     }
 }
 
-/// Returns the name of a file for a mode.
+/// Replaces `{mode}` in a file name.
 #[must_use]
 pub fn file_for(name: &str, mode: &Mode) -> String {
     name.replace("{mode}", mode.as_str())

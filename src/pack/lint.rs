@@ -1,4 +1,4 @@
-//! What every template of a pack must hold, checked against what one does hold.
+//! Checks a template against the requirements of its pack.
 
 use serde::Serialize;
 
@@ -9,14 +9,14 @@ use super::template::Template;
 use crate::models::{Permission, ReviewResult};
 use crate::text::markdown::{LineKind, markdown_lines};
 
-/// Something that a template lacks, or has and should not have.
+/// A violated requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LintFinding {
-    /// The rule's name.
+    /// Name of the rule.
     pub rule: &'static str,
-    /// What is wrong, in words.
+    /// Description of the problem.
     pub message: String,
-    /// The line of the file, from 1, if the fault has a place.
+    /// Line in the file, from 1; `None` if something is missing.
     pub line: Option<usize>,
 }
 
@@ -43,6 +43,7 @@ pub fn lint(pack: &Pack, template: &Template) -> Vec<LintFinding> {
     lint.check_verdicts(&spec.verdicts);
     lint.check_other_markers(spec);
     lint.check_ending();
+
     lint.found
 }
 
@@ -73,7 +74,7 @@ impl TemplateLinter<'_> {
         self.template.text.body().contains(text)
     }
 
-    /// Every section is there under its heading, and says something.
+    /// Checks that every section exists and is not empty.
     fn check_sections(&mut self, sections: &[String]) {
         for section in sections {
             match section_text(self.template.text.body(), section) {
@@ -88,7 +89,7 @@ impl TemplateLinter<'_> {
         }
     }
 
-    /// Every variable of the mode is used, each one that is used can be filled, and none is misspelt with blanks.
+    /// Checks that every variable of the mode is used, that used ones can be filled, and that none is written with spaces.
     fn check_placeholders(&mut self, needed: &[String], filled: &[String]) {
         let body = self.template.text.body();
         let mut used: Vec<&str> = Vec::new();
@@ -105,6 +106,7 @@ impl TemplateLinter<'_> {
             }
             used.push(name);
         }
+
         let listed = self
             .template
             .text
@@ -112,6 +114,7 @@ impl TemplateLinter<'_> {
             .iter()
             .filter(|variable| variable.required)
             .map(|variable| &variable.name);
+
         for name in needed
             .iter()
             .chain(listed.filter(|name| !needed.contains(name)))
@@ -120,6 +123,7 @@ impl TemplateLinter<'_> {
                 self.report_missing("placeholder", format!("{{{{{name}}}}} is not used"));
             }
         }
+
         for (offset, _) in body.match_indices("{{") {
             let Some((inner, _)) = body[offset + 2..].split_once("}}") else {
                 continue;
@@ -135,14 +139,15 @@ impl TemplateLinter<'_> {
         }
     }
 
-    /// The mode's own concerns are named.
+    /// Checks that the mode's focus words are mentioned.
     fn check_focus(&mut self, words: &[String]) {
-        // A placeholder's name is no word of the template.
-        let prose = tokens(self.template.text.body()).filter_map(|token| match token {
-            Token::Text(text) => Some(text.to_lowercase()),
-            Token::Variable(..) => None,
-        });
-        let body = prose.collect::<String>();
+        // Names of placeholders do not count as words of the template.
+        let body: String = tokens(self.template.text.body())
+            .filter_map(|token| match token {
+                Token::Text(text) => Some(text.to_lowercase()),
+                Token::Variable(..) => None,
+            })
+            .collect();
         for word in words {
             if !body.contains(&word.to_lowercase()) {
                 self.report_missing("focus", format!("`{word}` is not spoken of"));
@@ -150,7 +155,7 @@ impl TemplateLinter<'_> {
         }
     }
 
-    /// What this very template must say stands in it word by word.
+    /// Checks that the sentences required of this template are in it verbatim.
     fn check_sentences(&mut self, sentences: &[String]) {
         for sentence in sentences {
             if !self.body_contains(sentence) {
@@ -159,7 +164,7 @@ impl TemplateLinter<'_> {
         }
     }
 
-    /// The mode's verdicts are all asked for, and no other.
+    /// Checks that the template asks for all verdicts of the mode, and for no others.
     fn check_verdicts(&mut self, allowed: &[ReviewResult]) {
         for verdict in ReviewResult::ALL {
             let marker = format!("<review>{verdict}</review>");
@@ -178,6 +183,7 @@ impl TemplateLinter<'_> {
                 _ => {}
             }
         }
+
         for (offset, _) in self.template.text.body().match_indices("<review>") {
             let rest = &self.template.text.body()[offset + "<review>".len()..];
             let Some((value, _)) = rest
@@ -186,6 +192,7 @@ impl TemplateLinter<'_> {
             else {
                 continue;
             };
+
             if value.contains('|') {
                 self.report_at(
                     "marker",
@@ -217,6 +224,7 @@ impl TemplateLinter<'_> {
                 offset,
             );
         }
+
         if spec.task_status {
             needed.extend([
                 "<task_status id=",
@@ -224,9 +232,11 @@ impl TemplateLinter<'_> {
                 ">FAILED</task_status>",
             ]);
         }
+
         if spec.permission == Permission::ReadOnly {
             needed.push("<content_update target=");
         }
+
         for marker in needed {
             if !self.body_contains(marker) {
                 self.report_missing("marker", format!("{marker} is not spoken of"));
@@ -234,7 +244,7 @@ impl TemplateLinter<'_> {
         }
     }
 
-    /// The last paragraph hands over to the instructions.
+    /// Checks that the last paragraph refers to the instructions.
     fn check_ending(&mut self) {
         let body = self.template.text.body().replace('\r', "");
         let last = body.trim_end().rsplit("\n\n").next().unwrap_or_default();
@@ -263,6 +273,7 @@ fn section_text<'a>(body: &'a str, title: &str) -> Option<&'a str> {
     let end = headings
         .next()
         .map_or(body.len(), |(index, _)| start_of(index));
+
     Some(&body[start_of(heading + 1)..end])
 }
 

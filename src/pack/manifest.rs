@@ -1,4 +1,4 @@
-//! `pack.yaml` as it is written.
+//! Format of `pack.yaml`.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -15,69 +15,68 @@ use crate::text::yaml::Placed;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
-    /// The version of this file's form.
+    /// Version of the format.
     pub(super) format: Placed<u64>,
-    /// The pack's name, which is its folder's.
+    /// Name of the pack; equals the name of its folder.
     pub(super) name: Placed<String>,
-    /// What the process is for.
+    /// Purpose of the process.
     pub(super) description: String,
-    /// The mode a session starts in.
+    /// First mode of a session.
     pub(super) start: Placed<Mode>,
-    /// How the prompt is written unless the caller says otherwise.
+    /// Default rendering of prompts.
     #[serde(default)]
     pub(super) rendering: Format,
-    /// What separates layers in flat text.
-    #[serde(default = "separator")]
+    /// Separator of layers in flat text.
+    #[serde(default = "default_separator")]
     pub(super) separator: String,
-    /// How many tokens of the window are kept for the reply.
+    /// Tokens of the window reserved for the reply.
     #[serde(default)]
     pub(super) reserve: Option<PerTier<u64>>,
-    /// To how many percent of its room the history is cut when it overflows, so that its start stays the same for a
-    /// while.
+    /// Percentage of its room to which an overflowing history is cut, so that its start stays the same for some turns.
     #[serde(default)]
     pub(super) hysteresis: Option<Placed<u8>>,
-    /// How often a mode may be entered, and how many turns in it may bring nothing, before a person is asked.
+    /// Number of times that a mode may be entered, and of turns in it without progress, before a person is asked.
     #[serde(default)]
     pub(super) rounds: Option<Placed<u64>>,
-    /// Other names of modes.
+    /// Aliases of modes.
     #[serde(default)]
     pub(super) aliases: IndexMap<String, Placed<Mode>>,
-    /// The variables that are filled.
+    /// Variables that prompts can use.
     #[serde(default)]
     pub(super) variables: Vec<String>,
-    /// What every template of the pack must hold.
+    /// Headings that every template of the pack must have.
     #[serde(default)]
     pub(super) sections: Vec<String>,
-    /// Markers of the pack's own: their values, from mild to severe.
+    /// Markers defined by the pack, with their values from mild to severe.
     #[serde(default)]
     pub(super) markers: IndexMap<String, Placed<Vec<String>>>,
-    /// Other names of tags in replies, such as `mensaje` for `message`.
+    /// Aliases of tags in replies, such as `mensaje` for `message`.
     #[serde(default)]
     pub(super) tags: IndexMap<String, Placed<String>>,
-    /// The file whose words ask an agent again for what its reply lacks.
+    /// File with the text that asks an agent for the missing parts of its reply.
     #[serde(default)]
     pub(super) repair: Option<Placed<String>>,
-    /// The actions of `actions.yaml`, where they may be used and what carries them out.
+    /// Modes and operation of each action in `actions.yaml`.
     #[serde(default)]
     pub(super) actions: IndexMap<String, Placed<ActionUse>>,
-    /// The prompt's layers, in order.
+    /// Layers of the prompt, in order.
     pub(super) layers: Vec<Placed<Layer>>,
-    /// The modes, in order.
+    /// Modes, in order.
     pub(super) modes: IndexMap<Mode, Placed<ModeSpec>>,
 }
 
-fn separator() -> String {
+fn default_separator() -> String {
     "\n\n---\n\n".to_owned()
 }
 
-/// Where an action may be used, and what carries it out.
+/// Modes and operation of an action.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActionUse {
-    /// The modes that may use it.
+    /// Modes that may use it.
     #[serde(default)]
     pub modes: Vec<Mode>,
-    /// The operation that carries it out; without one, or with `none`, it is listed and not done.
+    /// Operation that executes it. Without one, or with `none`, requests are listed and not executed.
     #[serde(default, deserialize_with = "operation_or_none")]
     pub operation: Option<OperationId>,
 }
@@ -98,146 +97,145 @@ fn operation_or_none<'de, D: Deserializer<'de>>(
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModeSpec {
-    /// The shipped templates of the mode.
+    /// Shipped templates of the mode.
     #[serde(default)]
     pub templates: Vec<String>,
-    /// What an agent may do.
+    /// Permission of the agent.
     pub permission: Permission,
-    /// The mode whose work is judged in this one: better by an agent of another vendor.
+    /// Mode whose work this one judges, preferably with an agent of another vendor.
     #[serde(default)]
     pub judges: Option<Mode>,
-    /// A mode, perhaps of another pack, whose agent is taken if none is set for this one.
+    /// Mode, perhaps of another pack, whose agent is used if none is set for this one.
     #[serde(default)]
     pub like: Option<Mode>,
-    /// The verdicts that a reply may hold.
+    /// Verdicts that a reply may have.
     #[serde(default)]
     pub verdicts: Vec<ReviewResult>,
-    /// Whether a reply must hold one.
+    /// Set if a reply must have a verdict.
     #[serde(default)]
     pub verdict_required: bool,
-    /// Markers of the pack that a reply must hold.
+    /// Markers of the pack that a reply must have.
     #[serde(default)]
     pub markers: Vec<String>,
-    /// Which sections of the session state are shown.
+    /// Sections of the session state that the prompt shows.
     #[serde(default)]
     pub state: StateSections,
-    /// What must hold to leave the mode.
+    /// Condition for leaving the mode.
     #[serde(default)]
     pub gate: Option<Condition>,
-    /// Whether a person is asked before the mode begins.
+    /// Set if a person must approve before the mode begins.
     #[serde(default)]
     pub approval: bool,
-    /// Results of operations in the mode before after which a person must approve the mode, also with `--auto`.
+    /// Operation results of the previous mode after which a person must approve this one, even with `--auto`.
     #[serde(default)]
     pub needs_person: IndexMap<OperationId, StepOutcome>,
-    /// Where a person's objection in this mode leads; without one, to the mode itself.
+    /// Mode to enter after a person's objection; by default this one.
     #[serde(default)]
     pub revise: Option<Mode>,
-    /// The file whose open questions are put to a person when the mode is not left.
+    /// File whose open questions are shown to a person if the session stays in the mode.
     #[serde(default)]
     pub questions: Option<String>,
-    /// Whether several agents may be asked at once, of whom the most severe counts.
+    /// Set if several agents may review in parallel; the most severe verdict counts.
     #[serde(default)]
     pub panel: bool,
-    /// Whether its tasks may be done one by one.
+    /// Set if each task may be a turn.
     #[serde(default)]
     pub by_task: bool,
-    /// What is asked for if nobody says it: the session's request if this is not there.
+    /// Default request of a turn; `None` for the session's request.
     #[serde(default)]
     pub request: Option<String>,
-    /// How the files that a reply updates are written, by pattern; a reply that does not keep to it is asked again.
+    /// Formats of the files that a reply updates, by pattern. A reply that violates one is asked for again.
     #[serde(default)]
     pub documents: IndexMap<String, Document>,
-    /// What operations found, and the result of the turn that it makes of any better one.
+    /// By operation and outcome, the result that overrules a better result of the reply.
     #[serde(default)]
     pub evidence: IndexMap<OperationId, IndexMap<StepOutcome, TurnResult>>,
-    /// Whether a reply reports on tasks.
+    /// Set if a reply reports the status of tasks.
     #[serde(default)]
     pub task_status: bool,
-    /// Which artifacts of the session the agent is shown; `*` stands for any name.
+    /// Patterns of session artifacts that the prompt includes; `*` matches any name.
     #[serde(default)]
     pub artifacts: Vec<String>,
-    /// Set if a turn is refused unless each pattern of `artifacts` matches a file.
+    /// Set if a turn fails unless each pattern of `artifacts` matches a file.
     #[serde(default)]
     pub artifacts_required: bool,
-    /// Which targets a reply may update; `*` stands for any name.
+    /// Patterns of targets that a reply may update; `*` matches any name.
     #[serde(default)]
     pub updates: Vec<String>,
-    /// What a reply of an agent without tools may change beside these.
+    /// Other files that a reply of an agent without tools may change.
     #[serde(default)]
     pub edits: Option<Edits>,
-    /// The skeletons that the template is given.
+    /// Skeletons for the template.
     #[serde(default)]
     pub skeletons: Vec<String>,
     /// Variables that a template of this mode must use.
     #[serde(default)]
     pub variables: Vec<String>,
-    /// Words that a template of this mode must hold.
+    /// Words that a template of this mode must mention.
     #[serde(default)]
     pub focus: Vec<String>,
-    /// Sentences that certain templates must hold word by word, by the template's name.
+    /// Sentences that a template must have verbatim, by the template's name.
     #[serde(default)]
     pub sentences: IndexMap<String, Vec<String>>,
-    /// Operations to run before the prompt is made.
+    /// Operations that run before the prompt is composed.
     #[serde(default)]
     pub before: Vec<OperationId>,
-    /// Operations that carry out what a reply asks for, or what is always done after it.
+    /// Operations that run after the reply, on request or always.
     #[serde(default)]
     pub after: Vec<OperationId>,
-    /// Operations that are carried out if the session ends well with the turn.
+    /// Operations that run if the session ends successfully with the turn.
     #[serde(default)]
     pub finish: Vec<OperationId>,
-    /// Where a turn leads, by its result: a verdict, `FAILED`, or `otherwise`.
+    /// Next step by the result of a turn: a verdict, `FAILED`, or `otherwise`.
     pub next: IndexMap<TurnResult, NextTarget>,
 }
 
 impl ModeSpec {
-    /// Returns true for the name of a document that the mode writes.
+    /// Returns true if `documents` has a format for a file.
     #[must_use]
     pub fn is_document(&self, name: &str) -> bool {
-        let patterns = self.documents.keys();
-        patterns
-            .into_iter()
+        self.documents
+            .keys()
             .any(|pattern| matches_path(pattern, name))
     }
 
-    /// Returns true if a verdict keeps a session in the mode, whose own name is `mode`.
+    /// Returns true if a verdict keeps a session in this mode, which is called `mode`.
     #[must_use]
     pub fn stays_after(&self, mode: &Mode, verdict: ReviewResult) -> bool {
         self.next.get(&TurnResult::Verdict(verdict)) == Some(&NextTarget::Mode(mode.clone()))
     }
 }
 
-/// How a file is written.
+/// Format of a document.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Document {
-    /// What changes, for whom and why.
+    /// Description of a change, its users and its reasons.
     Proposal,
     /// Requirements and scenarios.
     Spec,
-    /// Numbered tasks with boxes.
+    /// Numbered tasks with checkboxes.
     Tasks,
 }
 
-/// What a reply may change that an agent with tools changes itself.
+/// Scope of edits by replies of agents without tools.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Edits {
-    /// The files of the work tree.
+    /// Files of the work tree.
     Tree,
 }
 
-/// Where a turn leads.
+/// Next step of a session after a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextTarget {
-    /// To a mode, perhaps the same one.
+    /// Enter a mode, or stay in the same one.
     Mode(Mode),
-    /// To the end: the goal is reached.
+    /// End with the goal reached.
     Done,
-    /// To the end: the goal is given up.
+    /// End without reaching the goal.
     Stop,
 }
 

@@ -1,4 +1,4 @@
-//! Places of values in `pack.yaml` whose types have none.
+//! Line and column of values in `pack.yaml` whose types do not record them.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -10,10 +10,10 @@ use crate::error::ErrorKind;
 use crate::models::{Mode, OperationId};
 use crate::text::yaml::{self, Placed};
 
-/// Value of `operation` for an action that is listed and never carried out.
+/// Value of `operation` for an action that is listed and never executed.
 pub(super) const NO_OPERATION: &str = "none";
 
-/// The parts of a manifest that problems point into.
+/// Parts of a manifest that problems refer to.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ManifestPlaces {
     #[serde(default)]
@@ -49,7 +49,7 @@ pub(super) struct ModePlaces {
 }
 
 impl ManifestPlaces {
-    /// Reads the places of a manifest that was read before without a fault.
+    /// Reads the places of a manifest that was already read without an error.
     pub(super) fn read(prose: &Prose) -> Self {
         yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid).unwrap_or_default()
     }
@@ -75,6 +75,7 @@ impl ManifestPlaces {
         let before = before.map(|name| (name, OperationRole::Before));
         let after = after.chain(of_actions);
         let after = after.map(|name| (name, OperationRole::After));
+
         before
             .chain(after)
             .filter_map(|(name, role)| {

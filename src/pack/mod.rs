@@ -1,7 +1,7 @@
-//! Packs: processes as data. Modes, layers, prose, actions, permissions and verdicts, all checked when a pack is loaded.
+//! Packs: processes as data. A pack has modes, layers, prose, actions, permissions and verdicts, all checked on load.
 //!
-//! [`Pack::load`] finds a pack in the project, in the user's folder or among the shipped ones, [`Pack::from_files`] takes one
-//! from memory, [`Pack::from_prompts`] a plain folder of prompts. [`Templates`] finds system templates of agents.
+//! [`Pack::load`] finds a pack in the project, in the user's folder or among the shipped ones. [`Pack::from_files`] loads one
+//! from memory, [`Pack::from_prompts`] a plain folder of prompts. [`Templates`] finds the system templates of agents.
 //!
 //! ```
 //! use agentd::models::Mode;
@@ -72,59 +72,59 @@ pub use text::Text;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{ActionSpec, Format, Mode, Tier};
 
-/// A process that was loaded and holds together.
+/// A loaded and checked process.
+#[expect(missing_docs, reason = "`name` says it by name")]
 #[derive(Clone, Debug)]
 pub struct Pack {
-    /// The pack's name.
     pub name: String,
-    /// What the process is for.
+    /// Purpose of the process.
     pub description: String,
-    /// Where its manifest was found, as people read it.
+    /// Location of its manifest, for display.
     pub origin: String,
-    /// Who its manifest belongs to.
+    /// Owner of its manifest.
     pub owner: Owner,
-    /// The mode a session starts in.
+    /// First mode of a session.
     pub start: Mode,
-    /// How the prompt is written unless the caller says otherwise.
+    /// Default rendering of prompts.
     pub rendering: Format,
-    /// What separates layers in flat text.
+    /// Separator of layers in flat text.
     pub separator: String,
-    /// How many tokens of the window are kept for the reply.
+    /// Tokens of the window reserved for the reply.
     pub reserve: Option<PerTier<u64>>,
-    /// To how many percent of its room the history is cut when it overflows.
+    /// Percentage of its room to which an overflowing history is cut.
     pub hysteresis: Option<u8>,
-    /// How often a mode may be entered, and how many turns in it may bring nothing, before a person is asked.
+    /// Number of times that a mode may be entered, and of turns in it without progress, before a person is asked.
     pub rounds: u64,
-    /// Other names of modes.
+    /// Aliases of modes.
     pub aliases: IndexMap<String, Mode>,
-    /// The variables that are filled.
+    /// Variables that prompts can use.
     pub variables: Vec<String>,
-    /// The headings that every template of the pack must hold.
+    /// Headings that every template of the pack must have.
     pub sections: Vec<String>,
-    /// Markers of the pack's own: their values, from mild to severe.
+    /// Markers defined by the pack, with their values from mild to severe.
     pub markers: IndexMap<String, Vec<String>>,
-    /// Other names of tags in replies.
+    /// Aliases of tags in replies.
     pub tags: IndexMap<String, String>,
-    /// The words that ask an agent again for what its reply lacks.
+    /// Text that asks an agent for the missing parts of its reply.
     pub repair: Option<Text>,
-    /// What an agent may ask for.
+    /// Actions that an agent may request.
     pub actions: IndexMap<String, ActionSpec>,
-    /// Where each action may be used, and what carries it out.
+    /// Modes and operation of each action.
     pub uses: IndexMap<String, ActionUse>,
-    /// The prompt's layers, in order.
+    /// Layers of the prompt, in order.
     pub layers: Vec<Layer>,
-    /// The modes, in order.
+    /// Modes, in order.
     pub modes: IndexMap<Mode, ModeSpec>,
-    /// The skeletons, by name.
+    /// Skeletons by name.
     pub skeletons: BTreeMap<String, Prose>,
-    /// The prose of the layers, by file name.
+    /// Prose of the layers by file name.
     pub texts: BTreeMap<String, Text>,
-    /// The lists of actions that agents are shown, by mode and tier.
+    /// Rendered action lists by mode and tier.
     action_lists: HashMap<(Mode, Tier), String>,
-    /// The headings of its prompts.
+    /// Lines that delimit the parts of its prompts.
     pub delimiters: DelimiterLines,
     places: Places,
-    /// Folder of prompts that the pack was made from, if it has no manifest.
+    /// Folder of prompts that the pack was made from; `None` if it has a manifest.
     prompts: Option<PathBuf>,
 }
 
@@ -133,20 +133,20 @@ impl Pack {
     ///
     /// # Errors
     ///
-    /// `PackNotFound` naming the places searched; `PackInvalid` with the place, naming every fault that was found.
+    /// `PackNotFound` with the places searched; `PackInvalid` with every error and its place.
     pub fn load(name: &str, places: &Places) -> Result<Self> {
         Self::check(name, places)?.into_pack()
     }
 
-    /// Checks all of a pack: problems that keep it from loading, and those that are only suspicious.
+    /// Checks all of a pack and reports errors, which prevent loading, and warnings.
     ///
-    /// Whether the operations that it names exist depends on the registry, so the report lists them.
+    /// The existence of its operations depends on the registry, so the report lists them instead of checking them.
     ///
     /// # Errors
     ///
-    /// `NameInvalid`, and `PackNotFound` naming the places searched; a pack with faults is a report.
+    /// `NameInvalid`, or `PackNotFound` with the places searched. Problems of the pack are in the report.
     pub fn check(name: &str, places: &Places) -> Result<PackReport> {
-        // A pack's name is part of a path, so it obeys the rule for names before any file is looked at.
+        // The name becomes part of a path, so it is validated before any file is read.
         let name = Mode::new(name).map_err(|_| {
             Error::new(
                 ErrorKind::NameInvalid,
@@ -166,12 +166,13 @@ impl Pack {
             )
             .with_hint(format!("there are {}", Self::names(places).join(", "))));
         };
+
         Ok(check::check_pack(name.as_str(), &prose, places))
     }
 
     /// Loads a pack from memory: its files with their paths inside the pack's folder, such as `pack.yaml`.
     ///
-    /// No file is opened. A file that is not given is taken from the shipped pack of the same name, if there is one.
+    /// No file is opened. Missing files are taken from the shipped pack of the same name, if there is one.
     ///
     /// ```
     /// use agentd::Pack;
@@ -207,7 +208,7 @@ impl Pack {
         Self::load(name, &Places::default().with_files(files))
     }
 
-    /// Returns the names of the packs at every place, sorted.
+    /// Returns the names of all packs, sorted.
     #[must_use]
     pub fn names(places: &Places) -> Vec<String> {
         places
@@ -217,7 +218,7 @@ impl Pack {
             .collect()
     }
 
-    /// Reads the pack again.
+    /// Loads the pack again from the same place.
     ///
     /// # Errors
     ///
@@ -229,25 +230,29 @@ impl Pack {
         }
     }
 
-    /// Reads the prose files of the pack's folder that no layer names. One that cannot be read is no part of the pack.
+    /// Reads the prose files of the pack's folder that no layer names. Unreadable ones are skipped.
     #[must_use]
     pub fn other_texts(&self) -> BTreeMap<String, Text> {
         let folder = format!("packs/{}", self.name);
-        let names = self.places.names_in(&folder).into_iter();
-        let names = names.filter(|name| !name.contains('/') && !self.texts.contains_key(name));
         let read = |name: String| {
             let prose = self.places.find(&format!("{folder}/{name}")).ok()??;
             let text = Text::read(&name, &prose).ok()?;
             Some((name, text))
         };
-        names.filter_map(read).collect()
+
+        self.places
+            .names_in(&folder)
+            .into_iter()
+            .filter(|name| !name.contains('/') && !self.texts.contains_key(name))
+            .filter_map(read)
+            .collect()
     }
 
     /// Returns a mode.
     ///
     /// # Errors
     ///
-    /// `UnknownMode` naming the modes there are.
+    /// `UnknownMode` with the modes of the pack.
     pub fn mode(&self, mode: &Mode) -> Result<&ModeSpec> {
         self.modes.get(mode).ok_or_else(|| {
             let known: Vec<_> = self.modes.keys().map(Mode::as_str).collect();
@@ -259,7 +264,7 @@ impl Pack {
         })
     }
 
-    /// Returns the mode that a name or an alias stands for.
+    /// Resolves an alias to its mode; any other name is returned unchanged.
     #[must_use]
     pub fn resolved(&self, name: &Mode) -> Mode {
         self.aliases.get(name.as_str()).unwrap_or(name).clone()
@@ -274,14 +279,13 @@ impl Pack {
 
     /// Returns the actions that a mode may use, in order.
     pub fn actions_of(&self, mode: &Mode) -> impl Iterator<Item = (&String, &ActionSpec)> {
-        let used = self
-            .uses
+        self.uses
             .iter()
-            .filter(move |(_, used)| used.modes.contains(mode));
-        used.filter_map(|(name, _)| self.actions.get_key_value(name))
+            .filter(move |(_, used)| used.modes.contains(mode))
+            .filter_map(|(name, _)| self.actions.get_key_value(name))
     }
 
-    /// Returns the list of a mode's actions as an agent is shown it.
+    /// Returns the rendered list of a mode's actions.
     #[must_use]
     pub fn action_list(&self, mode: &Mode, tier: Tier) -> &str {
         self.action_lists
@@ -301,23 +305,24 @@ impl Pack {
         self
     }
 
-    /// Returns the text of a file for a tier: its own, or the next larger one.
+    /// Returns the text of a file for a tier, or else for the next larger tier that has one.
     #[must_use]
     pub fn text(&self, file: &str, tier: Tier) -> Option<&Text> {
-        let tiers = Tier::ALL.into_iter().rev().filter(|other| *other >= tier);
-        tiers
-            .filter_map(|tier| self.texts.get(&file_at(file, tier)))
-            .next()
+        Tier::ALL
+            .into_iter()
+            .rev()
+            .filter(|other| *other >= tier)
+            .find_map(|tier| self.texts.get(&file_at(file, tier)))
     }
 
-    /// Returns the names of the blocks that callers may give to prompts of the pack.
+    /// Returns the names of the context blocks that callers may supply.
     pub fn block_names(&self) -> impl Iterator<Item = &str> {
         self.layers
             .iter()
             .flat_map(|layer| layer.blocks.iter().map(String::as_str))
     }
 
-    /// Tells whether a layer of the pack holds something.
+    /// Returns true if the pack has a layer with this content.
     #[must_use]
     pub fn has_layer(&self, what: LayerContent) -> bool {
         self.layers.iter().any(|layer| layer.holds == what)

@@ -1,15 +1,15 @@
-//! `{{NAME}}` in prose: found in one pass.
+//! Finds `{{NAME}}` placeholders in prose, in one pass.
 
 use std::ops::Range;
 
 use memchr::memmem;
 
-/// A piece of prose: text as it stands, or a placeholder.
+/// A token of prose: literal text or a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token<'a> {
-    /// Text to be taken as it is; the backslash of an escaped placeholder is already gone.
+    /// Literal text; the backslash of an escaped placeholder is already removed.
     Text(&'a str),
-    /// A placeholder: the variable's name and the offset of its `{{`.
+    /// Name of a variable and the offset of its `{{`.
     Variable(&'a str, usize),
 }
 
@@ -21,9 +21,11 @@ pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
         if let Some(token) = waiting.take() {
             return Some(token);
         }
+
         if from >= text.len() {
             return None;
         }
+
         let Some(found) = next_placeholder(text, from) else {
             let rest = &text[from..];
             from = text.len();
@@ -37,6 +39,7 @@ pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
         } else {
             Token::Variable(&text[found.start + 2..found.end - 2], found.start)
         });
+
         if before.is_empty() {
             waiting.take()
         } else {
@@ -59,12 +62,15 @@ fn next_placeholder(text: &str, mut from: usize) -> Option<Range<usize>> {
             .iter()
             .take_while(|&&b| is_name_byte(b))
             .count();
+
         let named = length > 0 && !bytes[name].is_ascii_digit();
         if named && bytes[name + length..].starts_with(b"}}") {
             return Some(name - 2..name + length + 2);
         }
+
         from = name + length;
     }
+
     None
 }
 
@@ -72,20 +78,20 @@ fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// A `{{` with a name that is no placeholder, so that it is sent as text.
+/// A `{{` with a name that is not a valid placeholder and would be sent as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StrayPlaceholder<'a> {
-    /// The name after the braces, without blanks.
+    /// Name after the braces, without spaces.
     pub(super) name: &'a str,
-    /// All that is between the braces.
+    /// Text between the braces.
     pub(super) inner: &'a str,
-    /// Set if `}}` follows in the same line.
+    /// Set if `}}` follows on the same line.
     pub(super) is_closed: bool,
     /// Offset of the `{{`.
     pub(super) offset: usize,
 }
 
-/// Returns what looks like a placeholder and is none: `{{NAME` without an end, and `{{ NAME }}`.
+/// Finds text that looks like a placeholder but is not: `{{NAME` without an end, and `{{ NAME }}`.
 pub(super) fn stray_placeholders(text: &str) -> Vec<StrayPlaceholder<'_>> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -104,6 +110,7 @@ pub(super) fn stray_placeholders(text: &str) -> Vec<StrayPlaceholder<'_>> {
         let begin = inner.trim_start();
         let length = begin.bytes().take_while(|&b| is_name_byte(b)).count();
         let name = &begin[..length];
+
         let is_name = length > 0 && !name.starts_with(|c: char| c.is_ascii_digit());
         let is_stray = if is_closed {
             inner.trim() == name && inner != name
@@ -111,6 +118,7 @@ pub(super) fn stray_placeholders(text: &str) -> Vec<StrayPlaceholder<'_>> {
             // Without an end, only a name right after the braces looks like a placeholder.
             begin.len() == inner.len()
         };
+
         if is_name && is_stray {
             found.push(StrayPlaceholder {
                 name,
@@ -120,6 +128,7 @@ pub(super) fn stray_placeholders(text: &str) -> Vec<StrayPlaceholder<'_>> {
             });
         }
     }
+
     found
 }
 

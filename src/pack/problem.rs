@@ -9,9 +9,9 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::models::OperationId;
 
 /// A problem that a check of a pack found.
+#[expect(missing_docs, reason = "`severity` says it by name")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackProblem {
-    /// Severity.
     pub severity: ProblemSeverity,
     /// Place in the file that has to be changed.
     pub place: Place,
@@ -25,9 +25,9 @@ pub struct PackProblem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProblemSeverity {
-    /// It can never work, so the pack is not loaded.
+    /// The pack cannot work and is not loaded.
     Error,
-    /// It is probably a mistake, and the pack is loaded.
+    /// Probably a mistake; the pack is loaded.
     Warning,
 }
 
@@ -65,18 +65,18 @@ pub struct NamedOperation {
     pub operation: OperationId,
     /// Line and column of the name.
     pub place: Place,
-    /// What the manifest wants of it.
+    /// Key under which it is named.
     pub role: OperationRole,
 }
 
 /// Key of a manifest under which an operation is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationRole {
-    /// `before`: it inspects.
+    /// `before`: the operation inspects.
     Before,
-    /// `after`, `finish` or the `operation` of an action: it acts.
+    /// `after`, `finish` or the `operation` of an action: the operation acts.
     After,
-    /// `done(…)` in a gate: its result is asked for.
+    /// `done(…)` in a gate: the gate depends on its result.
     Gate,
 }
 
@@ -117,6 +117,7 @@ impl PackReport {
         if let Some(hint) = first.hint {
             error = error.with_hint(hint);
         }
+
         Err(error)
     }
 }

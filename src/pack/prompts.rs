@@ -1,4 +1,4 @@
-//! A plain folder of prompts, taken as a pack.
+//! Makes a pack from a plain folder of prompts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::{Layer, Pack, Places, Text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::Mode;
 
-/// Name of every pack that was made from a folder of prompts.
+/// Name of every pack made from a folder of prompts.
 const PROMPTS_PACK_NAME: &str = "prompts";
 
 impl Pack {
@@ -83,7 +83,7 @@ impl Pack {
     }
 }
 
-/// Returns the shipped names of identities that the folder has under their other name.
+/// Returns the shipped aliases between identities of which the folder has one name only, in the direction that fits.
 fn keep_aliases<T>(shipped: &Pack, modes: &IndexMap<Mode, T>) -> IndexMap<String, Mode> {
     let mut aliases = IndexMap::new();
     for (alias, mode) in &shipped.aliases {
@@ -96,5 +96,6 @@ fn keep_aliases<T>(shipped: &Pack, modes: &IndexMap<Mode, T>) -> IndexMap<String
             (true, true) | (false, false) => None,
         };
     }
+
     aliases
 }

@@ -1,4 +1,4 @@
-//! What a pack says of replies: the names of tags, the markers and the actions of a mode.
+//! Grammar of replies: aliases of tags, markers and actions of a mode, and the repair text.
 
 use super::check_layers::is_prose_file_name;
 use super::faults::Faults;
@@ -7,7 +7,7 @@ use super::{LayerContent, Pack, Places, Text};
 use crate::error::Result;
 use crate::models::{Grammar, MarkerSpec, Mode, Role, THOUGHT_TAGS};
 
-/// The tags that mean something in every pack, beside those of thoughts.
+/// Tags with a meaning in every pack, in addition to those of thoughts.
 const RESERVED_TAGS: [&str; 5] = [
     "review",
     "task_status",
@@ -16,13 +16,13 @@ const RESERVED_TAGS: [&str; 5] = [
     "message",
 ];
 
-/// Tells a tag that means something in every pack, and so cannot be a marker of one.
+/// Returns true for a tag that has a meaning in every pack and therefore cannot be a marker.
 pub(super) fn is_reserved(name: &str) -> bool {
     RESERVED_TAGS.contains(&name) || THOUGHT_TAGS.contains(&name)
 }
 
 impl Faults<'_> {
-    /// Another name of a tag is a plain word that means nothing else, and the tag is one that there is.
+    /// Checks that each alias of a tag is an unused plain word and that its tag exists.
     pub(super) fn check_tags(&mut self, manifest: &Manifest) {
         for (alias, tag) in &manifest.tags {
             let plain = !alias.is_empty()
@@ -44,15 +44,14 @@ impl Faults<'_> {
                     format!("{alias:?} cannot be another name of a tag"),
                 );
             }
+
             if !is_reserved(&tag.value) && !manifest.markers.contains_key(&tag.value) {
                 self.add(tag.referenced, format!("there is no tag `{}`", tag.value));
             }
         }
     }
-}
 
-impl Faults<'_> {
-    /// Reads the words that ask again; nothing can be filled into them.
+    /// Reads the repair text, which cannot have variables.
     pub(super) fn read_repair(
         &mut self,
         pack: &str,
@@ -68,6 +67,7 @@ impl Faults<'_> {
             );
             return None;
         }
+
         let found = places.find(&format!("packs/{pack}/{name}"));
         match found.and_then(|prose| prose.map(|prose| Text::read(name, &prose)).transpose()) {
             Ok(Some(text)) if text.variables.is_empty() => return Some(text),
@@ -78,16 +78,17 @@ impl Faults<'_> {
             Ok(None) => self.add(file.referenced, format!("there is no file {name}")),
             Err(error) => self.add_error(file.referenced, &error),
         }
+
         None
     }
 }
 
 impl Pack {
-    /// Returns what replies of a mode may hold.
+    /// Returns the grammar of replies in a mode.
     ///
     /// # Errors
     ///
-    /// `UnknownMode` naming the modes there are.
+    /// `UnknownMode` with the modes of the pack.
     pub fn grammar(&self, mode: &Mode) -> Result<Grammar> {
         let spec = self.mode(mode)?;
         let markers = self.markers.iter().map(|(name, values)| MarkerSpec {
@@ -95,10 +96,10 @@ impl Pack {
             values: values.clone(),
             required: spec.markers.contains(name),
         });
-        let actions = self
+        let actions: indexmap::IndexMap<_, _> = self
             .actions_of(mode)
-            .map(|(name, action)| (name.clone(), action.clone()));
-        let actions: indexmap::IndexMap<_, _> = actions.collect();
+            .map(|(name, action)| (name.clone(), action.clone()))
+            .collect();
         let forbidden = self
             .actions
             .keys()
@@ -108,6 +109,7 @@ impl Pack {
         let speakers = [Role::User, Role::Assistant]
             .iter()
             .filter(|_| self.has_layer(LayerContent::History));
+
         Ok(Grammar {
             verdicts: spec.verdicts.clone(),
             verdict_required: spec.verdict_required,

@@ -1,17 +1,17 @@
-//! Conditions in packs: small, total, without side effects.
+//! Rules for conditions in packs: a small expression language without side effects.
 //!
-//! `depth == 0`, `status("theme") == "complete"`, `xml_reliability == "low" or model contains "gemini"`. A fact that is
-//! not known equals nothing and is smaller than nothing, so a rule always has an answer. A fact alone holds if it is
-//! known and not `false`.
+//! `depth == 0`, `status("theme") == "complete"`, `xml_reliability == "low" or model contains "gemini"`. Every rule has a
+//! result: of the comparisons with an unknown fact only `!=` holds, and so does `!=` between a number and a text. A fact
+//! alone holds if it is known and not `false`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is known when rules are judged: values by name, such as `depth`, or by name and argument: `status("theme")`.
+/// Facts for evaluating rules: values by name, such as `depth`, or by name and argument, such as `status("theme")`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts(BTreeMap<String, FactValue>);
 
-/// The value of a fact.
+/// Value of a fact.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FactValue {
     /// A number.
@@ -21,7 +21,7 @@ pub enum FactValue {
 }
 
 impl FactValue {
-    /// Reads a value: a number if it is one, a text otherwise.
+    /// Parses a value: a number if it is a finite one, otherwise a text.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text.parse::<f64>() {
@@ -51,7 +51,7 @@ impl Facts {
         self
     }
 
-    /// Returns a fact's value as text.
+    /// Returns a fact's value as text; `None` if it is unknown.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
         self.0.get(name).map(|value| match value {
@@ -60,7 +60,7 @@ impl Facts {
         })
     }
 
-    /// Adds a fact that is asked for with an argument.
+    /// Adds a fact with an argument.
     #[must_use]
     pub fn with_argument(self, name: &str, argument: &str, value: impl Into<FactValue>) -> Self {
         self.with(&fact_key(name, Some(argument)), value)
@@ -71,16 +71,16 @@ fn fact_key(name: &str, argument: Option<&str>) -> String {
     argument.map_or_else(|| name.to_owned(), |argument| format!("{name}({argument})"))
 }
 
-/// A condition that was read.
+/// A parsed rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule(RuleNode);
 
-/// A fault in a condition: what it is, and at which byte.
+/// A syntax error in a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleFault {
-    /// The fault in words.
+    /// Description of the error.
     pub message: String,
-    /// Where in the condition's text.
+    /// Byte offset in the rule's text.
     pub offset: usize,
 }
 
@@ -110,15 +110,15 @@ enum RuleOperator {
     Contains,
 }
 
-/// The deepest nesting of parentheses and `not`.
+/// Maximum nesting of parentheses and `not`.
 const MAX_DEPTH: usize = 32;
 
 impl Rule {
-    /// Reads a condition.
+    /// Parses a rule.
     ///
     /// # Errors
     ///
-    /// The first fault, with its place.
+    /// The first syntax error.
     pub fn parse(text: &str) -> Result<Self, RuleFault> {
         let mut parser = RuleParser {
             text,
@@ -132,13 +132,13 @@ impl Rule {
         }
     }
 
-    /// Tells whether the condition holds.
+    /// Returns true if the rule holds.
     #[must_use]
     pub fn holds(&self, facts: &Facts) -> bool {
         self.0.holds(facts)
     }
 
-    /// Returns the facts that the condition asks for: names and arguments.
+    /// Returns the names and arguments of the facts in the rule.
     #[must_use]
     pub fn names(&self) -> Vec<(&str, Option<&str>)> {
         let mut names = Vec::new();
@@ -214,14 +214,14 @@ fn compare(left: Option<&FactValue>, operator: RuleOperator, right: Option<&Fact
     }
 }
 
-/// The values that a fact can have, as far as a pack determines them.
+/// Possible values of a fact, as far as the pack determines them.
 pub(super) enum FactDomain {
-    /// It has no value, so only `!=` holds of it.
+    /// No value, so that only `!=` holds.
     Unknown,
     /// Any value.
     Anything,
-    /// A value that the caller gives: one that reads as a number is a number.
-    SourcedItem,
+    /// A value from the caller, which is a number if it parses as one.
+    Given,
     /// A whole number within bounds.
     Number(f64, f64),
     /// One of some texts.
@@ -229,22 +229,22 @@ pub(super) enum FactDomain {
 }
 
 impl FactDomain {
-    /// Makes a domain of whole numbers.
+    /// Returns a domain of whole numbers within bounds.
     pub(super) fn number(min: f64, max: f64) -> Self {
         Self::Number(min, max)
     }
 
-    /// Makes a domain of texts.
+    /// Returns a domain of texts.
     pub(super) fn one_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         Self::OneOf(texts.into_iter().map(str::to_owned).collect())
     }
 
-    /// Returns true if a fact with such a value can be in a relation to a value.
+    /// Returns true if a comparison of a fact of this domain with a value can hold.
     fn allows(&self, operator: RuleOperator, value: &FactValue) -> bool {
         match (self, value) {
             (Self::Unknown, _) => operator == RuleOperator::NotEqual,
-            (Self::Anything, _) | (Self::SourcedItem, FactValue::Number(_)) => true,
-            (Self::SourcedItem, FactValue::Text(text)) => {
+            (Self::Anything, _) | (Self::Given, FactValue::Number(_)) => true,
+            (Self::Given, FactValue::Text(text)) => {
                 matches!(operator, RuleOperator::NotEqual | RuleOperator::Contains)
                     || matches!(FactValue::parse(text), FactValue::Text(_))
             }
@@ -269,29 +269,30 @@ impl FactDomain {
         }
     }
 
-    /// Returns true if a fact with such a value can hold by itself.
+    /// Returns true if a fact of this domain can hold alone.
     fn can_be_known(&self) -> bool {
         match self {
             Self::Unknown => false,
             Self::OneOf(texts) => texts.iter().any(|text| text != "false"),
-            Self::Anything | Self::SourcedItem | Self::Number(..) => true,
+            Self::Anything | Self::Given | Self::Number(..) => true,
         }
     }
 }
 
-/// What can become of a condition. It may say that one can hold which cannot, never the other way round.
+/// Satisfiability of a rule. The analysis is approximate: a rule reported as impossible never holds, but one reported as
+/// possible may be impossible, too.
 pub(super) struct RuleReach {
-    /// Set unless the condition can never hold.
+    /// False if the rule can never hold.
     pub(super) can_hold: bool,
-    /// The comparisons in it that never hold.
+    /// Comparisons in the rule that never hold.
     pub(super) impossible: Vec<String>,
 }
 
-/// The values that each fact can have, by its name and argument.
+/// Domains of facts by name and argument.
 type FactDomains<'a> = dyn Fn(&str, Option<&str>) -> FactDomain + 'a;
 
 impl Rule {
-    /// Judges which parts of the condition can hold.
+    /// Determines if the rule can hold, and which of its comparisons never do.
     pub(super) fn reach(&self, domains: &FactDomains<'_>) -> RuleReach {
         let mut impossible = Vec::new();
         let can_hold = self.0.can_hold(domains, &mut impossible);
@@ -305,7 +306,7 @@ impl Rule {
 impl RuleNode {
     fn can_hold(&self, domains: &FactDomains<'_>, impossible: &mut Vec<String>) -> bool {
         match self {
-            // Every part is judged, so that each impossible one is found.
+            // Every part is visited, without short-circuiting, to find all impossible comparisons.
             Self::Any(nodes) => {
                 let judged: Vec<bool> = nodes
                     .iter()
@@ -352,9 +353,11 @@ impl RuleNode {
                     }
                     (RuleOperand::Fact(_), RuleOperand::Fact(_)) => true,
                 };
+
                 if !holds {
                     impossible.push(format!("{left} {} {right}", operator.symbol()));
                 }
+
                 holds
             }
         }
@@ -371,7 +374,7 @@ impl RuleNode {
 }
 
 impl RuleOperand {
-    /// Returns the name and the argument of a fact.
+    /// Returns the name and the argument of a fact; `None` for a literal.
     fn split(&self) -> Option<(&str, Option<&str>)> {
         match self {
             Self::Literal(_) => None,
@@ -407,7 +410,7 @@ impl RuleOperator {
         }
     }
 
-    /// Returns the operator for the same comparison with its sides exchanged.
+    /// Returns the operator for the comparison with its sides exchanged.
     fn flipped(self) -> Self {
         match self {
             Self::Less => Self::More,
@@ -455,6 +458,7 @@ impl<'a> RuleParser<'a> {
         if self.depth > MAX_DEPTH {
             return Err(self.fault_here("the condition is nested too deeply".to_owned()));
         }
+
         let node = if self.take_token("not") {
             RuleNode::Not(Box::new(self.parse_one()?))
         } else if self.take_token("(") {
@@ -466,6 +470,7 @@ impl<'a> RuleParser<'a> {
         } else {
             self.parse_comparison()?
         };
+
         self.depth -= 1;
         Ok(node)
     }
@@ -482,6 +487,7 @@ impl<'a> RuleParser<'a> {
             "contains" => RuleOperator::Contains,
             _ => return Ok(RuleNode::Known(left)),
         };
+
         self.advance();
         Ok(RuleNode::Compare(left, operator, self.parse_operand()?))
     }
@@ -497,24 +503,29 @@ impl<'a> RuleParser<'a> {
                 "a name, a number or a text is expected, not {found}"
             ))
         };
+
         let token = self.peek();
         if let Some(text) = quoted(token) {
             self.advance();
             return Ok(RuleOperand::Literal(FactValue::Text(text.to_owned())));
         }
+
         if let Ok(number) = token.parse::<f64>() {
             self.advance();
             return Ok(RuleOperand::Literal(FactValue::Number(number)));
         }
+
         let is_name = token.starts_with(|c: char| c.is_ascii_alphabetic())
             && !matches!(token, "and" | "or" | "not" | "contains");
         if !is_name {
             return Err(fault(self, token));
         }
+
         self.advance();
         if !self.take_token("(") {
             return Ok(RuleOperand::Fact(fact_key(token, None)));
         }
+
         let argument = self.peek();
         let Some(text) = quoted(argument) else {
             return Err(fault(self, argument));
@@ -523,10 +534,11 @@ impl<'a> RuleParser<'a> {
         if !self.take_token(")") {
             return Err(self.fault_here("`)` is missing".to_owned()));
         }
+
         Ok(RuleOperand::Fact(fact_key(token, Some(text))))
     }
 
-    /// Returns the next token without taking it.
+    /// Returns the next token without consuming it; empty at the end.
     fn peek(&self) -> &'a str {
         let rest = self.text[self.at..].trim_start();
         let length = match rest.as_bytes() {
@@ -539,6 +551,7 @@ impl<'a> RuleParser<'a> {
                 .count(),
             _ => rest.chars().next().map_or(0, char::len_utf8),
         };
+
         &rest[..length]
     }
 
@@ -623,7 +636,7 @@ mod tests {
         let domain = |name: &str, _: Option<&str>| match name {
             "turns" => FactDomain::number(1.0, f64::INFINITY),
             "tier" => FactDomain::one_of(["full", "minimal"]),
-            "depth" => FactDomain::SourcedItem,
+            "depth" => FactDomain::Given,
             "done" => FactDomain::Unknown,
             _ => FactDomain::Anything,
         };

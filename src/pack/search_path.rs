@@ -1,4 +1,5 @@
-//! The one door to prose files: the project's first, then the user's, those in memory, and the compiled-in ones.
+//! The search path of prose files: the project's, then the user's, those in memory, and the compiled-in ones. All prose is
+//! read through this module.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +12,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use crate::models::paths;
 
-/// The largest prose file.
+/// Maximum size of a prose file in bytes.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// The most files and folders that are looked through for what a project defines.
+/// Maximum number of files and folders that are visited in a search.
 const MAX_ENTRIES: usize = 2_000;
 
-/// The folders of a project whose files define something, and files that do so by themselves.
+/// Folders and files of a project that define what agents are sent and may do.
 pub const DEFINITIONS: [&str; 5] = [
     "templates/system",
     "agentd/templates",
@@ -26,8 +27,7 @@ pub const DEFINITIONS: [&str; 5] = [
     "agentd/agents.yaml",
 ];
 
-/// Returns true for a file of a project that may define something: by its name, and by the folder that it is in. Paths
-/// are compared without regard to case, as some file systems do.
+/// Returns true for a path at or below one of [`DEFINITIONS`]. Case is ignored, as some file systems do.
 #[must_use]
 pub fn is_definition(path: &str) -> bool {
     let path = path.to_ascii_lowercase();
@@ -37,38 +37,38 @@ pub fn is_definition(path: &str) -> bool {
     })
 }
 
-/// Returns true for a file at one of [`DEFINITIONS`] that is read: hidden files and other kinds are not.
+/// Returns true if a file at one of [`DEFINITIONS`] is read: hidden files and other extensions are not.
 #[must_use]
 pub fn is_read_definition(path: &str) -> bool {
     path.split('/').all(is_plain_name)
         && DEFINITION_EXTENSIONS.iter().any(|end| path.ends_with(end))
 }
 
-/// Endings of the files that define something.
+/// Extensions of definition files.
 const DEFINITION_EXTENSIONS: [&str; 3] = [".md", ".yaml", ".toml"];
 
-/// The folders in which prose is looked for before the compiled-in files. Clones share what they have used.
+/// Search path of prose files. Clones share the record of used files.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    /// The project's root.
+    /// Root of the project.
     pub project: Option<PathBuf>,
-    /// The user's configuration folder for this program.
+    /// The user's configuration folder of this program.
     pub user: Option<PathBuf>,
-    /// The project's files by path where they are those of a commit; `None` if they are those of the project's folder.
+    /// The project's files of a commit by path; `None` to read the project's folder.
     at_commit: Option<Arc<BTreeMap<String, String>>>,
-    /// Files that the calling program brings along, by path.
+    /// Files of the calling program by path.
     memory: Arc<BTreeMap<String, Cow<'static, str>>>,
     used: Arc<Mutex<UsedFiles>>,
 }
 
-/// What was used of the project's files: where it is, and its text at that moment.
+/// Used files of the project: origin, and text at the time of use. Trust is checked against them.
 type UsedFiles = BTreeSet<(String, Arc<str>)>;
 
-/// Who a prose file belongs to.
+/// Owner of a prose file.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// The project, which is not trusted to run things.
+    /// The project, which is not trusted to run commands.
     Project,
     /// The user.
     User,
@@ -92,29 +92,29 @@ impl fmt::Display for Owner {
 /// A prose file that was found.
 #[derive(Clone, Debug)]
 pub struct Prose {
-    /// Who it belongs to.
+    /// Owner of the file.
     pub owner: Owner,
-    /// Where it is, as people read it.
+    /// Location, for display.
     pub origin: String,
-    /// Its text.
+    /// Content of the file.
     pub text: Cow<'static, str>,
 }
 
-/// One place at which a file may be.
+/// A place at which a file may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Whose place it is.
+    /// Owner of the place.
     pub owner: Owner,
-    /// The place, as people read it.
+    /// Location, for display.
     pub origin: String,
     path: PathBuf,
 }
 
-/// Start of the origin of a file in memory.
+/// Prefix of the origin of a file in memory.
 const MEMORY_PREFIX: &str = "memory:";
 
 impl Candidate {
-    /// Returns the path by which a file in memory is known.
+    /// Returns the path of a file in memory.
     fn memory_path(&self) -> &str {
         self.origin
             .strip_prefix(MEMORY_PREFIX)
@@ -123,7 +123,7 @@ impl Candidate {
 }
 
 impl Places {
-    /// Makes places of a project's root and of the user's folder for this program.
+    /// Returns the search path for a project's root and the user's configuration folder of this program.
     #[must_use]
     pub fn new(project: Option<PathBuf>, user: Option<PathBuf>) -> Self {
         Self {
@@ -135,8 +135,7 @@ impl Places {
         }
     }
 
-    /// Makes places whose project files are those of a commit, given by path: what the project's folder holds now is
-    /// not looked at.
+    /// Returns a search path that uses the project's files of a commit, by path, instead of those in the project's folder.
     #[must_use]
     pub fn at_commit(
         project: PathBuf,
@@ -167,7 +166,7 @@ impl Places {
         self
     }
 
-    /// Returns the files of the project that were used so far, each with every text that it then had.
+    /// Returns the files of the project that were used so far, with their text. A file that changed is listed once per text.
     #[must_use]
     pub fn used(&self) -> Vec<(String, Arc<str>)> {
         self.used
@@ -178,7 +177,7 @@ impl Places {
             .collect()
     }
 
-    /// Returns where a file may be, the most important place first.
+    /// Returns the places at which a file may be, by precedence.
     #[must_use]
     pub fn candidates(&self, name: &str) -> Vec<Candidate> {
         let mut found = Vec::new();
@@ -189,6 +188,7 @@ impl Places {
                 path,
             });
         };
+
         if let Some(root) = &self.project {
             if name.starts_with("templates/") {
                 add(Owner::Project, root.join(name), name.to_owned());
@@ -199,14 +199,17 @@ impl Places {
                 format!("agentd/{name}"),
             );
         }
+
         if let Some(folder) = &self.user {
             let path = folder.join(name);
             let origin = path.display().to_string();
             add(Owner::User, path, origin);
         }
+
         if !self.memory.is_empty() {
             add(Owner::Memory, PathBuf::from(name), format!("memory:{name}"));
         }
+
         add(
             Owner::BuiltIn,
             PathBuf::from(name),
@@ -215,11 +218,11 @@ impl Places {
         found
     }
 
-    /// Reads what stands at one place in order to use it; `None` if nothing does.
+    /// Reads a file to use it, and records that if it is the project's; `None` if there is no file.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if something is there that cannot be used: it is never passed over in silence.
+    /// `FileUnusable` for a file that exists and cannot be read. Such a file is never skipped silently.
     pub fn read(&self, candidate: &Candidate) -> Result<Option<Prose>> {
         let found = self.peek(candidate)?;
         if let Some(prose) = found.as_ref().filter(|prose| prose.owner == Owner::Project) {
@@ -232,7 +235,7 @@ impl Places {
         Ok(found)
     }
 
-    /// Reads what stands at one place only to see whether something does.
+    /// Reads a file without recording it as used.
     pub(super) fn peek(&self, candidate: &Candidate) -> Result<Option<Prose>> {
         let text = match (candidate.owner, &self.at_commit, &self.project) {
             (Owner::BuiltIn, ..) => builtin::find(&candidate.path).map(Cow::Borrowed),
@@ -245,6 +248,7 @@ impl Places {
             }
             _ => file::read_text(&candidate.path, MAX_FILE_BYTES)?.map(Cow::Owned),
         };
+
         let origin = candidate.origin.clone();
         Ok(text.map(|text| Prose {
             owner: candidate.owner,
@@ -253,7 +257,7 @@ impl Places {
         }))
     }
 
-    /// Returns the first file with a name; `None` if it is nowhere.
+    /// Returns the file with a name from the first place that has it; `None` if no place has it.
     ///
     /// # Errors
     ///
@@ -267,7 +271,7 @@ impl Places {
         Ok(None)
     }
 
-    /// Returns all files with a name, the least important first, for what overlays instead of replacing.
+    /// Returns the files with a name from all places, lowest precedence first, for files that are merged.
     ///
     /// # Errors
     ///
@@ -281,37 +285,36 @@ impl Places {
             .collect()
     }
 
-    /// Tells whether a file is at any place, readable or not.
+    /// Returns true if a file exists at any place, readable or not.
     pub(super) fn has(&self, name: &str) -> bool {
         self.candidates(name)
             .iter()
             .any(|candidate| !matches!(self.peek(candidate), Ok(None)))
     }
 
-    /// Returns all files of the project that would define something if they were used, sorted, or why one cannot be.
+    /// Returns all definition files of the project, sorted, each with its content or the error of reading it.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if there are too many to look at.
+    /// `FileUnusable` if there are more than a fixed number of files and folders.
     pub fn definitions(&self) -> Result<Vec<(String, Result<Prose>)>> {
         let Some(root) = &self.project else {
             return Ok(Vec::new());
         };
         if let Some(files) = &self.at_commit {
             let prose = |(path, text): (&String, &String)| {
-                let (owner, origin) = (Owner::Project, path.clone());
-                (
-                    path.clone(),
-                    Ok(Prose {
-                        owner,
-                        origin,
-                        text: Cow::Owned(text.clone()),
-                    }),
-                )
+                let prose = Prose {
+                    owner: Owner::Project,
+                    origin: path.clone(),
+                    text: Cow::Owned(text.clone()),
+                };
+                (path.clone(), Ok(prose))
             };
             return Ok(files.iter().map(prose).collect());
         }
+
         let mut waiting: Vec<String> = DEFINITIONS.map(str::to_owned).into();
+
         let mut found = Vec::new();
         let mut entries = 0;
         while let Some(origin) = waiting.pop() {
@@ -343,6 +346,7 @@ impl Places {
                         .map(|prose| (origin, prose)),
                 );
             }
+
             entries += 1;
             if entries + waiting.len() > MAX_ENTRIES {
                 let message =
@@ -352,11 +356,12 @@ impl Places {
                 ));
             }
         }
+
         found.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok(found)
     }
 
-    /// Returns the names of the folders below a folder that hold a certain file, at every place, sorted.
+    /// Returns the names of the direct subfolders, at all places, that have a certain file; sorted.
     #[must_use]
     pub fn folders_with(&self, folder: &str, file: &str) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
@@ -372,17 +377,18 @@ impl Places {
                             origin: format!("{}/{name}/{file}", candidate.origin),
                             ..candidate.clone()
                         };
-                        // What is there and cannot be read is listed, and says why when it is used.
+                        // An unreadable file is listed, too; using it reports the reason.
                         !matches!(self.peek(&place), Ok(None))
                     };
                     names.extend(self.names_at(&candidate).into_iter().filter(holds));
                 }
             }
         }
+
         names
     }
 
-    /// Returns the names of the Markdown files of a folder at every place, without their folder, sorted.
+    /// Returns the names of the Markdown files in a folder, at all places, relative to it; sorted.
     #[must_use]
     pub fn names_in(&self, folder: &str) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
@@ -398,12 +404,13 @@ impl Places {
         names
     }
 
-    /// Returns the names in a folder at one place. A folder that cannot be listed has nothing to offer; a file in it
-    /// that is asked for says why.
+    /// Returns the names in a folder at one place. A folder that cannot be listed counts as empty; reading a file in it
+    /// reports the reason.
     fn names_at(&self, folder: &Candidate) -> BTreeSet<String> {
         if let (Owner::Project, Some(files)) = (folder.owner, &self.at_commit) {
             return names_below(files.keys(), &folder.origin);
         }
+
         if folder.owner == Owner::Memory {
             return names_below(self.memory.keys(), folder.memory_path());
         }
@@ -416,7 +423,7 @@ impl Places {
     }
 }
 
-/// Reads the Markdown files directly in a folder, each with its name; hidden files are left out.
+/// Reads the Markdown files directly in a folder, with their names; hidden files are skipped.
 ///
 /// # Errors
 ///
@@ -446,10 +453,11 @@ pub(super) fn markdown_files(folder: &Path) -> Result<Vec<(String, Prose)>> {
         };
         found.push((name, prose));
     }
+
     Ok(found)
 }
 
-/// Returns the first part, below a folder, of every path in it.
+/// Returns the first component of every path below a folder, relative to it.
 fn names_below<'a>(paths: impl Iterator<Item = &'a String>, folder: &str) -> BTreeSet<String> {
     paths
         .filter_map(|path| {
@@ -462,7 +470,7 @@ fn names_below<'a>(paths: impl Iterator<Item = &'a String>, folder: &str) -> BTr
         .collect()
 }
 
-/// Tells names that a file or folder of a pack or a template can have.
+/// Returns true for a valid name of a file or folder of a pack or a template.
 pub(super) fn is_plain_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('.')
@@ -471,7 +479,7 @@ pub(super) fn is_plain_name(name: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// Tells whether a folder of the project is a link that leads out of it: nothing in there is ever read.
+/// Returns true for a folder that is not inside the project once symbolic links are resolved. Nothing in it is read.
 fn is_outside(root: &Path, folder: &Path) -> bool {
     match (root.canonicalize(), folder.canonicalize()) {
         (Ok(root), Ok(folder)) => !folder.starts_with(root),

@@ -1,4 +1,4 @@
-//! Which sections of the session state a mode shows.
+//! Sections of the session state, and their visibility in a mode.
 
 use serde::Deserialize;
 
@@ -9,26 +9,26 @@ use crate::models::Tier;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
-    /// The project's identity.
+    /// Identity of the project.
     Project,
-    /// What is in focus.
+    /// Items in focus.
     ActiveContext,
-    /// The artifacts and how far they have come.
+    /// Artifacts and their status.
     WorkOrder,
     /// The narrative voice.
     VoiceContext,
-    /// The scene at hand.
+    /// The current scene.
     SceneContext,
-    /// What is known.
+    /// Knowledge entries.
     KnowledgeContext,
     /// Registered sources.
     Notebooks,
-    /// What the agent was told to remember.
+    /// Preferences and corrections that the agent remembers.
     AgentMemory,
 }
 
 impl Section {
-    /// All sections, in the order in which they are written.
+    /// All sections, in their order in the XML.
     pub const ALL: [Self; 8] = [
         Self::Project,
         Self::ActiveContext,
@@ -41,27 +41,27 @@ impl Section {
     ];
 }
 
-/// Which sections a mode shows. What is in no list is shown at the full tier only; what is empty is never shown.
+/// Visibility of sections in a mode. Sections in no list are shown at the full tier only; empty ones are never shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StateSections {
-    /// Shown at every tier but the minimal one, which has a form of its own.
+    /// Shown at every tier except the minimal one, which has a fixed short form.
     pub shown: Vec<Section>,
-    /// Shown as a summary; the work order alone has one.
+    /// Shown as a summary; only the work order has one.
     pub summarized: Vec<Section>,
     /// Never shown.
     pub omit: Vec<Section>,
 }
 
 impl StateSections {
-    /// Tells whether a section is shown at a tier.
+    /// Returns true if a section is shown at a tier.
     #[must_use]
     pub fn shows(&self, section: Section, tier: Tier) -> bool {
         let listed = self.shown.contains(&section) || self.summarized.contains(&section);
         !self.omit.contains(&section) && (listed || tier == Tier::Full)
     }
 
-    /// Tells whether a section is shown as a summary.
+    /// Returns true if a section is shown as a summary.
     #[must_use]
     pub fn summarizes(&self, section: Section) -> bool {
         self.summarized.contains(&section)

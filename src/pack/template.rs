@@ -1,4 +1,4 @@
-//! A system template: prose for an agent and a mode.
+//! System templates: prose for an agent and a mode.
 
 use serde::Serialize;
 
@@ -8,30 +8,30 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::Mode;
 use crate::text::yaml;
 
-/// A system template that was found and understood.
+/// A parsed system template.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// The agent's part of the name, such as `BASE`.
+    /// Agent part of the name, such as `BASE`.
     pub agent: String,
-    /// The mode's part of the name.
+    /// Mode part of the name.
     pub mode: Mode,
-    /// The file; its name has no `.md`.
+    /// File content; its name has no `.md`.
     pub text: Text,
 }
 
 /// A template's metadata, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SystemTemplateMetadata {
-    /// `GEMINI`, `CLAUDE`, `CODEX`, `BASE` or any other agent's file name.
+    /// `GEMINI`, `CLAUDE`, `CODEX`, `BASE` or the file name of any other agent.
     pub agent: String,
-    /// The mode, such as `plan`.
+    /// Mode, such as `plan`.
     pub phase: String,
     /// List of variables detected/required in the template.
     pub variables: Vec<String>,
 }
 
 impl Template {
-    /// Reads a template; `name` is its file's name without `.md`.
+    /// Parses a template; `name` is its file name without `.md`.
     ///
     /// # Errors
     ///
@@ -45,6 +45,7 @@ impl Template {
             )
             .with_hint("templates are named AGENT-mode.md, like BASE-plan.md")
         })?;
+
         let text = Text::read(name, prose).map_err(|error| match error.place() {
             Some(_) => error,
             None => error.with_hint(
@@ -57,10 +58,11 @@ impl Template {
             text,
         };
         template.check_names()?;
+
         Ok(template)
     }
 
-    /// Returns the metadata, as JSON shows it.
+    /// Returns the metadata for JSON output.
     #[must_use]
     pub fn metadata(&self) -> SystemTemplateMetadata {
         SystemTemplateMetadata {
@@ -98,11 +100,12 @@ impl Template {
                     .with_hint("rename the file or correct the front matter"));
             }
         }
+
         Ok(())
     }
 }
 
-/// Cuts `BASE-plan` into agent and mode; `None` if it is not a template's name.
+/// Splits `BASE-plan` into agent and mode; `None` for an invalid template name.
 pub(super) fn split_name(name: &str) -> Option<(&str, Mode)> {
     let (agent, mode) = name.split_once('-')?;
     let upper = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';

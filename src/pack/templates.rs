@@ -1,4 +1,4 @@
-//! Finding a system template: the agent's own at every place, then BASE at every place.
+//! Finds system templates: first the agent's own at every place, then BASE at every place.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,46 +8,46 @@ use super::template::Template;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, Mode};
 
-/// The folder of system templates, at every place.
+/// Folder of system templates at every place.
 const TEMPLATE_FOLDER: &str = "templates/system";
 
-/// Finds templates and keeps what it has read. Sharing it between threads is cheap.
+/// Finds system templates and caches them. Can be shared between threads.
 #[derive(Debug)]
 pub struct Templates {
     places: Places,
     cache: RwLock<HashMap<(String, Mode), Arc<FoundTemplate>>>,
 }
 
-/// A template, and how it was found.
+/// A template and the details of its search.
 #[derive(Debug)]
 pub struct FoundTemplate {
-    /// The template that won.
+    /// First template found.
     pub template: Template,
-    /// Every place that was searched, in order; the last one is where the template is.
+    /// All places that were searched, in order; the last one has the template.
     pub searched: Vec<String>,
-    /// Whether BASE stands in for the agent's own.
+    /// Set if BASE is used because the agent has no template.
     pub fallback: bool,
-    /// A BASE template of the project that an agent's template of lesser standing hides.
+    /// BASE template of the project that is hidden by an agent's template from another owner.
     pub shadowed: Option<String>,
 }
 
 /// A template file in a listing.
 #[derive(Debug)]
 pub struct ListedTemplate {
-    /// The file's name without `.md`.
+    /// File name without `.md`.
     pub name: String,
-    /// Who it belongs to.
+    /// Owner of the file.
     pub owner: Owner,
-    /// Where it is, as people read it.
+    /// Location, for display.
     pub origin: String,
-    /// Whether it is the one that is used under this name.
+    /// Set if it takes precedence over the others with this name.
     pub active: bool,
-    /// The template, or why it cannot be read.
+    /// Template, or the error of reading it.
     pub template: Result<Template>,
 }
 
 impl Templates {
-    /// Makes a finder for some places.
+    /// Returns a finder for a search path.
     #[must_use]
     pub fn new(places: Places) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Templates {
         }
     }
 
-    /// Returns the raw text of the template for an agent and a phase, without its front matter.
+    /// Returns the raw text of the template for an agent and a phase, without front matter.
     ///
     /// # Errors
     ///
@@ -69,8 +69,8 @@ impl Templates {
     ///
     /// # Errors
     ///
-    /// `TemplateNotFound` naming every place searched, in order; `TemplateInvalid` or `FileUnusable` for a file that
-    /// is there and cannot be used.
+    /// `TemplateNotFound` with all places searched, in order; `TemplateInvalid` or `FileUnusable` for a file that exists
+    /// and cannot be used.
     pub fn find(&self, agent: &AgentName, mode: &Mode) -> Result<Arc<FoundTemplate>> {
         let key = (agent.file_stem(), mode.clone());
         if let Some(found) = self
@@ -81,6 +81,7 @@ impl Templates {
         {
             return Ok(Arc::clone(found));
         }
+
         let found = Arc::new(self.search(&key.0, mode)?);
         if found.fallback {
             log::debug!(
@@ -89,12 +90,14 @@ impl Templates {
                 found.template.text.origin
             );
         }
+
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
         cache.insert(key, Arc::clone(&found));
+
         Ok(found)
     }
 
-    /// Forgets what was read, so that files are read again.
+    /// Clears the cache, so that files are read again.
     pub fn reload(&self) {
         self.cache
             .write()
@@ -102,12 +105,12 @@ impl Templates {
             .clear();
     }
 
-    /// Returns every template file at every place, sorted by name, the most important place first.
+    /// Returns all template files at all places, sorted by name and then by precedence.
     #[must_use]
     pub fn list(&self) -> Vec<ListedTemplate> {
         let mut listing = Vec::new();
         for file in self.places.names_in(TEMPLATE_FOLDER) {
-            // Other Markdown, such as a README, may lie beside them.
+            // The folder may have other Markdown, such as a README.
             let Some(name) = file.strip_suffix(".md").filter(|name| name.contains('-')) else {
                 continue;
             };
@@ -120,6 +123,7 @@ impl Templates {
                 listing.push(listed);
             }
         }
+
         listing
     }
 
@@ -153,6 +157,7 @@ impl Templates {
         } else {
             vec![&own, &base]
         };
+
         for name in names {
             for candidate in self
                 .places
@@ -177,14 +182,16 @@ impl Templates {
                 });
             }
         }
+
         Err(not_found_error(stem, mode, &searched))
     }
 
-    /// Returns the project's BASE template if a template of another owner won over it.
+    /// Returns the origin of the project's BASE template if a template of another owner takes precedence over it.
     fn find_shadowed(&self, base: &str, winner: Owner) -> Option<String> {
         if winner == Owner::Project {
             return None;
         }
+
         let candidates = self
             .places
             .candidates(&format!("{TEMPLATE_FOLDER}/{base}.md"));
@@ -192,11 +199,12 @@ impl Templates {
             .iter()
             .filter(|candidate| candidate.owner == Owner::Project)
         {
-            // One that cannot be read is shadowed all the same, and is no obstacle to the one that is used.
+            // An unreadable file is shadowed, too, and does not prevent the use of the other.
             if !matches!(self.places.peek(candidate), Ok(None)) {
                 return Some(candidate.origin.clone());
             }
         }
+
         None
     }
 }

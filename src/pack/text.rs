@@ -1,4 +1,4 @@
-//! A prose file of a pack: what it says of itself, its body, and the variables in it.
+//! A prose file of a pack: front matter, body and variables.
 
 use std::collections::BTreeSet;
 
@@ -7,32 +7,32 @@ use super::placeholder::{Token, tokens};
 use super::search_path::{Owner, Prose};
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// The most variables of a text.
+/// Maximum number of variables of a text.
 const MAX_VARIABLES: usize = 100;
 
-/// A prose file that was found and understood.
+/// A parsed prose file.
 #[derive(Clone, Debug)]
 pub struct Text {
-    /// The file's name, such as `BASE-plan` or `modes/architect.md`.
+    /// File name, such as `BASE-plan` or `modes/architect.md`.
     pub name: String,
-    /// Who it belongs to.
+    /// Owner of the file.
     pub owner: Owner,
-    /// Where it was found, as people read it.
+    /// Location, for display.
     pub origin: String,
-    /// What it says of itself.
+    /// Parsed front matter.
     pub front_matter: FrontMatter,
-    /// The whole file.
+    /// Content of the whole file.
     pub file: String,
-    /// The offset in the file at which the prose starts.
+    /// Offset of the body in the file.
     body_start: usize,
-    /// Whether no placeholder stands in it, not even an escaped one.
+    /// Set if it has no placeholder, not even an escaped one.
     plain: bool,
-    /// The variables it uses, in order of first use, or those it lists.
+    /// Variables in order of first use, or those of the front matter if it lists any.
     pub variables: Vec<VariableSpec>,
 }
 
 impl Text {
-    /// Reads a prose file.
+    /// Parses a prose file.
     ///
     /// # Errors
     ///
@@ -54,26 +54,28 @@ impl Text {
             plain: !cut.body.contains("{{"),
             variables: Vec::new(),
         };
+
         if text.body().trim().is_empty() {
             return Err(text.invalid(format!("{} is empty", prose.origin)));
         }
+
         text.variables = text.list_variables()?;
         Ok(text)
     }
 
-    /// Returns the prose, placeholders included, without the front matter.
+    /// Returns the text without front matter; placeholders are not filled.
     #[must_use]
     pub fn body(&self) -> &str {
         &self.file[self.body_start..]
     }
 
-    /// Tells whether the text says the same whatever it is filled with.
+    /// Returns true if the text has no placeholders.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.plain
     }
 
-    /// Returns the head, without its fences; empty if there is none.
+    /// Returns the front matter without its fences; empty if there is none.
     pub(super) fn head(&self) -> &str {
         front_matter::split_file(&self.file, &self.origin)
             .ok()
@@ -81,13 +83,13 @@ impl Text {
             .unwrap_or_default()
     }
 
-    /// Returns the place in the file of an offset in the body.
+    /// Converts an offset in the body to a place in the file.
     #[must_use]
     pub fn place(&self, offset: usize) -> Place {
         Place::at_offset(self.origin.clone(), &self.file, self.body_start + offset)
     }
 
-    /// Tells whether a variable must have a value. One that no list names must.
+    /// Returns true if a variable must have a value, which is the default for unlisted ones.
     #[must_use]
     pub fn requires(&self, name: &str) -> bool {
         self.variables
@@ -98,6 +100,7 @@ impl Text {
 
     fn list_variables(&self) -> Result<Vec<VariableSpec>> {
         let listed = self.front_matter.variables.as_ref();
+
         let mut seen = BTreeSet::new();
         let mut detected = Vec::new();
         for token in tokens(self.body()) {
@@ -107,10 +110,12 @@ impl Text {
             if !seen.insert(name) {
                 continue;
             }
+
             if seen.len() > MAX_VARIABLES {
                 let message = format!("more than {MAX_VARIABLES} different placeholders");
                 return Err(self.invalid(message).with_place(self.place(offset)));
             }
+
             if listed.is_some_and(|list| list.iter().all(|entry| entry.value.name != name)) {
                 return Err(self
                     .invalid(format!("{{{{{name}}}}} is not in the list of variables"))
@@ -119,11 +124,13 @@ impl Text {
                         "add {name} to `variables`, or write \\{{{{{name}}}}} to mean the text"
                     )));
             }
+
             detected.push(VariableSpec {
                 name: name.to_owned(),
                 required: true,
             });
         }
+
         Ok(listed.map_or(detected, |list| {
             list.iter().map(|entry| entry.value.clone()).collect()
         }))
