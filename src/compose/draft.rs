@@ -456,8 +456,11 @@ impl FittedPrompt<'_> {
                 .any(|segment| segment.text.contains(nonce.as_str()))
         };
         let nonce = self.request.nonce.take().filter(shows);
-        let prompt = UnifiedPrompt::new(instructions)?.with_system(written.system);
-        let prompt = items.into_iter().fold(prompt, UnifiedPrompt::with_item);
+        let mut prompt = UnifiedPrompt::new(instructions)?.with_system(written.system);
+        for item in items {
+            prompt = prompt.with_item(item);
+        }
+
         let mut segments = written.segments;
         record_block_bytes(&mut report, &segments);
 

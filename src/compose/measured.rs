@@ -94,8 +94,7 @@ impl Calibration {
         let (cut, whole): (Vec<_>, Vec<_>) = samples
             .iter()
             .partition(|(ours, reported)| seems_cut(*ours, *reported));
-        let newest = &whole[whole.len().saturating_sub(MAX_SAMPLES)..];
-        let newest: Vec<(f64, f64)> = newest
+        let newest: Vec<(f64, f64)> = whole[whole.len().saturating_sub(MAX_SAMPLES)..]
             .iter()
             .map(|&(ours, reported): &(u64, u64)| (ours as f64, reported as f64))
             .collect();

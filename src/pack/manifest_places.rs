@@ -67,14 +67,16 @@ impl ManifestPlaces {
     /// Returns the operations that modes and actions name, each with its place.
     pub(super) fn operations(&self) -> Vec<(OperationId, OperationRole, Location)> {
         let modes = self.modes.values();
-        let before = modes.clone().flat_map(|mode| &mode.before);
-        let after = modes.flat_map(|mode| mode.after.iter().chain(&mode.finish));
-        let actions = self.actions.values();
-        let of_actions = actions.filter_map(|action| action.operation.as_ref());
+        let before = modes
+            .clone()
+            .flat_map(|mode| &mode.before)
+            .map(|name| (name, OperationRole::Before));
 
-        let before = before.map(|name| (name, OperationRole::Before));
-        let after = after.chain(of_actions);
-        let after = after.map(|name| (name, OperationRole::After));
+        let actions = self.actions.values();
+        let after = modes
+            .flat_map(|mode| mode.after.iter().chain(&mode.finish))
+            .chain(actions.filter_map(|action| action.operation.as_ref()))
+            .map(|name| (name, OperationRole::After));
 
         before
             .chain(after)

@@ -429,8 +429,7 @@ impl Places {
 ///
 /// `FileUnusable` if the folder or a file cannot be read, or if there are too many.
 pub(super) fn markdown_files(folder: &Path) -> Result<Vec<(String, Prose)>> {
-    let names = file::names_in(folder)?;
-    let names: Vec<String> = names
+    let names: Vec<String> = file::names_in(folder)?
         .into_iter()
         .filter_map(|name| name.into_string().ok())
         .filter(|name| is_plain_name(name) && name.ends_with(".md"))
