@@ -1,76 +1,78 @@
-//! A spec: read, and checked as a whole.
+//! Specs: reading and checking a whole document.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
-use super::design::Design;
-use super::head::{Head, is_placeholder, line, line_from, read_yaml, shown};
-use super::parts::{Body, Part, PartKind, looks_special, special};
+use super::code_blocks::DesignElements;
+use super::front_matter::{
+    SpecFrontMatter, is_placeholder, line_in_block, line_of, read_yaml, shorten,
+};
+use super::sections::{PartKind, SpecBody, SpecPart, looks_like_part_heading, parse_part_heading};
 use crate::text::front_matter::split_front_matter;
 use crate::text::markdown::{LineKind, MarkdownLine};
 use crate::text::yaml::Placed;
 
-/// A spec: what is true of a part of a system.
+/// A spec: the required behaviour of one part of a system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Spec {
-    /// Its id, which names its file.
+    /// Id, which also names the file.
     pub id: String,
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// How often it was changed, from 1.
+    /// Version number, from 1; each merged change increments it.
     pub version: u64,
-    /// When it was made.
+    /// Creation time, in UTC.
     pub created_at: String,
-    /// When it was changed last.
+    /// Time of the last change, in UTC.
     pub updated_at: String,
-    /// What it demands, in the order of the document.
+    /// Requirements, in document order.
     pub requirements: Vec<Requirement>,
-    /// How that shows, in the order of the document.
+    /// Scenarios, in document order.
     pub scenarios: Vec<Scenario>,
 }
 
 /// A requirement of a spec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Requirement {
-    /// Its id, such as `R1`.
+    /// Id, such as `R1`.
     pub id: String,
-    /// Its title.
+    /// Title, without the id.
     pub title: String,
-    /// The line of its heading, from 1.
+    /// Line of the heading, from 1.
     pub line: usize,
-    /// How much it matters, if its YAML block says so.
+    /// Priority, if the YAML block has one.
     pub priority: Option<String>,
-    /// How far it has come, if its YAML block says so.
+    /// Status, if the YAML block has one.
     pub status: Option<String>,
-    /// What is demanded: the text below the heading and the YAML block.
+    /// Text after the heading and the YAML block.
     pub text: String,
 }
 
 /// A scenario of a spec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Scenario {
-    /// Its title.
+    /// Title, without `Scenario:`.
     pub title: String,
-    /// The line of its heading, from 1.
+    /// Line of the heading, from 1.
     pub line: usize,
-    /// The requirement below which it stands, if it stands below one in the same section.
+    /// Id of the requirement before it in the same section, if any.
     pub requirement: Option<String>,
-    /// Its steps: the text below the heading.
+    /// Steps: the text after the heading.
     pub text: String,
 }
 
-/// The YAML block of a requirement. Any other key is an error.
+/// YAML block of a requirement. Unknown keys are errors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Facts {
+struct RequirementFacts {
     id: Placed<String>,
     priority: Option<String>,
     status: Option<String>,
 }
 
-/// Checks a spec; no fault means that [`Spec::read`] reads it.
+/// Returns the faults of a spec; none if [`Spec::read`] accepts it.
 #[must_use]
 pub fn check_spec(text: &str) -> Vec<Fault> {
     Spec::read(text).err().unwrap_or_default()
@@ -86,24 +88,29 @@ impl Spec {
         let mut faults = Vec::new();
         let head = read_head(text, &mut faults);
         if split_front_matter(text).is_unclosed {
-            // Where the body starts cannot be known.
+            // The start of the body is unknown.
             return Err(faults);
         }
-        let body = Body::of(text);
+
+        let body = SpecBody::from_document(text);
         let parts = body.parts();
-        let mut reader = Reader {
+
+        let mut reader = SpecReader {
             body: &body,
             faults: &mut faults,
         };
-        reader.frame();
-        reader.headings(&parts);
-        let (requirements, scenarios) = reader.special(&parts);
-        let design = Design::of(body.text, &body.lines[body.inside()], &mut faults);
+        reader.check_frame();
+        reader.check_headings(&parts);
+        let (requirements, scenarios) = reader.read_parts(&parts);
+
+        let design = DesignElements::find(body.text, &body.lines[body.inside()], &mut faults);
+
         if let Some(head) = &head {
             head.check(&mut faults);
-            agree(head, &requirements, &mut faults);
+            check_requirement_list(head, &requirements, &mut faults);
             design.check(&head.design_elements, &mut faults);
         }
+
         match head {
             Some(head) if faults.is_empty() => Ok(Self {
                 id: head.id.value,
@@ -121,7 +128,8 @@ impl Spec {
         }
     }
 
-    /// Returns the scenarios of a requirement: those that stand below it or name it, and those of the whole spec.
+    /// Returns the scenarios of a requirement: those that follow it or name it, and those that
+    /// belong to no requirement.
     #[must_use]
     pub fn scenarios_of(&self, requirement: &str) -> Vec<&Scenario> {
         let known: BTreeSet<&str> = self
@@ -129,6 +137,7 @@ impl Spec {
             .iter()
             .map(|known| known.id.as_str())
             .collect();
+
         let is_of = |scenario: &&Scenario| {
             let words = [&scenario.title, &scenario.text].into_iter();
             let words = words.flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
@@ -142,9 +151,9 @@ impl Spec {
     }
 }
 
-fn read_head(text: &str, faults: &mut Vec<Fault>) -> Option<Head> {
+fn read_head(text: &str, faults: &mut Vec<Fault>) -> Option<SpecFrontMatter> {
     let split = split_front_matter(text);
-    match split.yaml.map(Head::read) {
+    match split.yaml.map(SpecFrontMatter::read) {
         Some(Ok(head)) => return Some(head),
         Some(Err(fault)) => faults.push(fault),
         None if split.is_unclosed => {
@@ -160,8 +169,12 @@ fn read_head(text: &str, faults: &mut Vec<Fault>) -> Option<Head> {
     None
 }
 
-/// Compares what the head says of the requirements with those that are there.
-fn agree(head: &Head, requirements: &[Requirement], faults: &mut Vec<Fault>) {
+/// Adds a fault for each difference between the listed requirements and those in the body.
+fn check_requirement_list(
+    head: &SpecFrontMatter,
+    requirements: &[Requirement],
+    faults: &mut Vec<Fault>,
+) {
     let total = &head.requirements.total;
     let there: BTreeMap<&str, usize> = requirements
         .iter()
@@ -173,14 +186,16 @@ fn agree(head: &Head, requirements: &[Requirement], faults: &mut Vec<Fault>) {
         .iter()
         .map(|id| id.value.as_str())
         .collect();
+
     if total.value != there.len() {
         let message = format!(
             "the total is {}, but the body has {} requirements",
             total.value,
             there.len()
         );
-        faults.push(Fault::new(line(total), message));
+        faults.push(Fault::new(line_of(total), message));
     }
+
     for id in head
         .requirements
         .ids
@@ -189,10 +204,11 @@ fn agree(head: &Head, requirements: &[Requirement], faults: &mut Vec<Fault>) {
     {
         let message = format!(
             "`{}` is listed, but the body has no such requirement",
-            shown(&id.value)
+            shorten(&id.value)
         );
-        faults.push(Fault::new(line(id), message));
+        faults.push(Fault::new(line_of(id), message));
     }
+
     for (id, at) in there.iter().filter(|(id, _)| !listed.contains(*id)) {
         faults.push(Fault::new(
             *at,
@@ -201,21 +217,22 @@ fn agree(head: &Head, requirements: &[Requirement], faults: &mut Vec<Fault>) {
     }
 }
 
-struct Reader<'a, 'b> {
-    body: &'a Body<'a>,
+struct SpecReader<'a, 'b> {
+    body: &'a SpecBody<'a>,
     faults: &'b mut Vec<Fault>,
 }
 
-impl Reader<'_, '_> {
-    fn fault(&mut self, line: usize, message: impl Into<String>) {
+impl SpecReader<'_, '_> {
+    fn add_fault(&mut self, line: usize, message: impl Into<String>) {
         self.faults.push(Fault::new(line, message));
     }
 
-    /// The body stands between `<spec>` and `</spec>`, and nothing outside of them.
-    fn frame(&mut self) {
+    /// Checks that all text is between `<spec>` and `</spec>`, which occur once.
+    fn check_frame(&mut self) {
         let lines = &self.body.lines;
         let last = lines.last().map_or(1, |line| line.number);
         let inside = self.body.inside();
+
         if self.body.open.is_none() {
             let first = lines
                 .iter()
@@ -226,7 +243,8 @@ impl Reader<'_, '_> {
                     .with_hint("it is a line before the title"),
             );
         }
-        // An open fence hides the end; it is told of by itself.
+
+        // An unclosed fence hides the closing tag. It is reported separately.
         let ends_in_code = lines
             .last()
             .is_some_and(|line| matches!(line.kind, LineKind::FenceOpen(_) | LineKind::Code));
@@ -234,79 +252,89 @@ impl Reader<'_, '_> {
             self.faults
                 .push(Fault::new(last, "there is no `</spec>`").with_hint("it is the last line"));
         }
+
         let before = self.body.open.map_or(&lines[..0], |open| &lines[..open]);
         let after = self
             .body
             .close
             .map_or(&lines[..0], |close| &lines[close + 1..]);
+
         for line in [before, after]
             .into_iter()
             .filter_map(|part| part.iter().find(|line| !line.is_blank()))
         {
-            self.fault(line.number, "this stands outside of `<spec>`");
+            self.add_fault(line.number, "this stands outside of `<spec>`");
         }
+
         for line in lines[inside]
             .iter()
             .filter(|line| line.kind == LineKind::Text)
         {
             let tag = line.text.trim();
             if matches!(tag, "<spec>" | "</spec>") {
-                self.fault(line.number, format!("a second `{tag}`"));
+                self.add_fault(line.number, format!("a second `{tag}`"));
             }
         }
     }
 
-    /// There is one title; headings that look special are; none stands twice.
-    fn headings(&mut self, parts: &[Part<'_>]) {
+    /// Checks that there is one title, that part headings are well-formed, and that none is
+    /// duplicated.
+    fn check_headings(&mut self, parts: &[SpecPart<'_>]) {
         let inside = &self.body.lines[self.body.inside()];
         let mut titles = 0;
+
         for line in inside {
             let LineKind::Heading(level, title) = line.kind else {
                 continue;
             };
+
             titles += usize::from(level == 1);
             if level == 1 && titles > 1 {
-                self.fault(line.number, "a second title; a spec has one `# Title`");
+                self.add_fault(line.number, "a second title; a spec has one `# Title`");
             }
             if title.is_empty() || is_placeholder(title) {
-                self.fault(
+                self.add_fault(
                     line.number,
                     "this heading is empty, or still the skeleton's",
                 );
             }
-            if is_misspelt(level, title) {
+
+            if is_malformed_heading(level, title) {
                 let message = format!(
                     "`{}` is no heading of a requirement or scenario",
-                    shown(line.text.trim())
+                    shorten(line.text.trim())
                 );
                 let hint = "write `### R1 - Title`, `### R1: Title` or `### Scenario: title`";
                 self.faults
                     .push(Fault::new(line.number, message).with_hint(hint));
             }
         }
+
         let preamble = parts.first().filter(|part| !part.heading.is_empty());
         if titles == 0 {
             let first = inside
                 .iter()
                 .find(|line| !line.is_blank())
                 .or(inside.first());
-            self.fault(first.map_or(1, |line| line.number), "there is no `# Title`");
+            self.add_fault(first.map_or(1, |line| line.number), "there is no `# Title`");
         } else if preamble.is_none() {
-            self.fault(
+            self.add_fault(
                 parts.get(1).map_or(1, |part| part.line),
                 "the `# Title` comes first",
             );
         }
+
         let mut seen = BTreeMap::new();
         for part in parts {
             if let Some(first) = seen.insert(&part.key.name, part.line) {
-                let what = shown(&part.key.name);
-                self.fault(
+                let what = shorten(&part.key.name);
+                self.add_fault(
                     part.line,
                     format!("`{what}` stands twice; the first is on line {first}"),
                 );
             }
         }
+
         if !parts
             .iter()
             .any(|part| matches!(part.kind, PartKind::Requirement { .. }))
@@ -318,40 +346,47 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Reads the requirements, and the scenarios with the requirement that each follows.
-    fn special(&mut self, parts: &[Part<'_>]) -> (Vec<Requirement>, Vec<Scenario>) {
-        let (mut requirements, mut scenarios) = (Vec::new(), Vec::new());
+    /// Reads the requirements, and the scenarios with the requirement before each.
+    fn read_parts(&mut self, parts: &[SpecPart<'_>]) -> (Vec<Requirement>, Vec<Scenario>) {
+        let mut requirements = Vec::new();
+        let mut scenarios = Vec::new();
         let mut owner = None;
+
         for part in parts {
             match part.kind {
                 PartKind::Requirement { id, title } => {
-                    requirements.push(self.requirement(part, id, title));
+                    requirements.push(self.read_requirement(part, id, title));
                     owner = Some(id);
                 }
-                PartKind::Scenario { title } => scenarios.push(self.scenario(part, title, owner)),
+                PartKind::Scenario { title } => {
+                    scenarios.push(self.read_scenario(part, title, owner))
+                }
                 PartKind::Preamble | PartKind::Section => owner = None,
             }
         }
         (requirements, scenarios)
     }
 
-    fn requirement(&mut self, part: &Part<'_>, id: &str, title: &str) -> Requirement {
-        let below = self.body.below(part);
-        let (facts, text_start) = self.facts(id, below.clone());
+    fn read_requirement(&mut self, part: &SpecPart<'_>, id: &str, title: &str) -> Requirement {
+        let below = self.body.content_lines(part);
+        let (facts, text_start) = self.read_facts(id, below.clone());
+
         let text = self.body.text_of(text_start..below.end).to_owned();
         if text.is_empty() {
-            self.fault(
+            self.add_fault(
                 part.line,
                 format!("`{id}` demands nothing: there is no text below its heading"),
             );
         }
         if is_placeholder(title) {
-            self.fault(
+            self.add_fault(
                 part.line,
                 format!("the title of `{id}` is still the skeleton's"),
             );
         }
+
         let (priority, status) = facts.map_or((None, None), |facts| (facts.priority, facts.status));
+
         Requirement {
             id: id.to_owned(),
             title: title.to_owned(),
@@ -362,8 +397,13 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Reads the YAML block with which a requirement may start, and finds where its text starts.
-    fn facts(&mut self, id: &str, below: std::ops::Range<usize>) -> (Option<Facts>, usize) {
+    /// Reads the YAML block that a requirement may start with, and returns the index of the line
+    /// after it.
+    fn read_facts(
+        &mut self,
+        id: &str,
+        below: std::ops::Range<usize>,
+    ) -> (Option<RequirementFacts>, usize) {
         let lines = &self.body.lines[below.clone()];
         let none = (None, below.start);
         let Some(open) = lines.iter().position(|line| !line.is_blank()) else {
@@ -372,24 +412,27 @@ impl Reader<'_, '_> {
         if lines[open].kind != LineKind::FenceOpen("yaml") {
             return none;
         }
+
         let Some(close) = lines[open..]
             .iter()
             .position(|line| line.kind == LineKind::FenceClose)
         else {
             return none;
         };
+
         let first = &lines[open + 1];
         let text = &self.body.text[first.start..lines[open + close].start];
         let rest = below.start + open + close + 1;
-        match read_yaml::<Facts>(text, first.number) {
+
+        match read_yaml::<RequirementFacts>(text, first.number) {
             Ok(facts) if facts.id.value == id => return (Some(facts), rest),
             Ok(facts) => {
-                let at = line_from(first.number, &facts.id);
-                self.fault(
+                let at = line_in_block(first.number, &facts.id);
+                self.add_fault(
                     at,
                     format!(
                         "the id is `{}`, but the heading says `{id}`",
-                        shown(&facts.id.value)
+                        shorten(&facts.id.value)
                     ),
                 );
             }
@@ -400,15 +443,16 @@ impl Reader<'_, '_> {
         (None, rest)
     }
 
-    fn scenario(&mut self, part: &Part<'_>, title: &str, owner: Option<&str>) -> Scenario {
-        let below = self.body.below(part);
-        self.steps(part.line, &self.body.lines[below.clone()]);
+    fn read_scenario(&mut self, part: &SpecPart<'_>, title: &str, owner: Option<&str>) -> Scenario {
+        let below = self.body.content_lines(part);
+        self.check_steps(part.line, &self.body.lines[below.clone()]);
         if is_placeholder(title) {
-            self.fault(
+            self.add_fault(
                 part.line,
                 "the title of this scenario is still the skeleton's",
             );
         }
+
         let text = self.body.text_of(below).to_owned();
         Scenario {
             title: title.to_owned(),
@@ -418,33 +462,38 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A scenario has at least one WHEN, and a THEN after each.
-    fn steps(&mut self, heading: usize, lines: &[MarkdownLine<'_>]) {
+    /// Checks that a scenario has at least one WHEN, and a THEN after each.
+    fn check_steps(&mut self, heading: usize, lines: &[MarkdownLine<'_>]) {
         let mut waiting: Option<usize> = None;
-        let (mut whens, mut thens, mut steps) = (0, 0, 0);
+        let mut whens = 0;
+        let mut thens = 0;
+        let mut steps = 0;
+
         for line in lines.iter().filter(|line| line.kind == LineKind::Text) {
-            let Some((word, text)) = step(line.text) else {
+            let Some((word, text)) = read_step(line.text) else {
                 continue;
             };
+
             if text.is_empty() {
-                self.fault(line.number, format!("this {word} says nothing"));
+                self.add_fault(line.number, format!("this {word} says nothing"));
             }
+
             match word {
                 "WHEN" => {
                     if let Some(at) = waiting.replace(line.number) {
-                        self.fault(at, "no THEN follows this WHEN");
+                        self.add_fault(at, "no THEN follows this WHEN");
                     }
                     whens += 1;
                 }
                 "THEN" => {
                     if whens == 0 {
-                        self.fault(line.number, "this THEN comes before any WHEN");
+                        self.add_fault(line.number, "this THEN comes before any WHEN");
                     }
                     waiting = None;
                     thens += 1;
                 }
                 "AND" if steps > 0 => {}
-                "AND" => self.fault(line.number, "this AND comes before any WHEN"),
+                "AND" => self.add_fault(line.number, "this AND comes before any WHEN"),
                 _ => {
                     let fault = Fault::new(
                         line.number,
@@ -454,39 +503,45 @@ impl Reader<'_, '_> {
                         .push(fault.with_hint("steps are **WHEN**, **THEN** and **AND**"));
                 }
             }
+
             steps += 1;
         }
+
         if let Some(at) = waiting {
-            self.fault(at, "no THEN follows this WHEN");
+            self.add_fault(at, "no THEN follows this WHEN");
         }
+
         let lacks = match (whens, thens) {
             (0, 0) => "WHEN and no THEN",
             (0, _) => "WHEN",
             _ => return,
         };
+
         let fault = Fault::new(heading, format!("this scenario has no {lacks}"));
         self.faults
             .push(fault.with_hint("write `- **WHEN** …`, then `- **THEN** …`"));
     }
 }
 
-/// Tells a heading that is meant as one of a requirement or scenario, and is none.
-fn is_misspelt(level: usize, title: &str) -> bool {
+/// Returns true for a heading that is meant as a requirement or scenario but is malformed.
+fn is_malformed_heading(level: usize, title: &str) -> bool {
     match level {
         1 => false,
-        3 => looks_special(title) && special(title).is_none(),
-        _ => special(title).is_some(),
+        3 => looks_like_part_heading(title) && parse_part_heading(title).is_none(),
+        _ => parse_part_heading(title).is_some(),
     }
 }
 
-/// Returns the word and the text of a step, such as `- **WHEN** it rains`; also of one that is not written right.
-fn step(line: &str) -> Option<(&str, &str)> {
+/// Returns the keyword and the text of a step, such as `- **WHEN** it rains`. Also accepts keywords
+/// that are not allowed, so that they can be reported.
+fn read_step(line: &str) -> Option<(&str, &str)> {
     let rest = line
         .trim_start()
         .strip_prefix(['-', '*', '+'])?
         .trim_start()
         .strip_prefix("**")?;
     let (word, text) = rest.split_once("**")?;
+
     let known = ["WHEN", "THEN", "AND", "GIVEN", "BUT", "OR"];
     let is_known = known
         .iter()

@@ -1,9 +1,9 @@
-//! Lines that only announce a text.
+//! Filler lines, which announce a text without giving it.
 
 use super::Fault;
 use crate::text::markdown::{LineKind, MarkdownLine};
 
-/// Returns the fault of a line that only announces a text: `To be described.`, `TBD`, `…`.
+/// Returns a fault for a filler line: `To be described.`, `TBD`, `…`.
 pub(super) fn filler_fault(line: &MarkdownLine<'_>) -> Option<Fault> {
     let is_mark = |c: char| !c.is_alphanumeric() && c != '…' && c != '.';
     let text = line.text.trim_matches(is_mark);
@@ -12,12 +12,14 @@ pub(super) fn filler_fault(line: &MarkdownLine<'_>) -> Option<Fault> {
         .map(|word| word.trim_matches('.').to_lowercase())
         .collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+
     let is_filler = match words.as_slice() {
         ["tbd" | "todo" | "…" | ""] => !text.is_empty(),
         ["to", "be", _] => true,
         _ => false,
     };
     let is_text = line.kind == LineKind::Text && !line.is_blank();
+
     (is_text && is_filler).then(|| {
         Fault::new(
             line.number,

@@ -17,28 +17,29 @@
 use crate::models::{Finding, FindingWords, WrittenFinding};
 use crate::text::markdown::{LineKind, MarkdownLine, markdown_lines};
 
-/// The longest id, in bytes.
+/// Maximum length of an id.
 const MAX_ID_BYTES: usize = 24;
 
-/// The longest title that is made from a problem, in characters.
+/// Maximum length of a title made from a problem.
 const MAX_TITLE_CHARS: usize = 72;
 
-/// Reads the findings of a report. `earlier` are the ids of findings of earlier rounds: a line such as `- V1: settled`
-/// is an answer to one of these.
+/// Reads the findings of a report. `earlier` are the ids of findings of earlier rounds. A line such
+/// as `- V1: settled` answers one of these.
 #[must_use]
 pub fn read_findings(text: &str, words: &FindingWords, earlier: &[&str]) -> Vec<WrittenFinding> {
-    let reader = Reader { words, earlier };
+    let reader = FindingReader { words, earlier };
     let mut found = Vec::new();
-    let mut current: Option<Section> = None;
+    let mut current: Option<FindingSection> = None;
 
     for line in markdown_lines(text, 1) {
         if line.is_code() {
             continue;
         }
+
         let is_heading = matches!(line.kind, LineKind::Heading(..));
-        if let Some(row) = reader.row(line.text) {
+        if let Some(row) = reader.read_row(line.text) {
             found.push(row);
-        } else if let Some(section) = reader.section(&line) {
+        } else if let Some(section) = reader.read_section(&line) {
             found.extend(
                 current
                     .replace(section)
@@ -47,28 +48,33 @@ pub fn read_findings(text: &str, words: &FindingWords, earlier: &[&str]) -> Vec<
         } else if is_heading {
             found.extend(current.take().and_then(|section| section.finish(words)));
         } else if let Some(section) = &mut current {
-            section.add(line.text);
+            section.add_line(line.text);
         }
     }
+
     found.extend(current.and_then(|section| section.finish(words)));
     found
 }
 
-/// Gives a finding of a report another id, wherever it starts with it; every other byte stays as it is.
+/// Changes the id of a finding wherever one starts with it. Every other byte stays the same.
 #[must_use]
 pub fn rename_finding(text: &str, words: &FindingWords, from: &str, to: &str) -> String {
-    let reader = Reader {
+    let reader = FindingReader {
         words,
         earlier: &[from],
     };
+
     let mut renamed = String::with_capacity(text.len());
     let mut copied = 0;
+
     for line in markdown_lines(text, 1)
         .iter()
         .filter(|line| !line.is_code())
     {
-        let starts = reader.section(line).and_then(|section| section.finding.id);
-        let id = starts.or_else(|| reader.row(line.text).and_then(|row| row.id));
+        let starts = reader
+            .read_section(line)
+            .and_then(|section| section.finding.id);
+        let id = starts.or_else(|| reader.read_row(line.text).and_then(|row| row.id));
         if id.is_some_and(|id| id.eq_ignore_ascii_case(from)) {
             let end = line.start + line.text.len();
             renamed.push_str(&text[copied..line.start]);
@@ -76,42 +82,47 @@ pub fn rename_finding(text: &str, words: &FindingWords, from: &str, to: &str) ->
             copied = end;
         }
     }
+
     renamed.push_str(&text[copied..]);
     renamed
 }
 
-/// Writes a finding in the form of the skeletons. Each value is one line, so that none can pass for a heading.
+/// Writes a finding in the form of the skeletons. Each value is joined into one line, so that it
+/// cannot start a heading.
 #[must_use]
 pub fn write_finding(finding: &Finding) -> String {
-    let problem = one_line(&finding.problem);
+    let problem = join_lines(&finding.problem);
     let title = finding
         .title
         .as_deref()
-        .map_or_else(|| shortened(&problem), one_line);
+        .map_or_else(|| shorten_title(&problem), join_lines);
+
     let mut text = format!(
         "### {} - {title}\n- **Severity**: {}\n",
         finding.id,
-        one_line(&finding.severity_words())
+        join_lines(&finding.severity_words())
     );
     let mut add = |label: &str, value: &str| text.push_str(&format!("- **{label}**: {value}\n"));
+
     if let Some(place) = finding.place() {
-        add("Where", &one_line(&place));
+        add("Where", &join_lines(&place));
     }
     if !problem.is_empty() {
         add("Problem", &problem);
     }
     if let Some(remedy) = &finding.remedy {
-        add("Way out", &one_line(remedy));
+        add("Way out", &join_lines(remedy));
     }
+
     add("Status", if finding.is_open() { "open" } else { "settled" });
     text
 }
 
-fn one_line(text: &str) -> String {
+fn join_lines(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn shortened(text: &str) -> String {
+fn shorten_title(text: &str) -> String {
     if text.chars().count() <= MAX_TITLE_CHARS {
         return text.to_owned();
     }
@@ -120,20 +131,20 @@ fn shortened(text: &str) -> String {
     format!("{}…", &start[..end])
 }
 
-/// A part of a report that is a finding, if its id or its items say so.
-struct Section {
+/// A section of a report that may be a finding, depending on its id and items.
+struct FindingSection {
     finding: WrittenFinding,
     /// Set if it counts without a severity.
     has_id: bool,
-    /// The item that a next line may go on with.
-    open: Option<Item>,
-    /// The first paragraph that belongs to no item.
+    /// Item that the next line may continue.
+    open: Option<FindingItem>,
+    /// First paragraph that belongs to no item.
     prose: Option<String>,
 }
 
 /// An item of a finding.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Item {
+enum FindingItem {
     Severity,
     Place,
     Line,
@@ -143,21 +154,23 @@ enum Item {
     Other,
 }
 
-impl Section {
-    fn add(&mut self, line: &str) {
+impl FindingSection {
+    fn add_line(&mut self, line: &str) {
         let text = line.trim();
         if text.is_empty() {
             self.open = None;
             return;
         }
-        if let Some((item, value)) = item(text) {
+
+        if let Some((item, value)) = read_item(text) {
             self.open = Some(item);
             if let Some(field) = self.field(item) {
                 append(field, value);
             }
             return;
         }
-        let is_list_item = list_item(text).is_some();
+
+        let is_list_item = list_item_text(text).is_some();
         match self.open.filter(|_| !is_list_item) {
             Some(item) => {
                 if let Some(field) = self.field(item) {
@@ -169,50 +182,53 @@ impl Section {
         }
     }
 
-    fn field(&mut self, item: Item) -> Option<&mut Option<String>> {
+    fn field(&mut self, item: FindingItem) -> Option<&mut Option<String>> {
         let finding = &mut self.finding;
         match item {
-            Item::Severity => Some(&mut finding.severity),
-            Item::Place => Some(&mut finding.file),
-            Item::Line => Some(&mut finding.line),
-            Item::Problem => Some(&mut finding.problem),
-            Item::Remedy => Some(&mut finding.remedy),
-            Item::Status => Some(&mut finding.status),
-            Item::Other => None,
+            FindingItem::Severity => Some(&mut finding.severity),
+            FindingItem::Place => Some(&mut finding.file),
+            FindingItem::Line => Some(&mut finding.line),
+            FindingItem::Problem => Some(&mut finding.problem),
+            FindingItem::Remedy => Some(&mut finding.remedy),
+            FindingItem::Status => Some(&mut finding.status),
+            FindingItem::Other => None,
         }
     }
 
-    /// Returns the finding if this is one.
+    /// Returns the finding; `None` if the section is not one.
     fn finish(mut self, words: &FindingWords) -> Option<WrittenFinding> {
         let finding = &mut self.finding;
         let counts = self.has_id
             || finding
                 .severity
                 .as_deref()
-                .is_some_and(|severity| !is_none(severity));
-        let says_nothing = finding.title.as_deref().is_none_or(is_none)
+                .is_some_and(|severity| !says_none(severity));
+
+        let says_nothing = finding.title.as_deref().is_none_or(says_none)
             && finding
                 .problem
                 .as_deref()
                 .or(self.prose.as_deref())
-                .is_none_or(is_none)
+                .is_none_or(says_none)
             && finding.status.is_none();
         if !counts || says_nothing {
             return None;
         }
+
         if finding.problem.is_none() {
             finding.problem = self.prose;
         }
-        // An id in front of a title counts with a severity, whatever its form: `SEC-1: …`.
+        // With a severity, an id of any form before the title counts: `SEC-1: …`.
         if finding.id.is_none()
             && let Some((id, title)) = finding
                 .title
                 .as_deref()
-                .and_then(|title| leading_id(title, is_id))
+                .and_then(|title| split_leading_id(title, is_id))
         {
             finding.id = Some(id.to_owned());
             finding.title = Some(title.to_owned()).filter(|title| !title.is_empty());
         }
+
         if let Some(title) = finding.title.take() {
             let (title, remark) = split_remark(&title);
             let is_severity = |remark: &&str| words.known_severity(remark).is_some();
@@ -225,6 +241,7 @@ impl Section {
             }
             finding.title = Some(title.to_owned()).filter(|title| !title.is_empty());
         }
+
         Some(self.finding)
     }
 }
@@ -239,8 +256,8 @@ fn append(field: &mut Option<String>, text: &str) {
     }
 }
 
-/// Returns whether a text says that there is nothing: `None.`, `No findings`, `-`.
-fn is_none(text: &str) -> bool {
+/// Returns true for a text that reports nothing: `None.`, `No findings`, `-`.
+fn says_none(text: &str) -> bool {
     let word = text
         .trim_matches(|c: char| !c.is_alphanumeric())
         .to_ascii_lowercase();
@@ -250,21 +267,21 @@ fn is_none(text: &str) -> bool {
     )
 }
 
-/// Reader for the lines that start a finding in a report.
-struct Reader<'a> {
+/// Reader for the lines that start a finding.
+struct FindingReader<'a> {
     words: &'a FindingWords,
     earlier: &'a [&'a str],
 }
 
-impl Reader<'_> {
-    /// Returns the section that a line starts: a heading, a line in bold with an id, or a list item with an id and a
-    /// severity.
-    fn section(&self, line: &MarkdownLine<'_>) -> Option<Section> {
+impl FindingReader<'_> {
+    /// Returns the section that a line starts: a heading, a bold line with an id, or a list item
+    /// with an id and a severity.
+    fn read_section(&self, line: &MarkdownLine<'_>) -> Option<FindingSection> {
         let title = match line.kind {
             LineKind::Heading(_, title) => title,
             LineKind::Text => {
                 let text = line.text.trim();
-                let (id, rest) = self.short_id(list_item(text).unwrap_or(text))?;
+                let (id, rest) = self.split_short_id(list_item_text(text).unwrap_or(text))?;
                 let is_bold = text.starts_with("**") && text.ends_with("**");
                 let has_severity = split_remark(rest)
                     .1
@@ -272,39 +289,41 @@ impl Reader<'_> {
                 if !is_bold && !has_severity {
                     return None;
                 }
-                return Some(Section::new(Some(id), rest, true));
+                return Some(FindingSection::new(Some(id), rest, true));
             }
             _ => return None,
         };
+
         let title = title.trim_matches(['*', '~', ' ']);
-        match self.short_id(title) {
-            Some((id, rest)) => Some(Section::new(Some(id), rest, true)),
-            // The title of the report is no finding.
+        match self.split_short_id(title) {
+            Some((id, rest)) => Some(FindingSection::new(Some(id), rest, true)),
+            // The title of the report is not a finding.
             None if matches!(line.kind, LineKind::Heading(1, _)) => None,
             None => {
-                // `Findings (2 minor)` counts findings, and is none.
+                // `Findings (2 minor)` is a count, not a finding.
                 let remark = split_remark(title)
                     .1
                     .filter(|remark| !remark.contains(char::is_whitespace));
                 let has_severity =
                     remark.is_some_and(|remark| self.words.known_severity(remark).is_some());
-                Some(Section::new(None, title, has_severity))
+                Some(FindingSection::new(None, title, has_severity))
             }
         }
     }
 
-    /// Reads a line that is a finding or an answer by itself: `| V1 | major | src/x.rs:3 | … |`, `- V1: settled`.
-    fn row(&self, line: &str) -> Option<WrittenFinding> {
+    /// Reads a one-line finding or answer: `| V1 | major | src/x.rs:3 | … |`, `- V1: settled`.
+    fn read_row(&self, line: &str) -> Option<WrittenFinding> {
         let text = line.trim();
         if let Some(rest) = text.strip_prefix('|') {
-            return self.table_row(rest);
+            return self.read_table_row(rest);
         }
-        let (id, rest) = self.short_id(list_item(text)?)?;
+
+        let (id, rest) = self.split_short_id(list_item_text(text)?)?;
         let is_earlier = self
             .earlier
             .iter()
             .any(|known| known.eq_ignore_ascii_case(id));
-        let status = self.inline_status(rest).filter(|_| is_earlier)?;
+        let status = self.find_inline_status(rest).filter(|_| is_earlier)?;
         Some(WrittenFinding {
             id: Some(id.to_owned()),
             status: Some(status.to_owned()),
@@ -312,9 +331,9 @@ impl Reader<'_> {
         })
     }
 
-    /// Returns the status in a line about an earlier finding: `settled`, `(settled) …`, `An empty name - **Status**:
-    /// settled (tested)`.
-    fn inline_status<'t>(&self, text: &'t str) -> Option<&'t str> {
+    /// Returns the status in a line about an earlier finding: `settled`, `(settled) …`, `An empty
+    /// name - **Status**: settled (tested)`.
+    fn find_inline_status<'t>(&self, text: &'t str) -> Option<&'t str> {
         let is_known = |status: &&str| self.words.known_status(status).is_some();
         let labelled = text.rmatch_indices(':').find_map(|(colon, _)| {
             let label = text[..colon].trim_end_matches(['*', '_', ' ']);
@@ -324,6 +343,7 @@ impl Reader<'_> {
                 .is_some_and(|word| word.eq_ignore_ascii_case("status"));
             is_status.then(|| text[colon + 1..].trim())
         });
+
         let remark = split_remark(text).1;
         [labelled, Some(text), remark]
             .into_iter()
@@ -331,9 +351,9 @@ impl Reader<'_> {
             .find(is_known)
     }
 
-    fn table_row(&self, rest: &str) -> Option<WrittenFinding> {
+    fn read_table_row(&self, rest: &str) -> Option<WrittenFinding> {
         let mut cells = rest.trim_end_matches('|').split('|').map(str::trim);
-        let (id, remark) = self.short_id(cells.next()?)?;
+        let (id, remark) = self.split_short_id(cells.next()?)?;
         let mut row = WrittenFinding {
             id: Some(id.to_owned()),
             ..WrittenFinding::default()
@@ -341,7 +361,8 @@ impl Reader<'_> {
         if !remark.is_empty() {
             row.title = Some(remark.to_owned());
         }
-        for cell in cells.filter(|cell| !is_none(cell)) {
+
+        for cell in cells.filter(|cell| !says_none(cell)) {
             let is_word = cell.split_whitespace().count() == 1;
             if row.severity.is_none() && is_word && self.words.known_severity(cell).is_some() {
                 row.severity = Some(cell.to_owned());
@@ -353,6 +374,7 @@ impl Reader<'_> {
                 append(&mut row.problem, cell);
             }
         }
+
         let is_earlier = self
             .earlier
             .iter()
@@ -360,9 +382,10 @@ impl Reader<'_> {
         (row.severity.is_some() || (is_earlier && row.status.is_some())).then_some(row)
     }
 
-    /// Splits off an id that counts by itself: one of an earlier round, or a letter and a number but a requirement's.
-    fn short_id<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
-        leading_id(text, |word| {
+    /// Splits off an id that needs no severity: one of an earlier round, or a letter other than `R`
+    /// with a number.
+    fn split_short_id<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
+        split_leading_id(text, |word| {
             let digits =
                 word.strip_prefix(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'R' | 'r'));
             let is_short = digits.is_some_and(|digits| {
@@ -379,7 +402,7 @@ impl Reader<'_> {
     }
 }
 
-impl Section {
+impl FindingSection {
     fn new(id: Option<&str>, title: &str, has_id: bool) -> Self {
         let title = Some(title.trim().to_owned()).filter(|title| !title.is_empty());
         let finding = WrittenFinding {
@@ -396,15 +419,15 @@ impl Section {
     }
 }
 
-/// Returns whether a word is an id such as `V1`, `SEC-1` or `F_12`.
+/// Returns true if a word is an id such as `V1`, `SEC-1` or `F_12`.
 fn is_id(word: &str) -> bool {
     word.len() <= MAX_ID_BYTES
         && word.starts_with(|c: char| c.is_ascii_alphabetic())
         && word.ends_with(|c: char| c.is_ascii_digit())
 }
 
-/// Splits a text that starts with an id into the id and what follows its separator.
-fn leading_id(text: &str, is_id: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
+/// Splits a text that starts with an id into the id and the text after the separator.
+fn split_leading_id(text: &str, is_id: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
     let text =
         text.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`' | '[' | '~'));
     let end = text
@@ -416,7 +439,8 @@ fn leading_id(text: &str, is_id: impl Fn(&str) -> bool) -> Option<(&str, &str)> 
     if !is_separated || id.len() > MAX_ID_BYTES || !is_id(id) {
         return None;
     }
-    // The end of bold text or code around the id, then what separates it from the title.
+
+    // Skip the end of bold text or code around the id, then the separator.
     let rest = rest.trim_start_matches([']', '*', '`', '~']);
     let is_separator =
         |c: char| c.is_whitespace() || matches!(c, '-' | '–' | '—' | ':' | '.' | ')' | '*');
@@ -427,7 +451,8 @@ fn leading_id(text: &str, is_id: impl Fn(&str) -> bool) -> Option<(&str, &str)> 
     ))
 }
 
-/// Splits off a remark in brackets at the start or the end of a title: `An empty name (major)`, `[major] An empty name`.
+/// Splits off a remark in brackets at the start or the end of a title: `An empty name (major)`,
+/// `[major] An empty name`.
 fn split_remark(title: &str) -> (&str, Option<&str>) {
     for (open, close) in [('(', ')'), ('[', ']')] {
         if let Some((remark, rest)) = title
@@ -448,8 +473,8 @@ fn split_remark(title: &str) -> (&str, Option<&str>) {
     (title, None)
 }
 
-/// Returns the text of a list item: after `-`, `*`, `+` or a number.
-fn list_item(text: &str) -> Option<&str> {
+/// Returns the text of a list item, after `-`, `*`, `+` or a number.
+fn list_item_text(text: &str) -> Option<&str> {
     let rest = text.strip_prefix(['-', '*', '+']).or_else(|| {
         let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
         if digits.len() == text.len() {
@@ -462,23 +487,24 @@ fn list_item(text: &str) -> Option<&str> {
 }
 
 /// Reads an item of a finding: `- **Severity**: major`, `**Where:** src/x.rs`, `Status: open`.
-fn item(text: &str) -> Option<(Item, &str)> {
-    let text = list_item(text).unwrap_or(text);
+fn read_item(text: &str) -> Option<(FindingItem, &str)> {
+    let text = list_item_text(text).unwrap_or(text);
     let (label, value) = text.split_once(':')?;
     let is_mark = |c: char| matches!(c, '*' | '_' | '`') || c.is_whitespace();
     let item = match label.trim_matches(is_mark).to_ascii_lowercase().as_str() {
-        "severity" => Item::Severity,
-        "where" | "location" | "place" | "file" | "files" => Item::Place,
-        "line" | "lines" => Item::Line,
-        "problem" | "issue" | "description" => Item::Problem,
+        "severity" => FindingItem::Severity,
+        "where" | "location" | "place" | "file" | "files" => FindingItem::Place,
+        "line" | "lines" => FindingItem::Line,
+        "problem" | "issue" | "description" => FindingItem::Problem,
         "way out" | "remedy" | "fix" | "suggestion" | "suggested fix" | "recommendation" => {
-            Item::Remedy
+            FindingItem::Remedy
         }
-        "status" | "state" => Item::Status,
-        "consequence" | "impact" | "evidence" => Item::Other,
+        "status" | "state" => FindingItem::Status,
+        "consequence" | "impact" | "evidence" => FindingItem::Other,
         _ => return None,
     };
-    // `**Severity:** major` leaves the end of the bold text with the value.
+
+    // `**Severity:** major` leaves the end of the bold text before the value.
     let is_open =
         |mark: &str| label.trim_start().starts_with(mark) && !label.trim_end().ends_with(mark);
     let mark = ["**", "__", "*", "_"]

@@ -1,37 +1,43 @@
-//! Specs merged by their parts, three-way: what the change was planned on, what is true now, what the change wants.
+//! Three-way merge of specs, part by part.
+//!
+//! The three versions are `base` (the spec when the change was planned), `current` (the spec now)
+//! and `wanted` (the change's version). A part that only one side changed is taken from that side.
+//! A part that both sides changed differently is a conflict. The parts are then put in the order of
+//! `wanted`; parts that only `current` has keep their place after the part they follow there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::design::Design;
+use super::code_blocks::DesignElements;
 use super::document::{Spec, check_spec};
-use super::new_head::NewHead;
-use super::parts::{Body, Key, Part, PartKind};
+use super::new_front_matter::NewFrontMatter;
+use super::sections::{PartKey, PartKind, SpecBody, SpecPart};
 
-/// A section that cannot be merged: two edits of it, or one that both sides have added.
+/// A merge conflict: a part that both sides edited, added or moved differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Conflict {
-    /// Its heading, such as `## Overview`, `### R3 - Title` or `### Scenario: x`; `title` for that of the head.
+pub struct SpecConflict {
+    /// Heading, such as `## Overview`, `### R3 - Title` or `### Scenario: x`; `title` for the title
+    /// in the front matter.
     pub section: String,
-    /// Its text when the change was planned.
+    /// Text when the change was planned.
     pub base: Option<String>,
-    /// Its text now.
+    /// Text now.
     pub current: Option<String>,
-    /// Its text as the change wants it.
+    /// Text in the change's version.
     pub wanted: Option<String>,
-    /// Why it cannot be merged.
+    /// Reason of the conflict.
     pub why: String,
 }
 
-/// The parts of one version of a spec; none of one that is not there.
-struct Version<'a> {
-    parts: Vec<Part<'a>>,
-    places: BTreeMap<Key, usize>,
+/// Parts of one version of a spec; empty if the version does not exist.
+struct SpecVersion<'a> {
+    parts: Vec<SpecPart<'a>>,
+    places: BTreeMap<PartKey, usize>,
 }
 
-impl<'a> Version<'a> {
-    fn of(body: &Body<'a>) -> Self {
+impl<'a> SpecVersion<'a> {
+    fn from_body(body: &SpecBody<'a>) -> Self {
         let parts = body.parts();
         let there = parts
             .iter()
@@ -43,92 +49,101 @@ impl<'a> Version<'a> {
         Self { parts, places }
     }
 
-    fn get(&self, key: &Key) -> Option<&Part<'a>> {
+    fn get(&self, key: &PartKey) -> Option<&SpecPart<'a>> {
         self.places.get(key).map(|&place| &self.parts[place])
     }
 
-    fn text(&self, key: &Key) -> Option<&'a str> {
+    fn text(&self, key: &PartKey) -> Option<&'a str> {
         self.get(key).map(|part| part.text)
     }
 
-    /// Returns the section in which a part stands; that of a section is itself.
-    fn parent(&self, key: &Key) -> Option<&Key> {
+    /// Returns the section that contains a part; a section contains itself.
+    fn parent(&self, key: &PartKey) -> Option<&PartKey> {
         self.get(key).map(|part| &self.parts[part.parent].key)
     }
 }
 
-/// Merges a change's spec: `base` is the spec when the change was planned, `current` the spec now, `wanted` the
+/// Merges a change's spec. `base` is the spec when the change was planned, `current` the spec now, and `wanted` the
 /// change's whole document.
 ///
 /// # Errors
 ///
-/// Every section that both sides have changed, each with its three texts.
+/// All conflicts, each with its three texts. A result that fails [`check_spec`] is a conflict too.
 pub fn merge(
     base: Option<&str>,
     current: Option<&str>,
     wanted: &str,
     updated_at: &str,
-) -> Result<String, Vec<Conflict>> {
+) -> Result<String, Vec<SpecConflict>> {
     let is_crlf = current
         .unwrap_or(wanted)
         .split('\n')
         .next()
         .is_some_and(|line| line.ends_with('\r'));
+
     let [base_text, current_text, wanted_text] = [
         base.unwrap_or_default(),
         current.unwrap_or_default(),
         wanted,
     ]
     .map(|text| text.replace("\r\n", "\n"));
+
     let now = current
-        .map(|_| readable(&current_text, "the spec as it is now"))
+        .map(|_| read_for_merge(&current_text, "the spec as it is now"))
         .transpose();
-    let (now, new) = match (now, readable(&wanted_text, "the change's spec")) {
+    let (now, new) = match (now, read_for_merge(&wanted_text, "the change's spec")) {
         (Ok(now), Ok(new)) => (now, new),
         (now, new) => return Err([now.err(), new.err()].into_iter().flatten().collect()),
     };
+
     let old = Spec::read(&base_text).ok();
     let [base_body, current_body, wanted_body] =
-        [&base_text, &current_text, &wanted_text].map(|text| Body::of(text));
-    let mut merging = Merging {
-        base: Version::of(&base_body),
-        current: Version::of(&current_body),
-        wanted: Version::of(&wanted_body),
+        [&base_text, &current_text, &wanted_text].map(|text| SpecBody::from_document(text));
+
+    let mut merging = SpecMerge {
+        base: SpecVersion::from_body(&base_body),
+        current: SpecVersion::from_body(&current_body),
+        wanted: SpecVersion::from_body(&wanted_body),
         is_added_twice: base.is_none() && current.is_some(),
         conflicts: Vec::new(),
     };
-    let title = merging.title(old.as_ref(), now.as_ref(), &new);
-    let body = merging.body();
+
+    let title = merging.merge_title(old.as_ref(), now.as_ref(), &new);
+    let body = merging.merge_body();
     if base.is_some() && current.is_none() {
-        merging.conflicts.push(whole(
+        merging.conflicts.push(document_conflict(
             &new.id,
             "it was removed since the change was planned",
         ));
     }
+
     if !merging.conflicts.is_empty() {
         return Err(merging.conflicts);
     }
-    // A new spec becomes true now, whatever day its author thought it was.
+    // A new spec is created when it is merged, whatever date its author wrote.
     let created_at = now.as_ref().map_or(updated_at, |now| &now.created_at);
     let version = now.as_ref().map_or(1, |now| now.version.saturating_add(1));
-    let text = written(&new.id, &title, version, [created_at, updated_at], &body);
+
+    let text = write_spec(&new.id, &title, version, [created_at, updated_at], &body);
     match check_spec(&text).first() {
         None if is_crlf => Ok(text.replace('\n', "\r\n")),
         None => Ok(text),
-        Some(fault) => Err(vec![whole(
+        Some(fault) => Err(vec![document_conflict(
             &new.id,
             &format!("of both together: {}", fault.message),
         )]),
     }
 }
 
-/// Returns the ids of requirements, and the headings of scenarios, that a change adds, edits or removes.
+/// Returns the requirement ids and scenario headings that a change adds, edits or removes.
 #[must_use]
 pub fn touched(base: Option<&str>, wanted: &str) -> Vec<String> {
     let [base, wanted] = [base.unwrap_or_default(), wanted].map(|text| text.replace("\r\n", "\n"));
-    let [base_body, wanted_body] = [&base, &wanted].map(|text| Body::of(text));
-    let (base, wanted) = (Version::of(&base_body), Version::of(&wanted_body));
-    let is_special = |part: &&Part<'_>| {
+    let [base_body, wanted_body] = [&base, &wanted].map(|text| SpecBody::from_document(text));
+    let base = SpecVersion::from_body(&base_body);
+    let wanted = SpecVersion::from_body(&wanted_body);
+
+    let is_special = |part: &&SpecPart<'_>| {
         matches!(
             part.kind,
             PartKind::Requirement { .. } | PartKind::Scenario { .. }
@@ -142,6 +157,7 @@ pub fn touched(base: Option<&str>, wanted: &str) -> Vec<String> {
         .parts
         .iter()
         .filter(|part| wanted.get(&part.key).is_none());
+
     edited
         .chain(removed)
         .filter(is_special)
@@ -149,19 +165,19 @@ pub fn touched(base: Option<&str>, wanted: &str) -> Vec<String> {
         .collect()
 }
 
-/// Reads a spec that is to be merged.
-fn readable(text: &str, which: &str) -> Result<Spec, Conflict> {
+/// Reads a spec that is to be merged. A spec with faults is a conflict.
+fn read_for_merge(text: &str, which: &str) -> Result<Spec, SpecConflict> {
     Spec::read(text).map_err(|faults| {
         let first = faults
             .first()
             .map(|fault| format!("line {}: {}", fault.line, fault.message));
-        whole(which, &first.unwrap_or_default())
+        document_conflict(which, &first.unwrap_or_default())
     })
 }
 
-/// Returns a conflict that is not one of a single section.
-fn whole(which: &str, why: &str) -> Conflict {
-    Conflict {
+/// Returns a conflict of a whole document.
+fn document_conflict(which: &str, why: &str) -> SpecConflict {
+    SpecConflict {
         section: which.to_owned(),
         base: None,
         current: None,
@@ -170,10 +186,10 @@ fn whole(which: &str, why: &str) -> Conflict {
     }
 }
 
-/// Writes a spec.
-fn written(id: &str, title: &str, version: u64, dates: [&str; 2], body: &str) -> String {
+/// Writes a spec with new front matter for its body.
+fn write_spec(id: &str, title: &str, version: u64, dates: [&str; 2], body: &str) -> String {
     let body = format!("\n<spec>\n\n{body}\n\n</spec>\n");
-    let cut = Body::of(&body);
+    let cut = SpecBody::from_document(&body);
     let parts = cut.parts();
     let ids: Vec<&str> = parts
         .iter()
@@ -182,9 +198,10 @@ fn written(id: &str, title: &str, version: u64, dates: [&str; 2], body: &str) ->
             _ => None,
         })
         .collect();
-    let design = Design::of(cut.text, &cut.lines, &mut Vec::new());
+
+    let design = DesignElements::find(cut.text, &cut.lines, &mut Vec::new());
     let [created_at, updated_at] = dates;
-    let head = NewHead {
+    let head = NewFrontMatter {
         id,
         title,
         version,
@@ -193,20 +210,20 @@ fn written(id: &str, title: &str, version: u64, dates: [&str; 2], body: &str) ->
         ids: &ids,
         design,
     };
-    head.text() + &body
+    head.to_text() + &body
 }
 
-struct Merging<'a> {
-    base: Version<'a>,
-    current: Version<'a>,
-    wanted: Version<'a>,
-    /// Whether both sides have made the spec, each without knowing of the other.
+struct SpecMerge<'a> {
+    base: SpecVersion<'a>,
+    current: SpecVersion<'a>,
+    wanted: SpecVersion<'a>,
+    /// Set if both sides created the spec independently.
     is_added_twice: bool,
-    conflicts: Vec<Conflict>,
+    conflicts: Vec<SpecConflict>,
 }
 
-impl<'a> Merging<'a> {
-    /// Takes the one of two values that differs from the base; `Err` says why there is none.
+impl<'a> SpecMerge<'a> {
+    /// Returns the value that differs from the base; `Err` with the reason if both differ.
     fn choose<T: PartialEq>(
         &self,
         base: Option<T>,
@@ -216,15 +233,18 @@ impl<'a> Merging<'a> {
         if current == wanted {
             return Ok(wanted);
         }
+
         if self.is_added_twice {
             return Err("the spec was added by both");
         }
+
         if base == current {
             return Ok(wanted);
         }
         if base == wanted {
             return Ok(current);
         }
+
         Err(match (base, current, wanted) {
             (None, ..) => "both have added it, with different texts",
             (_, None, _) => "the change edits it, and it was removed since",
@@ -233,46 +253,47 @@ impl<'a> Merging<'a> {
         })
     }
 
-    /// Returns the title of the head.
-    fn title(&mut self, old: Option<&Spec>, now: Option<&Spec>, new: &Spec) -> String {
+    /// Merges the title of the front matter.
+    fn merge_title(&mut self, old: Option<&Spec>, now: Option<&Spec>, new: &Spec) -> String {
         if let Some(now) = now.filter(|now| now.id != new.id) {
-            self.conflicts.push(whole(
+            self.conflicts.push(document_conflict(
                 &new.id,
                 &format!("the spec as it is now has the id `{}`", now.id),
             ));
         }
         let title = |spec: &Spec| spec.title.clone();
         let [base, current] = [old, now].map(|spec| spec.map(title));
-        // A title that is not there now was not removed: the whole spec is not there.
+        // Without a current spec there is no title that could have been removed.
         let chosen = match now {
             Some(_) => self.choose(base.clone(), current.clone(), Some(title(new))),
             None => Ok(None),
         };
+
         match chosen {
             Ok(chosen) => chosen.unwrap_or_else(|| title(new)),
             Err(why) => {
-                let (section, why) = ("title".to_owned(), why.to_owned());
-                self.conflicts.push(Conflict {
-                    section,
+                self.conflicts.push(SpecConflict {
+                    section: "title".to_owned(),
                     base,
                     current,
                     wanted: Some(title(new)),
-                    why,
+                    why: why.to_owned(),
                 });
                 String::new()
             }
         }
     }
 
-    fn conflict(&mut self, key: &Key, why: &str) {
+    fn add_conflict(&mut self, key: &PartKey, why: &str) {
         let versions = [&self.base, &self.current, &self.wanted];
         let [base, current, wanted] = versions.map(|version| version.text(key).map(str::to_owned));
         let part = versions
             .into_iter()
             .rev()
             .find_map(|version| version.get(key));
+
         let section = part.map_or_else(|| key.name.clone(), |part| part.heading.to_owned());
-        self.conflicts.push(Conflict {
+        self.conflicts.push(SpecConflict {
             section,
             base,
             current,
@@ -281,18 +302,21 @@ impl<'a> Merging<'a> {
         });
     }
 
-    /// Merges the parts, and writes those that are left.
-    fn body(&mut self) -> String {
-        let keys = |version: &Version<'_>| {
+    /// Merges the parts and joins their texts. Returns an empty text after a conflict.
+    fn merge_body(&mut self) -> String {
+        let keys = |version: &SpecVersion<'_>| {
             version
                 .parts
                 .iter()
                 .map(|part| part.key.clone())
-                .collect::<Vec<Key>>()
+                .collect::<Vec<PartKey>>()
         };
-        let (wanted, current) = (keys(&self.wanted), keys(&self.current));
-        let is_wanted: BTreeSet<&Key> = wanted.iter().collect();
-        let mut texts: BTreeMap<&Key, &'a str> = BTreeMap::new();
+
+        let wanted = keys(&self.wanted);
+        let current = keys(&self.current);
+        let is_wanted: BTreeSet<&PartKey> = wanted.iter().collect();
+        let mut texts: BTreeMap<&PartKey, &'a str> = BTreeMap::new();
+
         for key in wanted
             .iter()
             .chain(current.iter().filter(|key| !is_wanted.contains(key)))
@@ -303,65 +327,72 @@ impl<'a> Merging<'a> {
                 self.wanted.text(key),
             ) {
                 Ok(text) => texts.extend(text.map(|text| (key, text))),
-                Err(why) => self.conflict(key, why),
+                Err(why) => self.add_conflict(key, why),
             }
         }
-        // Without all texts it cannot be told which sections are left to stand in.
+        // The remaining sections are only known if every part was merged.
         if !self.conflicts.is_empty() {
             return String::new();
         }
+
         let parents = texts
             .keys()
-            .filter_map(|key| Some((*key, self.parent(key, &texts)?)))
+            .filter_map(|key| Some((*key, self.merge_parent(key, &texts)?)))
             .collect();
-        let text: Vec<&str> = order(&wanted, &current, &parents)
+
+        let text: Vec<&str> = order_parts(&wanted, &current, &parents)
             .into_iter()
             .filter_map(|key| texts.get(key).copied())
             .collect();
         text.join("\n\n")
     }
 
-    /// Returns the section in which a part that is left stands.
-    fn parent(&mut self, key: &Key, left: &BTreeMap<&Key, &str>) -> Option<Key> {
+    /// Returns the section that contains a merged part. If that section was removed on one side,
+    /// the other side's section is used.
+    fn merge_parent(&mut self, key: &PartKey, left: &BTreeMap<&PartKey, &str>) -> Option<PartKey> {
         let [base, current, wanted] =
             [&self.base, &self.current, &self.wanted].map(|version| version.parent(key).cloned());
+
         let chosen = match (&current, &wanted) {
             (Some(current), Some(wanted)) if base.as_ref() == Some(wanted) => Some(current.clone()),
             (Some(current), Some(wanted))
                 if base.as_ref() != Some(current) && current != wanted =>
             {
-                self.conflict(key, "both have moved it, to different sections");
+                self.add_conflict(key, "both have moved it, to different sections");
                 return None;
             }
             (Some(current), None) => Some(current.clone()),
             (_, wanted) => wanted.clone(),
         };
+
         let mut places = [chosen, wanted, current].into_iter().flatten();
         let found = places.find(|parent| left.contains_key(parent));
         if found.is_none() {
-            self.conflict(key, "the section in which it stands was removed");
+            self.add_conflict(key, "the section in which it stands was removed");
         }
         found
     }
 }
 
-/// Puts parts in order: that of the wanted document; what only the current one has follows what it follows there.
-/// `parents` has each part that is left, and the section in which it stands.
-fn order<'a>(
-    wanted: &'a [Key],
-    current: &'a [Key],
-    parents: &'a BTreeMap<&'a Key, Key>,
-) -> Vec<&'a Key> {
-    let is_wanted: BTreeSet<&Key> = wanted.iter().collect();
-    // Sections are a group of their own.
-    let group = |key: &Key| {
+/// Orders the parts like the wanted document. A part that only the current document has follows the
+/// same part as there. `parents` maps each remaining part to its section.
+fn order_parts<'a>(
+    wanted: &'a [PartKey],
+    current: &'a [PartKey],
+    parents: &'a BTreeMap<&'a PartKey, PartKey>,
+) -> Vec<&'a PartKey> {
+    let is_wanted: BTreeSet<&PartKey> = wanted.iter().collect();
+    // The sections form one group; the parts of each section form another.
+    let group = |key: &PartKey| {
         parents
             .get(key)
             .map(|parent| Some(parent).filter(|parent| *parent != key))
     };
-    // What the current document alone has, by its group and by what it follows there.
-    let mut followers: BTreeMap<(Option<&Key>, Option<&Key>), Vec<&Key>> = BTreeMap::new();
-    let mut last: BTreeMap<Option<&Key>, &Key> = BTreeMap::new();
+
+    // Parts that only the current document has, by their group and the part they follow.
+    let mut followers: BTreeMap<(Option<&PartKey>, Option<&PartKey>), Vec<&PartKey>> =
+        BTreeMap::new();
+    let mut last: BTreeMap<Option<&PartKey>, &PartKey> = BTreeMap::new();
     for key in current {
         let Some(group) = group(key) else { continue };
         if is_wanted.contains(key) {
@@ -373,17 +404,20 @@ fn order<'a>(
                 .push(key);
         }
     }
-    let mut groups: BTreeMap<Option<&Key>, Vec<&Key>> = BTreeMap::new();
+
+    let mut groups: BTreeMap<Option<&PartKey>, Vec<&PartKey>> = BTreeMap::new();
     for ((group, _), keys) in followers.iter().filter(|((_, before), _)| before.is_none()) {
         groups.entry(*group).or_default().extend(keys);
     }
+
     for key in wanted {
         let Some(group) = group(key) else { continue };
         let keys = groups.entry(group).or_default();
         keys.push(key);
         keys.extend(followers.get(&(group, Some(key))).into_iter().flatten());
     }
-    let parts = |group: Option<&'a Key>| groups.get(&group).into_iter().flatten().copied();
+
+    let parts = |group: Option<&'a PartKey>| groups.get(&group).into_iter().flatten().copied();
     parts(None)
         .flat_map(|section| std::iter::once(section).chain(parts(Some(section))))
         .collect()

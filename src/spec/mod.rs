@@ -1,4 +1,5 @@
-//! Documents of a change: specs, tasks, proposals and findings. Parsed, checked and merged without files, git or a clock.
+//! Documents of a change: specs, tasks, proposals and findings. Parses, checks and merges their text, without access
+//! to files, git or the clock.
 //!
 //! ```
 //! use agentd::spec::{Tasks, tick};
@@ -11,37 +12,37 @@
 //! assert_eq!(tasks.open()[0].text, "Check the password");
 //! ```
 
-mod design;
+mod code_blocks;
 mod document;
 mod filler;
 mod findings;
-mod head;
+mod front_matter;
 mod merge;
-mod new_head;
-mod parts;
+mod new_front_matter;
 mod plan;
 mod proposal;
 mod questions;
+mod sections;
 mod tasks;
 
 use serde::Serialize;
 
 pub use document::{Requirement, Scenario, Spec, check_spec};
 pub use findings::{read_findings, rename_finding, write_finding};
-pub use merge::{Conflict, merge, touched};
+pub use merge::{SpecConflict, merge, touched};
 pub use plan::{check_file, check_plan};
 pub use proposal::check_proposal;
 pub use questions::{asked_questions, open_questions};
 pub use tasks::{Task, Tasks, check_tasks, tick};
 
-/// A fault of a document: where and what.
+/// A fault of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong, in words.
+    /// Description of the fault.
     pub message: String,
-    /// The way out, if one is known.
+    /// Suggested fix, if one is known.
     pub hint: Option<String>,
 }
 
@@ -60,14 +61,15 @@ impl Fault {
     }
 }
 
-/// Tells whether a text can be the id of a spec, and so the name of its file.
+/// Returns true if a text is a valid spec id, which also names its file: at most 64 lower-case
+/// letters, digits and `-`.
 #[must_use]
 pub fn is_spec_id(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     !text.is_empty() && text.len() <= 64 && !text.starts_with('-') && text.bytes().all(plain)
 }
 
-/// Tells whether a text is the id of a requirement, such as `R1`.
+/// Returns true if a text is a requirement id, such as `R1`.
 fn is_requirement_id(text: &str) -> bool {
     text.strip_prefix('R').is_some_and(|number| {
         !number.starts_with('0') && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())

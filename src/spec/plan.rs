@@ -1,56 +1,60 @@
-//! A whole plan: its files by their kind, and whether they agree with each other.
+//! Checks of a whole plan: each file by its kind, and references between files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::head::{Head, line};
-use super::parts::{Body, PartKind};
+use super::front_matter::{SpecFrontMatter, line_of};
 use super::proposal::check_proposal;
-use super::tasks::{Tasks, check_tasks, reference};
+use super::sections::{PartKind, SpecBody};
+use super::tasks::{Tasks, check_tasks, parse_reference};
 use super::{Fault, check_spec};
 use crate::models::paths::{PROPOSAL_FILE, TASKS_FILE};
 use crate::text::front_matter::split_front_matter;
 
-/// What a file is, by its name.
-enum FileKind<'a> {
+/// Kind of a file, by its name.
+enum PlanFileKind<'a> {
     Proposal,
     Tasks,
-    /// A spec; one in a folder of specs is named by its id.
+    /// A spec, with its id if the file is in a folder `specs`.
     Spec(Option<&'a str>),
 }
 
-fn kind(name: &str) -> FileKind<'_> {
+fn file_kind(name: &str) -> PlanFileKind<'_> {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     let is_among_specs = folder == "specs" || folder.ends_with("/specs");
     match file {
-        PROPOSAL_FILE if !is_among_specs => FileKind::Proposal,
-        TASKS_FILE if !is_among_specs => FileKind::Tasks,
-        _ => FileKind::Spec(file.strip_suffix(".md").filter(|_| is_among_specs)),
+        PROPOSAL_FILE if !is_among_specs => PlanFileKind::Proposal,
+        TASKS_FILE if !is_among_specs => PlanFileKind::Tasks,
+        _ => PlanFileKind::Spec(file.strip_suffix(".md").filter(|_| is_among_specs)),
     }
 }
 
-/// Checks a file by its kind, which its name tells; a file in a folder `specs` is named by the spec's id.
+/// Checks a file. Its name determines its kind; a file in a folder `specs` must be named after the
+/// spec's id.
 #[must_use]
 pub fn check_file(name: &str, text: &str) -> Vec<Fault> {
-    let id = match kind(name) {
-        FileKind::Proposal => return check_proposal(text),
-        FileKind::Tasks => return check_tasks(text),
-        FileKind::Spec(id) => id,
+    let id = match file_kind(name) {
+        PlanFileKind::Proposal => return check_proposal(text),
+        PlanFileKind::Tasks => return check_tasks(text),
+        PlanFileKind::Spec(id) => id,
     };
+
     let mut faults = check_spec(text);
     let head = split_front_matter(text)
         .yaml
-        .and_then(|head| Head::read(head).ok());
+        .and_then(|head| SpecFrontMatter::read(head).ok());
+
     if let Some((head, id)) = head.as_ref().zip(id)
         && head.id.value != id
     {
         let message = format!("the id is not `{id}`, as the file is named");
-        faults.push(Fault::new(line(&head.id), message));
+        faults.push(Fault::new(line_of(&head.id), message));
         faults.sort_by_key(|fault| fault.line);
     }
     faults
 }
 
-/// Checks a whole plan: `proposal.md`, `specs/ID.md` and `tasks.md` by name; faults come with their file.
+/// Checks a whole plan: `proposal.md`, `specs/ID.md` and `tasks.md`, by name. Each fault comes with
+/// its file.
 #[must_use]
 pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
     let mut found = Vec::new();
@@ -62,17 +66,21 @@ pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
             ));
         }
     }
+
     let mut specs: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let plan = files.iter().filter(|(name, _)| {
-        matches!(*name, PROPOSAL_FILE | TASKS_FILE) || matches!(kind(name), FileKind::Spec(Some(_)))
+        matches!(*name, PROPOSAL_FILE | TASKS_FILE)
+            || matches!(file_kind(name), PlanFileKind::Spec(Some(_)))
     });
+
     for &(name, text) in plan {
         found.extend(
             check_file(name, text)
                 .into_iter()
                 .map(|fault| (name.to_owned(), fault)),
         );
-        if let FileKind::Spec(Some(id)) = kind(name)
+
+        if let PlanFileKind::Spec(Some(id)) = file_kind(name)
             && specs.insert(id, requirement_ids(text)).is_some()
         {
             found.push((
@@ -81,36 +89,39 @@ pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
             ));
         }
     }
+
     for &(name, text) in files.iter().filter(|(name, _)| *name == TASKS_FILE) {
         let tasks = Tasks::read(text).tasks;
         for (task, written) in tasks
             .iter()
             .flat_map(|task| task.specs.iter().map(move |spec| (task, spec)))
         {
-            let message = match reference(written).map(|(spec, id)| (spec, id, specs.get(spec))) {
-                Some((spec, _, None)) => {
-                    format!(
-                        "`{}` names the spec `{spec}`, which the plan has not",
-                        task.id
-                    )
-                }
-                Some((spec, id, Some(ids))) if !ids.contains(id) => {
-                    format!(
-                        "`{}` names `{spec}#{id}`, and the spec has no such requirement",
-                        task.id
-                    )
-                }
-                _ => continue,
-            };
+            let message =
+                match parse_reference(written).map(|(spec, id)| (spec, id, specs.get(spec))) {
+                    Some((spec, _, None)) => {
+                        format!(
+                            "`{}` names the spec `{spec}`, which the plan has not",
+                            task.id
+                        )
+                    }
+                    Some((spec, id, Some(ids))) if !ids.contains(id) => {
+                        format!(
+                            "`{}` names `{spec}#{id}`, and the spec has no such requirement",
+                            task.id
+                        )
+                    }
+                    _ => continue,
+                };
+
             found.push((name.to_owned(), Fault::new(task.line, message)));
         }
     }
     found
 }
 
-/// Returns the ids of a spec's requirements, whatever else is wrong with it.
+/// Returns the requirement ids of a spec, even if it has other faults.
 fn requirement_ids(text: &str) -> BTreeSet<String> {
-    let body = Body::of(text);
+    let body = SpecBody::from_document(text);
     let ids = body.parts().into_iter().filter_map(|part| match part.kind {
         PartKind::Requirement { id, .. } => Some(id.to_owned()),
         _ => None,

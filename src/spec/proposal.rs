@@ -1,12 +1,12 @@
-//! A proposal: whether it is one.
+//! Checks of a proposal.
 
 use super::Fault;
 use super::filler::filler_fault;
-use super::head::{ProposalHead, shown};
+use super::front_matter::{ProposalFrontMatter, shorten};
 use crate::text::front_matter::split_front_matter;
 use crate::text::markdown::{LineKind, MarkdownLine, markdown_lines};
 
-/// Checks a proposal.
+/// Returns the faults of a proposal, by line.
 #[must_use]
 pub fn check_proposal(text: &str) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -17,12 +17,15 @@ pub fn check_proposal(text: &str) -> Vec<Fault> {
                 .with_hint("end it with a line of `---`"),
         );
     }
+
     if let Some(head) = split.yaml {
-        ProposalHead::check(head, &mut faults);
+        ProposalFrontMatter::check(head, &mut faults);
     }
+
     let lines = markdown_lines(split.body, split.body_line);
     let is_title = |line: &&MarkdownLine<'_>| matches!(line.kind, LineKind::Heading(1, title) if !title.is_empty());
     let first = lines.iter().find(|line| !line.is_blank());
+
     match first {
         None => faults.push(Fault::new(split.body_line, "the proposal is empty")),
         Some(first) if !lines.iter().any(|line| is_title(&line)) => {
@@ -40,27 +43,29 @@ pub fn check_proposal(text: &str) -> Vec<Fault> {
         }
         Some(_) => {}
     }
+
     for line in lines.iter().filter(|line| !line.is_code()) {
         faults.extend(filler_fault(line));
-        if let Some(placeholder) = placeholder(line.text) {
-            let message = format!("`{}` is still the skeleton's", shown(placeholder));
+        if let Some(placeholder) = find_placeholder(line.text) {
+            let message = format!("`{}` is still the skeleton's", shorten(placeholder));
             let hint = "fill it in; a tag of your own goes into `code`";
             faults.push(Fault::new(line.number, message).with_hint(hint));
         }
     }
+
     faults.sort_by_key(|fault| fault.line);
     faults
 }
 
-/// Finds the first placeholder of a line, such as `<Title>`, outside of code spans.
-fn placeholder(line: &str) -> Option<&str> {
-    // Every second piece between backticks is code.
+/// Returns the first placeholder of a line, such as `<Title>`, outside code spans.
+fn find_placeholder(line: &str) -> Option<&str> {
+    // Every second segment between backticks is code.
     line.split('`').step_by(2).find_map(|text| {
         let mut before = ' ';
         let mut start = None;
         for (at, c) in text.char_indices() {
             match (c, start) {
-                // A type such as `Vec<String>` is no placeholder.
+                // A type such as `Vec<String>` is not a placeholder.
                 ('<', _) => start = (!before.is_alphanumeric()).then_some(at),
                 ('>', Some(start)) if is_placeholder(&text[start + 1..at]) => {
                     return Some(&text[start..=at]);
@@ -74,7 +79,8 @@ fn placeholder(line: &str) -> Option<&str> {
     })
 }
 
-/// Tells words to be filled in from a tag or an address, by what stands between the angle brackets.
+/// Returns true if the text between angle brackets is a placeholder rather than a tag or an
+/// address.
 fn is_placeholder(inner: &str) -> bool {
     let is_tag = inner.contains(['=', '/', '@', ':']) && !inner.contains(", ");
     inner.starts_with(char::is_alphabetic)

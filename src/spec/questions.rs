@@ -1,10 +1,12 @@
-//! Questions to a person: those that a proposal leaves open, and those that a reply asks instead of planning.
+//! Questions for a person: open questions of a proposal, and questions that a reply asks instead of
+//! planning.
 
 use crate::text::front_matter::split_front_matter;
 use crate::text::markdown::{LineKind, MarkdownLine, markdown_lines};
 
-/// Returns the questions of a proposal that have no answer: items of `## Open questions` that end with `?`. A remark in
-/// parentheses after it, such as a recommendation, is part of the question.
+/// Returns the unanswered questions of a proposal: items of `## Open questions` that end with `?`.
+/// A remark in parentheses after the question mark, such as a recommendation, is part of the
+/// question.
 #[must_use]
 pub fn open_questions(proposal: &str) -> Vec<String> {
     let split = split_front_matter(proposal);
@@ -19,12 +21,13 @@ pub fn open_questions(proposal: &str) -> Vec<String> {
             is_inside
         })
         .collect();
+
     let mut items = list_items(&section);
     items.retain(|item| ends_with_question(item));
     items
 }
 
-/// Returns the questions that a text asks: the items of its lists that hold one, or else its sentences.
+/// Returns the questions in a text: list items that contain one, or else sentences.
 #[must_use]
 pub fn asked_questions(text: &str) -> Vec<String> {
     let lines = markdown_lines(text, 1);
@@ -33,6 +36,7 @@ pub fn asked_questions(text: &str) -> Vec<String> {
     if !items.is_empty() {
         return items;
     }
+
     let prose = lines
         .iter()
         .filter(|line| !line.is_code())
@@ -48,11 +52,12 @@ pub fn asked_questions(text: &str) -> Vec<String> {
     asked.collect()
 }
 
-/// Returns the items of lists, each with the lines that belong to it. Code is left out.
+/// Returns the items of lists, each with its continuation lines. Code is skipped.
 fn list_items(lines: &[MarkdownLine<'_>]) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
-    // Indentation of the items; set while the last one may continue.
-    let (mut indent, mut goes_on) = (0, false);
+    // Indentation of the items, and whether the last one may continue.
+    let mut indent = 0;
+    let mut goes_on = false;
 
     for line in lines.iter().filter(|line| !line.is_code()) {
         let text = line.text.trim();
@@ -60,8 +65,10 @@ fn list_items(lines: &[MarkdownLine<'_>]) -> Vec<String> {
             goes_on = false;
             continue;
         }
+
         let item = item_text(text);
         let is_deeper = !items.is_empty() && line.indent() > indent;
+
         match (item, items.last_mut()) {
             (_, Some(last)) if is_deeper || (item.is_none() && goes_on) => {
                 last.push(' ');
@@ -78,7 +85,7 @@ fn list_items(lines: &[MarkdownLine<'_>]) -> Vec<String> {
     items
 }
 
-/// Returns the text of a list's item.
+/// Returns the text of a list item.
 fn item_text(text: &str) -> Option<&str> {
     let bullet = ["- ", "* ", "+ "]
         .iter()
@@ -105,7 +112,7 @@ fn without_formatting(text: &str) -> &str {
     text.trim_end_matches(['*', '_', '`', '"', ' ', '.'])
 }
 
-/// Cuts a text into sentences, each with its mark at the end. Marks inside code spans end nothing.
+/// Splits a text into sentences, each with its final mark. Marks inside code spans are ignored.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -116,6 +123,7 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
                 .starts_with(|next: char| next.is_whitespace() || "*_\")".contains(next));
             !in_code && matches!(c, '.' | '?' | '!') && (ends || at + c.len_utf8() == rest.len())
         });
+
         let (sentence, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at + 1));
         rest = after;
         let sentence = sentence.trim_start_matches(['*', '_', '"', ')', ' ']);

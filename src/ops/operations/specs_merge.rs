@@ -7,7 +7,7 @@ use crate::models::{OperationId, SessionId, StepOutcome, StepResult};
 use crate::ops::fs::{artifacts, has_change, write_text};
 use crate::ops::git::WorktreeMerge;
 use crate::ops::{Act, ChangeSite, Inspect, Inspection, Operation, Site, Step, TurnEnd};
-use crate::spec::{self, Conflict};
+use crate::spec::{self, SpecConflict};
 
 /// Before a turn, it reports conflicts, so that no agent is called in vain. After it, the target branch is merged into
 /// the change if it has moved, and the merged specs are written. The content of its step is the current date.
@@ -170,7 +170,7 @@ fn merge_specs(
 }
 
 /// Returns the error for sections of a spec that both sides have changed.
-fn spec_conflict(session: &SessionId, path: &str, conflicts: &[Conflict]) -> Error {
+fn spec_conflict(session: &SessionId, path: &str, conflicts: &[SpecConflict]) -> Error {
     let list: String = conflicts
         .iter()
         .map(|conflict| format!("\n  {path}: {}: {}", conflict.section, conflict.why))

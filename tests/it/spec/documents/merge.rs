@@ -1,13 +1,13 @@
 //! Merging specs by hand-written examples.
 
-use agentd::spec::{Conflict, check_spec, merge, touched};
+use agentd::spec::{SpecConflict, check_spec, merge, touched};
 
 use super::login;
 
 const NOW: &str = "2026-02-01T10:00:00Z";
 
 /// Returns the sections of conflicts, each with why.
-fn told(conflicts: &[Conflict]) -> Vec<String> {
+fn told(conflicts: &[SpecConflict]) -> Vec<String> {
     conflicts
         .iter()
         .map(|found| format!("{}: {}", found.section, found.why))

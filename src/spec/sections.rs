@@ -1,5 +1,5 @@
-//! The parts of a spec's body, which are checked and merged one by one: the text before the first section, each
-//! section's own text, each requirement, each scenario.
+//! Parts of a spec's body, which are checked and merged one by one: the text before the first
+//! section, each section's text, each requirement and each scenario.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use super::is_requirement_id;
 use crate::text::front_matter::{FrontMatterSplit, split_front_matter};
 use crate::text::markdown::{LineKind, MarkdownLine, markdown_lines};
 
-/// A body, and where in it what counts starts and ends.
-pub(super) struct Body<'a> {
-    /// The whole body, with its tags.
+/// Body of a spec, and its lines between `<spec>` and `</spec>`.
+pub(super) struct SpecBody<'a> {
+    /// The whole body, including the tags.
     pub(super) text: &'a str,
-    /// All its lines.
+    /// All lines of the body.
     pub(super) lines: Vec<MarkdownLine<'a>>,
-    /// The index of the line `<spec>`, if there is one.
+    /// Index of the line `<spec>`, if there is one.
     pub(super) open: Option<usize>,
-    /// The index of the last line `</spec>`, if there is one.
+    /// Index of the last line `</spec>`, if there is one.
     pub(super) close: Option<usize>,
 }
 
-/// What a part is.
+/// Kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind<'a> {
-    /// All before the first section, with the title.
+    /// Everything before the first section, including the title.
     Preamble,
-    /// A `## Section`: its own text, with all below it that is no requirement or scenario.
+    /// A `## Section`: everything in it that is not part of a requirement or scenario.
     Section,
     /// A `### R1 - Title`.
     Requirement { id: &'a str, title: &'a str },
@@ -32,43 +32,45 @@ pub(super) enum PartKind<'a> {
     Scenario { title: &'a str },
 }
 
-/// What tells a part from all others of its document, and is the same in all its versions.
+/// Identity of a part, the same in all versions of a document.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    /// Its name: `#`, `## Overview`, `R1`, `Scenario: x`.
+pub(super) struct PartKey {
+    /// Name: `#`, `## Overview`, `R1`, `Scenario: x`.
     pub(super) name: String,
-    /// How many of that name stand before it; none does in a spec without faults.
+    /// Number of earlier parts with the same name; 0 in a valid spec.
     nth: usize,
 }
 
-/// A part of a body.
+/// A part of a spec's body.
 #[derive(Clone, Debug)]
-pub(super) struct Part<'a> {
-    pub(super) key: Key,
+pub(super) struct SpecPart<'a> {
+    pub(super) key: PartKey,
     pub(super) kind: PartKind<'a>,
-    /// The line of its heading, or of its first text.
+    /// Line of its heading, or of its first text.
     pub(super) line: usize,
-    /// Its heading as it is written; of the preamble, the title.
+    /// Heading as written; the title for the preamble.
     pub(super) heading: &'a str,
-    /// The indices of its lines in the body.
+    /// Indices of its lines in the body.
     pub(super) lines: std::ops::Range<usize>,
-    /// All of it, without blank lines around it.
+    /// Text of the part, without surrounding blank lines.
     pub(super) text: &'a str,
-    /// The index of the section or preamble in which it stands; its own for those.
+    /// Index of the enclosing section or preamble; its own index for those.
     pub(super) parent: usize,
 }
 
-impl<'a> Body<'a> {
+impl<'a> SpecBody<'a> {
     /// Finds the body of a document.
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(super) fn from_document(text: &'a str) -> Self {
         let FrontMatterSplit {
             body, body_line, ..
         } = split_front_matter(text);
         let lines = markdown_lines(body, body_line);
+
         let is_tag =
             |line: &MarkdownLine<'_>, tag| line.kind == LineKind::Text && line.text.trim() == tag;
         let open = lines.iter().position(|line| is_tag(line, "<spec>"));
         let close = lines.iter().rposition(|line| is_tag(line, "</spec>"));
+
         Self {
             text: body,
             lines,
@@ -77,13 +79,13 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Returns the indices of the lines between the tags, or of all where there are none.
+    /// Returns the indices of the lines between the tags, or of all lines without tags.
     pub(super) fn inside(&self) -> std::ops::Range<usize> {
         let start = self.open.map_or(0, |open| open + 1);
         start..self.close.unwrap_or(self.lines.len()).max(start)
     }
 
-    /// Returns the text of some lines without blank lines around it.
+    /// Returns the text of some lines, without surrounding blank lines.
     pub(super) fn text_of(&self, range: std::ops::Range<usize>) -> &'a str {
         let lines = &self.lines[range];
         let Some(first) = lines.iter().find(|line| !line.is_blank()) else {
@@ -95,23 +97,23 @@ impl<'a> Body<'a> {
         self.text[first.start..end].trim_end()
     }
 
-    /// Returns the indices of a part's lines below its heading, up to the next heading of level 3 if there is one.
-    pub(super) fn below(&self, part: &Part<'_>) -> std::ops::Range<usize> {
+    /// Returns the indices of a part's lines after its heading, up to the next level 3 heading.
+    pub(super) fn content_lines(&self, part: &SpecPart<'_>) -> std::ops::Range<usize> {
         let start = part.lines.start + 1;
         let is_next = |line: &MarkdownLine<'_>| matches!(line.kind, LineKind::Heading(3, _));
         let end = self.lines[start..part.lines.end].iter().position(is_next);
         start..end.map_or(part.lines.end, |end| start + end)
     }
 
-    /// Cuts the body into its parts.
-    pub(super) fn parts(&self) -> Vec<Part<'a>> {
+    /// Splits the body into its parts.
+    pub(super) fn parts(&self) -> Vec<SpecPart<'a>> {
         let inside = self.inside();
         let mut starts: Vec<(usize, PartKind<'a>)> = vec![(inside.start, PartKind::Preamble)];
         for index in inside.clone() {
             let kind = match self.lines[index].kind {
                 LineKind::Heading(2, _) => PartKind::Section,
-                // Another heading belongs to what it follows, and is merged with that.
-                LineKind::Heading(3, title) => match special(title) {
+                // Another heading belongs to the part before it, and is merged with that part.
+                LineKind::Heading(3, title) => match parse_part_heading(title) {
                     Some(kind) => kind,
                     None => continue,
                 },
@@ -119,21 +121,25 @@ impl<'a> Body<'a> {
             };
             starts.push((index, kind));
         }
+
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-        let mut parts: Vec<Part<'a>> = Vec::new();
+        let mut parts: Vec<SpecPart<'a>> = Vec::new();
         let mut parent = 0;
+
         for (place, &(start, kind)) in starts.iter().enumerate() {
             let end = starts.get(place + 1).map_or(inside.end, |next| next.0);
             if matches!(kind, PartKind::Preamble | PartKind::Section) {
                 parent = place;
             }
-            let (line, heading, title) = self.heading(kind, start..end);
-            let name = name(kind, title);
+
+            let (line, heading, title) = self.find_heading(kind, start..end);
+            let name = part_name(kind, title);
             let count = seen.entry(name.clone()).or_default();
-            let key = Key { name, nth: *count };
+            let key = PartKey { name, nth: *count };
             *count += 1;
+
             let text = self.text_of(start..end);
-            parts.push(Part {
+            parts.push(SpecPart {
                 key,
                 kind,
                 line,
@@ -146,8 +152,8 @@ impl<'a> Body<'a> {
         parts
     }
 
-    /// Returns the line of a part, its heading and the words of that.
-    fn heading(
+    /// Returns the line of a part's heading, the heading and its title.
+    fn find_heading(
         &self,
         kind: PartKind<'_>,
         range: std::ops::Range<usize>,
@@ -172,8 +178,8 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Returns what names a part in all versions of its document.
-fn name(kind: PartKind<'_>, title: &str) -> String {
+/// Returns the name of a part.
+fn part_name(kind: PartKind<'_>, title: &str) -> String {
     match kind {
         PartKind::Preamble => "#".to_owned(),
         PartKind::Section => format!("## {title}"),
@@ -182,12 +188,13 @@ fn name(kind: PartKind<'_>, title: &str) -> String {
     }
 }
 
-/// Tells a requirement or a scenario by its title.
-pub(super) fn special(title: &str) -> Option<PartKind<'_>> {
+/// Parses the title of a requirement or a scenario; `None` for any other title.
+pub(super) fn parse_part_heading(title: &str) -> Option<PartKind<'_>> {
     if let Some(title) = title.strip_prefix("Scenario:") {
         let title = title.trim();
         return (!title.is_empty()).then_some(PartKind::Scenario { title });
     }
+
     let (id, title) = match title.split_once(':') {
         Some((id, title)) if is_requirement_id(id) => (id, title.trim()),
         _ => title
@@ -197,8 +204,8 @@ pub(super) fn special(title: &str) -> Option<PartKind<'_>> {
     (is_requirement_id(id) && !title.is_empty()).then_some(PartKind::Requirement { id, title })
 }
 
-/// Tells a title that looks like one of a requirement or a scenario, whatever it lacks.
-pub(super) fn looks_special(title: &str) -> bool {
+/// Returns true for a title that resembles a requirement or a scenario, even if it is malformed.
+pub(super) fn looks_like_part_heading(title: &str) -> bool {
     let word = title
         .split(|c: char| !c.is_ascii_alphanumeric())
         .next()

@@ -1,36 +1,38 @@
-//! The code fences of a spec: diagrams, schemas, interfaces, and whether the head tells the truth about them.
+//! Code blocks of a spec: diagrams, schemas and interfaces, and their declaration in the front
+//! matter.
 
 use serde_json::Value;
 
 use super::Fault;
-use super::head::{Flags, line};
+use super::front_matter::{DesignFlags, line_of};
 use crate::text::json_schema::{SchemaDraft, check_schema, looks_like_schema};
 use crate::text::markdown::{LineKind, MarkdownLine};
 
-/// Which kinds of design elements a body holds.
+/// Kinds of design elements that a body contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Design {
-    /// A fence of `mermaid`.
+pub(super) struct DesignElements {
+    /// A `mermaid` block.
     pub(super) mermaid: bool,
-    /// A fence of `json` that is a schema.
+    /// A `json` block that is a schema.
     pub(super) json_schema: bool,
-    /// A fence without a language.
+    /// A block without a language.
     pub(super) pseudo_code: bool,
-    /// A fence of a language for interfaces of services, or of YAML or JSON that says so first.
+    /// A block in an interface description language, or YAML or JSON with such a key.
     pub(super) api_spec: bool,
 }
 
-/// Languages that describe nothing but interfaces of services.
+/// Languages that only describe service interfaces.
 const API_LANGUAGES: [&str; 5] = ["openapi", "asyncapi", "graphql", "proto", "protobuf"];
 
-/// Keys with which a description of a service in YAML or JSON starts.
+/// Top-level keys of a service description in YAML or JSON.
 const API_KEYS: [&str; 3] = ["openapi", "asyncapi", "swagger"];
 
-impl Design {
-    /// Looks at the fences among some lines of a text; what is wrong with one is a fault.
-    pub(super) fn of(text: &str, lines: &[MarkdownLine<'_>], faults: &mut Vec<Fault>) -> Self {
+impl DesignElements {
+    /// Finds the code blocks among some lines of a text, and adds the faults in them.
+    pub(super) fn find(text: &str, lines: &[MarkdownLine<'_>], faults: &mut Vec<Fault>) -> Self {
         let mut design = Self::default();
         let mut open: Option<(&MarkdownLine<'_>, &str, usize)> = None;
+
         for (index, line) in lines.iter().enumerate() {
             match (line.kind, open) {
                 (LineKind::FenceOpen(language), _) => {
@@ -38,19 +40,20 @@ impl Design {
                     open = Some((line, language, start));
                 }
                 (LineKind::FenceClose, Some((first, language, start))) => {
-                    design.add(language, &text[start..line.start], first.number, faults);
+                    design.add_block(language, &text[start..line.start], first.number, faults);
                     open = None;
                 }
                 _ => {}
             }
         }
+
         if let Some((first, ..)) = open {
             faults.push(Fault::new(first.number, "this code fence is not closed"));
         }
         design
     }
 
-    fn add(&mut self, language: &str, code: &str, line: usize, faults: &mut Vec<Fault>) {
+    fn add_block(&mut self, language: &str, code: &str, line: usize, faults: &mut Vec<Fault>) {
         match language.to_ascii_lowercase().as_str() {
             "mermaid" => self.mermaid = true,
             "" | "pseudo" | "pseudocode" => self.pseudo_code = true,
@@ -71,6 +74,7 @@ impl Design {
                 return;
             }
         };
+
         if API_KEYS.iter().any(|key| value.get(key).is_some()) {
             self.api_spec = true;
         } else if looks_like_schema(&value) {
@@ -83,8 +87,8 @@ impl Design {
         }
     }
 
-    /// Compares the flags of a head.
-    pub(super) fn check(self, flags: &Flags, faults: &mut Vec<Fault>) {
+    /// Adds a fault for each flag of the front matter that does not match the body.
+    pub(super) fn check(self, flags: &DesignFlags, faults: &mut Vec<Fault>) {
         let rows = [
             (
                 "has_mermaid",
@@ -111,6 +115,7 @@ impl Design {
                 "a fence of `openapi`, `graphql` or `proto`",
             ),
         ];
+
         for (name, flag, is_there, what) in rows
             .into_iter()
             .filter(|(_, flag, is_there, _)| flag.value != *is_there)
@@ -119,7 +124,8 @@ impl Design {
                 true => format!("`{name}` is false, but the body has {what}"),
                 false => format!("`{name}` is true, but the body has no such part"),
             };
-            let fault = Fault::new(line(flag), message);
+
+            let fault = Fault::new(line_of(flag), message);
             faults.push(if is_there {
                 fault
             } else {

@@ -1,4 +1,4 @@
-//! The YAML head of a spec: what it says of the body, and how it is written.
+//! Front matter of specs and proposals: reading and checking.
 
 use serde::Deserialize;
 
@@ -6,13 +6,13 @@ use super::{Fault, is_requirement_id, is_spec_id};
 use crate::error::{Error, ErrorKind};
 use crate::text::yaml::{self, Placed};
 
-/// The line at which every head starts.
-const FIRST: usize = 2;
+/// First line of the YAML in a document, after the opening `---`.
+const FIRST_LINE: usize = 2;
 
-/// The head of a spec, as it is written. Any other key is an error.
+/// Front matter of a spec. Unknown keys are errors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Head {
+pub(super) struct SpecFrontMatter {
     pub(super) id: Placed<String>,
     #[serde(rename = "type")]
     kind: Placed<String>,
@@ -20,35 +20,35 @@ pub(super) struct Head {
     pub(super) version: Placed<u64>,
     pub(super) created_at: Placed<String>,
     pub(super) updated_at: Placed<String>,
-    pub(super) requirements: Counts,
-    pub(super) design_elements: Flags,
+    pub(super) requirements: RequirementCounts,
+    pub(super) design_elements: DesignFlags,
 }
 
-/// What a head says of the requirements.
+/// Requirements that the front matter lists.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Counts {
+pub(super) struct RequirementCounts {
     pub(super) total: Placed<usize>,
     pub(super) ids: Vec<Placed<String>>,
 }
 
-/// What a head says of the fences.
+/// Kinds of code blocks that the front matter declares.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Flags {
+pub(super) struct DesignFlags {
     pub(super) has_mermaid: Placed<bool>,
     pub(super) has_json_schema: Placed<bool>,
     pub(super) has_pseudo_code: Placed<bool>,
     pub(super) has_api_spec: Placed<bool>,
 }
 
-/// Returns the line of a value of a head.
-pub(super) fn line<T>(placed: &Placed<T>) -> usize {
-    line_from(FIRST, placed)
+/// Returns the document line of a value in the front matter.
+pub(super) fn line_of<T>(placed: &Placed<T>) -> usize {
+    line_in_block(FIRST_LINE, placed)
 }
 
-/// Returns the line of a value of YAML that starts at a line of its document.
-pub(super) fn line_from<T>(first: usize, placed: &Placed<T>) -> usize {
+/// Returns the document line of a value in YAML that starts at line `first`.
+pub(super) fn line_in_block<T>(first: usize, placed: &Placed<T>) -> usize {
     usize::try_from(placed.referenced.line())
         .unwrap_or(1)
         .max(1)
@@ -56,7 +56,7 @@ pub(super) fn line_from<T>(first: usize, placed: &Placed<T>) -> usize {
         - 1
 }
 
-/// Reads YAML that starts at a line of its document.
+/// Parses YAML that starts at line `first` of its document.
 pub(super) fn read_yaml<T: serde::de::DeserializeOwned>(
     text: &str,
     first: usize,
@@ -71,79 +71,85 @@ pub(super) fn read_yaml<T: serde::de::DeserializeOwned>(
     })
 }
 
-impl Head {
-    /// Reads a head that starts at line 2.
+impl SpecFrontMatter {
+    /// Parses front matter that starts at line 2.
     pub(super) fn read(text: &str) -> Result<Self, Fault> {
-        read_yaml(text, FIRST).map_err(|fault| {
+        read_yaml(text, FIRST_LINE).map_err(|fault| {
             fault.with_hint(
                 "it holds id, type, title, version, dates, requirements and design_elements",
             )
         })
     }
 
-    /// Finds what is wrong with a head by itself.
+    /// Adds the faults of the front matter itself, without the body.
     pub(super) fn check(&self, faults: &mut Vec<Fault>) {
-        check_name(&self.id, &self.kind, "spec", &self.title, faults);
+        check_common_keys(&self.id, &self.kind, "spec", &self.title, faults);
+
         if !is_spec_id(&self.id.value) {
-            let message = format!("`{}` is not the id of a spec", shown(&self.id.value));
+            let message = format!("`{}` is not the id of a spec", shorten(&self.id.value));
             faults.push(
-                Fault::new(line(&self.id), message)
+                Fault::new(line_of(&self.id), message)
                     .with_hint("lower-case letters, digits and `-`, like `add-login`"),
             );
         }
+
         if self.version.value == 0 {
-            faults.push(Fault::new(line(&self.version), "the first version is 1"));
+            faults.push(Fault::new(line_of(&self.version), "the first version is 1"));
         }
+
         for date in [&self.created_at, &self.updated_at] {
-            if !is_date(&date.value) {
-                let message = format!("`{}` is not a date with its time", shown(&date.value));
+            if !is_timestamp(&date.value) {
+                let message = format!("`{}` is not a date with its time", shorten(&date.value));
                 faults.push(
-                    Fault::new(line(date), message).with_hint("write it like 2026-01-31T12:00:00Z"),
+                    Fault::new(line_of(date), message)
+                        .with_hint("write it like 2026-01-31T12:00:00Z"),
                 );
             }
         }
+
         let mut ids: Vec<&Placed<String>> = self.requirements.ids.iter().collect();
         ids.sort_by(|a, b| a.value.cmp(&b.value));
         for pair in ids.windows(2).filter(|pair| pair[0].value == pair[1].value) {
             faults.push(Fault::new(
-                line(pair[1]),
-                format!("`{}` is listed twice", shown(&pair[1].value)),
+                line_of(pair[1]),
+                format!("`{}` is listed twice", shorten(&pair[1].value)),
             ));
         }
+
         for id in self
             .requirements
             .ids
             .iter()
             .filter(|id| !is_requirement_id(&id.value))
         {
-            let message = format!("`{}` is not the id of a requirement", shown(&id.value));
-            faults.push(Fault::new(line(id), message).with_hint("they are R1, R2 and so on"));
+            let message = format!("`{}` is not the id of a requirement", shorten(&id.value));
+            faults.push(Fault::new(line_of(id), message).with_hint("they are R1, R2 and so on"));
         }
     }
 }
 
-/// The head of a proposal, as it is written. Any other key is an error.
+/// Front matter of a proposal. Unknown keys are errors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ProposalHead {
+pub(super) struct ProposalFrontMatter {
     id: Placed<String>,
     #[serde(rename = "type")]
     kind: Placed<String>,
     title: Placed<String>,
 }
 
-impl ProposalHead {
-    /// Reads and checks a head that starts at line 2.
+impl ProposalFrontMatter {
+    /// Parses and checks front matter that starts at line 2.
     pub(super) fn check(text: &str, faults: &mut Vec<Fault>) {
-        match read_yaml::<Self>(text, FIRST) {
-            Ok(head) => check_name(&head.id, &head.kind, "proposal", &head.title, faults),
+        match read_yaml::<Self>(text, FIRST_LINE) {
+            Ok(head) => check_common_keys(&head.id, &head.kind, "proposal", &head.title, faults),
             Err(fault) => faults.push(fault.with_hint("it holds id, type and title")),
         }
     }
 }
 
-/// Finds what is wrong with the keys that every head has.
-fn check_name(
+/// Adds the faults of the keys that specs and proposals share.
+fn check_common_keys(
     id: &Placed<String>,
     kind: &Placed<String>,
     wanted: &str,
@@ -151,9 +157,10 @@ fn check_name(
     faults: &mut Vec<Fault>,
 ) {
     if kind.value != wanted {
-        let message = format!("the type is `{}`, not `{wanted}`", shown(&kind.value));
-        faults.push(Fault::new(line(kind), message));
+        let message = format!("the type is `{}`, not `{wanted}`", shorten(&kind.value));
+        faults.push(Fault::new(line_of(kind), message));
     }
+
     for (name, placed) in [("id", id), ("title", title)] {
         let value = placed.value.trim();
         let problem = match value {
@@ -162,17 +169,17 @@ fn check_name(
             _ if value.contains(char::is_control) => "holds control characters",
             _ => continue,
         };
-        faults.push(Fault::new(line(placed), format!("the {name} {problem}")));
+        faults.push(Fault::new(line_of(placed), format!("the {name} {problem}")));
     }
 }
 
-/// Tells whether a whole text is a placeholder of a skeleton, such as `<Title>`.
+/// Returns true if the whole text is a placeholder of a skeleton, such as `<Title>`.
 pub(super) fn is_placeholder(text: &str) -> bool {
     text.starts_with('<') && text.find('>') == Some(text.len() - 1)
 }
 
-/// Returns the start of a text that may be long.
-pub(super) fn shown(text: &str) -> String {
+/// Returns at most 60 characters of a text, with `…` if it is longer.
+pub(super) fn shorten(text: &str) -> String {
     let mut shown: String = text.chars().take(60).collect();
     if shown.len() < text.len() {
         shown.push('…');
@@ -180,8 +187,9 @@ pub(super) fn shown(text: &str) -> String {
     shown
 }
 
-/// Tells a date with its time in UTC: `2026-01-31T12:00:00Z`.
-fn is_date(text: &str) -> bool {
+/// Returns true for a UTC timestamp: `2026-01-31T12:00:00Z`. The day is not checked against the
+/// month.
+fn is_timestamp(text: &str) -> bool {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00Z";
     let is_like = |(byte, shape): (u8, &u8)| {
         if *shape == b'0' {
@@ -190,9 +198,11 @@ fn is_date(text: &str) -> bool {
             byte == *shape
         }
     };
+
     if text.len() != SHAPE.len() || !text.bytes().zip(SHAPE).all(is_like) {
         return false;
     }
+
     let within = |from: usize, low: u32, high: u32| {
         text.get(from..from + 2)
             .and_then(|part| part.parse().ok())
