@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use super::tally::{self, Tallies, Tally, Total};
+use super::turn_index::{self, Tallies, Tally, Total};
 use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Marks, Scope, Store, Turns, blob_id};
 use crate::error::Result;
 use crate::models::{
@@ -60,7 +60,7 @@ impl Ledger {
         self.sessions
             .get_mut(&lease.session)
             .filter(valid)
-            .ok_or_else(|| tally::void(&lease.session))
+            .ok_or_else(|| turn_index::void(&lease.session))
     }
 }
 
@@ -124,11 +124,11 @@ impl Store for MemoryStore {
             .flat_map(Event::texts)
             .find(|id| !there(id))
         {
-            return Err(tally::missing(id));
+            return Err(turn_index::missing(id));
         }
         let mut draft = Draft::over(&ledger.kept);
         for event in entry.events {
-            tally::count(&mut draft, &lease.session, event, &entry.budget, now)?;
+            turn_index::count(&mut draft, &lease.session, event, &entry.budget, now)?;
         }
         let changed = draft.changed();
         for (key, tally) in changed.tallies {
@@ -211,7 +211,7 @@ impl Store for MemoryStore {
         let tallies = ledger.kept.tallies.values();
         let asked =
             tallies.filter(|tally| session.is_none_or(|session| *session == tally.row.session));
-        Ok(tally::usage_of(asked.map(|tally| tally.row.clone())))
+        Ok(turn_index::usage_of(asked.map(|tally| tally.row.clone())))
     }
 
     fn measure(&self, measurement: &Measurement, now: SystemTime) -> Result<()> {
@@ -324,5 +324,5 @@ impl Tallies for Draft<'_> {
 
 /// Returns a time as every store keeps it: in whole milliseconds.
 fn whole(time: SystemTime) -> SystemTime {
-    tally::from_millis(tally::to_millis(time))
+    turn_index::from_millis(turn_index::to_millis(time))
 }

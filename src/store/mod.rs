@@ -22,7 +22,7 @@
 
 mod memory;
 mod sqlite;
-mod tally;
+mod turn_index;
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;

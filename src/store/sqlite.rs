@@ -1,10 +1,10 @@
 //! The ledger as a SQLite database at `.agentd/ledger.db`.
 
 mod chain;
+mod compression;
+mod location;
 mod open;
-mod pack;
-mod place;
-mod restore;
+mod reattach;
 mod schema;
 mod tables;
 mod verify;
@@ -21,7 +21,9 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use self::chain::Chain;
 use self::open::{MAX_OPERATION, MAX_VERIFICATION, Opened, count, damaged, failed};
 use self::tables::{KeptTurn, SessionTables, TURNS};
-use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Marks, Scope, Store, Turns, tally};
+use super::{
+    Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Marks, Scope, Store, Turns, turn_index,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
     BlobId, CallOutcome, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow,
@@ -56,8 +58,8 @@ impl SqliteStore {
     ///
     /// Those of [`Self::open`].
     pub fn open_as(root: &Path, id: &str) -> Result<Self> {
-        let folder = place::make(root)?;
-        if !place::has_ledger(&folder)? {
+        let folder = location::make(root)?;
+        if !location::has_ledger(&folder)? {
             open::create(&folder, id)?;
         }
         Self::of(root, &folder)
@@ -69,10 +71,10 @@ impl SqliteStore {
     ///
     /// Those of [`Self::open`].
     pub fn open_existing(root: &Path) -> Result<Option<Self>> {
-        let Some(folder) = place::find(root)? else {
+        let Some(folder) = location::find(root)? else {
             return Ok(None);
         };
-        if !place::has_ledger(&folder)? {
+        if !location::has_ledger(&folder)? {
             return Ok(None);
         }
         Self::of(root, &folder).map(Some)
@@ -147,7 +149,7 @@ impl SqliteStore {
     /// Returns the connection to write through: its file is where it was, or was put back.
     fn writer(&self) -> Result<MutexGuard<'_, Opened>> {
         let mut opened = self.connection();
-        restore::restore(&mut opened, &self.root)?;
+        reattach::restore(&mut opened, &self.root)?;
         Ok(opened)
     }
 }
@@ -175,7 +177,7 @@ fn changed_meanwhile(changes: &[String]) -> Error {
     let first = changes.first().map(String::as_str).unwrap_or_default();
     let message = format!(
         "{} was changed while an agent was running: {first}{more}",
-        place::ledger()
+        location::ledger()
     );
     Error::new(ErrorKind::LedgerChanged, message).with_hint(
         "nothing of that call counts; `agentd doctor` checks the ledger, or put a copy back",
@@ -233,7 +235,7 @@ impl Store for SqliteStore {
                 return Ok(Claim::Busy(held));
             }
             let take = include_str!("sql/claim.sql");
-            let values = params![session.as_str(), holder, tally::to_millis(now)];
+            let values = params![session.as_str(), holder, turn_index::to_millis(now)];
             let fence = transaction
                 .query_row(take, values, |row| tables::number(row, 0))
                 .map_err(failed)?;
@@ -253,7 +255,7 @@ impl Store for SqliteStore {
         let mut connection = self.writer()?;
         write(&mut connection, Outlasts::TheProcess, |transaction| {
             let chain = self.own_chain(transaction, lease)?;
-            let values = params![tally::to_millis(now), chain.session];
+            let values = params![turn_index::to_millis(now), chain.session];
             transaction
                 .execute("UPDATE sessions SET seen = ?1 WHERE id = ?2", values)
                 .map_err(failed)?;
@@ -299,7 +301,7 @@ impl Store for SqliteStore {
             for id in entry.events.iter().flat_map(Event::texts) {
                 let there = |hash: Hash| Ok(given.contains(&hash) || has_blob(transaction, &hash)?);
                 if hash_of(id).map(there).transpose()? != Some(true) {
-                    return Err(tally::missing(id));
+                    return Err(turn_index::missing(id));
                 }
             }
             let mut tables = SessionTables {
@@ -307,8 +309,13 @@ impl Store for SqliteStore {
                 id: chain.session,
             };
             for (event, body) in entry.events.iter().zip(&bodies) {
-                tally::count(&mut tables, &lease.session, event, &entry.budget, now)?;
-                chain.append(transaction, &lease.session, body, tally::to_millis(now))?;
+                turn_index::count(&mut tables, &lease.session, event, &entry.budget, now)?;
+                chain.append(
+                    transaction,
+                    &lease.session,
+                    body,
+                    turn_index::to_millis(now),
+                )?;
             }
             chain.keep(transaction)?;
             Ok(chain)
@@ -334,7 +341,7 @@ impl Store for SqliteStore {
 
     fn check_unchanged(&self, lease: &Lease, marks: &Marks) -> Result<()> {
         // The open connection may have pages in memory that differ from the files by now.
-        let folder = place::make(&self.root)?;
+        let folder = location::make(&self.root)?;
         let mut fresh = open::open(&folder)?;
         fresh.deadline.renew(MAX_VERIFICATION);
         let reading = fresh
@@ -366,7 +373,10 @@ impl Store for SqliteStore {
                 if bytes > MAX_SESSION_BYTES {
                     return Err(tables::odd(1, "more than a session can have"));
                 }
-                Ok((tally::from_millis(row.get(0)?), tables::event(&body, 1)?))
+                Ok((
+                    turn_index::from_millis(row.get(0)?),
+                    tables::event(&body, 1)?,
+                ))
             },
         )
     }
@@ -387,7 +397,7 @@ impl Store for SqliteStore {
         };
         let bytes = usize::try_from(size)
             .ok()
-            .and_then(|size| pack::unpack(&kept, size));
+            .and_then(|size| compression::unpack(&kept, size));
         let whole = bytes.filter(|bytes| blake3::hash(bytes) == hash);
         whole
             .map(Some)
@@ -425,7 +435,7 @@ impl Store for SqliteStore {
 
     fn usage(&self, session: Option<&SessionId>) -> Result<Vec<UsageRow>> {
         let kept = kept_turns(&self.connection(), session, usize::MAX)?;
-        Ok(tally::usage_of(kept.into_iter().map(|kept| kept.row)))
+        Ok(turn_index::usage_of(kept.into_iter().map(|kept| kept.row)))
     }
 
     fn measure(&self, measurement: &Measurement, now: SystemTime) -> Result<()> {
@@ -441,7 +451,7 @@ impl Store for SqliteStore {
         let mut connection = self.writer()?;
         write(&mut connection, Outlasts::TheProcess, |transaction| {
             let insert = "INSERT INTO measurements (at, agent, model, kind, figure) VALUES (?1, ?2, ?3, ?4, ?5)";
-            let values = params![tally::to_millis(now), agent, model, kind, written];
+            let values = params![turn_index::to_millis(now), agent, model, kind, written];
             transaction.execute(insert, values).map_err(failed)?;
             let values = params![kind, model, agent, count(MOST_MEASUREMENTS)];
             transaction
@@ -524,7 +534,7 @@ fn new_blobs<'a>(
 ) -> Result<(HashSet<Hash>, Vec<KeptBlob<'a>>)> {
     let (mut given, mut lacking) = (HashSet::new(), Vec::new());
     for bytes in blobs {
-        if bytes.len() > pack::MAX_TEXT_BYTES {
+        if bytes.len() > compression::MAX_TEXT_BYTES {
             let message = format!("the ledger cannot keep a text of {} bytes", bytes.len());
             return Err(Error::new(ErrorKind::LedgerUnusable, message)
                 .with_hint("lower `output_bytes` under [limits]"));
@@ -534,7 +544,7 @@ fn new_blobs<'a>(
             lacking.push(KeptBlob {
                 id,
                 size: bytes.len(),
-                kept: pack::pack(bytes),
+                kept: compression::pack(bytes),
             });
         }
     }

@@ -5,10 +5,10 @@ use blake3::Hash;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::open::{count, damaged, failed};
-use super::{pack, tables};
+use super::{compression, tables};
 use crate::error::Result;
 use crate::models::SessionId;
-use crate::store::{Lease, tally};
+use crate::store::{Lease, turn_index};
 
 /// Where the chain of a session's events ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Chain {
             .optional();
         found
             .map_err(failed)?
-            .ok_or_else(|| tally::void(&lease.session))
+            .ok_or_else(|| turn_index::void(&lease.session))
     }
 
     /// Records an event.
@@ -50,7 +50,7 @@ impl Chain {
     ) -> Result<()> {
         self.events += 1;
         let hash = event_hash(&self.head, session, self.events, at, body);
-        let (packed, number) = (pack::pack_body(body), count(self.events));
+        let (packed, number) = (compression::pack_body(body), count(self.events));
         let kept: &dyn rusqlite::ToSql = match &packed {
             Some(packed) => packed,
             None => &body,

@@ -10,8 +10,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
 
-use super::pack::MAX_TEXT_BYTES;
-use super::place::{self, FILE, FileId};
+use super::compression::MAX_TEXT_BYTES;
+use super::location::{self, FILE, FileId};
 use super::{chain, schema};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -94,12 +94,12 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     // Looked at first: one that is put in its place in between is then noticed before anything is written.
     let found = path
         .metadata()
-        .map_err(|error| place::unwritable(&place::ledger(), error))?;
+        .map_err(|error| location::unwritable(&location::ledger(), error))?;
     // It is made under another name, so that no moment leaves an empty one.
     if found.len() == 0 {
         return Err(damaged("is empty"));
     }
-    place::check_companions(folder)?;
+    location::check_companions(folder)?;
     let (mut connection, deadline) = connect(&path)?;
     let marked: i32 = connection
         .pragma_query_value(None, "application_id", |row| row.get(0))
@@ -112,7 +112,7 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     Ok(Opened {
         connection,
         deadline,
-        file: place::file_id(&found),
+        file: location::file_id(&found),
         kept: None,
     })
 }
@@ -129,7 +129,7 @@ fn check_schema(connection: &mut Connection) -> Result<()> {
 
 /// Makes the ledger of a folder that has none.
 pub(super) fn create(folder: &Path, id: &str) -> Result<()> {
-    let unwritable = |error: io::Error| place::unwritable(&place::ledger(), error);
+    let unwritable = |error: io::Error| location::unwritable(&location::ledger(), error);
     // It gets its name when it is whole. Only its owner may look into it, from the start.
     let draft = tempfile::Builder::new()
         .prefix(FILE)
@@ -145,7 +145,7 @@ pub(super) fn create(folder: &Path, id: &str) -> Result<()> {
         .map_err(failed)?;
     connection.close().map_err(|(_, error)| failed(error))?;
     // If another process was faster, its ledger is as good.
-    place::name(draft.into_temp_path(), folder)
+    location::name(draft.into_temp_path(), folder)
         .map(|_| ())
         .map_err(unwritable)
 }
@@ -231,7 +231,7 @@ pub(super) fn count(number: impl TryInto<i64>) -> i64 {
 pub(super) fn unusable(what: &str) -> Error {
     Error::new(
         ErrorKind::LedgerUnusable,
-        format!("{} {what}", place::ledger()),
+        format!("{} {what}", location::ledger()),
     )
 }
 
@@ -267,7 +267,7 @@ pub(super) fn failed(error: rusqlite::Error) -> Error {
 fn storage_full() -> Error {
     Error::new(
         ErrorKind::StorageFull,
-        format!("there is no room left for {}", place::ledger()),
+        format!("there is no room left for {}", location::ledger()),
     )
     .with_hint("free some space and try again; what was recorded is kept")
 }

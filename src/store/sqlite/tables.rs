@@ -5,12 +5,12 @@ use std::time::SystemTime;
 use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::compression;
 use super::open::{count, failed};
-use super::pack;
 use crate::error::Result;
 use crate::models::{Amount, Event, Held, Measurement, Mode, SessionId, TurnRow};
 use crate::store::Scope;
-use crate::store::tally::{self, Call, Tallies, Tally, Total};
+use crate::store::turn_index::{self, Call, Tallies, Tally, Total};
 
 /// Selects what [`turn`] reads.
 pub(super) const TURNS: &str = include_str!("../sql/turns.sql");
@@ -31,7 +31,7 @@ pub(super) fn turn(row: &Row<'_>) -> rusqlite::Result<KeptTurn> {
         mode: Mode::new(row.get::<_, String>(3)?).map_err(|error| odd(3, error))?,
         agent: row.get(4)?,
         model: row.get(5)?,
-        started: tally::from_millis(row.get(6)?),
+        started: turn_index::from_millis(row.get(6)?),
         calls: number(row, 7)?,
         end: row.get::<_, Option<String>>(8)?.map(outcome).transpose()?,
         replied: row.get(9)?,
@@ -82,8 +82,8 @@ pub(super) fn held(row: &Row<'_>) -> rusqlite::Result<Option<Held>> {
     Ok(Some(Held {
         session: session(row, 0)?,
         holder: serde_json::from_str(&holder).map_err(|error| odd(1, error))?,
-        since: tally::from_millis(row.get(2)?),
-        seen: tally::from_millis(row.get(3)?),
+        since: turn_index::from_millis(row.get(2)?),
+        seen: turn_index::from_millis(row.get(3)?),
         fence: number(row, 4)?,
     }))
 }
@@ -92,7 +92,7 @@ pub(super) fn held(row: &Row<'_>) -> rusqlite::Result<Option<Held>> {
 pub(super) fn measurement(row: &Row<'_>) -> rusqlite::Result<(SystemTime, Measurement)> {
     let figure = serde_json::from_str(&row.get::<_, String>(3)?).map_err(|error| odd(3, error))?;
     Ok((
-        tally::from_millis(row.get(0)?),
+        turn_index::from_millis(row.get(0)?),
         Measurement {
             agent: row.get(1)?,
             model: row.get(2)?,
@@ -104,7 +104,9 @@ pub(super) fn measurement(row: &Row<'_>) -> rusqlite::Result<(SystemTime, Measur
 /// Reads the body of an event, as JSON.
 pub(super) fn body(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     match row.get_ref(column)? {
-        ValueRef::Blob(kept) => pack::unpack_body(kept).ok_or_else(|| odd(column, "not a body")),
+        ValueRef::Blob(kept) => {
+            compression::unpack_body(kept).ok_or_else(|| odd(column, "not a body"))
+        }
         value => Ok(value
             .as_str()
             .map_err(|error| odd(column, error))?
@@ -194,7 +196,7 @@ impl Tallies for SessionTables<'_> {
             row.mode.as_str(),
             row.agent,
             row.model,
-            tally::to_millis(row.started),
+            turn_index::to_millis(row.started),
             count(row.calls),
             outcome,
             row.replied,

@@ -6,12 +6,12 @@ use rusqlite::{Connection, Row};
 
 use super::chain::{event_hash, link_hash};
 use super::open::failed;
-use super::{hash_of, pack, rows, tables};
+use super::{compression, hash_of, rows, tables};
 use crate::error::{Error, Result};
 use crate::models::{Budget, Event, SessionId};
 use crate::store::Marks;
 use crate::store::memory::{Draft, Kept};
-use crate::store::tally::{self, Call, Tally, Total};
+use crate::store::turn_index::{self, Call, Tally, Total};
 
 /// Returns what is not as it was recorded, in words.
 pub(super) fn verify(connection: &Connection) -> Result<Vec<String>> {
@@ -119,8 +119,8 @@ fn texts(connection: &Connection, faults: &mut Vec<String>) -> Result<HashSet<[u
         |row| {
             let (number, id): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
             let size = usize::try_from(tables::number(row, 2)?).ok();
-            let bytes =
-                size.and_then(|size| pack::unpack(row.get_ref(3).ok()?.as_blob().ok()?, size));
+            let bytes = size
+                .and_then(|size| compression::unpack(row.get_ref(3).ok()?.as_blob().ok()?, size));
             match bytes
                 .map(|bytes| *blake3::hash(&bytes).as_bytes())
                 .filter(|hash| hash[..] == id)
@@ -255,12 +255,12 @@ fn follow(
     if let Some(id) = event.texts().into_iter().find(lost) {
         return Err(format!("names the text {id}, which is not there"));
     }
-    let counted = tally::count(
+    let counted = turn_index::count(
         draft,
         &reading.session,
         &event,
         &Budget::default(),
-        tally::from_millis(at),
+        turn_index::from_millis(at),
     );
     counted.map_err(|error: Error| format!("cannot follow: {error}"))
 }

@@ -5,26 +5,26 @@ use std::path::Path;
 
 use tempfile::TempPath;
 
+use super::location::{self, FOLDER};
 use super::open::{self, Opened, failed, unusable};
-use super::place::{self, FOLDER};
 use crate::error::{Error, Result};
 
 /// Writes the ledger back if its file is no longer there, so that nothing is recorded where nobody finds it.
 pub(super) fn restore(opened: &mut Opened, root: &Path) -> Result<()> {
-    if place::is_ledger(root, opened.file) {
+    if location::is_ledger(root, opened.file) {
         return Ok(());
     }
     if let Some(kept) = &opened.kept {
         return Err(replaced(kept));
     }
     let id = open::id(opened)?;
-    let folder = place::make(root)?;
-    if !place::has_ledger(&folder)? {
+    let folder = location::make(root)?;
+    if !location::has_ledger(&folder)? {
         // If another process was faster, it is seen below whether it has put back the same one.
-        if place::name(copy(opened, &folder)?, &folder).map_err(unwritable)? {
+        if location::name(copy(opened, &folder)?, &folder).map_err(unwritable)? {
             log::warn!(
                 "{} was removed while it was in use, and is put back",
-                place::ledger()
+                location::ledger()
             );
         }
     }
@@ -65,7 +65,7 @@ fn copy(opened: &Opened, folder: &Path) -> Result<TempPath> {
 }
 
 fn unwritable(error: io::Error) -> Error {
-    place::unwritable(&place::ledger(), error)
+    location::unwritable(&location::ledger(), error)
 }
 
 fn replaced(kept: &str) -> Error {
@@ -74,6 +74,6 @@ fn replaced(kept: &str) -> Error {
     ))
     .with_hint(format!(
         "move the other one away and call {kept} {}",
-        place::ledger()
+        location::ledger()
     ))
 }
